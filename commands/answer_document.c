@@ -55,6 +55,7 @@ static void draw_machine(struct commands_context *context, const struct sim_plan
     struct base_error none;
     struct plots_picture picture;
     const struct topo_topology *topology = &plan->placement->topology;
+    if (plan->placement->stage_devices < topology->device_count) return; /* a mesh a stage, and no picture of them */
     if (topo_mesh_build(context->arena, topology, &plan->request, TOPO_WITH_DEVICES, &mesh, &none) != BASE_OK) return;
     struct plots_topology drawn = {.topology = topology, .mesh = &mesh};
     if (plots_topology_draw(context->arena, &drawn, PLOTS_EMBEDDED, &picture, &none) != BASE_OK) return;

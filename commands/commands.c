@@ -136,7 +136,7 @@ enum base_status commands_execute(struct commands_context *context, const char *
     if (!answers) return status;
     if (context->page) BASE_TRY(commands_put_page(context, name, argument_count, arguments, out, error));
     if (!context->json) base_text_disarm(out);
-    if (command->writes_out) return status;
+    if (command->writes_out && !context->page) return status;
     if (commands_write_out(&parsed, out, &unwritten) == BASE_OK) return status;
     if (done || status == BASE_STOPPED) *error = unwritten;
     return error->status;

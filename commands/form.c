@@ -52,7 +52,7 @@ enum base_status commands_form(struct commands_context *context, const struct co
     context->json = context->json || asked;
     if (!path || !*commands_ending(path)) return BASE_OK;
     BASE_TRY(commands_check_ending(context->arena, path, endings ? endings : usual_endings, error));
-    if (command->writes_out) return BASE_OK;
+    if (command->writes_out && !commands_ends_in(path, "html")) return BASE_OK;
     if (asked && !commands_ends_in(path, "json jsonl"))
         return base_fail(error, BASE_INPUT, "--json: %.200s is no name for JSON; use one that ends in .json", path);
     context->page = commands_ends_in(path, "html");

@@ -14,6 +14,7 @@ struct question {
     struct sim_plan_text text;
     struct sim_plan plan;
     struct sim_prediction predicted;
+    const char *restore; /* NULL: nothing is */
 };
 
 /* ---- the request ---- */
@@ -70,6 +71,12 @@ static enum base_status ask(struct commands_context *context, const struct base_
                        q->mode == SCORE ? MODEL_STEP_SCORE : MODEL_STEP_GENERATE, SIM_AS_EXECUTED, &q->plan, error);
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    q->restore = base_argument(arguments, "--restore");
+    if (!q->restore)
+        commands_warn(context, base_print(context->arena,
+                                          "nothing is restored: the weights are random values of seed %lld, and the "
+                                          "answers mean nothing; use --restore CHECKPOINT",
+                                          (long long)q->plan.seed));
     BASE_TRY(check_devices(arguments, &q->plan.placement->topology, error));
     BASE_TRY(sim_predict(context->cache, &q->plan, &q->predicted, NULL, error));
     return BASE_OK;
@@ -93,6 +100,21 @@ static double sum_of(const struct base_json *list)
     return sum;
 }
 
+/* The parts of a step, as predict has them. */
+static void put_parts(const struct base_json *result, double steps, double step_s, struct base_json_writer *w)
+{
+    static const char *const parts[][2] = {{"compute_s", "contraction_s"},
+                                           {"memory_bound_s", "elementwise_s"},
+                                           {"exposed_communication_s", "communication_s"}};
+    double rest_s = step_s;
+    for (int i = 0; i < BASE_COUNT(parts); i++) {
+        const double part_s = base_json_number(result, parts[i][1]) / steps;
+        base_json_member_double(w, parts[i][0], part_s);
+        rest_s -= part_s;
+    }
+    base_json_member_double(w, "overhead_s", rest_s > 0 ? rest_s : 0);
+}
+
 static void put_measured(const struct question *q, const struct base_json *result, struct base_json_writer *w)
 {
     const double all_s = sum_of(base_json_get(result, "batch_s")), steps = base_json_number(result, "decode_steps");
@@ -103,6 +125,7 @@ static void put_measured(const struct question *q, const struct base_json *resul
     base_json_key(w, "time");
     base_json_open(w, '{');
     base_json_member_double(w, "step_s", steps > 0 ? all_s / steps : all_s / count);
+    put_parts(result, steps > 0 ? steps : count, steps > 0 ? all_s / steps : all_s / count, w);
     base_json_member_double(w, "contraction_s", base_json_number(result, "contraction_s"));
     base_json_member_double(w, "elementwise_s", base_json_number(result, "elementwise_s"));
     base_json_member_double(w, "communication_s", base_json_number(result, "communication_s"));
@@ -145,10 +168,16 @@ static void answer_json(struct commands_context *context, const struct question 
 {
     struct base_json_writer w = {.text = out, .layout = context->layout};
     struct sim_plan_text filled = sim_plan_filled(context->arena, &q->plan);
+    const struct topo_axes *axes = &q->plan.placement->axes;
     base_json_open(&w, '{');
     base_json_key(&w, "plan");
     sim_plan_put_json(context->arena, &filled, &w);
+    base_json_key(&w, "mesh");
+    base_json_open_inline(&w, '{');
+    for (int i = 0; i < axes->count; i++) base_json_member_int(&w, axes->names[i], axes->sizes[i]);
+    base_json_close(&w, '}');
     base_json_member_string(&w, "mode", modes[q->mode]);
+    base_json_member_string(&w, "weights", q->restore ? q->restore : "seeded random values");
     put_member(&w, result, "decodes");
     put_member(&w, result, "scores");
     put_member(&w, result, "token_scores");
@@ -302,4 +331,5 @@ const struct commands_command commands_infer = {
     .computes = true,
     .warns = true,
     .run = infer_run,
+    .endings = "json txt html",
 };

@@ -37,7 +37,7 @@ struct sweep {
     struct base_csv csv;
     struct base_output output;
     bool to_file;
-    struct base_text *out; /* the table, where it goes to stdout */
+    struct base_text *out; /* the table, where it goes to stdout, or onto a page */
     int key_columns[SIM_KEY_COUNT], copied[4096], copied_count;
     int measured[MEASURED_COUNT], id, headroom;
     struct reports_accuracy accuracy;
@@ -201,7 +201,7 @@ static void sweep_row(struct sweep *s, struct base_text *line)
 static enum base_status sweep_rows(struct sweep *s, struct base_error *error)
 {
     struct base_text line = {.arena = s->context->arena};
-    bool wanted = s->to_file || !s->context->json; /* else the summary alone is */
+    bool wanted = s->to_file || !s->context->json || s->context->page; /* else the summary alone is */
     put_header(s, &line);
     for (bool more = true;;) {
         BASE_TRY(base_csv_next(&s->csv, &more, error));
@@ -218,17 +218,37 @@ static enum base_status sweep_rows(struct sweep *s, struct base_error *error)
     return BASE_OK;
 }
 
+/* What a page is made of: the summary, and the table as it stands. */
+static void put_page_document(const struct sweep *s, const char *path, const struct base_text *table,
+                              struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = true};
+    struct base_text summary = {.arena = out->arena};
+    const struct base_json *parsed;
+    struct base_error none;
+    reports_accuracy_json(&s->accuracy, true, &summary);
+    base_json_open(&w, '{');
+    base_json_member_string(&w, "name", path);
+    base_json_key(&w, "sweep");
+    if (base_json_parse(out->arena, summary.data, summary.length, &parsed, &none) == BASE_OK)
+        base_json_put_value(&w, parsed);
+    else base_json_put_null(&w);
+    base_json_member_string(&w, "table", table->data ? table->data : "");
+    base_json_close(&w, '}');
+}
+
 static enum base_status run_sweep(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_text *out, struct base_error *error)
 {
     if (!arguments->positional_count)
         return base_fail(error, BASE_USAGE, "sweep needs a table: meshwright sweep TABLE.csv --out RESULT.csv");
     struct sweep *s = base_new(context->arena, struct sweep, 1);
-    const char *path = base_argument(arguments, "--out");
+    const char *path = context->page ? NULL : base_argument(arguments, "--out");
+    struct base_text table = {.arena = context->arena};
     s->context = context;
     s->row_arena.exhausted = context->arena->exhausted;
     s->to_file = path != NULL;
-    s->out = out;
+    s->out = context->page ? &table : out;
     reports_accuracy_begin(&s->accuracy, context->arena);
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(base_csv_open(&s->csv, context->arena, arguments->positional[0], error));
@@ -240,7 +260,8 @@ static enum base_status run_sweep(struct commands_context *context, const struct
     base_csv_close(&s->csv);
     base_arena_free(&s->row_arena);
     if (status != BASE_OK) return status;
-    if (context->json) reports_accuracy_json(&s->accuracy, context->layout, out);
+    if (context->page) put_page_document(s, arguments->positional[0], &table, out);
+    else if (context->json) reports_accuracy_json(&s->accuracy, context->layout, out);
     else if (s->to_file) reports_accuracy_text(&s->accuracy, path, out);
     return BASE_OK;
 }
@@ -253,13 +274,13 @@ static const struct base_option options[] = {
 const struct commands_command commands_sweep = {
     .name = "sweep",
     .summary = "predict every plan of a table, and say how far from what was measured",
-    .usage = "sweep TABLE.csv --out RESULT.csv",
+    .usage = "sweep TABLE.csv --out RESULT.csv|RESULT.html",
     .examples = "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv\n"
                 "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
     .run = run_sweep,
-    .endings = "csv",
+    .endings = "csv html",
     .writes_out = true,
 };

@@ -20,6 +20,10 @@ enum base_status commands_tune_percent(struct base_arena *arena, const char *giv
 enum base_status commands_tune_take_risk(struct commands_context *context, const struct base_arguments *arguments,
                                          const struct tuner_space *space, struct tuner_options *options,
                                          struct base_error *error);
+/* How far the prediction of that plan of the space may be off, in the report. */
+enum base_status commands_tune_confidence(struct commands_context *context, const struct tuner_space *space,
+                                          struct tuner_plan chosen, struct reports_prediction *report,
+                                          struct base_error *error);
 /* What the best plan is sure to do (--risk), and which runs would tell whether it is the best (--experiments). */
 enum base_status commands_tune_add_uncertain(struct commands_context *context, const struct base_arguments *arguments,
                                              const struct tuner_space *space, const struct tuner_result *result,

@@ -14,8 +14,7 @@ enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 200000 };
 #define DEFAULT_LENGTHS "512,512"
 /* A price without a run is that of so many target tokens. */
 #define PRICED_TOKENS 1e9
-/* Percent of a device's memory. */
-#define DEFAULT_HEADROOM "2"
+#define DEFAULT_HEADROOM "2" /* percent of a device's memory */
 
 /* ---- the space that is asked for ---- */
 
@@ -232,6 +231,7 @@ static enum base_status detail_plans(struct commands_context *context, const str
         plans[i] = (struct reports_prediction){.prediction = prediction,
                                                .collectives = detail.collectives.rows,
                                                .collective_count = detail.collectives.count};
+        BASE_TRY(commands_tune_confidence(context, space, result->plans[i].plan, &plans[i], error));
     }
     return BASE_OK;
 }

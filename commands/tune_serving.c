@@ -100,11 +100,14 @@ static enum base_status detail(struct commands_context *context, enum model_step
     struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
     struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
     struct sim_serving *serving = base_new(context->arena, struct sim_serving, 1);
+    struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
     const struct sim_plan_text text = tuner_served_text(result, served);
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, SIM_AS_COMPILED, plan, error));
     BASE_TRY(sim_predict(context->cache, plan, prediction, &wanted, error));
     BASE_TRY(sim_serving_of(context->cache, plan, prediction, serving, error));
+    *confidence = sim_confidence_of(context->arena, plan, prediction);
     *out = (struct reports_prediction){.plan = text,
+                                       .confidence = confidence,
                                        .checked = plan,
                                        .prediction = prediction,
                                        .serving = serving,
@@ -119,10 +122,6 @@ enum base_status commands_tune_serving(struct commands_context *context, const s
 {
     struct tuner_serving_request request;
     struct tuner_serving_result result;
-    if (context->page)
-        return base_fail(error, BASE_INPUT,
-                         "--out: a search of plans of inference has no page; use --out FILE.json, "
-                         "and plot latency FILE.json --out FILE.svg");
     BASE_TRY(read_request(context, arguments, space, &request, error));
     BASE_TRY(tuner_serve(context->arena, context->cache, &request, &result, error));
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);

@@ -87,10 +87,13 @@ static enum base_status detail(struct commands_context *context, const struct tu
     struct sim_detail wanted = {.lists_collectives = true, .arena = context->arena};
     struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
     struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
+    struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
     const struct sim_plan_text text = tuner_staged_text(result, staged);
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, error));
     BASE_TRY(sim_predict(context->cache, plan, prediction, &wanted, error));
+    *confidence = sim_confidence_of(context->arena, plan, prediction);
     *out = (struct reports_prediction){.plan = text,
+                                       .confidence = confidence,
                                        .checked = plan,
                                        .prediction = prediction,
                                        .collectives = wanted.collectives.rows,
@@ -104,10 +107,6 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
     struct tuner_stages_request request;
     struct tuner_stages_result result;
     const char *table = base_argument(arguments, "--enumerate");
-    if (context->page)
-        return base_fail(error, BASE_INPUT,
-                         "--out: a search of plans with stages has no page; use --out FILE.json, and plot schedule of "
-                         "the plan that is found");
     BASE_TRY(read_request(context, arguments, plan, &request, error));
     if (table) return enumerate(context, &request, table, out, error);
     BASE_TRY(tuner_stages_search(context->arena, context->cache, &request, &result, error));

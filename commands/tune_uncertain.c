@@ -26,6 +26,19 @@ enum base_status commands_tune_take_risk(struct commands_context *context, const
     return BASE_OK;
 }
 
+enum base_status commands_tune_confidence(struct commands_context *context, const struct tuner_space *space,
+                                          struct tuner_plan chosen, struct reports_prediction *report,
+                                          struct base_error *error)
+{
+    struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
+    struct sim_plan_text text = tuner_plan_text(space, chosen);
+    struct sim_plan plan;
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
+    *confidence = sim_confidence_of(context->arena, &plan, report->prediction);
+    report->confidence = confidence;
+    return BASE_OK;
+}
+
 enum base_status commands_tune_add_uncertain(struct commands_context *context, const struct base_arguments *arguments,
                                              const struct tuner_space *space, const struct tuner_result *result,
                                              struct reports_tuned *report, struct base_error *error)
@@ -33,13 +46,9 @@ enum base_status commands_tune_add_uncertain(struct commands_context *context, c
     const char *experiments = base_argument(arguments, "--experiments");
     int64_t wanted;
     if (result->plan_count && report->risk_frac > 0) {
-        struct sim_confidence *guarantee = base_new(context->arena, struct sim_confidence, 1);
-        struct sim_plan plan;
-        struct sim_plan_text text = tuner_plan_text(space, result->plans[0].plan);
-        BASE_TRY(
-            sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
-        *guarantee = sim_confidence_of(context->arena, &plan, &result->plans[0].prediction);
-        report->guarantee = guarantee;
+        struct reports_prediction best = {.prediction = &result->plans[0].prediction};
+        BASE_TRY(commands_tune_confidence(context, space, result->plans[0].plan, &best, error));
+        report->guarantee = best.confidence;
     }
     if (!experiments || !result->plan_count) return BASE_OK;
     BASE_TRY(base_parse_int(experiments, "--experiments", 1, MOST_EXPERIMENTS, &wanted, error));

@@ -1,5 +1,6 @@
 /* The comparison of predicted and measured speeds: bars for few rows, a scatter for many. */
 #include "plots/comparison.h"
+#include "plots/search_document.h"
 
 enum { MOST_ROWS_IN_BARS = 60 };
 
@@ -12,11 +13,7 @@ void plots_comparison_lay_out(struct plots_canvas *canvas, const struct plots_co
 enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
                                        enum plots_format format, struct plots_picture *out, struct base_error *error)
 {
-    struct plots_canvas canvas = {.arena = arena};
-    struct base_text bytes = {.arena = arena};
+    struct plots_canvas canvas = {.arena = arena, .embedded = format == PLOTS_EMBEDDED};
     plots_comparison_lay_out(&canvas, comparison);
-    if (format == PLOTS_SVG) plots_put_svg(&canvas, &bytes);
-    else BASE_TRY(plots_render(&canvas, format, &bytes, error));
-    *out = (struct plots_picture){canvas.title, canvas.subtitle, comparison->count, bytes};
-    return BASE_OK;
+    return plots_finish(&canvas, format, comparison->count, out, error);
 }

@@ -109,7 +109,7 @@ void plots_label_points(struct plots_canvas *canvas, const struct plots_frame *f
                         const struct plots_labelled *points, int count, double dot_px, const struct plots_point *behind,
                         int behind_count)
 {
-    enum { ALL_LABELLED = 12, FAR_PX = 117, BESIDE_PX = 9 };
+    enum { ALL_LABELLED = 12, FAR_PX = 117, BESIDE_PX = 18 };
     static const double narrow_px = 480, narrow_room_px = 200, room_px = 330;
     static const struct plots_look paper = {PLOTS_PAPER, 1, 0, false};
     struct plots_taken all = {base_new(canvas->arena, struct plots_box, 2 * count + behind_count + 4), 0};
@@ -130,10 +130,9 @@ void plots_label_points(struct plots_canvas *canvas, const struct plots_frame *f
                 plots_fit(canvas->arena, style, p->words, plots_width(canvas) < narrow_px ? narrow_room_px : room_px);
             const struct plots_point at = {p->x, p->y - 3};
             const struct plots_box size = size_of(style, words);
-            if (!find_place(canvas, frame, &all, at, size, far_px, &box) &&
-                !find_place(canvas, frame, &front, at, size, far_px, &box))
-                continue;
-            plots_rect(canvas, box, paper);
+            const bool free = find_place(canvas, frame, &all, at, size, far_px, &box);
+            if (!free && !find_place(canvas, frame, &front, at, size, far_px, &box)) continue;
+            if (!free) plots_rect(canvas, box, paper);
             draw_leader(canvas, p, box);
             write_label(canvas, &all, box, style, PLOTS_INK, words);
             front.boxes[front.count++] = box;

@@ -98,13 +98,31 @@ static void draw_steps(struct plots_canvas *canvas, const struct front *f)
     }
 }
 
+/* Along the steps, so that labels stand beside them. */
+static const struct plots_point *stair_points(struct base_arena *arena, const struct front *f, int *count)
+{
+    enum { OF_A_STEP = 64 };
+    struct plots_point *points = base_new(arena, struct plots_point, OF_A_STEP * f->count);
+    *count = 0;
+    for (int i = 0; i + 1 < f->count && f->count <= 40; i++) /* of a long front the ends alone have labels */
+        for (int k = 0; k < OF_A_STEP / 2; k++) {
+            const struct point *a = &f->points[i], *b = &f->points[i + 1];
+            const double part = (double)k / (OF_A_STEP / 2);
+            points[(*count)++] = (struct plots_point){a->x + part * (b->x - a->x), a->y};
+            points[(*count)++] = (struct plots_point){b->x, a->y + part * (b->y - a->y)};
+        }
+    return points;
+}
+
 static void label_points(struct plots_canvas *canvas, const struct front *f)
 {
     struct plots_labelled *labels = base_new(canvas->arena, struct plots_labelled, f->count);
     for (int i = 0; i < f->count; i++)
         labels[i] = (struct plots_labelled){f->points[i].x, f->points[i].y, f->points[i].words,
                                             i == 0 || i == f->knee || i == f->count - 1};
-    plots_label_points(canvas, &f->frame, labels, f->count, dot_px, NULL, 0);
+    int behind_count;
+    const struct plots_point *behind = stair_points(canvas->arena, f, &behind_count);
+    plots_label_points(canvas, &f->frame, labels, f->count, dot_px, behind, behind_count);
 }
 
 static void draw_points(struct plots_canvas *canvas, const struct front *f)

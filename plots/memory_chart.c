@@ -28,6 +28,7 @@ struct chart {
     int count;                    /* moments */
     double *at_s, *bytes[LAYERS]; /* [moment] */
     const char **names;           /* [moment] of operations */
+    const char *whole;            /* "step", or "answer" */
     bool used[LAYERS];            /* what the step never has is not named: no optimizer serves */
     double step_s, capacity_bytes, peak_bytes, highest_bytes;
     int peak; /* moment */
@@ -83,7 +84,7 @@ static enum base_status read_chart(const struct plots_request *r, struct chart *
 {
     const struct base_json *memory = plots_member(r->document, "memory", BASE_JSON_OBJECT);
     BASE_TRY(read_moments(r, c, error));
-    c->step_s = plots_number(plots_member(r->document, "time", BASE_JSON_OBJECT), "step_s");
+    c->whole = plots_whole(r->document, &c->step_s);
     c->capacity_bytes = plots_number(memory, "capacity_bytes");
     c->peak_bytes = plots_number(memory, "peak_bytes");
     if (!(c->step_s > 0) || !(c->capacity_bytes > 0) || !(c->peak_bytes > 0))
@@ -155,7 +156,7 @@ static void draw_hovers(struct plots_canvas *canvas, const struct chart *c)
             if (highest < 0 || total_at(c, i, LAYERS) > total_at(c, highest, LAYERS)) highest = i;
         if (highest < 0) highest = i > 0 ? i - 1 : 0;
         struct base_text words = {.arena = canvas->arena};
-        base_putf(&words, "%s into the step: %s", plots_amount(canvas->arena, PLOTS_SECONDS, c->at_s[highest]),
+        base_putf(&words, "%s into the %s: %s", plots_amount(canvas->arena, PLOTS_SECONDS, c->at_s[highest]), c->whole,
                   plots_amount(canvas->arena, PLOTS_GIB, total_at(c, highest, LAYERS)));
         base_putf(&words, "\n%s", c->names[highest]);
         for (int k = LAYERS - 1; k >= 0; k--)
@@ -185,8 +186,8 @@ static const char *title_of(const struct chart *c, bool fits)
 {
     const char *peak = plots_amount(c->arena, PLOTS_GIB, c->peak_bytes),
                *rest = plots_amount(c->arena, PLOTS_GIB, fabs(c->capacity_bytes - c->peak_bytes));
-    return base_print(c->arena, "Memory peaks at %s %.0f %% into the step: %s %s", peak,
-                      100 * c->at_s[c->peak] / c->step_s, rest, fits ? "stay free" : "too much");
+    return base_print(c->arena, "Memory peaks at %s %.0f %% into the %s: %s %s", peak,
+                      100 * c->at_s[c->peak] / c->step_s, c->whole, rest, fits ? "stay free" : "too much");
 }
 
 enum base_status plots_memory(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
@@ -205,7 +206,9 @@ enum base_status plots_memory(struct base_arena *arena, const struct plots_reque
         .y = plots_axis_of(PLOTS_GIB, 1.06 * c.highest_bytes, top + area_height_px, top, 34),
         .x_unit = PLOTS_SECONDS,
         .y_unit = PLOTS_GIB,
-        .x_name = plots_width(&canvas) < narrow_px ? "time" : "time of the step, one operation after the other",
+        .x_name = plots_width(&canvas) < narrow_px
+                      ? "time"
+                      : base_print(arena, "time of the %s, one operation after the other", c.whole),
         .y_name = "memory of one device"};
     c.frame.x.high = c.step_s;
     plots_put_frame(&canvas, &c.frame);

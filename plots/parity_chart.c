@@ -24,7 +24,7 @@ static double ratio_of(const struct plots_comparison_row *row)
 
 static bool is_far(const struct plots_comparison_row *row)
 {
-    return plots_error_is_large(ratio_of(row) - 1);
+    return plots_error_is_large(plots_step_error_frac(row)); /* of step time, as everywhere */
 }
 
 static void read_rows(struct base_arena *arena, const struct plots_comparison *comparison, struct parity *p)
@@ -37,7 +37,7 @@ static void read_rows(struct base_arena *arena, const struct plots_comparison *c
         if (!isfinite(ratio) || !(ratio > 0) || row->measured == PLOTS_MEMORY_EXCEEDED) continue;
         p->rows[p->count++] = row;
         p->far_count += is_far(row);
-        p->widest_frac = fmax(p->widest_frac, fabs(ratio - 1));
+        p->widest_frac = fmax(p->widest_frac, fabs(plots_step_error_frac(row)));
         p->low = fmin(p->low, fmin(row->measured_tokens_per_s, row->predicted_tokens_per_s));
         p->high = fmax(p->high, fmax(row->measured_tokens_per_s, row->predicted_tokens_per_s));
     }
@@ -47,7 +47,9 @@ static void read_rows(struct base_arena *arena, const struct plots_comparison *c
 static void draw_band(struct plots_canvas *canvas, const struct parity *p)
 {
     const struct plots_axis *x = &p->frame.x, *y = &p->frame.y;
-    const double low = x->low, high = x->high, above = 1 + plots_large_error_frac, below = 1 - plots_large_error_frac;
+    const double low = x->low, high = x->high,
+                 above = 1 / (1 - plots_large_error_frac), /* a step that is predicted so much too short */
+        below = 1 / (1 + plots_large_error_frac);
     const struct plots_point corners[] = {{plots_axis_px(x, low), plots_axis_px(y, low)},
                                           {plots_axis_px(x, low), plots_axis_px(y, low * above)},
                                           {plots_axis_px(x, high / above), plots_axis_px(y, high)},
@@ -84,7 +86,7 @@ enum base_status plots_parity(struct base_arena *arena, const struct plots_compa
         return base_fail(error, BASE_INPUT, "no row is both measured and predicted, so that there is nothing to draw");
     double top = plots_heading(
         &canvas,
-        base_print(arena, "%d of %d predictions are within %.0f %% of what was measured, all within %.1f %%",
+        base_print(arena, "%d of %d predicted step times are within %.0f %% of what was measured, all within %.1f %%",
                    p.count - p.far_count, p.count, 100 * plots_large_error_frac, 100 * p.widest_frac),
         base_print(arena, "tokens per second, a dot a run; of %d rows %d are not both measured and predicted",
                    comparison->count, comparison->count - p.count));

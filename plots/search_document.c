@@ -123,6 +123,15 @@ const char *plots_answer_words(struct base_arena *arena, const struct base_json 
     return text.data;
 }
 
+const char *plots_whole(const struct base_json *document, double *whole_s)
+{
+    const struct base_json *inference = plots_member(document, "inference", BASE_JSON_OBJECT);
+    const bool generates = !strcmp(plots_string(inference, "step", ""), "generate");
+    *whole_s = generates ? plots_number(document, "latency_s")
+                         : plots_number(plots_member(document, "time", BASE_JSON_OBJECT), "step_s");
+    return generates ? "answer" : "step";
+}
+
 struct plots_canvas plots_canvas_of(struct base_arena *arena, const struct plots_request *request)
 {
     return (struct plots_canvas){

@@ -152,7 +152,7 @@ static const char *axis_words(struct base_arena *arena, const struct operation *
 {
     double rest_s = 0;
     for (int i = shown; i < count; i++) rest_s += list[i].time_s;
-    if (shown == count) return "time in a step, all repetitions";
+    if (shown == count) return "time, all repetitions";
     return base_print(arena, "time; %d others take %s, %.1f %%", count - shown,
                       plots_amount(arena, PLOTS_SECONDS, rest_s), 100 * rest_s / total_s);
 }

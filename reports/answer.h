@@ -30,8 +30,30 @@ const char *reports_seconds_words(struct base_arena *arena, double seconds);
 /* A member's value in words: "4, 2, 2, 1"; "": there is none. */
 const char *reports_value_words(struct base_arena *arena, const struct base_json *object, const char *key);
 
+/* "90 %: 265 k to 291 k" of a pair of numbers; "": there is none. */
+const char *reports_interval_words(struct base_arena *arena, const struct base_json *object, const char *key,
+                                   const char *(*words)(struct base_arena *, double));
+
+/* ---- parts that predictions and runs share (predicted_page.c) ---- */
+
+/* Memory at the peak, by what it is. */
+void reports_put_peak(struct base_text *out, const struct base_json *document);
+/* The machine with its groups, and the document's collectives below it. */
+void reports_put_network(struct base_text *out, const struct reports_answer *answer, const struct base_json *document);
+
+/* ---- parts of inference (served_page.c) ---- */
+
+const char *reports_served_title(struct base_arena *arena, const struct base_json *document);
+void reports_put_served_facts(struct base_text *out, const struct base_json *document); /* inside <dl> */
+
 /* ---- pages ---- */
 
+enum base_status reports_served_html(const struct reports_answer *answer, struct base_text *out,
+                                     struct base_error *error);
+enum base_status reports_inferred_html(const struct reports_answer *answer, struct base_text *out,
+                                       struct base_error *error);
+enum base_status reports_swept_html(const struct reports_answer *answer, struct base_text *out,
+                                    struct base_error *error);
 enum base_status reports_tuned_html(const struct reports_answer *answer, struct base_text *out,
                                     struct base_error *error);
 /* What the reader has to know of the input, at the head of a page. */

@@ -62,6 +62,17 @@ const char *reports_value_words(struct base_arena *arena, const struct base_json
     return words.data;
 }
 
+const char *reports_interval_words(struct base_arena *arena, const struct base_json *object, const char *key,
+                                   const char *(*words)(struct base_arena *, double))
+{
+    const struct base_json *pair = reports_member(object, key, BASE_JSON_ARRAY);
+    if (!pair || pair->count != 2 || pair->child->kind != BASE_JSON_NUMBER ||
+        pair->child->next->kind != BASE_JSON_NUMBER)
+        return "";
+    return base_print(arena, "90 %%: %s to %s", words(arena, pair->child->number),
+                      words(arena, pair->child->next->number));
+}
+
 static void put_members(struct base_text *out, const struct base_json *object)
 {
     for (const struct base_json *item = object ? object->child : NULL; item; item = item->next) {

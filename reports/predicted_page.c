@@ -2,32 +2,18 @@
 #include "reports/answer.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- verdict ---- */
 
-/* "90 %: 265 k to 291 k", or nothing. */
-static const char *interval_words(struct base_arena *arena, const struct base_json *object, const char *key,
-                                  const char *(*words)(struct base_arena *, double))
-{
-    const struct base_json *pair = reports_member(object, key, BASE_JSON_ARRAY);
-    if (!pair || pair->count != 2 || pair->child->kind != BASE_JSON_NUMBER ||
-        pair->child->next->kind != BASE_JSON_NUMBER)
-        return "";
-    return base_print(arena, "90 %%: %s to %s", words(arena, pair->child->number),
-                      words(arena, pair->child->next->number));
-}
-
-static void put_facts(struct base_text *out, const struct base_json *d, bool fits)
+static void put_training_speed(struct base_text *out, const struct base_json *d)
 {
     struct base_arena *arena = out->arena;
-    const struct base_json *memory = reports_member(d, "memory", BASE_JSON_OBJECT),
-                           *time = reports_member(d, "time", BASE_JSON_OBJECT),
+    const struct base_json *time = reports_member(d, "time", BASE_JSON_OBJECT),
                            *throughput = reports_member(d, "throughput", BASE_JSON_OBJECT);
-    double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes"),
-           odds = reports_number(d, "fits_probability_frac"), mfu = reports_number(throughput, "mfu_frac");
-    base_put(out, "<dl class=\"facts\">\n");
     reports_put_fact(out, "target tokens/s", reports_count_words(arena, reports_number(throughput, "tokens_per_s")),
-                     interval_words(arena, throughput, "tokens_per_s_interval", reports_count_words), REPORTS_PLAIN);
+                     reports_interval_words(arena, throughput, "tokens_per_s_interval", reports_count_words),
+                     REPORTS_PLAIN);
     double all = reports_number(throughput, "all_tokens_per_s");
     bool differ = all > 1.000001 * reports_number(throughput, "tokens_per_s");
     reports_put_fact(out, "a step", reports_seconds_words(arena, reports_number(time, "step_s")),
@@ -36,10 +22,22 @@ static void put_facts(struct base_text *out, const struct base_json *d, bool fit
                                 differ ? "; with inputs " : "", differ ? reports_count_words(arena, all) : "",
                                 differ ? " tokens/s in all" : ""),
                      REPORTS_PLAIN);
+}
+
+static void put_facts(struct base_text *out, const struct base_json *d, bool fits)
+{
+    struct base_arena *arena = out->arena;
+    const struct base_json *memory = reports_member(d, "memory", BASE_JSON_OBJECT),
+                           *throughput = reports_member(d, "throughput", BASE_JSON_OBJECT);
+    double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes"),
+           odds = reports_number(d, "fits_probability_frac"), mfu = reports_number(throughput, "mfu_frac");
+    base_put(out, "<dl class=\"facts\">\n");
+    if (reports_member(d, "inference", BASE_JSON_OBJECT)) reports_put_served_facts(out, d);
+    else put_training_speed(out, d);
     reports_put_fact(out, "memory at the peak", reports_bytes_words(arena, peak),
                      base_print(arena, "of %s: %s %s. %s", reports_bytes_words(arena, capacity),
                                 reports_bytes_words(arena, fabs(capacity - peak)), fits ? "free" : "too much",
-                                interval_words(arena, memory, "peak_interval_bytes", reports_bytes_words)),
+                                reports_interval_words(arena, memory, "peak_interval_bytes", reports_bytes_words)),
                      fits ? REPORTS_PLAIN : REPORTS_BAD);
     if (isfinite(odds))
         reports_put_fact(out, "it fits with probability", base_print(arena, "%.0f %%", 100 * odds), "",
@@ -57,30 +55,33 @@ static void put_facts(struct base_text *out, const struct base_json *d, bool fit
 /* ---- memory ---- */
 
 /* Where nothing is known of its course, the peak by part. */
-static void put_peak(struct base_text *out, const struct base_json *d)
+void reports_put_peak(struct base_text *out, const struct base_json *d)
 {
     static const struct {
         const char *key, *name;
-    } parts[] = {{"parameter_bytes", "parameters"},  {"optimizer_state_bytes", "optimizer state"},
-                 {"gradient_bytes", "gradients"},    {"activation_bytes", "activations"},
-                 {"temporary_bytes", "temporaries"}, {"reserved_bytes", "reserved"},
-                 {"peak_bytes", "together"}};
+    } parts[] = {{"parameter_bytes", "parameters"},   {"optimizer_state_bytes", "optimizer state"},
+                 {"gradient_bytes", "gradients"},     {"cache_bytes", "cache"},
+                 {"activation_bytes", "activations"}, {"temporary_bytes", "temporaries"},
+                 {"reserved_bytes", "reserved"},      {"peak_bytes", "together"}};
     enum { COLUMNS = 3, ROWS = BASE_COUNT(parts) };
     static const char *const headings[COLUMNS] = {"at the peak", "memory", "of the capacity"};
     const struct base_json *memory = reports_member(d, "memory", BASE_JSON_OBJECT);
     const char *cells[ROWS * COLUMNS];
     double values[ROWS * COLUMNS], capacity = reports_number(memory, "capacity_bytes");
+    int row = 0;
     for (int i = 0; i < ROWS; i++) {
         double bytes = reports_number(memory, parts[i].key);
-        if (!(bytes >= 0)) bytes = 0;
-        cells[i * COLUMNS] = parts[i].name;
-        cells[i * COLUMNS + 1] = reports_bytes_words(out->arena, bytes);
-        cells[i * COLUMNS + 2] = base_print(out->arena, "%.1f %%", 100 * bytes / capacity);
-        values[i * COLUMNS] = (double)NAN, values[i * COLUMNS + 1] = values[i * COLUMNS + 2] = bytes;
+        if (!(bytes > 0)) continue; /* no optimizer serves */
+        cells[row * COLUMNS] = parts[i].name;
+        cells[row * COLUMNS + 1] = reports_bytes_words(out->arena, bytes);
+        cells[row * COLUMNS + 2] = base_print(out->arena, "%.1f %%", 100 * bytes / capacity);
+        values[row * COLUMNS] = (double)NAN, values[row * COLUMNS + 1] = values[row * COLUMNS + 2] = bytes;
+        row++;
     }
-    reports_html_element(out, "p", base_print(out->arena, "The peak is at %s.", reports_string(memory, "peak_at")));
+    if (*reports_string(memory, "peak_at"))
+        reports_html_element(out, "p", base_print(out->arena, "The peak is at %s.", reports_string(memory, "peak_at")));
     struct reports_html_table table = {
-        .align = "lrr", .headings = headings, .cells = cells, .values = values, .rows = ROWS, .fixed = true};
+        .align = "lrr", .headings = headings, .cells = cells, .values = values, .rows = row, .fixed = true};
     reports_html_table(out, &table);
 }
 
@@ -90,7 +91,7 @@ static enum base_status put_memory(struct base_text *out, const struct base_json
     if (reports_member(d, "memory_timeline", BASE_JSON_OBJECT))
         BASE_TRY(reports_html_chart(out, d, plots_memory, error));
     else reports_html_element(out, "h2", "Memory");
-    put_peak(out, d);
+    reports_put_peak(out, d);
     base_put(out, "</section>\n");
     return BASE_OK;
 }
@@ -112,39 +113,68 @@ static enum base_status put_time(struct base_text *out, const struct base_json *
 
 /* ---- collectives ---- */
 
-static void put_collectives(struct base_text *out, const struct base_json *list)
+static bool decodes(const struct base_json *document)
 {
-    enum { COLUMNS = 6 };
-    static const char *const headings[COLUMNS] = {"collective", "over", "times", "bytes", "dtype", "time a step"};
-    const char **cells = base_new(out->arena, const char *, list->count *COLUMNS + 1);
+    const struct base_json *inference = reports_member(document, "inference", BASE_JSON_OBJECT);
+    return !strcmp(reports_string(inference, "step"), "generate") ||
+           reports_member(document, "decodes", BASE_JSON_ARRAY);
+}
+
+/* Of inference they stand outside the loop of decode steps, in it, or in its condition. */
+static const char *place_words(const struct base_json *item)
+{
+    static const char *const places[][2] = {{"outside", "once an answer"},
+                                            {"loop_body", "each decode step"},
+                                            {"loop_condition", "each decode step, to go on"}};
+    for (int i = 0; i < BASE_COUNT(places); i++)
+        if (!strcmp(reports_string(item, "where"), places[i][0])) return places[i][1];
+    return "";
+}
+
+static void put_collectives(struct base_text *out, const struct base_json *document, const struct base_json *list)
+{
+    enum { COLUMNS = 7, PLACE = 2 };
+    static const char *const headings[COLUMNS] = {"collective", "over", "when", "times", "bytes", "dtype", "time"};
+    const bool placed = *reports_string(list->child, "where") && decodes(document),
+               answered = reports_member(document, "mode", BASE_JSON_STRING) != NULL;
+    const char **cells = base_new(out->arena, const char *, list->count *COLUMNS + 1), *shown[COLUMNS];
     double *values = base_new(out->arena, double, list->count *COLUMNS + 1);
-    int row = 0;
-    for (const struct base_json *item = list->child; item; item = item->next, row++) {
+    int at = 0, columns = 0;
+    for (const struct base_json *item = list->child; item; item = item->next) {
         double count = reports_number(item, "count"), bytes = reports_number(item, "bytes"),
                time_s = reports_number(item, "time_s");
-        const char *words[COLUMNS] = {reports_string(item, "kind"),          reports_string(item, "mesh_axis"),
-                                      base_print(out->arena, "%.0f", count), reports_bytes_words(out->arena, bytes),
-                                      reports_string(item, "dtype"),         reports_seconds_words(out->arena, time_s)};
-        const double numbers[COLUMNS] = {(double)NAN, (double)NAN, count, bytes, (double)NAN, time_s};
-        for (int c = 0; c < COLUMNS; c++) cells[row * COLUMNS + c] = words[c], values[row * COLUMNS + c] = numbers[c];
+        const char *words[COLUMNS] = {reports_string(item, "kind"),
+                                      reports_string(item, "mesh_axis"),
+                                      place_words(item),
+                                      base_print(out->arena, "%.0f", count),
+                                      reports_bytes_words(out->arena, bytes),
+                                      reports_string(item, "dtype"),
+                                      reports_seconds_words(out->arena, time_s)};
+        const double numbers[COLUMNS] = {(double)NAN, (double)NAN, (double)NAN, count, bytes, (double)NAN, time_s};
+        for (int c = 0; c < COLUMNS; c++)
+            if (c != PLACE || placed) cells[at] = words[c], values[at++] = numbers[c];
     }
-    struct reports_html_table table = {.caption = "Collectives of a step",
-                                       .align = "llrrlr",
-                                       .headings = headings,
+    for (int c = 0; c < COLUMNS; c++)
+        if (c != PLACE || placed) shown[columns++] = headings[c];
+    struct reports_html_table table = {.caption = answered ? "Collectives of all batches"
+                                                  : placed ? "Collectives, those of a decode step once"
+                                                           : "Collectives of a step",
+                                       .align = placed ? "lllrrlr" : "llrrlr",
+                                       .headings = shown,
                                        .cells = cells,
                                        .values = values,
-                                       .rows = row};
+                                       .rows = list->count};
     reports_html_table(out, &table);
 }
 
-static void put_network(struct base_text *out, const struct reports_answer *answer)
+void reports_put_network(struct base_text *out, const struct reports_answer *answer, const struct base_json *document)
 {
-    const struct base_json *list = reports_member(answer->document, "collectives", BASE_JSON_ARRAY);
+    const struct base_json *list = reports_member(document, "collectives", BASE_JSON_ARRAY);
     base_put(out, "<section>\n");
     reports_html_element(out, "h2", answer->drawing ? answer->drawing_title : "Collectives");
     if (answer->drawing)
         base_putf(out, "<figure><div class=\"scrolls\" tabindex=\"0\">%s</div></figure>\n", answer->drawing);
-    if (list && list->count) put_collectives(out, list);
+    if (list && list->count) put_collectives(out, document, list);
     else reports_html_element(out, "p", "No collectives: nothing crosses a link.");
     base_put(out, "</section>\n");
 }
@@ -198,10 +228,11 @@ enum base_status reports_prediction_html(const struct reports_answer *answer, st
     const char *title =
         measured ? base_print(arena, "Measured: %s target tokens/s in %s of each device", tokens,
                               reports_bytes_words(arena, peak))
-        : fits   ? base_print(arena, "It fits: %s of %s, at %s target tokens/s", reports_bytes_words(arena, peak),
-                              reports_bytes_words(arena, capacity), tokens)
-                 : base_print(arena, "It does not fit: %s of %s, %s too much", reports_bytes_words(arena, peak),
-                              reports_bytes_words(arena, capacity), reports_bytes_words(arena, peak - capacity));
+        : fits && reports_member(d, "inference", BASE_JSON_OBJECT) ? reports_served_title(arena, d)
+        : fits ? base_print(arena, "It fits: %s of %s, at %s target tokens/s", reports_bytes_words(arena, peak),
+                            reports_bytes_words(arena, capacity), tokens)
+               : base_print(arena, "It does not fit: %s of %s, %s too much", reports_bytes_words(arena, peak),
+                            reports_bytes_words(arena, capacity), reports_bytes_words(arena, peak - capacity));
     reports_put_answer_head(out, answer, what, title, plan, reports_member(d, "mesh", BASE_JSON_OBJECT));
     put_facts(out, d, fits);
     base_put(out, "<main>\n");
@@ -209,7 +240,7 @@ enum base_status reports_prediction_html(const struct reports_answer *answer, st
     if (!fits) put_changes(out, d);
     BASE_TRY(put_memory(out, d, error));
     BASE_TRY(put_time(out, d, error));
-    put_network(out, answer);
+    reports_put_network(out, answer, d);
     reports_put_sources(out, d);
     base_put(out, "</main>\n");
     reports_html_end(out, "");

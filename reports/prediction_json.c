@@ -204,7 +204,9 @@ static void put_curve(struct base_json_writer *w, const struct reports_predictio
     double end_s = 0, sum_s = 0;
     for (int i = 0; r->timeline && i < r->timeline->count; i++)
         sum_s += r->timeline->entries[i].time_s * (double)r->timeline->entries[i].count;
-    end_s = sum_s > 0 ? r->prediction->step_s / sum_s : 1; /* what is hidden behind other work takes no time */
+    const bool generates = r->checked->options.step == MODEL_STEP_GENERATE; /* step_s is one of its decode steps */
+    const double whole_s = generates ? r->prediction->latency_s : r->prediction->step_s;
+    end_s = sum_s > 0 ? whole_s / sum_s : 1; /* what is hidden behind other work takes no time */
     for (int i = 0; i < curve->count; i++) base_json_put_double(w, end_s * curve->points[i].at_s);
     base_json_close(w, ']');
     for (int c = 0; c < column_count; c++) {

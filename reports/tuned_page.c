@@ -11,9 +11,10 @@ extern const char embedded_reports_explore_js[];
 /* Keys in which the ranked plans differ, and those that a reader looks for. */
 static int find_keys(const struct base_json *plans, const char **keys, int most)
 {
-    static const char *const always[] = {"model_parallel_submesh", "num_partitions", "logical_axis_rules",
-                                         "num_microbatches",       "batch_size",     "remat_policy",
-                                         "optimizer_partitioning"};
+    static const char *const always[] = {"model_parallel_submesh", "num_partitions",  "logical_axis_rules",
+                                         "num_microbatches",       "batch_size",      "remat_policy",
+                                         "optimizer_partitioning", "pipeline_stages", "virtual_stages",
+                                         "sequence_parallel"};
     int count = 0;
     for (int k = 0; k < BASE_COUNT(always) && count < most; k++)
         for (const struct base_json *item = plans->child; item; item = item->next) {
@@ -27,8 +28,9 @@ static int find_keys(const struct base_json *plans, const char **keys, int most)
 
 static void put_ranked(struct base_text *out, const struct base_json *plans)
 {
-    enum { NUMBERS = 5, MOST_KEYS = 7, MOST = NUMBERS + MOST_KEYS };
-    const char *headings[MOST] = {"", "target tokens/s", "a step", "memory", "free"}, align[MOST + 1] = "rrrrrlllllll";
+    enum { NUMBERS = 5, MOST_KEYS = 10, MOST = NUMBERS + MOST_KEYS };
+    const char *headings[MOST] = {"", "target tokens/s", "a step", "memory", "free"},
+               align[MOST + 1] = "rrrrrllllllllll";
     const char *keys[MOST_KEYS];
     int key_count = find_keys(plans, keys, MOST_KEYS), columns = NUMBERS + key_count, row = 0;
     char shape[MOST + 1];
@@ -70,7 +72,7 @@ static void put_ranked(struct base_text *out, const struct base_json *plans)
 /* By the keys that the plans of a list have. */
 static const char *plan_words(struct base_arena *arena, const struct base_json *plan, const struct base_json *list)
 {
-    enum { MOST_KEYS = 7 };
+    enum { MOST_KEYS = 10 };
     const char *keys[MOST_KEYS];
     struct base_text words = {.arena = arena};
     int count = find_keys(list, keys, MOST_KEYS);
@@ -181,6 +183,9 @@ static void put_decided(struct base_text *out, const struct base_json *search)
     enum { MOST = 64, COLUMNS = 2 };
     static const char *const headings[COLUMNS] = {"decided by", "plans"}, *const reasons[COLUMNS] = {
                                                                               "cannot be launched, such as", "plans"};
+    static const char *const bounds[][2] = {{"evaluated_count", "prediction in full"},
+                                            {"by_time_count", "a bound on time"},
+                                            {"by_memory_count", "a bound on memory"}};
     const struct base_json *by = reports_member(search, "decided_by", BASE_JSON_OBJECT),
                            *refusals = reports_member(search, "refusals", BASE_JSON_ARRAY);
     const char *cells[MOST * COLUMNS];
@@ -190,6 +195,12 @@ static void put_decided(struct base_text *out, const struct base_json *search)
         if (item->kind != BASE_JSON_NUMBER) continue;
         cells[row * COLUMNS] = item->key, cells[row * COLUMNS + 1] = base_print(out->arena, "%.0f", item->number);
         values[row * COLUMNS] = (double)NAN, values[row++ * COLUMNS + 1] = item->number;
+    }
+    for (int i = 0; !by && i < BASE_COUNT(bounds); i++) { /* of a search of stages */
+        const double count = reports_number(search, bounds[i][0]);
+        if (!(count > 0)) continue;
+        cells[row * COLUMNS] = bounds[i][1], cells[row * COLUMNS + 1] = base_print(out->arena, "%.0f", count);
+        values[row * COLUMNS] = (double)NAN, values[row++ * COLUMNS + 1] = count;
     }
     struct reports_html_table table = {
         .align = "lr", .headings = headings, .cells = cells, .values = values, .rows = row};
@@ -234,14 +245,17 @@ static void put_facts(struct base_text *out, const struct base_json *d, const st
         reports_put_fact(out, "target tokens/s",
                          reports_count_words(
                              arena, reports_number(reports_member(p, "throughput", BASE_JSON_OBJECT), "tokens_per_s")),
-                         base_print(arena, "%s a step",
+                         base_print(arena, "%s a step. %s",
                                     reports_seconds_words(
-                                        arena, reports_number(reports_member(p, "time", BASE_JSON_OBJECT), "step_s"))),
+                                        arena, reports_number(reports_member(p, "time", BASE_JSON_OBJECT), "step_s")),
+                                    reports_interval_words(arena, reports_member(p, "throughput", BASE_JSON_OBJECT),
+                                                           "tokens_per_s_interval", reports_count_words)),
                          REPORTS_PLAIN);
         reports_put_fact(out, "memory at the peak", reports_bytes_words(arena, peak),
-                         base_print(arena, "of %s: %s free%s", reports_bytes_words(arena, capacity),
+                         base_print(arena, "of %s: %s free%s. %s", reports_bytes_words(arena, capacity),
                                     reports_bytes_words(arena, capacity - peak),
-                                    peak > 0.98 * capacity ? ". That is tight" : ""),
+                                    peak > 0.98 * capacity ? ". That is tight" : "",
+                                    reports_interval_words(arena, memory, "peak_interval_bytes", reports_bytes_words)),
                          peak > 0.98 * capacity ? REPORTS_BAD : REPORTS_PLAIN);
     }
     reports_put_fact(out, "plans", base_print(arena, "%.0f", reports_number(search, "space_count")),
@@ -296,6 +310,8 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
                   answer->drawing);
     }
     put_decided(out, search);
+    if (best && plans && plans->child)
+        reports_put_sources(out, reports_member(plans->child, "prediction", BASE_JSON_OBJECT));
     base_put(out, "</main>\n");
     reports_html_end(out, best && reports_member(d, "looked_at", BASE_JSON_OBJECT) ? embedded_reports_explore_js : "");
     return BASE_OK;

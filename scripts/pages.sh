@@ -36,6 +36,15 @@ make_page run run examples/tiny_local_4.json --in-process --steps 2
 "$program" run examples/tiny_local_4.json --in-process --steps 2 --out run.json >/dev/null
 make_page beside report run.json
 make_page tune tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --optimizer adamw
+make_page sweep sweep examples/tpu_v4_tuning.csv
+make_page infer infer examples/tiny_infer.json --data examples/tiny_infer.jsonl --in-process
+make_page decode predict --model llama3_8b --topology v5e-8 --model-parallel-submesh 2,4,1,1 --batch-size 32 \
+    --task-feature-lengths 1024 --step decode
+make_page generate predict --model t5_1_0_11B --topology v5e-64 --model-parallel-submesh 4,4,1,1 --batch-size 32 \
+    --task-feature-lengths 512,128 --step generate
+make_page serving tune --model t5_1_0_11B --topology v5e-64 --batch-size auto --task-feature-lengths 512,128 --max-latency-s 2
+make_page stages tune --model gpt3_175b --topology a100-80g:32x8 --batch-size 256 --software megatron --pipeline-stages auto \
+    --task-feature-lengths 2048
 make_page nothing_fits tune --model t5_1_0_11B --topology v4-8 --batch-size 896 --optimizer adamw
 "$program" tune --model t5_1_0_11B --topology v4-512 --batch-size auto --optimizer adamw --detail --out tuned.json >/dev/null
 
@@ -57,7 +66,7 @@ sed 's/\[4, 2, 2, 1\]/[2, 2, 2, 1]/' examples/t5_11b_v4_512.json >half.json
 put_chart difference examples/t5_11b_v4_512.json half.json
 "$program" sweep examples/tpu_v4_tuning.csv --out result.csv >/dev/null
 for kind in pareto sensitivity; do put_chart $kind tuned.json; done
-put_chart trust result.csv
+for kind in trust parity; do put_chart $kind result.csv; done
 put_chart comparison result.csv
 
 if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then

@@ -262,8 +262,9 @@ static void note_communication(const struct sim_pricing *p, const struct sim_pri
     double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
     double bytes = p->bytes[collective->shape];
-    if (step->region != SIM_OUTSIDE) count /= (double)p->sizes[MODEL_DECODE_STEPS]; /* of one decode step */
-    note_collective(detail, step, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes, time_s);
+    const double steps = step->region == SIM_OUTSIDE ? 1 : (double)p->sizes[MODEL_DECODE_STEPS],
+                 rows = count / steps; /* rows are of one decode step, entries of the whole answer */
+    note_collective(detail, step, collective, (int64_t)rows, rows * prices->launched_frac[step->what], bytes, time_s);
     note_entry(detail,
                &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
 }

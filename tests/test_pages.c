@@ -128,6 +128,73 @@ static void pages_fetch_nothing_and_keep_names_as_text(struct base_arena *arena)
     assert_non_null(strstr(page, "&lt;script&gt;alert(1)"));
 }
 
+/* Every kind of answer has a page that holds what the kind is about, and fetches nothing. */
+static void every_answer_has_its_page(struct base_arena *arena)
+{
+    static const struct {
+        const char *command;
+        int count;
+        const char *words[16], *holds[6];
+    } cases[] = {
+        {"sweep",
+         1,
+         {"examples/tpu_v4_tuning.csv"},
+         {"28 plans predicted, 6.", "22 measured", "90 % interval", "seed_tpu_v4-027", "out-of-memory verdicts"}},
+        {"predict",
+         11,
+         {"--model", "t5_1_1_large", "--topology", "v4-8", "--num-partitions", "2", "--batch-size", "8",
+          "--task-feature-lengths", "64,16", "--step=decode"},
+         {"A token takes", "bound by", "cache"}},
+        {"predict",
+         11,
+         {"--model", "t5_1_1_large", "--topology", "v4-8", "--num-partitions", "2", "--batch-size", "8",
+          "--task-feature-lengths", "64,16", "--step=generate"},
+         {"An answer of 16 tokens", "each decode step", "into the answer", "the first token"}},
+        {"tune",
+         10,
+         {"--model", "t5_1_1_large", "--topology", "v4-8", "--batch-size", "8,16", "--task-feature-lengths", "64,16",
+          "--objective", "latency_s"},
+         {"The front: each gives more tokens", "every plan of the space was predicted", "latency", "copy gin",
+          "Sources and confidence"}},
+        {"tune",
+         13,
+         {"--model",
+          "decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=12,vocab_size=51200,mlp_"
+          "activations=gelu,logits_via_embedding=1",
+          "--topology", "a100-80g:2x8", "--batch-size", "32", "--software", "megatron", "--optimizer", "adamw",
+          "--task-feature-lengths=2048", "--pipeline-stages", "auto"},
+         {"pipeline_stages", "What decided", "90 %"}},
+    };
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        const char *words[20] = {NULL};
+        TEST_ROW("%s, case %d", cases[i].command, i);
+        memcpy(words, cases[i].words, sizeof cases[i].words);
+        const char *page = page_of(arena, cases[i].command, words, cases[i].count);
+        for (int h = 0; h < 6 && cases[i].holds[h]; h++)
+            if (!strstr(page, cases[i].holds[h])) fail_msg("the page does not hold \"%s\"", cases[i].holds[h]);
+        assert_null(strstr(page, " src="));
+        assert_non_null(strstr(page, "copy command"));
+    }
+}
+
+/* Of an answer of many decode steps the operations, collectives included, take as long as the answer. */
+static void operations_of_an_answer_take_as_long_as_it(struct base_arena *arena)
+{
+    const char *words[] = {
+        "--model", "t5_1_1_large",           "--topology", "v4-8",   "--num-partitions", "2",        "--batch-size",
+        "8",       "--task-feature-lengths", "64,16",      "--step", "generate",         "--detail", NULL};
+    struct base_error error = {0};
+    const struct base_json *answer = ask(arena, "predict", words, &error);
+    assert_string_equal(error.text, "");
+    const struct base_json *at = base_json_get(base_json_get(answer, "memory_timeline"), "at_s")->child;
+    double all_s = 0, last_s = 0;
+    for (const struct base_json *o = base_json_get(answer, "timeline")->child; o; o = o->next)
+        all_s += number(o, "count") * number(o, "time_s");
+    for (; at; at = at->next) last_s = at->number;
+    assert_near(all_s, number(answer, "latency_s"), 1e-9);
+    assert_true(last_s > 0.9 * number(answer, "latency_s") && last_s <= number(answer, "latency_s") * (1 + 1e-9));
+}
+
 static void the_same_question_gives_the_same_page(struct base_arena *arena)
 {
     const char *words[12] = {"examples/t5_11b_v4_512.json"}, *again[12] = {"examples/t5_11b_v4_512.json"};
@@ -259,7 +326,9 @@ int main(int argument_count, char **arguments)
     static const struct test tests[] = {
         TEST(the_peak_of_the_course_is_the_peak),
         TEST(operations_add_up_to_the_parts_of_the_step),
+        TEST(operations_of_an_answer_take_as_long_as_it),
         TEST(pages_fetch_nothing_and_keep_names_as_text),
+        TEST(every_answer_has_its_page),
         TEST(the_same_question_gives_the_same_page),
         TEST(a_saved_answer_has_its_page),
         TEST(what_was_looked_at_is_what_was_counted),

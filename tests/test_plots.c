@@ -374,14 +374,14 @@ static void a_parity_chart_holds_every_pair(struct base_arena *arena)
     int pairs = 0, near = 0;
     for (int i = 0; i < table.count; i++) {
         const struct plots_comparison_row *row = &table.rows[i];
-        const double frac = row->predicted_tokens_per_s / row->measured_tokens_per_s - 1;
+        const double frac = row->predicted_step_s / row->measured_step_s - 1;
         if (isnan(frac) || row->measured == PLOTS_MEMORY_EXCEEDED) continue;
         pairs++;
         near += fabs(frac) <= 0.1;
     }
     assert_ok(plots_parity(arena, &table, PLOTS_SVG, 0, &picture, &error), &error);
     assert_int_equal(pictures_count(picture.bytes.data, "<circle"), pairs);
-    const char *beginning = base_print(arena, "%d of %d predictions are within 10 %%", near, pairs);
+    const char *beginning = base_print(arena, "%d of %d predicted step times are within 10 %%", near, pairs);
     assert_memory_equal(picture.title, beginning, strlen(beginning));
     table.count = 0;
     assert_fails(plots_parity(arena, &table, PLOTS_SVG, 0, &picture, &error), BASE_INPUT, &error, "nothing to draw");

@@ -1,0 +1,193 @@
+/* Pages of inference: the verdict of a prediction, and a search of plans with its front of latency against tokens. */
+#include "reports/answer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- one prediction ---- */
+
+static bool is_step(const struct base_json *d, const char *step)
+{
+    return !strcmp(reports_string(reports_member(d, "inference", BASE_JSON_OBJECT), "step"), step);
+}
+
+const char *reports_served_title(struct base_arena *arena, const struct base_json *d)
+{
+    const struct base_json *throughput = reports_member(d, "throughput", BASE_JSON_OBJECT),
+                           *memory = reports_member(d, "memory", BASE_JSON_OBJECT);
+    const char *latency = reports_seconds_words(arena, reports_number(d, "latency_s")),
+               *what = is_step(d, "generate") ? base_print(arena, "An answer of %.0f tokens takes %s",
+                                                           reports_number(d, "decode_steps"), latency)
+                       : is_step(d, "decode") ? base_print(arena, "A token takes %s", latency)
+                                              : base_print(arena, "A batch takes %s", latency);
+    return base_print(arena, "%s: %s tokens/s in %s of %s", what,
+                      reports_count_words(arena, reports_number(throughput, "tokens_per_s")),
+                      reports_bytes_words(arena, reports_number(memory, "peak_bytes")),
+                      reports_bytes_words(arena, reports_number(memory, "capacity_bytes")));
+}
+
+static void put_latencies(struct base_text *out, const struct base_json *d)
+{
+    struct base_arena *arena = out->arena;
+    const struct base_json *inference = reports_member(d, "inference", BASE_JSON_OBJECT);
+    const double rows = reports_number(inference, "rows"), token_s = reports_number(inference, "token_s");
+    if (is_step(d, "generate")) {
+        reports_put_fact(
+            out, "an answer", reports_seconds_words(arena, reports_number(d, "latency_s")),
+            base_print(arena, "of %.0f tokens, for each of %.0f rows", reports_number(d, "decode_steps"), rows),
+            REPORTS_PLAIN);
+        reports_put_fact(out, "the first token", reports_seconds_words(arena, reports_number(d, "first_token_s")), "",
+                         REPORTS_PLAIN);
+    }
+    if (isfinite(token_s))
+        reports_put_fact(out, "a token", reports_seconds_words(arena, token_s),
+                         base_print(arena, "for each of %.0f rows. %s", rows,
+                                    reports_interval_words(arena, reports_member(d, "time", BASE_JSON_OBJECT),
+                                                           "step_interval_s", reports_seconds_words)),
+                         REPORTS_PLAIN);
+    else
+        reports_put_fact(out, "a batch", reports_seconds_words(arena, reports_number(d, "latency_s")),
+                         reports_interval_words(arena, reports_member(d, "time", BASE_JSON_OBJECT), "step_interval_s",
+                                                reports_seconds_words),
+                         REPORTS_PLAIN);
+}
+
+void reports_put_served_facts(struct base_text *out, const struct base_json *d)
+{
+    struct base_arena *arena = out->arena;
+    const struct base_json *inference = reports_member(d, "inference", BASE_JSON_OBJECT),
+                           *throughput = reports_member(d, "throughput", BASE_JSON_OBJECT);
+    put_latencies(out, d);
+    reports_put_fact(
+        out, "tokens/s", reports_count_words(arena, reports_number(throughput, "tokens_per_s")),
+        base_print(arena, "%s on each device. %s",
+                   reports_count_words(arena, reports_number(throughput, "tokens_per_s_per_device")),
+                   reports_interval_words(arena, throughput, "tokens_per_s_interval", reports_count_words)),
+        REPORTS_PLAIN);
+    reports_put_fact(out, "bound by", reports_string(inference, "bound_by"),
+                     base_print(arena, "reading weights %s, cache %s",
+                                reports_seconds_words(arena, reports_number(inference, "weights_s")),
+                                reports_seconds_words(arena, reports_number(inference, "cache_s"))),
+                     REPORTS_PLAIN);
+}
+
+/* ---- a search ---- */
+
+enum { COLUMNS = 7, MOST_FRONT = 500 };
+
+/* Plans by row: what each gives, and what it is. */
+static void put_plans(struct base_text *out, const struct base_json *list, const char *caption)
+{
+    static const char *const headings[COLUMNS] = {"",         "latency", "first token", "a token",
+                                                  "tokens/s", "memory",  "plan"},
+                             *const keys[COLUMNS] = {
+                                 "", "latency_s", "first_token_s", "token_s", "tokens_per_s", "peak_bytes", ""};
+    static const char *(*const words[COLUMNS])(struct base_arena *, double) = {[1] = reports_seconds_words,
+                                                                               [2] = reports_seconds_words,
+                                                                               [3] = reports_seconds_words,
+                                                                               [4] = reports_count_words,
+                                                                               [5] = reports_bytes_words};
+    const int most = list->count < MOST_FRONT ? list->count : MOST_FRONT;
+    const char **cells = base_new(out->arena, const char *, most *COLUMNS + 1);
+    double *values = base_new(out->arena, double, most *COLUMNS + 1);
+    int row = 0;
+    for (const struct base_json *item = list->child; item && row < most; item = item->next, row++)
+        for (int c = 0; c < COLUMNS; c++) {
+            const double value = c ? reports_number(item, keys[c]) : row + 1;
+            cells[row * COLUMNS + c] = !c                ? base_print(out->arena, "%d.", row + 1)
+                                       : c + 1 < COLUMNS ? words[c](out->arena, value)
+                                                         : reports_string(item, "words");
+            values[row * COLUMNS + c] = c + 1 < COLUMNS ? value : (double)NAN;
+        }
+    struct reports_html_table table = {
+        .caption = caption, .align = "rrrrrrL", .headings = headings, .cells = cells, .values = values, .rows = row};
+    reports_html_table(out, &table);
+    if (row < list->count)
+        reports_html_element(out, "p class=\"note\"",
+                             base_print(out->arena, "and %d more, in the answer as JSON", list->count - row));
+}
+
+static void put_search_facts(struct base_text *out, const struct base_json *search, const struct base_json *best)
+{
+    struct base_arena *arena = out->arena;
+    const struct base_json *prediction = reports_member(best, "prediction", BASE_JSON_OBJECT),
+                           *throughput = reports_member(prediction, "throughput", BASE_JSON_OBJECT);
+    const double most_s = reports_number(search, "max_latency_s"), least = reports_number(search, "min_tokens_per_s"),
+                 unfit = reports_number(search, "unfit_count");
+    base_put(out, "<dl class=\"facts\">\n");
+    if (best) {
+        reports_put_fact(out, "latency", reports_seconds_words(arena, reports_number(best, "latency_s")),
+                         isfinite(most_s) ? base_print(arena, "at most %s", reports_seconds_words(arena, most_s)) : "",
+                         REPORTS_PLAIN);
+        reports_put_fact(
+            out, "tokens/s", reports_count_words(arena, reports_number(best, "tokens_per_s")),
+            base_print(arena, "%s%s",
+                       isfinite(least) ? base_print(arena, "at least %s. ", reports_count_words(arena, least)) : "",
+                       reports_interval_words(arena, throughput, "tokens_per_s_interval", reports_count_words)),
+            REPORTS_PLAIN);
+        reports_put_fact(out, "memory at the peak", reports_bytes_words(arena, reports_number(best, "peak_bytes")),
+                         base_print(arena, "%s free", reports_bytes_words(arena, reports_number(best, "free_bytes"))),
+                         REPORTS_PLAIN);
+    }
+    reports_put_fact(out, "plans", base_print(arena, "%.0f", reports_number(search, "space_count")),
+                     base_print(arena, "all predicted in full; %.0f do not fit, %.0f cannot be launched", unfit,
+                                reports_number(search, "refused_count")),
+                     REPORTS_PLAIN);
+    reports_put_fact(out, "proof", "proven", "every plan of the space was predicted", REPORTS_PLAIN);
+    base_put(out, "</dl>\n");
+}
+
+/* Of the best plan: where a step's time goes, and what crosses the links. */
+static enum base_status put_best(struct base_text *out, const struct reports_answer *answer,
+                                 const struct base_json *best, struct base_error *error)
+{
+    const struct base_json *prediction = reports_member(best, "prediction", BASE_JSON_OBJECT);
+    if (!prediction) return BASE_OK;
+    base_put(out, "<section>\n");
+    BASE_TRY(reports_html_chart(out, prediction, plots_time, error));
+    base_put(out, "</section>\n<section>\n<h2>Memory of the best</h2>\n");
+    reports_put_peak(out, prediction);
+    base_put(out, "</section>\n");
+    reports_put_network(out, answer, prediction);
+    return BASE_OK;
+}
+
+enum base_status reports_served_html(const struct reports_answer *answer, struct base_text *out,
+                                     struct base_error *error)
+{
+    const struct base_json *d = answer->document, *plan = reports_member(d, "best", BASE_JSON_OBJECT),
+                           *plans = reports_member(d, "plans", BASE_JSON_ARRAY),
+                           *front = reports_member(d, "latency_front", BASE_JSON_ARRAY),
+                           *search = reports_member(d, "search", BASE_JSON_OBJECT),
+                           *best = plan && plans ? plans->child : NULL;
+    const char *title = "No plan fits within the bounds", *what = "a search of plans of inference";
+    if (best) {
+        what = base_print(out->arena, "%s on %s, step %s", reports_string(plan, "model"),
+                          reports_string(plan, "topology"), reports_string(search, "step"));
+        title = base_print(out->arena, "The best of %.0f plans: %s tokens/s after %s",
+                           reports_number(search, "space_count"),
+                           reports_count_words(out->arena, reports_number(best, "tokens_per_s")),
+                           reports_seconds_words(out->arena, reports_number(best, "latency_s")));
+    }
+    reports_html_begin(out, base_print(out->arena, "%s: %s", what, title));
+    reports_put_answer_head(out, answer, what, title, plan, NULL);
+    put_search_facts(out, search, best);
+    base_put(out, "<main>\n");
+    reports_put_warnings(out, d);
+    if (best) {
+        base_put(out, "<section class=\"wide\">\n");
+        put_plans(out, plans, "The best plans");
+        base_put(out, "</section>\n");
+    }
+    if (best && front && front->count) {
+        base_put(out, "<section class=\"wide\">\n");
+        BASE_TRY(reports_html_chart(out, d, plots_latency, error));
+        put_plans(out, front, "The front: each gives more tokens than all that answer sooner");
+        base_put(out, "</section>\n");
+    }
+    BASE_TRY(put_best(out, answer, best, error));
+    if (best) reports_put_sources(out, reports_member(best, "prediction", BASE_JSON_OBJECT));
+    base_put(out, "</main>\n");
+    reports_html_end(out, "");
+    return BASE_OK;
+}
