@@ -105,8 +105,11 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
     plots_hover(canvas,
                 (struct plots_box){PLOTS_MARGIN_PX, y - row_px / 2, plots_width(canvas) - 2 * PLOTS_MARGIN_PX, row_px},
                 base_print(canvas->arena, "%s %s", c->key, c->value));
-    if (c->refused) {
-        plots_text(canvas, from - 6, y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, "cannot be launched");
+    if (c->refused) { /* on whichever side of the best there is room */
+        static const char words[] = "cannot be launched";
+        const bool left = from - 6 - plots_text_width(PLOTS_SMALL, words) > all->label_px + 4;
+        plots_text(canvas, left ? from - 6 : from + 6, y, left ? PLOTS_RIGHT : PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
+                   words);
         return;
     }
     double to = plots_axis_px(axis, c->change_frac);

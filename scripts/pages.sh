@@ -36,6 +36,8 @@ make_page run run examples/tiny_local_4.json --in-process --steps 2
 "$program" run examples/tiny_local_4.json --in-process --steps 2 --out run.json >/dev/null
 make_page beside report run.json
 make_page tune tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --optimizer adamw
+make_page ten_thousand tune --model t5_1_0_11B --topology v4-512 --batch-size auto --optimizer adamw --no-bounds \
+    --num-microbatches 1,2,4,8,16
 make_page sweep sweep examples/tpu_v4_tuning.csv
 make_page infer infer examples/tiny_infer.json --data examples/tiny_infer.jsonl --in-process
 make_page decode predict --model llama3_8b --topology v5e-8 --model-parallel-submesh 2,4,1,1 --batch-size 32 \

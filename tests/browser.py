@@ -5,7 +5,8 @@
 
 Each page is opened at 390, 1280 and 2560 px, light and dark, with and without JavaScript. It fails where the console
 reports an error, where anything outside the page is asked for, where the page is wider than the window, where words
-cover words, where their contrast is below 4.5, and where something that reacts cannot be reached with the keyboard.
+cover words, where their contrast is below 4.5, where something that reacts cannot be reached with the keyboard, and
+where the dots of a search keep a reader waiting.
 With --quick three of these windows have to do. Prints a line a finding; exit 1 if there was one, 77 if there is no Chromium. Standard library alone.
 """
 import base64
@@ -98,6 +99,27 @@ REACTS = r"""
   return wanted.length;
 })()
 """
+
+# A search's page with every plan as a dot: how long it takes to filter them and to point at one, the median of twenty.
+FLUID = r"""
+(() => {
+  const canvas = document.querySelector(".explore canvas");
+  if (!canvas) return null;
+  const plans = JSON.parse(document.getElementById("looked").textContent).tokens_per_s.length;
+  const boxes = [...document.querySelectorAll(".filters input")], area = canvas.getBoundingClientRect();
+  const median = (act) => {
+    const times = [];
+    for (let i = 0; i < 20; i++) { const begin = performance.now(); act(i); times.push(performance.now() - begin); }
+    return times.sort((a, b) => a - b)[10];
+  };
+  const at = (i) => ({ clientX: area.left + 60 + i * (area.width - 80) / 20, clientY: area.top + area.height / 2 });
+  const filter_ms = median((i) => boxes[Math.floor(i / 2) % boxes.length].click()); /* each off, and on again */
+  const point_ms = median((i) => canvas.dispatchEvent(new PointerEvent("pointermove", at(i))));
+  canvas.dispatchEvent(new PointerEvent("pointerleave"));
+  return { plans, filter_ms, point_ms };
+})()
+"""
+SLOWEST_FILTER_MS, SLOWEST_POINT_MS = 100, 16  # what feels immediate, and a frame
 
 
 class Browser:
@@ -205,6 +227,17 @@ class Browser:
         left = self.evaluate("[...window.wanted].map((e) => e.outerHTML.slice(0, 80))")
         return [f"the keyboard does not reach {e}" for e in left] if count <= 400 else []
 
+    def fluid(self):
+        """What a reader would wait for among many plans."""
+        took = self.evaluate(FLUID)
+        if not took:
+            return []
+        words = f"{took['plans']} plans: filtering takes {took['filter_ms']:.1f} ms, pointing {took['point_ms']:.1f} ms"
+        slow = took["filter_ms"] > SLOWEST_FILTER_MS or took["point_ms"] > SLOWEST_POINT_MS
+        if not slow and took["plans"] >= 10000:
+            print(words)
+        return [words] if slow else []
+
     def picture(self, path):
         size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
         shot = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True,
@@ -247,7 +280,7 @@ def look_at(browser, path, pictures, quick):
                 if answer["words"] < 20:
                     said.append(f"only {answer['words']} pieces of text")
                 if scripts and first:
-                    said += browser.keyboard()
+                    said += browser.keyboard() + browser.fluid()
                 found += [f"{case}: {what}" for what in said]
                 if pictures and scripts:
                     name = os.path.splitext(os.path.basename(path))[0]
