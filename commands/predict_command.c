@@ -22,12 +22,14 @@ static enum base_status read_step(const struct base_arguments *arguments, struct
     return BASE_OK;
 }
 
-static enum base_status write_trace(struct commands_context *context, const char *path,
+static enum base_status write_trace(struct commands_context *context, const char *path, const struct sim_plan *plan,
                                     const struct sim_timeline *timeline, const struct sim_memory_curve *curve,
                                     const struct sim_passes *passes, struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
-    reports_trace(timeline, NULL, curve, passes, NULL, &text);
+    struct reports_link_tracks links;
+    reports_find_link_tracks(context->arena, plan, timeline, &links);
+    reports_trace(timeline, NULL, &links, curve, passes, NULL, &text);
     return base_write_file(path, text.data, text.length, error);
 }
 
@@ -114,7 +116,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (base_argument(arguments, "--program"))
         BASE_TRY(sim_program_shardings(context->cache, context->arena, plan, &report.shardings, &report.sharding_count,
                                        error));
-    if (trace) BASE_TRY(write_trace(context, trace, &timeline, &curve, &passes, error));
+    if (trace) BASE_TRY(write_trace(context, trace, plan, &timeline, &curve, &passes, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
@@ -132,7 +134,7 @@ static enum base_status print_program(struct commands_context *context, const st
         .lists_collectives = true, .timeline = &timeline, .passes = &passes, .arena = context->arena};
     const char *trace = base_argument(arguments, "--trace");
     if (trace) BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
-    if (trace) BASE_TRY(write_trace(context, trace, &timeline, &curve, &passes, error));
+    if (trace) BASE_TRY(write_trace(context, trace, plan, &timeline, &curve, &passes, error));
     return sim_program_print(context->cache, plan, out, error);
 }
 

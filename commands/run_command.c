@@ -63,7 +63,9 @@ static enum base_status put_result(struct commands_context *context, const struc
     if (steps.failure) return base_fail(error, BASE_RUN, "%s", steps.failure);
     if (trace) {
         struct base_text events = {.arena = context->arena};
-        reports_trace(detail->timeline, &result->timeline, NULL, detail->passes, report.passes, &events);
+        struct reports_link_tracks links;
+        reports_find_link_tracks(context->arena, plan, detail->timeline, &links);
+        reports_trace(detail->timeline, &result->timeline, &links, NULL, detail->passes, report.passes, &events);
         BASE_TRY(base_write_file(trace, events.data, events.length, error));
     }
     return steps.stopped ? BASE_STOPPED : BASE_OK;

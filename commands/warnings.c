@@ -40,7 +40,10 @@ void commands_note_gin(struct commands_context *context, const struct model_gin 
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config)
 {
-    const char *inputs = text->values[SIM_INPUTS_LENGTH];
+    const char *inputs = text->values[SIM_INPUTS_LENGTH], *dtype = text->values[SIM_PARAMETER_DTYPE];
+    if (dtype && !strcmp(dtype, "int8"))
+        commands_warn(context, "parameter_dtype int8 is predicted only: T5X restores weights in float32 or bfloat16, "
+                               "and `infer` runs those");
     if (config->encoder || !inputs || !*inputs) return;
     commands_warn(context, base_print(context->arena,
                                       "inputs_length %.20s is left out: %.80s has no encoder, and its sequences are of "

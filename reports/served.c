@@ -22,6 +22,19 @@ static bool decodes(const struct reports_prediction *r)
     return r->checked->options.step == MODEL_STEP_GENERATE || r->checked->options.step == MODEL_STEP_DECODE;
 }
 
+/* T5X's first pass of a decoder goes over its whole length, and then it decodes up to there: how long the prompts are,
+ * no plan says. */
+static void put_most(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_plan *plan = r->checked;
+    const long long length = (long long)plan->targets_length;
+    if (plan->config->encoder || r->prediction->decode_steps < length) return;
+    base_putf(out,
+              "  at most: T5X prefills all %lld positions, and a prompt of n tokens leaves %lld - n to decode; "
+              "max_decode_steps bounds them\n",
+              length, length);
+}
+
 /* What a whole answer takes, or one token of each of its rows, or a pass. */
 static void put_latency(const struct reports_prediction *r, struct base_text *out)
 {
@@ -32,6 +45,7 @@ static void put_latency(const struct reports_prediction *r, struct base_text *ou
         base_putf(out, "First token after %s, then %s a token: an answer of %lld tokens takes %s%s\n",
                   base_format_seconds(first, p->first_token_s), token, (long long)p->decode_steps, all,
                   p->fits ? "" : ", if it fitted");
+    if (r->checked->options.step == MODEL_STEP_GENERATE) put_most(r, out);
     else if (decodes(r))
         base_putf(out, "A token takes %s, for each of %lld rows%s\n", token, (long long)r->serving->rows,
                   p->fits ? "" : ", if it fitted");

@@ -13,7 +13,7 @@ const char *reports_phase_name(enum model_phase phase)
 
 /* ---- traces ---- */
 
-enum { COMPUTATION, LINKS }; /* tracks of a process */
+enum { COMPUTATION, LINKS }; /* tracks of a process; where links are known, one each from LINKS on */
 
 static void begin_event(struct base_json_writer *w, const char *name, const char *kind, int process, int track)
 {
@@ -40,10 +40,10 @@ static void put_span(struct base_json_writer *w, double from_s, double to_s)
     base_json_member_double(w, "dur", (to_s - from_s) * 1e6);
 }
 
-/* Repetitions of an entry stand as one event with its count. */
-static void put_entry(struct base_json_writer *w, int process, const struct sim_entry *e, double from_s, double to_s)
+static void put_event(struct base_json_writer *w, int process, int track, const struct sim_entry *e, double from_s,
+                      double to_s)
 {
-    begin_event(w, e->name, "X", process, e->bound == SIM_BY_COMMUNICATION ? LINKS : COMPUTATION);
+    begin_event(w, e->name, "X", process, track);
     base_json_member_string(w, "cat", bounds[e->bound]);
     put_span(w, from_s, to_s);
     base_json_key(w, "args");
@@ -55,6 +55,17 @@ static void put_entry(struct base_json_writer *w, int process, const struct sim_
     base_json_member_double(w, "bytes", e->bytes);
     base_json_close(w, '}');
     base_json_close(w, '}');
+}
+
+/* Repetitions of an entry stand as one event with its count; a collective on each link that it goes over. */
+static void put_entry(struct base_json_writer *w, int process, const struct reports_link_tracks *links,
+                      const struct sim_entry *e, unsigned axes, double from_s, double to_s)
+{
+    const bool communicates = e->bound == SIM_BY_COMMUNICATION;
+    const unsigned taken = communicates && links->count && axes ? links->links[axes] : 0;
+    if (!taken) put_event(w, process, communicates ? LINKS : COMPUTATION, e, from_s, to_s);
+    for (int i = 0; i < links->count; i++)
+        if (taken >> i & 1) put_event(w, process, LINKS + i, e, from_s, to_s);
 }
 
 /* How much of a name says to which part of the model an operation belongs: "encoder/layers" of
@@ -87,17 +98,21 @@ static void put_groups(struct base_json_writer *w, int process, const struct sim
     }
 }
 
-static void put_process(struct base_json_writer *w, int process, const char *name, const struct sim_timeline *timeline)
+/* axes: of each entry. */
+static void put_process(struct base_json_writer *w, int process, const char *name, const struct sim_timeline *timeline,
+                        const struct reports_link_tracks *links, const unsigned *axes)
 {
     double *from_s = base_new(w->text->arena, double, timeline->count + 1);
     for (int i = 0; i < timeline->count; i++)
         from_s[i + 1] = from_s[i] + timeline->entries[i].time_s * (double)timeline->entries[i].count;
     put_name(w, "process_name", process, COMPUTATION, name);
     put_name(w, "thread_name", process, COMPUTATION, "computation");
-    put_name(w, "thread_name", process, LINKS, "links");
+    if (!links->count) put_name(w, "thread_name", process, LINKS, "links");
+    for (int i = 0; i < links->count; i++) put_name(w, "thread_name", process, LINKS + i, links->names[i]);
     put_groups(w, process, timeline, from_s, true);
     put_groups(w, process, timeline, from_s, false);
-    for (int i = 0; i < timeline->count; i++) put_entry(w, process, &timeline->entries[i], from_s[i], from_s[i + 1]);
+    for (int i = 0; i < timeline->count; i++)
+        put_entry(w, process, links, &timeline->entries[i], axes[i], from_s[i], from_s[i + 1]);
 }
 
 /* A counter of its own process: it goes through every iteration of every loop, where the events above fold them. */
@@ -146,23 +161,6 @@ static void put_passes(struct base_json_writer *w, int process, const char *name
     }
 }
 
-void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured,
-                   const struct sim_memory_curve *curve, const struct sim_passes *predicted_passes,
-                   const struct sim_passes *measured_passes, struct base_text *out)
-{
-    struct base_json_writer w = {.text = out};
-    base_json_open(&w, '{');
-    base_json_key(&w, "traceEvents");
-    base_json_open(&w, '[');
-    put_process(&w, 0, "predicted", predicted);
-    if (measured) put_process(&w, 1, "measured", measured);
-    if (curve && curve->count) put_memory(&w, 2, curve);
-    if (predicted_passes && predicted_passes->count) put_passes(&w, 3, "predicted pipeline", predicted_passes);
-    if (measured_passes && measured_passes->count) put_passes(&w, 4, "measured pipeline", measured_passes);
-    base_json_close(&w, ']');
-    base_json_close(&w, '}');
-}
-
 /* ---- measured beside predicted ---- */
 
 static bool is_same(const struct sim_entry *a, const struct sim_entry *b)
@@ -185,4 +183,37 @@ struct reports_pair *reports_join(struct base_arena *arena, const struct sim_tim
         from = at + 1;
     }
     return pairs;
+}
+
+/* ---- the trace ---- */
+
+/* The axes of each entry; of measured ones those of the same entry as it was predicted (or NULL). */
+static const unsigned *axes_of(struct base_arena *arena, const struct sim_timeline *timeline,
+                               const struct sim_timeline *predicted)
+{
+    unsigned *axes = base_new(arena, unsigned, timeline->count + 1);
+    const struct reports_pair *pairs = predicted ? reports_join(arena, timeline, predicted) : NULL;
+    for (int i = 0; i < timeline->count; i++) {
+        const struct sim_entry *said = pairs ? pairs[i].predicted : &timeline->entries[i];
+        axes[i] = said ? said->axes : 0;
+    }
+    return axes;
+}
+
+void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured,
+                   const struct reports_link_tracks *links, const struct sim_memory_curve *curve,
+                   const struct sim_passes *predicted_passes, const struct sim_passes *measured_passes,
+                   struct base_text *out)
+{
+    struct base_json_writer w = {.text = out};
+    base_json_open(&w, '{');
+    base_json_key(&w, "traceEvents");
+    base_json_open(&w, '[');
+    put_process(&w, 0, "predicted", predicted, links, axes_of(out->arena, predicted, NULL));
+    if (measured) put_process(&w, 1, "measured", measured, links, axes_of(out->arena, measured, predicted));
+    if (curve && curve->count) put_memory(&w, 2, curve);
+    if (predicted_passes && predicted_passes->count) put_passes(&w, 3, "predicted pipeline", predicted_passes);
+    if (measured_passes && measured_passes->count) put_passes(&w, 4, "measured pipeline", measured_passes);
+    base_json_close(&w, ']');
+    base_json_close(&w, '}');
 }

@@ -80,6 +80,26 @@ static bool is_given(const struct sim_plan_text *text, int key)
     return sim_key_is_given(text, (enum sim_key)key);
 }
 
+/* T5X's decoding functions refuse each other's bounds: Python knows no such argument. */
+static enum base_status check_bounds(const struct sim_plan_text *text, const struct sim_decoding *d,
+                                     struct base_error *error)
+{
+    static const struct {
+        enum sim_key key;
+        enum model_decode_function of;
+        const char *instead;
+    } bounds[] = {{SIM_MAX_DECODE_LEN, MODEL_BEAM_SEARCH, "temperature_sample takes max_decode_steps"},
+                  {SIM_MAX_DECODE_STEP, MODEL_BEAM_SEARCH, "temperature_sample takes max_decode_steps"},
+                  {SIM_MAX_DECODE_STEPS, MODEL_TEMPERATURE_SAMPLE, "beam_search takes max_decode_len"},
+                  {SIM_MAX_DECODE_STEPS_HARD_LIMIT, MODEL_TEMPERATURE_SAMPLE, "beam_search takes max_decode_len"}};
+    for (int i = 0; i < BASE_COUNT(bounds); i++)
+        if (is_given(text, bounds[i].key) && d->function != bounds[i].of)
+            return base_fail(error, BASE_INPUT, "%s: T5X's %s; use that, or decode_fn %s",
+                             sim_plan_keys[bounds[i].key].name, bounds[i].instead,
+                             bounds[i].of == MODEL_BEAM_SEARCH ? "beam_search" : "temperature_sample");
+    return BASE_OK;
+}
+
 enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct sim_plan_text *text,
                                         struct sim_plan *plan, struct base_error *error)
 {
@@ -94,6 +114,7 @@ enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct s
     if (!model_infers(plan->options.step)) return BASE_OK;
     BASE_TRY(read_temperatures(arena, plan, plan->temperature_text, d, error));
     resolve(plan, d);
+    BASE_TRY(check_bounds(text, d, error));
     if (plan->config->encoder && plan->options.step == MODEL_STEP_PREFILL)
         return base_fail(error, BASE_INPUT, "--step: models with an encoder have no prefill; use encode");
     if (!plan->config->encoder && plan->options.step == MODEL_STEP_ENCODE)

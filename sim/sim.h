@@ -431,6 +431,7 @@ struct sim_entry {
     enum sim_bound bound;
     int64_t count;
     double time_s, flop, bytes; /* each, on one device */
+    unsigned axes;              /* of a predicted collective; else 0 */
 };
 struct sim_timeline {
     struct sim_entry *entries;

@@ -36,7 +36,7 @@ static void traces_have_a_track_for_each(struct base_arena *arena)
     struct sim_memory_point points[] = {{.at_s = 0, .bytes = {[MODEL_PARAMETER] = 7}},
                                         {.at_s = 1e-3, .bytes = {[MODEL_GRADIENT] = 9}}};
     struct sim_memory_curve curve = {points, 2};
-    reports_trace(&p, &m, &curve, NULL, NULL, &text);
+    reports_trace(&p, &m, &(struct reports_link_tracks){.count = 0}, &curve, NULL, NULL, &text);
     assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
     const struct base_json *event = base_json_get(document, "traceEvents")->child;
     static const struct {
@@ -62,6 +62,61 @@ static void traces_have_a_track_for_each(struct base_arena *arena)
         if (expected[i].length >= 0) assert_near(base_json_get(event, "dur")->number, expected[i].length, 1e-12);
     }
     assert_null(event);
+}
+
+/* The names of the tracks on which that event stands, in their order. */
+static const char *tracks_of(struct base_arena *arena, const struct base_json *events, const char *name)
+{
+    struct base_text text = {.arena = arena};
+    base_put(&text, "");
+    for (const struct base_json *track = events->child; track; track = track->next) {
+        if (strcmp(base_json_get(track, "name")->string, "thread_name") != 0) continue;
+        for (const struct base_json *event = events->child; event; event = event->next)
+            if (!strcmp(base_json_get(event, "name")->string, name) &&
+                base_json_get(event, "tid")->number == base_json_get(track, "tid")->number)
+                base_putf(&text, "%s%s", text.length ? ", " : "",
+                          base_json_get(base_json_get(track, "args"), "name")->string);
+    }
+    return text.data;
+}
+
+/* A collective stands on each link of a device that it goes over: both ways along every dimension that its groups
+ * cross; between nodes the adapters, too. */
+static void traces_have_a_track_for_each_link(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *submesh, *model, *data;
+    } cases[] = {{"v4-512", "4,2,2,1", "link x+, link x-, link y+, link y-, link z+, link z-",
+                  "link y+, link y-, link z+, link z-"},
+                 {"v4:4x4x4", "4,1,1,1", "link x+, link x-", "link y+, link y-, link z+, link z-"},
+                 {"h100:4x8", "1,8", "NVLink4+4 NVSwitch", "network adapters"}};
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        TEST_ROW("%s %s", cases[i].topology, cases[i].submesh);
+        struct sim_entry entries[] = {
+            {.name = "a/of model", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3, .axes = 2},
+            {.name = "a/of data", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3, .axes = 1},
+            {.name = "b/work", .count = 1, .time_s = 1e-3}};
+        const struct sim_timeline timeline = {entries, BASE_COUNT(entries)};
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan_text text = {{NULL}};
+        struct sim_plan plan;
+        struct base_text trace = {.arena = arena};
+        struct base_error error;
+        struct reports_link_tracks links;
+        const struct base_json *document;
+        text.values[SIM_MODEL] = "t5_1_1_large", text.values[SIM_TOPOLOGY] = cases[i].topology;
+        text.values[SIM_SUBMESH] = cases[i].submesh, text.values[SIM_BATCH_SIZE] = "64";
+        text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "512";
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        reports_find_link_tracks(arena, &plan, &timeline, &links);
+        reports_trace(&timeline, NULL, &links, NULL, NULL, NULL, &trace);
+        assert_ok(base_json_parse(arena, trace.data, trace.length, &document, &error), &error);
+        const struct base_json *events = base_json_get(document, "traceEvents");
+        assert_string_equal(tracks_of(arena, events, "a/of model"), cases[i].model);
+        assert_string_equal(tracks_of(arena, events, "a/of data"), cases[i].data);
+        assert_string_equal(tracks_of(arena, events, "b/work"), "computation");
+        sim_cache_free(cache);
+    }
 }
 
 /* What would end a cell, a tag or an attribute does not. */
@@ -95,6 +150,7 @@ static void pages_say_the_same_in_three_forms(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each),
+                                        TEST(traces_have_a_track_for_each_link),
                                         TEST(pages_say_the_same_in_three_forms)};
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }
