@@ -68,16 +68,12 @@ static enum base_status run_compare(struct commands_context *context, const stru
     base_json_close(&w, ']');
     put_differences(&w, answers, count);
     base_json_close(&w, '}');
-    if (context->json && !context->page) {
+    if (context->json) {
         base_put_bytes(out, text.data, text.length);
         return BASE_OK;
     }
     BASE_TRY(base_json_parse(context->arena, text.data, text.length, &document, error));
     const char *path = base_argument(arguments, "--out");
-    if (context->page) {
-        context->page = false; /* the tables are one as they are */
-        return reports_compared(document, REPORTS_HTML, out, error);
-    }
     return reports_compared(document, path && commands_ends_in(path, "md") ? REPORTS_MARKDOWN : REPORTS_TEXT, out,
                             error);
 }

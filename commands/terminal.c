@@ -6,9 +6,14 @@
 
 static const struct {
     const char *beginning, *colour;
-} verdicts[] = {{"It fits:", "1;32"},     {"It does NOT fit:", "1;31"},  {"Best:", "1;32"},
-                {"Nothing fits", "1;31"}, {"Nothing that fits", "1;31"}, {"Proven:", "32"},
-                {"Not proven:", "33"}};
+} verdicts[] = {{"It fits:", "1;32"},
+                {"It does NOT fit:", "1;31"},
+                {"Best:", "1;32"},
+                {"Nothing fits", "1;31"},
+                {"Nothing that fits", "1;31"},
+                {"Proven:", "32"},
+                {"Not proven:", "33"},
+                {"Warning:", "33"}};
 
 static bool begins(const char *line, size_t length, const char *with)
 {
@@ -52,6 +57,19 @@ static size_t piece_of(const char *line, size_t length, size_t columns)
     return space ? space : at;
 }
 
+/* Where the last column of a table's row begins, behind two spaces or more: its words go on below each other, where
+ * there is room for them. Else further in than the line begins. */
+static size_t hang_of(const char *line, size_t length, size_t indent, size_t room)
+{
+    enum { FURTHER = 4, LEAST_COLUMN = 30 };
+    size_t column = 0, last = 0;
+    for (size_t i = 0; i + 1 < length; i++) {
+        column += ((unsigned char)line[i] & 0xc0) != 0x80;
+        if (i > indent && line[i] == ' ' && line[i - 1] == ' ' && line[i + 1] != ' ') last = column;
+    }
+    return last && last + LEAST_COLUMN <= room ? last : indent + FURTHER;
+}
+
 /* A line that is too wide goes on below, further in. */
 static void put_wrapped(const char *line, size_t length, int width, struct base_text *out)
 {
@@ -61,13 +79,14 @@ static void put_wrapped(const char *line, size_t length, int width, struct base_
         base_put_bytes(out, line, length);
         return;
     }
+    const size_t hang = hang_of(line, length, indent, room);
     size_t first = piece_of(line + indent, length - indent, room - indent) + indent;
     base_put_bytes(out, line, first);
     for (line += first, length -= first; length;) {
         while (length && *line == ' ') line++, length--;
         if (!length) break;
-        size_t piece = piece_of(line, length, room - indent - FURTHER);
-        base_putf(out, "\n%*s", (int)indent + FURTHER, "");
+        size_t piece = piece_of(line, length, room - hang);
+        base_putf(out, "\n%*s", (int)hang, "");
         base_put_bytes(out, line, piece);
         line += piece, length -= piece;
     }

@@ -17,6 +17,8 @@ const char *reports_string(const struct base_json *object, const char *key); /* 
 enum reports_mark { REPORTS_PLAIN, REPORTS_BAD };
 void reports_put_fact(struct base_text *out, const char *name, const char *value, const char *note,
                       enum reports_mark mark);
+/* Buttons that copy the command and the gin, and both as text. */
+void reports_put_tools(struct base_text *out, const struct reports_answer *answer);
 /* Title, what it is about, buttons that copy, the plan. */
 void reports_put_answer_head(struct base_text *out, const struct reports_answer *answer, const char *kicker,
                              const char *title, const struct base_json *plan, const struct base_json *mesh);
@@ -51,6 +53,8 @@ void reports_put_served_facts(struct base_text *out, const struct base_json *doc
 enum base_status reports_served_html(const struct reports_answer *answer, struct base_text *out,
                                      struct base_error *error);
 enum base_status reports_inferred_html(const struct reports_answer *answer, struct base_text *out,
+                                       struct base_error *error);
+enum base_status reports_compared_html(const struct reports_answer *answer, struct base_text *out,
                                        struct base_error *error);
 enum base_status reports_swept_html(const struct reports_answer *answer, struct base_text *out,
                                     struct base_error *error);

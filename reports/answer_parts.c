@@ -94,7 +94,7 @@ static void put_copied(struct base_text *out, const char *id, const char *summar
     base_put(out, "</pre></details>\n");
 }
 
-static void put_tools(struct base_text *out, const struct reports_answer *answer)
+void reports_put_tools(struct base_text *out, const struct reports_answer *answer)
 {
     base_put(out, "<div class=\"tools\">");
     if (answer->command) base_put(out, "<button type=\"button\" data-copy=\"command\" hidden>copy command</button>");
@@ -122,7 +122,7 @@ void reports_put_answer_head(struct base_text *out, const struct reports_answer 
         base_put(out, "</div>\n");
     }
     base_put(out, "</dl>\n");
-    put_tools(out, answer);
+    reports_put_tools(out, answer);
     base_put(out, "</header>\n");
 }
 

@@ -134,12 +134,13 @@ struct reports_link_tracks {
 void reports_find_link_tracks(struct base_arena *arena, const struct sim_plan *plan,
                               const struct sim_timeline *timeline, struct reports_link_tracks *out);
 /* The step as a Chrome trace, which Perfetto reads: tracks of computation and of each link of a device, operations
- * inside their part of the model inside their phase; a process of them for what was predicted, and for what was measured (or NULL); a
- * counter of memory (NULL: none); and a track a stage of a pipeline's passes, as predicted and as measured (NULL:
- * none). timelines.c */
+ * inside their part of the model inside their phase; a process of them for what was predicted, and for what was
+ * measured (or NULL); a counter of memory (NULL: none); and a track a stage of a pipeline's passes, as predicted and as
+ * measured (NULL: none). timelines.c */
 void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured,
-                   const struct reports_link_tracks *links, const struct sim_memory_curve *curve, const struct sim_passes *predicted_passes,
-                   const struct sim_passes *measured_passes, struct base_text *out);
+                   const struct reports_link_tracks *links, const struct sim_memory_curve *curve,
+                   const struct sim_passes *predicted_passes, const struct sim_passes *measured_passes,
+                   struct base_text *out);
 /* A pipeline's schedule as a list of passes, in a document (pipelines.c). */
 void reports_put_pipeline(struct base_json_writer *w, const struct sim_prediction *prediction,
                           const struct sim_passes *passes);

@@ -265,9 +265,8 @@ static void note_communication(const struct sim_pricing *p, const struct sim_pri
     const double steps = step->region == SIM_OUTSIDE ? 1 : (double)p->sizes[MODEL_DECODE_STEPS],
                  rows = count / steps; /* rows are of one decode step, entries of the whole answer */
     note_collective(detail, step, collective, (int64_t)rows, rows * prices->launched_frac[step->what], bytes, time_s);
-    note_entry(detail,
-               &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes,
-                                     collective->axes});
+    note_entry(detail, &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0,
+                                           bytes, collective->axes});
 }
 
 static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices,
