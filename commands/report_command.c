@@ -172,11 +172,11 @@ static enum base_status format_of(const char *path, enum reports_format *out, st
                 : BASE_OK;
 }
 
-/* A saved answer of predict or tune has a page as it is. */
+/* A saved answer of predict, tune, infer or compare has a page as it is. */
 static bool is_answer(const struct base_json *document)
 {
     return document->kind == BASE_JSON_OBJECT && !base_json_get(document, "loss") &&
-           (base_json_get(document, "time") || base_json_get(document, "search"));
+           (base_json_get(document, "time") || base_json_get(document, "search") || base_json_get(document, "answers"));
 }
 
 static enum base_status put_answer(const struct commands_context *context, const struct base_json *document,

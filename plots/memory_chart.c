@@ -131,8 +131,13 @@ static void draw_capacity(struct plots_canvas *canvas, const struct chart *c)
 {
     double y = plots_axis_px(&c->frame.y, c->capacity_bytes);
     plots_line(canvas, left_px, y, c->frame.x.to_px, y, capacity_look);
-    plots_text(canvas, c->frame.x.to_px, y - 9, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_ALARM,
-               base_print(canvas->arena, "capacity %s", plots_amount(canvas->arena, PLOTS_GIB, c->capacity_bytes)));
+    const char *words =
+        base_print(canvas->arena, "capacity %s", plots_amount(canvas->arena, PLOTS_GIB, c->capacity_bytes));
+    const double width = plots_text_width(PLOTS_SMALL, words), height = plots_line_height(PLOTS_SMALL);
+    /* what does not fit would lie below the words */
+    plots_rect(canvas, (struct plots_box){c->frame.x.to_px - width - 3, y - 9 - height / 2, width + 3, height},
+               (struct plots_look){.colour = PLOTS_PAPER, .fill_frac = 1});
+    plots_text(canvas, c->frame.x.to_px, y - 9, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_ALARM, words);
 }
 
 static void draw_peak(struct plots_canvas *canvas, const struct chart *c)

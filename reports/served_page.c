@@ -113,7 +113,7 @@ static void put_search_facts(struct base_text *out, const struct base_json *sear
     const struct base_json *prediction = reports_member(best, "prediction", BASE_JSON_OBJECT),
                            *throughput = reports_member(prediction, "throughput", BASE_JSON_OBJECT);
     const double most_s = reports_number(search, "max_latency_s"), least = reports_number(search, "min_tokens_per_s"),
-                 unfit = reports_number(search, "unfit_count");
+                 unfit = reports_number(search, "unfit_count"), free = reports_number(best, "free_bytes");
     base_put(out, "<dl class=\"facts\">\n");
     if (best) {
         reports_put_fact(out, "latency", reports_seconds_words(arena, reports_number(best, "latency_s")),
@@ -125,9 +125,10 @@ static void put_search_facts(struct base_text *out, const struct base_json *sear
                        isfinite(least) ? base_print(arena, "at least %s. ", reports_count_words(arena, least)) : "",
                        reports_interval_words(arena, throughput, "tokens_per_s_interval", reports_count_words)),
             REPORTS_PLAIN);
-        reports_put_fact(out, "memory at the peak", reports_bytes_words(arena, reports_number(best, "peak_bytes")),
-                         base_print(arena, "%s free", reports_bytes_words(arena, reports_number(best, "free_bytes"))),
-                         REPORTS_PLAIN);
+        reports_put_fact(
+            out, "memory at the peak", reports_bytes_words(arena, reports_number(best, "peak_bytes")),
+            base_print(arena, "%s %s", reports_bytes_words(arena, fabs(free)), free < 0 ? "too much" : "free"),
+            free < 0 ? REPORTS_BAD : REPORTS_PLAIN);
     }
     reports_put_fact(out, "plans", base_print(arena, "%.0f", reports_number(search, "space_count")),
                      base_print(arena, "all predicted in full; %.0f do not fit, %.0f cannot be launched", unfit,
@@ -160,18 +161,26 @@ enum base_status reports_served_html(const struct reports_answer *answer, struct
                            *front = reports_member(d, "latency_front", BASE_JSON_ARRAY),
                            *search = reports_member(d, "search", BASE_JSON_OBJECT),
                            *best = plan && plans ? plans->child : NULL;
-    const char *title = "No plan fits within the bounds", *what = "a search of plans of inference";
-    if (best) {
+    const struct base_json *nearest = reports_member(d, "nearest_miss", BASE_JSON_OBJECT),
+                           *shown = best ? best : nearest;
+    const char *title = "None of the plans that fit is within the bounds", *what = "a search of plans of inference";
+    if (nearest) {
+        plan = reports_member(nearest, "plan", BASE_JSON_OBJECT);
+        title = base_print(out->arena, "Nothing fits: of %.0f plans the nearest needs %s more on each device",
+                           reports_number(search, "space_count"),
+                           reports_bytes_words(out->arena, -reports_number(nearest, "free_bytes")));
+    }
+    if (plan)
         what = base_print(out->arena, "%s on %s, step %s", reports_string(plan, "model"),
                           reports_string(plan, "topology"), reports_string(search, "step"));
+    if (best)
         title = base_print(out->arena, "The best of %.0f plans: %s tokens/s after %s",
                            reports_number(search, "space_count"),
                            reports_count_words(out->arena, reports_number(best, "tokens_per_s")),
                            reports_seconds_words(out->arena, reports_number(best, "latency_s")));
-    }
     reports_html_begin(out, base_print(out->arena, "%s: %s", what, title));
     reports_put_answer_head(out, answer, what, title, plan, NULL);
-    put_search_facts(out, search, best);
+    put_search_facts(out, search, shown);
     base_put(out, "<main>\n");
     reports_put_warnings(out, d);
     if (best) {

@@ -95,6 +95,12 @@ void reports_served_json(const struct reports_served *r, enum base_json_layout l
         base_json_close(&w, '}');
     }
     base_json_close(&w, ']');
+    if (!found->plan_count && !found->fitting_count && found->has_nearest) {
+        base_json_key(&w, "nearest_miss");
+        base_json_open(&w, '{');
+        put_served(&w, r, &found->nearest);
+        base_json_close(&w, '}');
+    }
     put_search(&w, r);
     base_json_close(&w, '}');
 }
