@@ -11,6 +11,8 @@
   const value = (column, i) => column.values[column.of[i]];
   const predicted = data.decided_by.map((how) => how === "prediction");
   const fits = data.peak_bytes.map((bytes) => bytes <= data.capacity_bytes);
+  const tightest = (1 - (data.headroom_frac || 0)) * data.capacity_bytes;
+  const memoryWords = (i) => memory(data.peak_bytes[i]) + (!fits[i] ? ", too large" : data.peak_bytes[i] > tightest ? ", tight" : "");
   const words = (i) => data.columns.map((c) => `${c.key} ${value(c, i)}`).join("\n") + "\n" + (predicted[i]
     ? `${tokens(data.tokens_per_s[i])}, ${memory(data.peak_bytes[i])}${fits[i] ? "" : ": does not fit"}`
     : `ruled out by its ${data.decided_by[i]}: at most ${tokens(data.tokens_per_s[i])}, at least ${memory(data.peak_bytes[i])}`);
@@ -91,7 +93,7 @@
     }
     g.fillText("peak memory of each device", right, bottom + 34);
     g.globalAlpha = 0.12; g.fillStyle = css("--alarm");
-    const from = scale.x(0.98 * data.capacity_bytes), to = scale.x(data.capacity_bytes);
+    const from = scale.x(tightest), to = scale.x(data.capacity_bytes);
     g.fillRect(from, top, to - from, bottom - top);
     g.globalAlpha = 1; g.strokeStyle = css("--alarm"); g.setLineDash([4, 3]);
     g.beginPath(); g.moveTo(to, top); g.lineTo(to, bottom); g.stroke(); g.setLineDash([]);
@@ -142,7 +144,7 @@
         button.addEventListener("click", () => pick(n, i));
         cell.append(button, " ");
       });
-      row.append(cell, make("td", tokens(data.tokens_per_s[i]).replace(" target tokens/s", "")), make("td", memory(data.peak_bytes[i]) + (fits[i] ? "" : ", too large")),
+      row.append(cell, make("td", tokens(data.tokens_per_s[i]).replace(" target tokens/s", "")), make("td", memoryWords(i)),
         ...data.columns.map((c) => make("td", value(c, i).slice(0, 60))));
       table.append(row);
     }
@@ -161,7 +163,7 @@
       table.append(row);
     };
     line("target tokens/s", (i) => tokens(data.tokens_per_s[i]));
-    line("memory", (i) => memory(data.peak_bytes[i]));
+    line("memory", memoryWords);
     for (const c of data.columns) line(c.key, (i) => value(c, i));
     pair.append(table);
   };

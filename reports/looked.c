@@ -87,11 +87,12 @@ static double tokens_of(const struct reports_looked *all, const struct tuner_spa
 }
 
 void reports_put_looked(struct base_json_writer *w, const struct reports_looked *all, const struct tuner_space *space,
-                        int64_t capacity_bytes)
+                        int64_t capacity_bytes, double headroom_frac)
 {
     base_json_key(w, "looked_at");
     base_json_open(w, '{');
     base_json_member_int(w, "capacity_bytes", capacity_bytes);
+    base_json_member_double(w, "headroom_frac", headroom_frac); /* plans that leave less free are tight */
     base_json_key(w, "columns");
     base_json_open(w, '[');
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {

@@ -186,7 +186,7 @@ void reports_served_text(const struct reports_served *report, struct base_text *
 struct reports_looked *reports_looked_new(struct base_arena *arena);
 void reports_looked_add(void *where, const struct tuner_looked *plan);
 void reports_put_looked(struct base_json_writer *w, const struct reports_looked *looked,
-                        const struct tuner_space *space, int64_t capacity_bytes);
+                        const struct tuner_space *space, int64_t capacity_bytes, double headroom_frac);
 
 struct reports_tuned {
     struct base_arena *arena;

@@ -204,8 +204,10 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     }
     put_search(&w, r);
     if (r->looked && r->result->plan_count)
-        reports_put_looked(&w, r->looked, r->space, r->result->plans[0].prediction.memory.capacity_bytes);
+        reports_put_looked(&w, r->looked, r->space, r->result->plans[0].prediction.memory.capacity_bytes,
+                           r->headroom_frac);
     else if (r->looked && r->result->has_nearest)
-        reports_put_looked(&w, r->looked, r->space, r->result->nearest.prediction.memory.capacity_bytes);
+        reports_put_looked(&w, r->looked, r->space, r->result->nearest.prediction.memory.capacity_bytes,
+                           r->headroom_frac);
     base_json_close(&w, '}');
 }

@@ -163,8 +163,9 @@ static void put_why(struct base_text *out, const struct base_json *d)
         cells[row * COLUMNS] = name;
         cells[row * COLUMNS + 1] = reports_seconds_words(out->arena, best);
         cells[row * COLUMNS + 2] = reports_seconds_words(out->arena, second);
-        cells[row * COLUMNS + 3] = base_print(out->arena, "%s%s", best < second ? "+" : "−",
-                                              reports_seconds_words(out->arena, fabs(second - best)));
+        cells[row * COLUMNS + 3] = best == second ? "the same"
+                                                  : base_print(out->arena, "%s%s", best < second ? "+" : "−",
+                                                               reports_seconds_words(out->arena, fabs(second - best)));
         values[row * COLUMNS] = (double)NAN, values[row * COLUMNS + 1] = best, values[row * COLUMNS + 2] = second,
                      values[row * COLUMNS + 3] = second - best;
     }
