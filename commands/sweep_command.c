@@ -222,11 +222,11 @@ static enum base_status sweep_rows(struct sweep *s, struct base_error *error)
 static void put_page_document(const struct sweep *s, const char *path, const struct base_text *table,
                               struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = true};
+    struct base_json_writer w = {.text = out, .layout = BASE_JSON_ONE_LINE};
     struct base_text summary = {.arena = out->arena};
     const struct base_json *parsed;
     struct base_error none;
-    reports_accuracy_json(&s->accuracy, true, &summary);
+    reports_accuracy_json(&s->accuracy, BASE_JSON_ONE_LINE, &summary);
     base_json_open(&w, '{');
     base_json_member_string(&w, "name", path);
     base_json_key(&w, "sweep");
