@@ -81,6 +81,10 @@ asan:
 search-properties: $(BUILD)/tests/test_search_properties
 	@SEARCH_SAMPLES=20000 $(BUILD)/tests/test_search_properties
 
+## mutants: families of constraints, cuts and bounds taken out of the search one by one; a test must fail for each
+mutants:
+	@CC="$(CC)" scripts/mutants.sh build/mutants
+
 ## fuzz: each reader of input against libFuzzer (clang) or the seeded mutator of the tests, FUZZ_SECONDS (60) each
 fuzz:
 	@scripts/fuzz.sh build/fuzz $(fuzzers:$(BUILD)/%=build/fuzz/%)
@@ -210,6 +214,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test search-properties confidence aot-env test-aot demo tour asan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
+.PHONY: all test mutants search-properties confidence aot-env test-aot demo tour asan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)

@@ -197,6 +197,31 @@ static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
     }
 }
 
+/* Gradients that are summed over both axes are so in one collective, which may take less than one after the other. */
+static void sums_over_both_axes_may_be_one(struct base_arena *arena)
+{
+    static const char *const submeshes[] = {"1,2,1,2", "2,1,1,2", "2,2,1,1"};
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(submeshes) * BASE_COUNT(optimizers) * BASE_COUNT(lengths); i++) {
+        struct tuner_space space;
+        struct sim_prediction prediction;
+        const char *length = lengths[i % BASE_COUNT(lengths)];
+        struct tuner_request request = request_of(arena, models[3], "v2-8", "16", length, length);
+        const char *submesh = submeshes[i / BASE_COUNT(lengths) % BASE_COUNT(submeshes)];
+        request.plan.values[SIM_OPTIMIZER] = optimizers[i / BASE_COUNT(lengths) / BASE_COUNT(submeshes)];
+        TEST_ROW("%s, length %s, %s", submesh, length, request.plan.values[SIM_OPTIMIZER]);
+        request.given[TUNER_SUBMESH] = given(arena, 1, submesh);
+        request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
+        request.given[TUNER_RULES] =
+            given(arena, 1, "[[\"batch\",[\"data\",\"model\"]],[\"vocab\",\"model\"],[\"mlp\",null],[\"heads\",null]]");
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_ok(tuner_predict(&space, (struct tuner_plan){0, 0, 0, 0}, &prediction, NULL, &error), &error);
+        check_bound(arena, &space, (struct tuner_plan){0, 0, 0, 0}, &prediction);
+    }
+    sim_cache_free(cache);
+}
+
 /* ---- bounds of subspaces ---- */
 
 /* Closes about half of what a cell's rule sets may choose, but what one of them has. */
@@ -370,9 +395,10 @@ static void no_rule_set_is_better_than_the_proven_best(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(alike_rule_sets_have_one_prediction), TEST(no_bound_is_above_the_simulator),
-    TEST(bounds_of_rules_are_never_undercut),  TEST(no_bound_of_a_subspace_is_above_its_plans),
-    TEST(searches_equal_brute_force),          TEST(no_rule_set_is_better_than_the_proven_best),
+    TEST(alike_rule_sets_have_one_prediction),        TEST(no_bound_is_above_the_simulator),
+    TEST(bounds_of_rules_are_never_undercut),         TEST(sums_over_both_axes_may_be_one),
+    TEST(no_bound_of_a_subspace_is_above_its_plans),  TEST(searches_equal_brute_force),
+    TEST(no_rule_set_is_better_than_the_proven_best),
 };
 
 int main(int argument_count, char **arguments)

@@ -3,8 +3,7 @@
  * - an operation's shards are no smaller than the mesh axes allow that some tensor of it has by the rules;
  * - a kernel takes at least its arithmetic, and at least its bytes, whichever is longer, and its launch;
  * - a sum over a sharded label is reduced; a parameter that comes in another sharding is moved;
- * - what is allocated and freed in a step is allocated and freed in that order, and the train state stands there
- * always. */
+ * - what is allocated and freed in a step is in bound_memory.c. */
 #include "tuner/bounds.h"
 
 #include <math.h>
@@ -68,11 +67,6 @@ enum base_status tuner_rule_classes(const struct tuner_outline *outline, const s
 
 /* ---- local sizes ---- */
 
-static double local(const struct tuner_work *w, int size, unsigned axes)
-{
-    return ceil((double)w->sizes[size] / w->shards[axes]);
-}
-
 static unsigned axes_of_classes(const struct tuner_work *w, uint64_t classes)
 {
     unsigned axes = 0;
@@ -94,7 +88,7 @@ static void size_shape(struct tuner_work *w, int s)
         seen |= spec[i];
     }
     double elements = (double)w->sizes[shape->layers];
-    for (int i = 0; i < shape->rank; i++) elements *= local(w, shape->dims[i], spec[i] & ~twice);
+    for (int i = 0; i < shape->rank; i++) elements *= tuner_work_local(w, shape->dims[i], spec[i] & ~twice);
     unsigned followed = axes_of_classes(w, w->o->shape_followers[s]), divided = twice | (followed & ~seen);
     w->bytes[s] = elements / w->shards[divided] * (double)model_dtype_bytes(shape->dtype);
     w->axes[s] = seen | followed;
@@ -115,7 +109,7 @@ static void size_unannotated(struct tuner_work *w)
         for (int i = 0; i < shape->rank; i++) {
             unsigned own = w->axes_of_size[w->o->carriers[shape->dims[i]]];
             whole *= (double)w->sizes[shape->dims[i]];
-            cut *= local(w, shape->dims[i], own);
+            cut *= tuner_work_local(w, shape->dims[i], own);
             twice |= axes & own;
             axes |= own;
         }
@@ -167,6 +161,28 @@ static bool class_has(const struct tuner_work *w, int class, unsigned axis)
     return false;
 }
 
+static bool is_scattered(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
+{
+    return !dot->settled || class_has(w, dot->result_class, axis);
+}
+
+/* Of a contraction's result, sharded over no more than these axes. */
+static double result_bytes(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
+                           unsigned axes)
+{
+    double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
+    for (int i = 0; i < dot->label_count; i++)
+        if (dot->labels[i].in_result) bytes *= tuner_work_local(w, dot->labels[i].size, choice->axes[i] & axes);
+    return bytes;
+}
+
+static double summing_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, bool scattered, unsigned axes,
+                        double bytes)
+{
+    enum sim_collective kind = scattered ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
+    return (dot->hoistable ? gradient_s : collective_s)(w, kind, axes, bytes) / dot->result_divisor;
+}
+
 /* A label that is summed over and sharded leaves partial sums. Where the result is sharded over that axis itself, each
  * device needs its part alone; else all of it. What another axis scatters may be scattered before: a part is left. */
 static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
@@ -175,16 +191,29 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
     int label = choice->label[index];
     unsigned axis = 1u << index, other = (topo_axes_all(&w->placement->axes) & SIM_ALL_AXES) ^ axis;
     if (label < 0 || !dot->labels[label].contracted) return 0;
-    double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
-    for (int i = 0; i < dot->label_count; i++)
-        if (dot->labels[i].in_result) bytes *= local(w, dot->labels[i].size, choice->axes[i] & other);
+    double bytes = result_bytes(w, dot, choice, other);
     for (int i = 0; i < choice->axis_count; i++) {
         bool is_summed = i != index && choice->label[i] >= 0 && dot->labels[choice->label[i]].contracted;
-        if (is_summed && (!dot->settled || class_has(w, dot->result_class, 1u << i))) bytes /= w->shards[1u << i];
+        if (is_summed && is_scattered(w, dot, 1u << i)) bytes /= w->shards[1u << i];
     }
-    enum sim_collective kind =
-        !dot->settled || class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
-    return (dot->hoistable ? gradient_s : collective_s)(w, kind, axis, bytes) / dot->result_divisor;
+    return summing_s(w, dot, is_scattered(w, dot, axis), axis, bytes);
+}
+
+/* One axis after the other, or all in one sum. */
+static double reductions_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
+{
+    const unsigned all = topo_axes_all(&w->placement->axes) & SIM_ALL_AXES;
+    double s = 0;
+    unsigned summed = 0;
+    bool scattered = false;
+    for (int axis = 0; axis < w->placement->axes.count; axis++) {
+        double axis_s = w->placement->axes.sizes[axis] > 1 ? reduction_s(w, dot, choice, axis) : 0;
+        if (axis_s > 0) summed |= 1u << axis;
+        scattered = scattered || (axis_s > 0 && is_scattered(w, dot, 1u << axis));
+        s += axis_s;
+    }
+    if (!(summed & (summed - 1))) return s;
+    return fmin(s, summing_s(w, dot, scattered, summed, result_bytes(w, dot, choice, all & ~summed)));
 }
 
 /* An operand stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
@@ -226,9 +255,7 @@ static double operand_s(const struct tuner_work *w, const struct tuner_outline_o
 static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
                       double each, double once)
 {
-    double s = 0;
-    for (int axis = 0; axis < w->placement->axes.count; axis++)
-        if (w->placement->axes.sizes[axis] > 1) s += reduction_s(w, dot, choice, axis) * (dot->hoistable ? once : each);
+    double s = reductions_s(w, dot, choice) * (dot->hoistable ? once : each);
     for (int i = 0; i < dot->operand_count; i++)
         s += operand_s(w, &dot->operands[i], choice) * (dot->operands[i].weight ? once : each);
     return s;
@@ -270,7 +297,7 @@ static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot
 {
     double extent[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
     for (int i = 0; i < dot->label_count; i++)
-        extent[dot->labels[i].role] *= local(w, dot->labels[i].size, choice->axes[i]);
+        extent[dot->labels[i].role] *= tuner_work_local(w, dot->labels[i].size, choice->axes[i]);
     const struct sim_product product = {extent[TUNER_BATCH_LABEL], extent[TUNER_ROW_LABEL], extent[TUNER_COLUMN_LABEL],
                                         extent[TUNER_CONTRACTED_LABEL]};
     return sim_product_flop(&w->placement->profile, &product);
@@ -347,100 +374,6 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
     return (dots_s + c[SIM_KERNEL_LATENCY_S] * each) * kernel->copies;
 }
 
-/* ---- memory ---- */
-
-struct level {
-    double at_begin, peak;
-};
-
-/* The walk of the simulator over allocations and frees of what is kept for later, sharded as far as propagation may
- * have gone. What comes and goes in between is left out: when it does depends on what collectives stand between its
- * users. */
-static double peak_of_events(const struct tuner_work *w)
-{
-    enum { DEPTH = 8 };
-    struct level levels[DEPTH] = {{0, 0}};
-    double now = 0;
-    int depth = 0;
-    for (int i = 0; i < w->o->event_count; i++) {
-        const struct sim_event *event = &w->o->events[i];
-        if (event->bracket > 0) {
-            levels[++depth] = (struct level){now, now};
-        } else if (event->bracket < 0) {
-            double more = sim_growth_of_loop(levels[depth].at_begin, now, (double)w->sizes[event->trips]),
-                   peak = levels[depth].peak + (more > 0 ? more : 0);
-            now += more;
-            depth--;
-            if (peak > levels[depth].peak) levels[depth].peak = peak;
-        } else if (event->category != MODEL_TEMPORARY) {
-            now += event->sign * w->least_bytes[event->shape];
-            if (now > levels[depth].peak) levels[depth].peak = now;
-        }
-    }
-    return levels[0].peak;
-}
-
-/* Each tensor as its own class is sharded. */
-static double state_bytes(const struct tuner_work *w, int i)
-{
-    const struct sim_shape *shape = &w->o->shapes[w->o->persistent_shapes[i]];
-    double elements = (double)w->sizes[shape->layers];
-    for (int d = 0; d < shape->rank; d++) elements *= local(w, shape->dims[d], w->spec[w->o->persistent_classes[i]][d]);
-    return elements * (double)model_dtype_bytes(shape->dtype);
-}
-
-static double peak_bytes_of(struct tuner_work *w)
-{
-    const double *c = w->placement->profile.constants;
-    double bytes = c[SIM_RESERVED_BYTES];
-    for (int i = 0; i < w->o->persistent_count; i++) bytes += state_bytes(w, i);
-    return w->o->executable || !w->charges.lifetimes ? bytes
-                                                     : bytes + peak_of_events(w) * (1 + c[SIM_FRAGMENTATION_FRAC]);
-}
-
-static double weight_of(const struct tuner_work *w, const double *counts)
-{
-    double bytes = 0;
-    for (int i = 0; i < w->o->shape_count; i++) bytes += counts[i] * w->least_bytes[i];
-    return bytes;
-}
-
-/* Loops over layers are taken as a whole. */
-void tuner_work_kept(const struct tuner_work *w, double most[TUNER_MOST_SHAPES])
-{
-    enum { DEPTH = 8 };
-    static const size_t size = sizeof(double) * TUNER_MOST_SHAPES;
-    double now[TUNER_MOST_SHAPES] = {0}, begin_of[DEPTH][TUNER_MOST_SHAPES], most_bytes = 0;
-    int depth = 0, layers = 0; /* layers: loops around, but those over microbatches */
-    memset(most, 0, size);
-    for (int i = 0; i < w->o->event_count; i++) {
-        const struct sim_event *event = &w->o->events[i];
-        if (event->bracket > 0) {
-            memcpy(begin_of[++depth], now, size);
-            layers += event->trips != MODEL_MICROBATCHES;
-        } else if (event->bracket < 0) {
-            for (int j = 0; j < w->o->shape_count; j++)
-                now[j] += sim_growth_of_loop(begin_of[depth][j], now[j], (double)w->sizes[event->trips]);
-            depth--;
-            layers -= event->trips != MODEL_MICROBATCHES;
-        } else if (event->category != MODEL_TEMPORARY) {
-            now[event->shape] += event->sign;
-        }
-        bool alone = layers == 0 && (event->bracket < 0 || event->sign > 0);
-        if (!alone || weight_of(w, now) <= most_bytes) continue;
-        most_bytes = weight_of(w, now);
-        memcpy(most, now, size);
-    }
-}
-
-double tuner_work_state_bytes(const struct tuner_work *w, uint64_t classes)
-{
-    double bytes = 0;
-    for (int i = 0; i < w->o->persistent_count; i++)
-        if (classes >> w->o->persistent_classes[i] & 1) bytes += state_bytes(w, i);
-    return bytes;
-}
-
 /* ---- both ---- */
 
 void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
@@ -475,10 +408,10 @@ struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const str
     struct tuner_bound bound = {0, 0};
     tuner_work_begin(&w, outline, ruled->spec, placement, batch, microbatches, charges);
     for (int k = 0; k < outline->kernel_count; k++) bound.step_s += tuner_work_kernel_s(&w, k);
-    bound.peak_bytes = peak_bytes_of(&w);
+    bound.peak_bytes = tuner_work_peak_bytes(&w);
     if (outline->least_memory) {
         tuner_work_begin(&w, outline->least_memory, ruled->least, placement, batch, microbatches, charges);
-        double least = peak_bytes_of(&w);
+        double least = tuner_work_peak_bytes(&w);
         if (least < bound.peak_bytes) bound.peak_bytes = least;
     }
     return bound;

@@ -6,6 +6,8 @@
 
 #include "tuner/tuner.h"
 
+#include <math.h>
+
 enum { TUNER_MOST_CLASSES = 64, TUNER_MOST_SHAPES = 1024, TUNER_MOST_TRIPS = 4 };
 
 /* Tensors of equal logical axes and treatment: rules shard them alike. */
@@ -109,6 +111,11 @@ struct tuner_work {
     unsigned least_axes[TUNER_MOST_SHAPES];
 };
 
+/* What a device has of a dimension that such axes shard. */
+static inline double tuner_work_local(const struct tuner_work *work, int size, unsigned axes)
+{
+    return ceil((double)work->sizes[size] / work->shards[axes]);
+}
 void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline,
                       const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
                       int64_t microbatches, struct tuner_charges charges);
@@ -116,6 +123,7 @@ void tuner_work_size(struct tuner_work *work, uint64_t classes);       /* after 
 double tuner_work_kernel_s(const struct tuner_work *work, int kernel); /* with its copies and repetitions */
 /* How many of each shape are kept for later at the moment when they weigh most, in the first microbatch. */
 void tuner_work_kept(const struct tuner_work *work, double counts[TUNER_MOST_SHAPES]);
+double tuner_work_peak_bytes(const struct tuner_work *work);
 double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); /* of what stands in memory always */
 
 /* plan: a checked plan of the variant. The outline owns all that it holds. */

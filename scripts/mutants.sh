@@ -1,0 +1,80 @@
+#!/bin/sh
+# mutants.sh FOLDER: takes one family of constraints, cuts or bounds after the other out of a copy of the search, and runs its tests on what is left:
+# each must make one fail. The copies are built in FOLDER and never installed. The exit status is the verdict.
+set -eu
+folder=$1
+export LC_ALL=C
+root=$PWD
+mkdir -p "$folder"
+
+# NAME|FILE|WHAT STANDS THERE|WHAT STANDS THERE INSTEAD|TEST PROGRAM|TESTS. The text is taken literally and must stand there once.
+mutants() {
+    cat <<'END'
+limit of memory, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, 1 + 1e-9);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|integer_programs_*
+limit of memory, listed|tuner/listed_choices.c|if (c->list[c->at].weight <= weight_limit && |if (|test_tuner|solvers_agree
+one option of a group|tuner/ilp.c|glp_set_row_bnds(c->program, g + 1, GLP_FX, 1, 1);|glp_set_row_bnds(c->program, g + 1, GLP_UP, 0, 1);|test_tuner|integer_programs_*
+needs of options|tuner/ilp.c|glp_set_row_bnds(c->program, ++row, GLP_UP, 0, 0);|glp_set_row_bnds(c->program, ++row, GLP_FR, 0, 0);|test_tuner|integer_programs_*
+tolls, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, c->free[t]);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|solvers_agree
+tolls, listed|tuner/listed_choices.c|l->cost += fmax(0, used - c->free[t]);|l->cost += 0 * used;|test_tuner|integer_programs_*
+cuts, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, cut->most);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|solvers_agree
+cuts, listed|tuner/listed_choices.c|if (taken > cut->most) return true;|if (taken < 0) return true;|test_tuner|integer_programs_*
+cuts of larger policies|tuner/saved_choice.c|if (!*done) cut_off(c, options, !fits);|if (!*done) cut_off(c, options, false);|test_tuner|remat_*
+weights of kept tensors|tuner/saved_choice.c|weight += c->bytes[part->names[i]];|weight += 0 * c->bytes[part->names[i]];|test_tuner|remat_*
+prices of recomputation|tuner/saved_choice.c|tuner_choices_set(c->choices, option, part->more_s[device \| host], weight);|tuner_choices_set(c->choices, option, 0, weight);|test_tuner|remat_*
+toll of the host's link|tuner/saved_choice.c|c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;|c->moved_s[option] = 0 * moved;|test_tuner|remat_*
+weight of the train state|tuner/saved_choice.c|s->limit_bytes - c->state_bytes, &more_s|s->limit_bytes, &more_s|test_tuner|remat_*
+layer's input is kept|tuner/saved_choice.c|if (index == PART_COUNT - 1 && kept != all) continue;|if (index == PART_COUNT - 1 && kept < 0) continue;|test_tuner|remat_*
+dimensions divide, as JAX demands|tuner/rule_codings.c|if (sizes[shape->dims[d]] % topo_axes_product(mesh, spec[d])) return false;|if (sizes[shape->dims[d]] < 0 * spec[d]) return false;|test_search_properties|no_rule_set_*
+batch divides|tuner/rule_codings.c|return batch % topo_axes_product(mesh, (unsigned)takes) == 0;|return batch >= 0 * topo_axes_product(mesh, (unsigned)takes);|test_search_properties|no_rule_set_*
+rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].given && of->classes[c].scope & scope;|bool asked = false;|test_search_properties|no_*
+options under their context|tuner/relax.c|tuner_choices_need(choices, option, &contexts[context], 1);|(void)contexts;|test_tuner|rule_sets_*
+state in the memory of rule sets|tuner/rule_prices.c|return bytes + tuner_work_state_bytes(&p->timed.work, classes);|return bytes + 0 * tuner_work_state_bytes(&p->timed.work, classes);|test_tuner|rule_sets_*
+sums in one collective|tuner/bounds.c|return fmin(s, summing_s(w, dot, scattered, summed, result_bytes(w, dot, choice, all & ~summed)));|return s;|test_search_properties|sums_*
+order of what is kept|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
+links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, search->each, search->once);|s += 0 * links_s(w, search->dot, &search->choice, search->each, search->once);|test_tuner|bounds_*
+memory of plans|tuner/search_rules.c|if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);|if (node.peak_bytes < 0) tuner_search_set_aside(s, node);|test_tuner|bounds_*
+END
+}
+
+# Puts one text in another's place; ends with an error unless it stood there once.
+replace() {
+    python3 - "$@" <<'END'
+import sys
+path, old, new = sys.argv[1:]
+text = open(path).read()
+if text.count(old) != 1:
+    sys.exit(f"{path}: {text.count(old)} times: {old}")
+open(path, "w").write(text.replace(old, new))
+END
+}
+
+alive=0
+count=0
+mutants >"$folder/list"
+git ls-files >"$folder/files"
+rm -rf "$folder/tree"
+mkdir -p "$folder/tree"
+tar -cf - -T "$folder/files" | tar -xf - -C "$folder/tree"
+# An escaped bar stands for itself.
+sed 's/\\|/\x01/g' "$folder/list" | while IFS='|' read -r name file old new program tests; do
+    old=$(printf '%s' "$old" | tr '\001' '|') new=$(printf '%s' "$new" | tr '\001' '|')
+    count=$((count + 1))
+    cp "$root/$file" "$folder/tree/$file"
+    replace "$folder/tree/$file" "$old" "$new"
+    if ! make -C "$folder/tree" CC="${CC:-cc}" BUILD=build "build/tests/$program" >"$folder/log" 2>&1; then
+        cat "$folder/log"
+        echo "$name: does not build"
+        exit 1
+    fi
+    if (cd "$folder/tree" && timeout 900 "build/tests/$program" "$tests") >"$folder/log" 2>&1; then
+        echo "$name: no test fails"
+        alive=$((alive + 1))
+    else
+        echo "$name: $(sed -n 's/^\[  FAILED  \] //p' "$folder/log" | grep -v 'test(s)' | sort -u | head -n 1)"
+    fi
+    cp "$root/$file" "$folder/tree/$file"
+    echo "$count $alive" >"$folder/counts"
+done
+read -r count alive <"$folder/counts"
+echo "mutants: $((count - alive)) of $count make a test fail"
+[ "$alive" -eq 0 ]
