@@ -157,7 +157,7 @@ static enum base_status read_options(struct commands_context *context, const str
     const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective"),
                *limit = base_argument(arguments, "--time-limit"), *verified = base_argument(arguments, "--verify"),
                *headroom = base_argument(arguments, "--headroom"), *gap = base_argument(arguments, "--gap");
-    const char *names[TUNER_OBJECTIVE_COUNT];
+    const char *names[TUNER_OBJECTIVE_COUNT + 1] = {[TUNER_OBJECTIVE_COUNT] = "latency_s"}; /* a search of inference */
     int64_t number = 5, verified_count = 0;
     int which = TUNER_TOKENS_PER_S;
     *options = (struct tuner_options){.now_s = context->now_s,
@@ -313,8 +313,9 @@ static enum base_status answer(struct commands_context *context, const struct ba
     watched.looked = looked ? reports_looked_add : NULL;
     watched.looked_where = looked;
     watched.pareto = options->pareto || (looked && !request->search_saved);
+    if (base_argument(arguments, "--experiments") && options->top < TUNER_EXPERIMENT_CANDIDATES)
+        watched.top = TUNER_EXPERIMENT_CANDIDATES;
     BASE_TRY(tuner_search(space, &watched, &result, error));
-    struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
     struct reports_tuned report = {.arena = context->arena,
                                    .space = space,
                                    .result = &result,
@@ -322,13 +323,16 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                    .headroom_frac = options->headroom_frac,
                                    .risk_frac = options->risk_frac,
                                    .training = *training,
-                                   .plans = plans,
                                    .looked = looked,
                                    .wider = wider};
+    BASE_TRY(commands_tune_add_uncertain(context, arguments, space, &result, &report, error));
+    if (result.plan_count > options->top) result.plan_count = options->top;
+    if (result.tight_count > options->top) result.tight_count = options->top;
+    struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
+    report.plans = plans;
     BASE_TRY(detail_plans(context, space, &result, plans, error));
     for (int i = 0; i < result.plan_count; i++) plans[i].training = *training;
     BASE_TRY(explain(space, &result, &report, &why, error));
-    BASE_TRY(commands_tune_add_uncertain(context, arguments, space, &result, &report, error));
     if (options->verified) BASE_TRY(verify(context, space, &result, options->verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(
@@ -436,6 +440,8 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
         commands_warn_of_plan(context, &request.plan, &config);
     BASE_TRY(commands_warn_of_software(context, &plan, SIM_RULES, error));
+    if (sim_has_pipelines(plan.values[SIM_SOFTWARE]) && !sim_key_is_given(&plan, SIM_PIPELINE_STAGES))
+        commands_warn(context, "pipeline stages are not searched; use --pipeline-stages auto to search them, too");
     if (table) return enumerate(context, &space, options.headroom_frac, table, out, error);
     if (base_argument(arguments, "--fit") && space.mesh_key == SIM_ICI_MESH)
         return base_fail(

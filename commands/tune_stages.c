@@ -1,4 +1,5 @@
 /* `tune` of plans with pipeline stages, where pipeline_stages is given as more than one value, or as another than 1. */
+#include "commands/topology_list.h"
 #include "commands/tune.h"
 #include "reports/reports.h"
 
@@ -17,8 +18,8 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
 {
     static const char *const others[] = {"--fit",        "--emit",       "--detail",       "--verify",
                                          "--search",     "--pareto",     "--train-tokens", "--device-hour-price",
-                                         "--time-limit", "--beyond-t5x", "--step",         "--objective",
-                                         "--risk",       "--experiments"};
+                                         "--time-limit", "--beyond-t5x", "--step",         "--risk",
+                                         "--experiments"};
     for (int i = 0; i < BASE_COUNT(others); i++)
         if (base_argument(arguments, others[i]))
             return base_fail(error, BASE_INPUT,
@@ -44,10 +45,21 @@ static enum base_status read_request(struct commands_context *context, const str
                                      const struct sim_plan_text *plan, struct tuner_stages_request *out,
                                      struct base_error *error)
 {
-    const char *top = base_argument(arguments, "--top");
+    static const char *const objectives[] = {"tokens_per_s", "step_s"};
+    const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective");
     int64_t count = 5;
+    int which = 0;
     *out = (struct tuner_stages_request){.plan = *plan, .now_s = context->now_s, .where = context->clock_where};
     BASE_TRY(refuse_others(arguments, error));
+    if (commands_lists_topologies(plan))
+        return base_fail(error, BASE_INPUT, "topology: %s: plans with stages are searched on one topology; use one",
+                         plan->values[SIM_TOPOLOGY]);
+    if (plan->values[SIM_BATCH_SIZE] && !strcmp(plan->values[SIM_BATCH_SIZE], "auto"))
+        return base_fail(error, BASE_INPUT,
+                         "batch_size: auto is not searched together with stages; use sizes, as in 1024,1536");
+    if (objective)
+        BASE_TRY(base_parse_word(objective, "--objective", objectives, BASE_COUNT(objectives), &which, error));
+    out->objective = which ? TUNER_STEP_S : TUNER_TOKENS_PER_S;
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
         BASE_TRY(read_dimension(context->arena, (enum tuner_staged)d, out, error));
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));

@@ -18,14 +18,14 @@ tolls, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, c->free[t])
 tolls, listed|tuner/listed_choices.c|l->cost += fmax(0, used - c->free[t]);|l->cost += 0 * used;|test_tuner|integer_programs_*
 cuts, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, cut->most);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|solvers_agree
 cuts, listed|tuner/listed_choices.c|if (taken > cut->most) return true;|if (taken < 0) return true;|test_tuner|integer_programs_*
-cuts of larger policies|tuner/saved_choice.c|if (!*done) cut_off(c, options, !fits);|if (!*done) cut_off(c, options, false);|test_tuner|remat_*
+cuts of larger policies|tuner/saved_choice.c|if (option == options[i] \|\| (and_larger && larger)) cut[count++] = option;|if (option == options[i] \|\| (and_larger && larger && !larger)) cut[count++] = option;|test_tuner|remat_*
 weights of kept tensors|tuner/saved_choice.c|weight += c->bytes[part->names[i]];|weight += 0 * c->bytes[part->names[i]];|test_tuner|remat_*
 prices of recomputation|tuner/saved_choice.c|tuner_choices_set(c->choices, option, part->more_s[device \| host], weight);|tuner_choices_set(c->choices, option, 0, weight);|test_tuner|remat_*
 toll of the host's link|tuner/saved_choice.c|c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;|c->moved_s[option] = 0 * moved;|test_tuner|remat_*
 weight of the train state|tuner/saved_choice.c|s->limit_bytes - c->state_bytes, &more_s|s->limit_bytes, &more_s|test_tuner|remat_*
 layer's input is kept|tuner/saved_choice.c|if (index == PART_COUNT - 1 && kept != all) continue;|if (index == PART_COUNT - 1 && kept < 0) continue;|test_tuner|remat_*
-dimensions divide, as JAX demands|tuner/rule_codings.c|if (sizes[shape->dims[d]] % topo_axes_product(mesh, spec[d])) return false;|if (sizes[shape->dims[d]] < 0 * spec[d]) return false;|test_search_properties|no_rule_set_*
-batch divides|tuner/rule_codings.c|return batch % topo_axes_product(mesh, (unsigned)takes) == 0;|return batch >= 0 * topo_axes_product(mesh, (unsigned)takes);|test_search_properties|no_rule_set_*
+dimensions divide, as JAX demands|tuner/rule_codings.c|if (sizes[shape->dims[d]] % topo_axes_product(mesh, spec[d])) return false;|if (sizes[shape->dims[d]] < 0 * spec[d]) return false;|test_search_properties|no_bound_of_a_subspace*
+batch divides|tuner/rule_codings.c|return batch % topo_axes_product(mesh, (unsigned)takes) == 0;|return batch >= 0 * topo_axes_product(mesh, (unsigned)takes);|test_search_properties|no_bound_of_a_subspace*
 rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].given && of->classes[c].scope & scope;|bool asked = false;|test_search_properties|no_*
 options under their context|tuner/relax.c|tuner_choices_need(choices, option, &contexts[context], 1);|(void)contexts;|test_tuner|rule_sets_*
 state in the memory of rule sets|tuner/rule_prices.c|return bytes + tuner_work_state_bytes(&p->timed.work, classes);|return bytes + 0 * tuner_work_state_bytes(&p->timed.work, classes);|test_tuner|rule_sets_*

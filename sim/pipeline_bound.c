@@ -100,3 +100,10 @@ enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim
     base_arena_free(&arena);
     return status;
 }
+
+bool sim_has_pipelines(const char *software)
+{
+    struct sim_pipeline_habits habits;
+    struct base_error ignored;
+    return software && sim_pipeline_habits_find(software, &habits, &ignored) == BASE_OK;
+}

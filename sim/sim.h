@@ -582,6 +582,8 @@ struct sim_serving {
 enum base_status sim_serving_of(struct sim_cache *cache, const struct sim_plan *plan,
                                 const struct sim_prediction *prediction, struct sim_serving *out,
                                 struct base_error *error);
+/* Whether pipelines of a software (NULL: T5X) are modelled (pipelines.csv). */
+bool sim_has_pipelines(const char *software);
 /* What no prediction of a plan with stages undercuts, without its timetable (pipeline_bound.c). */
 struct sim_pipeline_least {
     double step_s;

@@ -223,6 +223,38 @@ static void spaces_are_those_of_the_software(struct base_arena *arena)
     }
 }
 
+/* Sequence parallelism over a model axis of one device is none: such plans stand in the space once. */
+static void equal_plans_stand_once(struct base_arena *arena)
+{
+    static const char *const softwares[] = {"megatron", "nemo", "nanotron", "torchtitan"};
+    for (int i = 0; i < BASE_COUNT(softwares); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request = request_of(arena, models[2], "h100:2x4", "16", NULL, "512");
+        int alone = 0;
+        TEST_ROW("%s", softwares[i]);
+        request.plan.values[SIM_SOFTWARE] = softwares[i];
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        for (int g = 0; g < space.group_count; g++) {
+            struct sim_plan plan;
+            struct sim_prediction without, with;
+            struct sim_plan_text text = tuner_plan_text(&space, (struct tuner_plan){g, 0, 0, 0});
+            if (strcmp(text.values[SIM_NUM_PARTITIONS], "1") != 0) continue;
+            assert_string_equal(text.values[SIM_SEQUENCE_PARALLEL], "0");
+            assert_ok(tuner_predict(&space, (struct tuner_plan){g, 0, 0, 0}, &without, NULL, &error), &error);
+            text.values[SIM_SEQUENCE_PARALLEL] = "1";
+            assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+            assert_ok(sim_predict(cache, &plan, &with, NULL, &error), &error);
+            assert_near(with.step_s, without.step_s, 1e-12);
+            assert_int_equal(with.memory.peak_bytes, without.memory.peak_bytes);
+            alone++;
+        }
+        assert_true(alone > 0);
+        sim_cache_free(cache);
+    }
+}
+
 static void named_spaces_are_refused_with_the_place(struct base_arena *arena)
 {
     static const struct {
@@ -420,10 +452,12 @@ static void remat_by_tensor_equals_brute_force(struct base_arena *arena)
         const char *model, *topology, *submesh, *batch, *microbatches, *rules;
         int most_predicted;
     } rows[] = {
-        {"scalable_decoder_only:num_layers=24," WIDE, "v4-8", "2,1,1,1", "16", "1", "standard:1,2", 12},
-        {"scalable_decoder_only:num_layers=24," WIDE, "v4-8", "2,2,1,1", "32", "1", "standard:2,2", 40},
-        {"decoder_only:num_layers=24," WIDE, "v4-8", "2,1,1,1", "16", "1", "standard:1,2", 6},
-        {"scalable_decoder_only:num_layers=8," WIDE, "v4-8", "2,1,1,1", "16", "2", "megatron", 4},
+        {"scalable_decoder_only:num_layers=24," WIDE, "v4-8", "2,1,1,1", "16", "1", "standard:1,2", 4},
+        {"scalable_decoder_only:num_layers=24," WIDE, "v4-8", "2,2,1,1", "64", "1", "standard:2,2", 64},
+        {"scalable_decoder_only:num_layers=24," WIDE, "v4-8", "2,2,1,1", "48", "1", "standard:1,2", 145},
+        {"scalable_decoder_only:num_layers=24," WIDE, "v4-8", "2,1,1,1", "24", "1", "standard:1,2", 92},
+        {"decoder_only:num_layers=24," WIDE, "v4-8", "2,1,1,1", "16", "1", "standard:1,2", 4},
+        {"scalable_decoder_only:num_layers=8," WIDE, "v4-8", "2,1,1,1", "16", "2", "megatron", 3},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct base_error error;
@@ -957,6 +991,7 @@ static const struct test tests[] = {
     TEST(search_equals_brute_force),
     TEST(shapes_of_named_axes_are_searched),
     TEST(spaces_are_those_of_the_software),
+    TEST(equal_plans_stand_once),
     TEST(named_spaces_are_refused_with_the_place),
     TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),

@@ -161,15 +161,17 @@ static struct model_saved taken(const struct chooser *c, int options[PART_COUNT]
     return policy;
 }
 
-/* This choice, and with it all that keep as much and more in the device's memory. */
+/* This choice, and with it all that differ from it in tensors that are in the device's memory instead. What is
+ * offloaded or recomputed otherwise may take less while it comes and goes. */
 static void cut_off(struct chooser *c, const int options[PART_COUNT], bool and_larger)
 {
     int cut[MOST_OPTIONS], count = 0;
     for (int i = 0; i < PART_COUNT; i++)
         for (int o = 0; o < c->parts[i].option_count; o++) {
             int option = c->parts[i].first_option + o;
-            unsigned missing = c->options[options[i]].device & ~c->options[option].device;
-            if (option == options[i] || (and_larger && !missing)) cut[count++] = option;
+            const struct model_saved *own = &c->options[options[i]], *other = &c->options[option];
+            bool larger = !(own->device & ~other->device) && other->host == (own->host & ~other->device);
+            if (option == options[i] || (and_larger && larger)) cut[count++] = option;
         }
     tuner_choices_at_most(c->choices, cut, count, PART_COUNT - 1);
 }
@@ -225,11 +227,20 @@ static enum base_status branch_and_cut(struct chooser *c, int first)
     return BASE_OK;
 }
 
-/* The policy that keeps least: where it does not fit, none does. */
+/* Policies that keep least: nothing but the layer's input in the device's memory, and of the parts all recomputed or
+ * all offloaded. Where none of them fits, no policy does. */
 static enum base_status least_fits(struct chooser *c, bool *fits)
 {
-    const unsigned input = 1u << MODEL_SAVED_LAYER_INPUT;
-    const struct model_saved least[] = {{input, 0}, {0, input}};
+    const unsigned input = 1u << MODEL_SAVED_LAYER_INPUT, attention = parts_names[0] & c->all.device,
+                   projections = attention & ~(1u << MODEL_SAVED_CONTEXT | 1u << MODEL_SAVED_OUT),
+                   mlp = parts_names[1] & c->all.device;
+    const struct model_saved least[] = {{input, 0},
+                                        {0, input},
+                                        {0, input | projections},
+                                        {0, input | attention},
+                                        {0, input | mlp},
+                                        {0, input | projections | mlp},
+                                        {0, input | attention | mlp}};
     struct sim_prediction p;
     *fits = false;
     for (int i = 0; i < BASE_COUNT(least) && !*fits; i++) {

@@ -130,6 +130,7 @@ struct walk {
     struct tuner_serving_result *result;
     struct sim_cache *cache;
     struct base_arena *arena;
+    struct base_arena scratch; /* of one plan */
 };
 
 static enum base_status look_at(struct walk *w, struct tuner_served *plan, struct base_error *error)
@@ -140,13 +141,13 @@ static enum base_status look_at(struct walk *w, struct tuner_served *plan, struc
     struct base_error why;
     const struct sim_plan_text text = text_of(r, plan);
     plan->place = r->plan_count_of_space++;
-    if (sim_plan_check(w->cache, w->arena, &text, w->request->step, SIM_AS_COMPILED, &checked, &why) != BASE_OK) {
+    base_arena_reset(&w->scratch);
+    if (sim_plan_check(w->cache, &w->scratch, &text, w->request->step, SIM_AS_COMPILED, &checked, &why) != BASE_OK) {
         if (!r->refused_count++) r->refusal = base_copy(w->arena, why.text);
         r->plan_count_of_space--;
         return BASE_OK;
     }
     BASE_TRY(sim_predict(w->cache, &checked, &p, NULL, error));
-    p.profile = base_copy(w->arena, p.profile); /* it outlives the cache's */
     plan->latency_s = p.latency_s, plan->first_token_s = p.first_token_s, plan->step_s = p.step_s;
     plan->tokens_per_s = p.tokens_per_s;
     plan->peak_bytes = (double)p.memory.peak_bytes, plan->free_bytes = (double)p.free_bytes;
@@ -200,8 +201,10 @@ enum base_status tuner_serve(struct base_arena *arena, struct sim_cache *cache,
         return base_fail(error, BASE_INPUT, "the space has %.0f plans, and %d are the limit; use fewer values", count,
                          MOST_PLANS);
     r->fitting = base_new(arena, struct tuner_served, (int64_t)count + 1);
-    struct walk w = {request, r, cache, arena};
-    BASE_TRY(look_at_all(&w, error));
+    struct walk w = {request, r, cache, arena, {.exhausted = arena->exhausted}};
+    enum base_status status = look_at_all(&w, error);
+    base_arena_free(&w.scratch);
+    BASE_TRY(status);
     if (!r->plan_count_of_space)
         return base_fail(error, BASE_INPUT, "no plan of the space can be launched: %s", r->refusal);
     rank(arena, request, r);

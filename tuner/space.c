@@ -261,6 +261,17 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group)
            tuner_variant_plan_count(space, space->groups[group].variant);
 }
 
+/* Sequence parallelism shards over the model axis. Where that has one device, and nothing is left to propagation, it is
+ * the plan without it, which stands in the space already. */
+static bool is_a_repetition(const struct tuner_space *space, const struct sim_plan *plan)
+{
+    const struct tuner_values *values = &space->values[TUNER_SEQUENCE];
+    const struct topo_axes *mesh = &plan->placement->axes;
+    bool both = false, propagates = plan->placement->profile.passes >> SIM_PASS_PROPAGATE_SHARDINGS & 1;
+    for (int i = 0; i < values->count; i++) both = both || (values->values[i] && !strcmp(values->values[i], "0"));
+    return both && plan->sequence_parallel && !propagates && topo_axes_product(mesh, sim_model_axis(mesh)) == 1;
+}
+
 /* A group is accepted as its first plan is. What fails is counted as often as it has plans. */
 static void add_group(struct tuner_space *space, struct tuner_group group)
 {
@@ -273,6 +284,7 @@ static void add_group(struct tuner_space *space, struct tuner_group group)
         tuner_refuse(space, why.text, plan_count);
         return;
     }
+    if (is_a_repetition(space, &plan)) return;
     space->plan_count += plan_count;
     space->group_count++;
 }

@@ -141,7 +141,8 @@ static struct sim_plan_text text_of(const struct tuner_stages_result *r, const s
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
         if (r->values[d].values[plan->value[d]]) text.values[dimensions[d].key] = r->values[d].values[plan->value[d]];
     const char *chunks = text.values[SIM_VIRTUAL_STAGES];
-    if (chunks && strcmp(chunks, "1") != 0) text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
+    if (chunks && strcmp(chunks, "1") != 0 && !sim_key_is_given(&text, SIM_PIPELINE_SCHEDULE))
+        text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
     return text;
 }
 
@@ -202,9 +203,10 @@ static bool is_cut(struct walk *w, const struct tuner_staged_plan *plan)
     return *known > 0;
 }
 
-static double batch_of(const struct walk *w, const struct tuner_staged_plan *plan)
+/* What is made small: seconds a sequence, or seconds a step. */
+static double cost_of(const struct walk *w, const struct tuner_staged_plan *plan, double step_s)
 {
-    return (double)number(w, plan, TUNER_STAGED_BATCH);
+    return w->request->objective == TUNER_STEP_S ? step_s : step_s / (double)number(w, plan, TUNER_STAGED_BATCH);
 }
 
 static enum base_status bound(struct walk *w, const struct sim_plan *checked, struct tuner_staged_plan *plan,
@@ -215,9 +217,14 @@ static enum base_status bound(struct walk *w, const struct sim_plan *checked, st
     plan->free_bytes = w->capacity_bytes = checked->placement->profile.constants[SIM_CAPACITY_BYTES];
     if (checked->pipeline.stages == 1 || w->request->no_bounds) return BASE_OK;
     BASE_TRY(sim_pipeline_least_of(w->cache, checked, &least, error));
-    plan->least_s = least.step_s / batch_of(w, plan);
+    plan->least_s = cost_of(w, plan, least.step_s);
     plan->free_bytes = least.free_bytes;
     return BASE_OK;
+}
+
+static void refuse(struct walk *w, const char *why)
+{
+    if (!w->result->refused_count++) w->result->refusal = base_copy(w->arena, why);
 }
 
 static enum base_status add_plan(struct walk *w, struct tuner_staged_plan *plan, struct base_error *error)
@@ -228,10 +235,7 @@ static enum base_status add_plan(struct walk *w, struct tuner_staged_plan *plan,
     if (!divides(w, plan) || !is_cut(w, plan)) return BASE_OK;
     enum base_status status = check(w, plan, &checked, &why);
     if (status == BASE_OK && w->searches) status = bound(w, &checked, plan, &why);
-    if (status != BASE_OK) {
-        if (!r->refused_count++) r->refusal = base_copy(w->arena, why.text);
-        return BASE_OK;
-    }
+    if (status != BASE_OK) return refuse(w, why.text), BASE_OK;
     if (r->plan_count == MOST_PLANS)
         return base_fail(error, BASE_INPUT, "the space has more than %d plans; use fewer values", MOST_PLANS);
     r->space = base_grown(w->arena, r->space, r->plan_count, &w->capacity, sizeof *r->space);
@@ -251,8 +255,15 @@ static enum base_status list_plans(struct walk *w, struct base_error *error)
         more = d >= 0;
     }
     if (w->result->plan_count) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "no plan of the space can be launched%s%s", w->result->refusal ? ": " : "",
-                     w->result->refusal ? w->result->refusal : "; no values divide devices, layers and batch_size");
+    if (w->result->refusal)
+        return base_fail(error, BASE_INPUT, "no plan of the space can be launched: %s", w->result->refusal);
+    return base_fail(
+        error, BASE_INPUT,
+        "no plan of the space can be launched: stages times num_partitions times context_parallel have to divide %d "
+        "devices, microbatches times the replicas that are left batch_size, and chunks of stages have to share out "
+        "%lld "
+        "layers; use other values of them, or auto",
+        w->topology.device_count, (long long)(w->config.num_encoder_layers + w->config.num_decoder_layers));
 }
 
 static enum base_status begin(struct walk *w, struct base_error *error)
@@ -312,9 +323,8 @@ static enum base_status predict(struct walk *w, struct tuner_staged_plan *plan, 
     struct sim_prediction p;
     BASE_TRY(check(w, plan, &checked, error));
     BASE_TRY(sim_predict(w->cache, &checked, &p, NULL, error));
-    p.profile = base_copy(w->arena, p.profile); /* it outlives the cache's */
     r->evaluated_count++;
-    plan->step_s = p.step_s / batch_of(w, plan);
+    plan->step_s = cost_of(w, plan, p.step_s);
     r->bound_violations += plan->step_s < plan->least_s || (double)p.free_bytes > plan->free_bytes;
     plan->free_bytes = (double)p.free_bytes;
     if (sim_leaves_free(&p, w->request->headroom_frac)) insert(w, plan);
@@ -327,16 +337,25 @@ static enum base_status search(struct walk *w, struct base_error *error)
     r->best = base_new(w->arena, struct tuner_staged_plan, w->request->top + 1);
     qsort(r->space, (size_t)r->plan_count, sizeof *r->space, by_least);
     r->nearest.free_bytes = -1e300;
+    int count = 0;
     for (int i = 0; i < r->plan_count; i++) {
-        struct tuner_staged_plan *plan = &r->space[i];
+        struct tuner_staged_plan *plan = &r->space[count];
+        struct base_error why;
+        *plan = r->space[i];
         const bool full = r->best_count == w->request->top;
         if (full && plan->least_s > r->best[r->best_count - 1].step_s) r->by_time_count++;
         else if (plan->free_bytes < w->request->headroom_frac * w->capacity_bytes && !w->request->no_bounds)
             r->by_memory_count++;
-        else BASE_TRY(predict(w, plan, error));
+        else if (predict(w, plan, &why) != BASE_OK) {
+            refuse(w, why.text);
+            continue;
+        }
         if (plan->free_bytes > r->nearest.free_bytes) r->nearest = *plan;
+        count++;
     }
-    return BASE_OK;
+    r->plan_count = count;
+    if (count) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "no plan of the space can be predicted: %s", r->refusal);
 }
 
 static enum base_status walk(struct base_arena *arena, struct sim_cache *cache,

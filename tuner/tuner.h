@@ -64,8 +64,11 @@ struct tuner_shape {
  * - Relaxed, so that the optimum of the program is a bound: links are the best of any order of the submesh, memory is
  *   state and kept tensors without what comes and goes, transfers hide behind a backward pass that recomputes all.
  * - Claimed: where to recompute a whole part is no faster, to recompute some of it is not either (it may be where a
- *   policy changes how tensors are sharded: then the program decides with every pattern's price), and to keep more in
- *   the device's memory never takes less of it. Both are held against brute force in the tests.
+ *   policy changes how tensors are sharded: then the program decides with every pattern's price); to have a tensor in
+ *   the device's memory never takes less of it than to offload or to recompute that one; and where nothing but the
+ *   layer's input is kept, and attention, its projections and the MLP are each offloaded or recomputed as a whole, no
+ *   policy takes less than the least of these. All three are held against brute force in the tests. Not claimed, since
+ *   it is not so: that to offload takes less than to recompute, or the other way round.
  * A plan that fits is within rounding of its bound, or is cut off alone and the program is solved again. */
 struct tuner_saved_space {
     int value;          /* of TUNER_REMAT: its index + 1; 0: remat by tensor is not searched */
@@ -242,7 +245,9 @@ struct tuner_need {
     double factor;
 };
 /* Runs whose results would settle most what to choose, the one that tells most first (experiments.c): of the plans that
- * a search ranked, of those that are tight, and of the fastest that is too large. out: room for `wanted`. */
+ * a search ranked, of those that are tight, and of the fastest that is too large: what is told depends on how many
+ * were ranked, and no longer noticeably on more than TUNER_EXPERIMENT_CANDIDATES. out: room for `wanted`. */
+enum { TUNER_EXPERIMENT_CANDIDATES = 24 };
 struct tuner_experiment {
     struct tuner_found found;
     double fits_probability_frac;
@@ -359,6 +364,7 @@ enum sim_key tuner_staged_key(enum tuner_staged dimension);
 struct tuner_stages_request {
     struct sim_plan_text plan;                     /* keys that do not vary */
     struct tuner_values given[TUNER_STAGED_COUNT]; /* none: the default range */
+    enum tuner_objective objective;                /* TUNER_STEP_S: seconds of a step; else those of a sequence */
     double headroom_frac;
     int top;
     bool no_bounds;               /* every plan is predicted in full */
@@ -369,7 +375,7 @@ struct tuner_stages_request {
 struct tuner_staged_plan {
     unsigned char value[TUNER_STAGED_COUNT];
     int place;              /* in the space */
-    double least_s, step_s; /* of a sequence: a bound, and as predicted */
+    double least_s, step_s; /* of a sequence, or of a step: a bound, and as predicted */
     double free_bytes;      /* at the most; of one that was predicted: as it is */
 };
 struct tuner_stages_result {
