@@ -364,6 +364,8 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
         BASE_TRY(sim_price_pipeline(cache, plan, &p, detail, &priced, &answer.pipeline, error));
     else BASE_TRY(price_whole(cache, plan, &p, detail, &priced, &answer.memory.rematerialized_layer_count, error));
     fill_memory(&p, &priced, &answer.memory);
+    answer.memory.rematerializes =
+        lays_out(plan) && (answer.memory.rematerialized_layer_count > 0 || priced.peak_bytes > remade_until_bytes(&p));
     answer.free_bytes = answer.memory.capacity_bytes - answer.memory.peak_bytes;
     if (answer.pipeline.stages) {
         answer.free_bytes = answer.memory.capacity_bytes - answer.pipeline.worst_peak_bytes;

@@ -463,6 +463,7 @@ struct sim_memory {
         temporary_bytes, reserved_bytes;
     int64_t cache_bytes;                  /* of inference: keys and values of what was decoded */
     int64_t argument_bytes, output_bytes; /* of the compiled step, as XLA's memory analysis counts them */
+    bool rematerializes; /* memory as compiled: the compiler makes something once more, or in another layout, to fit */
     char peak_at[160];
     int64_t host_bytes; /* of the host's memory, for one device: what a remat policy offloads of one microbatch */
     int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */

@@ -6,17 +6,21 @@
 #include <stdlib.h>
 
 /* What must hold of all answers of a file together: mean of the absolute errors, the share within 8 %, verdicts that
- * are right, and how many refused steps may be said to fit with more than 2 % of the limit to spare. Of the plans drawn
- * at random (scripts/oracle_aot.py 24 --seed 20261122) those that miss are not scanned, but for one. */
+ * are right, and how many refused steps may be said to fit with more than 2 % of the limit to spare; and that it
+ * is said of nine plans in ten whether the compiler rematerialises. Plans drawn at random
+ * (scripts/oracle_aot.py) are of two kinds: mechanisms were chosen on some, the blind ones only judged. A third of them
+ * is not scanned, and most that miss are of these. */
 static const struct answers {
     const char *path;
-    double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac;
-} files[] = {{"tests/data/compiled_memory.csv", 0.03, 0.95, 0.95, 0.03},
-             {"tests/data/compiled_memory_drawn.csv", 0.052, 0.78, 0.95, 0.05}};
+    double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_exact_frac;
+} files[] = {{"tests/data/compiled_memory.csv", 0.03, 0.95, 0.95, 0.03, 0.33},
+             {"tests/data/compiled_memory_drawn.csv", 0.065, 0.75, 0.97, 0.02, 0},
+             {"tests/data/compiled_memory_blind.csv", 0.078, 0.75, 0.92, 0.05, 0}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 
 struct judged {
-    int count, within_count, right_count, false_fit_count, signature_count, exact_count;
+    int count, within_count, right_count, false_fit_count, signature_count, exact_count, remade_count,
+        remade_right_count;
     double error_frac_sum;
 };
 
@@ -25,12 +29,13 @@ static double number_of(const struct base_csv *csv, const char *column)
     return strtod(row_field(csv, column), NULL);
 }
 
-/* Arrays whose dimensions hardly fill tiles stand in orders of the compiler's own; the others are exact. */
+/* Arrays whose dimensions hardly fill tiles stand in orders of the compiler's own; the others are exact, but in the
+ * drawn rows, where sums of the dump's allocations are up to 0.7 % off. */
 static bool signature_is_exact(const struct base_csv *csv, const struct sim_memory *memory)
 {
     double argument_bytes = number_of(csv, "argument_bytes"), output_bytes = number_of(csv, "output_bytes");
-    assert_near((double)memory->argument_bytes, argument_bytes, 0.015);
-    assert_near((double)memory->output_bytes, output_bytes, 0.015);
+    assert_near((double)memory->argument_bytes, argument_bytes, 0.007);
+    assert_near((double)memory->output_bytes, output_bytes, 0.007);
     return (double)memory->argument_bytes == argument_bytes && (double)memory->output_bytes == output_bytes;
 }
 
@@ -56,6 +61,10 @@ static void judge(struct sim_cache *cache, struct base_arena *arena, const struc
     double free_frac = 1 - (double)prediction.memory.peak_bytes /
                                (double)(prediction.memory.capacity_bytes -
                                         (int64_t)plan.placement->profile.constants[SIM_RESERVED_BYTES]);
+    if (*row_field(csv, "rematerialized")) {
+        judged->remade_count++;
+        judged->remade_right_count += prediction.memory.rematerializes == (number_of(csv, "rematerialized") > 0);
+    }
     judged->false_fit_count += refused && prediction.fits && free_frac > tight_frac;
 }
 
@@ -73,7 +82,8 @@ static void judge_file(struct base_arena *arena, const struct answers *file)
     base_csv_close(&csv);
     sim_cache_free(cache);
     assert_true(judged.count > 10);
-    assert_true(3 * judged.exact_count >= judged.signature_count);
+    assert_true(10 * judged.remade_right_count >= 9 * judged.remade_count);
+    assert_true(judged.exact_count >= file->least_exact_frac * judged.signature_count);
     double mean_frac = judged.error_frac_sum / judged.count;
     if (judged.false_fit_count > file->most_false_fits_frac * judged.count || mean_frac > file->most_mean_frac ||
         judged.within_count < file->least_within_frac * judged.count ||

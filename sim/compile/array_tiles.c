@@ -9,6 +9,14 @@ static double round_up(double count, double tile)
     return tiles * tile;
 }
 
+/* Of one dimension: tiles of 128, 256, 512 or 1024. */
+static double round_up_alone(double count)
+{
+    double tile = LANES;
+    while (tile < count && tile < SUBLANES * LANES) tile *= 2;
+    return round_up(count, tile);
+}
+
 /* A tile of fewer rows holds 1, 2 or 4 of them. */
 static double round_up_rows(double rows)
 {
@@ -39,7 +47,7 @@ static void choose_tile(const double *extents, int rank, const unsigned char *di
 double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes)
 {
     if (rank == 0) return element_bytes;
-    if (rank == 1) return round_up(extents[0], extents[0] > LANES ? SUBLANES * LANES : LANES) * element_bytes;
+    if (rank == 1) return round_up_alone(extents[0]) * element_bytes;
     int lanes, sublanes;
     choose_tile(extents, rank, dims, &lanes, &sublanes);
     double bytes = element_bytes;
