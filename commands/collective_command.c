@@ -219,21 +219,6 @@ static void answer_text(const struct question *q, const char *axes, struct base_
 
 /* ---- the picture ---- */
 
-/* The fuller direction of each link that leads up from a chip, as a share of the time that the collective takes. */
-static const double *busy_shares(struct base_arena *arena, const struct question *q)
-{
-    const struct topo_network *n = &q->network.links;
-    double *shares = base_new(arena, double, 3 * (n->device_nodes + 1));
-    for (int i = 0; i < n->link_count; i++) {
-        const struct topo_link *link = &n->links[i];
-        if (link->kind != TOPO_LINK_ICI) continue;
-        double *share = &shares[3 * (link->down ? link->to : link->from) + link->dimension];
-        double busy_s = q->sent.traffic.link_bytes[i] / (q->network.rates.bytes_per_s[TOPO_LINK_ICI] * link->width);
-        if (busy_s / q->sent.traffic.time_s > *share) *share = busy_s / q->sent.traffic.time_s;
-    }
-    return shares;
-}
-
 static enum base_status draw(struct commands_context *context, const struct question *q, const char *axes,
                              const char *path, struct base_text *out, struct base_error *error)
 {
@@ -246,7 +231,8 @@ static enum base_status draw(struct commands_context *context, const struct ques
                          "--picture: links are drawn of one torus, and %s is none; use --links --json",
                          q->topology.name);
     BASE_TRY(plots_format_parse(path, &format, error));
-    request.busy_frac = busy_shares(context->arena, q);
+    request.busy_frac =
+        sim_link_shares(context->arena, &q->network, q->sent.traffic.link_bytes, q->sent.traffic.time_s);
     request.title = base_print(context->arena, "%s over %s keeps the busiest link busy %.0f %% of the time",
                                sim_collective_name(q->kind), axes, 100 * q->sent.traffic.busy_frac);
     request.subtitle =

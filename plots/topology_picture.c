@@ -141,7 +141,9 @@ static void key_links(struct key *key, const struct plots_machine *machine)
                            ? base_print(arena, "link: %s each way", plots_rate(arena, chip->link_oneway_bytes_per_s))
                            : "link";
     bool loaded = machine->busiest_load > 0;
-    const char *width = "share of the time that it is busy; red from 90 %, purple from 50 %, blue below";
+    const char *width =
+        base_print(arena, "share of time busy, at most %.0f %%; red from 90 %% of that, purple from 50 %%",
+                   100 * machine->busiest_load);
     if (loaded && !machine->by_share)
         width = machine->rings_by_dimension
                     ? base_print(arena, "rings of %s groups, along all their dimensions at once", machine->tiles->group)
@@ -257,6 +259,14 @@ void plots_find_loads(struct plots_machine *machine)
     for (int i = 0; i < count; i++) machine->busiest_load = fmax(machine->busiest_load, machine->loads[i]);
 }
 
+static void take_shares(struct plots_machine *machine, const double *busy_frac)
+{
+    const int *b = machine->topology->bounds;
+    machine->loads = busy_frac;
+    machine->by_share = true;
+    for (int i = 0; i < 3 * b[0] * b[1] * b[2]; i++) machine->busiest_load = fmax(machine->busiest_load, busy_frac[i]);
+}
+
 /* Of named axes the last that has several devices. */
 static unsigned last_axis(const struct topo_axes *axes)
 {
@@ -279,7 +289,7 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
                          request->topology->name);
     machine.axes = axes;
     machine.tiles = plots_tiles_find(canvas->arena, request->topology, request->mesh, axes);
-    if (request->busy_frac) machine.loads = request->busy_frac, machine.busiest_load = 1, machine.by_share = true;
+    if (request->busy_frac) take_shares(&machine, request->busy_frac);
     else plots_find_loads(&machine);
     double y = plots_heading(canvas, title ? title : plots_machine_title(canvas->arena, &machine),
                              subtitle ? subtitle : plots_machine_subtitle(canvas->arena, &machine));

@@ -88,10 +88,10 @@ static void areas(const struct slice *s, int plane)
 
 /* ---- links ---- */
 
-/* Nearly always, half of the time or more, less. */
-static enum plots_colour share_colour(double busy_frac)
+/* By the share of what the busiest link has: nearly as busy, at least half, less. */
+static enum plots_colour share_colour(double of_busiest)
 {
-    return busy_frac >= 0.9 ? PLOTS_ALARM : busy_frac >= 0.5 ? PLOTS_COMMUNICATION_DATA : PLOTS_THROUGHPUT;
+    return of_busiest >= 0.9 ? PLOTS_ALARM : of_busiest >= 0.5 ? PLOTS_COMMUNICATION_DATA : PLOTS_THROUGHPUT;
 }
 
 /* The load of the link that leads up from a chip, as a look; a machine without groups has one look for all. */
@@ -107,7 +107,7 @@ static struct plots_look link_look(const struct slice *s, int along, int into, i
     if (!(load > 0))
         return plots_thinner((struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = thinnest_px}, s->view);
     double width_frac = load / machine->busiest_load, room_frac = fmin(1, s->view->pitch_px / 20);
-    return (struct plots_look){.colour = machine->by_share ? share_colour(load) : PLOTS_INK,
+    return (struct plots_look){.colour = machine->by_share ? share_colour(width_frac) : PLOTS_INK,
                                .stroke_px = fmax(1.1, width_frac * thickest_px * room_frac)};
 }
 

@@ -266,7 +266,7 @@ static void note_communication(const struct sim_pricing *p, const struct sim_pri
                  rows = count / steps; /* rows are of one decode step, entries of the whole answer */
     note_collective(detail, step, collective, (int64_t)rows, rows * prices->launched_frac[step->what], bytes, time_s);
     note_entry(detail, &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0,
-                                           bytes, collective->axes});
+                                           bytes, collective->axes, collective->kind});
 }
 
 static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices,
@@ -276,7 +276,7 @@ static void note_compute(const struct sim_pricing *p, const struct sim_price_ste
     double count = prices->repeats[step->repeats], latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
     enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
     note_entry(detail, &(struct sim_entry){step->name, step->phase, bound, (int64_t)count, kernel->busy_s + latency_s,
-                                           kernel->flop, kernel->bytes, 0});
+                                           kernel->flop, kernel->bytes, 0, SIM_ALL_REDUCE});
 }
 
 /* Each sum in a variable of its own: a table plan after plan spends its time here. */

@@ -387,6 +387,8 @@ struct sim_simulated {
 enum base_status sim_wire_build(struct base_arena *arena, const struct sim_network *network,
                                 const struct sim_groups *groups, enum sim_collective kind, struct sim_wire *out,
                                 struct base_error *error);
+/* One that takes no longer than either, for any number of bytes. */
+struct sim_wire sim_wire_least(const struct sim_wire *a, const struct sim_wire *b);
 /* The fastest of them. */
 double sim_wire_s(const struct sim_wire *wire, double bytes);
 /* SIM_ALGORITHM_COUNT: the one that takes least time, of those that such hardware runs. bytes: one device's operand.
@@ -394,6 +396,47 @@ double sim_wire_s(const struct sim_wire *wire, double bytes);
 enum base_status sim_simulate(struct base_arena *arena, const struct sim_network *network,
                               const struct sim_groups *groups, enum sim_collective kind, enum sim_algorithm algorithm,
                               double bytes, struct sim_simulated *out, struct base_error *error);
+
+/* ---- a whole step, link by link (step_links.c) ---- */
+
+struct sim_plan;
+struct sim_entry;
+struct sim_timeline;
+/* Collectives of a step that are alike: what one of them puts on each link, by the fastest schedule. */
+struct sim_link_use {
+    enum sim_collective kind;
+    unsigned axes;
+    double bytes; /* of one device's operand */
+    enum sim_algorithm algorithm;
+    double time_s;            /* that sending it takes */
+    const double *link_bytes; /* [link] */
+};
+struct sim_step_links {
+    struct sim_network network;
+    struct sim_link_use *uses;
+    int use_count, use_capacity;
+    double *step_bytes; /* [link] of the whole step */
+};
+/* timeline: of sim_predict. Both the analytic price and the simulated one are of these schedules. BASE_INPUT: a
+ * pipeline, whose stages have meshes of their own, or a network whose rates nothing says. */
+enum base_status sim_step_links_find(struct base_arena *arena, const struct sim_plan *plan,
+                                     const struct sim_timeline *timeline, struct sim_step_links *out,
+                                     struct base_error *error);
+/* NULL: the entry is no communication. */
+const struct sim_link_use *sim_link_use_of(const struct sim_step_links *links, const struct sim_entry *entry);
+double sim_link_rate(const struct sim_network *network, int link); /* bytes a second */
+/* Of a torus, at 3 chip + dimension: for what share of a time the link that leads up from there is busy, the fuller of
+ * its two directions. */
+const double *sim_link_shares(struct base_arena *arena, const struct sim_network *network, const double *link_bytes,
+                              double time_s);
+
+/* So many links with the same history in the step, and the first of them. */
+struct sim_alike {
+    int link, count;
+    double busy_s; /* of the step, each */
+};
+/* Those that carry anything, the busiest first; each: none are put together. Returns how many. */
+int sim_links_alike(struct base_arena *arena, const struct sim_step_links *links, bool each, struct sim_alike **out);
 
 /* ---- prediction (predict.c) ---- */
 
@@ -432,6 +475,7 @@ struct sim_entry {
     int64_t count;
     double time_s, flop, bytes; /* each, on one device */
     unsigned axes;              /* of a predicted collective; else 0 */
+    enum sim_collective kind;   /* of one, too */
 };
 struct sim_timeline {
     struct sim_entry *entries;

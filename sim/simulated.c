@@ -125,6 +125,21 @@ enum base_status sim_wire_build(struct base_arena *arena, const struct sim_netwo
     return BASE_OK;
 }
 
+struct sim_wire sim_wire_least(const struct sim_wire *a, const struct sim_wire *b)
+{
+    struct sim_wire least = {.count = a->count || b->count,
+                             .start_s = a->start_s < b->start_s ? a->start_s : b->start_s};
+    const struct sim_wire *both[] = {a, b};
+    least.store_and_forward = a->store_and_forward && b->store_and_forward;
+    for (int i = 0, any = 0; i < 2; i++)
+        for (int w = 0; w < both[i]->count; w++, any = 1) {
+            const double byte_s = both[i]->ways[w].seconds_per_byte, walking_s = both[i]->ways[w].walking_s;
+            if (!any || byte_s < least.ways[0].seconds_per_byte) least.ways[0].seconds_per_byte = byte_s;
+            if (!any || walking_s < least.ways[0].walking_s) least.ways[0].walking_s = walking_s;
+        }
+    return least;
+}
+
 double sim_wire_s(const struct sim_wire *wire, double bytes)
 {
     double least_s = -1;

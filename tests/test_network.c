@@ -1,7 +1,10 @@
 /* The network, link by link: against sums that say what the fullest link takes, and against a router that moves one
  * packet at a time. */
 #include "sim/sim.h"
+#include "tests/rows.h"
 #include "tests/test.h"
+
+#include <stdlib.h>
 
 /* ---- drawing tori, meshes and orders ---- */
 
@@ -286,26 +289,105 @@ static void twisted_tori_gain_what_was_published(struct base_arena *arena)
     }
 }
 
-/* All-gathers of four chips of TPU7x, both cores of each at once, as measured (AI-Hypercomputer/
- * accelerator-microbenchmarks@ecd4c82, Ironwood): bytes of one device's operand, and seconds. */
+/* All-gathers of four chips of TPU7x, both cores of each at once, as measured: seconds by bytes of one device's
+ * operand, through the plan's own groups and with all latencies. */
 static void ici_sweeps_are_met(struct base_arena *arena)
 {
-    static const double rows[][2] = {{262144, 21.915e-6},
-                                     {1048576, 48.700e-6},
-                                     {4194304, 155.437e-6},
-                                     {16777216, 575.991e-6},
-                                     {67108864, 2252.336e-6}};
-    struct scene scene;
-    set_scene(arena, "tpu7x:2x2x1", 4, NULL, &scene);
-    int nodes[8];
-    for (int i = 0; i < 8; i++) nodes[i] = i % 4; /* two groups, one of each core */
-    scene.groups = (struct sim_groups){2, 4, nodes};
-    double start_s = scene.profile.constants[SIM_COLLECTIVE_LATENCY_S];
-    for (int i = 0; i < BASE_COUNT(rows); i++) {
-        TEST_ROW("%.0f bytes", rows[i][0]);
-        double sent_s = simulate(arena, &scene, SIM_ALL_GATHER, SIM_ALGORITHM_BUCKET, rows[i][0], true);
-        assert_near(start_s + sent_s, rows[i][1], 0.02);
+    struct base_csv csv;
+    struct base_error error;
+    bool more;
+    int rows = 0;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/ici_sweeps.csv", &error), &error);
+    for (; base_csv_next(&csv, &more, &error) == BASE_OK && more; rows++) {
+        struct scene scene;
+        struct sim_simulated sent;
+        const struct topo_mesh_request request = {.submesh = {2, 2, 1, 1}, .submesh_count = 4};
+        const double bytes = strtod(row_field(&csv, "operand_bytes"), NULL);
+        TEST_ROW("%.0f bytes", bytes);
+        assert_string_equal(row_field(&csv, "collective"), "all_gather");
+        set_scene(arena, row_field(&csv, "topology"), 1, NULL, &scene);
+        assert_ok(topo_mesh_build(arena, &scene.topology, &request, TOPO_WITH_DEVICES, &scene.mesh, &error), &error);
+        assert_ok(sim_network_build(arena, &scene.topology, &scene.profile, &scene.network, &error), &error);
+        sim_groups_find(arena, &scene.network, &scene.mesh, 2, &scene.groups);
+        assert_int_equal(scene.groups.size, strtol(row_field(&csv, "devices_per_group"), NULL, 10));
+        assert_ok(sim_simulate(arena, &scene.network, &scene.groups, SIM_ALL_GATHER, SIM_ALGORITHM_COUNT, bytes, &sent,
+                               &error),
+                  &error);
+        assert_near(sent.traffic.time_s, strtod(row_field(&csv, "time_s"), NULL), 0.02);
     }
+    base_csv_close(&csv);
+    assert_int_equal(rows, 5);
+}
+
+/* ---- a whole step ---- */
+
+static void predict_step(struct base_arena *arena, struct sim_cache *cache, const char *topology, struct sim_plan *plan,
+                         struct sim_timeline *timeline)
+{
+    struct sim_prediction prediction;
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = "t5_1_1_base",
+                                            [SIM_TOPOLOGY] = topology,
+                                            [SIM_NUM_PARTITIONS] = "4",
+                                            [SIM_BATCH_SIZE] = "64",
+                                            [SIM_INPUTS_LENGTH] = "64",
+                                            [SIM_TARGETS_LENGTH] = "64"}};
+    struct sim_detail detail = {.timeline = timeline, .arena = arena};
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, &error), &error);
+    assert_ok(sim_predict(cache, plan, &prediction, &detail, &error), &error);
+}
+
+/* Links carry what the collectives of a step put on them, one by one; put together, none is left out or twice there. */
+static void links_of_a_step_add_up(struct base_arena *arena)
+{
+    static const char *const rows[] = {"v4:4x4x4", "v4:4x4x8_twisted", "v4:2x2x4@dead_links=z:0.0.0", "h100:2x8"};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan plan;
+        struct sim_timeline timeline = {0};
+        struct sim_step_links links;
+        struct sim_alike *alike, *each;
+        struct base_error error;
+        double sum = 0, grouped = 0;
+        int count = 0;
+        TEST_ROW("%s", rows[i]);
+        predict_step(arena, cache, rows[i], &plan, &timeline);
+        assert_ok(sim_step_links_find(arena, &plan, &timeline, &links, &error), &error);
+        for (int e = 0; e < timeline.count; e++) {
+            const struct sim_link_use *use = sim_link_use_of(&links, &timeline.entries[e]);
+            assert_true((use != NULL) == (timeline.entries[e].bound == SIM_BY_COMMUNICATION));
+            for (int l = 0; use && l < links.network.links.link_count; l++)
+                sum += use->link_bytes[l] * (double)timeline.entries[e].count;
+        }
+        int groups = sim_links_alike(arena, &links, false, &alike),
+            links_used = sim_links_alike(arena, &links, true, &each);
+        for (int g = 0; g < groups; g++) {
+            count += alike[g].count;
+            grouped += alike[g].count * links.step_bytes[alike[g].link];
+            assert_true(g == 0 || alike[g].busy_s <= alike[g - 1].busy_s * (1 + 1e-6));
+        }
+        assert_true(sum > 0 && groups < links_used);
+        assert_int_equal(count, links_used);
+        assert_near(grouped, sum, 1e-6);
+        sim_cache_free(cache);
+    }
+}
+
+/* A torus that is mirrored, box and all, takes as long: no dimension is preferred to another of its size. */
+static void buckets_prefer_no_dimension(struct base_arena *arena)
+{
+    double times_s[2];
+    for (int i = 0; i < 2; i++) {
+        struct scene scene;
+        struct base_error error;
+        struct topo_mesh_request request = {.submesh = {4, i ? 2 : 4, i ? 4 : 2, 1}, .submesh_count = 4};
+        TEST_ROW("%s", i ? "4,2,4" : "4,4,2");
+        set_scene(arena, "v4:4x8x8", 1, NULL, &scene);
+        assert_ok(topo_mesh_build(arena, &scene.topology, &request, TOPO_WITH_DEVICES, &scene.mesh, &error), &error);
+        sim_groups_find(arena, &scene.network, &scene.mesh, 2, &scene.groups);
+        times_s[i] = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_BUCKET, 1e9, false);
+    }
+    assert_near(times_s[0], times_s[1], 1e-12);
 }
 
 /* ---- failures ---- */
@@ -531,6 +613,8 @@ int main(int argument_count, char **arguments)
         TEST(buckets_and_cycles_fill_a_torus),
         TEST(twisted_tori_gain_what_was_published),
         TEST(ici_sweeps_are_met),
+        TEST(links_of_a_step_add_up),
+        TEST(buckets_prefer_no_dimension),
         TEST(dead_links_are_routed_around),
         TEST(nodes_are_joined_by_their_cards),
         TEST(slices_are_joined_at_the_measured_rate),

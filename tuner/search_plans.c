@@ -76,7 +76,20 @@ static const struct sim_placement *copy_placement(struct base_arena *arena, cons
     for (int i = 0; i < own->axes.count; i++) own->axes.names[i] = base_copy(arena, placement->axes.names[i]);
     for (int i = 0; i < own->named_axes.count; i++)
         own->named_axes.names[i] = base_copy(arena, placement->named_axes.names[i]);
+    for (int64_t axes = 0; axes < sets && placement->profile.simulated; axes++) {
+        struct sim_wire *wires = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
+        memcpy(wires, placement->groups[axes].wires, SIM_COLLECTIVE_COUNT * sizeof *wires);
+        own->groups[axes].wires = wires;
+    }
     return own;
+}
+
+/* What links took, of the best submesh for each kind of collective. */
+static const struct sim_wire *least_wires(struct base_arena *arena, const struct sim_wire *a, const struct sim_wire *b)
+{
+    struct sim_wire *least = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
+    for (int kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++) least[kind] = sim_wire_least(&a[kind], &b[kind]);
+    return least;
 }
 
 static enum base_status place_submesh(struct search *s, int group, int submesh, const struct sim_placement **slot)
@@ -86,11 +99,6 @@ static enum base_status place_submesh(struct search *s, int group, int submesh, 
     if (*slot) return BASE_OK;
     BASE_TRY(
         sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
-    if (plan.placement->profile.simulated)
-        return base_fail(s->error, BASE_INPUT,
-                         "network: a search goes by the analytic price, which knows of no dead, slow or late part of "
-                         "%s and of no simulated network; --verify N sends the best N plans link by link",
-                         plan.topology_text);
     *slot = copy_placement(s->space->arena, plan.placement);
     return BASE_OK;
 }
@@ -115,6 +123,7 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
             least->exchange_seconds_per_byte =
                 fmin(least->exchange_seconds_per_byte, own->groups[axes].exchange_seconds_per_byte);
             if (own->groups[axes].step_hops < least->step_hops) least->step_hops = own->groups[axes].step_hops;
+            if (least->wires) least->wires = least_wires(s->space->arena, least->wires, own->groups[axes].wires);
         }
     }
     s->limit_bytes = (1 - s->options->headroom_frac) * best->profile.constants[SIM_CAPACITY_BYTES];
@@ -123,6 +132,8 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
     /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same
      * time. */
     if (sim_asynchronous_kinds(best->profile.passes)) s->charges = (struct tuner_charges){false, false};
+    /* What is sent link by link costs what the simulation says, and no proof relates the costs of two collectives. */
+    if (best->profile.simulated) s->charges.links = false;
     return BASE_OK;
 }
 
@@ -165,6 +176,11 @@ static double sibling_s(const struct sim_prediction *p, const struct sim_detail 
         there_s += (double)row->count * (double)row->bytes * fmin(alone_s, together_s) +
                    row->launch_count * sim_collective_s(placement, row->kind, row->axes, 0);
     }
+    /* Sent link by link, pieces may take the schedule that their sum does not. */
+    bool alone = true;
+    for (int i = 0; i < detail->collectives.count; i++)
+        alone = alone && detail->collectives.rows[i].launch_count == (double)detail->collectives.rows[i].count;
+    if (placement->profile.simulated && !alone) return p->step_s - p->exposed_communication_s;
     bool all = fabs(known_s - p->exposed_communication_s) <= slack * p->step_s &&
                fabs(p->communication_s - p->exposed_communication_s) <= slack * p->step_s;
     return p->step_s - p->exposed_communication_s + (all ? there_s : 0);

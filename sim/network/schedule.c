@@ -87,23 +87,29 @@ static bool multi_ring(struct builder *b)
 
 /* ---- dimension by dimension ---- */
 
-/* The dimensions of a box that has several, in the order of one of its colours: each begins with another one, so that
- * all are busy at once. Slices come last, when least is left to send. */
+/* The dimensions of a box that has several, in the order of one of its colours: each order is one, so that all are busy
+ * at once and none of two alike is preferred. Slices come last, when least is left to send. */
 static int dimensions_of_colour(const struct sim_boxes *boxes, int colour, int order[SIM_LINE_DIMENSIONS])
 {
-    int of_torus[SIM_LINE_DIMENSIONS], count = 0;
+    int of_torus[SIM_LINE_DIMENSIONS], left = 0, count = 0;
     for (int d = 0; d < 3; d++)
-        if (boxes->sizes[d] > 1) of_torus[count++] = d;
-    for (int i = 0; i < count; i++) order[i] = of_torus[(i + colour) % count];
+        if (boxes->sizes[d] > 1) of_torus[left++] = d;
+    for (; left > 0; left--) {
+        const int pick = colour % left;
+        colour /= left;
+        order[count++] = of_torus[pick];
+        memmove(of_torus + pick, of_torus + pick + 1, (size_t)(left - pick - 1) * sizeof *of_torus);
+    }
     if (boxes->sizes[3] > 1) order[count++] = 3;
     return count;
 }
 
 static int colours_of(const struct sim_boxes *boxes)
 {
-    int count = 0;
-    for (int d = 0; d < 3; d++) count += boxes->sizes[d] > 1;
-    return count > 0 ? count : 1;
+    int colours = 1;
+    for (int d = 0, several = 0; d < 3; d++)
+        if (boxes->sizes[d] > 1) colours *= ++several;
+    return colours;
 }
 
 /* A colour's part is scattered along one dimension after the other, and gathered on the way back. */

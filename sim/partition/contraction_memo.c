@@ -71,7 +71,8 @@ static bool same_step(const struct sim_step *a, const struct sim_step *b, int ra
 
 static bool same_answer(const struct sim_contraction *a, const struct sim_contraction *b)
 {
-    bool same = a->steps.count == b->steps.count && !memcmp(a->label, b->label, sizeof a->label);
+    bool same = a->steps.count == b->steps.count && a->steps.too_many == b->steps.too_many &&
+                !memcmp(a->label, b->label, sizeof a->label);
     for (int i = 0; i < BASE_COUNT(a->shapes); i++)
         same = same && !memcmp(a->shapes[i].spec, b->shapes[i].spec, a->shapes[i].rank);
     same = same && !memcmp(a->computed, b->computed, a->shapes[2].rank) &&

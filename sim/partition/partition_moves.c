@@ -122,6 +122,7 @@ static const struct sim_steps *pending_steps(const struct sim_partitioner *p, in
 void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_steps *steps)
 {
     struct sim_steps sums = {.count = 0};
+    if (steps->too_many) return;
     for (int i = 0; i < steps->count; i++) {
         if (steps->steps[i].operand != SIM_RESULT) continue;
         if (!steps->steps[i].plain) return;
@@ -270,10 +271,11 @@ static int take_step(struct sim_partitioner *p, const struct model_op *why, cons
 }
 
 /* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. Where a step has a
- * sharding that values of programs have not, sums are made and the axes go one by one. */
+ * sharding that values of programs have not, or there are too many, sums are made and the axes go one by one. */
 int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
                         const struct sim_steps *steps, const unsigned char *to, bool shares)
 {
+    if (steps->too_many) return reshard_axes(p, why, reduce(p, why, value, to), to);
     for (int i = 0; i < steps->count; i++)
         if (steps->steps[i].operand == operand && !steps->steps[i].plain)
             return reshard_axes(p, why, reduce(p, why, value, to), to);

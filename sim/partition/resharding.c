@@ -51,6 +51,7 @@ void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes
     a->tiles = *after;
     full_spec(a, step.after);
     if (a->steps->count < SIM_MOST_STEPS) a->steps->steps[a->steps->count++] = step;
+    else a->steps->too_many = true;
 }
 
 /* Parts of an axis move. */

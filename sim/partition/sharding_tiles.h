@@ -90,6 +90,7 @@ enum { SIM_SUMS_APART = 1 << SIM_MOST_AXES };
 struct sim_steps {
     struct sim_step steps[SIM_MOST_STEPS];
     int count;
+    bool too_many; /* there was no room for all of them: what is here leads to another sharding than was wanted */
 };
 
 /* An array that is resharded among the devices of a group; `outer` is how the groups share it. */

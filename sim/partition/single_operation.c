@@ -91,14 +91,22 @@ static struct sim_shape shape_of(const struct sim_operation *o, int operand, con
     return shape;
 }
 
-static void note_steps(struct sim_operation *o, const struct sim_extents *extents, const struct sim_steps *steps)
+static enum base_status note_steps(struct sim_operation *o, const struct sim_extents *extents,
+                                   const struct sim_steps *steps, struct base_error *error)
 {
-    for (int i = 0; i < steps->count && o->collective_count < SIM_MOST_OPERATION_COLLECTIVES; i++) {
+    if (steps->too_many)
+        return base_fail(error, BASE_INPUT,
+                         "the operation moves its arrays more than %d times, which are all that is kept; use fewer "
+                         "mesh axes",
+                         SIM_MOST_STEPS);
+    for (int i = 0; i < steps->count; i++) {
         const struct sim_step *step = &steps->steps[i];
         o->collectives[o->collective_count++] = (struct sim_operation_collective){
             step->kind, step->axes, step->before.dtype, (int64_t)sim_local_bytes(extents, &step->before)};
     }
+    return BASE_OK;
 }
+_Static_assert((int)SIM_MOST_OPERATION_COLLECTIVES >= (int)SIM_MOST_STEPS, "one operation has no more steps");
 
 static sim_order order_of(const struct sim_operation *o, int operand, int d)
 {
@@ -124,7 +132,7 @@ static struct sim_layout layout_of(const struct sim_operation *o, const struct s
     return layout;
 }
 
-static void partition_reshard(struct sim_operation *o)
+static enum base_status partition_reshard(struct sim_operation *o, struct base_error *error)
 {
     int64_t sizes[MODEL_MAX_RANK + 1] = {1};
     unsigned char dims[MODEL_MAX_RANK] = {0};
@@ -141,7 +149,7 @@ static void partition_reshard(struct sim_operation *o)
                               .shape = shape_of(o, 0, dims),
                               .tiles = layout_of(o, &extents, 0)};
     sim_array_reshard(&array, &to);
-    note_steps(o, &extents, &steps);
+    return note_steps(o, &extents, &steps, error);
 }
 
 static enum base_status partition_contraction(struct sim_operation *o, struct base_error *error)
@@ -161,7 +169,7 @@ static enum base_status partition_contraction(struct sim_operation *o, struct ba
         contraction.layouts[i] = layout_of(o, &extents, i);
     }
     sim_contract(&extents, &contraction);
-    note_steps(o, &extents, &contraction.steps);
+    BASE_TRY(note_steps(o, &extents, &contraction.steps, error));
     for (int d = 0; d < o->rank[2] && o->free; d++) {
         const sim_order order = contraction.propagated.of[d];
         o->axis_count[2][d] = (unsigned char)__builtin_popcount(sim_set_of(order));
@@ -175,8 +183,7 @@ enum base_status sim_operation_partition(struct sim_operation *o, struct base_er
     o->collective_count = 0;
     for (int i = 0; i < o->operand_count; i++) BASE_TRY(check_bytes(o, i, error));
     for (int i = 0; i < o->operand_count; i++) note_local_shape(o, i);
-    if (o->operand_count == 1) partition_reshard(o);
-    else BASE_TRY(partition_contraction(o, error));
+    BASE_TRY(o->operand_count == 1 ? partition_reshard(o, error) : partition_contraction(o, error));
     note_local_shape(o, 2);
     return BASE_OK;
 }

@@ -1,0 +1,1 @@
+meshwright plot links t5_11b.json --out links.svg
