@@ -268,6 +268,7 @@ static const struct base_option collective_options[] = {
     {"--network", "analytic|simulated", "by loads of links, or every message over every link", "analytic"},
     {"--algorithm", "ALGORITHM",
      "the schedule that is simulated: ring, ring_one_way, multi_ring, bucket, halving_doubling, doubling, tree, "
+     "double_tree, "
      "direct, pairwise, dimension",
      "the fastest that the hardware is known to run"},
     {"--picture", "FILE.svg|.pdf|.png", "draw the torus with what its links carry instead", NULL},

@@ -39,7 +39,6 @@ enum base_status commands_draw_links(struct commands_context *context, const cha
     struct sim_detail detail = {.timeline = &timeline, .arena = context->arena};
     struct sim_step_links links;
     struct sim_alike *alike;
-    struct topo_mesh mesh;
     BASE_TRY(check(context, path, &plan, error));
     BASE_TRY(sim_predict(context->cache, &plan, &prediction, &detail, error));
     enum base_status status = sim_step_links_find(context->arena, &plan, &timeline, &links, error);
@@ -48,10 +47,9 @@ enum base_status commands_draw_links(struct commands_context *context, const cha
     if (sim_links_alike(context->arena, &links, false, &alike) == 0)
         return base_fail(error, BASE_INPUT, "%s: a step sends nothing over a link; use a plan of several devices",
                          path);
-    BASE_TRY(topo_mesh_build(context->arena, topology, &plan.request, TOPO_WITH_DEVICES, &mesh, error));
     const struct plots_topology request = {
         .topology = topology,
-        .mesh = &mesh,
+        .mesh = &links.mesh,
         .busy_frac = sim_link_shares(context->arena, &links.network, links.step_bytes, prediction.step_s),
         .title = base_print(context->arena, "A step keeps its busiest link busy %.0f %% of the time",
                             100 * alike->busy_s / prediction.step_s),

@@ -413,6 +413,7 @@ struct sim_link_use {
 };
 struct sim_step_links {
     struct sim_network network;
+    struct topo_mesh mesh; /* of the placement's axes, with its devices */
     struct sim_link_use *uses;
     int use_count, use_capacity;
     double *step_bytes; /* [link] of the whole step */

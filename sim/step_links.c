@@ -17,7 +17,9 @@ static enum base_status find_mesh(struct base_arena *arena, const struct sim_pla
     if (p->stage_devices < p->topology.device_count)
         return base_fail(error, BASE_INPUT,
                          "pipeline_stages: links are shown of steps without a pipeline; use 1 stage");
-    return topo_mesh_build(arena, &p->topology, &request, TOPO_WITH_DEVICES, out, error);
+    BASE_TRY(topo_mesh_build(arena, &p->topology, &request, TOPO_WITH_DEVICES, out, error));
+    out->axes = p->axes; /* without those of one device, which the placement's sets have no bits for */
+    return BASE_OK;
 }
 
 const struct sim_link_use *sim_link_use_of(const struct sim_step_links *links, const struct sim_entry *entry)
@@ -29,12 +31,12 @@ const struct sim_link_use *sim_link_use_of(const struct sim_step_links *links, c
     return NULL;
 }
 
-static enum base_status add_use(struct base_arena *arena, const struct topo_mesh *mesh, const struct sim_entry *entry,
-                                struct sim_step_links *out, struct base_error *error)
+static enum base_status add_use(struct base_arena *arena, const struct sim_entry *entry, struct sim_step_links *out,
+                                struct base_error *error)
 {
     struct sim_groups groups;
     struct sim_simulated sent;
-    sim_groups_find(arena, &out->network, mesh, entry->axes, &groups);
+    sim_groups_find(arena, &out->network, &out->mesh, entry->axes, &groups);
     BASE_TRY(sim_simulate(arena, &out->network, &groups, entry->kind, SIM_ALGORITHM_COUNT, entry->bytes, &sent, error));
     out->uses = base_grown(arena, out->uses, out->use_count, &out->use_capacity, sizeof *out->uses);
     out->uses[out->use_count++] = (struct sim_link_use){.kind = entry->kind,
@@ -72,14 +74,13 @@ enum base_status sim_step_links_find(struct base_arena *arena, const struct sim_
                                      struct base_error *error)
 {
     struct sim_step_links links = {.use_count = 0};
-    struct topo_mesh mesh;
-    BASE_TRY(find_mesh(arena, plan, &mesh, error));
+    BASE_TRY(find_mesh(arena, plan, &links.mesh, error));
     BASE_TRY(sim_network_build(arena, &plan->placement->topology, &plan->placement->profile, &links.network, error));
     links.step_bytes = base_new(arena, double, links.network.links.link_count + 1);
     for (int i = 0; i < timeline->count; i++) {
         const struct sim_entry *entry = &timeline->entries[i];
         if (entry->bound != SIM_BY_COMMUNICATION) continue;
-        if (!sim_link_use_of(&links, entry)) BASE_TRY(add_use(arena, &mesh, entry, &links, error));
+        if (!sim_link_use_of(&links, entry)) BASE_TRY(add_use(arena, entry, &links, error));
         const struct sim_link_use *use = sim_link_use_of(&links, entry);
         for (int link = 0; link < links.network.links.link_count; link++)
             links.step_bytes[link] += use->link_bytes[link] * (double)entry->count;

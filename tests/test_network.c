@@ -447,6 +447,27 @@ static void nodes_are_joined_by_their_cards(struct base_arena *arena)
                 4 * 2 * 15.0 / 16 * 1e8 / card, 1e-9);
 }
 
+/* Two trees a network card, each with half: a node is inside one and a leaf of the other, so that its card carries
+ * twice the card's part of the bytes, a ring's (n - 1) / n short. */
+static void trees_of_nodes_load_cards_as_rings_do(struct base_arena *arena)
+{
+    static const char *const rows[] = {"h100:4x8", "h100:8x8", "h100:7x8", "h100:6x2"};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct topo_topology topology;
+        struct scene scene;
+        struct base_error error;
+        TEST_ROW("%s", rows[i]);
+        assert_ok(topo_parse(arena, rows[i], &topology, &error), &error);
+        set_scene(arena, rows[i], topology.device_count, NULL, &scene);
+        double bytes = 1e9,
+               card_s = bytes / topology.chip.nics_per_node / scene.network.rates.bytes_per_s[TOPO_LINK_NIC];
+        double ring_s = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, bytes, false),
+               tree_s = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_DOUBLE_TREE, bytes, false);
+        assert_near(tree_s, 2 * card_s, topology.bounds[0] % 2 ? 0.26 : 1e-9);
+        assert_true(tree_s >= ring_s);
+    }
+}
+
 /* Between slices the network gives each chip what was measured of its line, in both prices. */
 static void slices_are_joined_at_the_measured_rate(struct base_arena *arena)
 {
@@ -617,6 +638,7 @@ int main(int argument_count, char **arguments)
         TEST(buckets_prefer_no_dimension),
         TEST(dead_links_are_routed_around),
         TEST(nodes_are_joined_by_their_cards),
+        TEST(trees_of_nodes_load_cards_as_rings_do),
         TEST(slices_are_joined_at_the_measured_rate),
         TEST(bad_failures_are_refused),
         TEST(packets_take_as_long_as_flows),

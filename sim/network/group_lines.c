@@ -126,6 +126,23 @@ static int rings_over_nodes(const struct topo_network *network, const struct sim
     return members;
 }
 
+int sim_trees_over_nodes(const struct topo_network *network, const struct sim_groups *groups,
+                         struct sim_groups trees[2 * SIM_MOST_RINGS], int *members)
+{
+    const int m = *members = members_of_node(network, groups), size = groups->size, total = groups->count * size;
+    if (m < 1 || m == size || m > SIM_MOST_RINGS) return 0;
+    for (int t = 0; t < 2 * m; t++) {
+        int *nodes = base_new(network->arena, int, total);
+        for (int i = 0; i < total; i++) {
+            const int node = i % size / m, place = (i + t / 2) % m, count = size / m,
+                      other = count % 2 ? (node + 1) % count : count - 1 - node, from = t % 2 ? other : node;
+            nodes[i] = groups->nodes[i / size * size + from * m + place];
+        }
+        trees[t] = (struct sim_groups){groups->count, size, nodes};
+    }
+    return 2 * m;
+}
+
 /* ---- two Hamiltonian cycles of a square torus ---- */
 
 /* The first goes along each row all but one step, then up: row j from column n-j on. What is left, one step of each row

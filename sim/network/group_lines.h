@@ -21,4 +21,10 @@ enum { SIM_MOST_RINGS = 64 };
 int sim_disjoint_rings(const struct topo_network *network, const struct sim_groups *groups,
                        struct sim_groups rings[SIM_MOST_RINGS]);
 
+/* Trees over the nodes of GPUs: two for each of a node's devices, the second of the nodes in reverse (of an odd number,
+ * one further), each beginning with another device, so that it leaves by another network card. Returns how many, and
+ * how many members of a group a node has; 0: groups stand on one node, or unevenly. */
+int sim_trees_over_nodes(const struct topo_network *network, const struct sim_groups *groups,
+                         struct sim_groups trees[2 * SIM_MOST_RINGS], int *members);
+
 #endif

@@ -28,7 +28,10 @@ enum sim_pattern {
     SIM_BOTH_WAYS, /* and to the one as far back, too */
     SIM_SWAP,      /* each with the one whose number differs in the bits of `distance`, if there is one */
     SIM_FOLD,      /* up a binomial tree: those whose lowest bit is `distance`, to the place without it */
-    SIM_SPREAD     /* and down again */
+    SIM_SPREAD,    /* and down again */
+    SIM_TO_PARENT, /* nodes of `distance` places each: along a node's places to its first, from there up a tree of nodes
+                    */
+    SIM_TO_CHILDREN /* and back */
 };
 
 /* Messages that start together: distances first, first + 1, … last. `steps` rounds of them follow each other,
@@ -55,8 +58,10 @@ enum sim_algorithm {
     SIM_ALGORITHM_HALVING_DOUBLING, /* partners at distances n/2, n/4, …, 1 and back, with halves of what is left */
     SIM_ALGORITHM_DOUBLING, /* partners at distances 1, 2, 4, … with everything: what the executor does when small */
     SIM_ALGORITHM_TREE,     /* up a binomial tree and down again */
-    SIM_ALGORITHM_DIRECT,   /* everybody to everybody at once */
-    SIM_ALGORITHM_PAIRWISE, /* everybody to everybody, one distance after the other: what the executor does */
+    SIM_ALGORITHM_DOUBLE_TREE,  /* on nodes of GPUs: two trees of nodes a network card, each with its part, up and down
+                                   at once, so that a node that hands on in one is a leaf of the other: NCCL's */
+    SIM_ALGORITHM_DIRECT,       /* everybody to everybody at once */
+    SIM_ALGORITHM_PAIRWISE,     /* everybody to everybody, one distance after the other: what the executor does */
     SIM_ALGORITHM_BY_DIMENSION, /* all-to-all along one dimension after the other */
     SIM_ALGORITHM_COUNT
 };

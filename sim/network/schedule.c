@@ -7,8 +7,8 @@
 const char *sim_algorithm_name(enum sim_algorithm algorithm)
 {
     static const char *const names[SIM_ALGORITHM_COUNT] = {
-        "ring",     "ring_one_way", "multi_ring", "bucket",   "halving_doubling",
-        "doubling", "tree",         "direct",     "pairwise", "dimension"};
+        "ring", "ring_one_way", "multi_ring", "bucket",   "halving_doubling", "doubling",
+        "tree", "double_tree",  "direct",     "pairwise", "dimension"};
     return names[algorithm];
 }
 
@@ -210,6 +210,23 @@ static bool tree(struct builder *b)
     return true;
 }
 
+/* Pieces follow each other through a tree without a pause, so that all its edges are busy at once: a round each way,
+ * which is as long as the fullest link and starts as late as a piece takes up and down. */
+static bool double_tree(struct builder *b)
+{
+    struct sim_groups *trees = base_new(b->network->arena, struct sim_groups, 2 * SIM_MOST_RINGS);
+    if (b->collective != SIM_ALL_REDUCE || b->network->torus) return false;
+    int members, count = sim_trees_over_nodes(b->network, b->groups, trees, &members), depth = 0;
+    while (count && 1 << depth < b->groups->size / members) depth++;
+    for (int i = 0; i < 2 * count; i++, b->chain++)
+        put_round(b, (struct sim_round){.groups = &trees[i / 2],
+                                        .pattern = i % 2 ? SIM_TO_CHILDREN : SIM_TO_PARENT,
+                                        .first = members,
+                                        .bytes = b->bytes / count,
+                                        .steps = 2 * depth});
+    return count > 0;
+}
+
 /* ---- all-to-all ---- */
 
 static bool direct(struct builder *b)
@@ -252,6 +269,7 @@ bool sim_schedule_build(const struct topo_network *network, const struct sim_gro
         [SIM_ALGORITHM_HALVING_DOUBLING] = halving_doubling,
         [SIM_ALGORITHM_DOUBLING] = doubling,
         [SIM_ALGORITHM_TREE] = tree,
+        [SIM_ALGORITHM_DOUBLE_TREE] = double_tree,
         [SIM_ALGORITHM_DIRECT] = direct,
         [SIM_ALGORITHM_PAIRWISE] = pairwise,
     };

@@ -29,7 +29,24 @@ struct simulation {
 
 /* ---- the messages of a round ---- */
 
-/* The place that one place of a group of n sends to; -1: none. A negative distance is the other way round. */
+/* Nodes hang on each other as their numbers have low bits: node 0 is the root, its only child the largest power of two,
+ * and each other one's children are half of its lowest bit away; where the parent would be beyond the last, it is
+ * nearer by. So no node has more than two children. */
+static int parent_of_node(int node, int nodes)
+{
+    const int bit = node & -node, parent = (node ^ bit) | (bit << 1);
+    return node == 0 ? -1 : parent >= nodes ? node ^ bit : parent;
+}
+
+static int parent_in_tree(int place, int members, int n)
+{
+    if (place % members) return place - 1;
+    const int parent = parent_of_node(place / members, n / members);
+    return parent < 0 ? -1 : parent * members;
+}
+
+/* The place that one place of a group of n sends to; -1: none. A negative distance is the other way round. Down a tree
+ * it is the one that it gets from. */
 static int receiver(enum sim_pattern pattern, int place, int distance, int n)
 {
     switch (pattern) {
@@ -37,6 +54,8 @@ static int receiver(enum sim_pattern pattern, int place, int distance, int n)
     case SIM_BOTH_WAYS: return (place + distance + n) % n;
     case SIM_SWAP: return (place ^ distance) < n ? place ^ distance : -1;
     case SIM_FOLD: return (place & -place) == distance ? place - distance : -1;
+    case SIM_TO_PARENT:
+    case SIM_TO_CHILDREN: return parent_in_tree(place, distance, n);
     case SIM_SPREAD: return place % (2 * distance) == 0 && place + distance < n ? place + distance : -1;
     }
     return -1;
@@ -91,26 +110,34 @@ static double send(struct simulation *s, int chain, double bytes)
 
 /* ---- rounds ---- */
 
+static bool is_tree(enum sim_pattern pattern)
+{
+    return pattern == SIM_TO_PARENT || pattern == SIM_TO_CHILDREN;
+}
+
 /* What is passed on round after round goes over one message's way after the other: one step takes the mean of a
- * group's, and the slowest group counts. */
+ * group's, and the slowest group counts. Up and down a tree of nodes the ways between nodes count. */
 static enum base_status start_group(struct simulation *s, int chain, const struct sim_round *round, int group,
                                     double *latency_s, struct base_error *error)
 {
     int n = round->groups->size, count = 0;
     const int *nodes = round->groups->nodes + (size_t)group * (size_t)n;
-    double sum_s = 0;
+    double sum_s = 0, longest_s = 0;
     for (int distance = round->first; distance <= round->last; distance++)
         for (int i = 0; i < (round->pattern == SIM_BOTH_WAYS ? 2 * n : n); i++) {
             int place = i % n, to = receiver(round->pattern, place, i < n ? distance : -distance, n);
             if (to < 0) continue;
-            if (!topo_network_paths(s->network, nodes[place], nodes[to], &s->paths))
+            const bool down = round->pattern == SIM_TO_CHILDREN;
+            if (!topo_network_paths(s->network, nodes[down ? to : place], nodes[down ? place : to], &s->paths))
                 return base_fail(error, BASE_INPUT,
                                  "topology: the dead links leave no way between two devices; name fewer");
-            sum_s += send(s, chain, round->bytes);
+            const double one_s = send(s, chain, round->bytes);
+            sum_s += one_s;
+            if (one_s > longest_s) longest_s = one_s;
             count++;
         }
-    double mean_s = count ? sum_s / count : 0;
-    if (mean_s > *latency_s) *latency_s = mean_s;
+    double mean_s = count ? sum_s / count : 0, step_s = is_tree(round->pattern) ? longest_s : mean_s;
+    if (step_s > *latency_s) *latency_s = step_s;
     return BASE_OK;
 }
 
