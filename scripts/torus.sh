@@ -19,6 +19,10 @@ down() {
         ip netns pids "$namespace" 2>/dev/null | while read -r pid; do kill -9 "$pid" 2>/dev/null || true; done
         ip netns del "$namespace" || true
     done
+    # A namespace goes when its last process has: what leads there from here is taken away at once.
+    for end in $(ip -o link show type veth | awk -F'[ @:]+' -v tag="$tag" 'index($2, tag) == 1 { print $2 }'); do
+        ip link del "$end" 2>/dev/null || true
+    done
     ip link del "$tag-br" 2>/dev/null || true
 }
 
@@ -44,6 +48,8 @@ first=()
 chrt -r 1 true 2>/dev/null && first=(chrt -r 1)
 running=
 trap 'kill "$running" 2>/dev/null || true; down' EXIT
+exec 8>"${TMPDIR:-/tmp}/meshwright-torus.lock"
+flock -n 8 || { trap - EXIT; say_no "another torus is being emulated on this machine"; }
 trap 'exit 130' INT TERM HUP # at once: what runs is waited for in the background
 down
 
@@ -196,7 +202,7 @@ measure() { # topology submesh
         sed "s/.*/$tag-& slots=1/" >"$folder/hosts"
     timeout 300 "${first[@]}" "$program" run "${plan[@]}" --topology "$1" --model-parallel-submesh "$2" \
         --ranks "$((size[0] * size[1] * size[2]))" --steps "$steps" --hostfile "$folder/hosts" --json \
-        >"$folder/run.json" 2>"$folder/run.err" &
+        >"$folder/run.json" 2>"$folder/run.err" 8>&- &
     running=$!
     if ! wait "$running"; then
         echo "torus: $name did not run: $(tail -n 3 "$folder/run.err" | tr '\n' ' ')" >&2
@@ -232,6 +238,7 @@ awk -F, 'BEGIN { n = 0 }
     NR > 1 { name[n] = $1; p[n] = $(NF - 3); m[n] = $(NF - 2); sp[n] = $(NF - 1); sm[n] = $NF; n++ }
     function off(a, b) { return a > b ? a / b - 1 : 1 - a / b }
     END {
+        if (n == 0) { print "torus: no plan ran"; exit }
         for (i = 0; i < n; i++) { c += off(p[i], m[i]); s += off(sp[i], sm[i]) }
         for (i = 0; i < n; i++) for (j = 0; j < i; j++) if (off(p[i], p[j]) > 0.03) { pairs++; right += (p[i] > p[j]) == (m[i] > m[j]) }
         printf "torus: %d plans; communication predicted within %.1f %%, steps within %.1f %% (means); %d of %d pairs in order\n", n, 100 * c / n, 100 * s / n, right, pairs
