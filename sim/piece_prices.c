@@ -47,32 +47,57 @@ static double received_bytes(const struct sim_pricing *p, int way)
     return bytes;
 }
 
-/* What one microbatch takes is what a second one adds. */
-static void price_time(struct sim_pricing *one, struct sim_pricing *two, struct sim_piece_price *out)
+static double exposed_or_bound_s(const struct sim_pricing *p, int bound)
 {
-    double phases_s[MODEL_OPTIMIZER + 1];
+    return bound == SIM_BY_COMMUNICATION ? p->exposed_s : p->totals_s[bound];
+}
+
+/* What one microbatch takes is what a second one adds. Where weights stay gathered it adds no gathers: those, and the
+ * scatters of gradients, belong to the step. */
+static void price_time(struct sim_pricing *one, struct sim_pricing *two, bool keeps_weights,
+                       struct sim_piece_price *out)
+{
+    double phases_s[MODEL_OPTIMIZER + 1], once_s[SIM_BOUND_COUNT];
     sim_price_time(one, NULL);
+    for (int b = 0; b < SIM_BOUND_COUNT; b++) once_s[b] = exposed_or_bound_s(one, b);
+    const double once_communication_s = one->totals_s[SIM_BY_COMMUNICATION];
+    if (keeps_weights) {
+        one->weight_gathers = two->weight_gathers = SIM_GATHERED_BEFORE;
+        sim_price_time(one, NULL);
+    }
     sim_price_time(two, NULL);
     for (int b = 0; b < SIM_BOUND_COUNT; b++) {
-        const double first = b == SIM_BY_COMMUNICATION ? one->exposed_s : one->totals_s[b],
-                     both = b == SIM_BY_COMMUNICATION ? two->exposed_s : two->totals_s[b];
-        out->each_s[b] = both - first;
-        out->once_s[b] = fmax(0, first - out->each_s[b]);
+        out->each_s[b] = exposed_or_bound_s(two, b) - exposed_or_bound_s(one, b);
+        out->once_s[b] = fmax(0, once_s[b] - out->each_s[b]);
     }
     out->each_communication_s = two->totals_s[SIM_BY_COMMUNICATION] - one->totals_s[SIM_BY_COMMUNICATION];
-    out->once_communication_s = fmax(0, one->totals_s[SIM_BY_COMMUNICATION] - out->each_communication_s);
+    out->once_communication_s = fmax(0, once_communication_s - out->each_communication_s);
     out->each_flop = two->needed_flop - one->needed_flop;
     sim_price_phases(one, phases_s);
     const double both_s = phases_s[MODEL_FORWARD] + phases_s[MODEL_BACKWARD];
     out->forward_frac = both_s > 0 ? phases_s[MODEL_FORWARD] / both_s : 0;
 }
 
-static enum base_status price_piece(struct sim_cache *cache, const struct sim_plan *plan, const struct sim_piece *piece,
+/* Of what is sharded over replicas of the data, all. */
+static double gathered_parameters(const struct sim_pricing *p, const double persistent_bytes[MODEL_CATEGORY_COUNT])
+{
+    const struct topo_axes *mesh = &p->placement->axes;
+    const double parameters = persistent_bytes[MODEL_PARAMETER] / (double)model_dtype_bytes(MODEL_FLOAT32);
+    bool gathers = false;
+    for (int i = 0; i < p->list->collective_count; i++)
+        gathers = gathers || sim_is_of_sharded_weights(p, &p->list->collectives[i]);
+    if (!gathers) return 0;
+    return floor(parameters * topo_axes_product(mesh, sim_data_axis(mesh)));
+}
+
+static enum base_status price_piece(const struct sim_pipeline_prices *l, const struct sim_piece *piece,
                                     struct sim_piece_price *out, struct base_error *error)
 {
     struct model_config config;
     struct sim_plan of_piece;
     struct sim_pricing one, two;
+    struct sim_cache *cache = l->cache;
+    const struct sim_plan *plan = l->plan;
     const struct sim_program *program;
     sim_piece_plan(plan, piece, 2, &config, &of_piece);
     BASE_TRY(sim_program_find(cache, &of_piece, plan->options.remat, 0, SIM_PRICES_ALONE, &program, error));
@@ -81,9 +106,10 @@ static enum base_status price_piece(struct sim_cache *cache, const struct sim_pl
     BASE_TRY(sim_pricing_begin(&one, &of_piece, &program->prices, error));
     memset(out, 0, sizeof *out);
     out->piece = *piece;
-    price_time(&one, &two, out);
+    price_time(&one, &two, l->habits.keeps_weights, out);
     sim_price_phase_memory(&one, &out->memory);
     sim_price_persistent(&one, out->persistent_bytes);
+    out->gathered_parameters = l->habits.keeps_weights ? gathered_parameters(&one, out->persistent_bytes) : 0;
     out->held_bytes = sim_torch_held_bytes(&two);
     out->ahead_bytes = sim_torch_ahead_bytes(&two);
     out->received_bytes = received_bytes(&one, 0);
@@ -101,7 +127,7 @@ enum base_status sim_pipeline_price_pieces(struct sim_pipeline_prices *l, struct
         if (found == SIM_MOST_PIECE_PRICES)
             return base_fail(error, BASE_INTERNAL, "a pipeline of more than %d pieces that differ",
                              SIM_MOST_PIECE_PRICES);
-        BASE_TRY(price_piece(l->cache, l->plan, &l->cut[i], &l->prices[l->price_count++], error));
+        BASE_TRY(price_piece(l, &l->cut[i], &l->prices[l->price_count++], error));
     }
     return BASE_OK;
 }

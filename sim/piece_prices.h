@@ -15,8 +15,9 @@ struct sim_piece_price {
     double each_flop;                                        /* that the model needs */
     struct sim_phase_memory memory;
     double persistent_bytes[MODEL_CATEGORY_COUNT];
-    double held_bytes;                     /* by the allocator, beside what is alive */
-    double ahead_bytes;                    /* of that, what each microbatch in flight holds some of */
+    double gathered_parameters; /* that stand whole, beside their shards: the software keeps what it gathered */
+    double held_bytes;          /* by the allocator, beside what is alive */
+    double ahead_bytes;         /* of that, what each microbatch in flight holds some of */
     double received_bytes, gradient_bytes; /* of one microbatch, from the piece before and from the one behind */
 };
 

@@ -163,6 +163,15 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
     p->peak_trips = MODEL_ONE;
 }
 
+/* Weights in the compute dtype, their gradients in float32. */
+static void add_gathered(const struct sim_pipeline_prices *l, int stage, double persistent_bytes[MODEL_CATEGORY_COUNT])
+{
+    double parameters = 0;
+    for (int c = 0; c < l->chunks; c++) parameters += sim_piece_price_at(l, stage, c)->gathered_parameters;
+    persistent_bytes[MODEL_PARAMETER] += parameters * (double)model_dtype_bytes(MODEL_BFLOAT16);
+    persistent_bytes[MODEL_GRADIENT] += parameters * (double)model_dtype_bytes(MODEL_FLOAT32);
+}
+
 enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, int stage, struct sim_pricing *p,
                                           struct sim_priced *out, struct base_error *error)
 {
@@ -175,6 +184,7 @@ enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, i
         for (int k = 0; k < MODEL_CATEGORY_COUNT; k++)
             out->persistent_bytes[k] += sim_piece_price_at(l, stage, c)->persistent_bytes[k];
     find_stage_peak(l, stage, p);
+    add_gathered(l, stage, out->persistent_bytes);
     double flat_bytes = flattened_bytes(l, out->persistent_bytes);
     BASE_TRY(sim_price_device(p, out, error));
     /* The allocator gives back what activations left to it rather than run out of memory. */
@@ -243,6 +253,7 @@ static enum base_status list_detail(const struct sim_pipeline_prices *l, int sta
         for (int c = 0; c < l->chunks; c++) {
             BASE_TRY(sim_pipeline_begin_pricing(l, c * l->stages + stage, &config, &of_piece, &p, error));
             capacity += p.list->step_count;
+            p.weight_gathers = l->habits.keeps_weights ? SIM_GATHERED_ONCE : SIM_GATHERED_EACH_TIME;
             if (pass) sim_price_time(&p, detail);
         }
         if (!pass) detail->collectives.count = 0;

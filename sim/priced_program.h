@@ -160,10 +160,17 @@ struct sim_holding {
     double total_bytes, bytes[MODEL_CATEGORY_COUNT];
 };
 
+/* When sharded weights are gathered, and their gradients scattered. */
+enum sim_weight_gathers {
+    SIM_GATHERED_EACH_TIME, /* where the program does so */
+    SIM_GATHERED_ONCE,      /* in the first microbatch, scattered in the last one */
+    SIM_GATHERED_BEFORE     /* in another microbatch */
+};
 struct sim_pricing {
     const struct sim_price_list *list;
     const struct sim_plan *plan;
     const struct sim_placement *placement;
+    enum sim_weight_gathers weight_gathers;
     int64_t sizes[MODEL_SIZE_COUNT];
     unsigned dropped_roles;         /* of the program: what is recomputed for want of memory */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
@@ -181,6 +188,8 @@ struct sim_pricing {
 enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan *plan,
                                    const struct sim_price_list *list, struct base_error *error);
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error); /* says that */
+/* Moves shards of weights, or of their gradients. */
+bool sim_is_of_sharded_weights(const struct sim_pricing *p, const struct sim_price_collective *collective);
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
 void sim_price_memory(struct sim_pricing *p); /* price_memory.c: the peak */
 double sim_product_of(const struct sim_pricing *p, const struct sim_factors *factors);

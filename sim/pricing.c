@@ -220,6 +220,13 @@ static double combined_s(const struct sim_pricing *p, const struct sim_price_col
            (1 - launched_frac) * sim_collective_s(p->placement, c->kind, c->axes, 0);
 }
 
+bool sim_is_of_sharded_weights(const struct sim_pricing *p, const struct sim_price_collective *collective)
+{
+    const int data = topo_axis_named(&p->placement->axes, "data");
+    return data >= 0 && (collective->axes >> data & 1) &&
+           (collective->kind == SIM_ALL_GATHER || collective->kind == SIM_REDUCE_SCATTER);
+}
+
 static void price_collectives(const struct sim_pricing *p, struct prices *prices)
 {
     const struct sim_price_list *list = p->list;
@@ -234,6 +241,7 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
                                        ? combined_s(p, c, prices->launched_frac[i], prices->together_bytes[i])
                                        : (small ? sim_small_collective_s
                                                 : sim_collective_s)(p->placement, c->kind, c->axes, p->bytes[c->shape]);
+        if (p->weight_gathers == SIM_GATHERED_BEFORE && sim_is_of_sharded_weights(p, c)) prices->collectives_s[i] = 0;
     }
 }
 
@@ -262,6 +270,8 @@ static void note_communication(const struct sim_pricing *p, const struct sim_pri
     double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
     double bytes = p->bytes[collective->shape];
+    if (p->weight_gathers == SIM_GATHERED_ONCE && sim_is_of_sharded_weights(p, collective))
+        count /= (double)p->sizes[MODEL_MICROBATCHES];
     const double steps = step->region == SIM_OUTSIDE ? 1 : (double)p->sizes[MODEL_DECODE_STEPS],
                  rows = count / steps; /* rows are of one decode step, entries of the whole answer */
     note_collective(detail, step, collective, (int64_t)rows, rows * prices->launched_frac[step->what], bytes, time_s);

@@ -331,6 +331,33 @@ static void torchtitan_shards_layers_over_model(struct base_arena *arena)
                 0.01 * (double)alone.memory.parameter_bytes);
 }
 
+/* Under a pipeline its weights stay gathered and their gradients whole: in bfloat16 and float32, beside the float32
+ * shards; what is gathered and scattered is so once a step, however many microbatches there are. */
+static void torchtitan_keeps_what_it_gathered(struct base_arena *arena)
+{
+    static const char *const one[][2] = {{"software", "torchtitan"},
+                                         {"logical_axis_rules", "zero3"},
+                                         {"num_partitions", "1"},
+                                         {"topology", "a100-80g:1x8"}};
+    static const char *const eight[][2] = {{"software", "torchtitan"}, {"logical_axis_rules", "zero3"},
+                                           {"num_partitions", "1"},    {"pipeline_stages", "2"},
+                                           {"memory_stage", "first"},  {"batch_size", "64"},
+                                           {"num_microbatches", "8"}};
+    static const char *const more[][2] = {{"software", "torchtitan"}, {"logical_axis_rules", "zero3"},
+                                          {"num_partitions", "1"},    {"pipeline_stages", "2"},
+                                          {"memory_stage", "first"},  {"batch_size", "512"},
+                                          {"num_microbatches", "64"}};
+    const int shards = 8;
+    const struct sim_prediction alone = predict(arena, one, BASE_COUNT(one)),
+                                few = predict(arena, eight, BASE_COUNT(eight)),
+                                many = predict(arena, more, BASE_COUNT(more));
+    const double parameters = (double)few.memory.parameter_bytes / (4 + 2.0 * shards);       /* of a shard */
+    assert_near(4 * parameters, (double)alone.memory.parameter_bytes / 2, 0.2 * parameters); /* half of the layers */
+    assert_true((double)few.memory.gradient_bytes >= 4 * shards * parameters);
+    assert_true(many.compute_s > 6 * few.compute_s);
+    assert_true(many.communication_s < 2 * few.communication_s); /* what grows is messages between stages */
+}
+
 /* Transformer Engine gathers and scatters behind its products in fp8. */
 static void products_in_fp8_hide_tensor_parallelism(struct base_arena *arena)
 {
@@ -361,6 +388,7 @@ static const struct test tests[] = {
     TEST(stages_share_the_work),
     TEST(sequences_are_sharded_over_context),
     TEST(torchtitan_shards_layers_over_model),
+    TEST(torchtitan_keeps_what_it_gathered),
     TEST(products_in_fp8_hide_tensor_parallelism),
 };
 

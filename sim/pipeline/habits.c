@@ -24,6 +24,7 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
                                             .hides_messages = flag(row, "hidden_messages"),
                                             .overlaps_interleaved = flag(row, "interleaved_overlap"),
                                             .keeps_outputs = flag(row, "kept_outputs"),
+                                            .keeps_weights = flag(row, "kept_weights"),
                                             .flattens_gradients = flag(row, "flat_gradients")};
         return base_parse_double(base_table_field(&rows, row, base_table_column(&rows, "message_latency_s")),
                                  "message_latency_s", 0, 1, &out->message_latency_s, error);

@@ -32,6 +32,7 @@ struct sim_pipeline_habits {
     bool hides_messages;        /* the sender computes on */
     bool overlaps_interleaved;  /* the same, of the interleaved schedule, since there is fp8 */
     bool keeps_outputs;         /* what was sent stays until its gradient is there */
+    bool keeps_weights;         /* that were gathered, until the step ends; their gradients whole, too */
     bool flattens_gradients;    /* for the update, into arrays of their own */
     double message_latency_s;   /* of the host, for each message, beside what the link takes */
 };
