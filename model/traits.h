@@ -35,7 +35,8 @@ enum model_trait {
     MODEL_TRAIT_EVERY_SECOND, /* a selective remat policy keeps every second product with a weight, from the first, and
                                  what attention gives; all else is replayed */
     MODEL_TRAIT_EAGER_LOSS,   /* the target's gradient is an array of its own, and so is that of the logits */
-    MODEL_TRAIT_CACHE_IN_PLACE, /* a token is written into its slice of a cache; T5X adds its one-hot to the whole */
+    MODEL_TRAIT_CACHE_IN_PLACE,  /* a token is written into its slice of a cache; T5X adds its one-hot to the whole */
+    MODEL_TRAIT_PADS_VOCABULARY, /* to a multiple of 128 for each device that has a part of it */
     MODEL_TRAIT_COUNT
 };
 const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */

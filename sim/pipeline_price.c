@@ -39,6 +39,7 @@ double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
     const struct sim_placement *placement = plan->placement;
     const unsigned traits = placement->profile.traits;
     const bool half = (traits >> MODEL_TRAIT_HALF_PARAMETERS & 1) && !(traits >> MODEL_TRAIT_FLOAT32_GRADIENTS & 1);
+    int64_t sizes[MODEL_SIZE_COUNT];
     int embeds = -1, gives = -1;
     for (int i = 0; i < l->pieces && plan->config->logits_via_embedding; i++) {
         if (embeds < 0 && (l->cut[i].parts & (MODEL_PART_ENCODER_EMBEDDING | MODEL_PART_EMBEDDING)))
@@ -46,7 +47,8 @@ double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
         if (l->cut[i].parts & MODEL_PART_LOGITS) gives = i % l->stages;
     }
     if (gives < 0 || embeds == gives) return 0;
-    const double bytes = (double)plan->config->vocab_size * (double)plan->config->emb_dim *
+    sim_plan_sizes(plan, sizes);
+    const double bytes = (double)sizes[MODEL_VOCAB] * (double)plan->config->emb_dim *
                          (double)model_dtype_bytes(half ? plan->options.dtype : MODEL_FLOAT32) /
                          topo_axes_product(&placement->axes, sim_model_axis(&placement->axes));
     return sim_stage_message_s(placement, embeds, gives, bytes);

@@ -161,6 +161,16 @@ static int64_t model_partitions_of(const struct sim_plan *plan)
     return plan->request.num_partitions ? plan->request.num_partitions : 1;
 }
 
+/* Rows that an embedding gets beside the vocabulary's, so that its parts are alike and products with them take whole
+ * tiles: Megatron-LM's make_vocab_size_divisible_by, 128 by default, for each device of a tensor-parallel group. */
+int64_t sim_padded_vocabulary(const struct sim_plan *plan)
+{
+    const int64_t rows = 128 * model_partitions_of(plan), size = plan->config->vocab_size;
+    const bool pads = plan->placement->profile.traits >> MODEL_TRAIT_PADS_VOCABULARY & 1;
+    const bool executed = sim_is_executed(plan) || plan->placement->topology.kind == TOPO_LOCAL;
+    return pads && !executed ? base_ceil_div(size, rows) * rows : size;
+}
+
 /* The sizes of a plan, experts included. */
 static enum base_status size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error)
 {
@@ -171,6 +181,7 @@ static enum base_status size_plan(const struct sim_plan *plan, int64_t *sizes, s
         .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
+    sizes[MODEL_VOCAB] = sim_padded_vocabulary(plan);
     return plan->config->experts.count ? model_expert_sizes(plan->config, &experts, sizes, error) : BASE_OK;
 }
 

@@ -3,6 +3,8 @@
 #include "sim/plan_parts.h"
 #include "sim/priced_program.h"
 
+#include <string.h>
+
 /* What was worked out under a key, or why it was refused: a table may make one mistake a million times. */
 struct answer {
     enum base_status status;
@@ -212,6 +214,20 @@ static enum base_status list_parameters(struct sim_cache *cache, const struct si
     return say_again(&listed->answer, error);
 }
 
+/* The same, as the plan's software stores them. */
+static const struct model_parameter *with_padded_vocabulary(struct base_arena *arena, const struct sim_plan *plan,
+                                                            const struct model_parameter *parameters, int count)
+{
+    if (sim_padded_vocabulary(plan) == plan->config->vocab_size) return parameters;
+    struct model_parameter *padded = base_new(arena, struct model_parameter, count);
+    memcpy(padded, parameters, (size_t)count * sizeof *padded);
+    for (int i = 0; i < count; i++)
+        for (int d = 0; d < padded[i].rank; d++)
+            if (padded[i].axes[d] && !strcmp(padded[i].axes[d], "vocab"))
+                padded[i].shape[d] = sim_padded_vocabulary(plan);
+    return padded;
+}
+
 static enum base_status judge_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
 {
     const struct listed *own;
@@ -220,7 +236,8 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
     BASE_TRY(list_parameters(cache, plan, &own, error));
     const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
     BASE_TRY(sim_plan_check_rule_axes(&cache->arena, &plan->placement->named_axes, plan->rules, error));
-    BASE_TRY(model_device_state(given, own->count, plan->rules, &plan->placement->named_axes, plan->options.optimizer,
+    const struct model_parameter *stored = with_padded_vocabulary(&cache->arena, plan, given, own->count);
+    BASE_TRY(model_device_state(stored, own->count, plan->rules, &plan->placement->named_axes, plan->options.optimizer,
                                 plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
     return sim_plan_check_layers(plan, own->parameters, given, own->count, error);
 }

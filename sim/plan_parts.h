@@ -5,6 +5,11 @@
 
 #include "sim/sim.h"
 
+/* ---- plan.c ---- */
+
+/* Rows of the embedding as the plan's software stores it. After the placement. */
+int64_t sim_padded_vocabulary(const struct sim_plan *plan);
+
 /* ---- plan_lookups.c: fills what the plan says of each; what is found belongs to the cache ---- */
 
 enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,

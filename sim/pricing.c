@@ -70,13 +70,22 @@ double sim_product_flop(const struct sim_profile *profile, const struct sim_prod
     return 2 * of->batch * contracted * (one < other ? one : other);
 }
 
+/* Tensor cores read 16 bytes at a time: an operand whose rows are no multiple of that is left to other units. */
+static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
+{
+    const int64_t together = 16 / model_dtype_bytes(dtype);
+    return (int64_t)of->columns % together == 0 && (int64_t)of->contracted % together == 0;
+}
+
 /* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
 static double rated_flop(const struct sim_profile *profile, const struct sim_price_dot *dot,
                          const struct sim_product *of, double flop)
 {
     const double *c = profile->constants;
     if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0) return flop * sim_attention_share(profile, dot->causal);
-    return c[SIM_MULTIPROCESSORS] > 0 ? sim_tiled_product_flop(profile, of) : flop;
+    if (!(c[SIM_MULTIPROCESSORS] > 0)) return flop;
+    const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot->dtype);
+    return sim_tiled_product_flop(profile, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
 }
 
 /* Of the bfloat16 rate; a rate that no source gives is that one. */

@@ -40,6 +40,7 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_HOP_LATENCY_S] = "hop_latency_s",
     [SIM_FLOAT32_FLOP_FRAC] = "float32_flop_frac",
     [SIM_FP8_FLOP_FRAC] = "fp8_flop_frac",
+    [SIM_UNALIGNED_FLOP_FRAC] = "unaligned_flop_frac",
     [SIM_COMBINE_BYTES] = "combine_bytes",
     [SIM_DCN_BYTES_PER_S] = "dcn_bytes_per_s",
     [SIM_DCN_EFFICIENCY_FRAC] = "dcn_efficiency_frac",

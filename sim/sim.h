@@ -217,6 +217,7 @@ enum sim_constant {
     SIM_HOP_LATENCY_S,
     SIM_FLOAT32_FLOP_FRAC /* of flop_per_s, for contractions of float32 */,
     SIM_FP8_FLOP_FRAC,
+    SIM_UNALIGNED_FLOP_FRAC /* of flop_per_s, where rows of operands begin between two 16 bytes; 0 or 1: as others */,
     SIM_COMBINE_BYTES /* gradients that one collective reduces together, at most */,
     SIM_RESERVED_BYTES,
     SIM_CAPACITY_BYTES,

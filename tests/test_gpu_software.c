@@ -150,6 +150,74 @@ static void products_are_worked_through_in_tiles(struct base_arena *arena)
     (void)arena;
 }
 
+static struct sim_plan plan_of_heads(struct base_arena *arena, struct sim_cache *cache, const char *software,
+                                     const char *head_dim, const char *vocab_size, const char *partitions)
+{
+    struct sim_plan_text text = {
+        .values = {[SIM_MODEL] = base_print(arena,
+                                            "decoder_only:emb_dim=2048,num_heads=16,head_dim=%s,mlp_dim=8192,"
+                                            "num_layers=4,vocab_size=%s,mlp_activations=gelu,logits_via_embedding=1",
+                                            head_dim, vocab_size),
+                   [SIM_TOPOLOGY] = "a100-80g:1x4",
+                   [SIM_SOFTWARE] = software,
+                   [SIM_NUM_PARTITIONS] = partitions,
+                   [SIM_OPTIMIZER] = "adamw",
+                   [SIM_BATCH_SIZE] = "16",
+                   [SIM_TARGETS_LENGTH] = "2048"}};
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    return plan;
+}
+
+static double matrix_s(struct base_arena *arena, struct sim_cache *cache, const char *software, const char *head_dim,
+                       const char *vocab_size)
+{
+    const struct sim_plan plan = plan_of_heads(arena, cache, software, head_dim, vocab_size, "1");
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    return prediction.compute_s;
+}
+
+/* Heads of 108 have rows of 216 bytes: their attention goes without tensor cores, though it does less than heads of
+ * 112. XLA pads them. A vocabulary that is no multiple of 8 costs nothing where the software pads it. */
+static void rows_between_16_bytes_do_without_tensor_cores(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const double even_s = matrix_s(arena, cache, "megatron", "112", "32000"),
+                 odd_s = matrix_s(arena, cache, "megatron", "108", "32000");
+    assert_true(odd_s > 1.3 * even_s);
+    assert_true(matrix_s(arena, cache, "t5x", "108", "32000") < 1.05 * matrix_s(arena, cache, "t5x", "112", "32000"));
+    assert_near(matrix_s(arena, cache, "megatron", "112", "32001") / even_s, 1, 0.01);
+    assert_true(matrix_s(arena, cache, "nanotron", "112", "32001") >
+                1.3 * matrix_s(arena, cache, "nanotron", "112", "32000"));
+    sim_cache_free(cache);
+}
+
+/* Megatron-LM's embedding: a multiple of 128 rows for each device of the group. */
+static void vocabularies_are_padded(struct base_arena *arena)
+{
+    static const struct {
+        const char *software, *vocab_size, *partitions;
+        int64_t rows;
+    } rows[] = {{"megatron", "50257", "1", 50304},
+                {"megatron", "50257", "4", 50688},
+                {"megatron_deepspeed", "250000", "4", 250368},
+                {"nemo", "51200", "2", 51200},
+                {"nanotron", "50257", "1", 50257}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        int64_t sizes[MODEL_SIZE_COUNT];
+        TEST_ROW("%s %s", rows[i].software, rows[i].partitions);
+        const struct sim_plan plan =
+            plan_of_heads(arena, cache, rows[i].software, "128", rows[i].vocab_size, rows[i].partitions);
+        sim_plan_sizes(&plan, sizes);
+        assert_int_equal(sizes[MODEL_VOCAB], rows[i].rows);
+    }
+    sim_cache_free(cache);
+}
+
 /* Published peaks: what stays alive, what is copied, and what NCCL takes. */
 static void peaks_are_those_of_the_runs(struct base_arena *arena)
 {
@@ -195,9 +263,13 @@ static void peaks_are_those_of_the_runs(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(collectives_take_what_was_measured), TEST(products_are_worked_through_in_tiles),
-    TEST(peaks_are_those_of_the_runs),        TEST(states_are_what_each_software_keeps),
+    TEST(collectives_take_what_was_measured),
+    TEST(products_are_worked_through_in_tiles),
+    TEST(peaks_are_those_of_the_runs),
+    TEST(states_are_what_each_software_keeps),
     TEST(kernels_are_those_of_the_software),
+    TEST(rows_between_16_bytes_do_without_tensor_cores),
+    TEST(vocabularies_are_padded),
 };
 
 int main(int argument_count, char **arguments)
