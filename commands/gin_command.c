@@ -91,6 +91,7 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
     const char *lacks = sim_t5x_lacks(arena, plan, NULL);
     bool is_t5x = !strcmp(plan->software, sim_plan_keys[SIM_SOFTWARE].fallback);
     if (!strcmp(format, "jax") || !strcmp(format, "aot")) return BASE_OK;
+    if (!strcmp(format, "slurm") && reports_launches_itself(plan)) return BASE_OK;
     if (!is_t5x)
         return base_fail(error, BASE_INPUT,
                          "software: the plan is predicted as %s trains it, and a run file of T5X is not that; export "
@@ -131,7 +132,7 @@ static enum base_status run_export(struct commands_context *context, const struc
 static const struct base_option export_options[] = {
     {"--format", "gin|jax|aot|slurm|gcloud",
      "a run file of T5X; mesh and shardings in plain JAX; the whole step for the TPU compiler; a job script for GPU "
-     "nodes; one for TPU VMs",
+     "nodes, with the settings of the plan's software; one for TPU VMs",
      NULL},
     {"--command", "COMMAND", "what a job runs in T5X's place; it finds the plan as JSON in $PLAN_FILE", "T5X"},
     {"--drop", NULL, "write a run file of T5X although T5X lacks something that the plan's prediction rests on", NULL},

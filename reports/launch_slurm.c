@@ -1,6 +1,7 @@
-/* A plan as a Slurm job: one task a GPU node, as T5X counts processes, with the plan inside. What a job runs is T5X, or
- * any command, which finds the plan in $PLAN_FILE. */
+/* A plan as a Slurm job: one task a GPU node, as T5X counts processes, with the plan inside. What a job runs is T5X,
+ * the plan's own software under torchrun, or any command, which finds the plan in $PLAN_FILE. */
 #include "reports/launch.h"
+#include "reports/launch_torch.h"
 
 #include <string.h>
 
@@ -55,41 +56,87 @@ enum base_status reports_launch_put_file(struct base_arena *arena, const struct 
 static const char several[] = " --multiprocess_gpu --coordinator_address=\"$COORDINATOR_ADDRESS\" "
                               "--process_count=\"$SLURM_NTASKS\" --process_index=\"$SLURM_PROCID\"";
 
-enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text,
-                                      const struct sim_plan *plan, const char *command, struct base_text *out,
-                                      struct base_error *error)
+static const char end[] = "END_OF_PLAN_FILE", end_of_command[] = "END_OF_COMMAND";
+
+static void put_head(const struct sim_plan *plan, struct base_text *out)
 {
-    static const char end[] = "END_OF_PLAN_FILE", end_of_command[] = "END_OF_COMMAND";
     const struct topo_topology *topology = &plan->placement->topology;
-    struct base_text file = {.arena = arena};
-    if (topology->kind != TOPO_GPU)
-        return base_fail(error, BASE_INPUT,
-                         "topology: %.60s has no GPU nodes, which a Slurm job starts; h100:4x8 has, --format gcloud "
-                         "takes TPU VMs, and gin or jax any",
-                         plan->topology_text);
-    BASE_TRY(reports_launch_put_file(arena, text, plan, command, &file, error));
-    int nodes = topology->bounds[0], gpus = topology->bounds[1];
     base_put(out, "#!/bin/bash\n#SBATCH --job-name=");
     put_job_name(plan, out);
     base_putf(
         out,
         "\n#SBATCH --nodes=%d\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=%d\n#SBATCH --exclusive\n#SBATCH "
         "--output=%%x-%%j.log\n",
-        nodes, gpus);
-    if (!command)
-        base_put(out, "# The job needs three answers: sbatch --export=ALL,MODEL_DIR=…,MIXTURE_OR_TASK_NAME=…,"
-                      "TRAIN_STEPS=… THIS_FILE\n");
-    base_put(out, "set -euo pipefail\n");
-    if (!command) base_put(out, ": \"${MODEL_DIR:?}\" \"${MIXTURE_OR_TASK_NAME:?}\" \"${TRAIN_STEPS:?}\"\n");
-    base_putf(out, "\nPLAN_FILE=$PWD/run-$SLURM_JOB_ID.%s  # a folder that all nodes see\n", command ? "json" : "gin");
-    base_putf(out, "cat >\"$PLAN_FILE\" <<'%s'\n%s%s\n\n", end, file.data, end);
+        topology->bounds[0], topology->bounds[1]);
+}
+
+/* Names of variables, separated by blanks, without which the job ends at once. */
+static void put_answers(const char *answers, struct base_text *out)
+{
+    base_put(out, "# The job needs answers: sbatch --export=ALL");
+    for (const char *at = answers; *at; at += strcspn(at, " "), at += *at == ' ')
+        base_putf(out, ",%.*s=…", (int)strcspn(at, " "), at);
+    base_put(out, " THIS_FILE\nset -euo pipefail\n:");
+    for (const char *at = answers; *at; at += strcspn(at, " "), at += *at == ' ')
+        base_putf(out, " \"${%.*s:?}\"", (int)strcspn(at, " "), at);
+    base_put(out, "\n");
+}
+
+static void put_plan_file(const char *extension, const struct base_text *file, struct base_text *out)
+{
+    base_putf(out, "\nPLAN_FILE=$PWD/run-$SLURM_JOB_ID.%s  # a folder that all nodes see\n", extension);
+    base_putf(out, "cat >\"$PLAN_FILE\" <<'%s'\n%s%s\n\n", end, file->data, end);
+}
+
+/* torchrun starts a process for each GPU of a node, and they find each other at the first node's. */
+static enum base_status put_torch_job(struct base_arena *arena, const struct reports_torch_job *job,
+                                      const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    struct base_text file = {.arena = arena};
+    BASE_TRY(check_line("model", plan->model_text, error));
+    BASE_TRY(check_line("topology", plan->topology_text, error));
+    BASE_TRY(reports_torch_put(job, plan, &file, error));
+    put_head(plan, out);
+    put_answers(job->answers, out);
+    put_plan_file(job->extension, &file, out);
+    if (strstr(file.data, " TRAIN_STEPS\n")) /* a file that no option can add to */
+        base_put(out, "sed -i \"s/ TRAIN_STEPS$/ $((TRAIN_STEPS))/\" \"$PLAN_FILE\"\n");
+    base_put(out, "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
+                  "export PLAN_FILE COORDINATOR_ADDRESS CUDA_DEVICE_MAX_CONNECTIONS=1\n");
+    base_putf(out,
+              "command=$(cat <<'%s'\nexec torchrun --nnodes=%d --nproc-per-node=%d --rdzv-backend=c10d "
+              "--rdzv-endpoint=\"$COORDINATOR_ADDRESS\" --rdzv-id=\"$SLURM_JOB_ID\" %s\n%s\n)\n",
+              end_of_command, plan->placement->topology.bounds[0], plan->placement->topology.bounds[1], job->command,
+              end_of_command);
+    base_put(out, "srun --kill-on-bad-exit=1 bash -c \"$command\"\n");
+    return BASE_OK;
+}
+
+enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text,
+                                      const struct sim_plan *plan, const char *command, struct base_text *out,
+                                      struct base_error *error)
+{
+    const struct topo_topology *topology = &plan->placement->topology;
+    const struct reports_torch_job *job = command ? NULL : reports_torch_job_of(plan);
+    struct base_text file = {.arena = arena};
+    if (topology->kind != TOPO_GPU)
+        return base_fail(error, BASE_INPUT,
+                         "topology: %.60s has no GPU nodes, which a Slurm job starts; h100:4x8 has, --format gcloud "
+                         "takes TPU VMs, and gin or jax any",
+                         plan->topology_text);
+    if (job) return put_torch_job(arena, job, plan, out, error);
+    BASE_TRY(reports_launch_put_file(arena, text, plan, command, &file, error));
+    put_head(plan, out);
+    if (command) base_put(out, "set -euo pipefail\n");
+    else put_answers("MODEL_DIR MIXTURE_OR_TASK_NAME TRAIN_STEPS", out);
+    put_plan_file(command ? "json" : "gin", &file, out);
     base_put(out, "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
                   "export PLAN_FILE COORDINATOR_ADDRESS\n");
     base_putf(out, "command=$(cat <<'%s'\n%s%s%s\n%s\n)\n", end_of_command, command ? "" : "exec ",
               command ? command : reports_t5x_command,
-              command     ? ""
-              : nodes > 1 ? several
-                          : " --alsologtostderr",
+              command                   ? ""
+              : topology->bounds[0] > 1 ? several
+                                        : " --alsologtostderr",
               end_of_command);
     base_put(out, "srun --kill-on-bad-exit=1 bash -c \"$command\"\n");
     return BASE_OK;

@@ -1,0 +1,322 @@
+/* A plan in the words of each training software of PyTorch: every option is one of the plan's own keys. */
+#include "reports/launch_torch.h"
+
+#include <string.h>
+
+struct number {
+    const char *name;
+    int64_t value;
+};
+static const int64_t left_out = INT64_MIN; /* a value that is not written */
+
+/* form takes a name and a number: "--%s %lld\n". */
+static void put_numbers(const char *form, const struct number *numbers, int count, struct base_text *out)
+{
+    for (int i = 0; i < count; i++)
+        if (numbers[i].value != left_out) base_putf(out, form, numbers[i].name, (long long)numbers[i].value);
+}
+
+struct line {
+    const char *text;
+    bool said;
+};
+
+static void put_lines(const struct line *lines, int count, struct base_text *out)
+{
+    for (int i = 0; i < count; i++)
+        if (lines[i].said) base_putf(out, "%s\n", lines[i].text);
+}
+
+static void put_real(const char *before, double value, struct base_text *out)
+{
+    base_put(out, before);
+    base_put_double(out, value);
+    base_put(out, "\n");
+}
+
+static void put_title(const struct sim_plan *plan, struct base_text *out)
+{
+    base_putf(out, "# %s on %s, batch %lld: settings of %s, written by meshwright export\n", plan->model_text,
+              plan->topology_text, (long long)plan->batch_size, plan->software);
+}
+
+static bool is_full(const struct sim_plan *plan)
+{
+    return plan->options.remat == MODEL_REMAT_FULL;
+}
+
+static bool is_selective(const struct sim_plan *plan)
+{
+    return plan->options.remat == MODEL_REMAT_SELECTIVE;
+}
+
+static bool is_gated(const struct sim_plan *plan)
+{
+    return plan->config->mlp_activation_count == 2;
+}
+
+/* A plan without a word on positions has T5's relative bias, which none of these has: they take their own. */
+static void note_differences(const struct sim_plan *plan, enum model_position_encoding own, enum model_norm norm,
+                             struct base_text *out)
+{
+    const enum model_position_encoding asked = plan->config->position_encoding;
+    if (asked != own)
+        base_putf(out, "# positions: %s here, %s in the plan\n", model_position_encoding_name(own),
+                  model_position_encoding_name(asked));
+    if (plan->config->norm != norm)
+        base_putf(out, "# norm: %s here, %s in the plan\n", model_norm_name(norm), model_norm_name(plan->config->norm));
+}
+
+/* A dropout rate that the plan does not say is the software's own. */
+static void put_dropout(const struct sim_plan *plan, const char *hidden, const char *attention, struct base_text *out)
+{
+    if (plan->options.dropout && !(plan->dropout_rate > 0)) return;
+    const double rate = plan->options.dropout ? plan->dropout_rate : 0;
+    put_real(hidden, rate, out);
+    put_real(attention, rate, out);
+}
+
+/* ---- Megatron-LM: arguments, one a line ---- */
+
+static void put_megatron_model(const struct sim_plan *plan, struct base_text *out)
+{
+    const struct model_config *c = plan->config;
+    const bool rotary = c->position_encoding == MODEL_POSITION_ROTARY,
+               none = c->position_encoding == MODEL_POSITION_NONE;
+    const struct number numbers[] = {
+        {"num-layers", c->num_decoder_layers},
+        {"hidden-size", c->emb_dim},
+        {"ffn-hidden-size", c->mlp_dim},
+        {"num-attention-heads", c->num_heads},
+        {"kv-channels", c->head_dim},
+        {"num-query-groups", c->num_kv_heads != c->num_heads ? c->num_kv_heads : left_out},
+        {"seq-length", plan->targets_length},
+        {"max-position-embeddings", plan->targets_length},
+        {"vocab-size", c->vocab_size},
+    };
+    const struct line lines[] = {
+        {"--group-query-attention", c->num_kv_heads != c->num_heads},
+        {"--tokenizer-type NullTokenizer", true},
+        {"--swiglu", is_gated(plan)},
+        {"--disable-bias-linear", !c->biases},
+        {"--qk-layernorm", c->qk_norm},
+        {"--normalization RMSNorm", c->norm == MODEL_NORM_RMS},
+        {"--untie-embeddings-and-output-weights", !c->logits_via_embedding},
+        {"--position-embedding-type rope", rotary},
+        {"--position-embedding-type none", none},
+        {"--position-embedding-type learned_absolute", !rotary && !none},
+    };
+    put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
+    put_lines(lines, BASE_COUNT(lines), out);
+}
+
+void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
+{
+    const struct number numbers[] = {
+        {"tensor-model-parallel-size", sizes->tensor},
+        {"pipeline-model-parallel-size", sizes->stages},
+        {"num-layers-per-virtual-pipeline-stage",
+         plan->pipeline.chunks > 1 ? plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks)
+                                   : left_out},
+        {"context-parallel-size", sizes->context > 1 ? sizes->context : left_out},
+        {"micro-batch-size", sizes->micro_batch},
+        {"global-batch-size", plan->batch_size},
+        {"seed", plan->seed},
+    };
+    const struct line lines[] = {
+        {"--sequence-parallel", plan->sequence_parallel},
+        {"--use-distributed-optimizer", plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
+        {"--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1", is_full(plan)},
+        {"--recompute-granularity selective", is_selective(plan)},
+        {"--use-flash-attn", plan->options.flash_attention},
+        {"--bf16", plan->options.dtype != MODEL_FLOAT16},
+        {"--fp16", plan->options.dtype == MODEL_FLOAT16},
+        {"--fp8-format hybrid", plan->options.dtype == MODEL_FP8},
+        {"--optimizer adam", true},
+    };
+    put_title(plan, out);
+    note_differences(plan,
+                     plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS ? MODEL_POSITION_LEARNED
+                                                                                     : plan->config->position_encoding,
+                     plan->config->norm, out);
+    put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
+    put_lines(lines, BASE_COUNT(lines), out);
+    put_megatron_model(plan, out);
+    put_real("--lr ", plan->learning_rate, out);
+    put_dropout(plan, "--hidden-dropout ", "--attention-dropout ", out);
+}
+
+/* ---- NeMo: Hydra's overrides, one a line ---- */
+
+void reports_put_nemo(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
+{
+    const struct model_config *c = plan->config;
+    const bool whole = strcmp(plan->software, "nemo") != 0; /* autocast around float32 weights */
+    const struct number numbers[] = {
+        {"trainer.num_nodes", sizes->nodes},
+        {"trainer.devices", sizes->gpus},
+        {"model.tensor_model_parallel_size", sizes->tensor},
+        {"model.pipeline_model_parallel_size", sizes->stages},
+        {"model.micro_batch_size", sizes->micro_batch},
+        {"model.global_batch_size", plan->batch_size},
+        {"model.num_layers", c->num_decoder_layers},
+        {"model.hidden_size", c->emb_dim},
+        {"model.ffn_hidden_size", c->mlp_dim},
+        {"model.num_attention_heads", c->num_heads},
+        {"model.kv_channels", c->head_dim},
+        {"model.encoder_seq_length", plan->targets_length},
+        {"model.max_position_embeddings", plan->targets_length},
+        {"model.seed", plan->seed},
+        {"model.activations_checkpoint_num_layers", is_full(plan) ? 1 : left_out},
+    };
+    const struct line lines[] = {
+        {"trainer.precision=bf16", plan->options.dtype != MODEL_FLOAT16},
+        {"trainer.precision=16", plan->options.dtype == MODEL_FLOAT16},
+        {"model.megatron_amp_O2=True", !whole},
+        {"model.megatron_amp_O2=False", whole},
+        {"model.sequence_parallel=True", plan->sequence_parallel},
+        {"model.activations_checkpoint_granularity=full\nmodel.activations_checkpoint_method=uniform", is_full(plan)},
+        {"model.activations_checkpoint_granularity=selective", is_selective(plan)},
+        {"model.optim.name=distributed_fused_adam", plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
+        {"model.optim.name=fused_adam", plan->optimizer_partitioning != SIM_STATE_OVER_DATA},
+    };
+    put_title(plan, out);
+    note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
+    put_numbers("%s=%lld\n", numbers, BASE_COUNT(numbers), out);
+    put_lines(lines, BASE_COUNT(lines), out);
+    put_real("model.optim.lr=", plan->learning_rate, out);
+    put_dropout(plan, "model.hidden_dropout=", "model.attention_dropout=", out);
+}
+
+/* ---- nanotron: YAML ---- */
+
+static void put_nanotron_model(const struct sim_plan *plan, struct base_text *out)
+{
+    const struct model_config *c = plan->config;
+    const struct number numbers[] = {
+        {"hidden_size", c->emb_dim},
+        {"intermediate_size", c->mlp_dim},
+        {"num_hidden_layers", c->num_decoder_layers},
+        {"num_attention_heads", c->num_heads},
+        {"num_key_value_heads", c->num_kv_heads},
+        {"max_position_embeddings", plan->targets_length},
+        {"vocab_size", c->vocab_size},
+    };
+    base_put(out,
+             "model:\n  ddp_bucket_cap_mb: 25\n  dtype: bfloat16\n  init_method:\n    std: 0.025\n"
+             "  make_vocab_size_divisible_by: 1\n  model_config:\n    is_llama_config: true\n    hidden_act: silu\n");
+    put_numbers("    %s: %lld\n", numbers, BASE_COUNT(numbers), out);
+    base_putf(out, "    tie_word_embeddings: %s\n", c->logits_via_embedding ? "true" : "false");
+}
+
+void reports_put_nanotron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
+{
+    const bool scatters = plan->sequence_parallel;
+    const struct number parallelism[] = {{"dp", sizes->data}, {"pp", sizes->stages}, {"tp", sizes->tensor}};
+    const struct number tokens[] = {{"sequence_length", plan->targets_length},
+                                    {"micro_batch_size", sizes->micro_batch},
+                                    {"batch_accumulation_per_replica", plan->num_microbatches},
+                                    {"limit_val_batches", 0},
+                                    {"val_check_interval", -1}};
+    put_title(plan, out);
+    note_differences(plan, MODEL_POSITION_ROTARY, MODEL_NORM_RMS, out);
+    base_putf(out, "general:\n  project: meshwright\n  run: plan\n  seed: %lld\n", (long long)plan->seed);
+    base_put(out, "parallelism:\n");
+    put_numbers("  %s: %lld\n", parallelism, BASE_COUNT(parallelism), out);
+    base_putf(out, "  pp_engine: %s\n  tp_mode: %s\n  tp_linear_async_communication: %s\n  recompute_layer: %s\n",
+              plan->pipeline.schedule == SIM_GPIPE ? "afab" : "1f1b", scatters ? "REDUCE_SCATTER" : "ALL_REDUCE",
+              scatters ? "true" : "false", is_full(plan) ? "true" : "false");
+    base_put(out, "tokens:\n  train_steps: TRAIN_STEPS\n");
+    put_numbers("  %s: %lld\n", tokens, BASE_COUNT(tokens), out);
+    put_nanotron_model(plan, out);
+    base_putf(out,
+              "optimizer:\n  zero_stage: %d\n  accumulate_grad_in_fp32: true\n  clip_grad: 1.0\n  weight_decay: 0.01\n",
+              plan->optimizer_partitioning == SIM_STATE_OVER_DATA ? 1 : 0);
+    put_real("  learning_rate_scheduler:\n    lr_decay_style: linear\n    lr_warmup_steps: 0\n    learning_rate: ",
+             plan->learning_rate, out);
+    base_put(out, "  optimizer_factory:\n    name: adamW\n    torch_adam_is_fused: true\n    adam_beta1: 0.9\n"
+                  "    adam_beta2: 0.95\n    adam_eps: 1.0e-08\n"
+                  "data_stages:\n- name: all\n  start_training_step: 1\n  data:\n"
+                  "    dataset: null  # random tokens; put a dataset in its place\n    num_loading_workers: 1\n");
+    base_putf(out, "    seed: %lld\n", (long long)plan->seed);
+}
+
+/* ---- torchtitan: TOML ---- */
+
+void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
+{
+    static const char *const schedules[SIM_SCHEDULE_KINDS] = {
+        [SIM_ONE_FORWARD_ONE_BACKWARD] = "1F1B", [SIM_INTERLEAVED] = "Interleaved1F1B", [SIM_GPIPE] = "GPipe"};
+    const struct model_config *c = plan->config;
+    const struct number training[] = {{"batch_size", plan->batch_size / sizes->data},
+                                      {"seq_len", plan->targets_length},
+                                      {"data_parallel_shard_degree", sizes->data},
+                                      {"tensor_parallel_degree", sizes->tensor},
+                                      {"seed", plan->seed}};
+    const struct number experimental[] = {
+        {"context_parallel_degree", sizes->context},
+        {"pipeline_parallel_degree", sizes->stages},
+        {"pipeline_parallel_microbatches", sizes->stages > 1 ? plan->num_microbatches : left_out}};
+    put_title(plan, out);
+    note_differences(plan, MODEL_POSITION_ROTARY, MODEL_NORM_RMS, out);
+    base_putf(out,
+              "# MODEL_FLAVOR: the one of torchtitan's llama3 configurations with dim %lld, %lld layers, %lld heads, "
+              "%lld of keys\n",
+              (long long)c->emb_dim, (long long)c->num_decoder_layers, (long long)c->num_heads,
+              (long long)c->num_kv_heads);
+    put_real("[model]\nname = \"llama3\"\n\n[optimizer]\nname = \"AdamW\"\nlr = ", plan->learning_rate, out);
+    base_put(out, "\n[training]\ncompile = true\n");
+    put_numbers("%s = %lld\n", training, BASE_COUNT(training), out);
+    base_put(out, "\n[experimental]\n");
+    put_numbers("%s = %lld\n", experimental, BASE_COUNT(experimental), out);
+    if (sizes->stages > 1) base_putf(out, "pipeline_parallel_schedule = \"%s\"\n", schedules[plan->pipeline.schedule]);
+    base_putf(out, "\n[float8]\nenable_float8_linear = %s\n", plan->options.dtype == MODEL_FP8 ? "true" : "false");
+    base_putf(out, "\n[activation_checkpoint]\nmode = \"%s\"\n",
+              is_full(plan)        ? "full"
+              : is_selective(plan) ? "selective"
+                                   : "none");
+    if (is_selective(plan)) base_put(out, "selective_ac_option = \"op\"\n");
+}
+
+/* ---- llm-foundry on Composer: YAML ---- */
+
+void reports_put_foundry(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
+{
+    const struct model_config *c = plan->config;
+    const bool gradients = plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA,
+               shards = !strcmp(plan->rules_text, "zero3");
+    const struct number model[] = {{"d_model", c->emb_dim},
+                                   {"n_heads", c->num_heads},
+                                   {"n_layers", c->num_decoder_layers},
+                                   {"max_seq_len", plan->targets_length},
+                                   {"vocab_size", c->vocab_size}};
+    const struct number batch[] = {{"global_train_batch_size", plan->batch_size},
+                                   {"device_train_microbatch_size", sizes->micro_batch},
+                                   {"max_seq_len", plan->targets_length},
+                                   {"seed", plan->seed},
+                                   {"global_seed", plan->seed}};
+    put_title(plan, out);
+    note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
+    put_numbers("%s: %lld\n", batch, BASE_COUNT(batch), out);
+    base_putf(out, "precision: %s\nmodel:\n  name: mpt_causal_lm\n  init_device: meta\n",
+              plan->options.dtype == MODEL_FLOAT16 ? "amp_fp16" : "amp_bf16");
+    put_numbers("  %s: %lld\n", model, BASE_COUNT(model), out);
+    put_real("  expansion_ratio: ", (double)c->mlp_dim / (double)c->emb_dim, out);
+    base_putf(out, "  no_bias: %s\n  attn_config:\n    attn_impl: %s\n", c->biases ? "false" : "true",
+              plan->options.flash_attention ? "triton" : "torch");
+    base_putf(out,
+              "fsdp_config:\n  sharding_strategy: %s\n  mixed_precision: DEFAULT\n  activation_checkpointing: %s\n"
+              "  activation_checkpointing_reentrant: false\n  limit_all_gathers: true\n",
+              shards      ? "FULL_SHARD"
+              : gradients ? "SHARD_GRAD_OP"
+                          : "NO_SHARD",
+              is_full(plan) ? "true" : "false");
+    put_real("optimizer:\n  name: decoupled_adamw\n  betas:\n  - 0.9\n  - 0.95\n  weight_decay: 0.0\n  lr: ",
+             plan->learning_rate, out);
+    base_put(out,
+             "scheduler:\n  name: constant_with_warmup\n  t_warmup: 0ba\nalgorithms:\n  gradient_clipping:\n"
+             "    clipping_type: norm\n    clipping_threshold: 1.0\ntrain_loader:\n  name: text\n  drop_last: true\n"
+             "  num_workers: 8\n  dataset:\n    local: ${data_local}\n    split: train\n    shuffle: true\n"
+             "    max_seq_len: ${max_seq_len}\ntokenizer:\n  name: EleutherAI/gpt-neox-20b\n  kwargs:\n"
+             "    model_max_length: ${max_seq_len}\n");
+}

@@ -1,0 +1,200 @@
+/* Which training software of PyTorch a plan can be given to, and what of a plan each of them lacks: that is refused,
+ * never left out. */
+#include "reports/launch_torch.h"
+
+#include <string.h>
+
+enum {
+    MEGATRON = REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_SELECTIVE |
+               REPORTS_TORCH_FLOAT16 | REPORTS_TORCH_STATE | REPORTS_TORCH_WHOLE | REPORTS_TORCH_GELU |
+               REPORTS_TORCH_HEADS | REPORTS_TORCH_TIED | REPORTS_TORCH_PLAIN
+};
+
+/* Options as NVIDIA/Megatron-LM core_r0.6.0 megatron/training/arguments.py, NVIDIA/NeMo@6d413d6086
+ * megatron_gpt_config.yaml, huggingface/nanotron@67c5ebb6 config.py, mosaicml/llm-foundry@bd8127252 mpt-1b.yaml and
+ * pytorch/torchtitan@ba2469780 config_manager.py have them. */
+static const struct reports_torch_job jobs[] = {
+    {"megatron", "args", "DATA_PATH TRAIN_STEPS",
+     "pretrain_gpt.py $(grep -v \"^#\" \"$PLAN_FILE\") --data-path \"$DATA_PATH\" --train-iters \"$TRAIN_STEPS\"",
+     MEGATRON | REPORTS_TORCH_CHUNKS | REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_GATED |
+         REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_QK_NORM,
+     reports_put_megatron},
+    {"nemo", "args", "DATA_PATH TOKENIZER TRAIN_STEPS",
+     "examples/nlp/language_modeling/megatron_gpt_pretraining.py $(grep -v \"^#\" \"$PLAN_FILE\") "
+     "model.data.data_prefix=\"[$DATA_PATH]\" model.tokenizer.library=huggingface model.tokenizer.type=\"$TOKENIZER\" "
+     "trainer.max_steps=\"$TRAIN_STEPS\"",
+     MEGATRON, reports_put_nemo},
+    {"nemo_o1", "args", "DATA_PATH TOKENIZER TRAIN_STEPS",
+     "examples/nlp/language_modeling/megatron_gpt_pretraining.py $(grep -v \"^#\" \"$PLAN_FILE\") "
+     "model.data.data_prefix=\"[$DATA_PATH]\" model.tokenizer.library=huggingface model.tokenizer.type=\"$TOKENIZER\" "
+     "trainer.max_steps=\"$TRAIN_STEPS\"",
+     MEGATRON & ~(unsigned)REPORTS_TORCH_STATE, reports_put_nemo},
+    {"nanotron", "yaml", "TRAIN_STEPS", "run_train.py --config-file \"$PLAN_FILE\"",
+     REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_STATE | REPORTS_TORCH_WHOLE |
+         REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_TIED | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE,
+     reports_put_nanotron},
+    {"torchtitan", "toml", "MODEL_FLAVOR TRAIN_STEPS",
+     "train.py --job.config_file \"$PLAN_FILE\" --model.flavor \"$MODEL_FLAVOR\" --training.steps \"$TRAIN_STEPS\"",
+     REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_CHUNKS |
+         REPORTS_TORCH_CONTEXT | REPORTS_TORCH_SELECTIVE | REPORTS_TORCH_FP8 | REPORTS_TORCH_SHARDS |
+         REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE,
+     reports_put_torchtitan},
+    {"fsdp", "yaml", "DATA_PATH TRAIN_STEPS",
+     "scripts/train/train.py \"$PLAN_FILE\" data_local=\"$DATA_PATH\" max_duration=\"${TRAIN_STEPS}ba\"",
+     REPORTS_TORCH_FLOAT16 | REPORTS_TORCH_GRADIENTS | REPORTS_TORCH_SHARDS | REPORTS_TORCH_WHOLE | REPORTS_TORCH_GELU |
+         REPORTS_TORCH_TIED | REPORTS_TORCH_PLAIN,
+     reports_put_foundry},
+};
+
+const struct reports_torch_job *reports_torch_job_of(const struct sim_plan *plan)
+{
+    for (int i = 0; i < BASE_COUNT(jobs); i++)
+        if (!strcmp(jobs[i].software, plan->software)) return &jobs[i];
+    return NULL;
+}
+
+bool reports_launches_itself(const struct sim_plan *plan)
+{
+    return reports_torch_job_of(plan) != NULL;
+}
+
+/* ---- what a plan needs ---- */
+
+static bool has_activations(const struct model_config *config, enum model_activation first, int count)
+{
+    return config->mlp_activation_count == count && config->mlp_activations[0] == first &&
+           (count == 1 || config->mlp_activations[1] == MODEL_LINEAR);
+}
+
+static unsigned needs_of_model(const struct model_config *c)
+{
+    unsigned needs = c->logits_via_embedding ? REPORTS_TORCH_TIED : REPORTS_TORCH_UNTIED;
+    if (has_activations(c, MODEL_SILU, 2)) needs |= REPORTS_TORCH_GATED;
+    if (has_activations(c, MODEL_GELU, 1)) needs |= REPORTS_TORCH_GELU;
+    if (c->num_kv_heads != c->num_heads) needs |= REPORTS_TORCH_GROUPS;
+    if (c->num_heads * c->head_dim != c->emb_dim) needs |= REPORTS_TORCH_HEADS;
+    if (c->qk_norm) needs |= REPORTS_TORCH_QK_NORM;
+    return needs;
+}
+
+static unsigned needs_of(const struct sim_plan *plan, const struct reports_torch_sizes *sizes)
+{
+    unsigned needs = needs_of_model(plan->config);
+    if (sizes->tensor > 1) needs |= REPORTS_TORCH_TENSOR;
+    if (plan->sequence_parallel) needs |= REPORTS_TORCH_SEQUENCE;
+    if (sizes->stages > 1) needs |= REPORTS_TORCH_STAGES;
+    if (sizes->stages > 1 && plan->pipeline.schedule == SIM_GPIPE) needs |= REPORTS_TORCH_GPIPE;
+    if (plan->pipeline.chunks > 1) needs |= REPORTS_TORCH_CHUNKS;
+    if (sizes->context > 1) needs |= REPORTS_TORCH_CONTEXT;
+    if (plan->options.remat == MODEL_REMAT_SELECTIVE) needs |= REPORTS_TORCH_SELECTIVE;
+    if (plan->options.dtype == MODEL_FLOAT16) needs |= REPORTS_TORCH_FLOAT16;
+    if (plan->options.dtype == MODEL_FP8) needs |= REPORTS_TORCH_FP8;
+    if (plan->optimizer_partitioning == SIM_STATE_OVER_DATA) needs |= REPORTS_TORCH_STATE;
+    if (plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA) needs |= REPORTS_TORCH_GRADIENTS;
+    if (!plan->options.flash_attention) needs |= REPORTS_TORCH_PLAIN;
+    return needs | (strcmp(plan->rules_text, "zero3") != 0 ? REPORTS_TORCH_WHOLE : REPORTS_TORCH_SHARDS);
+}
+
+/* What is refused, in the words of the plan's keys. */
+static const struct {
+    unsigned need;
+    const char *key, *use;
+} words[] = {
+    {REPORTS_TORCH_TENSOR, "num_partitions", "use 1"},
+    {REPORTS_TORCH_SEQUENCE, "sequence_parallel", "use 0"},
+    {REPORTS_TORCH_STAGES, "pipeline_stages", "use 1"},
+    {REPORTS_TORCH_GPIPE, "pipeline_schedule", "use 1f1b"},
+    {REPORTS_TORCH_CHUNKS, "virtual_stages", "use 1"},
+    {REPORTS_TORCH_CONTEXT, "context_parallel", "use 1"},
+    {REPORTS_TORCH_SELECTIVE, "remat_policy", "use none or full"},
+    {REPORTS_TORCH_FLOAT16, "dtype", "use bfloat16"},
+    {REPORTS_TORCH_FP8, "dtype", "use bfloat16"},
+    {REPORTS_TORCH_STATE, "optimizer_partitioning", "use none"},
+    {REPORTS_TORCH_GRADIENTS, "optimizer_partitioning", "use none, or data where it shards its state"},
+    {REPORTS_TORCH_SHARDS, "logical_axis_rules", "use standard:1,1"},
+    {REPORTS_TORCH_WHOLE, "logical_axis_rules", "use zero3"},
+    {REPORTS_TORCH_GATED, "mlp_activations", "use gelu"},
+    {REPORTS_TORCH_GELU, "mlp_activations", "use silu+linear"},
+    {REPORTS_TORCH_GROUPS, "num_kv_heads", "use as many as num_heads"},
+    {REPORTS_TORCH_HEADS, "head_dim", "use emb_dim / num_heads"},
+    {REPORTS_TORCH_TIED, "logits_via_embedding", "use 0"},
+    {REPORTS_TORCH_UNTIED, "logits_via_embedding", "use 1"},
+    {REPORTS_TORCH_QK_NORM, "qk_norm", "use 0"},
+    {REPORTS_TORCH_PLAIN, "attention", "use flash"},
+};
+
+static enum base_status refuse_lacks(const struct reports_torch_job *job, unsigned needs, struct base_error *error)
+{
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        if (needs & words[i].need & ~job->can)
+            return base_fail(error, BASE_INPUT,
+                             "%s: %s, as it was then, has no setting for that; %s, or --command to start what has",
+                             words[i].key, job->software, words[i].use);
+    return BASE_OK;
+}
+
+/* What none of them has, or no two alike. */
+static enum base_status refuse_others(const struct reports_torch_job *job, const struct sim_plan *plan,
+                                      struct base_error *error)
+{
+    const struct model_config *c = plan->config;
+    const bool plain_mlp = has_activations(c, MODEL_SILU, 2) || has_activations(c, MODEL_GELU, 1);
+    const struct {
+        bool lacks;
+        const char *key, *use;
+    } lacks[] = {
+        {c->encoder, "model", "use a decoder"},
+        {c->experts.count > 0, "num_experts", "use none"},
+        {c->sliding_window > 0, "sliding_window", "use 0"},
+        {c->parallel_block, "parallel_block", "use 0"},
+        {!plain_mlp, "mlp_activations", "use gelu or silu+linear"},
+        {plan->options.optimizer != MODEL_ADAMW, "optimizer", "use adamw"},
+        {plan->options.remat != MODEL_REMAT_NONE && plan->options.remat != MODEL_REMAT_SELECTIVE &&
+             plan->options.remat != MODEL_REMAT_FULL,
+         "remat_policy", "use none, selective or full"},
+        {plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_INT8, "dtype", "use bfloat16"},
+        {strcmp(plan->rules_text, "zero3") != 0 && strcmp(plan->rules_text, "standard:1,1") != 0, "logical_axis_rules",
+         "use standard:1,1 or zero3"},
+    };
+    for (int i = 0; i < BASE_COUNT(lacks); i++)
+        if (lacks[i].lacks)
+            return base_fail(error, BASE_INPUT,
+                             "%s: no settings of %s are written for that; %s, or --command to start what has it",
+                             lacks[i].key, job->software, lacks[i].use);
+    return BASE_OK;
+}
+
+static enum base_status find_sizes(const struct sim_plan *plan, struct reports_torch_sizes *out,
+                                   struct base_error *error)
+{
+    const struct topo_axes *axes = &plan->placement->axes;
+    const struct topo_topology *topology = &plan->placement->topology;
+    *out = (struct reports_torch_sizes){.nodes = topology->bounds[0],
+                                        .gpus = topology->bounds[1],
+                                        .tensor = topo_axes_product(axes, sim_model_axis(axes)),
+                                        .context = plan->context_parallel,
+                                        .stages = plan->pipeline.stages};
+    out->data = topo_axes_product(axes, sim_data_axis(axes)) / out->context;
+    const int64_t passes = out->data * plan->num_microbatches;
+    out->micro_batch = plan->batch_size / passes;
+    if (plan->batch_size % passes != 0)
+        return base_fail(error, BASE_INPUT,
+                         "batch_size: %lld sequences do not divide by %lld replicas of %lld microbatches, as %s wants",
+                         (long long)plan->batch_size, (long long)out->data, (long long)plan->num_microbatches,
+                         plan->software);
+    return BASE_OK;
+}
+
+enum base_status reports_torch_put(const struct reports_torch_job *job, const struct sim_plan *plan,
+                                   struct base_text *out, struct base_error *error)
+{
+    struct reports_torch_sizes sizes;
+    BASE_TRY(refuse_others(job, plan, error));
+    BASE_TRY(find_sizes(plan, &sizes, error));
+    BASE_TRY(refuse_lacks(job, needs_of(plan, &sizes), error));
+    if (sizes.tensor > 1 && !plan->sequence_parallel && job->put == reports_put_torchtitan)
+        return base_fail(error, BASE_INPUT,
+                         "sequence_parallel: torchtitan's tensor parallelism shards sequences, too; use 1");
+    job->put(plan, &sizes, out);
+    return BASE_OK;
+}

@@ -1,0 +1,54 @@
+/* Training software of PyTorch: the settings that a plan comes to in its own words, and what starts it on a node. */
+#ifndef REPORTS_LAUNCH_TORCH_H
+#define REPORTS_LAUNCH_TORCH_H
+
+#include "reports/reports.h"
+
+/* How a plan's devices are used, in numbers that all of these programs are told. */
+struct reports_torch_sizes {
+    int64_t nodes, gpus /* of a node */, tensor, data, context, stages, micro_batch /* sequences of one replica */;
+};
+struct reports_torch_job {
+    const char *software, *extension /* of the settings' file */, *answers /* that a job needs, separated by blanks */,
+        *command; /* behind torchrun's own options; the settings stand in $PLAN_FILE */
+    unsigned can; /* bits of enum reports_torch_feature */
+    void (*put)(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out);
+};
+enum reports_torch_feature {
+    REPORTS_TORCH_TENSOR = 1 << 0,
+    REPORTS_TORCH_SEQUENCE = 1 << 1,
+    REPORTS_TORCH_STAGES = 1 << 2,
+    REPORTS_TORCH_CHUNKS = 1 << 3,
+    REPORTS_TORCH_CONTEXT = 1 << 4,
+    REPORTS_TORCH_SELECTIVE = 1 << 5,
+    REPORTS_TORCH_FLOAT16 = 1 << 6,
+    REPORTS_TORCH_FP8 = 1 << 7,
+    REPORTS_TORCH_STATE = 1 << 8,     /* sharded over replicas: ZeRO-1 */
+    REPORTS_TORCH_GRADIENTS = 1 << 9, /* and gradients: ZeRO-2 */
+    REPORTS_TORCH_SHARDS = 1 << 10,   /* and parameters: ZeRO-3, the rules zero3 */
+    REPORTS_TORCH_WHOLE = 1 << 11,    /* parameters of each replica: the rules standard:1,1 */
+    REPORTS_TORCH_GATED = 1 << 12,    /* silu+linear */
+    REPORTS_TORCH_GELU = 1 << 13,
+    REPORTS_TORCH_GROUPS = 1 << 14, /* of queries, fewer keys and values than heads */
+    REPORTS_TORCH_HEADS = 1 << 15,  /* of any size, not emb_dim / num_heads alone */
+    REPORTS_TORCH_TIED = 1 << 16,
+    REPORTS_TORCH_UNTIED = 1 << 17,
+    REPORTS_TORCH_QK_NORM = 1 << 18,
+    REPORTS_TORCH_GPIPE = 1 << 19,
+    REPORTS_TORCH_PLAIN = 1 << 20 /* attention that is no kernel */
+};
+
+/* The job of a plan's software, or NULL: there is none (launch_torch.c). */
+const struct reports_torch_job *reports_torch_job_of(const struct sim_plan *plan);
+/* The settings' file; BASE_INPUT names what the plan says and the software lacks. */
+enum base_status reports_torch_put(const struct reports_torch_job *job, const struct sim_plan *plan,
+                                   struct base_text *out, struct base_error *error);
+
+/* ---- launch_settings.c: what each is told ---- */
+
+typedef void reports_torch_settings(const struct sim_plan *plan, const struct reports_torch_sizes *sizes,
+                                    struct base_text *out);
+reports_torch_settings reports_put_megatron, reports_put_nemo, reports_put_nanotron, reports_put_torchtitan,
+    reports_put_foundry;
+
+#endif
