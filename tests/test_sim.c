@@ -957,7 +957,7 @@ static void passes_are_older_than_the_software(struct base_arena *arena)
 }
 
 /* Gradients that are reduced together are started together: the starts that are saved, and nothing else, leave the
- * step. */
+ * step, where a byte costs the same however many there are. */
 static void combined_gradients_share_their_start(struct base_arena *arena)
 {
     const char *words =
@@ -967,7 +967,9 @@ static void combined_gradients_share_their_start(struct base_arena *arena)
     double starts[2], steps_s[2], start_s = 0;
     for (int together = 0; together < 2; together++) {
         struct sim_cache *cache = sim_cache_new(arena);
-        set_constants(cache, arena, together ? "\"combine_bytes\": 1e12" : "\"combine_bytes\": 0");
+        set_constants(cache, arena,
+                      together ? "\"combine_bytes\": 1e12, \"ll_bytes_per_s\": 0"
+                               : "\"combine_bytes\": 0, \"ll_bytes_per_s\": 0");
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
         starts[together] = 0;
