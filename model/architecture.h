@@ -1,0 +1,282 @@
+/* Part of model.h: axis rules, models, and their parameters and optimizer state. */
+#ifndef MODEL_ARCHITECTURE_H
+#define MODEL_ARCHITECTURE_H
+
+#include "base/base.h"
+#include "model/traits.h"
+#include "topo/topo.h"
+
+/* ---- axis rules (rules.c) ---- */
+
+enum { MODEL_MAX_RANK = 6, MODEL_MAX_MESH_AXES = 8 };
+
+/* How JAX's UNCONSTRAINED is written, as a logical axis and in a rule. */
+#define MODEL_UNCONSTRAINED "__UNCONSTRAINED__"
+
+/* The value of a rule or one entry of a PartitionSpec. */
+struct model_axes {
+    int count;                              /* 0: None (replicated) */
+    bool unconstrained;                     /* JAX's UNCONSTRAINED */
+    const char *names[MODEL_MAX_MESH_AXES]; /* mesh axes, in the order given; NULL: a None inside a tuple */
+};
+
+struct model_rule {
+    const char *logical;
+    struct model_axes value;
+}; /* logical NULL: matches nothing */
+struct model_rules {
+    const struct model_rule *rules;
+    int count;
+};
+
+/* Every named set of rules, spelled as plans spell it: what a search looks at, and what a list is called. */
+enum { MODEL_RULE_SETS = 12 };
+extern const char *const model_rule_sets[MODEL_RULE_SETS];
+
+/* "standard", "standard:A,P" (activation and parameter partitioning dims), "standard_moe:A,P" (T5X's for experts), one
+ * of the documented sets data_only, zero3, megatron, optimus, gshard, maxtext, or a JSON list of [logical axis or null,
+ * mesh axis or null or list]. Named sets cost no memory; the names of a JSON list live in the arena. */
+enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out,
+                                   struct base_error *error);
+
+enum model_fallback { MODEL_AXIS_IS_UNSHARDED, MODEL_RAISE_ERROR, MODEL_NO_CONSTRAINT };
+enum model_outcome { MODEL_CONSTRAINT, MODEL_NOOP };
+
+/* Flax's resolution, by priority of the rules. names[i] NULL: an unnamed dimension. spec has room for rank entries (64
+ * at most). outcome NULL: the axes of a parameter or argument; else those of a constraint, which is a no-op (all None)
+ * when there are no rules. A name that stands there twice is BASE_INPUT. */
+enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank,
+                               enum model_fallback fallback, struct model_axes *spec, enum model_outcome *outcome,
+                               struct base_error *error);
+/* The rules as T5X changes them for several slices: every rule for batch gives it to replica and data. */
+struct model_rules model_rules_over_slices(struct base_arena *arena, const struct model_rules *rules);
+/* The rules for a mesh with a context axis beside data: the length goes to it, and what is sharded over data, but for
+ * the batch, over both. */
+struct model_rules model_rules_over_context(struct base_arena *arena, const struct model_rules *rules);
+/* The rules with what Megatron-LM shards over the model axis, unless one of them names that axis. */
+struct model_rules model_rules_over_model(struct base_arena *arena, const struct model_rules *rules);
+
+/* ---- models (config.c, config_keys.c, zoo.csv) ---- */
+
+/* The T5X example whose code the model is: t5, scalable_t5 (without an encoder: the same layers, decoder only),
+ * decoder_only; or Flaxformer's T5 with experts, which t5x/contrib/moe trains. */
+enum model_family { MODEL_T5, MODEL_SCALABLE_T5, MODEL_DECODER_ONLY, MODEL_MOE_T5 };
+
+enum model_activation { MODEL_LINEAR, MODEL_RELU, MODEL_GELU, MODEL_SILU };
+enum { MODEL_MAX_ACTIVATIONS = 2 };
+
+/* Who chooses: a token its experts, with masks or with indices; or an encoder's experts their tokens. */
+enum model_router { MODEL_TOKENS_CHOOSE_MASKED, MODEL_TOKENS_CHOOSE_SCATTER, MODEL_EXPERTS_CHOOSE_MASKED };
+
+/* Sparse layers (flaxformer/architectures/moe): of each stack the last one of every num_layers / sparse_layers. */
+struct model_experts {
+    int64_t count; /* num_experts; 0: every layer is dense */
+    int64_t selected, mlp_dim, encoder_sparse_layers, decoder_sparse_layers, group_size, min_capacity;
+    double capacity_factor, eval_capacity_factor, aux_loss_factor, router_z_loss_factor;
+    enum model_router router;
+    bool batch_prioritized /* the encoder's routing */, extra_mlp, ignore_padding;
+};
+
+/* How a decoder knows where a token stands; the first is T5's. */
+enum model_position_encoding {
+    MODEL_POSITION_RELATIVE_BIAS,
+    MODEL_POSITION_ROTARY,  /* queries and keys are turned by their positions, halves of a head against each other */
+    MODEL_POSITION_LEARNED, /* a table of positions, added to the embeddings */
+    MODEL_POSITION_NONE
+};
+enum model_norm { MODEL_NORM_RMS, MODEL_NORM_LAYER /* with mean and bias */ };
+
+struct model_config {
+    char name[512]; /* as given: a zoo name or the inline text */
+    enum model_family family;
+    bool scan_layers; /* scanned: layers stacked at axis 1 of their parameters */
+    bool encoder;     /* encoder-decoder; false: decoder only */
+    int64_t emb_dim, num_heads, num_kv_heads, head_dim, mlp_dim, vocab_size;
+    int64_t num_encoder_layers, num_decoder_layers; /* decoder-only: the first is 0 */
+    enum model_activation mlp_activations[MODEL_MAX_ACTIVATIONS];
+    int mlp_activation_count;
+    bool logits_via_embedding, float32_attention_logits, parallel_block;
+    struct model_experts experts;
+    enum model_position_encoding position_encoding;
+    enum model_norm norm;
+    bool biases /* on every dense layer */, qk_norm;
+    int64_t sliding_window, sliding_window_every; /* all layers but each sliding_window_every-th see that many positions
+                                                     back, themselves included; 0: no window, no such layer */
+    int64_t num_positions;                        /* of the table of learned positions */
+};
+
+/* MODEL of the contract: a zoo name, ARCHITECTURE:key=value,… with the architectures encoder_decoder,
+ * scalable_encoder_decoder, decoder_only, scalable_decoder_only and moe_encoder_decoder, or @FILE.json: one object of
+ * the same keys and "architecture". What is not said is as in T5X's config: num_kv_heads = num_heads, mlp_activations =
+ * relu, flags off.
+ */
+enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
+                                    struct base_error *error);
+/* Whether one key of the one-line form may have that value. */
+enum base_status model_config_check(const char *key, const char *value, struct base_error *error);
+/* experts.c: how many sparse layers a stack has, and how many layers one block of it, whose last is sparse; a stack
+ * without any is of blocks of one dense layer. */
+enum model_stack_kind { MODEL_DECODER_STACK, MODEL_ENCODER_STACK };
+int64_t model_sparse_layers(const struct model_config *config, enum model_stack_kind stack);
+int64_t model_layers_per_block(const struct model_config *config, enum model_stack_kind stack);
+/* Whether the i-th layer of a stack has experts. */
+bool model_is_sparse(const struct model_config *config, enum model_stack_kind stack, int64_t layer);
+const char *model_router_name(enum model_router router);
+/* Every key with its value, as an object; what a checkpoint's manifest says of its model. */
+void model_config_put(const struct model_config *config, struct base_json_writer *writer);
+const char *model_architecture(const struct model_config *config); /* "encoder_decoder", … */
+const char *model_activation_name(enum model_activation activation);
+const char *model_position_encoding_name(enum model_position_encoding encoding);
+const char *model_norm_name(enum model_norm norm);
+/* One row of zoo.csv (zoo.c); source is the file that the sizes are of: T5X's gin file, or another project's; about
+ * what the model is. */
+struct model_zoo_model {
+    const char *name, *architecture, *source, *about;
+};
+enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count,
+                           struct base_error *error);
+/* A model of the zoo as one line of the same grammar; BASE_INPUT: the zoo has none of that name. */
+enum base_status model_zoo_line(struct base_arena *arena, const char *name, const char **out, struct base_error *error);
+/* The zoo's name of the model that is called text elsewhere ("t5-11b", "google/t5-v1_1-xxl"); NULL: none is
+ * (zoo_names.c). */
+const char *model_zoo_meant(const struct model_zoo_model *models, int count, const char *text);
+
+/* ---- parameters (parameters.c) ---- */
+
+struct model_parameter {
+    const char *path; /* "encoder/layers_0/attention/query/kernel" */
+    int rank;
+    int64_t shape[MODEL_MAX_RANK];
+    const char *axes[MODEL_MAX_RANK]; /* logical names */
+};
+/* Every parameter, sorted by path in the order of its bytes. Layers of unscanned models are listed one by one. */
+enum base_status model_parameters(struct base_arena *arena, const struct model_config *config,
+                                  const struct model_parameter **out, int *count, struct base_error *error);
+/* The one of that path, or NULL; parameters are sorted by path. */
+const struct model_parameter *model_parameter_find(const struct model_parameter *parameters, int count,
+                                                   const char *path);
+
+/* ---- patterns (pattern.c, the door to PCRE2) ---- */
+
+/* A regular expression in the language of Python's re. Owned by the arena, which grows when the pattern is matched,
+ * too. */
+struct model_pattern;
+/* BASE_INPUT: Python would refuse it (or the little that PCRE2 lacks: \N{…}, and the flag a inside a pattern). */
+enum base_status model_pattern_compile(struct base_arena *arena, const char *text, const struct model_pattern **out,
+                                       struct base_error *error);
+/* re.fullmatch: the whole of text, case by case. BASE_INPUT when it takes too many steps; every match ends. */
+enum base_status model_pattern_matches(const struct model_pattern *pattern, const char *text, bool *out,
+                                       struct base_error *error);
+
+/* ---- logical axes that a user gives to parameters (overrides.c) ---- */
+
+/* One pair of T5X's params_axes_names_override. */
+struct model_override {
+    const char *text; /* the pattern, as given */
+    const struct model_pattern *pattern;
+    bool keeps_own; /* null: the search ends and the parameter keeps its axes */
+    int rank;
+    const char *const *axes; /* NULL: a dimension without a name */
+};
+struct model_overrides {
+    const struct model_override *overrides;
+    int count;
+};
+
+/* A JSON list of [pattern, [axis, …] or null]. */
+enum base_status model_overrides_parse(struct base_arena *arena, const char *text, struct model_overrides *out,
+                                       struct base_error *error);
+/* The first pair whose pattern matches the whole path decides. NULL: the parameter keeps its own axes. Names that are
+ * not as many as the parameter has dimensions are BASE_INPUT. */
+enum base_status model_overrides_find(const struct model_overrides *overrides, const char *path, int rank,
+                                      const struct model_override **out, struct base_error *error);
+/* The parameters with the axes that they then have; order and paths are the same. */
+enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides,
+                                       const struct model_parameter *parameters, int count,
+                                       const struct model_parameter **out, struct base_error *error);
+/* The same parameter of the first layer that has it (sparse layers have others than dense ones), or the parameter
+ * itself where it is in no layer. */
+const struct model_parameter *model_of_first_layer(struct base_arena *arena, const struct model_parameter *parameters,
+                                                   int count, const struct model_parameter *parameter);
+/* Whether a parameter has the axes that it has in the first layer of its stack; true where it is in no layer. */
+bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count,
+                               const struct model_parameter *parameter);
+/* BASE_INPUT names a parameter that has not. */
+enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count,
+                                          struct base_error *error);
+/* A program has one tensor for all layers of a stack; here it has the path of one of them, or of the stacked array:
+ * "encoder/layers/mlp/wo/kernel" of block 3 is "encoder/layers_3/mlp/wo/kernel", and where blocks have two layers
+ * "encoder/layers/subblock_1/mlp/wo/kernel" is that of layers_7. */
+const char *model_layer_path(struct base_arena *arena, const struct model_config *config, const char *name,
+                             int64_t block);
+/* The parameter (of the first layer, or stacked) that a tensor of the program is: "encoder/layers/mlp/wo/kernel". NULL:
+ * none. */
+const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena, const struct model_config *config,
+                                                        const struct model_parameter *parameters, int count,
+                                                        const char *name);
+
+/* ---- optimizer state (optimizer_state.c) ---- */
+
+enum model_dtype {
+    MODEL_FLOAT32,
+    MODEL_BFLOAT16,
+    MODEL_FLOAT16,
+    MODEL_FP8,
+    MODEL_INT32,
+    MODEL_BOOL,
+    MODEL_INT8,
+    MODEL_UINT32
+};
+bool model_dtype_is_quantized(enum model_dtype dtype); /* of products alone: fp8, int8 */
+int64_t model_dtype_bytes(enum model_dtype dtype);
+const char *model_dtype_name(enum model_dtype dtype);
+
+enum model_optimizer { MODEL_ADAFACTOR, MODEL_ADAMW, MODEL_SGD, MODEL_LION, MODEL_OPTIMIZER_COUNT };
+const char *model_optimizer_name(enum model_optimizer optimizer);
+/* Arrays as large as the parameter that it keeps of each, by name; returns how many. Adafactor's are others. */
+enum { MODEL_MOST_MOMENTS = 2 };
+int model_optimizer_moments(enum model_optimizer optimizer, const char *const **names);
+enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error);
+/* One entry of Adafactor's logical_factor_rules: kind is row, column (col), batch or none (unfactorized), in any case.
+ */
+struct model_factor_rule {
+    const char *logical, *kind;
+};
+
+/* Adafactor's options as T5X's gin names them; defaults by model_adafactor_defaults. 0 is None where it says so. */
+struct model_adafactor {
+    bool factored;
+    bool multiply_by_parameter_scale; /* the rate is relative to the parameter's root mean square */
+    bool has_beta1;                   /* false: None, no momentum */
+    bool skip_nan_updates;
+    bool logical_factor_rules; /* false: None, the heuristic alone */
+    double beta1, decay_rate, clipping_threshold /* 0: None */, weight_decay_rate /* 0: None */,
+        weight_decay_rate_lr_exponent /* 0: None */;
+    double global_norm_clip_threshold /* 0: None */, max_parameter_scale /* 0: None */, epsilon1, epsilon2;
+    int64_t min_dim_size_to_factor, step_offset;
+    enum model_dtype dtype_momentum;
+    const struct model_factor_rule *factor_rules; /* of logical_factor_rules; NULL: T5X's standard ones */
+    int factor_rule_count;
+};
+struct model_adafactor model_adafactor_defaults(void);
+/* "factored=0,beta1=0.9" or a JSON object of the same keys (adafactor_options.c); what is not said is T5X's default.
+ * logical_factor_rules is standard, none or, in JSON, an object {axis: kind}. */
+enum base_status model_adafactor_parse(struct base_arena *arena, const char *text, struct model_adafactor *out,
+                                       struct base_error *error);
+const char *model_adafactor_option(int index); /* "factored", …; NULL behind the last */
+/* The same as lines of a gin block; equal options give equal lines. */
+void model_adafactor_put_gin(const struct model_adafactor *from, struct base_text *out);
+/* How one parameter's second moment is kept. The reduced dimensions are those that v_row (v_col) lacks. */
+struct model_factoring {
+    bool factored;
+    unsigned row_dims, column_dims; /* bit i: dimension i of the parameter is in v_row (v_col) */
+    int v_row_rank, v_col_rank, v_rank, m_rank;
+    int64_t v_row[MODEL_MAX_RANK], v_col[MODEL_MAX_RANK], v[MODEL_MAX_RANK],
+        m[MODEL_MAX_RANK];     /* {1} is T5X's placeholder */
+    bool v_sharded, m_sharded; /* carries the parameter's axis names; else replicated */
+};
+/* An axis that no factor rule knows, and a combination that Adafactor refuses, are BASE_INPUT. */
+enum base_status model_factor(const struct model_adafactor *options, int rank, const int64_t *shape,
+                              const char *const *axes, struct model_factoring *out, struct base_error *error);
+
+#endif

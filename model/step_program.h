@@ -1,0 +1,427 @@
+/* Part of model.h: the program of a step. */
+#ifndef MODEL_STEP_PROGRAM_H
+#define MODEL_STEP_PROGRAM_H
+
+#include "model/architecture.h"
+
+/* ---- the program of one training step (program.c, forward.c, backward.c, update.c) ----
+ *
+ * A program is a tree of blocks of operations over tensors. Its sizes are symbols, so that one program serves every
+ * batch, length and width of a model family; layers and microbatches are loops, so that it does not grow with them.
+ * An operation names the dimensions of its operands by labels, one letter a dimension: "ble,ehd->blhd". What a
+ * label's extent is, which logical axis it has, and how it is sharded follows from the tensors. */
+
+/* Sizes that a plan fills in. */
+enum model_size {
+    MODEL_ONE,
+    MODEL_BATCH /* of one microbatch */,
+    MODEL_GLOBAL_BATCH,
+    MODEL_INPUTS_LENGTH,
+    MODEL_TARGETS_LENGTH,
+    MODEL_EMBED,
+    MODEL_HEADS,
+    MODEL_KV_HEADS,
+    MODEL_HEAD_DIM,
+    MODEL_JOINED_KV,
+    MODEL_JOINED_KV_HEADS /* num_kv_heads * head_dim */,
+    MODEL_MLP,
+    MODEL_VOCAB,
+    MODEL_RELPOS_BUCKETS,
+    MODEL_POSITIONS,
+    MODEL_ENCODER_LAYERS,
+    MODEL_DECODER_LAYERS,
+    MODEL_LATER_ENCODER_LAYERS /* all but the first */,
+    MODEL_LATER_DECODER_LAYERS,
+    MODEL_MICROBATCHES,
+    MODEL_EXPERTS,
+    MODEL_EXPERT_MLP,
+    MODEL_ENCODER_GROUPS /* of tokens that are routed together */,
+    MODEL_ENCODER_GROUP_TOKENS,
+    MODEL_ENCODER_CAPACITY /* tokens of a group that one expert takes */,
+    MODEL_DECODER_GROUPS,
+    MODEL_DECODER_GROUP_TOKENS,
+    MODEL_DECODER_CAPACITY,
+    MODEL_SELECTED_EXPERTS,
+    MODEL_EXPERT_PARTITIONS /* as configured */,
+    MODEL_ROWS /* of a decode step: sequences times what is decoded of each */,
+    MODEL_NUM_DECODES,
+    MODEL_CANDIDATES /* of a beam search: twice the beams */,
+    MODEL_CANDIDATE_FIELDS,
+    MODEL_DECODED_LENGTH /* columns that sequences have while they are decoded */,
+    MODEL_DECODE_STEPS /* at most */,
+    MODEL_BISECTIONS,
+    MODEL_INNER_DECODER_LAYERS /* all but the first and the last */,
+    MODEL_HALF_VOCAB,
+    MODEL_ANSWER_LENGTH,
+    MODEL_SIZE_COUNT
+};
+
+/* Logical axis names of dimensions, as T5X's models use them. */
+enum model_axis {
+    MODEL_NO_AXIS,
+    MODEL_AXIS_BATCH,
+    MODEL_AXIS_LENGTH,
+    MODEL_AXIS_EMBED,
+    MODEL_AXIS_HEADS,
+    MODEL_AXIS_KV,
+    MODEL_AXIS_JOINED_KV,
+    MODEL_AXIS_MLP,
+    MODEL_AXIS_VOCAB,
+    MODEL_AXIS_RELPOS_BUCKETS,
+    MODEL_AXIS_LAYERS,
+    MODEL_AXIS_MLP_EMBED,
+    MODEL_AXIS_EXPERT,
+    MODEL_AXIS_EXPERT_MLP,
+    MODEL_AXIS_EXPERT_REPLICAS,
+    MODEL_AXIS_UNMODELED,
+    MODEL_AXIS_COUNT
+};
+const char *model_axis_name(enum model_axis axis);
+/* A kind of dimension that a program's tensors have, with the letter that stands for it in labels. A joined dimension
+ * is the product of two others, the outer one major; heads may repeat fewer heads. 0: none. */
+struct model_dimension {
+    char letter;
+    enum model_size size;
+    enum model_axis axis;
+    char outer, inner, repeats;
+};
+
+/* A stack of layers: the size that counts all of them, and the one that counts all but the first, which may be sharded
+ * by itself. */
+struct model_stack {
+    enum model_size layers, later;
+};
+
+/* What a tensor is to memory. */
+enum model_category {
+    MODEL_PARAMETER,
+    MODEL_OPTIMIZER_STATE,
+    MODEL_GRADIENT /* accumulators, too */,
+    MODEL_ACTIVATION,
+    MODEL_TEMPORARY,
+    MODEL_INPUT,
+    MODEL_CACHE /* keys and values of what was decoded */,
+    MODEL_CATEGORY_COUNT
+};
+
+/* Which tensors a remat policy may keep for the backward pass. A tensor's role comes from the operation that makes it.
+ */
+enum model_role {
+    MODEL_ROLE_FUSED,       /* elementwise from kept tensors: recomputed inside its consumers, never kept */
+    MODEL_ROLE_LAYER_INPUT, /* what enters a layer */
+    MODEL_ROLE_NORM_INPUT, /* float32 input of a layer norm: JAX's own residual; its bfloat16 original is dead after the
+                              residual add */
+    MODEL_ROLE_STATISTIC,  /* one number a token */
+    MODEL_ROLE_QUERY_KEY,
+    MODEL_ROLE_VALUE,
+    MODEL_ROLE_SOFTMAX,
+    MODEL_ROLE_CONTEXT,
+    MODEL_ROLE_PROJECTION,
+    MODEL_ROLE_MLP_HIDDEN,
+    MODEL_ROLE_RELPOS,
+    MODEL_ROLE_WEIGHT, /* the compute-dtype copy of a parameter */
+    MODEL_ROLE_COUNT
+};
+
+/* What a remat policy by tensor may name. */
+enum model_saved_name {
+    MODEL_SAVED_NONE,
+    MODEL_SAVED_LAYER_INPUT,
+    MODEL_SAVED_QUERY,
+    MODEL_SAVED_KEY,
+    MODEL_SAVED_VALUE,
+    MODEL_SAVED_CONTEXT,
+    MODEL_SAVED_OUT,
+    MODEL_SAVED_WI_0,
+    MODEL_SAVED_WI_1,
+    MODEL_SAVED_WO
+};
+/* Sets of them: bit n is the name n. */
+struct model_saved {
+    unsigned device, host; /* saved in the device's memory; in the host's */
+};
+/* saved_names.c: "device:a+b;offload:c". BASE_INPUT names what is no such name; equal sets give equal texts. */
+enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error);
+const char *model_saved_text(struct base_arena *arena, const struct model_saved *saved);
+
+struct model_tensor {
+    const char *name; /* "decoder/self_attention/query" */
+    int rank;
+    unsigned char dims[MODEL_MAX_RANK]; /* enum model_size */
+    unsigned char axes[MODEL_MAX_RANK]; /* enum model_axis */
+    const char *const *given_axes; /* a parameter's logical axes by name, NULL unnamed, in place of axes; or NULL */
+    enum model_dtype dtype;
+    enum model_category category;
+    enum model_role role;
+    unsigned char saved_as; /* enum model_saved_name */
+    bool offloaded;         /* between forward and backward pass it stands in the host's memory */
+    int like;               /* sharded like this tensor (a gradient like its primal), or -1 */
+    bool constrained; /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
+    bool constrained_again; /* and asks again where the backward pass reads it: remat saves what stood before that */
+    int recomputed_of;  /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
+                       whoever reads them; or -1 */
+    bool is_result;     /* of inference: somebody looks at it, whoever reads it beside
+                         */
+    bool from_producer; /* sharded as its producer's operand is (casts and reshapes of parameters) */
+    int block;          /* where it is made; persistent tensors: -1 */
+    int layers;         /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */
+    char labels[MODEL_MAX_RANK + 1]; /* one letter a dimension */
+};
+
+enum model_op_kind { MODEL_EINSUM, MODEL_MAP, MODEL_REDUCE, MODEL_RESHAPE, MODEL_SLICE, MODEL_UPDATE, MODEL_LOOP };
+
+/* What an elementwise operation or a reduction computes, element by element. */
+enum model_function {
+    MODEL_NO_FUNCTION,
+    MODEL_CAST,
+    MODEL_ADD,
+    MODEL_SCALE,
+    MODEL_ONE_HOT,
+    MODEL_RELPOS_ONE_HOT,
+    MODEL_MEAN_SQUARE,
+    MODEL_NORM,
+    MODEL_MULTIPLY,
+    MODEL_NORM_GRAD_SCALE,
+    MODEL_NORM_GRAD,
+    MODEL_ATTENTION_BIAS,
+    MODEL_MAX,
+    MODEL_SUM,
+    MODEL_SUM_EXP,
+    MODEL_SOFTMAX,
+    MODEL_PRODUCT_SUM,
+    MODEL_SOFTMAX_GRAD,
+    MODEL_GATE,
+    MODEL_GATE_GRAD_0,
+    MODEL_GATE_GRAD_1,
+    MODEL_PICK,
+    MODEL_LOSS,
+    MODEL_LOSS_GRAD,
+    MODEL_ZEROS,
+    MODEL_ACCUMULATE,
+    MODEL_SGD_UPDATE,
+    MODEL_ADAMW_UPDATE,
+    MODEL_LION_UPDATE,
+    MODEL_SQUARE_MEAN,
+    MODEL_DECAY,
+    MODEL_SQUARE_DECAY,
+    MODEL_ADAFACTOR_UPDATE,
+    MODEL_RMS,
+    MODEL_MEAN,
+    MODEL_ARGMAX,
+    MODEL_REPEAT,
+    MODEL_REPEAT_GRAD,
+    MODEL_SQUARE_SUM,
+    MODEL_CLIP_BY_NORM,
+    MODEL_SHIFT,
+    MODEL_PACK,
+    MODEL_REPLACE,
+    MODEL_RECEIVE, /* what another stage of a pipeline has sent */
+    MODEL_SEND,    /* as it is, for another stage to receive */
+    MODEL_CENTER,
+    MODEL_BIAS,
+    MODEL_ROTARY,
+    MODEL_ROTARY_GRAD,
+    MODEL_POSITION_ONE_HOT,
+    /* experts (expert_layer.c) */
+    MODEL_TOKEN_MASK,    /* 1 where a token counts: an encoder's is not 0 */
+    MODEL_SHIFTED_MASK,  /* a decoder's is not 0, or the next one is not, or it is the first */
+    MODEL_MASK,          /* times a mask, which has no gradient */
+    MODEL_CHOOSE,        /* 1 for the most probable experts of a token */
+    MODEL_ROUTE_TOKENS,  /* probabilities to a place in an expert's buffer for each token: tokens choose */
+    MODEL_ROUTE_FIRST,   /* the same, the most certain tokens first */
+    MODEL_ROUTE_EXPERTS, /* experts choose */
+    MODEL_WEIGH,         /* a probability at each place */
+    MODEL_WITH_BALANCE,  /* probabilities, whose gradient has the balance loss's */
+    MODEL_BALANCE_GRAD,
+    MODEL_BALANCE_LOSS,
+    MODEL_WITH_ROUTER_Z_LOSS, /* logits, whose gradient has the router z-loss's */
+    MODEL_ROUTER_Z_LOSS_GRAD,
+    MODEL_ROUTER_Z_LOSS,
+    MODEL_EXPERT_SCALE, /* T5X's factor of the gradients of experts: num_expert_partitions */
+    MODEL_DROPOUT_MASK,
+    MODEL_DROPOUT,
+    /* of inference, whose state decoding.c lists */
+    MODEL_TOKEN_SCORE,
+    MODEL_PREFIX_BIAS,
+    MODEL_CACHE_FILL,
+    MODEL_CACHE_WRITE,
+    MODEL_CACHE_BIAS,
+    MODEL_KEY_BIAS,
+    MODEL_POSITION,
+    MODEL_TEMPER,
+    MODEL_COUNT_ABOVE,
+    MODEL_MASS_ABOVE,
+    MODEL_NEXT_COUNT_THRESHOLD,
+    MODEL_NEXT_MASS_THRESHOLD,
+    MODEL_KEEP_ABOVE,
+    MODEL_NOISE, /* its carries[0].in is a tensor of half the counters that JAX's generator cuts them into */
+    MODEL_ADD_NOISE,
+    MODEL_LARGEST,
+    MODEL_LARGEST_INDEX,
+    MODEL_CHOSEN,
+    MODEL_LOG_PROB,
+    MODEL_LOG_PROBS,
+    MODEL_CONTINUE,
+    MODEL_PROMPT_LENGTH,
+    MODEL_PROMPT_SEQUENCES,
+    MODEL_DECODE_LIMIT,
+    MODEL_STEP_INDEX,
+    MODEL_FED_TOKEN,
+    MODEL_NEXT_TOKEN,
+    MODEL_NEXT_SCORE,
+    MODEL_NEXT_SEQUENCES,
+    MODEL_NEXT_ENDED,
+    MODEL_NEXT_POSITION,
+    MODEL_RUNNING,
+    MODEL_BEAM_START,
+    MODEL_BEAM_NO_SCORES,
+    MODEL_BEAM_LOG_PROBS,
+    MODEL_BEAM_TOKEN,
+    MODEL_BEAM_CANDIDATES,
+    MODEL_BEAM_LIVE,
+    MODEL_BEAM_LIVE_LOG_PROBS,
+    MODEL_BEAM_LIVE_SEQUENCES,
+    MODEL_BEAM_PARENTS,
+    MODEL_BEAM_FINISHED,
+    MODEL_BEAM_FINISHED_SCORES,
+    MODEL_BEAM_FINISHED_FLAGS,
+    MODEL_BEAM_FINISHED_SEQUENCES,
+    MODEL_BEAM_STEPS_LEFT,
+    MODEL_BEAM_IMPROVES,
+    MODEL_BEAM_PROBABLE,
+    MODEL_BEAM_RESULT,
+    MODEL_BEAM_RESULT_SCORES,
+    MODEL_CACHE_GATHER,
+    MODEL_SORTED_DECODES,
+    MODEL_SORTED_SCORES,
+    MODEL_BEST_DECODE,
+    MODEL_BEST_SCORE,
+    MODEL_FUNCTION_COUNT
+};
+/* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold
+ * is None; the parameter's, if multiply_by_parameter_scale; the gradient; v, or v_row, v_col and the mean of v_row; m,
+ * if beta1. It writes the parameter and m. MODEL_CLIP_BY_NORM scales a gradient by min(1, threshold / root of its
+ * second input), the sum of squares of all gradients. MODEL_SHIFT takes its second input away; MODEL_PACK copies;
+ * MODEL_REPLACE casts its first input into the memory of its second. MODEL_CENTER takes a row's mean away; MODEL_BIAS
+ * adds an operand of fewer dimensions. MODEL_ROTARY turns element i of a row's first half against element i of its
+ * second by the position along the length times 10000^(-2 i / row) radians (Su et al., arXiv:2104.09864),
+ * MODEL_ROTARY_GRAD back. */
+const char *model_function_name(enum model_function function);
+/* What may be done with a function (functions.c). */
+enum model_property {
+    MODEL_IS_GENERATED = 1,   /* of indices alone: made wherever it is read, never moved */
+    MODEL_IS_LINEAR = 2,      /* commutes with a sum over devices */
+    MODEL_IS_EXPENSIVE = 4,   /* exponentials: stored, where more than one reader would have to repeat it */
+    MODEL_IS_CONSTANT = 8,    /* reads nothing: an accumulator's start */
+    MODEL_IS_OF_ROWS = 16,    /* each element comes of others of its row: the last dimension is never in parts */
+    MODEL_IS_CHOICE = 32,     /* has no gradient, though it reads what has one */
+    MODEL_IS_BY_EXAMPLE = 64, /* reads and writes all that belongs to one example of the batch, which is the first
+                                 dimension of each operand; no other dimension is sharded */
+    MODEL_IS_GATHERED = 128   /* a reduction whose parts are gathered, not summed: each device takes the largest */
+};
+bool model_function_is(enum model_function function, enum model_property property);
+
+enum { MODEL_MAX_INPUTS = 8, MODEL_MAX_OUTPUTS = 6, MODEL_MAX_CARRIES = 6 };
+
+enum model_phase { MODEL_FORWARD, MODEL_BACKWARD, MODEL_OPTIMIZER };
+
+struct model_op {
+    enum model_op_kind kind;
+    enum model_function function;
+    const char *name; /* "mlp/wo" */
+    enum model_phase phase;
+    int input_count, inputs[MODEL_MAX_INPUTS];
+    int output_count, outputs[MODEL_MAX_OUTPUTS];
+    char input_labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1], output_labels[MODEL_MAX_RANK + 1];
+    int group;     /* operations of one number > 0 are one kernel (flash attention) */
+    bool apart;    /* writes over none of its operands, though they end with it */
+    bool in_place; /* an update that writes its new elements, and neither reads nor writes the others */
+    bool lookup;   /* a contraction with a one-hot that is an indexed read (or, backward, an indexed sum) */
+    bool causal;   /* of attention: no query sees a later key, and relative positions are one-sided */
+    bool needed;   /* counted in mfu_frac: a contraction that the model needs, not recomputed */
+    int64_t window, window_every; /* of an attention's mask, as in the model's config; 0: none */
+    /* MODEL_RESHAPE: for each dimension of the result the operand's dimension whose shards it keeps (itself, the joined
+     * dimension of which it is the outer part, or the other way round, the heads that it repeats), or -1 */
+    signed char reshaped_from[MODEL_MAX_RANK];
+    int body; /* MODEL_LOOP: the block that it repeats */
+    enum model_size trips;
+    bool recomputed;  /* recomputes, for the backward pass, what the remat policy did not save */
+    bool reversed;    /* a loop over layers that runs from the last to the first */
+    bool not_in_last; /* of a loop over layers: nobody reads what the last layer would make of it */
+    bool condition;   /* decides whether a loop goes on; what it computes is true for as long as it does */
+    int carry_count;
+    struct model_carry {
+        int init, in, out, result;
+    } carries[MODEL_MAX_CARRIES]; /* in <- init, then <- out; result is the last out */
+};
+
+struct model_block {
+    const char *name;
+    int parent;
+    int op_count, op_capacity;
+    struct model_op *ops;
+};
+
+struct model_program {
+    struct base_arena *arena;
+    const struct model_dimension *dimensions; /* those that its labels name (dimensions.c) */
+    int dimension_count;
+    const struct model_stack *stacks; /* those that its loops repeat */
+    int stack_count;
+    struct model_tensor *tensors;
+    int tensor_count, tensor_capacity;
+    struct model_block *blocks; /* [0] is the step */
+    int block_count, block_capacity;
+};
+
+const struct model_dimension *model_dimension_of(const struct model_program *program, char letter); /* or NULL */
+/* The size that counts a stack's layers but the first; MODEL_ONE: no stack has that many layers. And the way back. */
+enum model_size model_later_layers(const struct model_program *program, enum model_size layers);
+enum model_size model_all_layers(const struct model_program *program, enum model_size later);
+/* How many times an operation with not_in_last runs in a loop of so many layers. */
+enum model_size model_all_but_last(enum model_size layers);
+/* Whether a label is a dimension of a parameter, or a part of it once it was split or joined. */
+bool model_is_part_of(const struct model_program *program, char of_parameter, char letter);
+
+enum model_step {
+    MODEL_STEP_TRAIN,
+    MODEL_STEP_GRADIENT,
+    MODEL_STEP_FORWARD,
+    MODEL_STEP_EVALUATE,
+    MODEL_STEP_ENCODE, /* from here on: inference */
+    MODEL_STEP_PREFILL,
+    MODEL_STEP_DECODE,
+    MODEL_STEP_GENERATE,
+    MODEL_STEP_SCORE
+};
+static inline bool model_infers(enum model_step step)
+{
+    return step >= MODEL_STEP_ENCODE;
+}
+enum model_remat {
+    MODEL_REMAT_NONE,
+    MODEL_REMAT_MINIMAL,
+    MODEL_REMAT_SELECTIVE,
+    MODEL_REMAT_FULL,
+    MODEL_REMAT_COMPILER,
+    MODEL_REMAT_TENSORS, /* what model_options.saved names */
+    MODEL_REMAT_COUNT
+};
+
+/* What one stage of a pipeline has of a model, in the order in which a microbatch passes it (stage.c). A stage without
+ * what comes before receives it, and the gradient of what it sends. */
+enum model_part {
+    MODEL_PART_ENCODER_EMBEDDING = 1,
+    MODEL_PART_ENCODER_LAYERS = 2,
+    MODEL_PART_ENCODER_NORM = 4,
+    MODEL_PART_EMBEDDING = 8, /* of the decoder's inputs */
+    MODEL_PART_LAYERS = 16,   /* of the decoder */
+    MODEL_PART_FINAL_NORM = 32,
+    MODEL_PART_LOGITS = 64,
+    MODEL_PART_LOSS = 128,
+    MODEL_ENCODER_PARTS = 7,
+    MODEL_DECODER_PARTS = 248,
+    MODEL_ALL_PARTS = 255
+};
+
+#endif

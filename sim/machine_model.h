@@ -1,0 +1,248 @@
+/* Part of sim.h: constants of a chip with their sources, and a mesh placed on a topology. */
+#ifndef SIM_MACHINE_MODEL_H
+#define SIM_MACHINE_MODEL_H
+
+#include "sim/plan_text.h"
+
+/* ---- profile (profile.c): every constant with its source ---- */
+
+enum sim_constant {
+    SIM_FLOP_PER_S,
+    SIM_HBM_BYTES_PER_S,
+    SIM_LINK_BYTES_PER_S,
+    SIM_NIC_BYTES_PER_S,
+    SIM_MATRIX_UNIT_DIM,
+    SIM_MATRIX_UNIT_ROWS,
+    SIM_MATMUL_EFFICIENCY_FRAC,
+    SIM_HBM_EFFICIENCY_FRAC,
+    SIM_LINK_EFFICIENCY_FRAC,
+    SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC,
+    SIM_KERNEL_LATENCY_S,
+    SIM_COLLECTIVE_LATENCY_S,
+    SIM_HOP_LATENCY_S,
+    SIM_FLOAT32_FLOP_FRAC /* of flop_per_s, for contractions of float32 */,
+    SIM_FP8_FLOP_FRAC,
+    SIM_UNALIGNED_FLOP_FRAC /* of flop_per_s, where rows of operands begin between two 16 bytes; 0 or 1: as others */,
+    SIM_COMBINE_BYTES /* gradients that one collective reduces together, at most */,
+    SIM_RESERVED_BYTES,
+    SIM_CAPACITY_BYTES,
+    SIM_FRAGMENTATION_FRAC,
+    SIM_REMATERIALIZATION_MIN_BYTES,
+    SIM_MULTIPROCESSORS /* of a GPU: a product's tiles are dealt out to them; 0: products have no tiles */,
+    SIM_ATTENTION_EFFICIENCY_FRAC /* of flop_per_s, for products inside a flash attention kernel; 0: as any product */,
+    SIM_NVLS_BYTES_PER_S /* bus bandwidth of all-reduces that the switch adds up; 0: it cannot */,
+    SIM_LL_BYTES_PER_S /* bus bandwidth of NCCL's protocol for few bytes, which sends a flag with each word */,
+    SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
+    SIM_HOST_STEP_S /* of the host, for each step */,
+    SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,
+    SIM_DCN_EFFICIENCY_FRAC,
+    SIM_HOST_LINK_BYTES_PER_S /* of one device to its host's memory, one way */,
+    SIM_INT8_FLOP_FRAC /* of flop_per_s, as the others */,
+    SIM_ATTENTION_FORWARD_FRAC /* of flop_per_s, what an attention kernel reaches; 0: what other products reach */,
+    SIM_ATTENTION_BACKWARD_FRAC,
+    SIM_ATTENTION_BACKWARD_PRODUCTS /* that its backward pass makes: 5 in one kernel, 7 in two */,
+    SIM_ATTENTION_BLOCK /* queries and keys of a block that the kernel takes or skips as a whole */,
+    SIM_ENGINE_EXPOSED_FRAC /* of collectives of tensors and sequences, beside products of Transformer Engine in fp8 */,
+    SIM_NIC_EFFICIENCY_FRAC /* of nic_bytes_per_s; 0: as of links */,
+    SIM_PAIR_BYTES_PER_S /* between two GPUs alone, where no switch joins all: one link of several */,
+    SIM_COMMUNICATOR_BYTES /* of device memory, for each group of devices that NCCL joins */,
+    SIM_COMMUNICATORS /* groups that a device is in, with and */,
+    SIM_TENSOR_COMMUNICATORS /* beside these with tensor parallelism */,
+    SIM_BUCKETS_FRAC /* of half gradients that data parallelism copies before it sums them, unless state is sharded */,
+    SIM_SPLIT_BLOCKS_FRAC /* of a second block as the largest, which the allocator cuts up between microbatches */,
+    SIM_HELD_FRAC /* of what row-parallel products leave to a stream: blocks that wait for the device */,
+    SIM_CONSTANT_COUNT
+};
+struct sim_profile {
+    char name[64]; /* "tpu_v4" */
+    double constants[SIM_CONSTANT_COUNT];
+    const char *kinds[SIM_CONSTANT_COUNT]; /* "vendor", "measured", "assumed", "inferred", "given" */
+    const char *sources[SIM_CONSTANT_COUNT];
+    struct sim_settings settings;
+    unsigned traits; /* bits of enum model_trait */
+    unsigned passes; /* bits of enum sim_pass: those of the software of that time on that platform
+                        (sim/compile/software.csv) */
+    struct {
+        int count;              /* measurements that a given profile was calibrated on; 0: it was not */
+        double mean_error_frac; /* of predictions of those that were left out of it, in turn */
+    } calibrated;
+    bool simulated; /* collectives are priced link by link: "network": "simulated" of the document, or failures */
+};
+const char *sim_constant_name(enum sim_constant constant);
+const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" */
+/* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value},
+ * "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes as far as they differ from the
+ * software's) or NULL. */
+enum base_status sim_profile_build(const struct topo_topology *topology, const char *software,
+                                   const struct base_json *overrides, struct sim_profile *out,
+                                   struct base_error *error);
+enum base_status sim_profile_check(const struct base_json *overrides,
+                                   struct base_error *error); /* overrides as a user gives them; may be NULL */
+void sim_profile_put_passes(const struct base_json *overrides,
+                            struct base_json_writer *w); /* the member "passes", if there is one */
+
+/* ---- placement: a topology and a mesh on it, with the loads that its groups put on links ---- */
+
+/* What sending a collective link by link came to: of each algorithm, seconds a byte of the operand, and seconds of
+ * latency. Sharing is linear in bytes, so that this holds for any number of them. */
+enum { SIM_MOST_WIRES = 4 };
+struct sim_wire {
+    struct {
+        enum sim_algorithm algorithm;
+        double seconds_per_byte, walking_s;
+    } ways[SIM_MOST_WIRES];
+    int count;
+    double start_s;
+    bool store_and_forward;
+};
+
+/* How far off predictions of a kind were (confidence.c): the logarithm of measured over predicted, as a normal
+ * distribution. */
+struct sim_residual {
+    double mean, deviation;
+    int row; /* of confidence.csv; -1: it has none about such plans */
+};
+enum sim_residual_kind {
+    SIM_OF_STEP,
+    SIM_OF_PIPELINED_STEP,
+    SIM_OF_SERVED_STEP, /* of inference */
+    SIM_OF_MEMORY,
+    SIM_OF_PIPELINED_MEMORY,
+    SIM_OF_COMPILED_MEMORY,
+    SIM_RESIDUAL_COUNT
+};
+/* Fills residuals[SIM_RESIDUAL_COUNT]. BASE_INTERNAL: the table is broken. */
+enum base_status sim_residuals_find(const struct topo_topology *topology, const char *software,
+                                    struct sim_residual *residuals, struct base_error *error);
+
+struct sim_placement {
+    struct topo_topology topology;
+    struct topo_axes axes;       /* at most SIM_MOST_AXES: of a mesh with more, those of several devices */
+    struct topo_axes named_axes; /* all that rules may name */
+    const char *axes_text;       /* the names of these: "data+model" */
+    struct sim_group {           /* by set of axes: a collective's devices */
+        struct topo_ring_load load;
+        double seconds_per_byte;          /* of one pass round the ring: an all-gather of that many gathered bytes */
+        double across_seconds_per_byte;   /* the part of it on the data-centre network between slices */
+        double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
+        int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
+        const struct sim_wire *wires; /* by kind: what the links said; NULL: profile.simulated is not set */
+    } * groups;
+    struct sim_profile profile;
+    bool splits_dimensions; /* the software asked for that, since whole dimensions of the torus would not do */
+    int stage_devices;      /* of one stage of a pipeline: its mesh is over these, the whole topology's in a row */
+    struct sim_residual residuals[SIM_RESIDUAL_COUNT];
+};
+/* stage_links.c: the devices of one of so many stages, as a topology of their own. BASE_INPUT: they cannot be split so.
+ */
+enum base_status sim_stage_topology(const struct topo_topology *topology, int64_t stages, struct topo_topology *out,
+                                    struct base_error *error);
+/* The mesh that a plan with context_parallel asks for: T5X's, split once more, between data and model: the order of
+ * ranks in Megatron-LM (core/parallel_state.py). BASE_INPUT: it cannot be split so. */
+enum base_status sim_context_mesh(const struct topo_topology *stage, const struct topo_mesh_request *given,
+                                  int64_t context_parallel, struct topo_mesh_request *out, struct base_error *error);
+/* Seconds that every device of a stage takes to send so many bytes to its like in another one, all at once. */
+double sim_stage_message_s(const struct sim_placement *placement, int from, int to, double bytes);
+/* placement.c. The axis that T5X's ZeRO takes (data, and context where there is one, whose devices have the same
+ * parameters), and the one that sequence parallelism takes (model, or tensor),
+ * as sets; 0: the mesh has none. */
+unsigned sim_data_axis(const struct topo_axes *mesh);
+unsigned sim_model_axis(const struct topo_axes *mesh);
+enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
+                                     const struct topo_mesh_request *request, const char *software,
+                                     const struct base_json *overrides, struct sim_placement *out,
+                                     struct base_error *error);
+/* What rings through the groups of a mesh cost on the placement's own torus of one slice, whatever order the devices
+ * have: fills its groups, which are there, one for each set of axes. The mesh has its devices. */
+void sim_place_on_torus(struct base_arena *arena, struct sim_placement *placement, const struct topo_mesh *mesh);
+/* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
+bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes);
+/* nccl.c. Seconds of a collective on GPUs behind NVLink, as NCCL runs it. */
+double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
+/* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
+double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
+/* The same of a decode step, whose collectives are a few KiB and take as long as their hops: a group that is a box of a
+ * torus goes along one dimension after the other, so that hops are the sum of its sides (jax-ml/scaling-book
+ * sharding.md: the floor of a collective over several axes). Steps of training are priced as they were calibrated. */
+double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
+                              double bytes);
+/* Whether that is what the links take, and no estimate: rings along one dimension of a torus that load all of its links
+ * alike. Where it is not, the mean load of links stands for what several rings at once make of uneven ones. */
+bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);
+
+
+/* ---- one collective, link by link (simulated.c) ---- */
+
+struct sim_network {
+    struct topo_network links;
+    struct sim_link_rates rates;
+};
+/* The links of a topology with what the profile says of them. BASE_INPUT: nothing says what one carries. */
+enum base_status sim_network_build(struct base_arena *arena, const struct topo_topology *topology,
+                                   const struct sim_profile *profile, struct sim_network *out,
+                                   struct base_error *error);
+/* All groups over a set of axes. The mesh has its devices. */
+void sim_groups_find(struct base_arena *arena, const struct sim_network *network, const struct topo_mesh *mesh,
+                     unsigned axes, struct sim_groups *out);
+
+struct sim_simulated {
+    enum sim_algorithm algorithm;
+    struct sim_traffic traffic;
+};
+/* By all algorithms that such hardware is known to run. */
+enum base_status sim_wire_build(struct base_arena *arena, const struct sim_network *network,
+                                const struct sim_groups *groups, enum sim_collective kind, struct sim_wire *out,
+                                struct base_error *error);
+/* One that takes no longer than either, for any number of bytes. */
+struct sim_wire sim_wire_least(const struct sim_wire *a, const struct sim_wire *b);
+/* The fastest of them. */
+double sim_wire_s(const struct sim_wire *wire, double bytes);
+/* SIM_ALGORITHM_COUNT: the one that takes least time, of those that such hardware runs. bytes: one device's operand.
+ * BASE_INPUT: the algorithm does not do that. */
+enum base_status sim_simulate(struct base_arena *arena, const struct sim_network *network,
+                              const struct sim_groups *groups, enum sim_collective kind, enum sim_algorithm algorithm,
+                              double bytes, struct sim_simulated *out, struct base_error *error);
+
+/* ---- a whole step, link by link (step_links.c) ---- */
+
+struct sim_plan;
+struct sim_entry;
+struct sim_timeline;
+/* Collectives of a step that are alike: what one of them puts on each link, by the fastest schedule. */
+struct sim_link_use {
+    enum sim_collective kind;
+    unsigned axes;
+    double bytes; /* of one device's operand */
+    enum sim_algorithm algorithm;
+    double time_s;            /* that sending it takes */
+    const double *link_bytes; /* [link] */
+};
+struct sim_step_links {
+    struct sim_network network;
+    struct topo_mesh mesh; /* of the placement's axes, with its devices */
+    struct sim_link_use *uses;
+    int use_count, use_capacity;
+    double *step_bytes; /* [link] of the whole step */
+};
+/* timeline: of sim_predict. Both the analytic price and the simulated one are of these schedules. BASE_INPUT: a
+ * pipeline, whose stages have meshes of their own, or a network whose rates nothing says. */
+enum base_status sim_step_links_find(struct base_arena *arena, const struct sim_plan *plan,
+                                     const struct sim_timeline *timeline, struct sim_step_links *out,
+                                     struct base_error *error);
+/* NULL: the entry is no communication. */
+const struct sim_link_use *sim_link_use_of(const struct sim_step_links *links, const struct sim_entry *entry);
+double sim_link_rate(const struct sim_network *network, int link); /* bytes a second */
+/* Of a torus, at 3 chip + dimension: for what share of a time the link that leads up from there is busy, the fuller of
+ * its two directions. */
+const double *sim_link_shares(struct base_arena *arena, const struct sim_network *network, const double *link_bytes,
+                              double time_s);
+
+/* So many links with the same history in the step, and the first of them. */
+struct sim_alike {
+    int link, count;
+    double busy_s; /* of the step, each */
+};
+/* Those that carry anything, the busiest first; each: none are put together. Returns how many. */
+int sim_links_alike(struct base_arena *arena, const struct sim_step_links *links, bool each, struct sim_alike **out);
+
+#endif

@@ -1,0 +1,201 @@
+/* Part of sim.h: plans as text, and what is known of each of their keys. */
+#ifndef SIM_PLAN_TEXT_H
+#define SIM_PLAN_TEXT_H
+
+#include "base/base.h"
+#include "model/gin/gin.h"
+#include "model/model.h"
+#include "sim/compile/compile.h"
+#include "sim/network/network.h"
+#include "sim/partition/partition.h"
+#include "sim/pipeline/pipeline.h"
+#include "topo/topo.h"
+
+/* ---- plan (plan.c) ---- */
+
+enum sim_memory_kind { SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED, SIM_COMPILED };
+/* As what a plan's program is asked for: as its compiler leaves it, as the partitioner does, and each of the two as the
+ * executor runs it. On local topologies nobody but the executor runs anything. */
+enum sim_form { SIM_AS_COMPILED, SIM_AS_PARTITIONED, SIM_AS_EXECUTED, SIM_AS_PARTITIONED_AND_EXECUTED };
+
+/* A plan in T5X's words, as text; "" or NULL is the default. One field a key, in the order of documents and help. */
+enum sim_key {
+    SIM_MODEL,
+    SIM_TOPOLOGY,
+    SIM_SUBMESH,
+    SIM_NUM_PARTITIONS,
+    SIM_ICI_MESH,
+    SIM_DCN_MESH,
+    SIM_SPLIT_PHYSICAL_AXES,
+    SIM_CONTIGUOUS_SUBMESHES,
+    SIM_NUM_EXPERT_PARTITIONS,
+    SIM_RULES,
+    SIM_OVERRIDES,
+    SIM_INPUTS_LENGTH,
+    SIM_TARGETS_LENGTH,
+    SIM_BATCH_SIZE,
+    SIM_NUM_MICROBATCHES,
+    SIM_OPTIMIZER,
+    SIM_ADAFACTOR,
+    SIM_REMAT_POLICY,
+    SIM_DTYPE,
+    SIM_WEIGHT_DTYPE,
+    SIM_MOMENT_DTYPE,
+    SIM_ATTENTION,
+    SIM_DROPOUT_RATE,
+    SIM_OPTIMIZER_PARTITIONING,
+    SIM_SEQUENCE_PARALLEL,
+    SIM_PIPELINE_STAGES,
+    SIM_VIRTUAL_STAGES,
+    SIM_PIPELINE_SCHEDULE,
+    SIM_PIPELINE_PARTITION,
+    SIM_PIPELINE_SPLIT_RANK,
+    SIM_CONTEXT_PARALLEL,
+    SIM_SOFTWARE,
+    SIM_COMPILER,
+    SIM_MEMORY_KIND,
+    SIM_MEMORY_STAGE,
+    SIM_LEARNING_RATE,
+    SIM_Z_LOSS,
+    SIM_LOSS_NORMALIZING_FACTOR,
+    SIM_SEED,
+    SIM_STEP,      /* what the plan is of: training, or a step of inference */
+    SIM_DECODE_FN, /* from here on: of inference */
+    SIM_NUM_DECODES,
+    SIM_TEMPERATURE,
+    SIM_TOPK,
+    SIM_TOPP,
+    SIM_ALPHA,
+    SIM_EOS_ID,
+    SIM_RESCALE_LOG_PROBS,
+    SIM_MAX_DECODE_LEN,
+    SIM_MAX_DECODE_STEP,
+    SIM_MIN_LOG_PROB,
+    SIM_MAX_DECODE_STEPS,
+    SIM_MAX_DECODE_STEPS_HARD_LIMIT,
+    SIM_PROMPT_WITH_TARGETS,
+    SIM_INPUTS_BIDIRECTIONAL_ATTENTION,
+    SIM_PARAMETER_DTYPE,
+    SIM_KEY_COUNT
+};
+struct sim_plan_text {
+    const char *values[SIM_KEY_COUNT];
+};
+
+/* ---- keys of a plan (plan_key_table.c) ----
+ *
+ * All that is known of a key stands in its row: documents, tables, comment lines of gin, options of commands, charts,
+ * and the value that a checked plan has of it, are read and written from here. */
+
+/* How a checked plan holds a key's value. */
+enum sim_key_type {
+    SIM_OF_TEXT,  /* const char * */
+    SIM_OF_WORD,  /* an enum, or a bool: the value of one of the row's words */
+    SIM_OF_WHOLE, /* int64_t, or a bool */
+    SIM_OF_REAL,  /* double */
+    SIM_OF_MESH   /* what the mesh is asked for by: read where the mesh is made */
+};
+struct sim_word {
+    const char *name;
+    int value;
+    bool beyond_gin; /* T5X's gin has no word for it */
+};
+enum { SIM_MOST_WORDS = 9 };
+struct sim_plan_key {
+    const char *name;    /* "batch_size": in JSON, tables and comments */
+    const char *feature; /* JSON has it under this name in task_feature_lengths; NULL: under its own */
+    unsigned json;       /* bits of enum base_json_kind that a document may give it as */
+    /* Its command-line option; name NULL: none of its own. value NULL: the words, joined; fallback NULL: as below. */
+    struct base_option option;
+    const char *example;           /* of a key that every plan needs; NULL: it may be left out */
+    const char *fallback;          /* what it is where a plan leaves it out; NULL: nothing, or what depends on others */
+    const char *fallback_scanned;  /* the same for scanned models, where that is another */
+    const char *fallback_on_local; /* and on local topologies */
+    bool default_unsaid;           /* a prediction's plan says it only where it is not the default */
+    bool gin_binds;                /* an exported run file always binds it: T5X's own files may bind something else */
+    const char *t5x_lacks;         /* how to name what no T5X does, where it is not the default; or NULL */
+    enum sim_key_type type;
+    size_t offset, size; /* of the value in struct sim_plan */
+    struct sim_word words[SIM_MOST_WORDS];
+    double low, high; /* of numbers */
+    struct {
+        int place; /* among the columns of a chart: the first is 1; 0: it is not shown */
+        const char *heading, *before, *after;
+    } chart;
+};
+extern const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT];
+int sim_plan_key_named(const char *name); /* -1: none */
+bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key);
+/* The key's default as a plan would say it; NULL: it has none. */
+struct sim_key_setting {
+    bool is_scanned, is_local; /* the model's layers; the topology is this machine */
+};
+const char *sim_key_fallback(enum sim_key key, struct sim_key_setting setting);
+
+/* Reads a plan document (task_feature_lengths is an object there). Unknown keys name the nearest. */
+enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document,
+                                    struct sim_plan_text *out, struct base_error *error);
+
+/* The same document from the text: only what is given, numbers as numbers, lists as lists. Values that are none are
+ * written as strings, for the check to refuse. */
+void sim_plan_put_json(struct base_arena *arena, const struct sim_plan_text *plan, struct base_json_writer *writer);
+
+/* A plan as a gin file says it, and where. What gin leaves open is not given; what a plan cannot hold becomes a note of
+ * gin. BASE_INPUT names file and line of a value that cannot be, of an unknown model, and of a contradiction. */
+struct sim_gin_plan {
+    struct sim_plan_text text;
+    struct model_gin_place places[SIM_KEY_COUNT];
+};
+enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *out, struct base_error *error);
+
+/* How answers are decoded, in T5X's words; 0 is T5X's None. */
+/* Parameters in the dtype of activations, where nothing else is said. */
+enum { SIM_AS_COMPUTED = -1 };
+enum sim_decode_word { SIM_MODEL_DEFAULT, SIM_TEMPERATURE_SAMPLE, SIM_BEAM_SEARCH };
+struct sim_decoding {
+    enum sim_decode_word word;
+    enum model_decode_function function;
+    int64_t num_decodes, topk, eos_id, max_decode_len, max_decode_step, max_decode_steps, max_decode_steps_hard_limit;
+    double topp, alpha, min_log_prob;
+    const double *temperatures; /* one, or one an example */
+    int temperature_count;
+    bool rescale_log_probs, prompt_with_targets, inputs_bidirectional_attention;
+    int parameter_dtype; /* enum model_dtype that parameters are restored as, or SIM_AS_COMPUTED */
+};
+
+/* The plan with every value checked and every default filled in. Pointers belong to the cache. */
+struct sim_plan {
+    const char *model_text, *topology_text, *rules_text, *software;
+    const char *overrides_text, *adafactor_text, *compiler; /* "" is the default */
+    const struct model_config *config;
+    const struct sim_placement *placement;
+    const struct model_rules *rules;
+    struct topo_mesh_request request; /* of the mesh; its flags stand in it alone */
+    int64_t batch_size, num_microbatches /* at least 1 */, inputs_length, targets_length;
+    struct model_options options;
+    enum sim_optimizer_partitioning optimizer_partitioning;
+    enum sim_memory_kind memory_kind;
+    bool sequence_parallel;
+    struct sim_pipeline pipeline;
+    int64_t context_parallel; /* devices that a sequence is over */
+    bool first_stage_memory;  /* the memory that is reported is the first stage's; whether it fits goes by the worst */
+    bool compiled;            /* memory is what XLA:TPU of today would lay out */
+    unsigned compiler_passes; /* bits of enum sim_pass: the compiler's, beside the software's */
+    enum sim_form form;
+    double learning_rate, dropout_rate, z_loss;
+    const char *normalizing_text;
+    double loss_normalizing_factor; /* 0: batch times targets length, or options.normalizes_by_tokens */
+    int64_t seed;
+    struct sim_decoding decoding; /* of steps of inference */
+    const char *temperature_text;
+};
+
+/* Fills sizes[MODEL_SIZE_COUNT] for a checked plan. */
+void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes);
+
+/* What the mesh keys of a plan ask for, with their defaults; names live in the arena. BASE_INPUT: values that cannot
+ * be, and keys that contradict each other. */
+enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct sim_plan_text *text,
+                                       struct topo_mesh_request *request, struct base_error *error);
+
+#endif
