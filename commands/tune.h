@@ -35,6 +35,17 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
                                       const struct sim_plan_text *plan, struct base_text *out,
                                       struct base_error *error);
 
+/* tune_topologies.c: the answer of a search on several topologies. */
+struct commands_tune_asked {
+    struct commands_context *context;
+    const struct tuner_request *request;
+    const struct tuner_options *options;
+    const struct reports_training *training;
+};
+enum base_status commands_tune_topologies(struct commands_context *context, const struct base_arguments *arguments,
+                                          struct commands_tune_asked *asked, struct base_text *out,
+                                          struct base_error *error);
+
 /* tune_serving.c: whether a search is one of inference, and its answer. */
 bool commands_tunes_serving(const struct base_arguments *arguments, const struct sim_plan_text *plan);
 enum base_status commands_tune_serving(struct commands_context *context, const struct base_arguments *arguments,

@@ -348,66 +348,6 @@ static enum base_status answer(struct commands_context *context, const struct ba
     return result.plan_count ? BASE_OK : BASE_NO_FIT;
 }
 
-/* ---- several topologies ---- */
-
-struct asked {
-    struct commands_context *context;
-    const struct tuner_request *request;
-    const struct tuner_options *options;
-    const struct reports_training *training;
-};
-
-/* The best plan there, or the one that comes nearest. */
-static enum base_status ask_topology(void *where, struct reports_choice *choice, struct base_error *error)
-{
-    struct asked *asked = where;
-    struct base_arena *arena = asked->context->arena;
-    struct tuner_space *space = base_new(arena, struct tuner_space, 1);
-    struct tuner_result result;
-    struct tuner_request request = *asked->request;
-    struct tuner_options options = *asked->options;
-    struct base_text words = {.arena = arena};
-    request.plan.values[SIM_TOPOLOGY] = choice->topology;
-    options.top = 1;
-    options.pareto = false;
-    BASE_TRY(tuner_space_build(arena, asked->context->cache, &request, space, error));
-    BASE_TRY(tuner_search(space, &options, &result, error));
-    choice->space_count = space->plan_count;
-    choice->evaluated_count = result.counts.evaluated;
-    choice->proven = result.proven_optimal;
-    if (!result.plan_count && !result.has_nearest)
-        return base_fail(error, BASE_INPUT, "the search was ended before it found a plan");
-    const struct tuner_found *found = result.plan_count ? &result.plans[0] : &result.nearest;
-    struct sim_prediction *prediction = base_new(arena, struct sim_prediction, 1);
-    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
-    BASE_TRY(tuner_predict(space, found->plan, prediction, &detail, error));
-    reports_put_found(arena, space, found, &words);
-    if (prediction->fits && !result.plan_count) base_put(&words, ", tight");
-    choice->plan = tuner_plan_text(space, found->plan);
-    choice->words = words.data;
-    choice->tight = prediction->fits && !result.plan_count;
-    choice->prediction = (struct reports_prediction){.plan = choice->plan,
-                                                     .prediction = prediction,
-                                                     .training = *asked->training,
-                                                     .collectives = detail.collectives.rows,
-                                                     .collective_count = detail.collectives.count};
-    return BASE_OK;
-}
-
-static enum base_status ask_topologies(struct commands_context *context, const struct base_arguments *arguments,
-                                       struct asked *asked, struct base_text *out, struct base_error *error)
-{
-    static const char *const of_one[] = {"--fit",    "--emit",      "--detail", "--verify",
-                                         "--pareto", "--enumerate", "--risk",   "--experiments"};
-    struct reports_choice *choices;
-    int count;
-    for (int i = 0; i < BASE_COUNT(of_one); i++)
-        if (base_argument(arguments, of_one[i]))
-            return base_fail(error, BASE_INPUT, "%s: is of one topology; give one", of_one[i]);
-    BASE_TRY(commands_each_topology(context, &asked->request->plan, ask_topology, asked, &choices, &count, error));
-    return commands_put_choices(context, choices, count, asked->options->objective, asked->training, out, error);
-}
-
 static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments,
                                  struct base_text *out, struct base_error *error)
 {
@@ -430,8 +370,8 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     if (training.device_hour_price > 0 && !(training.train_tokens > 0)) training.train_tokens = PRICED_TOKENS;
     if (format) BASE_TRY(base_parse_word(format, "--emit", formats, BASE_COUNT(formats), &which, error));
     if (commands_lists_topologies(&request.plan)) {
-        struct asked asked = {context, &request, &options, &training};
-        return ask_topologies(context, arguments, &asked, out, error);
+        struct commands_tune_asked asked = {context, &request, &options, &training};
+        return commands_tune_topologies(context, arguments, &asked, out, error);
     }
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
     BASE_TRY(commands_tune_take_risk(context, arguments, &space, &options, error));

@@ -5,14 +5,6 @@
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
-/* FNV-1a (Fowler, Noll, Vo) of a mask's name. */
-static uint32_t hash_of(const char *name)
-{
-    uint32_t hash = 2166136261u;
-    for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return hash;
-}
-
 /* Which layer of the whole model draws, or 0 outside all layers. The first one may stand before the loop over the
  * others, so that it is the name, not the loop, that tells. */
 static int64_t layer_of(const struct exec_machine *machine, const char *name)
@@ -32,7 +24,7 @@ struct base_key exec_mask_key(const struct exec_machine *machine, const struct s
     struct base_key key = base_key_of_seed(machine->plan->seed);
     key = base_key_fold_in(&key, (uint32_t)machine->step);
     key = base_key_fold_in(&key, (uint32_t)machine->index[MODEL_MICROBATCHES]);
-    key = base_key_fold_in(&key, hash_of(op->op->name));
+    key = base_key_fold_in(&key, (uint32_t)base_hash(0, op->op->name, strlen(op->op->name)));
     return base_key_fold_in(&key, (uint32_t)layer_of(machine, op->op->name));
 }
 

@@ -1,101 +1,8 @@
 /* The program of one device, as bounds need it. It is what the simulator itself prices on a mesh of one: kernels with
  * the bytes that they read and write, contractions, and the order of allocations. */
-#include "tuner/bounds.h"
+#include "tuner/outline_parts.h"
 
 #include <string.h>
-
-struct drafter {
-    struct base_arena *arena;
-    const struct sim_sharded *s;
-    struct tuner_outline *out;
-    int *class_of; /* of each tensor, or of the parameter that it is made from */
-    int *root;     /* the tensor whose axes decide how this one is sharded */
-    int *sum;      /* representative of the sum that a contraction's result becomes part of, or -1 */
-    int *sum_size; /* contractions in a sum, by representative */
-    bool *charged; /* of each operation: a contraction that a kernel has already */
-    int *narrow;   /* by value: the shape of what is stored in its place where a collective reduces it first; or -1 */
-    bool *seen;    /* by value */
-    enum sim_optimizer_partitioning partitioning;
-};
-
-static const struct model_tensor *tensor_at(const struct drafter *d, int tensor)
-{
-    return &d->s->program->tensors[tensor];
-}
-
-/* ---- classes ---- */
-
-/* Casts and reshapes of a parameter, and gradients of them, follow it. */
-static void find_roots(struct drafter *d)
-{
-    const struct model_program *program = d->s->program;
-    for (int t = 0; t < program->tensor_count; t++) d->root[t] = t;
-    for (int b = 0; b < program->block_count; b++)
-        for (int i = 0; i < program->blocks[b].op_count; i++) {
-            const struct model_op *op = &program->blocks[b].ops[i];
-            for (int o = 0; o < op->output_count; o++)
-                if (program->tensors[op->outputs[o]].from_producer && op->input_count)
-                    d->root[op->outputs[o]] = op->inputs[0];
-        }
-    for (int t = 0; t < program->tensor_count; t++)
-        if (program->tensors[t].like >= 0) d->root[t] = program->tensors[t].like;
-    for (int t = 0; t < program->tensor_count; t++)
-        for (int steps = 0; steps < 16 && d->root[d->root[t]] != d->root[t]; steps++) d->root[t] = d->root[d->root[t]];
-}
-
-/* axes_of: the tensor whose axes it has. */
-static struct tuner_class describe(const struct drafter *d, int tensor, int axes_of)
-{
-    const struct model_tensor *own = tensor_at(d, tensor), *t = tensor_at(d, axes_of);
-    struct tuner_class class;
-    memset(&class, 0, sizeof class);
-    class.rank = t->rank;
-    sim_axis_names(t, class.names);
-    class.residual = sim_is_residual_stream(t);
-    class.zero = sim_is_shared_over_data(own, d->partitioning);
-    return class;
-}
-
-static bool same_class(const struct tuner_class *a, const struct tuner_class *b)
-{
-    bool same = a->rank == b->rank && a->residual == b->residual && a->zero == b->zero;
-    for (int i = 0; same && i < a->rank; i++) {
-        bool names = a->names[i] == b->names[i] || (a->names[i] && b->names[i] && !strcmp(a->names[i], b->names[i]));
-        same = names;
-    }
-    return same;
-}
-
-static enum base_status find_class(struct drafter *d, int tensor, int axes_of, int *out, struct base_error *error)
-{
-    struct tuner_class class = describe(d, tensor, axes_of);
-    int i = 0;
-    while (i < d->out->class_count && !same_class(&d->out->classes[i], &class)) i++;
-    if (i == TUNER_MOST_CLASSES)
-        return base_fail(error, BASE_INTERNAL, "tensors of more than %d combinations of axes", TUNER_MOST_CLASSES);
-    if (i == d->out->class_count) {
-        for (int j = 0; j < class.rank; j++)
-            class.names[j] = class.names[j] ? base_copy(d->arena, class.names[j]) : NULL;
-        d->out->classes[d->out->class_count++] = class;
-    }
-    *out = i;
-    return BASE_OK;
-}
-
-static enum base_status find_classes(struct drafter *d, const struct sim_plan *plan, struct base_error *error)
-{
-    const struct sim_sharding_options options = {
-        .propagates = plan->placement->profile.passes >> SIM_PASS_PROPAGATE_SHARDINGS & 1,
-        .sequence_parallel = plan->sequence_parallel};
-    for (int t = 0; t < d->s->program->tensor_count; t++) {
-        int axes_of = sim_axes_given_by(d->s->program, &options, t), given;
-        BASE_TRY(find_class(d, t, d->root[t], &d->class_of[t], error));
-        if (axes_of < 0) continue;
-        BASE_TRY(find_class(d, t, axes_of, &given, error));
-        d->out->classes[given].given = true;
-    }
-    return BASE_OK;
-}
 
 /* A dimension that is part of another, or repeated into it, has that one's carrier. */
 static const struct model_dimension *carrier_of(const struct model_program *program, const struct model_dimension *d)
@@ -122,7 +29,7 @@ static void find_sizes(struct drafter *d)
 {
     const struct model_program *program = d->s->program;
     for (int t = 0; t < program->tensor_count; t++) {
-        const struct model_tensor *root = tensor_at(d, d->root[t]);
+        const struct model_tensor *root = tuner_tensor_at(d, d->root[t]);
         for (int i = 0; i < root->rank; i++)
             d->out->sizes_of_class[d->class_of[t]][i] |= UINT32_C(1) << d->out->carriers[root->dims[i]];
     }
@@ -165,7 +72,7 @@ static void copy_shapes(struct drafter *d)
     memcpy(out->shapes, s->shapes, (size_t)s->shape_count * sizeof *s->shapes);
     for (int v = 0; v < s->value_count; v++) {
         int tensor = s->values[v].tensor;
-        bool own_dims = !strcmp(tensor_at(d, tensor)->labels, tensor_at(d, d->root[tensor])->labels);
+        bool own_dims = !strcmp(tuner_tensor_at(d, tensor)->labels, tuner_tensor_at(d, d->root[tensor])->labels);
         (own_dims ? out->shape_classes : out->shape_followers)[s->values[v].shape] |= UINT64_C(1)
                                                                                       << d->class_of[tensor];
     }
@@ -194,7 +101,7 @@ static void find_persistent(struct drafter *d)
     out->persistent_shapes = base_new(d->arena, int, s->program->tensor_count);
     out->persistent_classes = base_new(d->arena, int, s->program->tensor_count);
     for (int t = 0; t < s->program->tensor_count; t++) {
-        const struct model_tensor *tensor = tensor_at(d, t);
+        const struct model_tensor *tensor = tuner_tensor_at(d, t);
         struct sim_shape shape;
         if (tensor->block >= 0) continue;
         memset(&shape, 0, sizeof shape);
@@ -253,8 +160,9 @@ static void find_sums(struct drafter *d)
 
 static bool is_weight(const struct drafter *d, int tensor)
 {
-    const struct model_tensor *root = tensor_at(d, d->root[tensor]);
-    return root->category == MODEL_PARAMETER && root->block < 0 && tensor_at(d, tensor)->category != MODEL_GRADIENT;
+    const struct model_tensor *root = tuner_tensor_at(d, d->root[tensor]);
+    return root->category == MODEL_PARAMETER && root->block < 0 &&
+           tuner_tensor_at(d, tensor)->category != MODEL_GRADIENT;
 }
 
 /* Contractions that read the value, or any form of the parameter, in the same loop: they may share a copy. */
@@ -282,10 +190,10 @@ static bool is_generated(const struct drafter *d, int value)
 static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int input)
 {
     int value = op->inputs[input], tensor = op->op->inputs[input], root = d->root[tensor];
-    const struct model_tensor *r = tensor_at(d, root);
-    bool weight = is_weight(d, tensor), own_dims = !strcmp(tensor_at(d, tensor)->labels, r->labels);
+    const struct model_tensor *r = tuner_tensor_at(d, root);
+    bool weight = is_weight(d, tensor), own_dims = !strcmp(tuner_tensor_at(d, tensor)->labels, r->labels);
     if (dot->operand_count == BASE_COUNT(dot->operands) ||
-        (!weight && (!own_dims || is_generated(d, value) || !tensor_at(d, tensor)->constrained)))
+        (!weight && (!own_dims || is_generated(d, value) || !tuner_tensor_at(d, tensor)->constrained)))
         return;
     struct tuner_outline_operand *operand = &dot->operands[dot->operand_count++];
     *operand = (struct tuner_outline_operand){.shape = d->s->values[value].shape,
@@ -329,8 +237,9 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
     dot->result_shape = d->s->values[op->outputs[0]].shape;
     dot->result_class = d->class_of[out];
     dot->result_divisor = d->sum_size[find_sum(d, out)];
-    dot->hoistable = tensor_at(d, out)->category == MODEL_GRADIENT;
-    dot->settled = tensor_at(d, out)->constrained || (dot->hoistable && tensor_at(d, d->root[out])->block < 0);
+    dot->hoistable = tuner_tensor_at(d, out)->category == MODEL_GRADIENT;
+    dot->settled =
+        tuner_tensor_at(d, out)->constrained || (dot->hoistable && tuner_tensor_at(d, d->root[out])->block < 0);
 }
 
 /* ---- kernels ---- */
@@ -474,8 +383,8 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     d.seen = base_new(arena, bool, d.s->value_count);
     find_carriers(d.s->program, out->carriers);
     find_narrow(&d);
-    find_roots(&d);
-    BASE_TRY(find_classes(&d, plan, error));
+    tuner_find_roots(&d);
+    BASE_TRY(tuner_find_classes(&d, plan, error));
     find_sizes(&d);
     copy_shapes(&d);
     find_persistent(&d);

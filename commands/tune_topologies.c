@@ -1,0 +1,55 @@
+/* The best plan of each of several topologies, side by side. */
+#include "commands/topology_list.h"
+#include "commands/tune.h"
+
+/* The best plan there, or the one that comes nearest. */
+static enum base_status ask_topology(void *where, struct reports_choice *choice, struct base_error *error)
+{
+    struct commands_tune_asked *asked = where;
+    struct base_arena *arena = asked->context->arena;
+    struct tuner_space *space = base_new(arena, struct tuner_space, 1);
+    struct tuner_result result;
+    struct tuner_request request = *asked->request;
+    struct tuner_options options = *asked->options;
+    struct base_text words = {.arena = arena};
+    request.plan.values[SIM_TOPOLOGY] = choice->topology;
+    options.top = 1;
+    options.pareto = false;
+    BASE_TRY(tuner_space_build(arena, asked->context->cache, &request, space, error));
+    BASE_TRY(tuner_search(space, &options, &result, error));
+    choice->space_count = space->plan_count;
+    choice->evaluated_count = result.counts.evaluated;
+    choice->proven = result.proven_optimal;
+    if (!result.plan_count && !result.has_nearest)
+        return base_fail(error, BASE_INPUT, "the search was ended before it found a plan");
+    const struct tuner_found *found = result.plan_count ? &result.plans[0] : &result.nearest;
+    struct sim_prediction *prediction = base_new(arena, struct sim_prediction, 1);
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
+    BASE_TRY(tuner_predict(space, found->plan, prediction, &detail, error));
+    reports_put_found(arena, space, found, &words);
+    if (prediction->fits && !result.plan_count) base_put(&words, ", tight");
+    choice->plan = tuner_plan_text(space, found->plan);
+    choice->words = words.data;
+    choice->tight = prediction->fits && !result.plan_count;
+    choice->prediction = (struct reports_prediction){.plan = choice->plan,
+                                                     .prediction = prediction,
+                                                     .training = *asked->training,
+                                                     .collectives = detail.collectives.rows,
+                                                     .collective_count = detail.collectives.count};
+    return BASE_OK;
+}
+
+enum base_status commands_tune_topologies(struct commands_context *context, const struct base_arguments *arguments,
+                                          struct commands_tune_asked *asked, struct base_text *out,
+                                          struct base_error *error)
+{
+    static const char *const of_one[] = {"--fit",    "--emit",      "--detail", "--verify",
+                                         "--pareto", "--enumerate", "--risk",   "--experiments"};
+    struct reports_choice *choices;
+    int count;
+    for (int i = 0; i < BASE_COUNT(of_one); i++)
+        if (base_argument(arguments, of_one[i]))
+            return base_fail(error, BASE_INPUT, "%s: is of one topology; give one", of_one[i]);
+    BASE_TRY(commands_each_topology(context, &asked->request->plan, ask_topology, asked, &choices, &count, error));
+    return commands_put_choices(context, choices, count, asked->options->objective, asked->training, out, error);
+}
