@@ -52,6 +52,9 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
     if (key == SIM_RESCALE_LOG_PROBS) text.values[key] = "0";
     if (key == SIM_MIN_LOG_PROB) text.values[key] = "-6";
     if (key == SIM_TOPP) text.values[SIM_TOPK] = "0";
+    if (key == SIM_MAX_DECODE_STEPS || key == SIM_MAX_DECODE_STEPS_HARD_LIMIT)
+        text.values[SIM_DECODE_FN] = "temperature_sample";
+    if (key == SIM_MAX_DECODE_LEN || key == SIM_MAX_DECODE_STEP) text.values[SIM_DECODE_FN] = "beam_search";
     if (key == SIM_INPUTS_BIDIRECTIONAL_ATTENTION) {
         text.values[SIM_MODEL] = "decoder_only_base";
         text.values[SIM_INPUTS_LENGTH] = NULL;
