@@ -43,7 +43,7 @@ static wide power_of_ten(int exponent)
 }
 
 /* False for what %g writes with an exponent, for what has no fraction, and for a power of two, below which doubles lie
- * closer than above it. Between 10^-4 and 10^14 a mantissa times 10^20 or less has fewer than 2^(53 + 67) units. */
+ * closer than above it. From 10^-4 on a mantissa times 10^21 or less has fewer than 2^(53 + 70) units. */
 static bool scale(double value, struct scaled *out)
 {
     int exponent;

@@ -23,7 +23,8 @@ struct question {
     bool simulated;
     struct sim_simulated sent; /* by the algorithm that was asked for, or the fastest */
     bool priced;
-    double analytic_s; /* if priced */
+    unsigned priced_axes; /* the same axes as the placement numbers them, if priced */
+    double analytic_s;    /* if priced */
 };
 
 static enum base_status read_kind(const char *text, enum sim_collective *out, struct base_error *error)
@@ -72,6 +73,17 @@ static enum base_status place(struct commands_context *context, const struct bas
     return sim_network_build(context->arena, &q->topology, &q->placement.profile, &q->network, error);
 }
 
+/* A placement of a mesh of many axes leaves out some of those of one device. */
+static unsigned axes_of_placement(const struct question *q)
+{
+    unsigned set = 0;
+    for (int i = 0; i < q->mesh.axes.count; i++) {
+        const int placed = topo_axis_named(&q->placement.axes, q->mesh.axes.names[i]);
+        if (q->axes >> i & 1 && placed >= 0) set |= 1u << placed;
+    }
+    return set;
+}
+
 static enum base_status ask(struct commands_context *context, const struct base_arguments *arguments,
                             struct question *q, struct base_error *error)
 {
@@ -92,7 +104,8 @@ static enum base_status ask(struct commands_context *context, const struct base_
         return base_fail(error, BASE_INPUT,
                          "--network: the analytic price does not know of what is broken; use --network simulated");
     if (!q->priced) q->simulated = true;
-    if (q->priced) q->analytic_s = sim_collective_s(&q->placement, q->kind, q->axes, q->bytes);
+    q->priced_axes = axes_of_placement(q);
+    if (q->priced) q->analytic_s = sim_collective_s(&q->placement, q->kind, q->priced_axes, q->bytes);
     return sim_simulate(context->arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error);
 }
 
@@ -180,7 +193,8 @@ static void answer_json(const struct question *q, bool with_links, struct base_j
     base_json_member_double(w, "bus_bandwidth_bytes_per_s", bus_bandwidth(q));
     base_json_member_string(w, "bound_by", bound_by(w->text->arena, q));
     base_json_member_double(w, "analytic_s", q->priced ? q->analytic_s : NAN);
-    if (q->priced) base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->axes));
+    if (q->priced)
+        base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->priced_axes));
     base_json_member_double(w, "simulated_s", q->sent.traffic.time_s);
     base_json_member_int(w, "groups", q->groups.count);
     base_json_member_int(w, "group_size", q->groups.size);
@@ -192,7 +206,7 @@ static void answer_json(const struct question *q, bool with_links, struct base_j
 /* What the analytic price rests on. */
 static const char *price_words(const struct question *q)
 {
-    if (sim_price_is_exact(&q->placement, q->kind, q->axes)) return "exact for rings along one dimension";
+    if (sim_price_is_exact(&q->placement, q->kind, q->priced_axes)) return "exact for rings along one dimension";
     if (q->topology.kind == TOPO_GPU && q->kind <= SIM_REDUCE_SCATTER &&
         q->placement.profile.constants[SIM_LL_BYTES_PER_S] > 0)
         return "as NCCL reckons, with its protocols and latencies";

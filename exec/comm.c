@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -91,6 +92,17 @@ static bool let_others_run(const struct lane *lane, double waited_s)
     return true;
 }
 
+/* Tells others whom this rank waits for, -1: for nobody. Where both lanes wait, it is the first one's peer. */
+static void tell_wait(const struct lane *lane, int peer)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int peers[2] = {-1, -1}; /* of the lanes */
+    pthread_mutex_lock(&lock);
+    peers[lane->naps] = peer;
+    atomic_store(&own_sign()->waits_for, peers[0] >= 0 ? peers[0] : peers[1]);
+    pthread_mutex_unlock(&lock);
+}
+
 static void finish(const struct lane *lane, MPI_Request *requests, int count, int peer)
 {
     int done = 0;
@@ -101,12 +113,12 @@ static void finish(const struct lane *lane, MPI_Request *requests, int count, in
     for (int tests = 0; !done; tests++) {
         check(&only, MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "a message was lost");
         if (done || (tests % TESTS_BEFORE_YIELD && !naps)) continue;
-        if (tests == 0) start_s = clock_s(), atomic_store(&own->looks, 0), atomic_store(&own->waits_for, peer);
+        if (tests == 0) start_s = clock_s(), atomic_store(&own->looks, 0), tell_wait(lane, peer);
         else atomic_fetch_add_explicit(&own->looks, naps ? 1 : TESTS_BEFORE_YIELD, memory_order_relaxed);
         look_around(lane, &wait);
         naps = let_others_run(lane, clock_s() - start_s);
     }
-    atomic_store_explicit(&own->waits_for, -1, memory_order_relaxed);
+    if (start_s > 0) tell_wait(lane, -1);
     atomic_fetch_add_explicit(&own->messages, 1, memory_order_relaxed);
 }
 
@@ -185,12 +197,14 @@ static bool meet_hosts(struct comm *comm)
            exec_heart_start(comm->heart, &comm->signs, comm->reaches, key, comm->local, comm->local_count);
 }
 
-/* A second way, for a thread that waits while the first one computes. False: there is none. */
+/* A second way, for a thread that waits while the first one computes. False: there is none, on any rank. */
 static bool open_aside(struct comm *comm, const struct exec_transport *way)
 {
     comm->signs_aside = comm->signs;
     comm->signs_aside.seen = calloc((size_t)comm->signs.rank_count, sizeof *comm->signs.seen);
-    if (!comm->signs_aside.seen || MPI_Comm_dup(comm->lane.world, &comm->aside.world) != MPI_SUCCESS) return false;
+    int opened = MPI_Comm_dup(comm->lane.world, &comm->aside.world) == MPI_SUCCESS && comm->signs_aside.seen;
+    if (MPI_Allreduce(MPI_IN_PLACE, &opened, 1, MPI_INT, MPI_MIN, comm->lane.world) != MPI_SUCCESS || !opened)
+        return false;
     MPI_Comm_set_errhandler(comm->aside.world, MPI_ERRORS_RETURN);
     comm->aside.signs = &comm->signs_aside;
     comm->aside.naps = true;

@@ -174,7 +174,6 @@ static void copy_own(const struct exec_collective *c)
     if (exec_intersect(c, own, own, &box)) exec_copy_box(c, &box, own, own);
 }
 
-/* In step s each rank hands on what it got in the step before. */
 /* Where all parts lie dense in the result, which is the same on all ranks, no buffer is needed, and a part is one
  * message: MPI then copies it at once. As fast as MPI_Allgather, where segments of 256 KiB took 1.2 times as long at 4
  * to 64 MiB on two and four ranks (Open MPI 4.1.4, shared memory). Sums stay in segments: MPI_Allreduce took 1.0 to 4.5
@@ -190,6 +189,7 @@ static int64_t gather_segment(const struct exec_collective *c, const struct grou
     return LONGEST_MESSAGE_BYTES / part.bytes;
 }
 
+/* In step s each rank hands on what it got in the step before. */
 static void gather_round_ring(const struct exec_collective *c, const struct group *g)
 {
     const int64_t segment = gather_segment(c, g);

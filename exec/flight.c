@@ -21,12 +21,19 @@ struct flying {
 struct exec_flight {
     struct flying flying[MOST_FLIGHTS]; /* the n-th that was started is at n % MOST_FLIGHTS */
     int64_t started, done, noted;       /* how many */
-    bool ends;
+    bool ends, alone;                   /* alone: there is no thread, and each is done where it starts */
     char *buffers[2];
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t news;
 };
+
+static void exchange(struct flying *one)
+{
+    const double start_s = exec_seconds(&one->machine);
+    exec_exchange(&one->collective);
+    one->time_s = exec_seconds(&one->machine) - start_s;
+}
 
 static void *fly(void *where)
 {
@@ -39,9 +46,7 @@ static void *fly(void *where)
         }
         struct flying *one = &f->flying[f->done % MOST_FLIGHTS];
         pthread_mutex_unlock(&f->lock);
-        const double start_s = exec_seconds(&one->machine);
-        exec_exchange(&one->collective);
-        one->time_s = exec_seconds(&one->machine) - start_s;
+        exchange(one);
         pthread_mutex_lock(&f->lock);
         f->done++;
         pthread_cond_broadcast(&f->news);
@@ -50,7 +55,8 @@ static void *fly(void *where)
     return NULL;
 }
 
-/* Signals stay with the thread that steps. NULL: there can be no thread. */
+/* Signals stay with the thread that steps. Where there can be no thread, this one goes the same way as those of other
+ * ranks, who would wait for it for ever on another. */
 static struct exec_flight *begin(struct exec_machine *machine)
 {
     enum { ALIGNMENT = 64 };
@@ -60,12 +66,13 @@ static struct exec_flight *begin(struct exec_machine *machine)
         char *at = base_alloc(machine->arena, EXEC_SEGMENT_BYTES + ALIGNMENT, 1);
         f->buffers[i] = at + (ALIGNMENT - (uintptr_t)at % ALIGNMENT) % ALIGNMENT;
     }
-    if (pthread_mutex_init(&f->lock, NULL) || pthread_cond_init(&f->news, NULL)) return NULL;
+    pthread_mutex_init(&f->lock, NULL); /* neither fails with the usual attributes */
+    pthread_cond_init(&f->news, NULL);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&f->thread, NULL, fly, f);
+    f->alone = pthread_create(&f->thread, NULL, fly, f) != 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed ? NULL : f;
+    return f;
 }
 
 /* Counts those that have ended and were not counted yet, up to the n-th. */
@@ -94,7 +101,6 @@ bool exec_flight_start(struct exec_machine *machine, const struct sim_op *op)
     if (!machine->transport || !machine->transport->aside) return false;
     if (!machine->flight) machine->flight = begin(machine);
     struct exec_flight *f = machine->flight;
-    if (!f) return false;
     if (f->started - f->noted == MOST_FLIGHTS) wait_for(machine, f->noted + 1);
     struct flying *one = &f->flying[f->started % MOST_FLIGHTS];
     one->machine = *machine;
@@ -103,6 +109,12 @@ bool exec_flight_start(struct exec_machine *machine, const struct sim_op *op)
     one->op = op;
     one->collective = exec_describe(&one->machine, op);
     exec_place_operand(&one->collective);
+    if (f->alone) {
+        exchange(one);
+        f->done = ++f->started;
+        note(machine, f->started, one->time_s);
+        return true;
+    }
     pthread_mutex_lock(&f->lock);
     f->started++;
     pthread_cond_broadcast(&f->news);
@@ -128,7 +140,7 @@ void exec_flight_end(struct exec_machine *machine)
     f->ends = true;
     pthread_cond_broadcast(&f->news);
     pthread_mutex_unlock(&f->lock);
-    pthread_join(f->thread, NULL);
+    if (!f->alone) pthread_join(f->thread, NULL);
     pthread_cond_destroy(&f->news);
     pthread_mutex_destroy(&f->lock);
     machine->flight = NULL;

@@ -157,8 +157,9 @@ static bool make(const struct exec_onednn *self, struct product *p)
 static struct product *find(struct exec_onednn *self, const struct shape *shape)
 {
     for (int i = 0; i < self->count; i++) {
-        struct product *p = &self->products[i], found = *p;
+        struct product *p = &self->products[i];
         if (memcmp(&p->shape, shape, sizeof *shape) != 0) continue;
+        const struct product found = *p;
         *p = self->products[0];
         self->products[0] = found;
         return &self->products[0];

@@ -1,5 +1,5 @@
-/* Private to exec/: matrix products of narrow operands, accumulated in float32, where the processor has instructions
- * for them. */
+/* Private to exec/: matrix products of float32, and of narrow operands accumulated in float32, where the processor has
+ * wide instructions for them. */
 #ifndef EXEC_ONEDNN_H
 #define EXEC_ONEDNN_H
 
@@ -27,7 +27,7 @@ struct exec_onednn;
  * this processor has no instructions for it (AVX-512 BF16 or AMX), or oneDNN cannot be started. */
 struct exec_onednn *exec_onednn_begin(struct base_arena *arena, enum model_dtype operands);
 void exec_onednn_end(struct exec_onednn *self);
-const char *exec_onednn_kernel(const struct exec_onednn *self); /* "amx_bf16", … */
+const char *exec_onednn_kernel(const struct exec_onednn *self); /* "oneDNN amx_bf16", … */
 /* A matrix by its strides in elements, of which one is 1 (or there is one row or column). */
 struct exec_onednn_operand {
     const void *at;

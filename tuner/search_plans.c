@@ -108,10 +108,10 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
 {
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[group].shape];
     struct sim_placement *best = &s->best_links[s->space->groups[group].shape];
-    unsigned all = topo_axes_all(&shape->axes);
     for (int i = 0; i < shape->submesh_count; i++) {
         BASE_TRY(place_submesh(s, group, i, &s->space->placements[shape->first_submesh + i]));
         const struct sim_placement *own = s->space->placements[shape->first_submesh + i];
+        const unsigned all = topo_axes_all(&own->axes); /* fewer than the shape's, if that has more than eight */
         if (i == 0) {
             *best = *own;
             best->groups = base_new(s->space->arena, struct sim_group, (int64_t)all + 1);

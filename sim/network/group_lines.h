@@ -17,7 +17,7 @@ bool sim_boxes_find(const struct topo_network *network, const struct sim_groups 
 
 /* Rings through the same devices that share no link: of square boxes that close, two Hamiltonian cycles a plane; of
  * GPU nodes, one for each device of a node, so that each leaves by another network card. Returns how many; 0: none. */
-enum { SIM_MOST_RINGS = 64 };
+enum { SIM_MOST_RINGS = 72 }; /* a node of NVL72 has as many */
 int sim_disjoint_rings(const struct topo_network *network, const struct sim_groups *groups,
                        struct sim_groups rings[SIM_MOST_RINGS]);
 
