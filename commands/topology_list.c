@@ -10,6 +10,32 @@ bool commands_lists_topologies(const struct sim_plan_text *plan)
     return plan->values[SIM_TOPOLOGY] && strchr(plan->values[SIM_TOPOLOGY], ';');
 }
 
+static bool is_simulated(const struct commands_context *context)
+{
+    const struct base_json *overrides = sim_cache_overrides(context->cache),
+                           *network = overrides ? base_json_get(overrides, "network") : NULL;
+    return network && network->kind == BASE_JSON_STRING && !strcmp(network->string, "simulated");
+}
+
+/* Broken hardware is always priced link by link. Beside a whole slice that is priced otherwise it may look the faster
+ * of both. What is no topology is refused where it is asked about. */
+static enum base_status check_comparable(struct commands_context *context, const struct reports_choice *choices,
+                                         int count, struct base_error *error)
+{
+    const char *whole = NULL, *broken = NULL;
+    for (int i = 0; i < count; i++) {
+        struct topo_topology topology;
+        struct base_error ignored;
+        if (topo_parse(context->arena, choices[i].topology, &topology, &ignored) != BASE_OK) continue;
+        *(topo_has_failures(&topology) ? &broken : &whole) = choices[i].topology;
+    }
+    if (!whole || !broken || is_simulated(context)) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "topology: %s is priced link by link, and %s is not, so that they do not compare; use --network "
+                     "simulated, or --profile with \"network\": \"simulated\"",
+                     broken, whole);
+}
+
 enum base_status commands_each_topology(struct commands_context *context, const struct sim_plan_text *plan,
                                         commands_ask_topology *ask, void *where, struct reports_choice **out,
                                         int *count, struct base_error *error)
@@ -19,7 +45,6 @@ enum base_status commands_each_topology(struct commands_context *context, const 
     for (*count = 0; at; ++*count) {
         const char *end = strchr(at, ';');
         struct reports_choice *choice = &choices[*count];
-        struct base_error why = {0};
         if (!*at || at == end)
             return base_fail(error, BASE_INPUT, "topology: has an empty value; values are separated by \";\"");
         if (*count == MOST_TOPOLOGIES)
@@ -27,10 +52,14 @@ enum base_status commands_each_topology(struct commands_context *context, const 
         choice->topology = end ? base_copy_bytes(context->arena, at, (size_t)(end - at)) : at;
         choice->plan = *plan;
         choice->plan.values[SIM_TOPOLOGY] = choice->topology;
-        enum base_status status = ask(where, choice, &why);
-        if (status != BASE_OK && status != BASE_INPUT) return *error = why, status;
-        if (status != BASE_OK) choice->refused = base_copy(context->arena, why.text);
         at = end ? end + 1 : NULL;
+    }
+    BASE_TRY(check_comparable(context, choices, *count, error));
+    for (int i = 0; i < *count; i++) {
+        struct base_error why = {0};
+        const enum base_status status = ask(where, &choices[i], &why);
+        if (status != BASE_OK && status != BASE_INPUT) return *error = why, status;
+        if (status != BASE_OK) choices[i].refused = base_copy(context->arena, why.text);
     }
     *out = choices;
     return BASE_OK;

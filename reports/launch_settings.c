@@ -110,6 +110,7 @@ static void put_megatron_model(const struct sim_plan *plan, struct base_text *ou
     put_lines(lines, BASE_COUNT(lines), out);
 }
 
+/* Megatron-LM wants a seed above 0, and so does what is built on it; 0 is that of a plan that does not say one. */
 void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     const struct number numbers[] = {
@@ -121,7 +122,7 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
         {"context-parallel-size", sizes->context > 1 ? sizes->context : left_out},
         {"micro-batch-size", sizes->micro_batch},
         {"global-batch-size", plan->batch_size},
-        {"seed", plan->seed},
+        {"seed", plan->seed > 0 ? plan->seed : left_out},
     };
     const struct line lines[] = {
         {"--sequence-parallel", plan->sequence_parallel},
@@ -166,7 +167,7 @@ void reports_put_nemo(const struct sim_plan *plan, const struct reports_torch_si
         {"model.kv_channels", c->head_dim},
         {"model.encoder_seq_length", plan->targets_length},
         {"model.max_position_embeddings", plan->targets_length},
-        {"model.seed", plan->seed},
+        {"model.seed", plan->seed > 0 ? plan->seed : left_out},
         {"model.activations_checkpoint_num_layers", is_full(plan) ? 1 : left_out},
     };
     const struct line lines[] = {

@@ -7,7 +7,7 @@
 enum {
     MEGATRON = REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_SELECTIVE |
                REPORTS_TORCH_FLOAT16 | REPORTS_TORCH_STATE | REPORTS_TORCH_WHOLE | REPORTS_TORCH_GELU |
-               REPORTS_TORCH_HEADS | REPORTS_TORCH_TIED | REPORTS_TORCH_PLAIN
+               REPORTS_TORCH_HEADS | REPORTS_TORCH_TIED | REPORTS_TORCH_PLAIN | REPORTS_TORCH_ACCUMULATES
 };
 
 /* Options as NVIDIA/Megatron-LM core_r0.6.0 megatron/training/arguments.py, NVIDIA/NeMo@6d413d6086
@@ -17,7 +17,7 @@ static const struct reports_torch_job jobs[] = {
     {"megatron", "args", "DATA_PATH TRAIN_STEPS",
      "pretrain_gpt.py $(grep -v \"^#\" \"$PLAN_FILE\") --data-path \"$DATA_PATH\" --train-iters \"$TRAIN_STEPS\"",
      MEGATRON | REPORTS_TORCH_CHUNKS | REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_GATED |
-         REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_QK_NORM,
+         REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_QK_NORM | REPORTS_TORCH_FLASH,
      reports_put_megatron},
     {"nemo", "args", "DATA_PATH TOKENIZER TRAIN_STEPS",
      "examples/nlp/language_modeling/megatron_gpt_pretraining.py $(grep -v \"^#\" \"$PLAN_FILE\") "
@@ -31,18 +31,19 @@ static const struct reports_torch_job jobs[] = {
      MEGATRON & ~(unsigned)REPORTS_TORCH_STATE, reports_put_nemo},
     {"nanotron", "yaml", "TRAIN_STEPS", "run_train.py --config-file \"$PLAN_FILE\"",
      REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_STATE | REPORTS_TORCH_WHOLE |
-         REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_TIED | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE,
+         REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_TIED | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE |
+         REPORTS_TORCH_FLASH | REPORTS_TORCH_ACCUMULATES,
      reports_put_nanotron},
     {"torchtitan", "toml", "MODEL_FLAVOR TRAIN_STEPS",
      "train.py --job.config_file \"$PLAN_FILE\" --model.flavor \"$MODEL_FLAVOR\" --training.steps \"$TRAIN_STEPS\"",
      REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_CHUNKS |
          REPORTS_TORCH_CONTEXT | REPORTS_TORCH_SELECTIVE | REPORTS_TORCH_FP8 | REPORTS_TORCH_SHARDS |
-         REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE,
+         REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE | REPORTS_TORCH_FLASH,
      reports_put_torchtitan},
     {"fsdp", "yaml", "DATA_PATH TRAIN_STEPS",
      "scripts/train/train.py \"$PLAN_FILE\" data_local=\"$DATA_PATH\" max_duration=\"${TRAIN_STEPS}ba\"",
      REPORTS_TORCH_FLOAT16 | REPORTS_TORCH_GRADIENTS | REPORTS_TORCH_SHARDS | REPORTS_TORCH_WHOLE | REPORTS_TORCH_GELU |
-         REPORTS_TORCH_TIED | REPORTS_TORCH_PLAIN,
+         REPORTS_TORCH_TIED | REPORTS_TORCH_PLAIN | REPORTS_TORCH_FLASH | REPORTS_TORCH_ACCUMULATES,
      reports_put_foundry},
 };
 
@@ -91,7 +92,8 @@ static unsigned needs_of(const struct sim_plan *plan, const struct reports_torch
     if (plan->options.dtype == MODEL_FP8) needs |= REPORTS_TORCH_FP8;
     if (plan->optimizer_partitioning == SIM_STATE_OVER_DATA) needs |= REPORTS_TORCH_STATE;
     if (plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA) needs |= REPORTS_TORCH_GRADIENTS;
-    if (!plan->options.flash_attention) needs |= REPORTS_TORCH_PLAIN;
+    needs |= plan->options.flash_attention ? REPORTS_TORCH_FLASH : REPORTS_TORCH_PLAIN;
+    if (sizes->stages == 1 && plan->num_microbatches > 1) needs |= REPORTS_TORCH_ACCUMULATES;
     return needs | (strcmp(plan->rules_text, "zero3") != 0 ? REPORTS_TORCH_WHOLE : REPORTS_TORCH_SHARDS);
 }
 
@@ -121,15 +123,19 @@ static const struct {
     {REPORTS_TORCH_UNTIED, "logits_via_embedding", "use 1"},
     {REPORTS_TORCH_QK_NORM, "qk_norm", "use 0"},
     {REPORTS_TORCH_PLAIN, "attention", "use flash"},
+    {REPORTS_TORCH_FLASH, "attention", "use unfused"},
+    {REPORTS_TORCH_ACCUMULATES, "num_microbatches", "use 1"},
 };
 
 static enum base_status refuse_lacks(const struct reports_torch_job *job, unsigned needs, struct base_error *error)
 {
     for (int i = 0; i < BASE_COUNT(words); i++)
         if (needs & words[i].need & ~job->can)
-            return base_fail(error, BASE_INPUT,
-                             "%s: %s, as it was then, has no setting for that; %s, or --command to start what has",
-                             words[i].key, job->software, words[i].use);
+            return base_fail(
+                error, BASE_INPUT,
+                "%s: %s of the version whose settings are written has none for the plan's value; %s, or --command "
+                "to start a program that has it",
+                words[i].key, job->software, words[i].use);
     return BASE_OK;
 }
 
@@ -158,9 +164,11 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
     };
     for (int i = 0; i < BASE_COUNT(lacks); i++)
         if (lacks[i].lacks)
-            return base_fail(error, BASE_INPUT,
-                             "%s: no settings of %s are written for that; %s, or --command to start what has it",
-                             lacks[i].key, job->software, lacks[i].use);
+            return base_fail(
+                error, BASE_INPUT,
+                "%s: no settings of %s are written for the plan's value; %s, or --command to start a program that has "
+                "it",
+                lacks[i].key, job->software, lacks[i].use);
     return BASE_OK;
 }
 

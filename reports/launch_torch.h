@@ -35,7 +35,9 @@ enum reports_torch_feature {
     REPORTS_TORCH_UNTIED = 1 << 17,
     REPORTS_TORCH_QK_NORM = 1 << 18,
     REPORTS_TORCH_GPIPE = 1 << 19,
-    REPORTS_TORCH_PLAIN = 1 << 20 /* attention that is no kernel */
+    REPORTS_TORCH_PLAIN = 1 << 20,      /* attention that is no kernel */
+    REPORTS_TORCH_FLASH = 1 << 21,      /* attention as a kernel */
+    REPORTS_TORCH_ACCUMULATES = 1 << 22 /* gradients of several microbatches, without stages */
 };
 
 /* The job of a plan's software, or NULL: there is none (launch_torch.c). */

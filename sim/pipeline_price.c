@@ -274,7 +274,10 @@ enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_err
                          "pipeline_stages: of a pipeline the whole step is predicted; use --step train");
     if (plan->form == SIM_AS_PARTITIONED || plan->placement->profile.simulated)
         return base_fail(error, BASE_INPUT, "pipeline_stages: %s is not modelled with more than one; use 1",
-                         plan->form == SIM_AS_PARTITIONED ? "--as-partitioned" : "--network simulated");
+                         plan->form == SIM_AS_PARTITIONED                ? "--as-partitioned"
+                         : topo_has_failures(&plan->placement->topology) ? "a topology with what is broken, slow or "
+                                                                           "oversubscribed"
+                                                                         : "--network simulated");
     return BASE_OK;
 }
 

@@ -97,6 +97,7 @@ static const struct {
     {"constants", "a profile", "--profile FILE"},
     {"best", "a search's answer", "report, or the plan in its \"best\""},
     {"plan", "an answer", "report, compare, or the plan in its \"plan\""},
+    {"warnings", "an answer", "report, compare, or the plan in its \"plan\" or \"best\""},
 };
 
 static enum base_status unknown_key(const char *key, struct base_error *error)

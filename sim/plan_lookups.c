@@ -214,9 +214,8 @@ static enum base_status list_parameters(struct sim_cache *cache, const struct si
     return say_again(&listed->answer, error);
 }
 
-/* The same, as the plan's software stores them. */
-static const struct model_parameter *with_padded_vocabulary(struct base_arena *arena, const struct sim_plan *plan,
-                                                            const struct model_parameter *parameters, int count)
+const struct model_parameter *sim_stored_parameters(struct base_arena *arena, const struct sim_plan *plan,
+                                                    const struct model_parameter *parameters, int count)
 {
     if (sim_padded_vocabulary(plan) == plan->config->vocab_size) return parameters;
     struct model_parameter *padded = base_new(arena, struct model_parameter, count);
@@ -236,7 +235,7 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
     BASE_TRY(list_parameters(cache, plan, &own, error));
     const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
     BASE_TRY(sim_plan_check_rule_axes(&cache->arena, &plan->placement->named_axes, plan->rules, error));
-    const struct model_parameter *stored = with_padded_vocabulary(&cache->arena, plan, given, own->count);
+    const struct model_parameter *stored = sim_stored_parameters(&cache->arena, plan, given, own->count);
     BASE_TRY(model_device_state(stored, own->count, plan->rules, &plan->placement->named_axes, plan->options.optimizer,
                                 plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
     return sim_plan_check_layers(plan, own->parameters, given, own->count, error);

@@ -29,6 +29,10 @@ enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *te
 enum base_status sim_plan_check_parameters(struct sim_cache *cache, const struct sim_plan *plan,
                                            struct base_error *error);
 
+/* The parameters with the vocabulary as the plan's software stores it: the same list, or a copy in the arena. */
+const struct model_parameter *sim_stored_parameters(struct base_arena *arena, const struct sim_plan *plan,
+                                                    const struct model_parameter *parameters, int count);
+
 /* ---- plan_checks.c ---- */
 
 /* Whether the mesh has the axes that the rules name, in an order that a prediction shards in. */

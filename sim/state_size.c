@@ -1,5 +1,5 @@
 /* What saving a training state takes. */
-#include "sim/sim.h"
+#include "sim/plan_parts.h"
 
 #include <string.h>
 
@@ -55,6 +55,7 @@ enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_pl
     const struct model_adafactor *adafactor = adafactor_of(plan, &defaults);
     enum model_optimizer optimizer = plan->options.optimizer;
     if (!parameters) BASE_TRY(model_parameters(arena, plan->config, &parameters, &count, error));
+    parameters = sim_stored_parameters(arena, plan, parameters, count);
     BASE_TRY(model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer,
                                 adafactor, &whole, error));
     BASE_TRY(model_device_state(parameters, count, plan->rules, &plan->placement->named_axes, optimizer, adafactor,
