@@ -187,8 +187,8 @@ const struct commands_command commands_plot = {
     .name = "plot",
     .summary =
         "draw a chart as SVG, PDF or PNG: of a plan (memory, time, operations, roofline, schedule, batch, scaling, "
-        "mesh), "
-        "of two (difference), of a sweep (comparison, parity, trust) or of a search (pareto, latency, sensitivity)",
+        "mesh, links), of two (difference), of a sweep (comparison, parity, trust) or of a search (pareto, latency, "
+        "sensitivity)",
     .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
     .examples = "  meshwright plot memory examples/t5_11b_v4_512.json --out memory.svg\n"
                 "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison "
