@@ -1,8 +1,10 @@
 #!/bin/sh
-# mutants.sh FOLDER: takes one family of constraints, cuts or bounds after the other out of a copy of the search, and runs its tests on what is left:
-# each must make one fail. The copies are built in FOLDER and never installed. The exit status is the verdict.
+# mutants.sh FOLDER [NAME]: takes one family of constraints, cuts or bounds after the other out of a copy of the search, and runs its tests on what is left:
+# each must make one fail; of those whose name begins so, if one is given. The copies are built in FOLDER and never installed. The exit status
+# is the verdict.
 set -eu
 folder=$1
+only=${2:-}
 export LC_ALL=C
 root=$PWD
 mkdir -p "$folder"
@@ -50,7 +52,7 @@ END
 
 alive=0
 count=0
-mutants >"$folder/list"
+mutants | grep "^$only" >"$folder/list"
 git ls-files >"$folder/files"
 rm -rf "$folder/tree"
 mkdir -p "$folder/tree"

@@ -22,7 +22,7 @@ static const char *const models[] = {
     "scalable_decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=6,vocab_size=4096,logits_via_"
     "embedding=1",
     "t5_1_1_xl"};
-static const char *const topologies[] = {"v4:2x2x1", "v4:2x2x4",     "v3-16",   "v5e-16",   "v5p:2x2x4",
+static const char *const topologies[] = {"v4:2x2x1", "v4:2x2x4",     "v3-32",   "v5e-16",   "v5p:2x2x4",
                                          "h100:2x4", "a100-80g:1x4", "local:4", "v4:4x4x4", "v2-8"};
 static const char *const batches[] = {"12", "16", "24", "32", "48", "64"};
 static const char *const optimizers[] = {"adafactor", "adamw", "sgd"};

@@ -414,6 +414,99 @@ static void bounds_change_nothing(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* The bound of a plan on its own links: step and memory. */
+static struct tuner_bound bound_of_plan(struct base_arena *arena, const struct tuner_space *space,
+                                        struct tuner_plan plan, struct tuner_charges charges)
+{
+    struct base_error error;
+    struct sim_plan checked;
+    struct tuner_ruled ruled;
+    const struct tuner_outline *outline;
+    struct sim_plan_text text = tuner_plan_text(space, plan);
+    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
+    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
+              &error);
+    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
+    return tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches, charges);
+}
+
+/* Where tensors of activations are sharded over the model axis, a third of what is communicated and more is certain:
+ * the bound of a plan has it, and without its links is lower by as much. */
+static void bounds_hold_a_good_part_of_the_communication(struct base_arena *arena)
+{
+    static const struct {
+        const char *model, *topology, *submesh;
+    } rows[] = {{"t5_1_1_xl", "v4:2x2x4", "2,2,1,1"},
+                {"t5_1_1_xl", "v4:2x2x4", "2,1,1,1"},
+                {"decoder_only_xl", "v5e-16", "2,2,1,1"}};
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct tuner_space space;
+        struct sim_prediction p;
+        const struct tuner_plan plan = {0, 0, 0, 0};
+        struct tuner_request request = request_of(arena, rows[i].model, rows[i].topology, "64", "512", "512");
+        TEST_ROW("%s on %s, submesh %s", rows[i].model, rows[i].topology, rows[i].submesh);
+        request.given[TUNER_SUBMESH] = given(arena, 1, rows[i].submesh);
+        request.given[TUNER_RULES] = given(arena, 1, "standard:1,1");
+        request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_ok(tuner_predict(&space, plan, &p, NULL, &error), &error);
+        double with_s = bound_of_plan(arena, &space, plan, (struct tuner_charges){true, true}).step_s,
+               without_s = bound_of_plan(arena, &space, plan, (struct tuner_charges){false, true}).step_s;
+        assert_true(with_s <= p.step_s * (1 + 1e-9));
+        assert_true(p.communication_s > 0.05 * p.step_s);
+        assert_true(with_s - without_s >= 0.3 * p.communication_s);
+    }
+    sim_cache_free(cache);
+}
+
+struct too_large {
+    struct base_arena *arena;
+    const struct tuner_space *space;
+    double capacity_bytes;
+    int predicted, ruled_out;
+};
+
+static void note_too_large(void *where, const struct tuner_looked *looked)
+{
+    struct too_large *t = where;
+    if (!looked) return;
+    if (!looked->prediction) {
+        t->ruled_out += looked->by_memory && looked->peak_bytes > t->capacity_bytes;
+        return;
+    }
+    const struct tuner_charges all = {true, true};
+    assert_true(bound_of_plan(t->arena, t->space, looked->plan, all).peak_bytes * (1 - 1e-9) <= t->capacity_bytes);
+    t->predicted++;
+}
+
+/* Where something fits, no plan is predicted whose bound of memory is above the device's already. */
+static void bounds_of_memory_spare_predictions(struct base_arena *arena)
+{
+    static const char *const rows[][2] = {{"t5_1_1_xl", "v3-32"}, {"t5_1_1_large", "v2-8"}, {"t5_1_1_xl", "v5e-16"}};
+    struct base_error error;
+    int ruled_out = 0;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct tuner_space space;
+        struct tuner_result result;
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct too_large t = {.arena = arena, .space = &space};
+        struct tuner_request request = request_of(arena, rows[i][0], rows[i][1], "64", "512", "114");
+        TEST_ROW("%s on %s", rows[i][0], rows[i][1]);
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 3}, &result, &error), &error);
+        assert_int_equal(result.plan_count, 3);
+        t.capacity_bytes = (double)result.plans[0].prediction.memory.capacity_bytes;
+        const struct tuner_options watched = {.top = 3, .looked = note_too_large, .looked_where = &t};
+        assert_ok(tuner_search(&space, &watched, &result, &error), &error);
+        assert_true(t.predicted > 0);
+        ruled_out += t.ruled_out;
+        sim_cache_free(cache);
+    }
+    assert_true(ruled_out > 0);
+}
+
 /* What integer programs decide, bounds of single plans decide, too: later, and alike. */
 static void integer_programs_change_no_answer(struct base_arena *arena)
 {
@@ -845,6 +938,33 @@ static void add_to_tally(void *where, const int *digits, double s, double bytes,
     tally->count += equals;
 }
 
+struct weighed {
+    struct base_arena *arena;
+    struct sim_cache *cache;
+    const struct tuner_rule_space *rules;
+    struct sim_plan_text text;
+    int count, step;
+};
+
+/* Of some: the parts of a rule set weigh all of its train state, and no more than its step does at its peak. */
+static void weigh_parts(void *where, const int *digits, double s, double bytes, int64_t equals)
+{
+    struct weighed *w = where;
+    struct base_error error;
+    struct sim_plan plan;
+    struct sim_prediction p;
+    (void)s;
+    (void)equals;
+    if (w->count++ % w->step) return;
+    w->text.values[SIM_RULES] = tuner_rule_text(w->arena, w->rules, digits);
+    assert_ok(sim_plan_check(w->cache, w->arena, &w->text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(w->cache, &plan, &p, NULL, &error), &error);
+    TEST_ROW("rules %s", w->text.values[SIM_RULES]);
+    const struct sim_memory *m = &p.memory;
+    assert_true(bytes * (1 + 1e-9) + 1 >= (double)(m->parameter_bytes + m->optimizer_state_bytes + m->reserved_bytes));
+    assert_true(bytes <= (double)m->peak_bytes * (1 + 1e-9) + 1);
+}
+
 /* The parts cover every rule set that JAX accepts once, and the integer program finds the cheapest. */
 static void rule_sets_come_apart(struct base_arena *arena)
 {
@@ -870,6 +990,9 @@ static void rule_sets_come_apart(struct base_arena *arena)
     double least_s;
     tuner_rule_cell_visit(cell, (double)INFINITY, 1e18, add_to_tally, &tally);
     assert_int_equal(tally.count, tuner_count_rule_sets(coding, &plan.placement->axes, 16));
+    struct weighed weighed = {.arena = arena, .cache = cache, .rules = &rules, .text = text, .step = 97};
+    tuner_rule_cell_visit(cell, (double)INFINITY, 1e18, weigh_parts, &weighed);
+    assert_true(weighed.count > 20 * weighed.step);
     assert_int_equal(tuner_table_least(arena, &cell->table, 1e15, &least_s), TUNER_CHOSEN);
     assert_near(least_s, tally.least_s, 2e-5);
     assert_int_equal(tuner_table_least(arena, &cell->table, 1, &least_s), TUNER_NOTHING_WITHIN_LIMIT);
@@ -1020,6 +1143,8 @@ static const struct test tests[] = {
     TEST(named_spaces_are_refused_with_the_place),
     TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),
+    TEST(bounds_hold_a_good_part_of_the_communication),
+    TEST(bounds_of_memory_spare_predictions),
     TEST(integer_programs_change_no_answer),
     TEST(remat_by_tensor_equals_brute_force),
     TEST(integer_programs_have_tolls_and_cuts),
