@@ -37,11 +37,12 @@ static enum base_status write_trace(struct commands_context *context, const char
  * before the plan itself, whose program lives until the next check. */
 struct other_networks {
     double analytic_step_s, healthy_step_s;
+    struct sim_detail analytic; /* its collectives */
 };
 
 static enum base_status price_otherwise(struct commands_context *context, struct sim_plan_text text,
                                         enum model_step step, enum sim_form form, const char *network, double *step_s,
-                                        struct base_error *error)
+                                        struct sim_detail *detail, struct base_error *error)
 {
     struct sim_plan plan;
     struct sim_prediction prediction;
@@ -49,7 +50,7 @@ static enum base_status price_otherwise(struct commands_context *context, struct
     text.values[SIM_TOPOLOGY] = topo_without_failures(context->arena, text.values[SIM_TOPOLOGY]);
     BASE_TRY(commands_network(context, network, error));
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error));
-    BASE_TRY(sim_predict(context->cache, &plan, &prediction, NULL, error));
+    BASE_TRY(sim_predict(context->cache, &plan, &prediction, detail, error));
     sim_cache_override(context->cache, kept);
     *step_s = prediction.step_s;
     return BASE_OK;
@@ -63,8 +64,9 @@ static enum base_status find_others(struct commands_context *context, const stru
     BASE_TRY(sim_plan_check(context->cache, context->arena, text, step, form, &plan, error));
     bool fails = topo_has_failures(&plan.placement->topology);
     if (!plan.placement->profile.simulated) return BASE_OK;
-    if (fails) BASE_TRY(price_otherwise(context, *text, step, form, "simulated", &out->healthy_step_s, error));
-    return price_otherwise(context, *text, step, form, "analytic", &out->analytic_step_s, error);
+    if (fails) BASE_TRY(price_otherwise(context, *text, step, form, "simulated", &out->healthy_step_s, NULL, error));
+    out->analytic = (struct sim_detail){.lists_collectives = true, .arena = context->arena};
+    return price_otherwise(context, *text, step, form, "analytic", &out->analytic_step_s, &out->analytic, error);
 }
 
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
@@ -99,6 +101,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .changes = changes,
                                         .analytic_step_s = others->analytic_step_s,
                                         .healthy_step_s = others->healthy_step_s,
+                                        .analytic_collectives = others->analytic.collectives.rows,
+                                        .analytic_collective_count = others->analytic.collectives.count,
                                         .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
     struct sim_checkpoint checkpoint;
     if (plan->options.step == MODEL_STEP_TRAIN) {
@@ -204,8 +208,8 @@ static enum base_status run_predict(struct commands_context *context, const stru
     enum model_step step;
     struct reports_training training;
     BASE_TRY(commands_profile(context, arguments, error));
-    BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
+    BASE_TRY(commands_network_of(context, arguments, text.values[SIM_TOPOLOGY], error));
     BASE_TRY(read_step(arguments, &text, &step, error));
     BASE_TRY(read_training(arguments, step, &training, error));
     enum sim_form form = base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED;

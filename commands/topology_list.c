@@ -10,7 +10,7 @@ bool commands_lists_topologies(const struct sim_plan_text *plan)
     return plan->values[SIM_TOPOLOGY] && strchr(plan->values[SIM_TOPOLOGY], ';');
 }
 
-static bool is_simulated(const struct commands_context *context)
+bool commands_is_simulated(const struct commands_context *context)
 {
     const struct base_json *overrides = sim_cache_overrides(context->cache),
                            *network = overrides ? base_json_get(overrides, "network") : NULL;
@@ -29,7 +29,7 @@ static enum base_status check_comparable(struct commands_context *context, const
         if (topo_parse(context->arena, choices[i].topology, &topology, &ignored) != BASE_OK) continue;
         *(topo_has_failures(&topology) ? &broken : &whole) = choices[i].topology;
     }
-    if (!whole || !broken || is_simulated(context)) return BASE_OK;
+    if (!whole || !broken || commands_is_simulated(context)) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "topology: %s is priced link by link, and %s is not, so that they do not compare; use --network "
                      "simulated, or --profile with \"network\": \"simulated\"",

@@ -7,6 +7,8 @@
 
 /* Whether the plan's topology is a list, separated by ";". */
 bool commands_lists_topologies(const struct sim_plan_text *plan);
+/* Whether collectives are sent link by link because somebody asked for it. */
+bool commands_is_simulated(const struct commands_context *context);
 /* Fills the choice, whose plan and topology are set. BASE_INPUT: that topology is refused, and the others are asked. */
 typedef enum base_status commands_ask_topology(void *where, struct reports_choice *choice, struct base_error *error);
 enum base_status commands_each_topology(struct commands_context *context, const struct sim_plan_text *plan,

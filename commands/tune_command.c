@@ -277,7 +277,8 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
     return BASE_OK;
 }
 
-/* --verify N: the first N once more, over simulated links. */
+/* The first plans once more, over the other network: simulated links, or where the search went by those, the analytic
+ * price. What is broken has no other price. */
 static enum base_status verify(struct commands_context *context, const struct tuner_space *space,
                                const struct tuner_result *result, int count, struct reports_tuned *report,
                                struct base_error *error)
@@ -285,7 +286,7 @@ static enum base_status verify(struct commands_context *context, const struct tu
     const struct base_json *kept = sim_cache_overrides(context->cache);
     double *step_s = base_new(context->arena, double, count + 1);
     if (count > result->plan_count) count = result->plan_count;
-    BASE_TRY(commands_network(context, "simulated", error));
+    BASE_TRY(commands_network(context, report->simulated ? "analytic" : "simulated", error));
     for (int i = 0; i < count; i++) {
         struct sim_prediction prediction;
         BASE_TRY(tuner_predict(space, result->plans[i].plan, &prediction, NULL, error));
@@ -333,7 +334,10 @@ static enum base_status answer(struct commands_context *context, const struct ba
     BASE_TRY(detail_plans(context, space, &result, plans, error));
     for (int i = 0; i < result.plan_count; i++) plans[i].training = *training;
     BASE_TRY(explain(space, &result, &report, &why, error));
-    if (options->verified) BASE_TRY(verify(context, space, &result, options->verified, &report, error));
+    report.simulated = commands_is_simulated(context);
+    const int verified = options->verified ? options->verified : report.simulated ? result.plan_count : 0;
+    if (verified && !commands_is_broken(context, request->plan.values[SIM_TOPOLOGY]))
+        BASE_TRY(verify(context, space, &result, verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(
             tuner_wider_that_fit(context->arena, context->cache, request, options, wider, &report.wider_count, error));
@@ -361,6 +365,10 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     BASE_TRY(commands_profile(context, arguments, error));
     struct sim_plan_text plan;
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error));
+    BASE_TRY(commands_network_of(context, arguments, plan.values[SIM_TOPOLOGY], error));
+    if (base_argument(arguments, "--verify") && commands_is_broken(context, plan.values[SIM_TOPOLOGY]))
+        return base_fail(error, BASE_INPUT,
+                         "--verify: what is broken is always sent link by link, and has no other price; leave it out");
     if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);
     BASE_TRY(read_request(context, arguments, &request, error));
     if (commands_tunes_serving(arguments, &request.plan))
@@ -404,8 +412,10 @@ static const struct base_option options[] = {
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm|gcloud", "print what launches the best plan instead", NULL},
     {"--detail", NULL, "with every plan that was looked at by itself; of the JSON document", NULL},
-    {"--verify", "N", "send the collectives of the best N plans link by link, and say whether their order stands",
-     NULL},
+    {"--network", "analytic|simulated",
+     "how plans are ranked: with collectives priced by loads of links, or every message sent over every link",
+     "analytic"},
+    {"--verify", "N", "price the best N plans by the other network, and say whether their order stands", NULL},
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL,

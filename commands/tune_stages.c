@@ -16,10 +16,10 @@ bool commands_tunes_stages(const struct sim_plan_text *plan)
 /* Options of searches whose plans are not cut. */
 static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const char *const others[] = {"--fit",        "--emit",       "--detail",       "--verify",
-                                         "--search",     "--pareto",     "--train-tokens", "--device-hour-price",
-                                         "--time-limit", "--beyond-t5x", "--step",         "--risk",
-                                         "--experiments"};
+    static const char *const others[] = {"--fit",         "--emit",       "--detail",       "--verify",
+                                         "--search",      "--pareto",     "--train-tokens", "--device-hour-price",
+                                         "--time-limit",  "--beyond-t5x", "--step",         "--risk",
+                                         "--experiments", "--network"};
     for (int i = 0; i < BASE_COUNT(others); i++)
         if (base_argument(arguments, others[i]))
             return base_fail(error, BASE_INPUT,

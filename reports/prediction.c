@@ -76,6 +76,27 @@ static void put_network_words(const struct reports_prediction *r, struct base_te
                   base_format_seconds(other, r->healthy_step_s));
 }
 
+double reports_analytic_s(const struct reports_prediction *r, int collective)
+{
+    const struct sim_collective_row *c = &r->collectives[collective];
+    for (int i = 0; i < r->analytic_collective_count; i++) {
+        const struct sim_collective_row *other = &r->analytic_collectives[i];
+        if (other->kind == c->kind && other->axes == c->axes && other->bytes == c->bytes && other->count == c->count &&
+            other->dtype == c->dtype && other->where == c->where)
+            return other->time_s;
+    }
+    return -1;
+}
+
+/* Where the two networks disagree by more than a reader of four digits would see. */
+static void put_disagreement(const struct reports_prediction *r, int which, struct base_text *out)
+{
+    char time[BASE_HUMANE];
+    const double analytic_s = reports_analytic_s(r, which), time_s = r->collectives[which].time_s;
+    if (analytic_s < 0 || fabs(analytic_s - time_s) <= 1e-3 * time_s) return;
+    base_putf(out, "; by loads alone %s", base_format_seconds(time, analytic_s));
+}
+
 static int largest_collective(const struct reports_prediction *r, const bool *done)
 {
     int largest = -1;
@@ -99,10 +120,12 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
         if (which < 0) return;
         done[which] = true;
         const struct sim_collective_row *c = &r->collectives[which];
-        base_putf(out, "    %9s  %s over %s: %lld x %s %s, first in %s\n", base_format_seconds(time, c->time_s),
+        base_putf(out, "    %9s  %s over %s: %lld x %s %s, first in %s", base_format_seconds(time, c->time_s),
                   sim_collective_name(c->kind), topo_axes_spell(out->arena, &r->prediction->mesh, c->axes),
                   (long long)c->count, base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype),
                   c->first_op);
+        put_disagreement(r, which, out);
+        base_put(out, "\n");
     }
 }
 

@@ -94,6 +94,7 @@ static void put_collectives(struct base_json_writer *w, const struct reports_pre
         const struct sim_collective_row *c = &r->collectives[i];
         base_json_open_inline(w, '{');
         reports_put_collective(w, &r->prediction->mesh, c, infers ? sim_region_name(c->where) : NULL);
+        if (reports_analytic_s(r, i) >= 0) base_json_member_double(w, "analytic_time_s", reports_analytic_s(r, i));
         if (r->by_op) {
             base_json_key(w, "operations");
             base_json_open_inline(w, '[');

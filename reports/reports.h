@@ -114,8 +114,13 @@ struct reports_prediction {
     const struct sim_serving *serving;       /* of steps of inference; else NULL */
     /* of a network simulated link by link, the step otherwise priced, of a topology without failures; 0: not asked */
     double analytic_step_s;
+    const struct sim_collective_row *analytic_collectives; /* and its collectives */
+    int analytic_collective_count;
     double healthy_step_s; /* simulated, without the failures that the topology has; 0: it has none */
 };
+/* Seconds that loads of links alone say of a collective of the report, by its place in the list; -1: nobody asked, or
+ * there is none like it. prediction.c */
+double reports_analytic_s(const struct reports_prediction *report, int collective);
 void reports_prediction_json(const struct reports_prediction *report, enum base_json_layout layout,
                              struct base_text *out);
 extern const char reports_no_change[]; /* where there is no change: what was tried */
@@ -203,7 +208,8 @@ struct reports_tuned {
     int wider_count;
     const char *launch_format, *launch;  /* --emit, or NULL */
     const struct reports_looked *looked; /* --detail, or NULL */
-    const double *verified_step_s;       /* --verify: the first of the plans, their collectives sent link by link */
+    bool simulated;                      /* --network simulated: ranked with collectives sent link by link */
+    const double *verified_step_s;       /* the first of the plans, their collectives priced the other way */
     int verified_count;
     double risk_frac;                           /* --risk */
     const struct sim_confidence *guarantee;     /* of the best, with --risk; or NULL */

@@ -182,6 +182,7 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     } else {
         base_json_put_null(&w);
     }
+    if (r->simulated) base_json_member_string(&w, "network", "simulated");
     base_json_key(&w, "plans");
     base_json_open(&w, '[');
     for (int i = 0; i < r->result->plan_count; i++) put_found(&w, r, &r->result->plans[i], &r->plans[i]);

@@ -1,4 +1,5 @@
-/* The best plans of a search once more, with every collective sent link by link: does their order stand? */
+/* The best plans of a search once more, with every collective sent link by link, or where that is how they were ranked,
+ * priced by loads of links: does their order stand? */
 #include "reports/reports.h"
 
 /* The place, from 0, that a plan takes then; equals stay as they were. */
@@ -28,18 +29,20 @@ static int best_then(const struct reports_tuned *r)
 
 void reports_put_verified(struct base_json_writer *w, const struct reports_tuned *r)
 {
+    const char *place = r->simulated ? "place_analytic" : "place_simulated",
+               *step = r->simulated ? "step_analytic_s" : "step_simulated_s";
     base_json_key(w, "verified");
     base_json_open(w, '{');
-    base_json_member_string(w, "network", "simulated");
+    base_json_member_string(w, "network", r->simulated ? "analytic" : "simulated");
     base_json_member_bool(w, "order_stands", order_stands(r));
     base_json_key(w, "plans");
     base_json_open(w, '[');
     for (int i = 0; i < r->verified_count; i++) {
         base_json_open_inline(w, '{');
         base_json_member_int(w, "place", i + 1);
-        base_json_member_int(w, "place_simulated", place_of(r, i) + 1);
+        base_json_member_int(w, place, place_of(r, i) + 1);
         base_json_member_double(w, "step_s", r->result->plans[i].prediction.step_s);
-        base_json_member_double(w, "step_simulated_s", r->verified_step_s[i]);
+        base_json_member_double(w, step, r->verified_step_s[i]);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');
@@ -50,7 +53,9 @@ void reports_verified_text(const struct reports_tuned *r, struct base_text *out)
 {
     char step[BASE_HUMANE], sent[BASE_HUMANE];
     int best = best_then(r);
-    base_putf(out, "\nWith every collective sent link by link %s",
+    base_putf(out, "\n%s %s",
+              r->simulated ? "Ranked with every collective sent link by link; priced by loads of links"
+                           : "With every collective sent link by link",
               order_stands(r) ? "the order stands" : "the order does not stand");
     if (best) base_putf(out, ": plan %d is the best then", best + 1);
     base_put(out, "\n");
