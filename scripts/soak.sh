@@ -1,7 +1,9 @@
 #!/bin/sh
 # soak.sh PROGRAM FOLDER: a long run that is ended again and again, by signals and by killed ranks, and resumed on another
 # mesh each time; its losses must be those of one that was left alone. SOAK_STEPS (200) steps, then the memory of ranks over
-# SOAK_LONG (5000) short steps, which must not grow; then SOAK_CUTS (20) power cuts.
+# SOAK_LONG (5000) short steps, which must not grow; then SOAK_CUTS (20) power cuts. The learning rate is small: at 1e-3 the
+# text is learnt by heart, and what meshes round differently grows to some percent of a loss in 150 steps, resumed or not;
+# at 1e-4 it stays below 1e-6.
 set -eu
 program=$(realpath "$1")
 folder=$2
@@ -11,7 +13,7 @@ export LC_ALL=C
 rm -rf "$folder"
 mkdir -p "$folder"
 plan='--model decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=256,num_layers=2,vocab_size=260,mlp_activations=relu,logits_via_embedding=1
-    --task-feature-lengths 64 --batch-size 16 --optimizer adamw --seed 5'
+    --task-feature-lengths 64 --batch-size 16 --optimizer adamw --learning-rate 1e-4 --seed 5'
 data=$(realpath examples/shanties.txt)
 
 # Number and resident KiB of each rank that descends from the process given.
@@ -60,7 +62,7 @@ while :; do
     [ "$round" -lt 200 ] || { echo "soak: does not come to its end" >&2; exit 1; }
 done
 ls "$folder/run" | grep -q partial && { echo "soak: something half written is left" >&2; exit 1; }
-awk 'NR == FNR { straight[NR - 1] = $1; next } { e = $2 / straight[$1] - 1; if (e < 0) e = -e; if (e > worst) worst = e; n++ } END { printf "soak: %d steps of resumed runs, the largest difference of a loss %.1e\n", n, worst; exit !(n > 0 && worst < 1e-4) }' \
+awk 'NR == FNR { straight[NR - 1] = $1; next } { e = $2 / straight[$1] - 1; if (e < 0) e = -e; if (e > worst) worst = e; n++ } END { printf "soak: %d steps of resumed runs, the largest difference of a loss %.1e\n", n, worst; exit !(n > 0 && worst < 1e-5) }' \
     "$folder/straight" "$folder/parts"
 
 # The largest resident set of any rank, early and late.
