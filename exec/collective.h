@@ -12,7 +12,8 @@ struct exec_collective {
     unsigned reduced; /* axes that are summed over */
     unsigned copied;  /* axes whose parts are put together */
     bool takes_maximum;
-    bool placed; /* an all-reduce's operand stands where the result is to be */
+    bool sums_in_place; /* sim_sums_in_place */
+    bool placed;        /* the operand of such a sum stands where the result is to be */
     int64_t instances, from_stride,
         to_stride; /* it moves as many instances of the operand, one a layer, and this many elements apart */
 };
@@ -35,7 +36,7 @@ void exec_combine(float *sum, const float *part, int64_t n, bool maximum);
 void exec_copy_box(const struct exec_collective *c, const struct exec_box *box, int source, int target);
 /* The collective between ranks, one device each (exchange.c). */
 void exec_exchange(const struct exec_collective *c);
-/* An all-reduce's operand, if it is one, goes where the result is to be. */
+/* The operand of a sum in place, if it is one, goes where the result is to be. */
 void exec_place_operand(struct exec_collective *c);
 struct exec_collective exec_describe(struct exec_machine *machine, const struct sim_op *op); /* collectives.c */
 /* Counts one that has taken time_s, of which exposed_s nothing was computed. */
@@ -43,6 +44,8 @@ void exec_note_collective(const struct exec_collective *c, double time_s, double
 
 /* ---- on their way (flight.c) ---- */
 
+/* Says on the first rank that there is no thread for what the program has started early, where that is so. */
+void exec_flight_check(const struct exec_machine *machine, void (*warn)(const char *text));
 /* True: it was started, and a thread does it while this one goes on. False: it is to be done at once. */
 bool exec_flight_start(struct exec_machine *machine, const struct sim_op *op);
 /* Waits for all that is to be done before the operation of that number. */

@@ -214,6 +214,7 @@ struct exec_collective exec_describe(struct exec_machine *machine, const struct 
     c.reduced = op->axes & c.from->partial & ~(unsigned)c.to->partial;
     c.copied = op->axes;
     c.takes_maximum = is_maximum(s, op->inputs[0]);
+    c.sums_in_place = sim_sums_in_place(s, op);
     c.instances = machine->sizes[op->stack];
     c.from_stride = machine->map.slice_bytes[sim_root(s, op->inputs[0])] / model_dtype_bytes(c.from->dtype);
     c.to_stride = machine->map.slice_bytes[sim_root(s, op->outputs[0])] / model_dtype_bytes(c.to->dtype);
@@ -270,10 +271,9 @@ void exec_communicate(struct exec_machine *machine, const struct sim_op *op)
     if (op->done && exec_flight_start(machine, op)) return;
     struct exec_collective c = exec_describe(machine, op);
     double start_s = exec_seconds(machine);
-    bool same = !memcmp(c.from->spec, c.to->spec, sizeof c.from->spec);
     if (machine->transport) exec_exchange(&c);
     else if (!c.reduced) copy_parts(&c);
-    else if (same) all_reduce(&c);
+    else if (c.sums_in_place) all_reduce(&c);
     else reduce_scatter(&c);
     double time_s = exec_seconds(machine) - start_s;
     exec_note_collective(&c, time_s, time_s);

@@ -327,14 +327,9 @@ static struct part whole(const struct exec_collective *c)
     return p;
 }
 
-static bool sums_in_place(const struct exec_collective *c)
-{
-    return c->reduced && !memcmp(c->from->spec, c->to->spec, sizeof c->from->spec);
-}
-
 void exec_place_operand(struct exec_collective *c)
 {
-    if (sums_in_place(c)) whole(c);
+    if (c->sums_in_place) whole(c);
     c->placed = true;
 }
 
@@ -354,7 +349,7 @@ void exec_exchange(const struct exec_collective *c)
 {
     struct group g;
     find_group(c, c->reduced ? c->reduced : c->copied, &g);
-    if (sums_in_place(c)) sum_everywhere(c, &g);
+    if (c->sums_in_place) sum_everywhere(c, &g);
     else if (c->reduced) scatter_round_ring(c, &g);
     else if (gathers_everything(c)) gather_round_ring(c, &g);
     else exchange_pairwise(c, &g);

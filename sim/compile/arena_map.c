@@ -121,11 +121,10 @@ static void extend_life(struct mapper *l, int value, int op)
     if (death > place->death) place->death = death;
 }
 
-/* A collective on its way has what it sends and where it puts what it gets until it is waited for; an all-reduce sums
- * up where its result is. */
+/* A collective on its way has what it sends and where it puts what it gets until it is waited for. */
 static void keep_until_done(struct mapper *l, const struct sim_op *op)
 {
-    const bool in_place = op->collective == SIM_ALL_REDUCE;
+    const bool in_place = sim_sums_in_place(l->s, op);
     for (int i = 0; i < 2; i++) {
         struct place *place = &l->places[sim_root(l->s, i ? op->outputs[0] : op->inputs[0])];
         if (place->used && !(in_place && !i) && place->death < op->done - 1) place->death = op->done - 1;
@@ -216,7 +215,7 @@ static bool can_overwrite(const struct mapper *l, const struct sim_op *op, int a
     if (!begins_here || !alike(to, from) || s->values[root].shape != s->values[out].shape ||
         s->values[root].loop != s->values[out].loop)
         return false;
-    if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE && from->death == at;
+    if (op->kind == SIM_COMMUNICATE) return sim_sums_in_place(s, op) && from->death == at;
     if (model_function_is(op->op->function, MODEL_IS_BY_EXAMPLE)) return false;
     if (op->op->kind != MODEL_MAP || strcmp(op->op->input_labels[input], op->op->output_labels) != 0) return false;
     if (from->death != s->kernels[op->kernel].last || reads_later(s, op->kernel, at, root)) return false;

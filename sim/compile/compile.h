@@ -73,9 +73,12 @@ enum base_status sim_software_find(const char *platform, const char *chip, const
 
 /* ---- what the executor makes of it (executable_kernels.c) ---- */
 
-bool sim_routes(const struct model_op *op);                        /* chooses experts for tokens: a kernel of its own */
-int sim_root(const struct sim_sharded *sharded, int value);        /* the value whose bytes these are */
-bool sim_is_one_hot(const struct sim_sharded *sharded, int value); /* one that is never made */
+bool sim_routes(const struct model_op *op);                 /* chooses experts for tokens: a kernel of its own */
+int sim_root(const struct sim_sharded *sharded, int value); /* the value whose bytes these are */
+/* A collective whose sum every device gets whole: it is added up where it is to stand, and its operand is read no
+ * longer once it has begun. Sums of which each keeps a slice are not: they are read to the end. */
+bool sim_sums_in_place(const struct sim_sharded *sharded, const struct sim_op *op);
+bool sim_is_one_hot(const struct sim_sharded *sharded, int value);             /* one that is never made */
 bool sim_looks_up(const struct sim_sharded *sharded, const struct sim_op *op); /* a contraction with such a one */
 const char *
 sim_space(const struct model_op *op); /* the labels that an operation goes over: those of its largest operand */

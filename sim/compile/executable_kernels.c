@@ -31,6 +31,13 @@ int sim_root(const struct sim_sharded *s, int value)
     return value;
 }
 
+bool sim_sums_in_place(const struct sim_sharded *s, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMMUNICATE) return false;
+    const struct sim_value *from = &s->values[op->inputs[0]], *to = &s->values[op->outputs[0]];
+    return (op->axes & from->partial & ~(unsigned)to->partial) && !memcmp(from->spec, to->spec, sizeof from->spec);
+}
+
 bool sim_is_one_hot(const struct sim_sharded *s, int value)
 {
     const struct model_op *op = maker(s, value);

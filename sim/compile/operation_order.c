@@ -21,7 +21,7 @@ static void find_last_uses(struct sim_sharded *s)
 static void keep_operands(struct sim_sharded *s)
 {
     for (int i = 0; i < s->op_count; i++) {
-        if (s->ops[i].kind != SIM_COMMUNICATE || s->ops[i].collective == SIM_ALL_REDUCE) continue;
+        if (s->ops[i].kind != SIM_COMMUNICATE || sim_sums_in_place(s, &s->ops[i])) continue;
         struct sim_value *operand = &s->values[s->ops[i].inputs[0]];
         while (!operand->stored && operand->definition >= 0)
             operand = &s->values[s->ops[operand->definition].inputs[0]];
