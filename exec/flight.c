@@ -96,6 +96,17 @@ static void wait_for(struct exec_machine *machine, int64_t n)
     note(machine, n, exec_seconds(machine) - start_s);
 }
 
+/* Pipelines and what decodes have none that are started early. */
+void exec_flight_check(const struct exec_machine *machine, void (*warn)(const char *text))
+{
+    bool any = false;
+    if (exec_is_alone(machine->transport) || machine->transport->aside || machine->transport->rank != 0) return;
+    for (int i = 0; i < machine->s->op_count; i++) any = any || machine->s->ops[i].done;
+    if (any && warn)
+        warn("collectives that the plan starts early are waited for where they start, and nothing is hidden: this MPI "
+             "lets one thread speak alone (it has no MPI_THREAD_MULTIPLE)");
+}
+
 bool exec_flight_start(struct exec_machine *machine, const struct sim_op *op)
 {
     if (!machine->transport || !machine->transport->aside) return false;

@@ -1,5 +1,6 @@
 /* Inference: batch after batch through the program of a plan, and what comes of each example, in order. */
 #include "exec/checkpoint.h"
+#include "exec/collective.h"
 #include "exec/gemm.h"
 #include "exec/infer_arrays.h"
 #include "exec/kernels.h"
@@ -186,6 +187,7 @@ static enum base_status run_batches(struct infer *r)
     for (int64_t b = 0; b < out->batch_count && !out->stopped; b++)
         out->stopped = run_batch(r, b) && b + 1 < out->batch_count;
     exec_onednn_end(r->machine.narrow);
+    exec_flight_end(&r->machine);
     fill_result(r);
     return arrays.directory ? exec_arrays_write(&arrays, r->error) : BASE_OK;
 }

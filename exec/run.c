@@ -347,6 +347,7 @@ static enum base_status run_and_measure(struct run *run, const struct sim_plan *
     result->weight = base_new(run->arena, double, count);
     const char *kernel = begin_products(run, plan);
     exec_meet_hosts(run->arena, run->request, kernel, result);
+    exec_flight_check(run->machines[0], run->request->warn);
     enum base_status status = run_steps(run, result->first_step, count);
     exec_onednn_end(run->machines[0]->narrow);
     for (int i = 0; i < run->machine_count; i++) exec_flight_end(run->machines[i]);

@@ -189,6 +189,36 @@ static void run_waiting_job(const struct exec_transport *transport, void *shared
     run_overlapping_job(&one_way, shared);
 }
 
+static int *warnings; /* of all ranks */
+
+static void count_warning(const char *text)
+{
+    assert_non_null(strstr(text, "MPI_THREAD_MULTIPLE"));
+    ++*warnings;
+}
+
+/* That nothing is hidden is said once, and only where something was to be. */
+static void a_missing_second_way_is_said(struct base_arena *arena)
+{
+    static const struct {
+        rank_function *run;
+        int warnings;
+    } rows[] = {{run_job, 0}, {run_overlapping_job, 0}, {run_waiting_job, 1}};
+    (void)arena;
+    struct job *job = shared_memory(sizeof *job);
+    warnings = shared_memory(sizeof *warnings);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("row %d", i);
+        *job = (struct job){.text = plan_of(&settings[0]), .request = {.steps = 1, .warn = count_warning}};
+        *warnings = 0;
+        assert_int_equal(run_ranks(settings[0].ranks, rows[i].run, job), 0);
+        if (job->outcomes[0].status != BASE_OK) fail_msg("%s", job->outcomes[0].message);
+        assert_int_equal(*warnings, rows[i].warnings);
+    }
+    munmap(warnings, sizeof *warnings);
+    munmap(job, sizeof *job);
+}
+
 static void collectives_on_their_way_give_the_same_bits(struct base_arena *arena)
 {
     struct job *job = shared_memory(sizeof *job);
@@ -346,6 +376,7 @@ int main(int count, char **arguments)
 {
     static const struct test tests[] = {
         TEST(collectives_on_their_way_give_the_same_bits),
+        TEST(a_missing_second_way_is_said),
         TEST(ranks_compute_what_one_process_does),
         TEST(long_operands_go_in_segments),
         TEST(ranks_agree),
