@@ -231,7 +231,8 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
         return;
     }
     builder.options.microbatches =
-        (options->microbatches || options->traits >> MODEL_TRAIT_ACCUMULATES & 1) && backward;
+        backward ? options->microbatches || options->traits >> MODEL_TRAIT_ACCUMULATES & 1
+                 : options->microbatches && options->parts; /* they go from stage to stage, whichever step it is */
     if (builder.options.microbatches) {
         int body = model_builder_block(&builder, "microbatches", step);
         struct model_op *loop = model_builder_op(&builder, MODEL_LOOP, MODEL_NO_FUNCTION, "microbatches");

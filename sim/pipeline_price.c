@@ -41,7 +41,8 @@ double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
     const bool half = (traits >> MODEL_TRAIT_HALF_PARAMETERS & 1) && !(traits >> MODEL_TRAIT_FLOAT32_GRADIENTS & 1);
     int64_t sizes[MODEL_SIZE_COUNT];
     int embeds = -1, gives = -1;
-    for (int i = 0; i < l->pieces && plan->config->logits_via_embedding; i++) {
+    const bool sums = plan->config->logits_via_embedding && !plan->pipeline.forward_alone;
+    for (int i = 0; i < l->pieces && sums; i++) {
         if (embeds < 0 && (l->cut[i].parts & (MODEL_PART_ENCODER_EMBEDDING | MODEL_PART_EMBEDDING)))
             embeds = i % l->stages;
         if (l->cut[i].parts & MODEL_PART_LOGITS) gives = i % l->stages;
@@ -269,9 +270,9 @@ static enum base_status list_detail(const struct sim_pipeline_prices *l, int sta
 
 enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_error *error)
 {
-    if (plan->options.step != MODEL_STEP_TRAIN)
+    if (plan->options.step != MODEL_STEP_TRAIN && plan->options.step != MODEL_STEP_EVALUATE)
         return base_fail(error, BASE_INPUT,
-                         "pipeline_stages: of a pipeline the whole step is predicted; use --step train");
+                         "pipeline_stages: of a pipeline the whole step is predicted; use --step train or evaluate");
     if (plan->form == SIM_AS_PARTITIONED || plan->placement->profile.simulated)
         return base_fail(error, BASE_INPUT, "pipeline_stages: %s is not modelled with more than one; use 1",
                          plan->form == SIM_AS_PARTITIONED                ? "--as-partitioned"

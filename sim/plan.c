@@ -247,9 +247,11 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_check_lengths(&plan, error));
     BASE_TRY(sim_plan_check_batch(&plan, error));
     BASE_TRY(sim_plan_take_step(text, step, &plan, error));
-    /* What else there is, has no microbatches in T5X and is deterministic. */
+    /* What else there is, has no microbatches in T5X and is deterministic. Stages have them: it is how a batch goes
+     * through. */
     const bool trains = plan.options.step == MODEL_STEP_TRAIN || plan.options.step == MODEL_STEP_GRADIENT;
-    if (!trains) plan.num_microbatches = 1;
+    if (!trains && plan.pipeline.stages == 1) plan.num_microbatches = 1;
+    plan.pipeline.forward_alone = !trains;
     BASE_TRY(sim_plan_read_decoding(&cache->arena, text, &plan, error));
     if (plan.placement->topology.kind == TOPO_LOCAL)
         plan.form = runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;

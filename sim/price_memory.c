@@ -83,7 +83,7 @@ static struct sim_phase_peak walk(const struct sim_pricing *p, struct sim_phase_
             peak_bytes = total_bytes;
         } else {
             const bool last = phases && event->trips == MODEL_MICROBATCHES;
-            if (last) phases->backward = phase_peak(&frames[depth]);
+            if (last) *(backward < 0 ? &phases->forward : &phases->backward) = phase_peak(&frames[depth]);
             close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
             total_bytes = now.total_bytes;
             if (last) begin_again(&frames[depth - 1], &now);

@@ -1,5 +1,5 @@
-/* Tests of pipelines that run: what their stages lose together is what one device loses, whatever the cut and the
- * schedule, in the memory that was predicted; between processes as in one. */
+/* Tests of pipelines, and of sequences over several devices, that run: what they lose together is what one device
+ * loses, whatever the cut and the schedule, in the memory that was predicted; between processes as in one. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/sockets.h"
 
@@ -28,23 +28,23 @@ enum { STEPS = 3 };
 
 struct setting {
     const char *model, *topology, *partitions, *stages, *chunks, *schedule, *microbatches, *optimizer, *dtype, *remat,
-        *optimizer_partitioning;
+        *optimizer_partitioning, *context, *sequence_parallel;
 };
 static const struct setting settings[] = {
-    {DECODER, "local:2", "1", "2", "1", "1f1b", "4", "adamw", "float32", "none", "none"},
-    {DECODER, "local:2", "1", "2", "1", "gpipe", "4", "adamw", "float32", "none", "none"},
-    {DECODER, "local:4", "1", "4", "1", "1f1b", "2", "sgd", "float32", "none", "none"},
-    {DECODER, "local:2", "1", "2", "2", "interleaved", "4", "adafactor", "float32", "none", "none"},
-    {DECODER, "local:4", "2", "2", "1", "1f1b", "4", "adamw", "float32", "minimal", "none"},
-    {DECODER, "local:8", "2", "2", "2", "interleaved", "2", "adamw", "float32", "full", "data"},
-    {DECODER, "local:6", "1", "2", "1", "1f1b", "2", "adamw", "bfloat16", "none", "data+gradients"},
-    {SCANNED, "local:3", "1", "3", "1", "1f1b", "3", "adafactor", "float32", "full", "none"},
-    {SCANNED, "local:4", "2", "2", "1", "gpipe", "1", "adamw", "float32", "none", "none"},
-    {BOTH, "local:2", "1", "2", "1", "1f1b", "4", "adafactor", "float32", "none", "none"},
-    {BOTH, "local:4", "1", "4", "1", "1f1b", "4", "adamw", "float32", "none", "none"},
-    {BOTH, "local:8", "2", "4", "1", "gpipe", "3", "adafactor", "float32", "minimal", "none"},
-    {EXPERTS, "local:4", "1", "4", "1", "1f1b", "3", "adamw", "float32", "none", "none"},
-    {DECODER_EXPERTS, "local:2", "1", "2", "1", "1f1b", "3", "adafactor", "float32", "none", "none"},
+    {DECODER, "local:2", "1", "2", "1", "1f1b", "4", "adamw", "float32", "none", "none", NULL, NULL},
+    {DECODER, "local:2", "1", "2", "1", "gpipe", "4", "adamw", "float32", "none", "none", NULL, NULL},
+    {DECODER, "local:4", "1", "4", "1", "1f1b", "2", "sgd", "float32", "none", "none", NULL, NULL},
+    {DECODER, "local:2", "1", "2", "2", "interleaved", "4", "adafactor", "float32", "none", "none", NULL, NULL},
+    {DECODER, "local:4", "2", "2", "1", "1f1b", "4", "adamw", "float32", "minimal", "none", NULL, NULL},
+    {DECODER, "local:8", "2", "2", "2", "interleaved", "2", "adamw", "float32", "full", "data", NULL, NULL},
+    {DECODER, "local:6", "1", "2", "1", "1f1b", "2", "adamw", "bfloat16", "none", "data+gradients", NULL, NULL},
+    {SCANNED, "local:3", "1", "3", "1", "1f1b", "3", "adafactor", "float32", "full", "none", NULL, NULL},
+    {SCANNED, "local:4", "2", "2", "1", "gpipe", "1", "adamw", "float32", "none", "none", NULL, NULL},
+    {BOTH, "local:2", "1", "2", "1", "1f1b", "4", "adafactor", "float32", "none", "none", NULL, NULL},
+    {BOTH, "local:4", "1", "4", "1", "1f1b", "4", "adamw", "float32", "none", "none", NULL, NULL},
+    {BOTH, "local:8", "2", "4", "1", "gpipe", "3", "adafactor", "float32", "minimal", "none", NULL, NULL},
+    {EXPERTS, "local:4", "1", "4", "1", "1f1b", "3", "adamw", "float32", "none", "none", NULL, NULL},
+    {DECODER_EXPERTS, "local:2", "1", "2", "1", "1f1b", "3", "adafactor", "float32", "none", "none", NULL, NULL},
 };
 
 static struct sim_plan_text plan_of(const struct setting *s)
@@ -60,6 +60,8 @@ static struct sim_plan_text plan_of(const struct setting *s)
                                              [SIM_DTYPE] = s->dtype,
                                              [SIM_REMAT_POLICY] = s->remat,
                                              [SIM_OPTIMIZER_PARTITIONING] = s->optimizer_partitioning,
+                                             [SIM_CONTEXT_PARALLEL] = s->context,
+                                             [SIM_SEQUENCE_PARALLEL] = s->sequence_parallel,
                                              [SIM_INPUTS_LENGTH] = "10",
                                              [SIM_TARGETS_LENGTH] = "14",
                                              [SIM_BATCH_SIZE] = "36",
@@ -73,13 +75,14 @@ static struct sim_plan_text alone(const struct setting *s)
     text.values[SIM_TOPOLOGY] = "local:1";
     text.values[SIM_NUM_PARTITIONS] = text.values[SIM_PIPELINE_STAGES] = text.values[SIM_VIRTUAL_STAGES] = "1";
     text.values[SIM_OPTIMIZER_PARTITIONING] = "none";
+    text.values[SIM_CONTEXT_PARALLEL] = text.values[SIM_SEQUENCE_PARALLEL] = NULL;
     return text;
 }
 
 struct outcome {
     enum base_status status;
     char message[300];
-    double loss[STEPS], gradient_norm[STEPS];
+    double loss[STEPS], gradient_norm[STEPS], accuracy[STEPS], weight[STEPS];
     int64_t arena_bytes, predicted_bytes;
     int collective_count, predicted_count, pass_count;
     int64_t collectives, predicted; /* how many there are of all kinds */
@@ -103,11 +106,14 @@ static enum base_status run_and_predict(struct base_arena *arena, struct sim_cac
     struct sim_prediction predicted;
     struct sim_passes passes;
     struct sim_detail detail = {.lists_collectives = true, .passes = &passes, .arena = arena};
-    BASE_TRY(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, error));
+    const enum model_step step = request->evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN;
+    BASE_TRY(sim_plan_check(cache, arena, text, step, SIM_AS_EXECUTED, &plan, error));
     BASE_TRY(exec_run(arena, cache, &plan, request, &result, error));
     BASE_TRY(sim_predict(cache, &plan, &predicted, &detail, error));
     memcpy(out->loss, result.loss, sizeof out->loss);
     memcpy(out->gradient_norm, result.gradient_norm, sizeof out->gradient_norm);
+    memcpy(out->accuracy, result.accuracy, sizeof out->accuracy);
+    memcpy(out->weight, result.weight, sizeof out->weight);
     out->arena_bytes = result.memory.peak_bytes, out->predicted_bytes = predicted.memory.peak_bytes;
     out->collective_count = result.collective_count, out->predicted_count = detail.collectives.count;
     out->collectives = count_of(result.collectives, result.collective_count);
@@ -184,6 +190,50 @@ static void stages_drop_what_one_device_does(struct base_arena *arena)
     }
 }
 
+/* Held-out batches go forward alone, and nothing is kept for a way back. */
+static void check_evaluation(const struct outcome *o, const struct outcome *reference, double tolerance)
+{
+    if (o->status != BASE_OK) fail_msg("%s", o->message);
+    for (int i = 0; i < STEPS; i++) {
+        assert_near(o->loss[i] / reference->loss[i], 1, tolerance);
+        assert_near(o->accuracy[i], reference->accuracy[i], tolerance);
+        assert_near(o->weight[i], reference->weight[i], 0);
+    }
+}
+
+static const struct exec_request evaluation = {.steps = STEPS, .evaluates = true};
+
+static void stages_evaluate_as_one_device_does(struct base_arena *arena)
+{
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(settings); i++) {
+        const struct setting *s = &settings[i];
+        const struct sim_plan_text one = alone(s);
+        struct sim_plan_text text = plan_of(s);
+        struct outcome outcome, fewer, trained, reference;
+        const bool routes = strstr(s->model, "num_experts") != NULL; /* by groups of what goes through at once */
+        if (routes) text.values[SIM_NUM_MICROBATCHES] = "1";
+        TEST_ROW("row %d: %s, %s stages, %s", i, s->topology, s->stages, s->schedule);
+        run_one(&one, &evaluation, &reference);
+        if (reference.status != BASE_OK) fail_msg("%s", reference.message);
+        run_one(&text, &evaluation, &outcome);
+        check_evaluation(&outcome, &reference, strcmp(s->dtype, "float32") ? 1e-2 : 1e-6);
+        assert_int_equal(outcome.arena_bytes, outcome.predicted_bytes);
+        assert_memory_equal(outcome.stage_bytes, outcome.predicted_stage_bytes, sizeof outcome.stage_bytes);
+        assert_int_equal(outcome.collective_count, outcome.predicted_count);
+        assert_int_equal(outcome.collectives, outcome.predicted);
+        assert_int_equal(outcome.pass_count,
+                         atoi(s->stages) * atoi(s->chunks) * atoi(text.values[SIM_NUM_MICROBATCHES]));
+        run_one(&text, &in_process, &trained);
+        assert_true(outcome.arena_bytes < trained.arena_bytes);
+        if (routes) continue;
+        text.values[SIM_NUM_MICROBATCHES] = "12"; /* none of which waits in memory */
+        run_one(&text, &evaluation, &fewer);
+        check_evaluation(&fewer, &reference, strcmp(s->dtype, "float32") ? 1e-2 : 1e-6);
+        assert_true(fewer.arena_bytes < outcome.arena_bytes);
+    }
+}
+
 /* No schedule changes who adds what to what. */
 static void schedules_lose_the_same_bits(struct base_arena *arena)
 {
@@ -237,6 +287,110 @@ static void ranks_are_stages(struct base_arena *arena)
         }
     }
     munmap(job, sizeof *job);
+}
+
+static void run_evaluation(const struct exec_transport *transport, void *shared)
+{
+    struct job *job = shared;
+    struct exec_request request = evaluation;
+    request.transport = transport;
+    run_one(&job->text, &request, &job->outcomes[transport->rank]);
+}
+
+static void ranks_evaluate_as_stages_do(struct base_arena *arena)
+{
+    static const int rows[] = {0, 3, 4, 9, 11};
+    (void)arena;
+    struct job *job = shared_memory(sizeof *job);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const struct setting *s = &settings[rows[i]];
+        const int ranks = atoi(strchr(s->topology, ':') + 1);
+        struct outcome reference;
+        TEST_ROW("row %d: %s, %s stages, %s", rows[i], s->topology, s->stages, s->schedule);
+        *job = (struct job){.text = plan_of(s)};
+        run_one(&job->text, &evaluation, &reference);
+        assert_int_equal(run_ranks(ranks, run_evaluation, job), 0);
+        for (int r = 0; r < ranks; r++) {
+            check_evaluation(&job->outcomes[r], &reference, 1e-6);
+            assert_int_equal(job->outcomes[r].arena_bytes, reference.arena_bytes);
+            assert_int_equal(job->outcomes[r].collectives, reference.collectives);
+        }
+    }
+    munmap(job, sizeof *job);
+}
+
+/* ---- sequences over several devices ---- */
+
+#define GROUPED                                                                                                        \
+    "decoder_only:emb_dim=24,num_heads=6,num_kv_heads=2,head_dim=4,mlp_dim=48,num_layers=2,vocab_size=96,mlp_"         \
+    "activations=relu,logits_via_embedding=1"
+
+/* 14 targets do not fall into four parts alike, nor 10 inputs: those are rows, too. */
+static const struct setting over_context[] = {
+    {DECODER, "local:2", "1", "1", "1", "1f1b", "1", "adamw", "float32", "none", "none", "2", "0"},
+    {DECODER, "local:4", "2", "1", "1", "1f1b", "2", "adafactor", "float32", "full", "none", "2", "0"},
+    {DECODER, "local:4", "2", "1", "1", "1f1b", "1", "sgd", "float32", "none", "none", "2", "1"},
+    {DECODER, "local:8", "2", "2", "1", "1f1b", "4", "adamw", "float32", "none", "data", "2", "0"},
+    {DECODER, "local:4", "1", "1", "1", "1f1b", "1", "adamw", "float32", "none", "none", "4", "0"},
+    {GROUPED, "local:4", "1", "1", "1", "1f1b", "3", "adamw", "float32", "minimal", "data+gradients", "2", "0"},
+    {BOTH, "local:2", "1", "1", "1", "1f1b", "1", "adafactor", "float32", "none", "none", "2", "0"},
+    {SCANNED, "local:2", "1", "1", "1", "1f1b", "2", "adamw", "bfloat16", "full", "none", "2", "0"},
+};
+
+static void check_context(const struct setting *s, const struct outcome *o, const struct outcome *reference)
+{
+    check_losses(o, reference, strcmp(s->dtype, "float32") ? 1e-2 : 1e-6);
+    assert_int_equal(o->arena_bytes, o->predicted_bytes);
+    assert_int_equal(o->collective_count, o->predicted_count);
+    assert_int_equal(o->collectives, o->predicted);
+}
+
+/* Keys and values are gathered for each layer; losses, memory and collectives are what they are to be. */
+static void sequences_over_devices_lose_what_one_does(struct base_arena *arena)
+{
+    (void)arena;
+    struct job *job = shared_memory(sizeof *job);
+    for (int i = 0; i < BASE_COUNT(over_context); i++) {
+        const struct setting *s = &over_context[i];
+        const int ranks = atoi(strchr(s->topology, ':') + 1);
+        const struct sim_plan_text one = alone(s);
+        struct outcome reference, outcome;
+        TEST_ROW("row %d: %s, context %s of %s", i, s->topology, s->context, s->model);
+        run_one(&one, &in_process, &reference);
+        if (reference.status != BASE_OK) fail_msg("%s", reference.message);
+        *job = (struct job){.text = plan_of(s)};
+        run_one(&job->text, &in_process, &outcome);
+        check_context(s, &outcome, &reference);
+        assert_int_equal(run_ranks(ranks, run_job, job), 0);
+        for (int r = 0; r < ranks; r++) check_context(s, &job->outcomes[r], &reference);
+        run_one(&one, &evaluation, &reference);
+        run_one(&job->text, &evaluation, &outcome);
+        check_evaluation(&outcome, &reference, strcmp(s->dtype, "float32") ? 1e-2 : 1e-6);
+        assert_int_equal(outcome.arena_bytes, outcome.predicted_bytes);
+    }
+    munmap(job, sizeof *job);
+}
+
+/* A sequence over one device is over none: the same bits, bytes and collectives. */
+static void context_of_one_is_none(struct base_arena *arena)
+{
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(over_context); i++) {
+        struct sim_plan_text none = plan_of(&over_context[i]), one;
+        struct outcome without, with;
+        TEST_ROW("row %d", i);
+        none.values[SIM_CONTEXT_PARALLEL] = NULL;
+        one = none;
+        one.values[SIM_CONTEXT_PARALLEL] = "1";
+        run_one(&none, &in_process, &without);
+        run_one(&one, &in_process, &with);
+        if (without.status != BASE_OK) fail_msg("%s", without.message);
+        assert_int_equal(with.status, BASE_OK);
+        assert_memory_equal(with.loss, without.loss, sizeof with.loss);
+        assert_memory_equal(with.gradient_norm, without.gradient_norm, sizeof with.gradient_norm);
+        assert_int_equal(with.arena_bytes, without.arena_bytes);
+        assert_int_equal(with.collectives, without.collectives);
+    }
 }
 
 /* Of a run in two parts, the steps of the second. */
@@ -382,10 +536,18 @@ static void places_are_used_again(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(every_schedule_has_an_order),      TEST(places_are_used_again),
-        TEST(stages_lose_what_one_device_does), TEST(stages_drop_what_one_device_does),
-        TEST(schedules_lose_the_same_bits),     TEST(ranks_are_stages),
-        TEST(what_stages_cannot_do_is_refused), TEST(checkpoints_of_stages_are_those_of_any_mesh),
+        TEST(every_schedule_has_an_order),
+        TEST(places_are_used_again),
+        TEST(stages_lose_what_one_device_does),
+        TEST(stages_drop_what_one_device_does),
+        TEST(schedules_lose_the_same_bits),
+        TEST(ranks_are_stages),
+        TEST(what_stages_cannot_do_is_refused),
+        TEST(checkpoints_of_stages_are_those_of_any_mesh),
+        TEST(stages_evaluate_as_one_device_does),
+        TEST(ranks_evaluate_as_stages_do),
+        TEST(sequences_over_devices_lose_what_one_does),
+        TEST(context_of_one_is_none),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

@@ -29,6 +29,7 @@ double sim_most_in_flight(const struct sim_timetable *timetable, int stage)
         now += timetable->passes[i].backward ? -1 : 1;
         most = now > most ? now : most;
     }
+    if (now > 0) most = 1; /* nothing waits for a backward pass: a microbatch is in flight while its pass runs */
     return (double)most / timetable->chunks;
 }
 

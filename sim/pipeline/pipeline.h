@@ -19,6 +19,7 @@ struct sim_pipeline {
     enum sim_schedule_kind schedule;
     enum sim_cut partition;
     int64_t split_rank; /* first stage of the decoder behind an encoder; 0: half of the stages */
+    bool forward_alone; /* an evaluation: there are no backward passes */
 };
 
 /* ---- software (habits.c, pipelines.csv) ---- */

@@ -22,6 +22,7 @@ enum direction { FORWARD, BACKWARD };
 
 static void put(struct lister *l, int chunk, int microbatch, enum direction direction)
 {
+    if (direction == BACKWARD && l->pipeline->forward_alone) return;
     l->passes[l->count++] =
         (struct sim_pass_of){(short)l->stage, (short)chunk, microbatch, .backward = direction == BACKWARD};
 }
@@ -89,7 +90,8 @@ static enum base_status list_stages(struct base_arena *arena, const struct sim_p
                                     int first_stage, int end_stage, struct sim_timetable *out, struct base_error *error)
 {
     BASE_TRY(check(pipeline, microbatches, error));
-    const int stages = (int)pipeline->stages, chunks = (int)pipeline->chunks, each = 2 * (int)microbatches * chunks;
+    const int stages = (int)pipeline->stages, chunks = (int)pipeline->chunks, ways = pipeline->forward_alone ? 1 : 2,
+              each = ways * (int)microbatches * chunks;
     struct sim_timetable s = {stages, chunks, (int)microbatches, NULL, NULL};
     const bool interleaved = pipeline->schedule == SIM_INTERLEAVED; /* of one chunk there is nothing to interleave */
     const enum sim_schedule_kind kind = chunks > 1    ? SIM_INTERLEAVED
