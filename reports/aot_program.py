@@ -197,6 +197,23 @@ def build_step(mesh):
 
     cross_entropy.defvjp(cross_entropy_forward, cross_entropy_backward)
 
+    def metrics(batch, loss, z_loss, right, weight):
+        """What T5X sums up beside the loss, each with what it is divided by; the host's clock comes to rates later."""
+        targets = batch['decoder_target_tokens']
+        rows, tokens, devices = targets.shape[0], targets.size, mesh.size
+        of = {'accuracy': (right, weight), 'loss': (loss, 1), 'z_loss': (z_loss, 1), 'cross_ent_loss': (loss - z_loss, 1),
+              'loss_per_nonpadding_target_token': (loss, weight), 'loss_per_all_target_tokens': (loss, tokens),
+              'z_loss_per_all_target_tokens': (z_loss, tokens),
+              'cross_ent_loss_per_all_target_tokens': (loss - z_loss, tokens), 'timing/steps_per_second': (1, 0),
+              'timing/seqs_per_second': (rows, 0), 'timing/seqs_per_second_per_core': (rows / devices, 0),
+              'timing/target_tokens_per_second': (tokens, 0),
+              'timing/target_tokens_per_second_per_core': (tokens / devices, 0), 'timing/seqs': (rows,),
+              'timing/seconds': (0,), 'non_padding_fraction/loss_weights': (weight, tokens)}
+        if ENCODER:
+            for side, name in (('encoder', 'encoder_input_tokens'), ('decoder', 'decoder_target_tokens')):
+                of[f'non_padding_fraction/{side}'] = (jnp.sum(batch[name] != 0), batch[name].size)
+        return {name: tuple(jnp.asarray(x, f32) for x in pair) for name, pair in of.items()}
+
     def loss_and_metrics(params, batch):
         logits, targets, weights = network(params, batch), batch['decoder_target_tokens'], batch['decoder_loss_weights']
         hits = targets[..., None] == jnp.arange(logits.shape[-1]).reshape((1,) * targets.ndim + (-1,))
@@ -205,7 +222,7 @@ def build_step(mesh):
         factor = PLAN['batch_size'] * PLAN['task_feature_lengths']['targets']
         loss, z_loss = jnp.sum(losses * weights / factor), jnp.sum(z_terms * weights / factor)
         right = jnp.sum(jnp.equal(jnp.argmax(logits, axis=-1), targets) * weights)
-        return loss, {'loss': loss, 'z_loss': z_loss, 'accuracy': right, 'weight': jnp.sum(weights)}
+        return loss, metrics(batch, loss, z_loss, right, jnp.sum(weights))
 
     def gradients(params, batch):
         grad_fn, count = jax.value_and_grad(loss_and_metrics, has_aux=True), PLAN['num_microbatches']

@@ -104,13 +104,12 @@ void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out)
 
 /* ---- as XLA:TPU lays it out ---- */
 
-enum { TABLE_ENTRY_BYTES = 4, ALLOCATION_BYTES = 512 };
+enum { TABLE_ENTRY_BYTES = 4, TILE_ROW_BYTES = 512 };
 
-/* An array of one element is one tile: a row of 128, of which v2 and v3 take two at least. */
+/* An array of one element is one tile. */
 static double smallest_array_bytes(const struct sim_pricing *p)
 {
-    const char *chip = p->placement->topology.chip.name;
-    return !strcmp(chip, "v2") || !strcmp(chip, "v3") ? 2 * ALLOCATION_BYTES : ALLOCATION_BYTES;
+    return TILE_ROW_BYTES * p->placement->topology.chip.xla_tile_rows;
 }
 
 static double rounded_up(double bytes, double unit)
@@ -133,6 +132,6 @@ void sim_compiled_signature(const struct sim_pricing *p, const double always_byt
         always_bytes[MODEL_PARAMETER] + always_bytes[MODEL_OPTIMIZER_STATE] + unit * (double)state_scalars[optimizer];
     double table_bytes = TABLE_ENTRY_BYTES * (double)(arrays + state_arrays + state_scalars[optimizer] + metrics);
     out->argument_bytes = (int64_t)(state_bytes + always_bytes[MODEL_INPUT]);
-    out->output_bytes =
-        (int64_t)(state_bytes + unit * (double)(state_arrays - kept + metrics) + rounded_up(table_bytes, unit));
+    out->output_bytes = (int64_t)(state_bytes + unit * (double)(state_arrays - kept + metrics) +
+                                  rounded_up(table_bytes, p->placement->topology.chip.xla_table_bytes));
 }

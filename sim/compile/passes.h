@@ -35,6 +35,10 @@ void sim_reorder_operations(struct base_arena *arena, struct sim_sharded *sharde
  */
 double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes);
 
+/* array_tiles.c: of an argument or a result of the step, in the layout that it is given outside: of all orders of
+ * its dimensions the one of the fewest bytes. tile_rows: topo_chip.xla_tile_rows. */
+double sim_argument_bytes(const double *extents, int rank, int tile_rows, double element_bytes);
+
 /* windowed_products.c: per value, whether a weight gradient reads it that is computed as its sum goes round. */
 bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *sharded,
                             const struct sim_compiled_options *options);
