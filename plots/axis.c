@@ -101,7 +101,7 @@ const char *plots_amount(struct base_arena *arena, enum plots_unit unit, double 
     return base_copy(arena, base_format_count(buffer, value));
 }
 
-const char *plots_tick_of(struct base_arena *arena, enum plots_unit unit, const struct plots_axis *axis, double value)
+static const char *size_of(struct base_arena *arena, enum plots_unit unit, const struct plots_axis *axis, double value)
 {
     static const struct {
         double size;
@@ -115,6 +115,13 @@ const char *plots_tick_of(struct base_arena *arena, enum plots_unit unit, const 
     if (unit != PLOTS_SECONDS) return plots_tick_text(arena, value);
     while (i < BASE_COUNT(seconds) - 1 && fmax(fabs(axis->high), fabs(axis->low)) < 2 * seconds[i].size) i++;
     return base_print(arena, "%.4g %s", value / seconds[i].size, seconds[i].name);
+}
+
+/* With a true minus sign. */
+const char *plots_tick_of(struct base_arena *arena, enum plots_unit unit, const struct plots_axis *axis, double value)
+{
+    const char *size = size_of(arena, unit, axis, fabs(value));
+    return value < 0 ? base_print(arena, "−%s", size) : size;
 }
 
 const char *plots_tick_text(struct base_arena *arena, double value)

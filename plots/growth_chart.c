@@ -11,7 +11,7 @@ static const double left_px = 62, area_height_px = 300, names_frac = 0.22 /* roo
 struct growth {
     struct plots_series series[MOST_SERIES];
     int count, point_count;
-    double low_x, high_x, high_y;
+    double low_x, high_x, low_y, high_y;
     struct plots_series_point best; /* the fastest that fits */
     int best_series;                /* -1: nothing fits */
     const char *best_topology;
@@ -38,7 +38,7 @@ static enum base_status read_rows(struct base_arena *arena, const struct plots_r
     if (!list || !list->count || list->count > MOST_POINTS)
         return base_fail(error, BASE_INPUT, "%s: rows: a list of 1 to %d points is needed", r->path, MOST_POINTS);
     g->best_series = -1;
-    g->low_x = HUGE_VAL;
+    g->low_x = g->low_y = HUGE_VAL;
     for (const struct base_json *item = list->child; item; item = item->next) {
         struct plots_series *s = series_of(arena, g, plots_string(item, "series", ""), list->count);
         double at = plots_number(item, x), tokens = plots_number(item, "tokens_per_s");
@@ -57,6 +57,7 @@ static enum base_status read_rows(struct base_arena *arena, const struct plots_r
                        fits ? "" : ": does not fit")};
         g->point_count++;
         g->low_x = fmin(g->low_x, at), g->high_x = fmax(g->high_x, at), g->high_y = fmax(g->high_y, tokens);
+        g->low_y = fmin(g->low_y, tokens);
         if (!fits || (g->best_series >= 0 && tokens <= g->best.y)) continue;
         g->best = *p;
         g->best_series = (int)(s - g->series);
@@ -78,8 +79,10 @@ static void tick_values(struct plots_axis *axis, const struct growth *g)
         }
 }
 
+/* doubles: of speeds that grow with what is across, so that in step is a straight line. */
 static enum base_status draw(struct plots_canvas *canvas, const struct plots_request *request, struct growth *g,
-                             const char *title, const char *x_name, struct plots_picture *out, struct base_error *error)
+                             const char *title, const char *x_name, bool doubles, struct plots_picture *out,
+                             struct base_error *error)
 {
     double top = plots_heading(canvas, title, plots_answer_words(canvas->arena, request->document));
     static const struct plots_key keys[] = {{"fits", {PLOTS_THROUGHPUT, 1, 0, false}},
@@ -87,7 +90,9 @@ static enum base_status draw(struct plots_canvas *canvas, const struct plots_req
     top = plots_put_keys(canvas, top + 6, keys, BASE_COUNT(keys)) + 28;
     struct plots_frame frame = {.x = plots_axis_logarithmic(g->low_x / pow(g->high_x / g->low_x, names_frac), g->high_x,
                                                             left_px, plots_width(canvas) - PLOTS_MARGIN_PX, 60),
-                                .y = plots_axis_from_zero(1.06 * g->high_y, top + area_height_px, top, 34),
+                                .y = doubles
+                                         ? plots_axis_logarithmic(g->low_y, g->high_y, top + area_height_px, top, 34)
+                                         : plots_axis_from_zero(1.06 * g->high_y, top + area_height_px, top, 34),
                                 .x_unit = PLOTS_NUMBER,
                                 .y_unit = PLOTS_COUNT,
                                 .x_name = x_name,
@@ -115,7 +120,7 @@ enum base_status plots_batch(struct base_arena *arena, const struct plots_reques
                            g.series[g.best_series].name, plots_amount(arena, PLOTS_COUNT, g.best.y),
                            largest < g.high_x ? base_print(arena, "beyond %.0f memory ends", largest)
                                               : "all of them fit in some way");
-    return draw(&canvas, request, &g, title, "sequences in a global batch", out, error);
+    return draw(&canvas, request, &g, title, "sequences in a global batch", false, out, error);
 }
 
 enum base_status plots_scaling(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
@@ -134,5 +139,5 @@ enum base_status plots_scaling(struct base_arena *arena, const struct plots_requ
             base_print(arena, "From %.0f to %.0f devices, %s: %.3g times the devices, %.3g times the target tokens/s",
                        first->x, last->x, s->name, last->x / first->x, last->y / first->y);
     }
-    return draw(&canvas, request, &g, title, "devices", out, error);
+    return draw(&canvas, request, &g, title, "devices", true, out, error);
 }

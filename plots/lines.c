@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const double dot_px = 3.2;
+static const double dot_px = 3.2, ring_px = 4.6; /* a ring lies around the dot of another line at that place */
 
 static struct plots_point place(const struct plots_frame *f, const struct plots_series_point *p)
 {
@@ -25,8 +25,8 @@ static void put_dots(struct plots_canvas *canvas, const struct plots_frame *f, c
     for (int i = 0; i < s->count && !s->dashed; i++) {
         struct plots_point at = place(f, &s->points[i]);
         if (s->points[i].fits != fits) continue;
-        if (!fits) plots_circle(canvas, at.x, at.y, dot_px, paper);
-        plots_circle(canvas, at.x, at.y, dot_px, look);
+        if (!fits) plots_circle(canvas, at.x, at.y, ring_px, paper);
+        plots_circle(canvas, at.x, at.y, fits ? dot_px : ring_px, look);
         plots_hover(canvas, (struct plots_box){at.x - 8, at.y - 8, 16, 16}, s->points[i].words);
     }
 }
@@ -50,8 +50,8 @@ void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *f, 
 {
     bool at_start = nearest_px(f, series, count, true) > nearest_px(f, series, count, false);
     for (int i = 0; i < count; i++) put_line(canvas, f, &series[i]);
-    for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], true);
     for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], false);
+    for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], true);
     struct plots_taken taken = {base_new(canvas->arena, struct plots_box, 2 * count), 0};
     for (int i = 0; i < count; i++) {
         if (!series[i].count) continue;

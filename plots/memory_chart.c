@@ -127,6 +127,47 @@ static void draw_layer(struct plots_canvas *canvas, const struct chart *c, int l
     plots_polyline(canvas, line, below_count, edge); /* neighbours stay apart in black and white */
 }
 
+/* Where a layer is thick enough for its name over the whole width of the name: the place with most room, and of equals
+ * the one in the middle. */
+static double room_for_name(const struct chart *c, int layer, double width_px, double *x, double *y)
+{
+    enum { PLACES = 48 };
+    const struct plots_axis *across = &c->frame.x;
+    double most_px = 0;
+    for (int i = 0; i < PLACES; i++) {
+        const int place = PLACES / 2 + (i % 2 ? -(i + 1) / 2 : i / 2); /* from the middle outwards */
+        const double left = across->from_px + place * (across->to_px - across->from_px - width_px) / PLACES;
+        double top = -1e9, bottom = 1e9;
+        for (int m = 0; m < c->count; m++) {
+            const double from = plots_axis_px(across, c->at_s[m]),
+                         to = m + 1 < c->count ? plots_axis_px(across, c->at_s[m + 1]) : across->to_px;
+            if (to < left || from > left + width_px) continue;
+            top = fmax(top, plots_axis_px(&c->frame.y, total_at(c, m, layer + 1)));
+            bottom = fmin(bottom, plots_axis_px(&c->frame.y, total_at(c, m, layer)));
+        }
+        if (bottom - top <= most_px + 0.5) continue;
+        most_px = bottom - top;
+        *x = left + width_px / 2;
+        *y = (top + bottom) / 2;
+    }
+    return most_px;
+}
+
+/* Layers are told by their names: their greys are alike. */
+static void draw_names(struct plots_canvas *canvas, const struct chart *c)
+{
+    enum { AROUND_PX = 3 };
+    static const struct plots_look paper = {PLOTS_PAPER, 1, 0, false};
+    const double height = plots_line_height(PLOTS_SMALL);
+    for (int k = 0; k < LAYERS; k++) {
+        const double width = plots_text_width(PLOTS_SMALL, layers[k].name) + 2 * AROUND_PX;
+        double x = 0, y = 0;
+        if (!c->used[k] || room_for_name(c, k, width, &x, &y) < height + 2) continue;
+        plots_rect(canvas, (struct plots_box){x - width / 2, y - height / 2, width, height}, paper);
+        plots_text(canvas, x, y, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_INK, layers[k].name);
+    }
+}
+
 static void draw_capacity(struct plots_canvas *canvas, const struct chart *c)
 {
     double y = plots_axis_px(&c->frame.y, c->capacity_bytes);
@@ -218,6 +259,7 @@ enum base_status plots_memory(struct base_arena *arena, const struct plots_reque
     c.frame.x.high = c.step_s;
     plots_put_frame(&canvas, &c.frame);
     for (int k = 0; k < LAYERS; k++) draw_layer(&canvas, &c, k);
+    draw_names(&canvas, &c);
     draw_capacity(&canvas, &c);
     draw_peak(&canvas, &c);
     draw_hovers(&canvas, &c);

@@ -81,6 +81,8 @@ static struct view find_view(const struct plots_canvas *canvas, const struct mes
     double room = plots_width(canvas) - 2 * PLOTS_MARGIN_PX;
     v.cell_px = fmin(widest_cell_px, (room - gap_px) / m->bounds[v.across]);
     v.columns = (int)fmax(1, floor((room + gap_px) / (m->bounds[v.across] * v.cell_px + gap_px)));
+    const int rows = (v.planes + v.columns - 1) / v.columns;
+    v.columns = (v.planes + rows - 1) / rows; /* rows of planes are alike */
     return v;
 }
 

@@ -4,11 +4,13 @@
 #include "plots/search_document.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-static const double left_px = 62, tallest_px = 420, dot_px = 3.4;
+enum { NAMED = 8 };
+static const double left_px = 62, tallest_px = 384, dot_px = 3.4, list_gap_px = 24, least_list_px = 120, entry_px = 46;
 static const struct plots_look band_look = {PLOTS_GRID, 0.45, 0, false}, exact_look = {PLOTS_MUTED, 0, 1.2, false},
-                               near_look = {PLOTS_THROUGHPUT, 0.5, 0.9, false},
-                               far_look = {PLOTS_ALARM, 0.85, 0.9, false};
+                               near_look = {PLOTS_THROUGHPUT, 0.25, 0.9, false},
+                               far_look = {PLOTS_ALARM, 1, 0.9, false};
 
 struct parity {
     const struct plots_comparison_row **rows; /* measured and predicted */
@@ -75,6 +77,74 @@ static void draw_dots(struct plots_canvas *canvas, const struct parity *p)
         }
 }
 
+/* ---- the furthest off, by name, beside the square ---- */
+
+static int furthest_first(const void *a, const void *b)
+{
+    const struct plots_comparison_row *const *x = a, *const *y = b;
+    const double p = fabs(plots_step_error_frac(*x)), q = fabs(plots_step_error_frac(*y));
+    if (p != q) return p > q ? -1 : 1;
+    return (*x > *y) - (*x < *y); /* as in the table: rows lie in one array */
+}
+
+/* "4,2,2,1, batch 896, 8 microbatches": what tells it from its neighbours. */
+static const char *plan_words(struct base_arena *arena, const struct plots_comparison_row *row)
+{
+    enum { KEYS = 3 };
+    struct base_text text = {.arena = arena};
+    int said = 0;
+    for (int i = 0; plots_plan_key(i) && said < KEYS; i++) {
+        if (!*row->plan[i]) continue;
+        plots_put_key(&text, row, i, said ? ", " : "");
+        said++;
+    }
+    return said ? text.data : row->id;
+}
+
+static void name_dot(struct plots_canvas *canvas, const struct parity *p, struct plots_taken *taken, int number,
+                     const struct plots_comparison_row *row)
+{
+    plots_put_label(canvas, &p->frame, taken, plots_axis_px(&p->frame.x, row->measured_tokens_per_s),
+                    plots_axis_px(&p->frame.y, row->predicted_tokens_per_s), PLOTS_STRONG, PLOTS_INK,
+                    base_print(canvas->arena, "%d", number));
+}
+
+static void put_entry(struct plots_canvas *canvas, double x, double y, double width_px, int number,
+                      const struct plots_comparison_row *row)
+{
+    struct base_arena *arena = canvas->arena;
+    const char *rest;
+    const double line_px = plots_line_height(PLOTS_SMALL);
+    plots_text(canvas, x, y, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK,
+               base_print(arena, "%d   %s", number, plots_percent(arena, plots_step_error_frac(row))));
+    plots_text(canvas, x, y + line_px + 1, PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK,
+               plots_fit(arena, PLOTS_SMALL, plan_words(arena, row), width_px));
+    plots_text(canvas, x, y + 2 * line_px, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
+               plots_fit(arena, PLOTS_SMALL,
+                         base_print(arena, "%s, %s", row->topology, plots_model_words(arena, row->model, &rest)),
+                         width_px));
+}
+
+static void name_furthest(struct plots_canvas *canvas, const struct parity *p, double top)
+{
+    const double x = p->frame.x.to_px + list_gap_px, width_px = plots_width(canvas) - PLOTS_MARGIN_PX - x;
+    struct plots_taken taken = {base_new(canvas->arena, struct plots_box, p->count + NAMED), 0};
+    if (width_px < least_list_px) return;
+    const struct plots_comparison_row **rows = base_new(canvas->arena, const struct plots_comparison_row *, p->count);
+    for (int i = 0; i < p->count; i++) {
+        rows[i] = p->rows[i];
+        taken.boxes[taken.count++] = (struct plots_box){
+            plots_axis_px(&p->frame.x, rows[i]->measured_tokens_per_s) - dot_px,
+            plots_axis_px(&p->frame.y, rows[i]->predicted_tokens_per_s) - dot_px, 2 * dot_px, 2 * dot_px};
+    }
+    qsort(rows, (size_t)p->count, sizeof *rows, furthest_first);
+    plots_text(canvas, x, top, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, "the furthest off, in step time");
+    for (int i = 0; i < p->count && i < NAMED; i++) {
+        name_dot(canvas, p, &taken, i + 1, rows[i]);
+        put_entry(canvas, x, top + 24 + i * entry_px, width_px, i + 1, rows[i]);
+    }
+}
+
 enum base_status plots_parity(struct base_arena *arena, const struct plots_comparison *comparison,
                               enum plots_format format, double width_px, struct plots_picture *out,
                               struct base_error *error)
@@ -105,6 +175,7 @@ enum base_status plots_parity(struct base_arena *arena, const struct plots_compa
     draw_band(&canvas, &p);
     plots_put_frame(&canvas, &p.frame);
     draw_dots(&canvas, &p);
+    name_furthest(&canvas, &p, top - 14);
     canvas.height_px = top + side_px + 44;
     return plots_finish(&canvas, format, p.count, out, error);
 }

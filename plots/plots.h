@@ -65,7 +65,7 @@ enum base_status plots_comparison_read_text(struct base_arena *arena, const char
 enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
                                        enum plots_format format, struct plots_picture *out, struct base_error *error);
 
-/* Errors of tokens per second by kind of plan; width_px 0: 700. BASE_INPUT: no row is measured and predicted. */
+/* Errors of step time by kind of plan; width_px 0: 700. BASE_INPUT: no row is measured and predicted. */
 enum base_status plots_trust(struct base_arena *arena, const struct plots_comparison *comparison,
                              enum plots_format format, double width_px, struct plots_picture *out,
                              struct base_error *error);

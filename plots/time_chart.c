@@ -7,17 +7,23 @@
 
 enum { SHOWN = 30, MOST_OPERATIONS = 20000 };
 
+/* What holds an operation back, told apart without colour, too: full, half, outlined and empty. */
+enum limit { BY_COMPUTE, BY_MEMORY, BY_LINKS, BY_LATENCY };
+static const struct plots_look looks[] = {[BY_COMPUTE] = {PLOTS_COMPUTE, 0.9, 0, false},
+                                          [BY_MEMORY] = {PLOTS_MEMORY_BOUND, 0.35, 1.2, false},
+                                          [BY_LINKS] = {PLOTS_COMMUNICATION_MODEL, 0.8, 0, false},
+                                          [BY_LATENCY] = {PLOTS_OVERHEAD, 0, 1.2, false}};
+
 /* ---- by part ---- */
 
 static const struct part {
     const char *key, *name, *finding;
-    enum plots_colour colour;
-    double fill_frac;
+    enum limit limit;
 } parts[] = {
-    {"compute_s", "matrix units", "Matrix units take most of the step", PLOTS_COMPUTE, 0.9},
-    {"memory_bound_s", "memory bandwidth", "Memory bandwidth takes most of the step", PLOTS_MEMORY_BOUND, 0.6},
-    {"exposed_communication_s", "links", "Links take most of the step", PLOTS_COMMUNICATION_MODEL, 0.8},
-    {"overhead_s", "latency", "Latency takes most of the step", PLOTS_OVERHEAD, 0.5},
+    {"compute_s", "matrix units", "Matrix units take most of the step", BY_COMPUTE},
+    {"memory_bound_s", "memory bandwidth", "Memory bandwidth takes most of the step", BY_MEMORY},
+    {"exposed_communication_s", "links", "Links take most of the step", BY_LINKS},
+    {"overhead_s", "latency", "Latency takes most of the step", BY_LATENCY},
 };
 
 enum base_status plots_time(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
@@ -38,7 +44,7 @@ enum base_status plots_time(struct base_arena *arena, const struct plots_request
                                .amount = base_print(arena, "%s, %.1f %%", plots_amount(arena, PLOTS_SECONDS, part_s),
                                                     100 * part_s / step_s),
                                .value = part_s,
-                               .look = {parts[i].colour, parts[i].fill_frac, 0, false}};
+                               .look = looks[parts[i].limit]};
         bars[i].hover = base_print(arena, "%s: %s of %s", parts[i].name, bars[i].amount,
                                    plots_amount(arena, PLOTS_SECONDS, step_s));
         if (part_s > bars[most].value) most = i;
@@ -117,12 +123,12 @@ static enum base_status read_operations(struct base_arena *arena, const struct p
 
 static const struct bound {
     const char *name, *kind, *words; /* as a prediction says it, and as a measurement */
-    struct plots_look look;
+    enum limit limit;
 } bounds[] = {
-    {"compute", "contraction", "matrix units", {PLOTS_COMPUTE, 0.9, 0, false}},
-    {"memory", "elementwise", "memory bandwidth", {PLOTS_MEMORY_BOUND, 0.6, 0, false}},
-    {"communication", "collective", "links", {PLOTS_COMMUNICATION_MODEL, 0.8, 0, false}},
-    {"latency", "", "latency", {PLOTS_OVERHEAD, 0.5, 0, false}},
+    {"compute", "contraction", "matrix units", BY_COMPUTE},
+    {"memory", "elementwise", "memory bandwidth", BY_MEMORY},
+    {"communication", "collective", "links", BY_LINKS},
+    {"latency", "", "latency", BY_LATENCY},
 };
 
 static const struct bound *bound_of(const struct operation *o)
@@ -142,7 +148,7 @@ static void fill_bars(struct base_arena *arena, const struct operation *list, in
         bars[i] = (struct plots_bar){
             base_print(arena, "%s, %s", list[i].name, list[i].phase), amount,
             base_print(arena, "%s, %s: %s, by %s", list[i].name, list[i].phase, amount, bound->words), list[i].time_s,
-            bound->look};
+            looks[bound->limit]};
     }
 }
 
@@ -172,7 +178,7 @@ enum base_status plots_operations(struct base_arena *arena, const struct plots_r
     if (!(total_s > 0)) return base_fail(error, BASE_INPUT, "%s: its operations take no time", request->path);
     int shown = count < SHOWN ? count : SHOWN;
     fill_bars(arena, list, shown, total_s, bars);
-    for (int i = 0; i < BASE_COUNT(bounds); i++) keys[i] = (struct plots_key){bounds[i].words, bounds[i].look};
+    for (int i = 0; i < BASE_COUNT(bounds); i++) keys[i] = (struct plots_key){bounds[i].words, looks[bounds[i].limit]};
     double y = plots_heading(
         &canvas,
         count > 5 ? base_print(arena, "Five of %d operations take %.0f %% of the time", count, 100 * five_s / total_s)

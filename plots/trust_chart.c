@@ -1,4 +1,5 @@
 /* How far predictions were from measurements, by kind of plan: whether one may rest on them. */
+#include "plots/comparison.h"
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ static const struct plots_look dot_look = {PLOTS_THROUGHPUT, 0.6, 0.8, false}, m
 
 struct group {
     const char *name;
-    double *errors; /* predicted over measured tokens/s, less 1 */
+    double *errors; /* of step time, ascending */
     int count;
 };
 
@@ -39,16 +40,20 @@ static double quantile(const double *sorted, int count, double frac)
 /* Rows of one model on one kind of machine under one software. */
 static const char *kind_of(struct base_arena *arena, const struct plots_comparison_row *row)
 {
+    const char *rest, *software = "";
     size_t machine = strcspn(row->topology, ":-");
     if (!strncmp(row->topology, "a100-", 5)) machine = strcspn(row->topology, ":");
-    return base_print(arena, "%.*s, %.60s", (int)machine, row->topology, row->model);
+    for (int i = 0; plots_plan_key(i); i++)
+        if (plots_plan_key(i) == &sim_plan_keys[SIM_SOFTWARE]) software = row->plan[i];
+    return base_print(arena, "%.*s%s%s, %s", (int)machine, row->topology, *software ? ", " : "", software,
+                      plots_model_words(arena, row->model, &rest));
 }
 
 static int group_rows(struct base_arena *arena, const struct plots_comparison *c, struct group groups[MOST_GROUPS])
 {
     int count = 0;
     for (int i = 0; i < c->count; i++) {
-        double error = c->rows[i].predicted_tokens_per_s / c->rows[i].measured_tokens_per_s - 1;
+        double error = plots_step_error_frac(&c->rows[i]);
         int g = 0;
         if (!isfinite(error)) continue;
         const char *name = kind_of(arena, &c->rows[i]);
@@ -62,23 +67,31 @@ static int group_rows(struct base_arena *arena, const struct plots_comparison *c
     return count;
 }
 
+/* "+5 %", with a true minus sign. */
+static const char *signed_tick(struct base_arena *arena, double frac)
+{
+    return base_print(arena, "%s%.4g %%", frac > 0 ? "+" : frac < 0 ? "−" : "", fabs(100 * frac));
+}
+
 static void draw_group(struct plots_canvas *canvas, const struct group *g, const struct plots_axis *x, double label_px,
                        bool narrow, double y)
 {
     double dots_y = narrow ? y + 1.45 * row_px : y + row_px / 2;
-    const char *words = base_print(canvas->arena, "%s (%d)", g->name, g->count);
-    plots_text(
-        canvas, narrow ? PLOTS_MARGIN_PX : label_px, y + row_px / 2, narrow ? PLOTS_LEFT : PLOTS_RIGHT, PLOTS_SMALL,
-        PLOTS_INK,
-        plots_fit(canvas->arena, PLOTS_SMALL, words, narrow ? x->to_px - PLOTS_MARGIN_PX : label_px - PLOTS_MARGIN_PX));
+    const char *rows = base_print(canvas->arena, " (%d)", g->count);
+    const double room_px =
+        (narrow ? x->to_px : label_px) - PLOTS_MARGIN_PX - plots_text_width(PLOTS_SMALL, rows); /* names are cut */
+    plots_text(canvas, narrow ? PLOTS_MARGIN_PX : label_px, y + row_px / 2, narrow ? PLOTS_LEFT : PLOTS_RIGHT,
+               PLOTS_SMALL, PLOTS_INK,
+               base_print(canvas->arena, "%s%s", plots_fit(canvas->arena, PLOTS_SMALL, g->name, room_px), rows));
     plots_line(canvas, x->from_px, dots_y, x->to_px, dots_y, grid);
     for (int i = 0; i < g->count; i++) plots_circle(canvas, plots_axis_px(x, g->errors[i]), dots_y, dot_px, dot_look);
     double middle = plots_axis_px(x, g->errors[g->count / 2]);
     plots_line(canvas, middle, dots_y - 7, middle, dots_y + 7, middle_look);
-    plots_hover(canvas,
-                (struct plots_box){PLOTS_MARGIN_PX, y, x->to_px - PLOTS_MARGIN_PX, narrow ? 2 * row_px : row_px},
-                base_print(canvas->arena, "%s: %d rows, median %+.1f %%, from %+.1f %% to %+.1f %%", g->name, g->count,
-                           100 * g->errors[g->count / 2], 100 * g->errors[0], 100 * g->errors[g->count - 1]));
+    plots_hover(
+        canvas, (struct plots_box){PLOTS_MARGIN_PX, y, x->to_px - PLOTS_MARGIN_PX, narrow ? 2 * row_px : row_px},
+        base_print(canvas->arena, "%s: %d rows, median %s, from %s to %s", g->name, g->count,
+                   plots_percent(canvas->arena, g->errors[g->count / 2]), plots_percent(canvas->arena, g->errors[0]),
+                   plots_percent(canvas->arena, g->errors[g->count - 1])));
 }
 
 enum base_status plots_trust(struct base_arena *arena, const struct plots_comparison *comparison,
@@ -93,18 +106,18 @@ enum base_status plots_trust(struct base_arena *arena, const struct plots_compar
         return base_fail(error, BASE_INPUT, "no row is both measured and predicted, so that there is nothing to draw");
     for (int g = 0; g < count; g++) {
         low = fmin(low, groups[g].errors[0]), high = fmax(high, groups[g].errors[groups[g].count - 1]);
-        label_px = fmax(label_px, plots_text_width(PLOTS_SMALL, groups[g].name) + 40);
+        label_px = fmax(label_px, plots_text_width(PLOTS_SMALL, groups[g].name) + 30);
         for (int i = 0; i < groups[g].count; i++) sizes[rows++] = fabs(groups[g].errors[i]);
     }
     qsort(sizes, (size_t)rows, sizeof *sizes, ascending);
     bool narrow = plots_width(&canvas) < narrow_px;
-    double top =
-        plots_heading(&canvas,
-                      base_print(arena, "Half of %d predictions are within %.1f %%, nine in ten within %.1f %%", rows,
-                                 100 * quantile(sizes, rows, 0.5), 100 * quantile(sizes, rows, 0.9)),
-                      "error of predicted tokens per second, by kind of plan; a dot a row, the stroke is the median") +
-        12;
-    label_px = PLOTS_MARGIN_PX + fmin(label_px, 0.4 * plots_width(&canvas));
+    double top = plots_heading(
+                     &canvas,
+                     base_print(arena, "Half of %d predicted step times are within %.1f %%, nine in ten within %.1f %%",
+                                rows, 100 * quantile(sizes, rows, 0.5), 100 * quantile(sizes, rows, 0.9)),
+                     "error of step time by machine, software and model; a dot a row, the stroke is the median") +
+                 12;
+    label_px = PLOTS_MARGIN_PX + fmin(label_px, 0.45 * plots_width(&canvas));
     double from = narrow ? PLOTS_MARGIN_PX + 8 : label_px + 10, to = plots_width(&canvas) - PLOTS_MARGIN_PX - 12,
            pitch = narrow ? 2 * row_px : row_px, bottom = top + count * pitch;
     double most = fmax(0.05, fmax(-low, high));
@@ -115,11 +128,10 @@ enum base_status plots_trust(struct base_arena *arena, const struct plots_compar
     for (int i = 0; i < x.tick_count; i++) {
         double px = plots_axis_px(&x, x.ticks[i]);
         plots_line(&canvas, px, top, px, bottom, x.ticks[i] == 0 ? zero : grid);
-        plots_text(&canvas, px, bottom + 10, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
-                   base_print(arena, x.ticks[i] == 0 ? "%.4g %%" : "%+.4g %%", 100 * x.ticks[i]));
+        plots_text(&canvas, px, bottom + 10, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED, signed_tick(arena, x.ticks[i]));
     }
     for (int g = 0; g < count; g++) draw_group(&canvas, &groups[g], &x, label_px, narrow, top + g * pitch);
-    plots_text(&canvas, to, bottom + 27, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "predicted too slow    |    too fast");
+    plots_text(&canvas, to, bottom + 27, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "predicted too fast    |    too slow");
     canvas.height_px = bottom + 40;
     return plots_finish(&canvas, format, rows, out, error);
 }

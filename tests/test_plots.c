@@ -387,6 +387,35 @@ static void a_parity_chart_holds_every_pair(struct base_arena *arena)
     assert_fails(plots_parity(arena, &table, PLOTS_SVG, 0, &picture, &error), BASE_INPUT, &error, "nothing to draw");
 }
 
+/* Errors are those of step times, where speeds are unknown, too, and a long model's name does not hide how many rows.
+ */
+static void a_trust_chart_counts_step_times(struct base_arena *arena)
+{
+    static const struct plots_comparison_row of_step = {.id = "a",
+                                                        .model = "decoder_only:emb_dim=8192,num_heads=64,num_layers=64,"
+                                                                 "mlp_dim=32768,vocab_size=32128,head_dim=128",
+                                                        .topology = "v4-512",
+                                                        .measured_step_s = 1,
+                                                        .predicted_step_s = 1.25,
+                                                        .measured_tokens_per_s = NAN,
+                                                        .predicted_tokens_per_s = 4,
+                                                        .measured_peak_memory_bytes = NAN,
+                                                        .predicted_peak_memory_bytes = NAN,
+                                                        .measured = PLOTS_MEMORY_FITS,
+                                                        .predicted = PLOTS_MEMORY_FITS,
+                                                        .error = ""};
+    struct plots_comparison_row rows[] = {of_step, of_step, of_step};
+    struct plots_comparison table = {rows, BASE_COUNT(rows)};
+    struct plots_picture picture;
+    struct base_error error;
+    for (int i = 0; i < table.count; i++)
+        for (int k = 0; k < SIM_KEY_COUNT; k++) rows[i].plan[k] = "";
+    assert_ok(plots_trust(arena, &table, PLOTS_SVG, 0, &picture, &error), &error);
+    assert_string_equal(picture.title,
+                        "Half of 3 predicted step times are within 25.0 %, nine in ten within 25.0 %"); /* speeds: 20 */
+    assert_non_null(strstr(picture.bytes.data, "(3)<"));
+}
+
 /* "1 microbatches" stands nowhere. */
 static void one_is_no_plural(struct base_arena *arena)
 {
@@ -626,6 +655,7 @@ int main(int argument_count, char **arguments)
         TEST(rows_can_be_told_apart),
         TEST(bars_stand_in_the_order_of_speed),
         TEST(a_parity_chart_holds_every_pair),
+        TEST(a_trust_chart_counts_step_times),
         TEST(one_is_no_plural),
         TEST(a_scatter_holds_every_row),
         TEST(a_scatter_without_a_speed_is_counts_alone),
