@@ -9,6 +9,10 @@ const char *reports_tuned_axes_name(const struct reports_tuned *r, unsigned axes
 void reports_tuned_why_text(const struct reports_tuned *r, struct base_text *out);
 void reports_tuned_put_why(struct base_json_writer *w, const struct reports_tuned *r);
 
+/* Whether predictions of such plans are right enough to say that the best is faster than the plan of that rank
+ * (uncertain.c). */
+bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank);
+void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *out);
 /* Risk, experiments and the worth of memory, as far as they were asked for (uncertain.c). */
 void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r);
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out);

@@ -6,15 +6,15 @@
 
 /* ---- JSON ---- */
 
-static void put_found(struct base_json_writer *w, const struct reports_tuned *r, const struct tuner_found *found,
-                      const struct reports_prediction *prediction)
+static void put_ranked(struct base_json_writer *w, const struct reports_tuned *r, int rank)
 {
-    struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
+    struct sim_plan_text text = tuner_plan_text(r->space, r->result->plans[rank].plan);
     base_json_open(w, '{');
     base_json_key(w, "plan");
     sim_plan_put_json(r->arena, &text, w);
+    if (rank) base_json_member_bool(w, "told_apart_from_best", reports_tuned_is_told_apart(r, rank));
     base_json_key(w, "prediction");
-    reports_put_answer(w, prediction);
+    reports_put_answer(w, &r->plans[rank]);
     base_json_close(w, '}');
 }
 
@@ -185,8 +185,10 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     if (r->simulated) base_json_member_string(&w, "network", "simulated");
     base_json_key(&w, "plans");
     base_json_open(&w, '[');
-    for (int i = 0; i < r->result->plan_count; i++) put_found(&w, r, &r->result->plans[i], &r->plans[i]);
+    for (int i = 0; i < r->result->plan_count; i++) put_ranked(&w, r, i);
     base_json_close(&w, ']');
+    if (r->result->plan_count)
+        base_json_member_double(&w, "told_apart_frac", sim_told_apart_frac(r->plans[0].confidence));
     if (r->verified_count) reports_put_verified(&w, r);
     reports_put_uncertain(&w, r);
     if (r->result->tight_count) put_list(&w, r, "tight", r->result->tight, r->result->tight_count);

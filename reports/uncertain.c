@@ -4,6 +4,29 @@
 
 #include <string.h>
 
+/* ---- which plans are told apart ---- */
+
+bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank)
+{
+    const struct sim_prediction *best = &r->result->plans[0].prediction, *other = &r->result->plans[rank].prediction;
+    double ratio = best->tokens_per_s / other->tokens_per_s;
+    if (r->objective == TUNER_STEP_S) ratio = other->step_s / best->step_s;
+    return ratio - 1 >= sim_told_apart_frac(r->plans[0].confidence);
+}
+
+void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *out)
+{
+    int last = 0;
+    while (last + 1 < r->result->plan_count && !reports_tuned_is_told_apart(r, last + 1)) last++;
+    if (last) base_putf(out, "Too close to call: 1. to %d.", last + 1);
+    else base_put(out, "The best is clear of the others");
+    base_putf(out, "; such predictions are in the right order with 90 %% where they differ by %.2g %%%s\n",
+              100 * sim_told_apart_frac(r->plans[0].confidence),
+              last ? " (--experiments N: which runs would tell)" : "");
+}
+
+/* ---- what the user asked for ---- */
+
 static void put_experiments(struct base_json_writer *w, const struct reports_tuned *r)
 {
     base_json_key(w, "experiments");

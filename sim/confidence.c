@@ -1,6 +1,8 @@
 /* How far a prediction may be off: as far as predictions of its kind were, on the tables of measurements whose
- * residuals confidence.csv has (scripts/confidence.py writes it). A kind is a software on a platform; of a chip that
- * none of its rows is about, and of a kind without rows, nobody can say more than how far kinds differ from each other.
+ * residuals confidence.csv has (scripts/confidence.py writes it). A kind is a software on a platform. Who asks will
+ * measure on a cluster that is none of the tables: the rows of a table deviate from its mean, and tables from each
+ * other; an interval holds both. Of a chip that none of a kind's rows is about, and of a kind without rows, nobody can
+ * say more than how far kinds differ from each other.
  */
 #include "sim/sim.h"
 
@@ -11,6 +13,7 @@ extern const char embedded_sim_confidence_csv[];
 static struct base_table table = {.name = "confidence.csv", .text = embedded_sim_confidence_csv};
 
 static const double within_deviations = 1.6449; /* of a normal distribution, 90 % */
+static const double above_deviations = 1.2816;  /* and 90 % lie below that many */
 
 static const char *field(int row, const char *column)
 {
@@ -22,21 +25,23 @@ static enum base_status read_number(int row, const char *column, double *out, st
     return base_parse_double(field(row, column), column, -1e9, 1e9, out, error);
 }
 
-/* A mean of few rows is not known better than its rows allow, and their spread is not either: the variance is that of
- * Student's distribution. */
+/* The spread of few rows is not known better than they allow: the variance is that of Student's distribution. */
 static double widened(double deviation, double count)
 {
-    return deviation * sqrt((1 + 1 / count) * (count > 3 ? (count - 1) / (count - 3) : 3));
+    return deviation * sqrt(count > 3 ? (count - 1) / (count - 3) : 3);
 }
 
 static enum base_status read_residual(int row, struct sim_residual *out, struct base_error *error)
 {
-    double count;
+    const bool of_every_kind = !strcmp(field(row, "software"), "*"); /* a deviation of new kinds already */
+    double count, between;
     BASE_TRY(read_number(row, "rows", &count, error));
     BASE_TRY(read_number(row, "mean_log", &out->mean, error));
-    BASE_TRY(read_number(row, "deviation_log", &out->deviation, error));
+    BASE_TRY(read_number(row, "deviation_log", &out->within, error));
+    BASE_TRY(read_number(row, "between_log", &between, error));
+    if (!of_every_kind) out->within = widened(out->within, count);
     out->row = row;
-    out->deviation = widened(out->deviation, count);
+    out->deviation = hypot(out->within, between);
     return BASE_OK;
 }
 
@@ -67,7 +72,6 @@ static enum base_status find_residual(const struct topo_topology *topology, cons
 {
     struct sim_residual all;
     int row = find_row(sim_platform_name(topology->kind), software, quantity), pooled = find_row("*", "*", quantity);
-    if (pooled < 0) pooled = find_row("*", "*", "step"); /* of inference too few kinds are known */
     if (pooled < 0) return base_fail(error, BASE_INTERNAL, "confidence.csv: no row is about every %s", quantity);
     BASE_TRY(read_residual(pooled, &all, error));
     *out = all;
@@ -103,7 +107,8 @@ static bool find_calibrated(const struct sim_profile *profile, struct sim_residu
     if (count < 1) return false;
     out->mean = 0;
     out->row = -1;
-    out->deviation = widened(profile->calibrated.mean_error_frac * sqrt(3.14159265358979 / 2), count);
+    out->within = widened(profile->calibrated.mean_error_frac * sqrt(3.14159265358979 / 2), count);
+    out->deviation = out->within * sqrt(1 + 1 / count); /* measured where the plan will run: no other table's mean */
     return true;
 }
 
@@ -170,6 +175,7 @@ struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct s
     struct sim_confidence out = {0};
     find_step(plan, &step);
     out.step_s = around(p->step_s, &step);
+    out.within_log = step.within;
     out.tokens_per_s = (struct sim_interval){p->tokens_per_s * p->step_s / out.step_s.high,
                                              p->tokens_per_s * p->step_s / out.step_s.low};
     if (is_laid_out_as_run(plan)) {
@@ -182,6 +188,11 @@ struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct s
     }
     if (arena) out.rests_on = rests_on(arena, plan);
     return out;
+}
+
+double sim_told_apart_frac(const struct sim_confidence *confidence)
+{
+    return expm1(above_deviations * sqrt(2) * confidence->within_log);
 }
 
 /* Halved until it is known: the share falls with the probability. */

@@ -100,7 +100,8 @@ struct sim_wire {
  * distribution. */
 struct sim_residual {
     double mean, deviation;
-    int row; /* of confidence.csv; -1: it has none about such plans */
+    double within; /* the part of the deviation that two plans on one cluster do not share */
+    int row;       /* of confidence.csv; -1: it has none about such plans */
 };
 enum sim_residual_kind {
     SIM_OF_STEP,

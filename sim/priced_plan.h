@@ -209,11 +209,15 @@ struct sim_interval {
 struct sim_confidence {
     struct sim_interval step_s, tokens_per_s, peak_bytes;
     double fits_probability_frac;
+    double within_log;    /* deviation of the logarithm of a step's time among plans on one cluster, which share what
+                             clusters differ by */
     const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans; or NULL */
 };
 /* The arena is rests_on's; NULL: nobody wants the words. */
 struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
                                         const struct sim_prediction *prediction);
+/* By so much of its speed a plan has to be predicted faster than another on one cluster to be so with 90 %. */
+double sim_told_apart_frac(const struct sim_confidence *confidence);
 /* The share of a device's memory that a predicted peak may be for it to fit with a probability of 1 - risk. */
 double sim_peak_frac_at_risk(const struct sim_plan *plan, double risk_frac);
 /* The training state as T5X saves it, float32 arrays in Zarr: all of it, and at best how long that takes

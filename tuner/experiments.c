@@ -2,8 +2,9 @@
  * predictions of its kind have been right (sim_confidence_of), and so is whether it fits; a plan that does not fit is
  * worth nothing. Without a run the plan of the largest expected speed is chosen. After runs it is the best of what they
  * showed and of what is still expected of the others: what that is more, on average over what they may show, is what
- * the runs are worth. Errors of two plans are taken to have nothing to do with each other; where they have, a run tells
- * of more than one plan, and is worth more. */
+ * the runs are worth. What all plans on one cluster are off by decides nothing between them, and is left out; the rest
+ * of two plans' errors is taken to have nothing to do with each other; where it has, a run tells of more than one plan,
+ * and is worth more. */
 #include "tuner/tuner.h"
 
 #include <math.h>
@@ -22,14 +23,13 @@ static enum base_status believe(const struct tuner_space *space, const struct tu
     struct sim_plan plan;
     struct sim_confidence confidence;
     struct sim_plan_text text = tuner_plan_text(space, found->plan);
-    static const double within_deviations = 1.6449; /* of an interval that holds 90 % */
     BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
     confidence = sim_confidence_of(NULL, &plan, &found->prediction);
     const struct sim_interval *tokens = &confidence.tokens_per_s;
     out->found = *found;
     out->fits_frac = confidence.fits_probability_frac;
     out->log_mean = 0.5 * (log(tokens->low) + log(tokens->high));
-    out->deviation = fmax(1e-9, log(tokens->high / tokens->low) / (2 * within_deviations));
+    out->deviation = fmax(1e-9, confidence.within_log);
     out->expected = out->fits_frac * exp(out->log_mean + out->deviation * out->deviation / 2);
     return BASE_OK;
 }
