@@ -297,6 +297,47 @@ static void no_bound_of_a_subspace_is_above_its_plans(struct base_arena *arena)
     tuner_choices_end();
 }
 
+/* A contraction that came the same way before is not worked out again: kernels take to the last bit what they take
+ * without that, however their classes are sharded and whichever of them are open. */
+static void known_contractions_take_what_they_took(struct base_arena *arena)
+{
+    enum { TIMES = 12 };
+    struct base_random random;
+    int64_t asked = 0, worked_out = 0;
+    base_random_seed(&random, 907);
+    for (int cells = 0; cells < samples() / 10; cells++) {
+        struct question q;
+        if (!begin_question(&q, arena, &random)) {
+            end_question(&q);
+            continue;
+        }
+        code_question(&q);
+        unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK] = {{0}};
+        struct tuner_work work;
+        struct tuner_dot_memo memo = {.arena = &q.own};
+        tuner_work_begin(&work, q.outline, (const unsigned char(*)[MODEL_MAX_RANK])spec, q.plan.placement,
+                         q.plan.batch_size, q.plan.num_microbatches, (struct tuner_charges){true, true});
+        for (int i = 0; i < TIMES; i++) {
+            int digits[TUNER_MOST_DIGITS];
+            draw_digits(&q.rules, &random, digits);
+            for (int c = 0; c < q.outline->class_count; c++)
+                memcpy(spec[c], tuner_rules_spec_under(q.coding, c, digits), sizeof spec[c]);
+            work.exact = (uint64_t)base_random_next(&random) << 32 | base_random_next(&random);
+            tuner_work_size(&work, UINT64_MAX);
+            for (int k = 0; k < q.outline->kernel_count; k++) {
+                work.memo = NULL;
+                const double plain_s = tuner_work_kernel_s(&work, k);
+                work.memo = &memo;
+                assert_near(tuner_work_kernel_s(&work, k), plain_s, 0);
+                asked += q.outline->kernels[k].dot_count;
+            }
+        }
+        worked_out += memo.index.count;
+        end_question(&q);
+    }
+    assert_true(worked_out > 0 && worked_out < asked);
+}
+
 /* ---- searches ---- */
 
 struct brute {
@@ -400,7 +441,7 @@ static const struct test tests[] = {
     TEST(alike_rule_sets_have_one_prediction),        TEST(no_bound_is_above_the_simulator),
     TEST(bounds_of_rules_are_never_undercut),         TEST(sums_over_both_axes_may_be_one),
     TEST(no_bound_of_a_subspace_is_above_its_plans),  TEST(searches_equal_brute_force),
-    TEST(no_rule_set_is_better_than_the_proven_best),
+    TEST(no_rule_set_is_better_than_the_proven_best), TEST(known_contractions_take_what_they_took),
 };
 
 int main(int argument_count, char **arguments)

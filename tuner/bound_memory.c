@@ -41,8 +41,7 @@ static double state_bytes(const struct tuner_work *w, int i)
 {
     const struct sim_shape *shape = &w->o->shapes[w->o->persistent_shapes[i]];
     double elements = (double)w->sizes[shape->layers];
-    for (int d = 0; d < shape->rank; d++)
-        elements *= tuner_work_local(w, shape->dims[d], w->spec[w->o->persistent_classes[i]][d]);
+    for (int d = 0; d < shape->rank; d++) elements *= w->local[shape->dims[d]][w->spec[w->o->persistent_classes[i]][d]];
     return elements * (double)model_dtype_bytes(shape->dtype);
 }
 

@@ -88,7 +88,7 @@ static void size_shape(struct tuner_work *w, int s)
         seen |= spec[i];
     }
     double elements = (double)w->sizes[shape->layers];
-    for (int i = 0; i < shape->rank; i++) elements *= tuner_work_local(w, shape->dims[i], spec[i] & ~twice);
+    for (int i = 0; i < shape->rank; i++) elements *= w->local[shape->dims[i]][spec[i] & ~twice];
     unsigned followed = axes_of_classes(w, w->o->shape_followers[s]), divided = twice | (followed & ~seen);
     w->bytes[s] = elements / w->shards[divided] * (double)model_dtype_bytes(shape->dtype);
     w->axes[s] = seen | followed;
@@ -109,7 +109,7 @@ static void size_unannotated(struct tuner_work *w)
         for (int i = 0; i < shape->rank; i++) {
             unsigned own = w->axes_of_size[w->o->carriers[shape->dims[i]]];
             whole *= (double)w->sizes[shape->dims[i]];
-            cut *= tuner_work_local(w, shape->dims[i], own);
+            cut *= w->local[shape->dims[i]][own];
             twice |= axes & own;
             axes |= own;
         }
@@ -172,7 +172,7 @@ static double result_bytes(const struct tuner_work *w, const struct tuner_outlin
 {
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
     for (int i = 0; i < dot->label_count; i++)
-        if (dot->labels[i].in_result) bytes *= tuner_work_local(w, dot->labels[i].size, choice->axes[i] & axes);
+        if (dot->labels[i].in_result) bytes *= w->local[dot->labels[i].size][choice->axes[i] & axes];
     return bytes;
 }
 
@@ -216,15 +216,23 @@ static double reductions_s(const struct tuner_work *w, const struct tuner_outlin
     return fmin(s, summing_s(w, dot, scattered, summed, result_bytes(w, dot, choice, all & ~summed)));
 }
 
+/* Of an operand as the rules shard it: the dimension that has the axis; -1. */
+static int dim_with(const struct tuner_work *w, const struct tuner_outline_operand *operand, unsigned axis)
+{
+    int dim = -1;
+    for (int i = 0; i < operand->rank; i++)
+        if (w->spec[operand->class][i] & axis) dim = i;
+    return dim;
+}
+
 /* An operand stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
 static double fetching_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
                          const struct choice *choice, int index)
 {
-    int dim = -1, label = choice->label[index];
+    int label = choice->label[index];
     unsigned axis = 1u << index;
     if (!(w->exact >> operand->class & 1)) return 0;
-    for (int i = 0; i < operand->rank; i++)
-        if (w->spec[operand->class][i] & axis) dim = i;
+    const int dim = dim_with(w, operand, axis);
     if (dim < 0 || (label >= 0 && (label == operand->label_of_dim[dim][0] || label == operand->label_of_dim[dim][1])))
         return 0;
     bool moves = false;
@@ -297,7 +305,7 @@ static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot
 {
     double extent[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
     for (int i = 0; i < dot->label_count; i++)
-        extent[dot->labels[i].role] *= tuner_work_local(w, dot->labels[i].size, choice->axes[i]);
+        extent[dot->labels[i].role] *= w->local[dot->labels[i].size][choice->axes[i]];
     const struct sim_product product = {extent[TUNER_BATCH_LABEL], extent[TUNER_ROW_LABEL], extent[TUNER_COLUMN_LABEL],
                                         extent[TUNER_CONTRACTED_LABEL]};
     return sim_product_flop(&w->placement->profile, &product);
@@ -337,6 +345,55 @@ static void try_labels(struct dot_search *search, int axis)
     }
 }
 
+/* All that the price of a contraction goes by, beside what is the same for a whole work. */
+struct dot_key {
+    double bytes_s, operand_bytes[2];
+    int dot;
+    uint16_t allowed[SIM_MOST_AXES]; /* bits of labels_with */
+    signed char stands[2]
+                      [SIM_MOST_AXES]; /* of each operand that stands just so: the dimension that an axis shards; -1 */
+    unsigned char scattered;           /* axes over which the result is scattered */
+};
+struct tuner_known_dot {
+    struct dot_key key;
+    double s;
+};
+
+static struct dot_key key_of(const struct dot_search *search)
+{
+    const struct tuner_work *w = search->w;
+    struct dot_key key;
+    memset(&key, 0, sizeof key); /* compared with its padding */
+    key.bytes_s = search->bytes_s;
+    key.dot = (int)(search->dot - w->o->dots);
+    for (int axis = 0; axis < search->choice.axis_count; axis++) {
+        key.allowed[axis] = (uint16_t)search->allowed[axis];
+        key.scattered |= (unsigned char)(is_scattered(w, search->dot, 1u << axis) << axis);
+    }
+    for (int i = 0; i < search->dot->operand_count && w->charges.links; i++) {
+        const struct tuner_outline_operand *operand = &search->dot->operands[i];
+        const bool exact = w->exact >> operand->class & 1;
+        if (exact) key.operand_bytes[i] = w->bytes[operand->shape];
+        for (int axis = 0; axis < search->choice.axis_count; axis++)
+            key.stands[i][axis] = (signed char)(exact ? dim_with(w, operand, 1u << axis) : -1);
+    }
+    return key;
+}
+
+static double known_dot_s(struct tuner_dot_memo *memo, struct dot_search *search)
+{
+    const struct dot_key key = key_of(search);
+    const uint64_t hash = base_hash(BASE_HASH_START, &key, sizeof key);
+    unsigned at = (unsigned)hash;
+    for (int i; (i = base_index_next(&memo->index, hash, &at)) >= 0; at++)
+        if (!memcmp(&memo->known[i].key, &key, sizeof key)) return memo->known[i].s;
+    try_labels(search, 0);
+    memo->known = base_grown(memo->arena, memo->known, memo->index.count, &memo->capacity, sizeof *memo->known);
+    memo->known[memo->index.count] = (struct tuner_known_dot){key, search->best_s};
+    base_index_add(memo->arena, &memo->index, hash);
+    return search->best_s;
+}
+
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
 static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each,
                     double once)
@@ -354,6 +411,7 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
                                 .choice.axis_count = w->placement->axes.count};
     for (int axis = 0; axis < search.choice.axis_count; axis++)
         search.allowed[axis] = allowed_labels(w, dot, 1u << axis);
+    if (w->memo) return known_dot_s(w->memo, &search);
     try_labels(&search, 0);
     return search.best_s;
 }
@@ -387,8 +445,12 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     w->charges = charges;
     w->charges.links = charges.links && !outline->hides_collectives;
     model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
-    for (unsigned axes = 0; axes <= (topo_axes_all(&placement->axes) & SIM_ALL_AXES); axes++)
+    for (unsigned axes = 0; axes <= (topo_axes_all(&placement->axes) & SIM_ALL_AXES); axes++) {
         w->shards[axes] = topo_axes_product(&placement->axes, axes);
+        for (int size = 0; size < MODEL_SIZE_COUNT; size++)
+            w->local[size][axes] = ceil((double)w->sizes[size] / w->shards[axes]);
+    }
+    w->memo = NULL;
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
     size_unannotated(w);
 }

@@ -6,8 +6,6 @@
 
 #include "tuner/tuner.h"
 
-#include <math.h>
-
 enum { TUNER_MOST_CLASSES = 64, TUNER_MOST_SHAPES = 1024, TUNER_MOST_TRIPS = 4 };
 
 /* Tensors of equal logical axes and treatment: rules shard them alike. */
@@ -95,6 +93,16 @@ struct tuner_charges {
     bool links, lifetimes;
 };
 
+/* What contractions came to before, of one work whose classes are sharded anew again and again: all that the answer
+ * goes by is the key (bounds.c), so that it is the same with and without. */
+struct tuner_known_dot;
+struct tuner_dot_memo {
+    struct base_arena *arena;
+    struct tuner_known_dot *known;
+    int capacity;
+    struct base_index index;
+};
+
 /* Sizes and rates put into an outline. */
 struct tuner_work {
     const struct tuner_outline *o;
@@ -109,13 +117,10 @@ struct tuner_work {
     unsigned axes_of_size[MODEL_SIZE_COUNT]; /* mesh axes that some tensor has over a dimension of that size */
     double least_bytes[TUNER_MOST_SHAPES];   /* of a tensor that nobody annotated */
     unsigned least_axes[TUNER_MOST_SHAPES];
+    double local[MODEL_SIZE_COUNT][SIM_ALL_AXES + 1]; /* what a device has of a dimension that such axes shard */
+    struct tuner_dot_memo *memo;                      /* NULL: contractions are worked out each time */
 };
 
-/* What a device has of a dimension that such axes shard. */
-static inline double tuner_work_local(const struct tuner_work *work, int size, unsigned axes)
-{
-    return ceil((double)work->sizes[size] / work->shards[axes]);
-}
 void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline,
                       const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
                       int64_t microbatches, struct tuner_charges charges);

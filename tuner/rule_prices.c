@@ -22,6 +22,7 @@ struct view {
 struct pricer {
     const struct tuner_coding *coding;
     struct view timed, weighed; /* weighed: of least memory, if there is one */
+    struct tuner_dot_memo memo;
     double kept[TUNER_MOST_SHAPES];
     int digits[TUNER_MOST_DIGITS];
     const struct topo_axes *mesh;
@@ -158,10 +159,14 @@ struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const st
     cell->table = tuner_table_new(arena, coding->context_count, coding->component_count, counts);
     p->coding = coding;
     p->mesh = &placement->axes;
+    struct base_arena known = {.exhausted = arena->exhausted};
     open_view(&p->timed, coding, placement, batch, microbatches, charges);
+    p->memo.arena = &known;
+    p->timed.work.memo = &p->memo;
     if (coding->least) open_view(&p->weighed, coding->least, placement, batch, microbatches, charges);
     if (charges.lifetimes && !coding->o->executable)
         tuner_work_kept(coding->least ? &p->weighed.work : &p->timed.work, p->kept);
     for (int context = 0; context < coding->context_count; context++) price_context(p, cell, context, batch, limit_s);
+    base_arena_free(&known);
     return cell;
 }
