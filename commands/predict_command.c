@@ -28,8 +28,16 @@ static enum base_status write_trace(struct commands_context *context, const char
 {
     struct base_text text = {.arena = context->arena};
     struct reports_link_tracks links;
+    struct sim_step_links network;
+    const bool simulated = plan->placement->profile.simulated;
     reports_find_link_tracks(context->arena, plan, timeline, &links);
-    reports_trace(timeline, NULL, &links, curve, passes, NULL, &text);
+    if (simulated) BASE_TRY(sim_step_links_find(context->arena, plan, timeline, &network, error));
+    reports_trace(&(struct reports_trace_parts){.predicted = timeline,
+                                                .links = &links,
+                                                .curve = curve,
+                                                .predicted_passes = passes,
+                                                .network = simulated ? &network : NULL},
+                  &text);
     return base_write_file(path, text.data, text.length, error);
 }
 

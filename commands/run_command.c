@@ -65,7 +65,12 @@ static enum base_status put_result(struct commands_context *context, const struc
         struct base_text events = {.arena = context->arena};
         struct reports_link_tracks links;
         reports_find_link_tracks(context->arena, plan, detail->timeline, &links);
-        reports_trace(detail->timeline, &result->timeline, &links, NULL, detail->passes, report.passes, &events);
+        reports_trace(&(struct reports_trace_parts){.predicted = detail->timeline,
+                                                    .measured = &result->timeline,
+                                                    .links = &links,
+                                                    .predicted_passes = detail->passes,
+                                                    .measured_passes = report.passes},
+                      &events);
         BASE_TRY(base_write_file(trace, events.data, events.length, error));
     }
     return steps.stopped ? BASE_STOPPED : BASE_OK;

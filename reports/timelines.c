@@ -1,6 +1,7 @@
 /* A step as a list of kernels and collectives: as a trace for Perfetto, and measured beside predicted. */
 #include "reports/reports.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const bounds[SIM_BOUND_COUNT] = {"compute", "memory", "communication", "latency"},
@@ -34,10 +35,17 @@ static void put_name(struct base_json_writer *w, const char *what, int process, 
     base_json_close(w, '}');
 }
 
+/* Microseconds, as the format wants them, to 125 ns: eighths are whole nanoseconds and exact in binary. Perfetto drops
+ * an event that ends after the one that it lies in, be it by a rounding of its own. */
+static double trace_us(double time_s)
+{
+    return floor(time_s * 8e6 + 0.5) / 8;
+}
+
 static void put_span(struct base_json_writer *w, double from_s, double to_s)
 {
-    base_json_member_double(w, "ts", from_s * 1e6); /* microseconds, as the format wants them */
-    base_json_member_double(w, "dur", (to_s - from_s) * 1e6);
+    base_json_member_double(w, "ts", trace_us(from_s));
+    base_json_member_double(w, "dur", trace_us(to_s) - trace_us(from_s));
 }
 
 static void put_event(struct base_json_writer *w, int process, int track, const struct sim_entry *e, double from_s,
@@ -62,7 +70,7 @@ static void put_entry(struct base_json_writer *w, int process, const struct repo
                       const struct sim_entry *e, unsigned axes, double from_s, double to_s)
 {
     const bool communicates = e->bound == SIM_BY_COMMUNICATION;
-    const unsigned taken = communicates && links->count && axes ? links->links[axes] : 0;
+    const uint64_t taken = communicates && links->count && axes ? links->links[axes] : 0;
     if (!taken) put_event(w, process, communicates ? LINKS : COMPUTATION, e, from_s, to_s);
     for (int i = 0; i < links->count; i++)
         if (taken >> i & 1) put_event(w, process, LINKS + i, e, from_s, to_s);
@@ -128,7 +136,7 @@ static void put_memory(struct base_json_writer *w, int process, const struct sim
     put_name(w, "process_name", process, COMPUTATION, "predicted memory, every iteration");
     for (int i = 0; i < curve->count; i++) {
         begin_event(w, "bytes of a device", "C", process, COMPUTATION);
-        base_json_member_double(w, "ts", curve->points[i].at_s * 1e6);
+        base_json_member_double(w, "ts", trace_us(curve->points[i].at_s));
         base_json_key(w, "args");
         base_json_open_inline(w, '{');
         for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
@@ -159,6 +167,63 @@ static void put_passes(struct base_json_writer *w, int process, const char *name
         base_json_close(w, '}');
         base_json_close(w, '}');
     }
+}
+
+/* ---- every link of a simulated network ---- */
+
+static void put_link_event(struct base_json_writer *w, int process, int track, const struct sim_entry *e,
+                           const struct sim_link_use *use, const struct sim_network *network, int link, double from_s)
+{
+    const double bytes = use->link_bytes[link];
+    begin_event(w, e->name, "X", process, track);
+    base_json_member_string(w, "cat", sim_collective_name(use->kind));
+    put_span(w, from_s, from_s + e->time_s * (double)e->count);
+    base_json_key(w, "args");
+    base_json_open_inline(w, '{');
+    base_json_member_string(w, "algorithm", sim_algorithm_name(use->algorithm));
+    base_json_member_int(w, "count", e->count);
+    base_json_member_double(w, "bytes", bytes * (double)e->count);
+    base_json_member_double(w, "busy_frac", use->time_s > 0 ? bytes / sim_link_rate(network, link) / use->time_s : 0);
+    base_json_close(w, '}');
+    base_json_close(w, '}');
+}
+
+static void put_link(struct base_json_writer *w, int process, int track, const struct sim_alike *alike,
+                     const struct sim_timeline *timeline, const struct sim_step_links *links)
+{
+    struct base_arena *arena = w->text->arena;
+    const char *first = topo_link_words(arena, &links->network.links, alike->link);
+    double from_s = 0;
+    put_name(w, "thread_name", process, track,
+             alike->count > 1 ? base_print(arena, "%s, and %d links alike", first, alike->count - 1) : first);
+    begin_event(w, "thread_sort_index", "M", process, track);
+    base_json_key(w, "args");
+    base_json_open_inline(w, '{');
+    base_json_member_int(w, "sort_index", track);
+    base_json_close(w, '}');
+    base_json_close(w, '}');
+    for (int i = 0; i < timeline->count; i++) {
+        const struct sim_entry *e = &timeline->entries[i];
+        const struct sim_link_use *use = sim_link_use_of(links, e);
+        if (use && use->link_bytes[alike->link] > 0)
+            put_link_event(w, process, track, e, use, &links->network, alike->link, from_s);
+        from_s += e->time_s * (double)e->count;
+    }
+}
+
+/* A track a link, the busiest first. A viewer takes hundreds of tracks and some 100,000 events: of more, links with the
+ * same history share one. */
+static void put_network(struct base_json_writer *w, int process, const struct sim_timeline *timeline,
+                        const struct sim_step_links *links)
+{
+    enum { MOST_TRACKS = 512, MOST_EVENTS = 100000 };
+    struct sim_alike *alike;
+    int count = sim_links_alike(w->text->arena, links, true, &alike), events = 0;
+    for (int i = 0; i < timeline->count; i++) events += sim_link_use_of(links, &timeline->entries[i]) != NULL;
+    if (count > MOST_TRACKS || (int64_t)count * events > MOST_EVENTS)
+        count = sim_links_alike(w->text->arena, links, false, &alike);
+    put_name(w, "process_name", process, COMPUTATION, "links of the network, as simulated");
+    for (int i = 0; i < count; i++) put_link(w, process, i, &alike[i], timeline, links);
 }
 
 /* ---- measured beside predicted ---- */
@@ -200,20 +265,21 @@ static const unsigned *axes_of(struct base_arena *arena, const struct sim_timeli
     return axes;
 }
 
-void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured,
-                   const struct reports_link_tracks *links, const struct sim_memory_curve *curve,
-                   const struct sim_passes *predicted_passes, const struct sim_passes *measured_passes,
-                   struct base_text *out)
+void reports_trace(const struct reports_trace_parts *parts, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
+    const struct sim_timeline *predicted = parts->predicted, *measured = parts->measured;
     base_json_open(&w, '{');
     base_json_key(&w, "traceEvents");
     base_json_open(&w, '[');
-    put_process(&w, 0, "predicted", predicted, links, axes_of(out->arena, predicted, NULL));
-    if (measured) put_process(&w, 1, "measured", measured, links, axes_of(out->arena, measured, predicted));
-    if (curve && curve->count) put_memory(&w, 2, curve);
-    if (predicted_passes && predicted_passes->count) put_passes(&w, 3, "predicted pipeline", predicted_passes);
-    if (measured_passes && measured_passes->count) put_passes(&w, 4, "measured pipeline", measured_passes);
+    put_process(&w, 0, "predicted", predicted, parts->links, axes_of(out->arena, predicted, NULL));
+    if (measured) put_process(&w, 1, "measured", measured, parts->links, axes_of(out->arena, measured, predicted));
+    if (parts->curve && parts->curve->count) put_memory(&w, 2, parts->curve);
+    if (parts->predicted_passes && parts->predicted_passes->count)
+        put_passes(&w, 3, "predicted pipeline", parts->predicted_passes);
+    if (parts->measured_passes && parts->measured_passes->count)
+        put_passes(&w, 4, "measured pipeline", parts->measured_passes);
+    if (parts->network) put_network(&w, 5, predicted, parts->network);
     base_json_close(&w, ']');
     base_json_close(&w, '}');
 }

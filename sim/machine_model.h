@@ -225,6 +225,9 @@ struct sim_step_links {
     int use_count, use_capacity;
     double *step_bytes; /* [link] of the whole step */
 };
+/* The mesh that the sets of axes of a timeline's entries are of, with its devices. BASE_INPUT: a pipeline. */
+enum base_status sim_step_mesh(struct base_arena *arena, const struct sim_plan *plan, struct topo_mesh *out,
+                               struct base_error *error);
 /* timeline: of sim_predict. Both the analytic price and the simulated one are of these schedules. BASE_INPUT: a
  * pipeline, whose stages have meshes of their own, or a network whose rates nothing says. */
 enum base_status sim_step_links_find(struct base_arena *arena, const struct sim_plan *plan,

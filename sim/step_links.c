@@ -8,8 +8,8 @@
 
 /* ---- what the collectives of a step do to links ---- */
 
-static enum base_status find_mesh(struct base_arena *arena, const struct sim_plan *plan, struct topo_mesh *out,
-                                  struct base_error *error)
+enum base_status sim_step_mesh(struct base_arena *arena, const struct sim_plan *plan, struct topo_mesh *out,
+                               struct base_error *error)
 {
     const struct sim_placement *p = plan->placement;
     struct topo_mesh_request request = plan->request;
@@ -74,7 +74,7 @@ enum base_status sim_step_links_find(struct base_arena *arena, const struct sim_
                                      struct base_error *error)
 {
     struct sim_step_links links = {.use_count = 0};
-    BASE_TRY(find_mesh(arena, plan, &links.mesh, error));
+    BASE_TRY(sim_step_mesh(arena, plan, &links.mesh, error));
     BASE_TRY(sim_network_build(arena, &plan->placement->topology, &plan->placement->profile, &links.network, error));
     links.step_bytes = base_new(arena, double, links.network.links.link_count + 1);
     for (int i = 0; i < timeline->count; i++) {

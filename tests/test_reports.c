@@ -3,6 +3,8 @@
 #include "reports/reports.h"
 #include "tests/test.h"
 
+#include <stdlib.h>
+
 static void entries_meet_those_of_their_name(struct base_arena *arena)
 {
     struct sim_entry predicted[] = {{.name = "a", .time_s = 1},
@@ -36,7 +38,10 @@ static void traces_have_a_track_for_each(struct base_arena *arena)
     struct sim_memory_point points[] = {{.at_s = 0, .bytes = {[MODEL_PARAMETER] = 7}},
                                         {.at_s = 1e-3, .bytes = {[MODEL_GRADIENT] = 9}}};
     struct sim_memory_curve curve = {points, 2};
-    reports_trace(&p, &m, &(struct reports_link_tracks){.count = 0}, &curve, NULL, NULL, &text);
+    reports_trace(
+        &(struct reports_trace_parts){
+            .predicted = &p, .measured = &m, .links = &(struct reports_link_tracks){.count = 0}, .curve = &curve},
+        &text);
     assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
     const struct base_json *event = base_json_get(document, "traceEvents")->child;
     static const struct {
@@ -89,9 +94,10 @@ static void traces_have_a_track_for_each_link(struct base_arena *arena)
     } cases[] = {{"v4-512", "4,2,2,1", "link x+, link x-, link y+, link y-, link z+, link z-",
                   "link y+, link y-, link z+, link z-"},
                  {"v4:4x4x4", "4,1,1,1", "link x+, link x-", "link y+, link y-, link z+, link z-"},
-                 {"h100:4x8", "1,8", "NVLink4+4 NVSwitch", "network adapters"}};
+                 {"h100:4x8", "1,8", "NVLink4+4 NVSwitch", "network adapters"},
+                 {"v5e-16@slices=2", NULL, "links of slice 0, links of slice 1", "data-centre network"}};
     for (int i = 0; i < BASE_COUNT(cases); i++) {
-        TEST_ROW("%s %s", cases[i].topology, cases[i].submesh);
+        TEST_ROW("%s", cases[i].topology);
         struct sim_entry entries[] = {
             {.name = "a/of model", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3, .axes = 2},
             {.name = "a/of data", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3, .axes = 1},
@@ -106,15 +112,119 @@ static void traces_have_a_track_for_each_link(struct base_arena *arena)
         const struct base_json *document;
         text.values[SIM_MODEL] = "t5_1_1_large", text.values[SIM_TOPOLOGY] = cases[i].topology;
         text.values[SIM_SUBMESH] = cases[i].submesh, text.values[SIM_BATCH_SIZE] = "64";
+        if (!cases[i].submesh) text.values[SIM_ICI_MESH] = "data=1,model=16", text.values[SIM_DCN_MESH] = "data=2";
         text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "512";
         assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
         reports_find_link_tracks(arena, &plan, &timeline, &links);
-        reports_trace(&timeline, NULL, &links, NULL, NULL, NULL, &trace);
+        reports_trace(&(struct reports_trace_parts){.predicted = &timeline, .links = &links}, &trace);
         assert_ok(base_json_parse(arena, trace.data, trace.length, &document, &error), &error);
         const struct base_json *events = base_json_get(document, "traceEvents");
         assert_string_equal(tracks_of(arena, events, "a/of model"), cases[i].model);
         assert_string_equal(tracks_of(arena, events, "a/of data"), cases[i].data);
         assert_string_equal(tracks_of(arena, events, "b/work"), "computation");
+        sim_cache_free(cache);
+    }
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct base_json *const *x = a, *const *y = b;
+    const double p = base_json_get(*x, "ts")->number, q = base_json_get(*y, "ts")->number;
+    return p != q ? (p > q) - (p < q) : (*x > *y) - (*x < *y);
+}
+
+/* What the Trace Event Format asks for, and what Perfetto's importer does with it: names, processes and tracks; times
+ * of a counter that never go back; and in whole nanoseconds no event ends after one that it began in, which would be
+ * dropped. */
+static void check_trace(struct base_arena *arena, const struct base_json *events)
+{
+    const struct base_json **spans = base_new(arena, const struct base_json *, events->count);
+    int count = 0;
+    double counted_us = 0;
+    for (const struct base_json *event = events->child; event; event = event->next) {
+        const char *kind = base_json_get(event, "ph")->string;
+        assert_non_null(base_json_get(event, "name")->string);
+        assert_non_null(base_json_get(event, "pid"));
+        if (!strcmp(kind, "X")) spans[count++] = event;
+        else assert_non_null(base_json_get(event, "args")->child);
+        if (strcmp(kind, "C") != 0) continue;
+        assert_true(base_json_get(event, "ts")->number >= counted_us);
+        counted_us = base_json_get(event, "ts")->number;
+    }
+    qsort(spans, (size_t)count, sizeof *spans, by_begin);
+    for (int i = 0; i < count; i++) {
+        const int64_t from_ns = (int64_t)(base_json_get(spans[i], "ts")->number * 1000),
+                      to_ns = from_ns + (int64_t)(base_json_get(spans[i], "dur")->number * 1000);
+        int64_t innermost_ns = INT64_MAX;
+        for (int j = 0; j < i; j++) { /* the nearest of its track that goes on */
+            const int64_t end_ns = (int64_t)(base_json_get(spans[j], "ts")->number * 1000) +
+                                   (int64_t)(base_json_get(spans[j], "dur")->number * 1000);
+            if (base_json_get(spans[j], "pid")->number == base_json_get(spans[i], "pid")->number &&
+                base_json_get(spans[j], "tid")->number == base_json_get(spans[i], "tid")->number && end_ns > from_ns &&
+                end_ns < innermost_ns)
+                innermost_ns = end_ns;
+        }
+        assert_true(to_ns <= innermost_ns);
+    }
+}
+
+/* With --network simulated every link that carries something has a track; together they carry what the simulation
+ * says. On many links those of one history share a track, which says how many they are. */
+static void traces_have_a_track_for_every_link(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology;
+        bool each;
+    } cases[] = {{"v4:2x2x2", true}, {"v4:8x8x8", false}};
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        TEST_ROW("%s", cases[i].topology);
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan_text text = {{NULL}};
+        struct sim_plan plan;
+        struct sim_prediction prediction;
+        struct sim_timeline timeline;
+        struct sim_detail detail = {.timeline = &timeline, .arena = arena};
+        struct sim_step_links network;
+        struct base_text trace = {.arena = arena};
+        struct base_error error;
+        const struct base_json *document;
+        double bytes = 0, expected = 0;
+        int tracks = 0, alike = 0, used = 0;
+        text.values[SIM_MODEL] = "t5_1_1_small", text.values[SIM_TOPOLOGY] = cases[i].topology;
+        text.values[SIM_SUBMESH] = "2,1,1,1", text.values[SIM_BATCH_SIZE] = "512";
+        text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "128";
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(sim_predict(cache, &plan, &prediction, &detail, &error), &error);
+        assert_ok(sim_step_links_find(arena, &plan, &timeline, &network, &error), &error);
+        reports_trace(&(struct reports_trace_parts){.predicted = &timeline,
+                                                    .links = &(struct reports_link_tracks){.count = 0},
+                                                    .network = &network},
+                      &trace);
+        assert_ok(base_json_parse(arena, trace.data, trace.length, &document, &error), &error);
+        const struct base_json *events = base_json_get(document, "traceEvents");
+        check_trace(arena, events);
+        int *links_of = base_new(arena, int, events->count);
+        for (const struct base_json *event = events->child; event; event = event->next) {
+            const int track = (int)base_json_get(event, "tid")->number;
+            if (base_json_get(event, "pid")->number != 5) continue;
+            const struct base_json *arguments = base_json_get(event, "args");
+            if (!strcmp(base_json_get(event, "name")->string, "thread_name")) {
+                const char *others = strstr(base_json_get(arguments, "name")->string, ", and ");
+                links_of[track] = 1 + (others ? (int)strtol(others + strlen(", and "), NULL, 10) : 0);
+                tracks++;
+                alike += links_of[track];
+            } else if (base_json_get(arguments, "bytes")) {
+                assert_true(base_json_get(arguments, "busy_frac")->number <= 1 + 1e-9);
+                bytes += links_of[track] * base_json_get(arguments, "bytes")->number;
+            }
+        }
+        for (int l = 0; l < network.network.links.link_count; l++) {
+            expected += network.step_bytes[l];
+            used += network.step_bytes[l] > 0;
+        }
+        assert_int_equal(alike, used);
+        assert_int_equal(tracks == used, cases[i].each);
+        assert_near(bytes, expected, 1e-9 * expected);
         sim_cache_free(cache);
     }
 }
@@ -151,6 +261,7 @@ int main(int count, char **arguments)
 {
     static const struct test tests[] = {TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each),
                                         TEST(traces_have_a_track_for_each_link),
+                                        TEST(traces_have_a_track_for_every_link),
                                         TEST(pages_say_the_same_in_three_forms)};
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }
