@@ -84,6 +84,7 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.live = (unsigned char)sim_mesh_axes(&(struct sim_extents){.mesh = mesh});
     sharding.data_axis = (unsigned char)sim_data_axis(mesh);
     sharding.joins_gradients = plan->context_parallel > 1;
+    sharding.cuts_flat_state = plan->placement->profile.traits >> MODEL_TRAIT_FLAT_STATE & 1;
     sharding.model_axis = (unsigned char)sim_model_axis(mesh);
     sharding.sequence_parallel = plan->sequence_parallel;
     sharding.propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;

@@ -18,7 +18,7 @@ static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache
                                             [SIM_OPTIMIZER] = "adamw",
                                             [SIM_OPTIMIZER_PARTITIONING] = partitioning,
                                             [SIM_ATTENTION] = "flash",
-                                            [SIM_BATCH_SIZE] = "64",
+                                            [SIM_BATCH_SIZE] = "192",
                                             [SIM_TARGETS_LENGTH] = "64"}};
     struct sim_plan plan;
     struct base_error error;
@@ -43,7 +43,7 @@ static double state_bytes(struct base_arena *arena, struct sim_cache *cache, con
     int count;
     double elements = 0, bytes = 0;
     struct base_error error;
-    struct sim_plan plan = plan_of(arena, cache, software, devices > 1 ? "h100:1x8" : "h100:1x1", partitioning);
+    struct sim_plan plan = plan_of(arena, cache, software, base_print(arena, "h100:1x%d", devices), partitioning);
     int64_t sizes[MODEL_SIZE_COUNT];
     const struct sim_sharded *s;
     assert_ok(model_parameters(arena, plan.config, &parameters, &count, &error), &error);
@@ -70,16 +70,57 @@ static void states_are_what_each_software_keeps(struct base_arena *arena)
         int devices;
         double bytes; /* weights, masters, two moments, gradients */
     } rows[] = {
-        {"nanotron", "none", 1, 2 + 4 + 8 + 4}, {"nanotron", "data", 8, 2 + 4 + 12.0 / 8},
-        {"nemo", "none", 1, 2 + 4 + 8 + 4},     {"nemo", "data", 8, 2 + 4 + 12.0 / 8},
-        {"nemo_o1", "none", 1, 4 + 8 + 4},      {"megatron_deepspeed", "none", 1, 2 + 4 + 8 + 2},
+        {"nanotron", "none", 1, 2 + 4 + 8 + 4},
+        {"nanotron", "data", 8, 2 + 4 + 12.0 / 8},
+        {"nemo", "none", 1, 2 + 4 + 8 + 4},
+        {"nemo", "data", 8, 2 + 4 + 12.0 / 8},
+        {"nemo_o1", "none", 1, 4 + 8 + 4},
+        {"megatron_deepspeed", "none", 1, 2 + 4 + 8 + 2},
         {"fsdp", "none", 1, 4 + 8 + 4},
+        /* a share of flat arrays, whatever divides the dimensions of parameters */
+        {"nanotron", "data", 6, 2 + 4 + 12.0 / 6},
+        {"nemo", "data", 3, 2 + 4 + 12.0 / 3},
+        {"megatron", "data", 6, 2 + 2 + 12.0 / 6},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s, %s over %d", rows[i].software, rows[i].partitioning, rows[i].devices);
         assert_near(state_bytes(arena, cache, rows[i].software, rows[i].partitioning, rows[i].devices), rows[i].bytes,
                     1e-9);
+    }
+    sim_cache_free(cache);
+}
+
+/* Sequence parallelism is an all-gather before column-parallel products and a reduce-scatter behind row-parallel ones
+ * (arXiv:2205.05198); no activation of the residual stream is summed whole. */
+static void sequence_parallelism_scatters(struct base_arena *arena)
+{
+    static const char *const softwares[] = {"megatron", "nemo", "nanotron", "torchtitan"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(softwares); i++) {
+        TEST_ROW("%s", softwares[i]);
+        struct sim_plan_text text = {.values = {[SIM_MODEL] = LLAMA,
+                                                [SIM_TOPOLOGY] = "h100:1x8",
+                                                [SIM_SOFTWARE] = softwares[i],
+                                                [SIM_NUM_PARTITIONS] = "4",
+                                                [SIM_SEQUENCE_PARALLEL] = "1",
+                                                [SIM_OPTIMIZER] = "adamw",
+                                                [SIM_ATTENTION] = "flash",
+                                                [SIM_BATCH_SIZE] = "64",
+                                                [SIM_TARGETS_LENGTH] = "64"}};
+        struct sim_plan plan;
+        struct base_error error;
+        int scattered = 0;
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        const struct sim_sharded *s = program_of(cache, &plan);
+        for (int j = 0; j < s->op_count; j++) {
+            const struct sim_op *op = &s->ops[j];
+            if (op->kind != SIM_COMMUNICATE || !(op->axes & sim_model_axis(&plan.placement->axes))) continue;
+            const struct model_tensor *tensor = &s->program->tensors[s->values[op->inputs[0]].tensor];
+            scattered += op->collective == SIM_REDUCE_SCATTER;
+            if (op->collective == SIM_ALL_REDUCE) assert_true(!sim_is_residual_stream(tensor));
+        }
+        assert_true(scattered >= 4); /* attention and MLP, forward and backward, in the loop over layers */
     }
     sim_cache_free(cache);
 }
@@ -268,6 +309,7 @@ static const struct test tests[] = {
     TEST(peaks_are_those_of_the_runs),
     TEST(states_are_what_each_software_keeps),
     TEST(kernels_are_those_of_the_software),
+    TEST(sequence_parallelism_scatters),
     TEST(rows_between_16_bytes_do_without_tensor_cores),
     TEST(vocabularies_are_padded),
 };

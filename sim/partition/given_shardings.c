@@ -76,14 +76,27 @@ static bool divides(const struct sim_graph *g, int size)
     return !extents->sizes || extents->sizes[size] % topo_axes_product(extents->mesh, g->options->data_axis) == 0;
 }
 
-/* ZeRO: the first dimension that the data axis can still shard. */
+/* The largest dimension that nothing shards yet; -1: there is none. */
+static int largest_whole(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
+{
+    const int64_t *sizes = g->options->extents.sizes;
+    int largest = -1;
+    for (int i = 0; i < tensor->rank && sizes; i++)
+        if (!sim_spec_of_dim(spec, i) && (largest < 0 || sizes[tensor->dims[i]] > sizes[tensor->dims[largest]]))
+            largest = i;
+    return largest;
+}
+
+/* ZeRO: the first dimension that the data axis can still shard. Of flat arrays each device has a share whatever its
+ * number is; a dimension that does not divide stands for that, the largest, which is padded least. */
 static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
     const unsigned data_axis = g->options->data_axis & g->options->live;
     if (spec & each_dim * data_axis) return spec;
     for (int i = 0; i < tensor->rank; i++)
         if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i])) return spec | (sim_spec)data_axis << (DIM * i);
-    return spec;
+    const int flat = g->options->cuts_flat_state ? largest_whole(g, tensor, spec) : -1;
+    return flat < 0 ? spec : spec | (sim_spec)data_axis << (DIM * flat);
 }
 
 static enum base_status give(struct sim_graph *g, const struct sim_graph_given *given)

@@ -175,6 +175,7 @@ struct sim_sharding_options {
     unsigned char live;                  /* mesh axes of more than one device: over no others anything is sharded */
     unsigned char data_axis, model_axis; /* those that ZeRO and sequence parallelism take; 0: the mesh has none */
     bool joins_gradients;                /* sums over axes of data_axis are one */
+    bool cuts_flat_state;                /* ZeRO shares dimensions that do not divide, too */
     bool sequence_parallel;
     enum sim_optimizer_partitioning optimizer_partitioning;
     bool propagates;     /* only parameters, batch and constraints are given; else what every tensor's axes say */
