@@ -3,6 +3,7 @@
  * it was. */
 #include "commands/executor.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct talk {
     char notes[MOST_NOTES][LONGEST_LINE]; /* warnings that were passed on, each once */
     int note_count;
     int exit_rank; /* that mpirun names before the exit code */
+    bool begun;    /* it has said that it is about to take its first step */
 };
 
 /* ---- what is said ---- */
@@ -35,6 +37,7 @@ static void hear_step(struct talk *talk, const char *numbers)
     long long done = strtoll(numbers, &at, 10), steps = strtoll(at, &at, 10);
     double loss = strtod(at, &at), tokens_per_s = strtod(at, &at), left_s = strtod(at, &at);
     base_child_is_ready();
+    talk->begun = true;
     if (!talk->context->progress || done == 0) return;
     snprintf(text, sizeof text, "loss %.4f, %s target tokens/s, %s left; step", loss,
              base_format_count(tokens, tokens_per_s), base_format_seconds(left, left_s));
@@ -159,12 +162,25 @@ static void remove_partial(struct commands_context *context, const struct comman
     }
 }
 
-/* The most telling of what there is: the executor's own word, a rank's last one or mpirun's, else what came last. */
+const char *commands_stop_name(const struct commands_context *context)
+{
+    const int number = context->stop_signal ? (int)*context->stop_signal : 0;
+    return number == SIGINT    ? "SIGINT"
+           : number == SIGTERM ? "SIGTERM"
+           : number == SIGHUP  ? "SIGHUP"
+           : number            ? "a signal"
+                               : NULL;
+}
+
+/* The most telling of what there is: that it was to end, the executor's own word, a rank's last one or mpirun's, else
+ * what came last. */
 static enum base_status explain(const struct talk *talk, const struct base_text *answer, enum base_status status,
                                 struct base_error *error)
 {
     if (answer->length && *answer->data != '{' && !*error->text) return base_fail(error, status, "%s", answer->data);
     status = BASE_RUN; /* exit codes without a word are mpirun's */
+    const char *stopped = commands_stop_name(talk->context);
+    if (stopped && !talk->begun) return base_fail(error, status, "stopped by %s before the first step", stopped);
     if (*talk->reason) return base_fail(error, status, "%s", talk->reason);
     struct base_error why = *error;
     base_fail(error, status, "%s", *why.text ? why.text : "meshwright-rank: ended without a word");

@@ -12,6 +12,8 @@ struct commands_executor {
     const char *checkpoint; /* directory in which a run that fails may leave something half written; NULL: none */
     const char *owner;      /* in the names of that */
 };
+/* "SIGTERM": what asked this command to end; NULL: nothing did. */
+const char *commands_stop_name(const struct commands_context *context);
 /* Hands the executor a request and takes its answer. While it runs, what it says of its steps becomes the context's
  * progress. BASE_RUN: it failed, and the message says which rank and why; another status and message are the executor's
  * own. Whatever the status, an answer that begins with { is a result. */

@@ -26,14 +26,11 @@ static void put_request(const struct commands_context *context, const struct sim
 
 static void note_stop(const struct commands_context *context, const struct reports_measured *steps)
 {
-    int number = context->stop_signal ? (int)*context->stop_signal : 0;
-    const char *name = number == SIGINT    ? "SIGINT"
-                       : number == SIGTERM ? "SIGTERM"
-                       : number == SIGHUP  ? "SIGHUP"
-                                           : "a signal";
-    commands_note(context, base_print(context->arena,
-                                      "stopped by %s after step %lld; the same command goes on from a --checkpoint",
-                                      name, (long long)(steps->first_step + steps->step_count - 1)));
+    const char *name = commands_stop_name(context);
+    commands_note(context,
+                  base_print(context->arena,
+                             "stopped by %s after step %lld; the same command goes on from a --checkpoint",
+                             name ? name : "a signal", (long long)(steps->first_step + steps->step_count - 1)));
 }
 
 static enum base_status put_result(struct commands_context *context, const struct base_arguments *arguments,

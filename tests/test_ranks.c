@@ -300,6 +300,20 @@ static void a_hung_rank_ends_the_run(struct base_arena *arena)
     assert_no_partial(arena, "hung");
 }
 
+/* A model whose initial values take a while: nothing has begun yet, and no rank is to blame. */
+static void a_signal_before_the_first_step_is_named(struct base_arena *arena)
+{
+    enum { STARTUP_MS = 50 };
+    struct run run =
+        start(arena,
+              "run --model decoder_only:emb_dim=512,num_heads=4,head_dim=128,mlp_dim=2048,num_layers=8,vocab_size=32000"
+              " --topology local:2 --task-feature-lengths 16 --batch-size 16 --steps 3");
+    nanosleep(&(struct timespec){0, STARTUP_MS * 1000000L}, NULL);
+    kill(run.pid, SIGTERM);
+    struct outcome o = finish(arena, run);
+    assert_outcome(&o, 128 + SIGTERM, "stopped by SIGTERM before the first step");
+}
+
 /* Ended in the middle, resumed: the steps are those of a run that was not. */
 static void sigterm_leaves_a_checkpoint(struct base_arena *arena)
 {
@@ -629,17 +643,29 @@ static void it_takes_its_place_in_an_mpirun(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(ranks_and_one_process_agree),         TEST(collectives_pass_beside_what_computes),
-        TEST(eight_ranks_share_two_cores),         TEST(plans_for_other_machines_run),
-        TEST(a_killed_rank_ends_the_run),          TEST(a_hung_rank_ends_the_run),
-        TEST(sigterm_leaves_a_checkpoint),         TEST(sigterm_to_all_leaves_a_checkpoint),
-        TEST(two_runs_do_not_share_a_directory),   TEST(a_pipe_for_a_chunk_is_refused),
-        TEST(losses_outlive_a_failure_at_the_end), TEST(a_disk_that_stalls_is_no_hang),
-        TEST(checkpoints_survive_power_cuts),      TEST(a_second_signal_ends_it_at_once),
-        TEST(ranks_do_not_outlive_the_run),        TEST(a_full_disk_ends_the_run),
-        TEST(only_the_newest_checkpoints_stay),    TEST(warnings_arrive_once),
-        TEST(damaged_files_are_refused),           TEST(launchers_are_recognised),
-        TEST(what_does_not_fit_is_not_started),    TEST(it_takes_its_place_in_an_mpirun),
+        TEST(ranks_and_one_process_agree),
+        TEST(collectives_pass_beside_what_computes),
+        TEST(eight_ranks_share_two_cores),
+        TEST(plans_for_other_machines_run),
+        TEST(a_killed_rank_ends_the_run),
+        TEST(a_hung_rank_ends_the_run),
+        TEST(a_signal_before_the_first_step_is_named),
+        TEST(sigterm_leaves_a_checkpoint),
+        TEST(sigterm_to_all_leaves_a_checkpoint),
+        TEST(two_runs_do_not_share_a_directory),
+        TEST(a_pipe_for_a_chunk_is_refused),
+        TEST(losses_outlive_a_failure_at_the_end),
+        TEST(a_disk_that_stalls_is_no_hang),
+        TEST(checkpoints_survive_power_cuts),
+        TEST(a_second_signal_ends_it_at_once),
+        TEST(ranks_do_not_outlive_the_run),
+        TEST(a_full_disk_ends_the_run),
+        TEST(only_the_newest_checkpoints_stay),
+        TEST(warnings_arrive_once),
+        TEST(damaged_files_are_refused),
+        TEST(launchers_are_recognised),
+        TEST(what_does_not_fit_is_not_started),
+        TEST(it_takes_its_place_in_an_mpirun),
         TEST(what_was_measured_was_predicted),
     };
     char *slash = strrchr(arguments[0], '/');
