@@ -21,11 +21,14 @@ tolls, listed|tuner/listed_choices.c|l->cost += fmax(0, used - c->free[t]);|l->c
 cuts, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, cut->most);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|solvers_agree
 cuts, listed|tuner/listed_choices.c|if (taken > cut->most) return true;|if (taken < 0) return true;|test_tuner|integer_programs_*
 cuts of larger policies|tuner/saved_choice.c|if (option == options[i] \|\| (and_larger && larger)) cut[count++] = option;|if (option == options[i] \|\| (and_larger && larger && !larger)) cut[count++] = option;|test_tuner|remat_*
-weights of kept tensors|tuner/saved_choice.c|weight += c->bytes[part->names[i]];|weight += 0 * c->bytes[part->names[i]];|test_tuner|remat_*
-prices of recomputation|tuner/saved_choice.c|tuner_choices_set(c->choices, option, part->more_s[device \| host], weight);|tuner_choices_set(c->choices, option, 0, weight);|test_tuner|remat_*
+weights of kept tensors|tuner/saved_choice.c|weight += c->bytes[name];|weight += 0 * c->bytes[name];|test_tuner|remat_*
+prices of recomputation|tuner/saved_choice.c|part == LAYER ? more_s_of(c, device \| host) : 0, weight);|0, weight);|test_tuner|remat_*
 toll of the host's link|tuner/saved_choice.c|c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;|c->moved_s[option] = 0 * moved;|test_tuner|remat_*
 weight of the train state|tuner/saved_choice.c|s->limit_bytes - c->state_bytes, &more_s|s->limit_bytes, &more_s|test_tuner|remat_*
-layer's input is kept|tuner/saved_choice.c|if (index == PART_COUNT - 1 && kept != all) continue;|if (index == PART_COUNT - 1 && kept < 0) continue;|test_tuner|remat_*
+norm between attention and MLP|tuner/saved_choice.c|const bool has_result = kept & result_of_attention;|const bool has_result = kept \| result_of_attention;|test_tuner|remat_*
+one policy of a family is ranked|tuner/ranking.c|if (other < *count) remove_plan(plans, count, other);|if (*count < other) remove_plan(plans, count, other);|test_tuner|remat_*
+other orders of a policy|tuner/saved_choice.c|return known == orders ? slowest : (double)INFINITY;|return known ? slowest : (double)INFINITY;|test_tuner|remat_*
+layer's input is kept|tuner/saved_choice.c|if (part == INPUT && kept != all) continue;|if (part == INPUT && kept < 0) continue;|test_tuner|remat_*
 dimensions divide, as JAX demands|tuner/rule_codings.c|if (sizes[shape->dims[d]] % topo_axes_product(mesh, spec[d])) return false;|if (sizes[shape->dims[d]] < 0 * spec[d]) return false;|test_search_properties|no_bound_of_a_subspace*
 batch divides|tuner/rule_codings.c|return batch % topo_axes_product(mesh, (unsigned)takes) == 0;|return batch >= 0 * topo_axes_product(mesh, (unsigned)takes);|test_search_properties|no_bound_of_a_subspace*
 rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].given && of->classes[c].scope & scope;|bool asked = false;|test_search_properties|no_*

@@ -6,6 +6,8 @@
 #include "tuner/rule_space.h"
 #include "tuner/tuner.h"
 
+#include <stdlib.h>
+
 /* ---- the search ---- */
 
 /* Every plan of a space is decided by one thing and counted there, and every refusal stands in the list. */
@@ -592,9 +594,10 @@ static void remat_by_tensor_equals_brute_force(struct base_arena *arena)
         request.given[TUNER_MICROBATCHES] = given(arena, 1, rows[i].microbatches);
         assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
         assert_int_equal(space.plan_count, 4375);
-        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 1, .headroom_frac = 0.02}, &result, &error),
-                  &error);
-        assert_true(result.proven_optimal);
+        /* A gap below rounding: policies that are as fast are not sought. */
+        const struct tuner_options options = {.top = 1, .headroom_frac = 0.02, .gap_frac = 1e-9};
+        assert_ok(tuner_search(&space, &options, &result, &error), &error);
+        assert_near(result.proven_within_frac, 1e-9, 1e-12);
         assert_int_equal(result.bound_violations, 0);
         assert_counts_add_up(&space, &result);
         assert_true(result.counts.evaluated <= rows[i].most_predicted);
@@ -603,6 +606,131 @@ static void remat_by_tensor_equals_brute_force(struct base_arena *arena)
         sim_cache_free(cache);
     }
 #undef WIDE
+}
+
+/* A policy whose place is kept in mind: of equals that which offloads least, then the smaller. */
+struct ranked_policy {
+    double step_s;
+    int64_t host_bytes, peak_bytes;
+    const char *policy;
+    struct tuner_plan plan;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct ranked_policy *x = a, *y = b;
+    return x->step_s < y->step_s ? -1 : x->step_s > y->step_s;
+}
+
+/* The best policy of one plan of the space, mlpwo aside, which nothing reads again; step_s INFINITY: none fits. */
+static struct ranked_policy best_policy(struct base_arena *arena, const struct tuner_space *space,
+                                        struct tuner_plan plan, double headroom_frac)
+{
+    struct ranked_policy best = {.step_s = (double)INFINITY, .plan = plan};
+    const unsigned input = 1u << MODEL_SAVED_LAYER_INPUT, names = space->saved.names & ~(1u << MODEL_SAVED_WO);
+    int64_t count = 2;
+    for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
+    for (int64_t i = 0; i < count; i++) {
+        struct base_error error;
+        struct sim_plan checked;
+        struct sim_prediction p;
+        struct sim_plan_text text = tuner_plan_text(space, plan);
+        struct model_saved policy = {i & 1 ? input : 0, i & 1 ? 0 : input};
+        int64_t left = i / 2;
+        for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
+            if (left % 3 == 1) policy.device |= rest & -rest;
+            if (left % 3 == 2) policy.host |= rest & -rest;
+        }
+        text.values[SIM_REMAT_POLICY] = model_saved_text(arena, &policy);
+        assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error),
+                  &error);
+        assert_ok(sim_predict(space->cache, &checked, &p, NULL, &error), &error);
+        const struct sim_memory *m = &p.memory;
+        bool first =
+            p.step_s < best.step_s ||
+            (p.step_s == best.step_s &&
+             (m->host_bytes < best.host_bytes ||
+              (m->host_bytes == best.host_bytes &&
+               (m->peak_bytes < best.peak_bytes ||
+                (m->peak_bytes == best.peak_bytes && strcmp(text.values[SIM_REMAT_POLICY], best.policy) < 0)))));
+        if (!sim_leaves_free(&p, headroom_frac) || !first) continue;
+        best = (struct ranked_policy){p.step_s, m->host_bytes, m->peak_bytes, text.values[SIM_REMAT_POLICY], plan};
+    }
+    return best;
+}
+
+/* Every rank is what predicting each policy of each plan finds, and is named alike without the integer program. */
+static void remat_ranks_equal_brute_force(struct base_arena *arena)
+{
+    enum { TOP = 4, MOST_PLANS = 16 };
+    static const struct {
+        const char *model, *topology, *submesh, *second_submesh, *batch, *rules, *second_rules;
+    } rows[] = {
+        {"scalable_decoder_only:num_layers=24,emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,vocab_size=32128,"
+         "mlp_activations=gelu",
+         "v4-8", "2,1,1,1", NULL, "16", "standard:1,2", "gshard"},
+        {"scalable_decoder_only:num_layers=8,emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,vocab_size=32128,"
+         "mlp_activations=gelu",
+         "v4:2x2x2", "2,1,1,1", "1,1,2,1", "64", "standard:1,1", NULL},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct base_error error;
+        struct tuner_space spaces[2];
+        struct tuner_result results[2];
+        struct ranked_policy best[MOST_PLANS];
+        int count = 0;
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request =
+            request_of(arena, rows[i].model, rows[i].topology, rows[i].batch, "2048", "2048");
+        TEST_ROW("%s", rows[i].topology);
+        request.search_saved = true;
+        request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.given[TUNER_SUBMESH] = rows[i].second_submesh ? given(arena, 2, rows[i].submesh, rows[i].second_submesh)
+                                                              : given(arena, 1, rows[i].submesh);
+        request.given[TUNER_RULES] = rows[i].second_rules ? given(arena, 2, rows[i].rules, rows[i].second_rules)
+                                                          : given(arena, 1, rows[i].rules);
+        request.given[TUNER_MICROBATCHES] = given(arena, 2, "1", "2");
+        for (int without = 0; without <= 1; without++) {
+            const struct tuner_options options = {
+                .top = TOP, .headroom_frac = 0.02, .no_integer_program = without == 1};
+            assert_ok(tuner_space_build(arena, cache, &request, &spaces[without], &error), &error);
+            assert_ok(tuner_search(&spaces[without], &options, &results[without], &error), &error);
+            assert_true(results[without].proven_optimal);
+            assert_int_equal(results[without].bound_violations, 0);
+            assert_counts_add_up(&spaces[without], &results[without]);
+        }
+        for (int g = 0; g < spaces[0].group_count; g++)
+            for (int s = 0; s < tuner_group_submesh_count(&spaces[0], g); s++)
+                for (int m = 0; m < tuner_group_microbatch_count(&spaces[0], g); m++) {
+                    struct sim_prediction p;
+                    const struct tuner_plan plan = {g, s, m, 0};
+                    assert_true(count < MOST_PLANS);
+                    if (tuner_variant_is_saved(&spaces[0], spaces[0].groups[g].variant)) {
+                        best[count++] = best_policy(arena, &spaces[0], plan, 0.02);
+                        continue;
+                    }
+                    assert_ok(tuner_predict(&spaces[0], plan, &p, NULL, &error), &error);
+                    double step_s = sim_leaves_free(&p, 0.02) ? p.step_s : (double)INFINITY;
+                    best[count++] = (struct ranked_policy){step_s, 0, 0, NULL, plan};
+                }
+        qsort(best, (size_t)count, sizeof *best, by_rank);
+        assert_int_equal(results[0].plan_count, TOP);
+        assert_int_equal(results[1].plan_count, TOP);
+        for (int k = 0; k < TOP; k++) {
+            const struct tuner_found *found = &results[0].plans[k];
+            const struct sim_plan_text a = tuner_plan_text(&spaces[0], found->plan),
+                                       b = tuner_plan_text(&spaces[1], results[1].plans[k].plan);
+            assert_near(found->prediction.step_s, best[k].step_s, 1e-12);
+            for (int key = 0; key < SIM_KEY_COUNT; key++)
+                if (a.values[key]) assert_string_equal(a.values[key], b.values[key]);
+            for (int other = 0; other < count; other++)
+                if (best[other].policy && best[other].plan.group == found->plan.group &&
+                    best[other].plan.submesh == found->plan.submesh &&
+                    best[other].plan.microbatches == found->plan.microbatches)
+                    assert_string_equal(a.values[SIM_REMAT_POLICY], best[other].policy);
+        }
+        sim_cache_free(cache);
+    }
 }
 
 /* A toll is paid for what is used above the free part; a cut takes a choice away; what binds has its price. */
@@ -1147,6 +1275,7 @@ static const struct test tests[] = {
     TEST(bounds_of_memory_spare_predictions),
     TEST(integer_programs_change_no_answer),
     TEST(remat_by_tensor_equals_brute_force),
+    TEST(remat_ranks_equal_brute_force),
     TEST(integer_programs_have_tolls_and_cuts),
     TEST(solvers_agree),
     TEST(a_gap_is_kept),

@@ -1,42 +1,52 @@
 /* Which tensors to keep, to offload and to recompute, where the policy that recomputes least does not fit: an integer
- * program with cuts. What a step takes is the sum of what it took with all kept and of what is recomputed in attention
- * and in the MLP, each pattern of which is priced by itself: a layer's second half needs the first one's result
- * whatever is kept inside it. What is kept weighs its bytes, what is offloaded holds the step up where it moves for
- * longer than a pass computes. Its solution is predicted in full. A plan that does not fit is cut off together with all
- * that keep more; one that fits and costs more than the program thought is cut off alone. */
+ * program with cuts. What a step takes is what it took with all kept, what is recomputed in attention, and what is
+ * recomputed in the MLP: each is a prediction of its own. The last depends on whether attention's result is kept, since
+ * the norm between them is made of it, and on nothing else inside attention. What is kept weighs its bytes, what is
+ * offloaded holds the step up where it moves for longer than a pass computes. A solution is predicted in full. One that
+ * does not fit is cut off together with all that keep more; one that fits is cut off alone, until what is left is no
+ * better than what is ranked. */
 #include "tuner/search.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 4000, MOST_OPTIONS = 512, MOST_OF_PART = 5, PATTERNS = 1 << MOST_OF_PART, PART_COUNT = 3 };
-
-/* Tensors whose recomputation is priced together; the last part is the layer's input, which is never recomputed. */
-static const unsigned parts_names[PART_COUNT] = {
-    1u << MODEL_SAVED_QUERY | 1u << MODEL_SAVED_KEY | 1u << MODEL_SAVED_VALUE | 1u << MODEL_SAVED_CONTEXT |
-        1u << MODEL_SAVED_OUT,
-    1u << MODEL_SAVED_WI_0 | 1u << MODEL_SAVED_WI_1,
-    1u << MODEL_SAVED_LAYER_INPUT,
+enum {
+    MOST_ROUNDS = 4000,
+    MOST_ATTENTION = 5,
+    MOST_MLP = 2,
+    MOST_OF_PART = MOST_ATTENTION + MOST_MLP,
+    MOST_OPTIONS = 2200 /* each of a layer's seven tensors in one of three places, and its input's two */
 };
+enum part { LAYER, INPUT, PART_COUNT };
 
-struct part {
-    int names[MOST_OF_PART], count;
-    double more_s[PATTERNS]; /* by which of them are kept anywhere: beside all kept */
-    int first_option, option_count;
+static const unsigned attention_names = 1u << MODEL_SAVED_QUERY | 1u << MODEL_SAVED_KEY | 1u << MODEL_SAVED_VALUE |
+                                        1u << MODEL_SAVED_CONTEXT | 1u << MODEL_SAVED_OUT,
+                      mlp_names = 1u << MODEL_SAVED_WI_0 | 1u << MODEL_SAVED_WI_1,
+                      result_of_attention = 1u << MODEL_SAVED_OUT, input_name = 1u << MODEL_SAVED_LAYER_INPUT;
+
+/* Tensors of which each choice of places is an option. */
+struct names {
+    int list[MOST_OF_PART], count;
 };
 
 struct chooser {
+    struct base_arena own; /* of all that is needed for one family alone */
     struct search *s;
     const struct node *node;
     struct sim_plan plan; /* over the best links of any order: what it takes is a bound for each */
     struct model_saved all;
     double all_s, forward_s, backward_s, host_rate;
     double state_bytes, bytes[MODEL_SAVED_WO + 1], host_bytes[MODEL_SAVED_WO + 1]; /* of a microbatch; of the step */
-    struct part parts[PART_COUNT];
+    struct names attention, mlp, parts[PART_COUNT];
+    double attention_s[1 << MOST_ATTENTION]; /* by which of them are kept anywhere: beside all kept */
+    double mlp_s[2][1 << MOST_MLP];          /* without attention's result, and with it: beside the MLP's all kept */
+    int first_options[PART_COUNT], option_counts[PART_COUNT];
     struct model_saved *options;
     double *moved_s; /* by option */
     int option_count;
     struct tuner_choices *choices;
+    struct model_saved *tried;
+    int tried_count, tried_capacity;
 };
 
 static enum base_status price(struct chooser *c, struct model_saved policy, struct sim_prediction *out,
@@ -45,7 +55,7 @@ static enum base_status price(struct chooser *c, struct model_saved policy, stru
     c->plan.options.saved = policy;
     c->s->result->counts.priced++;
     BASE_TRY(sim_predict(c->s->space->cache, &c->plan, out, detail, c->s->error));
-    out->profile = base_copy(c->s->space->arena, out->profile);
+    out->profile = base_copy(&c->own, out->profile);
     return BASE_OK;
 }
 
@@ -55,7 +65,7 @@ static enum base_status price_all_kept(struct chooser *c)
 {
     struct sim_prediction p;
     struct sim_timeline timeline;
-    struct sim_detail detail = {.timeline = &timeline, .arena = c->s->space->arena};
+    struct sim_detail detail = {.timeline = &timeline, .arena = &c->own};
     BASE_TRY(price(c, c->all, &p, &detail));
     c->all_s = p.step_s;
     for (int i = 0; i < timeline.count; i++) {
@@ -79,81 +89,110 @@ static enum base_status weigh(struct chooser *c, int name)
     return BASE_OK;
 }
 
-static unsigned names_in(const struct part *part, int pattern)
+static struct names names_of(unsigned set)
 {
-    unsigned names = 0;
-    for (int i = 0; i < part->count; i++)
-        if (pattern >> i & 1) names |= 1u << part->names[i];
+    struct names names = {.count = 0};
+    for (; set; set &= set - 1) names.list[names.count++] = __builtin_ctz(set);
     return names;
 }
 
-static enum base_status price_part(struct chooser *c, int index)
+static unsigned names_in(const struct names *names, int pattern)
 {
-    struct part *part = &c->parts[index];
-    unsigned own = parts_names[index] & c->all.device;
-    for (unsigned rest = own; rest; rest &= rest - 1) part->names[part->count++] = __builtin_ctz(rest);
-    for (int i = 0; i < part->count; i++) BASE_TRY(weigh(c, part->names[i]));
-    for (int pattern = 0; pattern < 1 << part->count && index < PART_COUNT - 1; pattern++) {
-        struct sim_prediction p;
-        BASE_TRY(price(c, (struct model_saved){(c->all.device & ~own) | names_in(part, pattern), 0}, &p, NULL));
-        part->more_s[pattern] = p.step_s - c->all_s;
+    unsigned set = 0;
+    for (int i = 0; i < names->count; i++)
+        if (pattern >> i & 1) set |= 1u << names->list[i];
+    return set;
+}
+
+static int pattern_of(const struct names *names, unsigned set)
+{
+    int pattern = 0;
+    for (int i = 0; i < names->count; i++)
+        if (set >> names->list[i] & 1) pattern |= 1 << i;
+    return pattern;
+}
+
+/* What a step takes more where these names are recomputed than where none is. */
+static enum base_status price_without(struct chooser *c, unsigned names, double *more_s)
+{
+    struct sim_prediction p;
+    BASE_TRY(price(c, (struct model_saved){c->all.device & ~names, 0}, &p, NULL));
+    *more_s = p.step_s - c->all_s;
+    return BASE_OK;
+}
+
+static enum base_status price_patterns(struct chooser *c)
+{
+    const int all_attention = (1 << c->attention.count) - 1, all_mlp = (1 << c->mlp.count) - 1;
+    for (int i = 0; i < all_attention; i++)
+        BASE_TRY(price_without(c, names_in(&c->attention, all_attention & ~i), &c->attention_s[i]));
+    const double without_result_s = c->attention_s[all_attention & ~pattern_of(&c->attention, result_of_attention)];
+    for (int i = 0; i < all_mlp; i++) {
+        const unsigned recomputed = names_in(&c->mlp, all_mlp & ~i);
+        BASE_TRY(price_without(c, recomputed, &c->mlp_s[true][i]));
+        BASE_TRY(price_without(c, recomputed | result_of_attention, &c->mlp_s[false][i]));
+        c->mlp_s[false][i] -= without_result_s;
     }
     return BASE_OK;
 }
 
 /* ---- the program ---- */
 
-static void add_option(struct chooser *c, int group, const struct part *part, int device, int host)
+static double more_s_of(const struct chooser *c, unsigned kept)
+{
+    const bool has_result = kept & result_of_attention;
+    return c->attention_s[pattern_of(&c->attention, kept)] + c->mlp_s[has_result][pattern_of(&c->mlp, kept)];
+}
+
+static void add_option(struct chooser *c, int group, enum part part, unsigned device, unsigned host)
 {
     int option = tuner_choices_option(c->choices, group);
     double weight = 0, moved = 0;
-    for (int i = 0; i < part->count; i++) {
-        if (device >> i & 1) weight += c->bytes[part->names[i]];
-        if (host >> i & 1) moved += c->host_bytes[part->names[i]];
+    for (int name = MODEL_SAVED_LAYER_INPUT; name <= MODEL_SAVED_WO; name++) {
+        if (device >> name & 1) weight += c->bytes[name];
+        if (host >> name & 1) moved += c->host_bytes[name];
     }
-    tuner_choices_set(c->choices, option, part->more_s[device | host], weight);
-    c->options[option] = (struct model_saved){names_in(part, device), names_in(part, host)};
+    tuner_choices_set(c->choices, option, part == LAYER ? more_s_of(c, device | host) : 0, weight);
+    c->options[option] = (struct model_saved){device, host};
     c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;
     c->option_count++;
 }
 
-static void add_part(struct chooser *c, int index)
+static void add_part(struct chooser *c, enum part part)
 {
-    struct part *part = &c->parts[index];
-    const int all = (1 << part->count) - 1, group = tuner_choices_group(c->choices);
-    part->first_option = c->option_count;
+    const struct names *names = &c->parts[part];
+    const int all = (1 << names->count) - 1, group = tuner_choices_group(c->choices);
+    c->first_options[part] = c->option_count;
     for (int kept = 0; kept <= all; kept++) {
-        if (index == PART_COUNT - 1 && kept != all) continue; /* the layer's input is kept somewhere */
+        if (part == INPUT && kept != all) continue; /* the layer's input is kept somewhere */
         for (int host = kept;; host = (host - 1) & kept) {
-            if (!host || c->host_rate > 0) add_option(c, group, part, kept & ~host, host);
+            if (!host || c->host_rate > 0)
+                add_option(c, group, part, names_in(names, kept & ~host), names_in(names, host));
             if (!host) break;
         }
     }
-    part->option_count = c->option_count - part->first_option;
+    c->option_counts[part] = c->option_count - c->first_options[part];
 }
 
 static void make_program(struct chooser *c)
 {
-    double slowest_s = c->backward_s;
-    c->choices = tuner_choices_new(c->s->space->arena);
-    c->options = base_new(c->s->space->arena, struct model_saved, MOST_OPTIONS);
-    c->moved_s = base_new(c->s->space->arena, double, MOST_OPTIONS);
-    for (int i = 0; i < PART_COUNT; i++) {
-        double most_s = 0;
-        add_part(c, i);
-        for (int p = 0; p < PATTERNS; p++) most_s = fmax(most_s, c->parts[i].more_s[p]);
-        slowest_s += most_s;
-    }
+    double slowest_s = 0;
+    c->choices = tuner_choices_new(&c->own);
+    c->options = base_new(&c->own, struct model_saved, MOST_OPTIONS);
+    c->moved_s = base_new(&c->own, double, MOST_OPTIONS);
+    for (int part = 0; part < PART_COUNT; part++) add_part(c, (enum part)part);
+    for (int i = 0; i < c->option_counts[LAYER]; i++)
+        slowest_s = fmax(slowest_s, more_s_of(c, c->options[i].device | c->options[i].host));
     tuner_choices_toll(c->choices, c->moved_s, c->forward_s);
-    tuner_choices_toll(c->choices, c->moved_s, slowest_s);
+    tuner_choices_toll(c->choices, c->moved_s, c->backward_s + slowest_s);
 }
 
 static struct model_saved taken(const struct chooser *c, int options[PART_COUNT])
 {
     struct model_saved policy = {0, 0};
     for (int i = 0; i < PART_COUNT; i++)
-        for (int o = 0; o < c->parts[i].option_count; o++) {
-            int option = c->parts[i].first_option + o;
+        for (int o = 0; o < c->option_counts[i]; o++) {
+            int option = c->first_options[i] + o;
             if (!tuner_choices_is_taken(c->choices, option)) continue;
             options[i] = option;
             policy.device |= c->options[option].device, policy.host |= c->options[option].host;
@@ -167,8 +206,8 @@ static void cut_off(struct chooser *c, const int options[PART_COUNT], bool and_l
 {
     int cut[MOST_OPTIONS], count = 0;
     for (int i = 0; i < PART_COUNT; i++)
-        for (int o = 0; o < c->parts[i].option_count; o++) {
-            int option = c->parts[i].first_option + o;
+        for (int o = 0; o < c->option_counts[i]; o++) {
+            int option = c->first_options[i] + o;
             const struct model_saved *own = &c->options[options[i]], *other = &c->options[option];
             bool larger = !(own->device & ~other->device) && other->host == (own->host & ~other->device);
             if (option == options[i] || (and_larger && larger)) cut[count++] = option;
@@ -183,29 +222,102 @@ static void leave_open(struct search *s, double bound)
     s->least_open = fmin(s->least_open, bound);
 }
 
-/* One solution, predicted in full. *done: no other policy of the family can change the answer. */
-static enum base_status try_choice(struct chooser *c, int first, double bound_s, bool *done)
+static enum base_status try_other_orders(struct search *s, const struct node *chosen, int first)
+{
+    struct node plan = *chosen;
+    plan.bound = 0;
+    for (int i = 0; i < tuner_group_submesh_count(s->space, chosen->group) && !s->restart; i++) {
+        struct tuner_found found;
+        if (i == first) continue;
+        BASE_TRY(tuner_search_evaluate(s, &plan, i, NULL, &found));
+        s->result->counts.by_program--;
+    }
+    return BASE_OK;
+}
+
+/* Predicts one policy of the family in full. */
+static enum base_status try_policy(struct search *s, const struct node *node, int first,
+                                   const struct model_saved *policy, struct tuner_found *found)
+{
+    struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
+    struct node chosen = *node;
+    chosen.saved = tuner_saved_found(s->space, policy);
+    chosen.peak_bytes = 0;
+    BASE_TRY(tuner_search_evaluate(s, &chosen, first, &detail, found));
+    s->rows = detail.collectives;
+    s->result->counts.by_program--;
+    if (!found->prediction.fits || s->restart) return BASE_OK;
+    /* While too few plans are ranked no bound decides: what other orders take is known at once. */
+    if (s->result->plan_count < s->options->top) return try_other_orders(s, &chosen, first);
+    tuner_search_push_siblings(s, &chosen, first, found, &detail);
+    return BASE_OK;
+}
+
+/* What keeps one policy of the family from being ranked may be the memory of the device. */
+static bool is_too_large(const struct search *s, const struct tuner_found *found)
+{
+    return (double)found->prediction.memory.peak_bytes > s->limit_bytes;
+}
+
+/* One solution, predicted in full. *adds_up: it takes no less than its prices say. */
+static enum base_status try_choice(struct chooser *c, int first, double bound_s, bool *adds_up)
 {
     struct search *s = c->s;
-    struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
-    struct node chosen = *c->node;
     struct tuner_found found;
     int options[PART_COUNT];
     const struct model_saved policy = taken(c, options);
-    chosen.saved = tuner_saved_found(s->space, &policy);
-    chosen.bound = tuner_search_cost_of(s, chosen.group, bound_s) * (1 - slack);
-    chosen.peak_bytes = 0;
-    BASE_TRY(tuner_search_evaluate(s, &chosen, first, &detail, &found));
-    s->rows = detail.collectives;
-    s->result->counts.by_program--;
-    bool fits = sim_leaves_free(&found.prediction, s->options->headroom_frac);
-    const struct tuner_plan *best = &s->result->plans[0].plan;
-    if (fits && best->group == chosen.group && best->saved == chosen.saved && best->microbatches == chosen.microbatches)
+    BASE_TRY(try_policy(s, c->node, first, &policy, &found));
+    c->tried = base_grown(&c->own, c->tried, c->tried_count, &c->tried_capacity, sizeof *c->tried);
+    c->tried[c->tried_count++] = policy;
+    if (s->result->plan_count && tuner_search_is_same_plan(&s->result->plans[0].plan, &found.plan))
         s->result->memory_worth_s_per_byte = tuner_choices_unit_worth(c->choices);
-    if (found.prediction.fits) tuner_search_push_siblings(s, &chosen, first, &found, &detail);
-    *done = s->restart || (fits && found.prediction.step_s <= bound_s * (1 + 1e-6));
-    if (!*done) cut_off(c, options, !fits);
+    *adds_up = found.prediction.step_s >= bound_s * (1 - slack);
+    cut_off(c, options, is_too_large(s, &found));
     return BASE_OK;
+}
+
+static bool was_tried(const struct chooser *c, const struct model_saved *policy)
+{
+    for (int i = 0; c && i < c->tried_count; i++)
+        if (c->tried[i].device == policy->device && c->tried[i].host == policy->host) return true;
+    return false;
+}
+
+/* One after the other: --no-integer-program, and where prices do not add up. c: NULL, or what has tried some already.
+ */
+static enum base_status try_every_policy(struct search *s, const struct chooser *c, const struct node *node, int first)
+{
+    const unsigned names = tuner_saved_useful(&s->space->saved);
+    int64_t count = 2;
+    for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
+    for (int64_t i = 0; i < count && !tuner_search_time_is_up(s) && !s->restart; i++) {
+        struct model_saved policy = {i & 1 ? 0 : input_name, i & 1 ? input_name : 0};
+        struct tuner_found found;
+        int64_t left = i / 2;
+        for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
+            if (left % 3 == 1) policy.device |= rest & -rest;
+            if (left % 3 == 2) policy.host |= rest & -rest;
+        }
+        bool is_the_family = policy.device == (names | input_name);
+        if (!is_the_family && !was_tried(c, &policy)) BASE_TRY(try_policy(s, node, first, &policy, &found));
+    }
+    return BASE_OK;
+}
+
+/* The cost above which no policy is the best of any order of the submesh: each has one that is ranked. */
+static double slowest_order(const struct chooser *c)
+{
+    const struct tuner_result *r = c->s->result;
+    const int orders = tuner_group_submesh_count(c->s->space, c->node->group);
+    double slowest = 0;
+    int known = 0;
+    for (int i = 0; i < r->plan_count; i++) {
+        const struct tuner_plan *plan = &r->plans[i].plan;
+        if (plan->group != c->node->group || plan->microbatches != c->node->microbatches) continue;
+        slowest = fmax(slowest, tuner_search_found_cost(c->s, &r->plans[i]));
+        known++;
+    }
+    return known == orders ? slowest : (double)INFINITY;
 }
 
 static enum base_status branch_and_cut(struct chooser *c, int first)
@@ -213,27 +325,42 @@ static enum base_status branch_and_cut(struct chooser *c, int first)
     struct search *s = c->s;
     for (int round = 0; round < MOST_ROUNDS; round++) {
         double more_s;
-        bool done;
+        bool adds_up;
         enum tuner_choices_outcome outcome = tuner_choices_solve(c->choices, s->limit_bytes - c->state_bytes, &more_s);
         struct node rest = *c->node;
         s->result->counts.programs++;
         rest.bound = tuner_search_cost_of(s, rest.group, c->all_s + more_s) * (1 - slack);
-        if (outcome == TUNER_NOTHING_WITHIN_LIMIT || tuner_search_decided(s, &rest)) return BASE_OK;
+        if (outcome == TUNER_NOTHING_WITHIN_LIMIT || tuner_search_decided(s, &rest) || rest.bound >= slowest_order(c))
+            return BASE_OK;
         if (outcome == TUNER_UNDECIDED || tuner_search_time_is_up(s)) return leave_open(s, rest.bound), BASE_OK;
-        BASE_TRY(try_choice(c, first, c->all_s + more_s, &done));
-        if (done) return BASE_OK;
+        BASE_TRY(try_choice(c, first, c->all_s + more_s, &adds_up));
+        if (s->restart) return BASE_OK;
+        if (!adds_up) return try_every_policy(s, c, c->node, first);
         if (round == MOST_ROUNDS - 1) leave_open(s, rest.bound);
     }
     return BASE_OK;
+}
+
+/* The family's own plan keeps all, and was predicted before. */
+static void cut_off_the_family(struct chooser *c)
+{
+    int options[PART_COUNT] = {0};
+    for (int i = 0; i < PART_COUNT; i++)
+        for (int o = 0; o < c->option_counts[i]; o++) {
+            const struct model_saved *option = &c->options[c->first_options[i] + o];
+            if (option->device == names_in(&c->parts[i], (1 << c->parts[i].count) - 1))
+                options[i] = c->first_options[i] + o;
+        }
+    cut_off(c, options, false);
 }
 
 /* Policies that keep least: nothing but the layer's input in the device's memory, and of the parts all recomputed or
  * all offloaded. Where none of them fits, no policy does. */
 static enum base_status least_fits(struct chooser *c, bool *fits)
 {
-    const unsigned input = 1u << MODEL_SAVED_LAYER_INPUT, attention = parts_names[0] & c->all.device,
+    const unsigned input = input_name, attention = attention_names & c->all.device,
                    projections = attention & ~(1u << MODEL_SAVED_CONTEXT | 1u << MODEL_SAVED_OUT),
-                   mlp = parts_names[1] & c->all.device;
+                   mlp = mlp_names & c->all.device;
     const struct model_saved least[] = {{input, 0},
                                         {0, input},
                                         {0, input | projections},
@@ -246,33 +373,7 @@ static enum base_status least_fits(struct chooser *c, bool *fits)
     for (int i = 0; i < BASE_COUNT(least) && !*fits; i++) {
         if (least[i].host && !(c->host_rate > 0)) continue;
         BASE_TRY(price(c, least[i], &p, NULL));
-        *fits = sim_leaves_free(&p, c->s->options->headroom_frac);
-    }
-    return BASE_OK;
-}
-
-/* --no-integer-program: one after the other. */
-static enum base_status try_every_policy(struct search *s, const struct node *node, int first)
-{
-    const unsigned names = tuner_saved_useful(&s->space->saved), input = 1u << MODEL_SAVED_LAYER_INPUT;
-    int64_t count = 2;
-    for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
-    for (int64_t i = 0; i < count && !tuner_search_time_is_up(s) && !s->restart; i++) {
-        struct model_saved policy = {i & 1 ? 0 : input, i & 1 ? input : 0};
-        struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
-        struct node chosen = *node;
-        struct tuner_found found;
-        int64_t left = i / 2;
-        for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
-            if (left % 3 == 1) policy.device |= rest & -rest;
-            if (left % 3 == 2) policy.host |= rest & -rest;
-        }
-        chosen.saved = tuner_saved_found(s->space, &policy);
-        chosen.peak_bytes = 0;
-        BASE_TRY(tuner_search_evaluate(s, &chosen, first, &detail, &found));
-        s->rows = detail.collectives;
-        s->result->counts.by_program--;
-        if (found.prediction.fits) tuner_search_push_siblings(s, &chosen, first, &found, &detail);
+        *fits = (double)p.memory.peak_bytes <= c->s->limit_bytes;
     }
     return BASE_OK;
 }
@@ -283,7 +384,7 @@ static enum base_status weigh_state(struct chooser *c)
     struct search *s = c->s;
     const struct tuner_group *group = &s->space->groups[c->node->group];
     const struct tuner_outline *outline;
-    struct tuner_ruled *ruled = base_new(s->space->arena, struct tuner_ruled, 1);
+    struct tuner_ruled *ruled = base_new(&c->own, struct tuner_ruled, 1);
     int64_t n = tuner_search_microbatch_count(s, c->node->group, c->node->microbatches);
     BASE_TRY(tuner_search_find_outline(s, group->variant, &c->plan, n > 1, &outline));
     BASE_TRY(tuner_rule_classes(outline, c->plan.rules, &c->plan, ruled, s->error));
@@ -297,44 +398,68 @@ static enum base_status begin(struct chooser *c, struct search *s, const struct 
 {
     struct sim_plan_text text =
         tuner_plan_text(s->space, (struct tuner_plan){node->group, first, node->microbatches, 0});
+    c->own.exhausted = s->space->arena->exhausted;
     c->s = s, c->node = node;
-    c->all = (struct model_saved){tuner_saved_useful(&s->space->saved) | 1u << MODEL_SAVED_LAYER_INPUT, 0};
-    BASE_TRY(
-        sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c->plan, s->error));
+    c->all = (struct model_saved){tuner_saved_useful(&s->space->saved) | input_name, 0};
+    c->attention = names_of(c->all.device & attention_names), c->mlp = names_of(c->all.device & mlp_names);
+    c->parts[LAYER] = names_of(c->all.device & (attention_names | mlp_names)), c->parts[INPUT] = names_of(input_name);
+    BASE_TRY(sim_plan_check(s->space->cache, &c->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c->plan, s->error));
     c->plan.placement = &s->best_links[s->space->groups[node->group].shape];
     c->host_rate = c->plan.placement->profile.constants[SIM_HOST_LINK_BYTES_PER_S];
     return BASE_OK;
 }
 
-/* Where a policy changes how tensors are sharded it may be faster to recompute: asked of all of attention, and of all
- * of the MLP. */
-enum base_status tuner_search_recomputes_faster(struct search *s, const struct node *node, int first, bool *faster)
+/* To recompute takes no less, unless a policy changes how tensors are sharded: that is asked of each tensor, of all of
+ * attention and of all of the MLP. */
+static enum base_status ask_whether_faster(struct chooser *c, bool *faster)
 {
-    struct chooser c = {.s = s};
-    struct sim_prediction all, part;
-    BASE_TRY(begin(&c, s, node, first));
-    BASE_TRY(price(&c, c.all, &all, NULL));
+    const struct names *layer = &c->parts[LAYER];
+    struct sim_prediction all;
+    BASE_TRY(price(c, c->all, &all, NULL));
+    c->all_s = all.step_s;
     *faster = false;
-    for (int i = 0; i < PART_COUNT - 1 && !*faster; i++) {
-        BASE_TRY(price(&c, (struct model_saved){c.all.device & ~parts_names[i], 0}, &part, NULL));
-        *faster = part.step_s < all.step_s * (1 - slack);
+    for (int i = 0; i < layer->count + 2 && !*faster; i++) {
+        const unsigned names = i < layer->count    ? 1u << layer->list[i]
+                               : i == layer->count ? attention_names
+                                                   : mlp_names;
+        double more_s;
+        BASE_TRY(price_without(c, names, &more_s));
+        *faster = more_s < -slack * c->all_s;
     }
     return BASE_OK;
 }
 
-enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first)
+enum base_status tuner_search_recomputes_faster(struct search *s, const struct node *node, int first, bool *faster)
+{
+    struct chooser c = {.option_count = 0};
+    enum base_status status = begin(&c, s, node, first);
+    if (status == BASE_OK) status = ask_whether_faster(&c, faster);
+    base_arena_free(&c.own);
+    return status;
+}
+
+static enum base_status choose(struct chooser *c, int first)
 {
     bool fits;
-    if (s->options->no_integer_program) return try_every_policy(s, node, first);
-    struct chooser *c = base_new(s->space->arena, struct chooser, 1);
-    BASE_TRY(begin(c, s, node, first));
     BASE_TRY(least_fits(c, &fits));
     if (!fits) return BASE_OK;
     BASE_TRY(weigh_state(c));
     BASE_TRY(price_all_kept(c));
-    for (int i = 0; i < PART_COUNT; i++) BASE_TRY(price_part(c, i));
+    for (unsigned rest = c->all.device; rest; rest &= rest - 1) BASE_TRY(weigh(c, __builtin_ctz(rest)));
+    BASE_TRY(price_patterns(c));
     make_program(c);
+    cut_off_the_family(c);
     enum base_status status = branch_and_cut(c, first);
     tuner_choices_free(c->choices);
+    return status;
+}
+
+enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first)
+{
+    struct chooser c = {.option_count = 0};
+    if (s->options->no_integer_program) return try_every_policy(s, NULL, node, first);
+    enum base_status status = begin(&c, s, node, first);
+    if (status == BASE_OK) status = choose(&c, first);
+    base_arena_free(&c.own);
     return status;
 }

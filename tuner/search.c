@@ -38,110 +38,6 @@ double tuner_search_cost_of(const struct search *s, int group, double step_s)
     return s->options->objective == TUNER_STEP_S ? step_s : step_s / (double)tuner_search_batch_size(s, group);
 }
 
-/* ---- what was found ---- */
-
-double tuner_search_found_cost(const struct search *s, const struct tuner_found *found)
-{
-    return tuner_search_cost_of(s, found->plan.group, found->prediction.step_s);
-}
-
-void tuner_search_insert_plan(const struct search *s, struct tuner_found *plans, int *count,
-                              const struct tuner_found *found)
-{
-    int at = *count;
-    while (at > 0 && tuner_search_found_cost(s, &plans[at - 1]) > tuner_search_found_cost(s, found)) at--;
-    if (at == s->options->top) return;
-    if (*count < s->options->top) ++*count;
-    for (int i = *count - 1; i > at; i--) plans[i] = plans[i - 1];
-    plans[at] = *found;
-}
-
-/* The front is kept in the order of time, and so in the reverse order of memory. */
-static bool dominated(const struct search *s, double cost, double peak_bytes)
-{
-    for (int i = 0; i < s->result->front_count; i++) {
-        const struct tuner_found *f = &s->result->front[i];
-        if (tuner_search_found_cost(s, f) <= cost && (double)f->prediction.memory.peak_bytes <= peak_bytes) return true;
-    }
-    return false;
-}
-
-void tuner_search_insert_front(struct search *s, const struct tuner_found *found)
-{
-    enum { MOST_FRONT = 4096 };
-    struct tuner_result *r = s->result;
-    double cost = tuner_search_found_cost(s, found);
-    if (!r->front) r->front = base_new(s->space->arena, struct tuner_found, MOST_FRONT + 1);
-    if (dominated(s, cost, (double)found->prediction.memory.peak_bytes) || r->front_count == MOST_FRONT) return;
-    int kept = 0;
-    for (int i = 0; i < r->front_count; i++)
-        if (tuner_search_found_cost(s, &r->front[i]) < cost ||
-            r->front[i].prediction.memory.peak_bytes < found->prediction.memory.peak_bytes)
-            r->front[kept++] = r->front[i];
-    int at = kept;
-    for (; at > 0 && tuner_search_found_cost(s, &r->front[at - 1]) > cost; at--) r->front[at] = r->front[at - 1];
-    r->front[at] = *found;
-    r->front_count = kept + 1;
-}
-
-void tuner_search_note_nearest(struct search *s, const struct tuner_found *found)
-{
-    struct tuner_result *r = s->result;
-    if (!r->has_nearest || found->prediction.memory.peak_bytes < r->nearest.prediction.memory.peak_bytes)
-        r->nearest = *found;
-    r->has_nearest = true;
-}
-
-void tuner_search_note_unfit(struct search *s, const struct tuner_found *found)
-{
-    struct tuner_result *r = s->result;
-    if (!r->has_unfit || tuner_search_found_cost(s, found) < tuner_search_found_cost(s, &r->unfit)) r->unfit = *found;
-    r->has_unfit = true;
-}
-
-/* What is better by no more than the gap that is asked for is not sought. */
-static double enough(const struct search *s)
-{
-    return (1 - slack) * (1 - s->options->gap_frac);
-}
-
-/* No plan whose cost is this, or tuner_search_more, changes the answer. */
-static double threshold(const struct search *s)
-{
-    const struct tuner_result *r = s->result;
-    return r->plan_count == s->options->top ? tuner_search_found_cost(s, &r->plans[r->plan_count - 1]) * enough(s)
-                                            : (double)INFINITY;
-}
-
-/* Of rule sets without a name only the best is sought: there are many that differ from it in what hardly matters. */
-double tuner_search_best_threshold(const struct search *s)
-{
-    return s->result->plan_count ? tuner_search_found_cost(s, &s->result->plans[0]) * enough(s) : (double)INFINITY;
-}
-
-/* Tight plans are shown where they are faster than the best, as many as are ranked. */
-static double tight_threshold(const struct search *s)
-{
-    const struct tuner_result *r = s->result;
-    double best = tuner_search_best_threshold(s);
-    return r->tight_count == s->options->top
-               ? fmin(best, tuner_search_found_cost(s, &r->tight[r->tight_count - 1]) * (1 - slack))
-               : best;
-}
-
-bool tuner_search_decided(const struct search *s, const struct node *node)
-{
-    if (!s->use_bounds) return false;
-    if (node->tight) return node->bound >= tight_threshold(s);
-    bool one_of_many = tuner_variant_is_saved(s->space, s->space->groups[node->group].variant);
-    if (!s->options->pareto &&
-        (one_of_many || node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups))
-        return node->bound >= tuner_search_best_threshold(s);
-    if (s->options->pareto)
-        return dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) && node->bound >= threshold(s);
-    return node->bound >= threshold(s);
-}
-
 /* ---- time ---- */
 
 bool tuner_search_time_is_up(struct search *s)
@@ -313,7 +209,8 @@ static enum base_status walk(struct search *s)
         if (tuner_search_decided(s, &node)) {
             /* Without a front all that is left is tuner_search_decided by the same token, but that named plans are
              * ranked, too. */
-            if (!s->options->pareto && node.bound >= threshold(s)) return tuner_search_push(s, node), BASE_OK;
+            if (!s->options->pareto && node.bound >= tuner_search_threshold(s))
+                return tuner_search_push(s, node), BASE_OK;
             count_as_decided(s, &node);
             continue;
         }

@@ -60,7 +60,6 @@ bool tuner_search_before(const struct node *a, const struct node *b);
 struct node tuner_search_pop(struct search *s);
 void tuner_search_push(struct search *s, struct node node);
 void tuner_search_set_aside(struct search *s, struct node node);
-double tuner_search_best_threshold(const struct search *s);
 bool tuner_search_time_is_up(struct search *s);
 enum base_status tuner_search_place_shape(struct search *s, int group);
 enum base_status tuner_search_find_outline(struct search *s, int variant, const struct sim_plan *plan,
@@ -81,12 +80,12 @@ struct tuner_charges tuner_search_charges(const struct search *s, int variant);
 enum base_status tuner_search_recomputes_faster(struct search *s, const struct node *node, int first, bool *faster);
 enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first);
 
-/* ---- search.c, search_plans.c ---- */
+/* ---- ranking.c ---- */
 
-/* The other orders of a plan's submesh, as far as they may be better. */
-void tuner_search_push_siblings(struct search *s, const struct node *node, int first, const struct tuner_found *found,
-                                const struct sim_detail *detail);
-
+/* No plan whose cost is this, or more, changes the answer; nor which plan is the best. */
+double tuner_search_threshold(const struct search *s);
+double tuner_search_best_threshold(const struct search *s);
+bool tuner_search_is_same_plan(const struct tuner_plan *a, const struct tuner_plan *b);
 double tuner_search_found_cost(const struct search *s, const struct tuner_found *found);
 /* Among the best so many, by cost. */
 void tuner_search_insert_plan(const struct search *s, struct tuner_found *plans, int *count,
@@ -95,6 +94,13 @@ void tuner_search_insert_front(struct search *s, const struct tuner_found *found
 void tuner_search_note_nearest(struct search *s, const struct tuner_found *found);
 void tuner_search_note_unfit(struct search *s, const struct tuner_found *found);
 bool tuner_search_decided(const struct search *s, const struct node *node);
+
+/* ---- search.c, search_plans.c ---- */
+
+/* The other orders of a plan's submesh, as far as they may be better. */
+void tuner_search_push_siblings(struct search *s, const struct node *node, int first, const struct tuner_found *found,
+                                const struct sim_detail *detail);
+
 enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
                                        struct sim_detail *detail, struct tuner_found *found);
 enum base_status tuner_search_open_family(struct search *s, const struct node *node);
