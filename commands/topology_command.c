@@ -163,6 +163,7 @@ static void put_rates(const struct topo_topology *topology, struct base_json_wri
     base_json_member_int(writer, "nics_per_node_count", chip->nics_per_node);
     put_member_real(writer, "nic_bytes_per_s", chip->nic_bytes_per_s);
     put_member_real(writer, "host_link_bytes_per_s", chip->host_link_bytes_per_s);
+    put_member_real(writer, "host_memory_bytes_per_chip", chip->host_memory_bytes_per_chip);
     put_member_real(writer, "bf16_flop_per_s_per_chip", chip->bf16_flop_per_s);
     put_member_real(writer, "fp8_flop_per_s_per_chip", chip->fp8_flop_per_s);
     put_member_real(writer, "int8_op_per_s_per_chip", chip->int8_op_per_s);

@@ -119,6 +119,12 @@ static enum base_status read_request(struct commands_context *context, const str
                          "batch_size: is missing; sequences in one global batch, as in 128, or auto");
     const char *search = base_argument(arguments, "--search");
     BASE_TRY(read_searches(context->arena, search, request, error));
+    const char *software = request->plan.values[SIM_SOFTWARE];
+    const bool is_t5x = !software || !*software || !strcmp(software, "t5x");
+    if (request->search_saved && is_t5x && !base_argument(arguments, "--beyond-t5x"))
+        return base_fail(error, BASE_INPUT,
+                         "--search remat: T5X has no remat_policy that names tensors; use --beyond-t5x for what a "
+                         "program of one's own can do, or --software maxtext");
     if (request->search_saved && base_argument(arguments, "--pareto"))
         return base_fail(error, BASE_INPUT,
                          "--pareto: of remat by tensor the fastest policy that fits is sought alone; leave out one of "

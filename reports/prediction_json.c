@@ -26,6 +26,7 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m, c
     base_json_member_int(w, "rematerialized_layer_count", m->rematerialized_layer_count);
     if (m->rematerializes) base_json_member_bool(w, "rematerializes", true);
     if (m->host_bytes) base_json_member_int(w, "host_bytes", m->host_bytes);
+    if (m->host_bytes && m->host_capacity_bytes) base_json_member_int(w, "host_capacity_bytes", m->host_capacity_bytes);
     if (confidence) {
         base_json_key(w, "peak_interval_bytes");
         base_json_open_inline(w, '[');

@@ -122,6 +122,27 @@ static bool is_alike(const struct reports_tuned *r, const struct tuner_found *a,
     return alike;
 }
 
+static const char *words_of(const struct reports_tuned *r, const struct tuner_found *f)
+{
+    struct sim_plan_text text = tuner_plan_text(r->space, f->plan);
+    return reports_rule_words(r->arena, value_of(r->space, &text, TUNER_RULES));
+}
+
+/* The other rules of plans that are alike, each name once: rule sets without a name may read the same. */
+static void put_other_rules(const struct reports_tuned *r, const struct tuner_found *plans, int count,
+                            const char *ranks, struct base_text *out)
+{
+    bool any = false;
+    for (int i = 1; i < count; i++) {
+        const char *words = words_of(r, &plans[i]);
+        bool known = false;
+        for (int before = 0; before < i; before++) known = known || !strcmp(words, words_of(r, &plans[before]));
+        if (known) continue;
+        base_putf(out, "%5s %s%s\n", any ? "" : ranks, any ? "   or " : "the same by other rules: ", words);
+        any = true;
+    }
+}
+
 /* Plans that are alike are one line. */
 static void put_lines(const struct reports_tuned *r, const struct tuner_found *plans, int count, bool ranked,
                       struct base_text *out)
@@ -129,13 +150,7 @@ static void put_lines(const struct reports_tuned *r, const struct tuner_found *p
     for (int i = 0, last; i < count; i = last + 1) {
         for (last = i; last + 1 < count && is_alike(r, &plans[i], &plans[last + 1]);) last++;
         put_line_of_table(r, ranked ? base_print(r->arena, "%d.", i + 1) : "", &plans[i], out);
-        for (int other = i + 1; other <= last; other++) {
-            struct sim_plan_text text = tuner_plan_text(r->space, plans[other].plan);
-            base_putf(out, "%5s %s%s%s", other == i + 1 ? ranked ? base_print(r->arena, "to %d.", last + 1) : "" : "",
-                      other == i + 1 ? "the same by other rules: " : "", other > i + 1 ? "   or " : "",
-                      reports_rule_words(r->arena, value_of(r->space, &text, TUNER_RULES)));
-            base_put(out, "\n");
-        }
+        put_other_rules(r, plans + i, last - i + 1, ranked ? base_print(r->arena, "to %d.", last + 1) : "", out);
     }
 }
 
@@ -196,6 +211,9 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
         base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.1f %% better.\n",
                   100 * result->gap_frac / (1 - result->gap_frac));
     else base_put(out, "The search was ended before it found a plan that fits.\n");
+    if (r->space->search_rules && result->plan_count > 1)
+        base_put(out, "Of rule sets without a name only the best was sought: they may stand behind it, too.\n");
+    if (r->space->saved.value) base_put(out, "Of remat by tensor the best policy of each plan is ranked.\n");
     base_putf(
         out,
         "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld, ",

@@ -184,7 +184,7 @@ struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct s
     } else {
         double room = bytes > 0 ? (log(capacity / bytes) - peak.mean) / peak.deviation : INFINITY;
         out.peak_bytes = around(bytes, &peak);
-        out.fits_probability_frac = 0.5 * erfc(-room / sqrt(2));
+        out.fits_probability_frac = sim_overfills_host(&p->memory) ? 0 : 0.5 * erfc(-room / sqrt(2));
     }
     if (arena) out.rests_on = rests_on(arena, plan);
     return out;

@@ -172,7 +172,9 @@ static void fill_memory(const struct sim_pricing *p, const struct sim_priced *pr
     out->temporary_bytes = (int64_t)there[MODEL_TEMPORARY];
     out->peak_bytes = (int64_t)priced->peak_bytes;
     sim_price_signature(p, out);
+    const struct topo_chip *chip = &p->placement->topology.chip;
     out->host_bytes = (int64_t)(sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES]);
+    out->host_capacity_bytes = (int64_t)(chip->host_memory_bytes_per_chip / chip->jax_devices_per_chip);
     if (lays_out(p->plan) && p->plan->options.step == MODEL_STEP_TRAIN) sim_compiled_signature(p, always, out);
     name_peak(p, out->peak_at, sizeof out->peak_at);
 }
@@ -372,12 +374,17 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
         answer.free_bytes = answer.memory.capacity_bytes - answer.pipeline.worst_peak_bytes;
         BASE_TRY(topo_axes_add(&answer.mesh, "stage", plan->pipeline.stages, error));
     }
-    answer.fits = answer.free_bytes >= 0;
+    answer.fits = answer.free_bytes >= 0 && !sim_overfills_host(&answer.memory);
     if (plan->memory_kind != SIM_DEVICE) leave_out_reserved(&answer.memory);
     fill_time(plan, &priced, &answer);
     if (model_infers(plan->options.step)) answer_of_inference(&p, &priced, &answer);
     *out = answer;
     return BASE_OK;
+}
+
+bool sim_overfills_host(const struct sim_memory *memory)
+{
+    return memory->host_capacity_bytes && memory->host_bytes > memory->host_capacity_bytes;
 }
 
 bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac)

@@ -75,7 +75,8 @@ struct sim_memory {
     int64_t argument_bytes, output_bytes; /* of the compiled step, as XLA's memory analysis counts them */
     bool rematerializes; /* memory as compiled: the compiler makes something once more, or in another layout, to fit */
     char peak_at[160];
-    int64_t host_bytes; /* of the host's memory, for one device: what a remat policy offloads of one microbatch */
+    /* Of the host's memory, for one device: what a remat policy offloads of one microbatch; its share, 0: unknown. */
+    int64_t host_bytes, host_capacity_bytes;
     int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */
 };
 
@@ -236,6 +237,8 @@ enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_pl
 /* Whether it fits with that share of a device's memory left over. A plan that fits without is a tight one: what is
  * known of memory is known to a few percent. */
 bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac);
+/* What is offloaded is more than the host has for each device: such a plan does not fit, either. */
+bool sim_overfills_host(const struct sim_memory *memory);
 /* What a plan asks for and T5X lacks, joined by ", ", but for what another plan (or NULL) asks for, too; NULL: nothing.
  * t5x_lacks.c */
 const char *sim_t5x_lacks(struct base_arena *arena, const struct sim_plan *plan, const struct sim_plan *but_not);

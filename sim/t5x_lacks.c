@@ -22,6 +22,7 @@ static int add_model(const struct sim_plan *plan, const char **out)
         {config->sliding_window > 0, "sliding windows"},
         {config->scan_layers && !config->encoder, "a scanned decoder-only network (its module has to be added)"},
         {plan->options.remat == MODEL_REMAT_SELECTIVE, "remat_policy selective"},
+        {plan->options.remat == MODEL_REMAT_TENSORS, "a remat_policy that names tensors"},
         {!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE &&
              plan->options.remat != MODEL_REMAT_SELECTIVE,
          "remat of a model that is not scanned"},

@@ -17,7 +17,7 @@ static void assert_counts_add_up(const struct tuner_space *space, const struct t
     int64_t refused = 0;
     assert_int_equal(c->evaluated - c->looked_at + c->by_program + c->by_time + c->by_memory + c->by_sibling + c->open,
                      space->plan_count);
-    assert_true(c->looked_at >= 0 && c->by_memory >= 0 && c->by_sibling >= 0 && c->open >= 0);
+    assert_true(c->looked_at >= 0 && c->by_memory >= 0 && c->by_sibling >= 0 && c->by_program >= 0 && c->open >= 0);
     for (int i = 0; i < space->refusal_count; i++) refused += space->refusals[i].plan_count;
     assert_int_equal(refused, space->refused_count);
 }
@@ -1259,6 +1259,13 @@ static void unnamed_rules_are_sought_after_the_named(struct base_arena *arena)
     assert_true(ended.plans[0].prediction.tokens_per_s >= named.plans[0].prediction.tokens_per_s);
     assert_counts_add_up(&space, &ended);
     assert_true(ended.counts.open > 0);
+    /* How many plans a space has is not for the search's end to say. */
+    const int64_t plan_count = space.plan_count;
+    patience = (struct patience){0, 0};
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &options, &ended, &error), &error);
+    assert_int_equal(space.plan_count, plan_count);
+    assert_counts_add_up(&space, &ended);
     sim_cache_free(cache);
 }
 

@@ -51,6 +51,7 @@ static const struct column chip_columns[] = {
     COLUMN(COUNT, topo_chip, pod_chips),
     COLUMN(SHAPE, topo_chip, host_shape),
     COLUMN(REAL, topo_chip, host_link_bytes_per_s),
+    COLUMN(REAL, topo_chip, host_memory_bytes_per_chip),
     COLUMN(REAL, topo_chip, dcn_bytes_per_s),
     COLUMN(COUNT, topo_chip, domain_size),
     COLUMN(COUNT, topo_chip, nics_per_node),

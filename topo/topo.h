@@ -31,9 +31,11 @@ struct topo_chip {
     int link_count;      /* ICI links of a chip; NVLink links of a GPU */
     double link_oneway_bytes_per_s; /* usable, one direction, one link */
     double link_nominal_bytes_per_s;
-    double host_link_bytes_per_s; /* PCIe, one way */
-    double dcn_bytes_per_s;       /* data-centre network, per chip */
-    int domain_size;              /* GPUs in one NVLink domain */
+    double host_link_bytes_per_s;      /* PCIe, one way */
+    double host_memory_bytes_per_chip; /* of the host's memory, its chips' equal shares; 0: unknown, or the owner's
+                                          choice */
+    double dcn_bytes_per_s;            /* data-centre network, per chip */
+    int domain_size;                   /* GPUs in one NVLink domain */
     int nics_per_node;
     double nic_bytes_per_s;
     double collective_latency_s; /* fixed cost of one collective */

@@ -125,6 +125,7 @@ void tuner_search_note_nearest(struct search *s, const struct tuner_found *found
 void tuner_search_note_unfit(struct search *s, const struct tuner_found *found)
 {
     struct tuner_result *r = s->result;
+    if (found->prediction.free_bytes >= 0) return; /* it is the host that is too small: no device's memory would help */
     if (!r->has_unfit || tuner_search_found_cost(s, found) < tuner_search_found_cost(s, &r->unfit)) r->unfit = *found;
     r->has_unfit = true;
 }

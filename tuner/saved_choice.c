@@ -35,7 +35,7 @@ struct chooser {
     const struct node *node;
     struct sim_plan plan; /* over the best links of any order: what it takes is a bound for each */
     struct model_saved all;
-    double all_s, forward_s, backward_s, host_rate;
+    double all_s, forward_s, backward_s, host_rate, host_capacity_bytes;
     double state_bytes, bytes[MODEL_SAVED_WO + 1], host_bytes[MODEL_SAVED_WO + 1]; /* of a microbatch; of the step */
     struct names attention, mlp, parts[PART_COUNT];
     double attention_s[1 << MOST_ATTENTION]; /* by which of them are kept anywhere: beside all kept */
@@ -84,6 +84,7 @@ static enum base_status weigh(struct chooser *c, int name)
     unsigned bit = 1u << name;
     BASE_TRY(price(c, (struct model_saved){c->all.device & ~bit, bit}, &p, NULL));
     c->bytes[name] = (double)p.memory.host_bytes;
+    c->host_capacity_bytes = p.memory.host_capacity_bytes ? (double)p.memory.host_capacity_bytes : (double)INFINITY;
     c->host_bytes[name] =
         c->bytes[name] * (double)tuner_search_microbatch_count(c->s, c->node->group, c->node->microbatches);
     return BASE_OK;
@@ -147,11 +148,13 @@ static double more_s_of(const struct chooser *c, unsigned kept)
 static void add_option(struct chooser *c, int group, enum part part, unsigned device, unsigned host)
 {
     int option = tuner_choices_option(c->choices, group);
-    double weight = 0, moved = 0;
+    double weight = 0, moved = 0, held = 0;
     for (int name = MODEL_SAVED_LAYER_INPUT; name <= MODEL_SAVED_WO; name++) {
         if (device >> name & 1) weight += c->bytes[name];
-        if (host >> name & 1) moved += c->host_bytes[name];
+        if (host >> name & 1) moved += c->host_bytes[name], held += c->bytes[name];
     }
+    /* More than the host holds weighs more than any device does. */
+    if (held > c->host_capacity_bytes) weight += c->s->limit_bytes;
     tuner_choices_set(c->choices, option, part == LAYER ? more_s_of(c, device | host) : 0, weight);
     c->options[option] = (struct model_saved){device, host};
     c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;

@@ -358,12 +358,13 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     result.plans = base_new(space->arena, struct tuner_found, options->top + 1);
     result.tight = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
-    enum base_status status;
     if (space->search_rules) sim_cache_hold(space->cache, searched_cache_bytes);
-    do {
+    enum base_status status = tuner_search_find_cells(&s);
+    while (status == BASE_OK) {
         if (options->looked) options->looked(options->looked_where, NULL);
         status = run_once(&s);
-    } while (status == BASE_OK && s.restart && !s.stopped);
+        if (!s.restart || s.stopped) break;
+    }
     sim_cache_hold(space->cache, 0);
     tuner_choices_end();
     if (status != BASE_OK) return status;

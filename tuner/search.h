@@ -72,6 +72,7 @@ enum base_status tuner_search_bound_rules(struct search *s, struct node node);
 void *tuner_search_more(struct base_arena *arena, void *old, int count, int *capacity, size_t size);
 enum base_status tuner_search_open_rules(struct search *s, const struct node *node);
 enum base_status tuner_search_open_cell(struct search *s, const struct node *cell);
+enum base_status tuner_search_find_cells(struct search *s); /* and how many rule sets each has */
 enum base_status tuner_search_add_cells(struct search *s, bool unnamed);
 
 struct tuner_charges tuner_search_charges(const struct search *s, int variant);

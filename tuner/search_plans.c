@@ -245,7 +245,8 @@ enum base_status tuner_search_open_family(struct search *s, const struct node *n
 enum base_status tuner_search_open_plan(struct search *s, const struct node *node)
 {
     struct tuner_found found;
-    s->result->counts.by_sibling--;
+    struct tuner_counts *counts = &s->result->counts;
+    --*(node->saved ? &counts->by_program : &counts->by_sibling); /* that counted it so far */
     return tuner_search_evaluate(s, node, node->submesh, NULL, &found);
 }
 

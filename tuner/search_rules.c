@@ -25,6 +25,23 @@ static enum base_status find_coding(struct search *s, int first, bool microbatch
     return BASE_OK;
 }
 
+/* How many rule sets without a name JAX accepts on the mesh of a cell: of the space, whatever the search looks at. */
+static enum base_status count_rules(struct search *s, int first)
+{
+    const struct tuner_coding *coding;
+    const struct tuner_shape *shape = &s->space->shapes[s->space->groups[first].shape];
+    const int64_t each = tuner_group_plan_count(s->space, first);
+    BASE_TRY(find_coding(s, first, false, &coding));
+    s->rule_counts[first] = tuner_count_rule_sets(coding, &shape->axes, tuner_search_batch_size(s, first));
+    s->space->rule_set_count = s->space->named_rule_count + s->rule_space.count;
+    s->space->plan_count += s->rule_counts[first] * each;
+    tuner_refuse(s->space,
+                 "logical_axis_rules: rule sets without a name that shard a dimension by mesh axes that do not "
+                 "divide it, as JAX demands",
+                 (s->rule_space.count - s->rule_counts[first]) * each);
+    return BASE_OK;
+}
+
 /* Named and unnamed rule sets have nodes of their own; the first bound is that of any sharding that some rule set has.
  */
 static enum base_status add_rules(struct search *s, int first, int microbatches)
@@ -33,16 +50,6 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     int64_t n = tuner_search_microbatch_count(s, first, microbatches), batch = tuner_search_batch_size(s, first);
     const struct sim_placement *placement = &s->best_links[s->space->groups[first].shape];
     BASE_TRY(find_coding(s, first, n > 1, &coding));
-    if (!s->rule_counts[first]) {
-        s->rule_counts[first] = tuner_count_rule_sets(coding, &placement->axes, batch);
-        s->space->rule_set_count = s->space->named_rule_count + s->rule_space.count;
-        int64_t each = tuner_group_plan_count(s->space, first);
-        s->space->plan_count += s->rule_counts[first] * each;
-        tuner_refuse(s->space,
-                     "logical_axis_rules: rule sets without a name that shard a dimension by mesh axes that do not "
-                     "divide it, as JAX demands",
-                     (s->rule_space.count - s->rule_counts[first]) * each);
-    }
     double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->charges);
     tuner_search_push(s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, RULES, first,
                                        microbatches, 0, NULL, false, 0});
@@ -54,14 +61,20 @@ double tuner_search_seconds_of_cost(const struct search *s, int group, double co
     return s->options->objective == TUNER_STEP_S ? cost : cost * (double)tuner_search_batch_size(s, group);
 }
 
+/* Of rule sets without a name those are looked at that may be the best, or equal to it. */
+static double rule_limit_s(const struct search *s, int group)
+{
+    return s->options->pareto ? (double)INFINITY
+                              : tuner_search_seconds_of_cost(s, group, tuner_search_best_threshold(s)) * (1 + slack);
+}
+
 enum base_status tuner_search_bound_rules(struct search *s, struct node node)
 {
     const struct tuner_coding *coding;
     int64_t n = tuner_search_microbatch_count(s, node.group, node.microbatches);
     double least_s;
     BASE_TRY(find_coding(s, node.group, n > 1, &coding));
-    double limit_s = s->options->pareto ? (double)INFINITY
-                                        : tuner_search_seconds_of_cost(s, node.group, tuner_search_best_threshold(s));
+    const double limit_s = rule_limit_s(s, node.group);
     node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape],
                                        tuner_search_batch_size(s, node.group), n,
                                        tuner_search_charges(s, s->space->groups[node.group].variant), limit_s);
@@ -152,8 +165,7 @@ enum base_status tuner_search_open_rules(struct search *s, const struct node *no
     const struct topo_axes *mesh = &s->best_links[s->space->groups[node->group].shape].axes;
     struct finder finder = {.s = s, .cell = node, .live = sim_mesh_axes(&(struct sim_extents){.mesh = mesh})};
     finder.own.exhausted = s->space->arena->exhausted;
-    double limit_s = s->options->pareto ? (double)INFINITY
-                                        : tuner_search_seconds_of_cost(s, node->group, tuner_search_best_threshold(s));
+    const double limit_s = rule_limit_s(s, node->group);
     tuner_rule_cell_visit(node->rules, limit_s, s->limit_bytes, add_found, &finder);
     for (int i = 0; i < finder.index.count; i++) tuner_search_push(s, finder.list[i].node);
     base_arena_free(&finder.own);
@@ -193,16 +205,28 @@ static enum base_status add_cell_of(struct search *s, int first, int microbatche
     return s->use_bounds ? tuner_search_add_cell(s, first, microbatches) : tuner_search_open_cell(s, &cell);
 }
 
+static bool is_looked_at(const struct search *s, int first)
+{
+    return !s->options->shape || s->space->groups[first].shape == s->options->shape - 1;
+}
+
+enum base_status tuner_search_find_cells(struct search *s)
+{
+    for (int first = 0; first < s->base_groups; first = s->cell_end[first]) {
+        s->cell_end[first] = end_of_cell(s, first);
+        if (s->space->search_rules && is_looked_at(s, first)) BASE_TRY(count_rules(s, first));
+    }
+    return BASE_OK;
+}
+
 /* Cells of the named rule sets, or of those that nobody has named. */
 enum base_status tuner_search_add_cells(struct search *s, bool unnamed)
 {
     s->cells_are_complete = false;
     for (int first = 0; first < s->base_groups; first = s->cell_end[first]) {
         if (tuner_search_time_is_up(s)) return BASE_OK;
-        s->cell_end[first] = end_of_cell(s, first);
-        int shape = s->space->groups[first].shape;
-        if (s->options->shape && shape != s->options->shape - 1) continue;
-        if (!s->best_links[shape].axes.count) BASE_TRY(tuner_search_place_shape(s, first));
+        if (!is_looked_at(s, first)) continue;
+        if (!s->best_links[s->space->groups[first].shape].axes.count) BASE_TRY(tuner_search_place_shape(s, first));
         for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++)
             BASE_TRY(add_cell_of(s, first, m, unnamed));
     }

@@ -59,17 +59,22 @@ struct tuner_shape {
  * in the host's, or recomputed. One value of TUNER_REMAT stands for all of them: that which recomputes least and
  * offloads nothing. Where its plan fits, and to recompute all of attention or of the MLP is no faster, no other policy
  * is better; else an integer program with cuts chooses.
- * - Exact: what a pattern of recomputation takes in attention, and in the MLP (each is a prediction of its own, and
- *   they add up: a layer's second half needs the first one's result whatever is kept), and what each tensor weighs.
+ * - Exact: what a pattern of recomputation takes in attention, and in the MLP with attention's result kept or not (each
+ *   is a prediction of its own, and they add up: a layer's second half needs the first one's result whatever else is
+ *   kept), and what each tensor weighs. Where a full prediction is below the sum, that plan's policies are predicted
+ * one by one.
  * - Relaxed, so that the optimum of the program is a bound: links are the best of any order of the submesh, memory is
  *   state and kept tensors without what comes and goes, transfers hide behind a backward pass that recomputes all.
- * - Claimed: where to recompute a whole part is no faster, to recompute some of it is not either (it may be where a
- *   policy changes how tensors are sharded: then the program decides with every pattern's price); to have a tensor in
- *   the device's memory never takes less of it than to offload or to recompute that one; and where nothing but the
- *   layer's input is kept, and attention, its projections and the MLP are each offloaded or recomputed as a whole, no
- *   policy takes less than the least of these. All three are held against brute force in the tests. Not claimed, since
- *   it is not so: that to offload takes less than to recompute, or the other way round.
- * A plan that fits is within rounding of its bound, or is cut off alone and the program is solved again. */
+ * - Claimed: where to recompute one tensor, all of attention or all of the MLP is no faster, no other policy is (it may
+ *   be where a policy changes how tensors are sharded: then the program decides with every pattern's price); to have a
+ *   tensor in the device's memory never takes less of it than to offload or to recompute that one; and where nothing
+ * but the layer's input is kept, and attention, its projections and the MLP are each offloaded or recomputed as a
+ * whole, no policy takes less than the least of these. All three are held against brute force in the tests. Not
+ * claimed, since it is not so: that to offload takes less than to recompute, or the other way round. A plan that fits
+ * is cut off alone and the program is solved again, until its bound is no better than what is ranked. Of each plan the
+ * best policy is ranked alone: many differ from it in what hardly matters. Of policies that are as fast it is the one
+ * that offloads least, and then takes least of the device's memory. What overfills the host does not fit.
+ */
 struct tuner_saved_space {
     int value;          /* of TUNER_REMAT: its index + 1; 0: remat by tensor is not searched */
     unsigned names;     /* bits of enum model_saved_name that the model has, but the layer's input */
@@ -188,7 +193,9 @@ struct tuner_counts {
 /* evaluated - looked_at and what stands between them add up to the plans of the space (programs are none). */
 
 struct tuner_result {
-    struct tuner_found *plans; /* that fit and leave the headroom, the best first; equal ones as in the space */
+    /* That fit and leave the headroom, the best first; equal ones as in the space. Of rule sets without a name the best
+     * alone is sought: behind the first rank they stand as they were met. */
+    struct tuner_found *plans;
     int plan_count;
     struct tuner_found *tight; /* faster ones that fit and do not leave it, as far as they were predicted; as many */
     int tight_count;
