@@ -16,6 +16,19 @@ enum base_status commands_tune_headroom(struct base_arena *arena, const char *gi
 enum base_status commands_tune_percent(struct base_arena *arena, const char *given, const char *what, double least,
                                        double most, double *out, struct base_error *error);
 
+/* --objective; names_latency: that word is one, too. BASE_USAGE: a price is asked for, and none is given. */
+enum base_status commands_tune_objective(const struct base_arguments *arguments, bool names_latency,
+                                         enum tuner_objective *out, struct base_error *error);
+/* --train-tokens and --device-hour-price; a price alone is that of so many tokens. */
+enum base_status commands_tune_training(const struct base_arguments *arguments, struct reports_training *out,
+                                        struct base_error *error);
+/* --emit; NULL: not given. */
+enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
+                                           struct base_error *error);
+/* What starts the best plan; BASE_INPUT names what the plan says and what starts it cannot. */
+enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
+                                      const char *format, struct base_text *out, struct base_error *error);
+
 /* tune_uncertain.c. --risk: a chance that a plan does not fit is a share of memory that its prediction leaves free. */
 enum base_status commands_tune_take_risk(struct commands_context *context, const struct base_arguments *arguments,
                                          const struct tuner_space *space, struct tuner_options *options,

@@ -157,24 +157,44 @@ enum base_status commands_tune_headroom(struct base_arena *arena, const char *gi
     return commands_tune_percent(arena, given ? given : DEFAULT_HEADROOM, "--headroom (in percent)", 0, 99, out, error);
 }
 
+enum base_status commands_tune_objective(const struct base_arguments *arguments, bool names_latency,
+                                         enum tuner_objective *out, struct base_error *error)
+{
+    const char *names[TUNER_OBJECTIVE_COUNT + 1] = {[TUNER_OBJECTIVE_COUNT] = "latency_s"}; /* a search of inference */
+    const char *given = base_argument(arguments, "--objective");
+    int which = TUNER_TOKENS_PER_S;
+    for (int i = 0; i < TUNER_OBJECTIVE_COUNT; i++) names[i] = tuner_objective_name((enum tuner_objective)i);
+    if (given)
+        BASE_TRY(base_parse_word(given, "--objective", names, TUNER_OBJECTIVE_COUNT + names_latency, &which, error));
+    *out = (enum tuner_objective)which;
+    if (which == TUNER_PRICE && !base_argument(arguments, "--device-hour-price"))
+        return base_fail(error, BASE_USAGE, "--objective price: needs --device-hour-price P; no price is made up");
+    return BASE_OK;
+}
+
+enum base_status commands_tune_training(const struct base_arguments *arguments, struct reports_training *out,
+                                        struct base_error *error)
+{
+    BASE_TRY(commands_training(arguments, out, error));
+    if (out->device_hour_price > 0 && !(out->train_tokens > 0)) out->train_tokens = PRICED_TOKENS;
+    return BASE_OK;
+}
+
 static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments,
                                      struct tuner_options *options, struct base_error *error)
 {
-    const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective"),
-               *limit = base_argument(arguments, "--time-limit"), *verified = base_argument(arguments, "--verify"),
-               *headroom = base_argument(arguments, "--headroom"), *gap = base_argument(arguments, "--gap");
-    const char *names[TUNER_OBJECTIVE_COUNT + 1] = {[TUNER_OBJECTIVE_COUNT] = "latency_s"}; /* a search of inference */
+    const char *top = base_argument(arguments, "--top"), *limit = base_argument(arguments, "--time-limit"),
+               *verified = base_argument(arguments, "--verify"), *headroom = base_argument(arguments, "--headroom"),
+               *gap = base_argument(arguments, "--gap");
     int64_t number = 5, verified_count = 0;
-    int which = TUNER_TOKENS_PER_S;
     *options = (struct tuner_options){.now_s = context->now_s,
                                       .stop = context->stop,
                                       .where = context->clock_where,
                                       .progress = context->progress,
                                       .progress_where = context->progress_where};
-    for (int i = 0; i < TUNER_OBJECTIVE_COUNT; i++) names[i] = tuner_objective_name((enum tuner_objective)i);
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
     if (verified) BASE_TRY(base_parse_int(verified, "--verify", 1, MOST_TOP, &verified_count, error));
-    if (objective) BASE_TRY(base_parse_word(objective, "--objective", names, BASE_COUNT(names), &which, error));
+    BASE_TRY(commands_tune_objective(arguments, true, &options->objective, error));
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
     BASE_TRY(commands_tune_headroom(context->arena, headroom, &options->headroom_frac, error));
     if (limit && !(options->time_limit_s > 0))
@@ -185,9 +205,6 @@ static enum base_status read_options(struct commands_context *context, const str
     if (base_argument(arguments, "--search") && !limit) options->prediction_limit = MOST_RULE_PREDICTIONS;
     options->top = (int)(number > verified_count ? number : verified_count);
     options->verified = (int)verified_count;
-    options->objective = (enum tuner_objective)which;
-    if (which == TUNER_PRICE && !base_argument(arguments, "--device-hour-price"))
-        return base_fail(error, BASE_USAGE, "--objective price: needs --device-hour-price P; no price is made up");
     options->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
     options->no_integer_program = base_argument(arguments, "--no-integer-program") != NULL;
     options->pareto = base_argument(arguments, "--pareto") != NULL;
@@ -259,13 +276,21 @@ static enum base_status fit(struct commands_context *context, struct tuner_space
     return BASE_NO_FIT;
 }
 
-static enum base_status launch(struct commands_context *context, const struct tuner_space *space, const char *format,
-                               struct tuner_plan best, struct base_text *out, struct base_error *error)
+enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
+                                           struct base_error *error)
+{
+    static const char *const formats[] = {"gin", "jax", "slurm", "gcloud"};
+    int which;
+    *out = base_argument(arguments, "--emit");
+    return *out ? base_parse_word(*out, "--emit", formats, BASE_COUNT(formats), &which, error) : BASE_OK;
+}
+
+enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
+                                      const char *format, struct base_text *out, struct base_error *error)
 {
     struct sim_plan plan;
-    struct sim_plan_text text = tuner_plan_text(space, best);
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
-    BASE_TRY(reports_launch(context->arena, format, &text, &plan, out, error));
+    BASE_TRY(sim_plan_check(context->cache, context->arena, best, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
+    BASE_TRY(reports_launch(context->arena, format, best, &plan, out, error));
     return commands_refuse_drops(context->arena, format, &plan, error);
 }
 
@@ -348,7 +373,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
         BASE_TRY(
             tuner_wider_that_fit(context->arena, context->cache, request, options, wider, &report.wider_count, error));
     if (format && result.plan_count) {
-        BASE_TRY(launch(context, space, format, result.plans[0].plan, &launcher, error));
+        const struct sim_plan_text best = tuner_plan_text(space, result.plans[0].plan);
+        BASE_TRY(commands_tune_launch(context, &best, format, &launcher, error));
         report.launch_format = format;
         report.launch = launcher.data;
     }
@@ -361,13 +387,11 @@ static enum base_status answer(struct commands_context *context, const struct ba
 static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments,
                                  struct base_text *out, struct base_error *error)
 {
-    static const char *const formats[] = {"gin", "jax", "slurm", "gcloud"};
     struct tuner_request request;
     struct tuner_options options;
     struct tuner_space space;
     struct reports_training training;
-    const char *table = base_argument(arguments, "--enumerate"), *format = base_argument(arguments, "--emit");
-    int which;
+    const char *table = base_argument(arguments, "--enumerate"), *format;
     BASE_TRY(commands_profile(context, arguments, error));
     struct sim_plan_text plan;
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error));
@@ -380,9 +404,8 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     if (commands_tunes_serving(arguments, &request.plan))
         return commands_tune_serving(context, arguments, &request, out, error);
     BASE_TRY(read_options(context, arguments, &options, error));
-    BASE_TRY(commands_training(arguments, &training, error));
-    if (training.device_hour_price > 0 && !(training.train_tokens > 0)) training.train_tokens = PRICED_TOKENS;
-    if (format) BASE_TRY(base_parse_word(format, "--emit", formats, BASE_COUNT(formats), &which, error));
+    BASE_TRY(commands_tune_training(arguments, &training, error));
+    BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     if (commands_lists_topologies(&request.plan)) {
         struct commands_tune_asked asked = {context, &request, &options, &training};
         return commands_tune_topologies(context, arguments, &asked, out, error);

@@ -16,10 +16,9 @@ bool commands_tunes_stages(const struct sim_plan_text *plan)
 /* Options of searches whose plans are not cut. */
 static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const char *const others[] = {"--fit",         "--emit",       "--detail",       "--verify",
-                                         "--search",      "--pareto",     "--train-tokens", "--device-hour-price",
-                                         "--time-limit",  "--beyond-t5x", "--step",         "--risk",
-                                         "--experiments", "--network"};
+    static const char *const others[] = {"--fit",    "--detail",      "--verify",     "--search",
+                                         "--pareto", "--time-limit",  "--beyond-t5x", "--step",
+                                         "--risk",   "--experiments", "--network"};
     for (int i = 0; i < BASE_COUNT(others); i++)
         if (base_argument(arguments, others[i]))
             return base_fail(error, BASE_INPUT,
@@ -45,10 +44,8 @@ static enum base_status read_request(struct commands_context *context, const str
                                      const struct sim_plan_text *plan, struct tuner_stages_request *out,
                                      struct base_error *error)
 {
-    static const char *const objectives[] = {"tokens_per_s", "step_s"};
-    const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective");
+    const char *top = base_argument(arguments, "--top");
     int64_t count = 5;
-    int which = 0;
     *out = (struct tuner_stages_request){.plan = *plan, .now_s = context->now_s, .where = context->clock_where};
     BASE_TRY(refuse_others(arguments, error));
     if (commands_lists_topologies(plan))
@@ -57,9 +54,7 @@ static enum base_status read_request(struct commands_context *context, const str
     if (plan->values[SIM_BATCH_SIZE] && !strcmp(plan->values[SIM_BATCH_SIZE], "auto"))
         return base_fail(error, BASE_INPUT,
                          "batch_size: auto is not searched together with stages; use sizes, as in 1024,1536");
-    if (objective)
-        BASE_TRY(base_parse_word(objective, "--objective", objectives, BASE_COUNT(objectives), &which, error));
-    out->objective = which ? TUNER_STEP_S : TUNER_TOKENS_PER_S;
+    BASE_TRY(commands_tune_objective(arguments, false, &out->objective, error));
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
         BASE_TRY(read_dimension(context->arena, (enum tuner_staged)d, out, error));
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));
@@ -118,14 +113,27 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
 {
     struct tuner_stages_request request;
     struct tuner_stages_result result;
-    const char *table = base_argument(arguments, "--enumerate");
+    struct base_text launcher = {.arena = context->arena};
+    const char *table = base_argument(arguments, "--enumerate"), *format;
+    struct reports_staged report = {.arena = context->arena, .request = &request, .result = &result};
     BASE_TRY(read_request(context, arguments, plan, &request, error));
+    BASE_TRY(commands_tune_training(arguments, &report.training, error));
+    BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     if (table) return enumerate(context, &request, table, out, error);
     BASE_TRY(tuner_stages_search(context->arena, context->cache, &request, &result, error));
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.best_count + 1);
-    for (int i = 0; i < result.best_count; i++) BASE_TRY(detail(context, &result, &result.best[i], &plans[i], error));
-    const struct reports_staged report = {context->arena, &request, &result, plans};
+    for (int i = 0; i < result.best_count; i++) {
+        BASE_TRY(detail(context, &result, &result.best[i], &plans[i], error));
+        plans[i].training = report.training;
+    }
+    report.plans = plans;
+    if (format && result.best_count) {
+        BASE_TRY(commands_tune_launch(context, &plans[0].plan, format, &launcher, error));
+        report.launch_format = format;
+        report.launch = launcher.data;
+    }
     if (context->json) reports_staged_json(&report, context->layout, out);
+    else if (report.launch) base_put(out, report.launch);
     else reports_staged_text(&report, out);
     return result.best_count ? BASE_OK : BASE_NO_FIT;
 }

@@ -284,6 +284,8 @@ struct reports_staged {
     const struct tuner_stages_request *request;
     const struct tuner_stages_result *result;
     const struct reports_prediction *plans; /* of the best ones, in full */
+    struct reports_training training;
+    const char *launch_format, *launch; /* of the best one; or NULL */
 };
 void reports_staged_text(const struct reports_staged *staged, struct base_text *out);
 void reports_staged_json(const struct reports_staged *staged, enum base_json_layout layout, struct base_text *out);

@@ -50,7 +50,7 @@ static void put_search(struct base_json_writer *w, const struct reports_staged *
     const struct tuner_stages_result *found = r->result;
     base_json_key(w, "search");
     base_json_open(w, '{');
-    base_json_member_string(w, "objective", "tokens_per_s");
+    base_json_member_string(w, "objective", tuner_objective_name(r->request->objective));
     base_json_member_int(w, "space_count", found->plan_count);
     base_json_member_int(w, "evaluated_count", found->evaluated_count);
     base_json_member_int(w, "by_time_count", found->by_time_count);
@@ -84,6 +84,13 @@ void reports_staged_json(const struct reports_staged *r, enum base_json_layout l
     }
     base_json_close(&w, ']');
     put_search(&w, r);
+    if (r->launch) {
+        base_json_key(&w, "launch");
+        base_json_open(&w, '{');
+        base_json_member_string(&w, "format", r->launch_format);
+        base_json_member_string(&w, "text", r->launch);
+        base_json_close(&w, '}');
+    }
     base_json_close(&w, '}');
 }
 
@@ -125,6 +132,10 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
                   fits ? "free" : "too much", words_of(r, &found->nearest));
     }
     put_counts(found, out);
+    if (found->best_count && r->training.train_tokens > 0) {
+        base_put(out, "By the best ");
+        reports_training_text(&r->training, r->plans[0].prediction, out);
+    }
     if (found->best_count)
         base_putf(out, "\n       %11s  %9s  %10s  %10s  %7s  plan\n", "tokens/s", "step", "peak", "free", "MFU");
     for (int i = 0; i < found->best_count; i++) put_row(r, i, out);

@@ -47,5 +47,6 @@ enum base_status tuner_software_find(struct base_arena *arena, const struct tune
     out->words[TUNER_REMAT] = split(arena, field(row, "remat_policy"));
     out->words[TUNER_PARTITIONING] = split(arena, field(row, "optimizer_partitioning"));
     out->words[TUNER_SEQUENCE] = split(arena, field(row, "sequence_parallel"));
+    out->microbatches = split(arena, field(row, "num_microbatches"));
     return BASE_OK;
 }

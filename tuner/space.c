@@ -480,7 +480,8 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     BASE_TRY(check_values(space, space->mesh_key == SIM_ICI_MESH ? topo_axes_sizes(arena, &axes) : NULL, error));
     space->variant_count = (int)product_of_counts(space, 0, TUNER_BATCH - 1);
     int64_t others = product_of_counts(space, 0, TUNER_RULES);
-    BASE_TRY(find_microbatches(space, request->given[TUNER_MICROBATCHES],
+    const struct tuner_values given = request->given[TUNER_MICROBATCHES];
+    BASE_TRY(find_microbatches(space, given.count ? given : choices.microbatches,
                                others / space->values[TUNER_BATCH].count * submeshes.count, error));
     int64_t microbatches = 0;
     for (int b = 0; b < space->values[TUNER_BATCH].count; b++) microbatches += space->microbatches[b].count;

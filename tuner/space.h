@@ -20,6 +20,7 @@ struct tuner_software {
     enum tuner_software_mesh mesh;
     struct tuner_values rules;                        /* none: the documented ones */
     struct tuner_values words[TUNER_DIMENSION_COUNT]; /* none: the plan's own value, or its default */
+    struct tuner_values microbatches;                 /* that it can be told where there are no stages; none: any */
 };
 /* BASE_INTERNAL: the table is broken. */
 enum base_status tuner_software_find(struct base_arena *arena, const struct tuner_request *request,

@@ -1,7 +1,7 @@
 /* Plans with pipeline stages: stages, chunks and microbatches together with tensor, data, sequence and context
  * parallelism. The space is listed whole. Each plan's bound is worked out from the prices of its pieces; in the order
  * of bounds plans are predicted in full until the best of them are faster than any bound that is left. */
-#include "tuner/tuner.h"
+#include "tuner/space.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +10,17 @@ enum { MOST_PLANS = 1 << 22, MOST_VALUES = 250 };
 
 static const struct {
     enum sim_key key;
-    const char *defaults[4]; /* none: those that divide what they are of, or the plan's own */
+    const char *defaults[4];   /* none: those that divide what they are of, or the plan's own */
+    enum tuner_dimension told; /* what the software can be told (software_choices.csv) comes before these; 0: nothing */
 } dimensions[TUNER_STAGED_COUNT] = {
     [TUNER_STAGED_BATCH] = {SIM_BATCH_SIZE, {NULL}},
     [TUNER_STAGED_OPTIMIZER] = {SIM_OPTIMIZER, {NULL}},
     [TUNER_STAGED_DTYPE] = {SIM_DTYPE, {NULL}},
     [TUNER_STAGED_ATTENTION] = {SIM_ATTENTION, {NULL}},
     [TUNER_STAGED_RULES] = {SIM_RULES, {NULL}},
-    [TUNER_STAGED_REMAT] = {SIM_REMAT_POLICY, {"none", "selective", "full"}},
-    [TUNER_STAGED_PARTITIONING] = {SIM_OPTIMIZER_PARTITIONING, {"none", "data"}},
-    [TUNER_STAGED_SEQUENCE] = {SIM_SEQUENCE_PARALLEL, {"0", "1"}},
+    [TUNER_STAGED_REMAT] = {SIM_REMAT_POLICY, {"none", "selective", "full"}, TUNER_REMAT},
+    [TUNER_STAGED_PARTITIONING] = {SIM_OPTIMIZER_PARTITIONING, {"none", "data"}, TUNER_PARTITIONING},
+    [TUNER_STAGED_SEQUENCE] = {SIM_SEQUENCE_PARALLEL, {"0", "1"}, TUNER_SEQUENCE},
     [TUNER_STAGED_CONTEXT] = {SIM_CONTEXT_PARALLEL, {"1"}},
     [TUNER_STAGED_PARTITIONS] = {SIM_NUM_PARTITIONS, {NULL}},
     [TUNER_STAGED_STAGES] = {SIM_PIPELINE_STAGES, {NULL}},
@@ -45,6 +46,7 @@ struct walk {
     bool searches;  /* plans get their bounds as they are listed */
     double capacity_bytes;
     struct sim_pipeline_habits habits;
+    struct tuner_software choices;
     enum sim_cut partition;
     int64_t split_rank;
     signed char cut[MOST_VALUES][MOST_VALUES]; /* by numbers of stages and chunks: 1: is, -1: is not; 0: not known */
@@ -91,6 +93,16 @@ static void add_microbatches(struct walk *w)
     }
 }
 
+/* What the software can be told, or what stands in the table. */
+static void add_usual(struct walk *w, enum tuner_staged d)
+{
+    const struct tuner_values *told = &w->choices.words[dimensions[d].told];
+    const bool tells = dimensions[d].told && !w->choices.is_t5x && told->count > 0;
+    for (int i = 0; i < told->count && tells; i++) add(w, d, told->values[i]);
+    for (int i = 0; i < BASE_COUNT(dimensions[d].defaults) && !tells && dimensions[d].defaults[i]; i++)
+        add(w, d, dimensions[d].defaults[i]);
+}
+
 static bool is_number(enum tuner_staged d)
 {
     return d == TUNER_STAGED_BATCH || d >= TUNER_STAGED_CONTEXT;
@@ -119,8 +131,7 @@ static enum base_status find_values(struct walk *w, enum tuner_staged d, struct 
         return base_fail(error, BASE_INPUT, "%s: has more than %d values", sim_plan_keys[dimensions[d].key].name,
                          MOST_VALUES);
     for (int i = 0; i < given->count; i++) add(w, d, given->values[i]);
-    for (int i = 0; i < BASE_COUNT(dimensions[d].defaults) && !given->count && dimensions[d].defaults[i]; i++)
-        add(w, d, dimensions[d].defaults[i]);
+    if (!given->count) add_usual(w, d);
     if (!values->count && d == TUNER_STAGED_PARTITIONS) add_divisors(w, d, devices, node);
     if (!values->count && d == TUNER_STAGED_STAGES) add_divisors(w, d, devices, SIM_MOST_STAGES);
     if (!values->count && d == TUNER_STAGED_CHUNKS) add_chunks(w);
@@ -161,6 +172,15 @@ static bool is_given(const struct walk *w, enum tuner_staged d)
     return w->request->given[d].count > 0;
 }
 
+/* Whether the software takes so many microbatches where no stages do. */
+static bool accumulates(const struct walk *w, int64_t microbatches)
+{
+    const struct tuner_values *told = &w->choices.microbatches;
+    bool has = !told->count;
+    for (int i = 0; i < told->count; i++) has = has || strtoll(told->values[i], NULL, 10) == microbatches;
+    return has;
+}
+
 /* What devices, layers and batch do not divide by is no plan; nor is one that says what another one says, too: chunks
  * of a single stage, sequence parallelism of one device, ZeRO without replicas. */
 static bool divides(const struct walk *w, const struct tuner_staged_plan *plan)
@@ -178,6 +198,7 @@ static bool divides(const struct walk *w, const struct tuner_staged_plan *plan)
     const bool sequences = sequence && !strcmp(sequence, "1"), zero = partitioning && strcmp(partitioning, "none") != 0;
     if (sequences && model == 1 && !is_given(w, TUNER_STAGED_SEQUENCE)) return false;
     if (zero && devices == copy && !is_given(w, TUNER_STAGED_PARTITIONING)) return false;
+    if (stages == 1 && !accumulates(w, m) && !is_given(w, TUNER_STAGED_MICROBATCHES)) return false;
     return number(w, plan, TUNER_STAGED_BATCH) % (m * (devices / copy)) == 0;
 }
 
@@ -291,6 +312,8 @@ static enum base_status begin(struct walk *w, struct base_error *error)
         BASE_TRY(base_parse_int(split, "pipeline_split_rank", 0, SIM_MOST_STAGES, &w->split_rank, error));
     BASE_TRY(sim_pipeline_habits_find(software && *software ? software : "t5x", &w->habits, error));
     w->result->plan = *plan;
+    const struct tuner_request asked = {.plan = *plan};
+    BASE_TRY(tuner_software_find(w->arena, &asked, &w->choices, error));
     for (int d = 0; d < TUNER_STAGED_COUNT; d++) BASE_TRY(find_values(w, (enum tuner_staged)d, error));
     return list_plans(w, error);
 }
