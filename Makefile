@@ -77,6 +77,12 @@ asan:
 	@$(MAKE) BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 	    sanitizers="-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all" test
 
+## tsan: collectives that pass beside what computes, under the thread sanitizer, built in build/tsan
+tsan:
+	@$(MAKE) BUILD=build/tsan CFLAGS="-O1 -g -fno-omit-frame-pointer" sanitizers="-fsanitize=thread" \
+	    build/tsan/tests/test_exchange
+	@TSAN_OPTIONS=halt_on_error=1 build/tsan/tests/test_exchange 'collectives_on_their_way*'
+
 ## search-properties: what holds for every space, on 20,000 random plans and subspaces, and 800 searches (an hour)
 search-properties: $(BUILD)/tests/test_search_properties
 	@SEARCH_SAMPLES=20000 $(BUILD)/tests/test_search_properties
@@ -214,6 +220,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test mutants search-properties confidence aot-env test-aot demo tour asan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
+.PHONY: all test mutants search-properties confidence aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)

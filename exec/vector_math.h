@@ -7,8 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Functions that are worth compiling for the vector units of several machines; the loader takes the best. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+/* Functions that are worth compiling for the vector units of several machines; the loader takes the best. Where it
+ * chooses, no sanitizer runs yet. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
+    !defined(__SANITIZE_THREAD__)
 #define EXEC_VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define EXEC_VECTORIZED
