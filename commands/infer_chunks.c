@@ -1,6 +1,5 @@
-/* A chunk is a file of its own in the output directory, written when its batches are done and named by its number; a
- * job that starts again runs those that are missing. Files are renamed when they are whole, so that a chunk is there or
- * it is not. */
+/* Inference whose answer is in chunks, files of their own in the output directory: those that are there are checked,
+ * the executor is asked for the others, and all of them are joined. */
 #include "commands/infer_chunks.h"
 
 #include "exec/exec.h"
@@ -12,16 +11,6 @@ enum { MOST_CHUNKS = 100000, LARGEST_CHUNK_BYTES = 1 << 30 };
 struct part {
     const struct base_json *result;
 };
-
-static const char *path_of(struct base_arena *arena, const struct commands_chunks *chunks, int chunk)
-{
-    return base_print(arena, "%s/chunk-%05d.json", chunks->directory, chunk);
-}
-
-static const char *identity_of(struct base_arena *arena, const struct commands_chunks *chunks)
-{
-    return base_print(arena, "%016llx", (unsigned long long)chunks->identity);
-}
 
 static enum base_status parse(struct base_arena *arena, const struct base_text *text, const struct base_json **out,
                               struct base_error *error)
@@ -56,9 +45,8 @@ static enum base_status read_chunk(struct commands_context *context, const struc
         return base_fail_in(error, "%s", path);
     const struct base_json *identity = base_json_get(document, "identity"), *period = base_json_get(document, "period"),
                            *result = base_json_get(document, "result");
-    const bool same = identity && identity->kind == BASE_JSON_STRING &&
-                      !strcmp(identity->string, identity_of(context->arena, chunks)) && period &&
-                      base_json_number(document, "period") == (double)chunks->period;
+    const bool same = identity && identity->kind == BASE_JSON_STRING && !strcmp(identity->string, chunks->identity) &&
+                      period && base_json_number(document, "period") == (double)chunks->period;
     if (!same || !result || result->kind != BASE_JSON_OBJECT)
         return base_fail(error, BASE_INPUT,
                          "%s: is a chunk of another plan, mode, data, checkpoint or period; use a directory of its own",
@@ -67,32 +55,6 @@ static enum base_status read_chunk(struct commands_context *context, const struc
         return base_fail(error, BASE_INPUT, "%s: is damaged; delete it, and the next run writes it anew", path);
     *out = result;
     return BASE_OK;
-}
-
-static enum base_status write_chunk(struct commands_context *context, const struct commands_chunks *chunks,
-                                    const char *path, const struct base_json *result, struct base_error *error)
-{
-    struct base_text text = {.arena = context->arena};
-    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
-    base_json_open(&w, '{');
-    base_json_member_string(&w, "identity", identity_of(context->arena, chunks));
-    base_json_member_int(&w, "period", chunks->period);
-    base_json_key(&w, "result");
-    base_json_put_value(&w, result);
-    base_json_close(&w, '}');
-    BASE_TRY(base_write_file(path, text.data, text.length, error));
-    return base_directory_sync(chunks->directory, error);
-}
-
-static enum base_status run_chunk(struct commands_context *context, const struct commands_executor *executor,
-                                  const struct commands_chunks *chunks, int chunk, const char *path,
-                                  const struct base_json **out, struct base_error *error)
-{
-    struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
-    chunks->put_request(chunks->where, chunk * chunks->period, chunks->period, &request);
-    BASE_TRY(commands_ask_executor(context, executor, &request, &answer, error));
-    BASE_TRY(parse(context->arena, &answer, out, error));
-    return write_chunk(context, chunks, path, *out, error);
 }
 
 /* ---- all of them as one ---- */
@@ -165,30 +127,54 @@ static enum base_status join(struct commands_context *context, const struct part
     return parse(context->arena, &text, out, error);
 }
 
+/* What is there must be of the same question, before others join it. */
+static enum base_status check_chunks(struct commands_context *context, const struct commands_chunks *chunks,
+                                     struct base_error *error)
+{
+    const char *const *names;
+    const struct base_json *result;
+    int count;
+    BASE_TRY(base_directory_list(context->arena, chunks->directory, &names, &count, error));
+    for (int i = 0; i < count; i++) {
+        const char *path = base_print(context->arena, "%s/%s", chunks->directory, names[i]);
+        const size_t length = strlen(names[i]), end = strlen(".json");
+        const bool is_chunk =
+            !strncmp(names[i], "chunk-", strlen("chunk-")) && length > end && !strcmp(names[i] + length - end, ".json");
+        if (is_chunk) BASE_TRY(read_chunk(context, chunks, path, &result, error));
+    }
+    return BASE_OK;
+}
+
+/* All of them, or those before the first that is missing, which there is where it was stopped alone. */
+static enum base_status read_chunks(struct commands_context *context, const struct commands_chunks *chunks,
+                                    bool stopped, struct part *parts, int *count, struct base_error *error)
+{
+    bool more = true;
+    for (*count = 0; more; ++*count) {
+        const char *path = exec_chunk_path(context->arena, chunks->directory, *count);
+        if (*count == MOST_CHUNKS)
+            return base_fail(error, BASE_INPUT, "%s: more than %d chunks; use a larger --checkpoint-period",
+                             chunks->directory, MOST_CHUNKS);
+        if (stopped && !base_is_file(path)) return BASE_OK;
+        BASE_TRY(read_chunk(context, chunks, path, &parts[*count].result, error));
+        more = (double)(*count + 1) * (double)chunks->period < base_json_number(parts[*count].result, "batch_total");
+    }
+    return BASE_OK;
+}
+
 enum base_status commands_infer_chunks(struct commands_context *context, const struct commands_executor *executor,
                                        const struct commands_chunks *chunks, const struct base_json **out,
                                        struct base_error *error)
 {
     struct part *parts = base_new(context->arena, struct part, MOST_CHUNKS);
+    struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
     int count = 0;
     BASE_TRY(base_directory_make(chunks->directory, error));
-    for (bool more = true; more; count++) {
-        const char *path = path_of(context->arena, chunks, count);
-        if (count == MOST_CHUNKS)
-            return base_fail(error, BASE_INPUT, "%s: more than %d chunks; use a larger --checkpoint-period",
-                             chunks->directory, MOST_CHUNKS);
-        /* a chunk that was in its last batch when a signal came ends as any other */
-        const bool stopped = context->stop_signal && *context->stop_signal;
-        enum base_status status = stopped ? BASE_STOPPED
-                                  : base_is_file(path)
-                                      ? read_chunk(context, chunks, path, &parts[count].result, error)
-                                      : run_chunk(context, executor, chunks, count, path, &parts[count].result, error);
-        if (status == BASE_STOPPED) {
-            BASE_TRY(join(context, parts, count, true, out, error));
-            return BASE_STOPPED;
-        }
-        if (status != BASE_OK) return status;
-        more = (double)(count + 1) * (double)chunks->period < base_json_number(parts[count].result, "batch_total");
-    }
-    return join(context, parts, count, false, out, error);
+    BASE_TRY(check_chunks(context, chunks, error));
+    chunks->put_request(chunks->where, chunks, &request);
+    const enum base_status status = commands_ask_executor(context, executor, &request, &answer, error);
+    if ((status != BASE_OK && status != BASE_STOPPED) || context->launched_rank > 0) return status;
+    BASE_TRY(read_chunks(context, chunks, status == BASE_STOPPED, parts, &count, error));
+    BASE_TRY(join(context, parts, count, status == BASE_STOPPED, out, error));
+    return status;
 }

@@ -6,10 +6,9 @@
 
 struct commands_chunks {
     const char *directory;
-    int64_t period;    /* batches of a chunk: T5X's checkpoint_period */
-    uint64_t identity; /* of plan, data and parameters: what other chunks of the directory are of, too */
-    /* The request for so many batches from the first on. */
-    void (*put_request)(void *where, int64_t first_batch, int64_t batch_count, struct base_text *out);
+    int64_t period;       /* batches of a chunk: T5X's checkpoint_period */
+    const char *identity; /* of plan, data and parameters: what other chunks of the directory are of, too */
+    void (*put_request)(void *where, const struct commands_chunks *chunks, struct base_text *out);
     void *where;
 };
 /* The result of all chunks, those that are there and those that are run now, as one. BASE_STOPPED: it was stopped, and

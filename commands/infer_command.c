@@ -20,14 +20,15 @@ struct question {
 /* ---- the request ---- */
 
 static void put_request(const struct commands_context *context, const struct base_arguments *arguments,
-                        const struct question *q, int64_t first_batch, int64_t batch_limit, struct base_text *out)
+                        const struct question *q, const struct commands_chunks *chunks, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .layout = BASE_JSON_ONE_LINE};
     const struct exec_infer_request request = {.data = base_argument(arguments, "--data"),
                                                .restore = base_argument(arguments, "--restore"),
                                                .arrays = base_argument(arguments, "--arrays"),
-                                               .first_batch = first_batch,
-                                               .batch_limit = batch_limit};
+                                               .chunks = chunks ? chunks->directory : NULL,
+                                               .identity = chunks ? chunks->identity : NULL,
+                                               .chunk_batches = chunks ? chunks->period : 0};
     base_json_open(&w, '{');
     base_json_member_string(&w, "infer", modes[q->mode]);
     exec_put_infer_request(&w, &request);
@@ -217,10 +218,10 @@ struct asked {
     const struct question *q;
 };
 
-static void put_chunk_request(void *where, int64_t first_batch, int64_t batch_count, struct base_text *out)
+static void put_chunk_request(void *where, const struct commands_chunks *chunks, struct base_text *out)
 {
     const struct asked *asked = where;
-    put_request(asked->context, asked->arguments, asked->q, first_batch, batch_count, out);
+    put_request(asked->context, asked->arguments, asked->q, chunks, out);
 }
 
 /* Of a folder of checkpoints the newest is restored: which there are belongs to what is asked for. */
@@ -236,19 +237,21 @@ static enum base_status put_checkpoints(const char *restore, struct base_text *o
 }
 
 /* What is asked for, the model and the checkpoints as they are now, and the bytes of the data. */
-static enum base_status find_identity(struct asked *asked, uint64_t *out, struct base_error *error)
+static enum base_status find_identity(struct asked *asked, const char **out, struct base_error *error)
 {
     const size_t largest_file_bytes = (size_t)1 << 31;
     struct base_text request = {.arena = asked->context->arena};
     const char *data;
     size_t length;
     struct base_json_writer w = {.text = &request};
-    put_chunk_request(asked, 0, 0, &request);
+    put_chunk_request(asked, NULL, &request);
     model_config_put(asked->q->plan.config, &w);
     BASE_TRY(put_checkpoints(base_argument(asked->arguments, "--restore"), &request, error));
     BASE_TRY(base_read_file(request.arena, base_argument(asked->arguments, "--data"), largest_file_bytes, &data,
                             &length, error));
-    *out = base_hash(base_hash(BASE_HASH_START, request.data, request.length), data, length);
+    *out = base_print(
+        request.arena, "%016llx",
+        (unsigned long long)base_hash(base_hash(BASE_HASH_START, request.data, request.length), data, length));
     return BASE_OK;
 }
 
@@ -264,8 +267,6 @@ static enum base_status run_chunks(struct asked *asked, const struct commands_ex
     if (period) BASE_TRY(base_parse_int(period, "--checkpoint-period", 1, LARGEST_PERIOD, &chunks.period, error));
     if (base_argument(asked->arguments, "--arrays"))
         return base_fail(error, BASE_INPUT, "--arrays: are of one run; leave --output-dir out");
-    if (asked->context->launched)
-        return base_fail(error, BASE_INPUT, "--output-dir: starts the ranks of each chunk; run it without srun");
     BASE_TRY(find_identity(asked, &chunks.identity, error));
     return commands_infer_chunks(asked->context, executor, &chunks, result, error);
 }
@@ -290,7 +291,7 @@ static enum base_status infer_run(struct commands_context *context, const struct
     } else {
         if (base_argument(arguments, "--checkpoint-period"))
             return base_fail(error, BASE_USAGE, "--checkpoint-period: is of --output-dir DIR");
-        put_request(context, arguments, q, 0, 0, &request);
+        put_request(context, arguments, q, NULL, &request);
         status = commands_ask_executor(context, &executor, &request, &answer, error);
         if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
         BASE_TRY(base_json_parse(context->arena, answer.data, answer.length, &result, error));

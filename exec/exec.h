@@ -108,11 +108,16 @@ struct exec_infer_request {
     const char *data;                 /* a .jsonl of batches, or a text of examples */
     const char *restore;              /* a checkpoint; NULL: seeded initial values */
     int64_t first_batch, batch_limit; /* of the data; 0: from the first, all of them */
-    const char *arrays;               /* directory that gets encoder output, caches and logits as Zarr; NULL: none */
+    const char *chunks;    /* directory that gets a file for each chunk that it lacks; NULL: one answer of all */
+    const char *identity;  /* of what is asked for, written into each */
+    int64_t chunk_batches; /* of a chunk */
+    const char *arrays;    /* directory that gets encoder output, caches and logits as Zarr; NULL: none */
     const struct exec_transport *transport; /* as of exec_request */
     const volatile sig_atomic_t *stop;      /* ends after the batch; may be NULL */
     void (*warn)(const char *text);         /* may be NULL */
-    bool processor_time;                    /* batch_s is this process's own; as of exec_request */
+    /* Once, on rank 0, before the first batch, with 0 done: it can be stopped from now on. May be NULL */
+    void (*progress)(const struct exec_progress *progress);
+    bool processor_time; /* batch_s is this process's own; as of exec_request */
 };
 /* Of all examples in their order. Arrays live in the arena, on rank 0. */
 struct exec_infer_result {
@@ -145,6 +150,8 @@ void exec_put_plan(struct base_json_writer *w, const struct sim_plan_text *plan,
  * are needed. */
 enum base_status exec_read_request(const struct base_json *document, struct exec_request *out,
                                    struct base_error *error);
+/* The file of a chunk: {"identity": "…", "period": batches of a chunk, "result": {…}}. */
+const char *exec_chunk_path(struct base_arena *arena, const char *directory, int64_t chunk);
 enum base_status exec_read_infer_request(const struct base_json *document, struct exec_infer_request *out,
                                          struct base_error *error);
 enum base_status exec_read_plan(const struct base_json *document, struct sim_plan_text *out, struct base_error *error);

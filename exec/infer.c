@@ -184,6 +184,8 @@ static enum base_status run_batches(struct infer *r)
     watch(r, "scores", see_scores);
     watch(r, "token_scores", see_token_scores);
     if (arrays.directory) exec_arrays_watch(r->arena, &r->machine, &r->watch, &arrays);
+    if (r->request->progress && exec_rank(r->request->transport) == 0)
+        r->request->progress(&(struct exec_progress){.steps = out->batch_count});
     for (int64_t b = 0; b < out->batch_count && !out->stopped; b++)
         out->stopped = run_batch(r, b) && b + 1 < out->batch_count;
     exec_onednn_end(r->machine.narrow);

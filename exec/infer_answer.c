@@ -34,41 +34,46 @@ static void put_rows(struct base_json_writer *w, const char *key, const float *v
     base_json_close(w, ']');
 }
 
-static void put_result(const struct exec_infer_result *r, struct base_text *out)
+void exec_put_infer_result(struct base_json_writer *w, const struct exec_infer_result *r)
 {
-    struct base_json_writer w = {.text = out};
     int64_t rounds = 0;
     for (int64_t b = 0; b < r->batch_count; b++) rounds += r->rounds[b];
-    base_json_open(&w, '{');
-    if (r->tokens) put_tokens(&w, r);
-    if (r->tokens) put_rows(&w, "scores", r->scores, r->example_count, r->decodes);
+    base_json_open(w, '{');
+    if (r->tokens) put_tokens(w, r);
+    if (r->tokens) put_rows(w, "scores", r->scores, r->example_count, r->decodes);
     else {
-        base_json_key(&w, "scores");
-        put_reals(&w, r->scores, r->example_count);
-        put_rows(&w, "token_scores", r->token_scores, r->example_count, r->length);
+        base_json_key(w, "scores");
+        put_reals(w, r->scores, r->example_count);
+        put_rows(w, "token_scores", r->token_scores, r->example_count, r->length);
     }
-    base_json_member_bool(&w, "stopped", r->stopped);
-    base_json_member_doubles(&w, "batch_s", r->batch_s, r->batch_count);
-    base_json_member_int(&w, "batch_total", r->batch_total);
-    base_json_member_int(&w, "decode_steps", rounds);
-    base_json_member_double(&w, "contraction_s", r->contraction_s);
-    base_json_member_double(&w, "elementwise_s", r->elementwise_s);
-    base_json_member_double(&w, "communication_s", r->communication_s);
-    base_json_key(&w, "memory");
-    base_json_open(&w, '{');
-    base_json_put_fields(&w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, &r->memory);
-    base_json_member_int(&w, "cache_bytes", r->memory.cache_bytes);
-    base_json_close(&w, '}');
-    exec_put_collectives(&w, r->collectives, r->collective_count, EXEC_WITH_REGIONS);
-    base_json_close(&w, '}');
+    base_json_member_bool(w, "stopped", r->stopped);
+    base_json_member_doubles(w, "batch_s", r->batch_s, r->batch_count);
+    base_json_member_int(w, "batch_total", r->batch_total);
+    base_json_member_int(w, "decode_steps", rounds);
+    base_json_member_double(w, "contraction_s", r->contraction_s);
+    base_json_member_double(w, "elementwise_s", r->elementwise_s);
+    base_json_member_double(w, "communication_s", r->communication_s);
+    base_json_key(w, "memory");
+    base_json_open(w, '{');
+    base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, &r->memory);
+    base_json_member_int(w, "cache_bytes", r->memory.cache_bytes);
+    base_json_close(w, '}');
+    exec_put_collectives(w, r->collectives, r->collective_count, EXEC_WITH_REGIONS);
+    base_json_close(w, '}');
 }
 
 enum base_status exec_infer_answer(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                                    const struct exec_infer_request *request, struct base_text *out,
                                    struct base_error *error)
 {
+    struct base_json_writer w = {.text = out};
     struct exec_infer_result result;
+    if (request->chunks) {
+        const enum base_status status = exec_infer_chunks(arena, cache, plan, request, error);
+        if (status == BASE_OK || status == BASE_STOPPED) base_put(out, "{}");
+        return status;
+    }
     BASE_TRY(exec_infer(arena, cache, plan, request, &result, error));
-    put_result(&result, out);
+    exec_put_infer_result(&w, &result);
     return result.stopped ? BASE_STOPPED : BASE_OK;
 }

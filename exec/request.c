@@ -33,6 +33,9 @@ static const struct member infer_members[] = {
     {"arrays", TEXT, OF_INFERENCE(arrays)},
     {"first_batch", COUNT, OF_INFERENCE(first_batch)},
     {"batch_limit", COUNT, OF_INFERENCE(batch_limit)},
+    {"chunks", TEXT, OF_INFERENCE(chunks)},
+    {"identity", TEXT, OF_INFERENCE(identity)},
+    {"chunk_batches", COUNT, OF_INFERENCE(chunk_batches)},
 };
 
 /* ---- writing ---- */
@@ -63,6 +66,11 @@ void exec_put_request(struct base_json_writer *w, const struct exec_request *req
 void exec_put_infer_request(struct base_json_writer *w, const struct exec_infer_request *request)
 {
     put_members(w, infer_members, BASE_COUNT(infer_members), request);
+}
+
+const char *exec_chunk_path(struct base_arena *arena, const char *directory, int64_t chunk)
+{
+    return base_print(arena, "%s/chunk-%05lld.json", directory, (long long)chunk);
 }
 
 void exec_put_plan(struct base_json_writer *w, const struct sim_plan_text *plan, const struct base_json *profile)

@@ -640,6 +640,90 @@ static void it_takes_its_place_in_an_mpirun(struct base_arena *arena)
     assert_null(strstr(strstr(o.out, "run here") + 1, "run here")); /* rank 0 alone speaks */
 }
 
+/* ---- inference in chunks ---- */
+
+#define TRANSLATOR                                                                                                     \
+    "encoder_decoder:vocab_size=384,emb_dim=16,num_heads=2,head_dim=8,mlp_dim=32,num_encoder_layers=1,num_decoder_"    \
+    "layers=1"
+
+/* By mpirun, as srun would; NULL: by this process. */
+static struct run start_inference(struct base_arena *arena, const char *mpirun, const char *data, const char *more)
+{
+    char own[sizeof program];
+    const char *words = base_print(arena,
+                                   "infer --model " TRANSLATOR " --topology local:2 --model-parallel-submesh 1,2 "
+                                   "--batch-size 2 --task-feature-lengths 8,4 --data %s/%s %s",
+                                   folder, data, more);
+    memcpy(own, program, sizeof own);
+    if (mpirun) snprintf(program, sizeof program, "mpirun");
+    struct run run = start(arena, mpirun ? base_print(arena, "%s %s %s", mpirun, own, words) : words);
+    memcpy(program, own, sizeof own);
+    return run;
+}
+
+static struct outcome infer(struct base_arena *arena, const char *mpirun, const char *more)
+{
+    return finish(arena, start_inference(arena, mpirun, "words.tsv", more));
+}
+
+static const char *answers_of(struct base_arena *arena, const struct outcome *o)
+{
+    const struct base_json *document;
+    struct base_text text = {.arena = arena};
+    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
+    struct base_error error;
+    assert_outcome(o, 0, "\"decodes\"");
+    assert_ok(base_json_parse(arena, o->out, strlen(o->out), &document, &error), &error);
+    base_json_put_value(&w, base_json_get(document, "decodes"));
+    return text.data;
+}
+
+/* One mpirun, or srun, writes all chunks, and those that are missing when it is started again. */
+static void chunks_are_written_by_ranks_that_run_already(struct base_arena *arena)
+{
+    static const char mpirun[] = "--allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 2";
+    static const char words[] = "one\teins\ntwo\tzwei\nthree\tdrei\nfour\tvier\nfive\tfuenf\n";
+    const char *in_chunks = base_print(arena, "--json --checkpoint-period 1 --output-dir %s/answers", folder);
+    const char *second = base_print(arena, "%s/answers/chunk-00001.json", folder);
+    struct base_error error;
+    assert_ok(base_write_file(base_print(arena, "%s/words.tsv", folder), words, strlen(words), &error), &error);
+    struct outcome whole = infer(arena, NULL, "--json");
+    const char *expected = answers_of(arena, &whole);
+    for (int round = 0; round < 2; round++) {
+        struct outcome o = infer(arena, round ? NULL : mpirun, in_chunks);
+        assert_string_equal(answers_of(arena, &o), expected);
+        for (int chunk = 0; chunk < 3; chunk++)
+            assert_true(exists(arena, base_print(arena, "answers/chunk-%05d.json", chunk)));
+        assert_false(exists(arena, "answers/chunk-00003.json"));
+        assert_int_equal(remove(second), 0);
+        o = infer(arena, mpirun, in_chunks);
+        assert_string_equal(answers_of(arena, &o), expected);
+    }
+    struct outcome other = infer(arena, mpirun, base_print(arena, "%s --num-decodes 2", in_chunks));
+    assert_outcome(&other, 3, "is a chunk of another plan");
+}
+
+/* It ends with the batch that it is at, and is gone on from. */
+static void inference_is_stopped_and_goes_on(struct base_arena *arena)
+{
+    enum { EXAMPLES = 400 };
+    struct base_text words = {.arena = arena};
+    struct base_error error;
+    const char *in_chunks = base_print(arena, "--json --checkpoint-period 2 --output-dir %s/stopped", folder);
+    for (int i = 0; i < EXAMPLES; i++) base_putf(&words, "%d\t%d\n", i, EXAMPLES - i);
+    assert_ok(base_write_file(base_print(arena, "%s/numbers.tsv", folder), words.data, words.length, &error), &error);
+    struct run run = start_inference(arena, NULL, "numbers.tsv", in_chunks);
+    while (!exists(arena, "stopped/chunk-00001.json") && seconds() - run.start_s < LONGEST_WAIT_S) rest();
+    kill(run.pid, SIGTERM);
+    struct outcome o = finish(arena, run);
+    assert_outcome(&o, 6, "\"stopped\": true");
+    assert_false(exists(arena, "stopped/chunk-00099.json"));
+    o = finish(arena, start_inference(arena, NULL, "numbers.tsv", in_chunks));
+    const char *resumed = answers_of(arena, &o);
+    o = finish(arena, start_inference(arena, NULL, "numbers.tsv", "--json"));
+    assert_string_equal(resumed, answers_of(arena, &o));
+}
+
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
@@ -666,6 +750,8 @@ int main(int count, char **arguments)
         TEST(launchers_are_recognised),
         TEST(what_does_not_fit_is_not_started),
         TEST(it_takes_its_place_in_an_mpirun),
+        TEST(chunks_are_written_by_ranks_that_run_already),
+        TEST(inference_is_stopped_and_goes_on),
         TEST(what_was_measured_was_predicted),
     };
     char *slash = strrchr(arguments[0], '/');
