@@ -1,7 +1,8 @@
-/* `partition`: what the partitioner does with one operation. */
+/* `partition`: what the partitioner does with one operation, and what the TPU compiler takes its product for. */
 #include "commands/commands.h"
 #include "sim/sim.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LARGEST_EXTENT = 1 << 30, OPERANDS = 2 };
@@ -112,21 +113,76 @@ static enum base_status read_specs(struct commands_context *context, const char 
 static enum base_status read_dtypes(struct commands_context *context, const char *text, struct sim_operation *o,
                                     struct base_error *error)
 {
-    static const enum model_dtype known[] = {MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32};
+    static const enum model_dtype known[] = {MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16,
+                                             MODEL_FP8,     MODEL_INT8,     MODEL_INT32};
+    bool is_result_given = false;
     for (int i = 0; i < 3; i++) o->dtypes[i] = MODEL_BFLOAT16;
     char *at = text ? base_copy(context->arena, text) : NULL;
     for (int i = 0; at; i++) {
         char *next = cut(at, ',');
-        if (i == OPERANDS) return base_fail(error, BASE_INPUT, "--dtypes: more than two");
+        if (i > OPERANDS) return base_fail(error, BASE_INPUT, "--dtypes: more than two operands and a result");
         int k = 0;
         while (k < BASE_COUNT(known) && strcmp(model_dtype_name(known[k]), at) != 0) k++;
         if (k == BASE_COUNT(known))
             return base_fail(error, BASE_INPUT,
-                             "--dtypes: \"%.40s\" is unknown; use float32, bfloat16, float16, fp8 and int32", at);
+                             "--dtypes: \"%.40s\" is unknown; use float32, bfloat16, float16, fp8, int8 and int32", at);
+        is_result_given = is_result_given || i == OPERANDS;
         o->dtypes[i] = known[k];
         at = next;
     }
-    o->dtypes[2] = o->dtypes[0];
+    if (!is_result_given) o->dtypes[OPERANDS] = o->dtypes[0];
+    return BASE_OK;
+}
+
+/* "1" or "0,1": operands that are in vector memory already */
+static enum base_status read_fetched(const char *text, struct sim_compiled_product *out, struct base_error *error)
+{
+    int64_t which[OPERANDS];
+    int count = 0;
+    if (text) BASE_TRY(base_parse_ints(text, "--fetched", 0, OPERANDS - 1, OPERANDS, which, &count, error));
+    for (int i = 0; i < count; i++) out->is_fetched[which[i]] = true;
+    return BASE_OK;
+}
+
+/* ---- the compiler's estimate of the product that every device makes ---- */
+
+/* Of the arrays that have the label, the longest on one device: what others lack was gathered before, or is scattered
+ * behind. 0: this array does not have it. */
+static double extent_of(const struct sim_operation *o, int array, char letter)
+{
+    const char *at = strchr(o->letters[array], letter);
+    return at ? (double)o->local_shape[array][at - o->letters[array]] : 0;
+}
+
+static struct sim_product product_of(const struct sim_operation *o)
+{
+    struct sim_product product = {1, 1, 1, 1};
+    for (char letter = 'a'; letter <= 'z'; letter++) {
+        const double one = extent_of(o, 0, letter), other = extent_of(o, 1, letter),
+                     result = extent_of(o, OPERANDS, letter), most = fmax(fmax(one, other), result);
+        if (one > 0 && other > 0 && result > 0) product.batch *= most;
+        else if (one > 0 && other > 0) product.contracted *= most;
+        else if (one > 0) product.rows *= most;
+        else if (other > 0) product.columns *= most;
+    }
+    return product;
+}
+
+static enum base_status estimate(const struct base_arguments *arguments, const struct sim_operation *o,
+                                 struct sim_compiler_cycles *out, struct base_error *error)
+{
+    const char *chip = base_argument(arguments, "--chip");
+    struct sim_compiled_product product = {.operands = o->dtypes[0], .result = o->dtypes[OPERANDS]};
+    BASE_TRY(read_fetched(base_argument(arguments, "--fetched"), &product, error));
+    if (!chip && base_argument(arguments, "--fetched"))
+        return base_fail(error, BASE_USAGE, "--fetched is of the compiler's estimate: name the --chip, too");
+    if (!chip) return BASE_OK;
+    if (o->operand_count < OPERANDS || o->dtypes[0] != o->dtypes[1])
+        return base_fail(error, BASE_INPUT,
+                         "--chip: the compiler's cost model is known for products of two operands of "
+                         "one dtype");
+    product.extents = product_of(o);
+    BASE_TRY(sim_compiler_product(chip, &product, out, error));
     return BASE_OK;
 }
 
@@ -170,7 +226,33 @@ static int count_equal(const struct sim_operation *o, int which)
     return count;
 }
 
-static void put_json(const struct sim_operation *o, enum base_json_layout layout, struct base_text *out)
+static void put_estimate(struct base_json_writer *w, const struct sim_compiler_cycles *c)
+{
+    const struct {
+        const char *key;
+        double value;
+    } parts[] = {{"batch", c->window.batch},
+                 {"rows", c->window.rows},
+                 {"contracted", c->window.contracted},
+                 {"columns", c->window.columns}};
+    base_json_key(w, "compiler");
+    base_json_open_inline(w, '{');
+    base_json_key(w, "cycles");
+    base_json_put_int(w, llround(c->cycles));
+    base_json_key(w, "time_s");
+    base_json_put_double(w, c->time_s);
+    base_json_key(w, "window");
+    base_json_open_inline(w, '{');
+    for (int i = 0; i < BASE_COUNT(parts); i++) {
+        base_json_key(w, parts[i].key);
+        base_json_put_int(w, llround(parts[i].value));
+    }
+    base_json_close(w, '}');
+    base_json_close(w, '}');
+}
+
+static void put_json(const struct sim_operation *o, const struct sim_compiler_cycles *cycles,
+                     enum base_json_layout layout, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .layout = layout};
     base_json_open(&w, '{');
@@ -201,6 +283,7 @@ static void put_json(const struct sim_operation *o, enum base_json_layout layout
         base_json_close(&w, '}');
     }
     base_json_close(&w, ']');
+    if (cycles->cycles > 0) put_estimate(&w, cycles);
     base_json_close(&w, '}');
 }
 
@@ -218,9 +301,9 @@ static void put_array(const struct sim_operation *o, int operand, struct base_te
     base_put(out, "]\n");
 }
 
-static void put_text(const struct sim_operation *o, struct base_text *out)
+static void put_text(const struct sim_operation *o, const struct sim_compiler_cycles *cycles, struct base_text *out)
 {
-    char bytes[BASE_HUMANE];
+    char bytes[BASE_HUMANE], time[BASE_HUMANE];
     for (int i = 0; i < o->operand_count; i++) {
         base_putf(out, "operand %d: ", i);
         put_array(o, i, out);
@@ -232,6 +315,12 @@ static void put_text(const struct sim_operation *o, struct base_text *out)
         base_putf(out, "%d. %s over %s of %s %s\n", i + 1, sim_collective_name(o->collectives[i].kind),
                   topo_axes_spell(out->arena, &o->mesh, o->collectives[i].axes),
                   base_format_bytes(bytes, (double)o->collectives[i].bytes), model_dtype_name(o->collectives[i].dtype));
+    if (cycles->cycles > 0)
+        base_putf(out,
+                  "the product: %.0f cycles (%s) by the TPU compiler's cost model, in windows of %.0f x %.0f x %.0f x "
+                  "%.0f (batch, rows, contracted, columns)\n",
+                  cycles->cycles, base_format_seconds(time, cycles->time_s), cycles->window.batch, cycles->window.rows,
+                  cycles->window.contracted, cycles->window.columns);
 }
 
 static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments,
@@ -253,8 +342,10 @@ static enum base_status run_partition(struct commands_context *context, const st
         return base_fail(error, BASE_USAGE, "reshard needs --output-spec: where the operand has to go");
     if (wanted) BASE_TRY(read_spec(base_copy(context->arena, wanted), "--output-spec", o, 2, error));
     BASE_TRY(sim_operation_partition(o, error));
-    if (context->json) put_json(o, context->layout, out);
-    else put_text(o, out);
+    struct sim_compiler_cycles cycles = {.cycles = 0};
+    BASE_TRY(estimate(arguments, o, &cycles, error));
+    if (context->json) put_json(o, &cycles, context->layout, out);
+    else put_text(o, &cycles, out);
     return BASE_OK;
 }
 
@@ -263,18 +354,24 @@ static const struct base_option options[] = {
     {"--shapes", "SHAPES", "global shapes, as in '16,32,64;64,128'", NULL},
     {"--specs", "SPECS", "shardings, as in 'data,-,-;-,model'; data+model for both over one dimension", NULL},
     {"--output-spec", "SPEC", "what is wanted of the result", "what propagation makes of it"},
-    {"--dtypes", "A,B", "of the operands", "bfloat16,bfloat16"},
+    {"--dtypes", "A,B[,C]", "of the operands, and of the result where it differs", "bfloat16,bfloat16"},
+    {"--chip", "v2|v3|v4|v5e|v5p|v6e|tpu7x",
+     "the cycles that the TPU compiler's cost model gives the product of one device", NULL},
+    {"--fetched", "0,1", "operands that the compiler brought to vector memory before", NULL},
     COMMANDS_COMMON,
 };
 
 const struct commands_command commands_partition = {
     .name = "partition",
     .summary = "which collectives one operation needs, given shardings",
-    .usage = "partition 'ble,ef->blf' | reshard --mesh data=D,model=M --shapes S --specs P [--output-spec P]",
+    .usage =
+        "partition 'ble,ef->blf' | reshard --mesh data=D,model=M --shapes S --specs P [--output-spec P] [--chip C]",
     .examples = "  meshwright partition 'ble,ef->blf' --mesh data=2,model=4 --shapes '16,32,64;64,128' --specs "
                 "'data,-,-;-,model'\n"
                 "  meshwright partition reshard --mesh data=2,model=4 --shapes 64,96 --specs data,model --output-spec "
-                "model,-\n",
+                "model,-\n"
+                "  meshwright partition 'mk,kn->mn' --mesh data=1 --shapes '8192,8192;8192,8192' --specs '-,-;-,-' "
+                "--chip v5e\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,

@@ -58,4 +58,20 @@ struct sim_calibrate {
 enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena, const struct sim_calibrate *request,
                                struct sim_calibration *out, struct base_error *error);
 
+/* ---- what the TPU compiler's cost model says (compiler_cycles.c) ---- */
+
+struct sim_compiled_product {
+    struct sim_product extents; /* on one device, at least 1 each */
+    enum model_dtype operands, result;
+    bool is_fetched[2]; /* the compiler had the operand brought to vector memory before: a copy beside other work */
+};
+struct sim_compiler_cycles {
+    double cycles, time_s;     /* of the device: all of its cores together */
+    struct sim_product window; /* what one core multiplies at a time, padded to whole registers */
+};
+/* Of libtpu 0.0.42.1, without what is fused to the product; estimates, not measurements. chip: as in topo's catalogue.
+ * BASE_INPUT for chips without constants (compiler_cycles.csv). */
+enum base_status sim_compiler_product(const char *chip, const struct sim_compiled_product *product,
+                                      struct sim_compiler_cycles *out, struct base_error *error);
+
 #endif

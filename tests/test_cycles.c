@@ -1,0 +1,162 @@
+/* The TPU compiler's estimates of products, against its own: of rows that gave the constants, and of the others. */
+#include "sim/sim.h"
+#include "tests/rows.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_ROWS = 4000 };
+
+static enum model_dtype dtype_named(const char *name)
+{
+    for (enum model_dtype dtype = MODEL_FLOAT32; dtype <= MODEL_UINT32; dtype++)
+        if (!strcmp(model_dtype_name(dtype), name)) return dtype;
+    fail_msg("%s is no dtype", name);
+    return MODEL_FLOAT32;
+}
+
+struct answer {
+    char chip[16], part[16];
+    double error_frac;
+};
+static struct answer answers[MOST_ROWS];
+
+static double number(const struct base_csv *csv, const char *column)
+{
+    return atof(row_field(csv, column));
+}
+
+static int read_answers(struct base_arena *arena)
+{
+    struct base_csv csv;
+    struct base_error error;
+    bool more;
+    int count = 0;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/compiler_products.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error)) {
+        struct sim_compiled_product product = {
+            {number(&csv, "batch"), number(&csv, "rows"), number(&csv, "columns"), number(&csv, "contracted")},
+            dtype_named(row_field(&csv, "operands")),
+            dtype_named(row_field(&csv, "result")),
+            {false, false}};
+        struct sim_compiler_cycles cycles;
+        const char *chip = row_field(&csv, "chip");
+        assert_ok(sim_compiler_product(chip, &product, &cycles, &error), &error);
+        assert_true(count < MOST_ROWS);
+        struct answer *a = &answers[count++];
+        (void)snprintf(a->chip, sizeof a->chip, "%s", chip);
+        (void)snprintf(a->part, sizeof a->part, "%s", row_field(&csv, "part"));
+        a->error_frac = fabs(cycles.cycles / number(&csv, "cycles") - 1);
+    }
+    return count;
+}
+
+static int by_size(const void *one, const void *other)
+{
+    const double a = *(const double *)one, b = *(const double *)other;
+    return (a > b) - (a < b);
+}
+
+struct errors {
+    double mean_frac, median_frac;
+    int count;
+};
+
+/* chip NULL: all */
+static struct errors errors_of(int count, const char *chip, const char *part)
+{
+    static double errors[MOST_ROWS];
+    struct errors of = {0};
+    for (int i = 0; i < count; i++) {
+        if ((chip && strcmp(answers[i].chip, chip) != 0) || strcmp(answers[i].part, part) != 0) continue;
+        errors[of.count++] = answers[i].error_frac;
+        of.mean_frac += answers[i].error_frac;
+    }
+    assert_true(of.count > 0);
+    qsort(errors, (size_t)of.count, sizeof *errors, by_size);
+    of.mean_frac /= of.count;
+    of.median_frac = errors[of.count / 2];
+    return of;
+}
+
+/* Rows that had no part in the constants: random shapes, with operands of bfloat16, float32 and int8. */
+static void products_held_back_are_as_the_compiler_says(struct base_arena *arena)
+{
+    static const char *const chips[] = {"v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"};
+    const int count = read_answers(arena);
+    for (int c = 0; c < BASE_COUNT(chips); c++) {
+        const struct errors of = errors_of(count, chips[c], "judged");
+        TEST_ROW("%s: %d rows, mean %.4f, median %.4f", chips[c], of.count, of.mean_frac, of.median_frac);
+        assert_true(of.count >= 80);
+        assert_true(of.mean_frac < 0.07);
+        assert_true(of.median_frac < 0.045);
+    }
+}
+
+/* Rows that were drawn by others, attention's batched products in other layouts among them. */
+static void products_of_others_are_as_the_compiler_says(struct base_arena *arena)
+{
+    const struct errors of = errors_of(read_answers(arena), NULL, "given");
+    TEST_ROW("%d rows, mean %.4f, median %.4f", of.count, of.mean_frac, of.median_frac);
+    assert_true(of.count >= 100);
+    assert_true(of.mean_frac < 0.08);
+    assert_true(of.median_frac < 0.04);
+}
+
+static struct sim_compiler_cycles of_product(const char *chip, struct sim_compiled_product product)
+{
+    struct sim_compiler_cycles cycles;
+    struct base_error error;
+    assert_ok(sim_compiler_product(chip, &product, &cycles, &error), &error);
+    return cycles;
+}
+
+/* v6e's vector memory holds operands that the compiler copied there beside other work: libtpu gives 1024 x 1024 x 1024
+ * with float32 operands 11701 cycles so, and none of what fetching them takes. */
+static void operands_in_vector_memory_are_not_fetched(struct base_arena *arena)
+{
+    (void)arena;
+    struct sim_compiled_product product = {{1, 1024, 1024, 1024}, MODEL_FLOAT32, MODEL_FLOAT32, {true, true}};
+    const double fetched = of_product("v6e", product).cycles;
+    assert_true(fabs(fetched / 11701 - 1) < 0.25);
+    product.is_fetched[0] = false;
+    const double one = of_product("v6e", product).cycles;
+    assert_true(one > fetched);
+    product.is_fetched[1] = false;
+    assert_true(of_product("v6e", product).cycles > one);
+}
+
+/* Lanes and matrix units are 128 wide: what they lack is padding. */
+static void registers_are_filled_up(struct base_arena *arena)
+{
+    (void)arena;
+    struct sim_compiled_product product = {{1, 8192, 8192, 8000}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}};
+    const double some = of_product("v4", product).cycles;
+    product.extents.contracted = 8064;
+    assert_true(of_product("v4", product).cycles / some < 1.01);
+    product.extents.contracted = 16000;
+    assert_true(of_product("v4", product).cycles / some > 1.9);
+}
+
+static void chips_without_a_cost_model_are_refused(struct base_arena *arena)
+{
+    (void)arena;
+    const struct sim_compiled_product product = {{1, 8, 128, 128}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}};
+    struct sim_compiler_cycles cycles;
+    struct base_error error;
+    assert_int_equal(sim_compiler_product("h100", &product, &cycles, &error), BASE_INPUT);
+    assert_non_null(strstr(error.text, "h100"));
+}
+
+static const struct test tests[] = {
+    TEST(products_held_back_are_as_the_compiler_says), TEST(products_of_others_are_as_the_compiler_says),
+    TEST(operands_in_vector_memory_are_not_fetched),   TEST(registers_are_filled_up),
+    TEST(chips_without_a_cost_model_are_refused),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
