@@ -11,6 +11,7 @@ struct chart {
     struct plots_axis axis;
     double top;
     int chunks;
+    bool goes_back; /* an evaluation does not */
 };
 
 /* Chunks of one stage differ in tint; forward and backward in colour. */
@@ -69,6 +70,7 @@ enum base_status plots_schedule(struct base_arena *arena, const struct plots_req
     for (const struct base_json *pass = passes->child; pass; pass = pass->next) {
         end_s = fmax(end_s, plots_number(pass, "end_s"));
         if (plots_number(pass, "chunk") >= c.chunks) c.chunks = (int)plots_number(pass, "chunk") + 1;
+        c.goes_back = c.goes_back || plots_member(pass, "backward", BASE_JSON_TRUE);
     }
     c.top =
         plots_heading(&canvas,
@@ -78,14 +80,15 @@ enum base_status plots_schedule(struct base_arena *arena, const struct plots_req
     const struct plots_key keys[] = {{"forward", {.colour = PLOTS_COMPUTE, .fill_frac = 0.85}},
                                      {c.chunks > 1 ? "backward; each chunk of layers has a tint" : "backward",
                                       {.colour = PLOTS_COMMUNICATION_MODEL, .fill_frac = 0.85}}};
-    c.top = plots_put_keys(&canvas, c.top + 6, keys, BASE_COUNT(keys)) + 8;
+    c.top = plots_put_keys(&canvas, c.top + 6, keys, c.goes_back ? BASE_COUNT(keys) : 1) + 8;
     c.axis = plots_axis_of(PLOTS_SECONDS, end_s > 0 ? end_s : 1, PLOTS_MARGIN_PX + label_px,
                            plots_width(&canvas) - PLOTS_MARGIN_PX, 90);
     const struct plots_frame frame = {.x = c.axis,
                                       .y = {.low = 0, .high = 1, .from_px = c.top + stages * row_px, .to_px = c.top},
                                       .x_unit = PLOTS_SECONDS,
                                       .y_name = "",
-                                      .x_name = "forward and backward passes of each stage, by microbatch"};
+                                      .x_name = c.goes_back ? "forward and backward passes of each stage, by microbatch"
+                                                            : "forward passes of each stage, by microbatch"};
     plots_put_frame(&canvas, &frame);
     for (int i = 0; i < stages; i++)
         plots_text(&canvas, PLOTS_MARGIN_PX, c.top + (i + 0.5) * row_px, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK,
