@@ -25,6 +25,7 @@ srun --mpi=list 2>&1 | grep -q pmix || ls /usr/lib/*/slurm*/mpi_pmix.so >/dev/nu
 rm -rf "$folder"
 mkdir -p "$folder"
 folder=$(realpath "$folder")
+case "$folder $program" in /tmp/* | *' /tmp/'*) leave_out "each node gets a /tmp of its own: program and folder have to be elsewhere" ;; esac
 started=()
 down() {
     for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
@@ -94,6 +95,12 @@ check() { # WHAT CONDITION...
 }
 plan='--model decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=256,num_layers=2,vocab_size=260
     --task-feature-lengths 64 --batch-size 16 --optimizer adamw --topology local:2'
+executor=$(dirname "$program")/meshwright-rank
+ranks_here() { # those of this program alone: others may run theirs
+    for pid in $(pgrep -x meshwright-rank); do
+        if [ "$(readlink "/proc/$pid/exe")" = "$executor" ]; then echo "$pid"; fi
+    done
+}
 losses() { sed -n 's/^  "loss": \[\(.*\)\],*$/\1/p' "$1"; }
 now_s() { date +%s; }
 two_nodes() { srun -N 2 -n 2 "$@"; }
@@ -114,7 +121,7 @@ sys.exit(not (len(one) == len(both) == 3 and all(abs(a - b) < 1e-5 * abs(a) for 
     victim=
     for _ in $(seq 30); do
         sleep 1
-        victim=$(ps -e -o pid=,args= | awk -v beside="$(dirname "$program")/meshwright-rank" '$2 == beside || ($2 == "meshwright-rank" && $3 == "--ranks") { print $1 }' | tail -n 1)
+        victim=$(ranks_here | tail -n 1)
         [ -z "$victim" ] || break
     done
     sleep 3
@@ -135,6 +142,24 @@ sys.exit(not (len(one) == len(both) == 3 and all(abs(a - b) < 1e-5 * abs(a) for 
         check "--mpi=$kind is refused within $limit_s s (it took $passed s, exit $status)" [ "$passed" -le "$limit_s" -a "$status" != 0 ]
         check "and the remedy is named" grep -q -e '--mpi=pmix' "$folder/$kind.said"
         check "and nothing was run" [ ! -e "$folder/$kind/checkpoint_3" ]
+    done
+
+    # Inference in chunks: one step writes them all, and the one that is missing when it is asked again.
+    translator='--model encoder_decoder:vocab_size=384,emb_dim=16,num_heads=2,head_dim=8,mlp_dim=32,num_encoder_layers=1,num_decoder_layers=1
+        --topology local:2 --model-parallel-submesh 1,2 --batch-size 2 --task-feature-lengths 8,4'
+    printf 'one\teins\ntwo\tzwei\nthree\tdrei\nfour\tvier\nfive\tfuenf\n' >"$folder/words.tsv"
+    "$program" infer $translator --in-process --data "$folder/words.tsv" --json 2>"$folder/infer.said" >"$folder/infer.json"
+    for round in first second; do
+        status=0
+        timeout 120 srun -N 2 -n 2 --mpi=pmix "$program" infer $translator --data "$folder/words.tsv" --json --checkpoint-period 1 \
+            --output-dir "$folder/answers" >"$folder/$round.json" 2>"$folder/$round.said" || status=$?
+        check "infer --output-dir ends well, the $round time" [ "$status" = 0 ]
+        check "with all chunks" [ "$(ls "$folder/answers" | grep -c '^chunk-.*json$')" = 3 ]
+        check "and the answers of one process" python3 -c '
+import json, sys
+one, both = (json.load(open(name))["decodes"] for name in sys.argv[1:])
+sys.exit(not one or one != both)' "$folder/infer.json" "$folder/$round.json"
+        rm -f "$folder/answers/chunk-00001.json"
     done
 
     status=0
