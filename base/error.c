@@ -10,6 +10,7 @@ enum base_status base_fail(struct base_error *error, enum base_status status, co
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
+    base_drop_cut_utf8(error->text);
     error->status = status;
     return status;
 }
@@ -31,5 +32,6 @@ enum base_status base_fail_in(struct base_error *error, const char *format, ...)
     if (length > room) length = room;
     memcpy(error->text + used, rest, length);
     error->text[used + length] = '\0';
+    base_drop_cut_utf8(error->text);
     return error->status;
 }

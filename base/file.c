@@ -96,7 +96,7 @@ static enum base_status find_place(struct base_output *output, const char *path,
     bool fits = length > 0 && length < sizeof output->path;
     if (fits) memcpy(output->path, place, length + 1);
     free(target);
-    if (!fits) return base_fail(error, BASE_INPUT, "--out: the path is empty or too long");
+    if (!fits) return base_fail(error, BASE_INPUT, "the path is empty or too long; use the name of a file");
     return BASE_OK;
 }
 

@@ -50,6 +50,20 @@ const char *base_bad_utf8(const char *text, size_t length)
     return NULL;
 }
 
+void base_drop_cut_utf8(char *text)
+{
+    char *to = text;
+    for (char *at = text, *end = text + strlen(text); *at;) {
+        const bool leads = ((unsigned char)*at & 0xc0) == 0xc0;
+        int length = utf8_length(at, end);
+        if (!length && leads)
+            for (at++; ((unsigned char)*at & 0xc0) == 0x80;) at++;
+        else
+            for (length = length ? length : 1; length-- > 0;) *to++ = *at++;
+    }
+    *to = '\0';
+}
+
 static enum base_status not_json(const char *text, const char *at, struct base_error *error)
 {
     int shown = (int)strcspn(at, "\r\n");

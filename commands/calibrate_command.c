@@ -210,6 +210,7 @@ static enum base_status run_calibrate(struct commands_context *context, const st
             "calibrate needs what was measured: meshwright calibrate MEASURED.csv|RUN.json … --out profile.json");
     struct sim_calibrate request = {.progress = context->progress, .progress_where = context->progress_where};
     BASE_TRY(read_holdout(arguments, &request, error));
+    BASE_TRY(commands_check_outputs(context, arguments, error));
     BASE_TRY(read_start(arena, base_argument(arguments, "--profile"), &report.start, &report.name, error));
     sim_cache_override(context->cache, report.start);
     for (int i = 0; i < arguments->positional_count; i++) {

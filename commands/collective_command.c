@@ -100,6 +100,10 @@ static enum base_status ask(struct commands_context *context, const struct base_
     BASE_TRY(topo_axes_read(&q->mesh.axes, axis, &q->axes, error));
     q->bytes = (double)count;
     sim_groups_find(context->arena, &q->network, &q->mesh, q->axes, &q->groups);
+    if (q->groups.size < 2)
+        return base_fail(
+            error, BASE_INPUT,
+            "--mesh-axis: %.60s has one device, and nothing is sent in groups of one; use an axis of several", axis);
     if (!q->priced && !q->simulated && base_argument(arguments, "--network"))
         return base_fail(error, BASE_INPUT,
                          "--network: the analytic price does not know of what is broken; use --network simulated");

@@ -82,6 +82,28 @@ static bool asks_for_help(int count, const char *const *arguments)
     return false;
 }
 
+/* NULL, too, where the command has no such option. */
+static const char *option_given(const struct base_arguments *arguments, const char *name)
+{
+    for (int i = 0; i < arguments->option_count; i++)
+        if (!strcmp(arguments->options[i].name, name)) return arguments->values[i];
+    return NULL;
+}
+
+enum base_status commands_check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
+                                        struct base_error *error)
+{
+    static const char *const options[] = {"--out", "--trace"};
+    struct base_output output;
+    for (int i = 0; i < BASE_COUNT(options) && context->launched_rank == 0; i++) {
+        const char *path = option_given(arguments, options[i]);
+        if (!path) continue;
+        BASE_TRY(base_output_open(&output, path, error));
+        base_output_abandon(&output);
+    }
+    return BASE_OK;
+}
+
 enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out,
                                     struct base_error *error)
 {
@@ -92,12 +114,16 @@ enum base_status commands_write_out(const struct base_arguments *arguments, stru
     return BASE_OK;
 }
 
-/* NULL, too, where the command has no such option. */
-static const char *option_given(const struct base_arguments *arguments, const char *name)
+/* Options that name a file to write: where that is empty, before any work. */
+static enum base_status refuse_empty_paths(const struct base_arguments *arguments, struct base_error *error)
 {
-    for (int i = 0; i < arguments->option_count; i++)
-        if (!strcmp(arguments->options[i].name, name)) return arguments->values[i];
-    return NULL;
+    static const char *const options[] = {"--out", "--trace", "--picture", "--enumerate"};
+    for (int i = 0; i < BASE_COUNT(options); i++) {
+        const char *path = option_given(arguments, options[i]);
+        if (path && !*path)
+            return base_fail(error, BASE_INPUT, "%s: the path is empty; use the name of a file", options[i]);
+    }
+    return BASE_OK;
 }
 
 static void begin(struct commands_context *context, const struct commands_command *command,
@@ -109,7 +135,7 @@ static void begin(struct commands_context *context, const struct commands_comman
     context->answers = false;
     context->warning_count = 0;
     context->warnings = NULL;
-    if (context->cache) sim_cache_next_question(context->cache);
+    if (context->cache) sim_cache_next_question(context->cache, context->gin_search_path);
 }
 
 enum base_status commands_execute(struct commands_context *context, const char *name, int argument_count,
@@ -126,6 +152,7 @@ enum base_status commands_execute(struct commands_context *context, const char *
     const struct base_option *options = commands_options(context->arena, command, &option_count);
     BASE_TRY(base_arguments_parse(context->arena, options, option_count, command->positional_limit, argument_count,
                                   arguments, &parsed, error));
+    BASE_TRY(refuse_empty_paths(&parsed, error));
     BASE_TRY(commands_form(context, command, &parsed, error));
     begin(context, command, &parsed);
     struct base_error unwritten;

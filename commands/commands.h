@@ -104,6 +104,9 @@ enum base_status commands_put_page(struct commands_context *context, const char 
                                    const char *const *arguments, struct base_text *out, struct base_error *error);
 
 /* Writes the document to the file that --out names and empties it; without --out it stays. */
+/* What will be written when the work is through can be written. */
+enum base_status commands_check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
+                                        struct base_error *error);
 enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out,
                                     struct base_error *error);
 /* What is said of a picture that was written to path: its title and subtitle, or JSON with them. */
@@ -131,6 +134,9 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
 enum base_status commands_read_plan(struct commands_context *context, const char *path, struct sim_plan_text *out,
                                     struct base_error *error);
 /* The same of gin, with the places; what it holds beside a plan is noted. */
+/* How a gin file, which has no word for it, says the topology; NULL: the plan of that file has one, or is no gin. */
+const char *commands_topology_wanted(struct commands_context *context, const char *path,
+                                     const struct sim_plan_text *plan);
 enum base_status commands_read_gin(struct commands_context *context, const char *path, struct sim_gin_plan *out,
                                    struct base_error *error);
 #define COMMANDS_GIN                                                                                                   \
@@ -149,14 +155,16 @@ void commands_warn(struct commands_context *context, const char *text);
 void commands_note(const struct commands_context *context, const char *text);
 /* Both of a gin file; all: every note by itself. */
 void commands_note_gin(struct commands_context *context, const struct model_gin *gin, bool all);
+/* Both of a model that is @FILE.gin; of another, nothing. */
+void commands_note_model(struct commands_context *context, const char *model);
 struct model_config;
 /* What a plan leaves out of what was asked. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);
-/* What people run the plan's software with and the plan leaves to T5X's defaults. searched: of enum sim_key, a key that
- * is searched; SIM_KEY_COUNT: none. */
+/* What people run the plan's software with and the plan leaves to T5X's defaults. searched: bits of enum sim_key, the
+ * keys that are searched. */
 enum base_status commands_warn_of_software(struct commands_context *context, const struct sim_plan_text *text,
-                                           int searched, struct base_error *error);
+                                           uint64_t searched, struct base_error *error);
 /* Puts the warnings into the document; where it has no place for them they are notes. */
 void commands_put_warnings(struct commands_context *context, const struct commands_command *command,
                            struct base_text *out);

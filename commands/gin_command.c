@@ -45,11 +45,8 @@ static enum base_status run_import(struct commands_context *context, const struc
     BASE_TRY(take_options(context, arguments, &plan, error));
     if (!context->json) {
         put_text(&plan, out);
-        if (!plan.text.values[SIM_TOPOLOGY])
-            commands_note(context, base_print(context->arena,
-                                              "%s: no gin file says the topology; --topology T, or a line \"# "
-                                              "meshwright: topology = v4-512\" in the file would",
-                                              arguments->positional[0]));
+        const char *wanted = commands_topology_wanted(context, arguments->positional[0], &plan.text);
+        if (wanted) commands_note(context, wanted);
         return BASE_OK;
     }
     struct base_json_writer writer = {.text = out, .layout = context->layout};
@@ -112,10 +109,13 @@ static enum base_status run_export(struct commands_context *context, const struc
     struct sim_plan_text text;
     struct sim_plan plan;
     struct base_text launcher = {.arena = context->arena};
-    if (!path) return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file");
+    if (!path && !base_argument(arguments, "--model"))
+        return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file; or --model M …");
     if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; use gin, jax, aot, slurm or gcloud");
-    BASE_TRY(commands_read_plan(context, path, &text, error));
+    BASE_TRY(commands_plan_given(context, arguments, NULL, &text, error));
     enum model_step step;
+    const char *wanted = path ? commands_topology_wanted(context, path, &text) : NULL;
+    if (wanted) return base_fail(error, BASE_INPUT, "%s", wanted);
     BASE_TRY(sim_plan_step(&text, &step, error));
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, step, SIM_AS_COMPILED, &plan, error);
@@ -123,7 +123,7 @@ static enum base_status run_export(struct commands_context *context, const struc
         status = reports_launch_command(context->arena, format, &text, &plan, command, &launcher, error);
     if (status == BASE_OK && !base_argument(arguments, "--drop") && !command)
         status = commands_refuse_drops(context->arena, format, &plan, error);
-    if (status != BASE_OK) return status == BASE_USAGE ? status : base_fail_in(error, "%s", path);
+    if (status != BASE_OK) return status == BASE_USAGE ? status : base_fail_in(error, "%s", path ? path : "export");
     if (context->json) put_document(context, format, &launcher, out);
     else base_put_bytes(out, launcher.data, launcher.length);
     return BASE_OK;
@@ -136,14 +136,14 @@ static const struct base_option export_options[] = {
      NULL},
     {"--command", "COMMAND", "what a job runs in T5X's place; it finds the plan as JSON in $PLAN_FILE", "T5X"},
     {"--drop", NULL, "write a run file of T5X although T5X lacks something that the plan's prediction rests on", NULL},
-    COMMANDS_GIN,
+    COMMANDS_PLAN,
     COMMANDS_COMMON,
 };
 
 const struct commands_command commands_export = {
     .name = "export",
     .summary = "write what launches a plan, or has the TPU compiler judge it: gin, JAX, a Slurm job, TPU VMs",
-    .usage = "export PLAN --format gin|jax|aot|slurm|gcloud [--command COMMAND]",
+    .usage = "export PLAN --format gin|jax|aot|slurm|gcloud [--command COMMAND] [OPTIONS]",
     .examples = "  meshwright export examples/t5_11b_v4_512.json --format gin --out run.gin\n"
                 "  meshwright export examples/t5_11b_v4_512.json --format jax\n",
     .options = export_options,

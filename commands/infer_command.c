@@ -282,6 +282,7 @@ static enum base_status infer_run(struct commands_context *context, const struct
     enum base_status status;
     BASE_TRY(ask(context, arguments, q, error));
     if (!q->predicted.fits) return refuse(context, q, out);
+    BASE_TRY(commands_check_outputs(context, arguments, error));
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : q->plan.placement->topology.device_count;
     BASE_TRY(commands_check_memory(context, &executor, &q->plan, &q->predicted, error));
     if (base_argument(arguments, "--output-dir")) {

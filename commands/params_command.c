@@ -67,7 +67,8 @@ static enum base_status take_inventory(struct commands_context *context, const s
         return base_fail(error, BASE_USAGE,
                          "--model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
     out->has_mesh = mesh != NULL;
-    BASE_TRY(model_gin_config_parse(arena, model, &out->config, error));
+    BASE_TRY(model_gin_config_parse(arena, model, context->gin_search_path, &out->config, error));
+    commands_note_model(context, model);
     BASE_TRY(model_rules_parse(arena, rules ? rules : "standard", &out->rules, error));
     BASE_TRY(read_optimizer(arena, arguments, out, error));
     if (mesh) BASE_TRY(topo_axes_parse(arena, mesh, "mesh", &out->mesh, error));
@@ -256,6 +257,7 @@ static const struct base_option params_options[] = {
     {"--optimizer", "adafactor|adamw|sgd", "whose state is counted", "adafactor"},
     COMMANDS_PLAN_KEY("--params-axes-names-override"),
     COMMANDS_PLAN_KEY("--adafactor"),
+    COMMANDS_GIN,
     COMMANDS_COMMON,
 };
 

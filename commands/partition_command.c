@@ -9,14 +9,22 @@ enum { LARGEST_EXTENT = 1 << 30, OPERANDS = 2 };
 
 /* ---- reading ---- */
 
-static enum base_status read_mesh(struct commands_context *context, const char *text, struct sim_operation *o,
-                                  struct base_error *error)
+/* named: all axes. Of more than a sharding holds those of one device shard nothing, and are left out of the mesh. */
+static enum base_status read_mesh(struct commands_context *context, const char *text, struct topo_axes *named,
+                                  struct topo_axes *mesh, struct base_error *error)
 {
     if (!text) return base_fail(error, BASE_USAGE, "--mesh is missing: as in --mesh data=2,model=4");
-    BASE_TRY(topo_axes_parse(context->arena, text, "mesh", &o->mesh, error));
-    if (o->mesh.count <= SIM_MOST_AXES) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "--mesh: %d axes; name up to %d, those that shard something", o->mesh.count,
-                     SIM_MOST_AXES);
+    BASE_TRY(topo_axes_parse(context->arena, text, "mesh", named, error));
+    *mesh = *named;
+    if (named->count <= SIM_MOST_AXES) return BASE_OK;
+    mesh->count = 0;
+    for (int i = 0; i < named->count; i++) {
+        if (named->sizes[i] == 1) continue;
+        mesh->names[mesh->count] = named->names[i];
+        mesh->sizes[mesh->count++] = named->sizes[i];
+    }
+    if (mesh->count <= SIM_MOST_AXES) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "--mesh: %d axes of several devices; use up to %d", mesh->count, SIM_MOST_AXES);
 }
 
 /* Cuts at a separator; returns what comes after it, or NULL at the end. */
@@ -56,24 +64,26 @@ static enum base_status read_shapes(struct commands_context *context, const char
     return at ? base_fail(error, BASE_INPUT, "--shapes: more than %d shapes", o->operand_count) : BASE_OK;
 }
 
-static enum base_status read_axis(const struct topo_axes *mesh, const char *name, const char *what, unsigned *used,
-                                  unsigned char *out, struct base_error *error)
+/* One more axis of the dimension, if it is one of the mesh. */
+static enum base_status read_axis(const struct topo_axes *named, const char *name, const char *what, unsigned *used,
+                                  struct sim_operation *o, int operand, int d, struct base_error *error)
 {
-    int axis = topo_axis_named(mesh, name);
+    int axis = topo_axis_named(named, name);
     if (axis < 0) {
-        topo_axis_unknown(mesh, name, error);
+        topo_axis_unknown(named, name, error);
         return base_fail_in(error, "%s", what);
     }
     if (*used >> axis & 1u)
         return base_fail(error, BASE_INPUT, "%s: %s shards one array twice; name it once", what, name);
     *used |= 1u << axis;
-    *out = (unsigned char)axis;
+    axis = topo_axis_named(&o->mesh, name);
+    if (axis >= 0) o->axes[operand][d][o->axis_count[operand][d]++] = (unsigned char)axis;
     return BASE_OK;
 }
 
 /* "data,-,data+model" */
-static enum base_status read_spec(char *text, const char *what, struct sim_operation *o, int operand,
-                                  struct base_error *error)
+static enum base_status read_spec(char *text, const struct topo_axes *named, const char *what, struct sim_operation *o,
+                                  int operand, struct base_error *error)
 {
     unsigned used = 0;
     int d = 0;
@@ -86,9 +96,7 @@ static enum base_status read_spec(char *text, const char *what, struct sim_opera
         if (!strcmp(text, "-")) continue;
         for (char *name = text, *rest; name; name = rest) {
             rest = cut(name, '+');
-            unsigned char *axis = &o->axes[operand][d][o->axis_count[operand][d]];
-            BASE_TRY(read_axis(&o->mesh, name, what, &used, axis, error));
-            o->axis_count[operand][d]++;
+            BASE_TRY(read_axis(named, name, what, &used, o, operand, d, error));
         }
     }
     return d == o->rank[operand]
@@ -96,15 +104,15 @@ static enum base_status read_spec(char *text, const char *what, struct sim_opera
                : base_fail(error, BASE_INPUT, "%s: %d entries for %d dimensions", what, d, o->rank[operand]);
 }
 
-static enum base_status read_specs(struct commands_context *context, const char *text, struct sim_operation *o,
-                                   struct base_error *error)
+static enum base_status read_specs(struct commands_context *context, const char *text, const struct topo_axes *named,
+                                   struct sim_operation *o, struct base_error *error)
 {
     if (!text) return base_fail(error, BASE_USAGE, "--specs is missing: as in --specs 'data,-,-;-,model'");
     char *at = base_copy(context->arena, text);
     for (int i = 0; i < o->operand_count; i++) {
         if (!at) return base_fail(error, BASE_INPUT, "--specs: %d specs are needed, separated by ;", o->operand_count);
         char *next = cut(at, ';');
-        BASE_TRY(read_spec(at, "--specs", o, i, error));
+        BASE_TRY(read_spec(at, named, "--specs", o, i, error));
         at = next;
     }
     return at ? base_fail(error, BASE_INPUT, "--specs: more than %d specs", o->operand_count) : BASE_OK;
@@ -327,20 +335,21 @@ static enum base_status run_partition(struct commands_context *context, const st
                                       struct base_text *out, struct base_error *error)
 {
     struct sim_operation *o = base_new(context->arena, struct sim_operation, 1);
+    struct topo_axes named;
     if (!arguments->positional_count)
         return base_fail(error, BASE_USAGE,
                          "partition needs an operation: meshwright partition 'ble,ef->blf' --mesh …, or meshwright "
                          "partition reshard --mesh …");
     BASE_TRY(sim_operation_parse(arguments->positional[0], o, error));
-    BASE_TRY(read_mesh(context, base_argument(arguments, "--mesh"), o, error));
+    BASE_TRY(read_mesh(context, base_argument(arguments, "--mesh"), &named, &o->mesh, error));
     BASE_TRY(read_shapes(context, base_argument(arguments, "--shapes"), o, error));
-    BASE_TRY(read_specs(context, base_argument(arguments, "--specs"), o, error));
+    BASE_TRY(read_specs(context, base_argument(arguments, "--specs"), &named, o, error));
     BASE_TRY(read_dtypes(context, base_argument(arguments, "--dtypes"), o, error));
     const char *wanted = base_argument(arguments, "--output-spec");
     o->free = !wanted;
     if (!wanted && o->operand_count == 1)
         return base_fail(error, BASE_USAGE, "reshard needs --output-spec: where the operand has to go");
-    if (wanted) BASE_TRY(read_spec(base_copy(context->arena, wanted), "--output-spec", o, 2, error));
+    if (wanted) BASE_TRY(read_spec(base_copy(context->arena, wanted), &named, "--output-spec", o, 2, error));
     BASE_TRY(sim_operation_partition(o, error));
     struct sim_compiler_cycles cycles = {.cycles = 0};
     BASE_TRY(estimate(arguments, o, &cycles, error));

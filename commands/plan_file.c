@@ -18,6 +18,16 @@ static enum base_status read_json(struct base_arena *arena, const char *path, st
     return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 
+const char *commands_topology_wanted(struct commands_context *context, const char *path,
+                                     const struct sim_plan_text *plan)
+{
+    if (plan->values[SIM_TOPOLOGY] || !model_gin_is_gin(path)) return NULL;
+    return base_print(context->arena,
+                      "%.300s: no gin file says the topology; a line \"# meshwright: topology = v4-512\" in the file "
+                      "does, and so does --topology of import and predict",
+                      path);
+}
+
 enum base_status commands_read_gin(struct commands_context *context, const char *path, struct sim_gin_plan *out,
                                    struct base_error *error)
 {

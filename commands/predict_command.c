@@ -181,7 +181,7 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
     BASE_TRY(sim_plan_check(context->cache, context->arena, &choice->plan, asked->step, asked->form, plan, error));
     commands_warn_of_plan(context, &choice->plan, plan->config);
-    if (!model_infers(asked->step)) BASE_TRY(commands_warn_of_software(context, &choice->plan, SIM_KEY_COUNT, error));
+    if (!model_infers(asked->step)) BASE_TRY(commands_warn_of_software(context, &choice->plan, 0, error));
     BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
     *confidence = sim_confidence_of(context->arena, plan, prediction);
     choice->words = base_print(context->arena, "mesh %s", topo_axes_describe(context->arena, &prediction->mesh));
@@ -231,7 +231,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     commands_warn_of_plan(context, &text, plan.config);
-    if (!model_infers(plan.options.step)) BASE_TRY(commands_warn_of_software(context, &text, SIM_KEY_COUNT, error));
+    if (!model_infers(plan.options.step)) BASE_TRY(commands_warn_of_software(context, &text, 0, error));
     if (base_argument(arguments, "--program") && !context->json)
         return print_program(context, arguments, &plan, out, error);
     return answer(context, arguments, &text, &plan, &others, &training, out, error);

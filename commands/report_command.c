@@ -213,6 +213,8 @@ static enum base_status run_report(struct commands_context *context, const struc
     struct sim_plan_text plan;
     if (ends_in(path, ".gin")) {
         BASE_TRY(commands_read_plan(context, path, &plan, error));
+        const char *wanted = commands_topology_wanted(context, path, &plan);
+        if (wanted) return base_fail(error, BASE_INPUT, "%s", wanted);
         return report_plan(context, plan, format, out, error);
     }
     BASE_TRY(base_read_file(context->arena, path, LARGEST_RUN_BYTES, &text, &length, error));

@@ -182,21 +182,6 @@ static enum base_status check_devices(const struct base_arguments *arguments, co
                      (long long)count, topology->device_count, topology->device_count);
 }
 
-/* What will be written when the run is through can be written. */
-static enum base_status check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
-                                      struct base_error *error)
-{
-    static const char *const options[] = {"--out", "--trace"};
-    struct base_output output;
-    for (int i = 0; i < BASE_COUNT(options) && context->launched_rank == 0; i++) {
-        const char *path = base_argument(arguments, options[i]);
-        if (!path) continue;
-        BASE_TRY(base_output_open(&output, path, error));
-        base_output_abandon(&output);
-    }
-    return BASE_OK;
-}
-
 /* Names what this run leaves half written, and lets it be removed if the run fails; an evaluation writes nothing. */
 static void name_owner(struct commands_context *context, struct exec_request *asked, struct commands_executor *executor)
 {
@@ -250,7 +235,7 @@ static enum base_status run_run(struct commands_context *context, const struct b
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
     BASE_TRY(commands_check_memory(context, &executor, &plan, &predicted, error));
-    BASE_TRY(check_outputs(context, arguments, error));
+    BASE_TRY(commands_check_outputs(context, arguments, error));
     name_owner(context, &asked, &executor);
     put_request(context, &text, &asked, &request);
     status = commands_ask_executor(context, &executor, &request, &answer, error);

@@ -413,10 +413,11 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
     BASE_TRY(commands_tune_take_risk(context, arguments, &space, &options, error));
     struct model_config config;
-    BASE_TRY(model_gin_config_parse(context->arena, request.plan.values[SIM_MODEL], &config, error));
+    BASE_TRY(model_gin_config_parse(context->arena, request.plan.values[SIM_MODEL], context->gin_search_path, &config,
+                                    error));
     if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
         commands_warn_of_plan(context, &request.plan, &config);
-    BASE_TRY(commands_warn_of_software(context, &plan, SIM_RULES, error));
+    BASE_TRY(commands_warn_of_software(context, &plan, 1ull << SIM_RULES | 1ull << SIM_REMAT_POLICY, error));
     if (sim_has_pipelines(plan.values[SIM_SOFTWARE]) && !sim_key_is_given(&plan, SIM_PIPELINE_STAGES))
         commands_warn(context, "pipeline stages are not searched; use --pipeline-stages auto to search them, too");
     if (table) return enumerate(context, &space, options.headroom_frac, table, out, error);

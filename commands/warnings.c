@@ -19,6 +19,13 @@ void commands_note(const struct commands_context *context, const char *text)
     if (context->note) context->note(context->note_where, text);
 }
 
+void commands_note_model(struct commands_context *context, const char *model)
+{
+    const struct model_gin *gin =
+        model ? model_gin_config_notes(context->arena, model, context->gin_search_path) : NULL;
+    if (gin) commands_note_gin(context, gin, context->lists_notes);
+}
+
 /* What changes values alone concerns who computes them; to all others it is a note. */
 void commands_note_gin(struct commands_context *context, const struct model_gin *gin, bool all)
 {
@@ -52,10 +59,10 @@ void commands_warn_of_plan(struct commands_context *context, const struct sim_pl
 }
 
 enum base_status commands_warn_of_software(struct commands_context *context, const struct sim_plan_text *text,
-                                           int searched, struct base_error *error)
+                                           uint64_t searched, struct base_error *error)
 {
     const char *left_out;
-    BASE_TRY(sim_usual_left_out(context->arena, text, (enum sim_key)searched, &left_out, error));
+    BASE_TRY(sim_usual_left_out(context->cache, context->arena, text, searched, &left_out, error));
     if (left_out) commands_warn(context, left_out);
     return BASE_OK;
 }

@@ -157,7 +157,7 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
         {plan->options.optimizer != MODEL_ADAMW, "optimizer", "use adamw"},
         {plan->options.remat != MODEL_REMAT_NONE && plan->options.remat != MODEL_REMAT_SELECTIVE &&
              plan->options.remat != MODEL_REMAT_FULL,
-         "remat_policy", "use none, selective or full"},
+         "remat_policy", "use none, selective or full; of a scanned model that says none, it is T5X's minimal"},
         {plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_INT8, "dtype", "use bfloat16"},
         {strcmp(plan->rules_text, "zero3") != 0 && strcmp(plan->rules_text, "standard:1,1") != 0, "logical_axis_rules",
          "use standard:1,1 or zero3"},

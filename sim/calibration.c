@@ -377,7 +377,9 @@ enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena
                          "calibrate: %s; two measured steps are the least, and a dozen that differ tell more",
                          count ? "one measurement cannot be validated" : "nothing measured was found");
     if (request->fitted_count && (request->fitted_count < 2 || request->fitted_count >= count))
-        return base_fail(error, BASE_INPUT, "--holdout: %d of %d measurements: 2 to %d are fitted to, the others judge",
+        return base_fail(error, BASE_INPUT,
+                         count < 3 ? "--holdout: %d of %d measurements leaves none to judge; at least 3 are needed"
+                                   : "--holdout: %d of %d measurements; use 2 to %d, and the others judge",
                          request->fitted_count, count, count - 1);
     struct calibrating c = {.cache = cache,
                             .start = request->start,

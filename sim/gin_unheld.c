@@ -87,6 +87,54 @@ static void say(struct sim_gin_draft *draft, const struct unheld *row)
     else model_gin_differ(draft->gin, place, "%s is %.60s, which no plan holds: %s", row->parameter, text, row->what);
 }
 
+/* ---- Flaxformer's layers with experts ---- */
+
+/* The last part of a constant of the code that macros lead to, MIXED of moe_enums.LayerLayout.MIXED; NULL: none. */
+static const char *constant_of(struct model_gin *gin, const struct model_gin_binding *binding)
+{
+    enum { LONGEST_CHAIN = 32 };
+    for (int i = 0; binding && binding->value->kind == MODEL_GIN_MACRO && i < LONGEST_CHAIN; i++) {
+        if (strchr(binding->value->text, '.')) return sim_gin_last_part(binding->value->text);
+        binding = model_gin_find(gin, binding->value->scope, "", binding->value->text);
+    }
+    return NULL;
+}
+
+/* Where in a stack the layers with experts stand. */
+static void say_of_layout(struct sim_gin_draft *draft, const char *stack, const char *macro)
+{
+    const struct model_gin_binding *binding = model_gin_find(draft->gin, "", stack, "sparse_layout");
+    if (!binding) binding = model_gin_find(draft->gin, "", "", macro);
+    const char *layout = constant_of(draft->gin, binding);
+    if (layout && strcmp(layout, "MIXED") != 0)
+        model_gin_warn(draft->gin, binding->place,
+                       "%s is %.60s, which no plan holds: the plan spreads layers with experts evenly, as MIXED does",
+                       binding->parameter, layout);
+}
+
+/* moe.gin gives the experts the model's own rate. */
+static void say_of_expert_dropout(struct sim_gin_draft *draft)
+{
+    static const struct sim_gin_callee expert = {"expert", "dense.MlpBlock"};
+    struct model_gin_place place = {0};
+    const char *held = draft->plan.text.values[SIM_DROPOUT_RATE];
+    const struct model_gin_value *value =
+        sim_gin_get_or_macro(draft, expert, "intermediate_dropout_rate", "EXPERT_DROPOUT_RATE", &place);
+    if (value && !is_taken(value, held ? held : "0"))
+        model_gin_warn(draft->gin, place,
+                       "the experts' dropout rate is %.60s, which no plan holds: the plan's experts drop as its other "
+                       "layers do, %s",
+                       value->text ? value->text : sim_gin_kind_name(value->kind), held ? held : "nothing");
+}
+
+static void say_of_experts(struct sim_gin_draft *draft)
+{
+    if (!draft->has_model || !draft->model.config.experts.count) return;
+    say_of_layout(draft, "moe_architecture.SparseEncoder", "ENCODER_SPARSE_LAYOUT");
+    say_of_layout(draft, "moe_architecture.SparseDecoder", "DECODER_SPARSE_LAYOUT");
+    if (!sim_gin_infers(draft)) say_of_expert_dropout(draft);
+}
+
 /* A run of no steps is a test of what stands around them. */
 static void say_of_steps(struct sim_gin_draft *draft)
 {
@@ -105,6 +153,7 @@ enum base_status sim_gin_say_unheld(struct sim_gin_draft *draft, struct base_err
     (void)error;
     for (int i = 0; i < BASE_COUNT(rows); i++)
         if (!rows[i].trains || !sim_gin_infers(draft)) say(draft, &rows[i]);
+    say_of_experts(draft);
     if (!sim_gin_infers(draft)) say_of_steps(draft);
     return BASE_OK;
 }

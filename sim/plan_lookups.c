@@ -46,7 +46,8 @@ enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text,
     known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_config, 1);
-        remember(cache, &known->answer, model_gin_config_parse(&cache->arena, text, &known->config, error), error);
+        remember(cache, &known->answer,
+                 model_gin_config_parse(&cache->arena, text, cache->gin_search_path, &known->config, error), error);
         note_file(cache, text);
     }
     plan->config = &known->config;

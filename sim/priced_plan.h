@@ -160,10 +160,10 @@ enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *aren
                                 enum model_step step, enum sim_form form, struct sim_plan *out,
                                 struct base_error *error);
 /* software_usual.c: the options that people run the plan's software with, where the plan leaves them to T5X's defaults,
- * in a sentence of the arena; *out is NULL if there are none. searched: a key that is not the plan's to say, since it
- * is searched; SIM_KEY_COUNT: none. */
-enum base_status sim_usual_left_out(struct base_arena *arena, const struct sim_plan_text *text, enum sim_key searched,
-                                    const char **out, struct base_error *error);
+ * in a sentence of the arena; *out is NULL if there are none. searched: bits of the keys that are not the plan's to
+ * say, since they are searched. */
+enum base_status sim_usual_left_out(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                                    uint64_t searched, const char **out, struct base_error *error);
 bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has dropout unless a plan says otherwise */
 bool sim_is_executed(const struct sim_plan *plan);
 unsigned sim_passes_of(const struct sim_plan *plan); /* bits of enum sim_pass: those that its program goes through */

@@ -585,14 +585,14 @@ static void a_house_of_files_becomes_a_plan(struct base_arena *arena)
                         "microbatches\":4,\"optimizer\":\"adafactor\","
                         "\"adafactor\":{\"factored\":false,\"beta1\":0.9},\"remat_policy\":\"full\","
                         "\"dtype\":\"bfloat16\",\"dropout_rate\":0.1,\"seed\":17}");
-    assert_ok(model_gin_config_parse(arena, "@tests/data/gin/house/translate.gin", &config, &error), &error);
+    assert_ok(model_gin_config_parse(arena, "@tests/data/gin/house/translate.gin", NULL, &config, &error), &error);
     assert_int_equal(config.emb_dim, 640);
     assert_int_equal(config.num_decoder_layers, 3);
     assert_true(config.scan_layers && config.encoder);
-    assert_fails(model_gin_config_parse(arena, "@tests/data/gin/loop_a.gin", &config, &error), BASE_INPUT, &error,
+    assert_fails(model_gin_config_parse(arena, "@tests/data/gin/loop_a.gin", NULL, &config, &error), BASE_INPUT, &error,
                  "includes itself");
-    assert_fails(model_gin_config_parse(arena, "@tests/data/gin/house/runs/train.gin", &config, &error), BASE_INPUT,
-                 &error, "train.gin: describes no model");
+    assert_fails(model_gin_config_parse(arena, "@tests/data/gin/house/runs/train.gin", NULL, &config, &error),
+                 BASE_INPUT, &error, "train.gin: describes no model");
 }
 
 /* Each model of the zoo, written as gin and named by its file, is that model. */

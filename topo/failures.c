@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static enum base_status read_dead_link(const char *text, struct topo_dead_link *out, struct base_error *error)
+static enum base_status read_dead_link(const struct topo_chip *chip, const char *text, struct topo_dead_link *out,
+                                       struct base_error *error)
 {
     int64_t at[3];
     int count = 0;
@@ -19,6 +20,11 @@ static enum base_status read_dead_link(const char *text, struct topo_dead_link *
             "several joined by +",
             text);
     BASE_TRY(base_parse_ints(list + 2, "dead_links", 0, INT32_MAX, 3, at, &count, error));
+    if (count < chip->torus_rank)
+        return base_fail(
+            error, BASE_INPUT,
+            "dead_links: \"%.40s\" has %d coordinate%s, and a chip of %s has %d; name them all, as in x:%s", text,
+            count, count == 1 ? "" : "s", chip->name, chip->torus_rank, chip->torus_rank == 3 ? "0.1.2" : "0.1");
     for (int i = 0; i < 3; i++) out->at[i] = i < count ? (int)at[i] : 0;
     out->dimension = *text - 'x';
     return BASE_OK;
@@ -37,7 +43,7 @@ enum base_status topo_read_dead_links(struct topo_topology *topology, const char
         if (plus) *plus = '\0';
         if (topology->dead_link_count == TOPO_MOST_DEAD_LINKS)
             return base_fail(error, BASE_INPUT, "dead_links: more than %d; name fewer", TOPO_MOST_DEAD_LINKS);
-        BASE_TRY(read_dead_link(at, &topology->dead_links[topology->dead_link_count++], error));
+        BASE_TRY(read_dead_link(&topology->chip, at, &topology->dead_links[topology->dead_link_count++], error));
     }
     return BASE_OK;
 }

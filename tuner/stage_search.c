@@ -293,7 +293,8 @@ static enum base_status begin(struct walk *w, struct base_error *error)
     if (!plan->values[SIM_TOPOLOGY] || !plan->values[SIM_MODEL])
         return base_fail(error, BASE_INPUT, "%s: is missing", plan->values[SIM_MODEL] ? "topology" : "model");
     BASE_TRY(topo_parse(w->arena, plan->values[SIM_TOPOLOGY], &w->topology, error));
-    BASE_TRY(model_gin_config_parse(w->arena, plan->values[SIM_MODEL], &w->config, error));
+    BASE_TRY(model_gin_config_parse(w->arena, plan->values[SIM_MODEL], sim_cache_gin_search_path(w->cache), &w->config,
+                                    error));
     if (w->topology.kind != TOPO_GPU)
         return base_fail(error, BASE_INPUT,
                          "pipeline_stages: are searched on nodes of GPUs; use 1, or a topology such as a100-80g:16x8");

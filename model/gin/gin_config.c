@@ -9,14 +9,18 @@ bool model_gin_is_gin(const char *path)
     return length > 4 && !strcmp(path + length - 4, ".gin");
 }
 
-static enum base_status read_gin_file(struct base_arena *arena, const char *path, struct model_config *out,
-                                      struct base_error *error)
+static bool is_gin_model(const char *text)
 {
-    struct model_gin *gin;
+    return *text == '@' && model_gin_is_gin(text + 1) && strlen(text) < sizeof((struct model_config *)0)->name;
+}
+
+static enum base_status read_gin_file(struct base_arena *arena, const char *path, const char *search_path,
+                                      struct model_gin **gin, struct model_config *out, struct base_error *error)
+{
     struct model_gin_model model;
     bool found;
-    BASE_TRY(model_gin_read(arena, path, NULL, &gin, error));
-    BASE_TRY(model_gin_model(gin, &model, &found, error));
+    BASE_TRY(model_gin_read(arena, path, search_path, gin, error));
+    BASE_TRY(model_gin_model(*gin, &model, &found, error));
     if (!found)
         return base_fail(
             error, BASE_INPUT,
@@ -26,14 +30,24 @@ static enum base_status read_gin_file(struct base_arena *arena, const char *path
     return BASE_OK;
 }
 
-enum base_status model_gin_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
-                                        struct base_error *error)
+enum base_status model_gin_config_parse(struct base_arena *arena, const char *text, const char *search_path,
+                                        struct model_config *out, struct base_error *error)
 {
     struct model_config found;
-    bool is_gin = *text == '@' && model_gin_is_gin(text + 1);
-    if (!is_gin || strlen(text) >= sizeof found.name) return model_config_parse(arena, text, out, error);
-    if (read_gin_file(arena, text + 1, &found, error) != BASE_OK) return base_fail_in(error, "model");
+    struct model_gin *gin;
+    if (!is_gin_model(text)) return model_config_parse(arena, text, out, error);
+    if (read_gin_file(arena, text + 1, search_path, &gin, &found, error) != BASE_OK)
+        return base_fail_in(error, "model");
     memcpy(found.name, text, strlen(text) + 1);
     *out = found;
     return BASE_OK;
+}
+
+const struct model_gin *model_gin_config_notes(struct base_arena *arena, const char *text, const char *search_path)
+{
+    struct model_config ignored;
+    struct model_gin *gin;
+    struct base_error error;
+    if (!is_gin_model(text)) return NULL;
+    return read_gin_file(arena, text + 1, search_path, &gin, &ignored, &error) == BASE_OK ? gin : NULL;
 }

@@ -106,24 +106,36 @@ static enum base_status add_binding(struct model_gin_reader *reader, struct mode
     return BASE_OK;
 }
 
-const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,
-                                               struct model_gin_place *place)
+/* Files that this program knows bind macros that the user's own have to bind; there an open one is no news. */
+static const struct model_gin_value *follow(struct model_gin *gin, const struct model_gin_value *value, bool known,
+                                            struct model_gin_place *place)
 {
     for (int i = 0; value->kind == MODEL_GIN_MACRO; i++) {
         if (!strcmp(value->text, "gin.REQUIRED")) return NULL;
         const struct model_gin_binding *macro =
             i < LONGEST_MACRO_CHAIN ? model_gin_find(gin, value->scope, "", value->text) : NULL;
         if (!macro) {
-            model_gin_note(gin, *place,
-                           i < LONGEST_MACRO_CHAIN ? "%%%.80s is bound nowhere; skipped"
-                                                   : "%%%.80s leads to itself; skipped",
-                           value->text);
+            const bool is_constant = strchr(value->text, '.') != NULL; /* of the code: moe_enums.LayerLayout.MIXED */
+            (known || is_constant ? model_gin_note : model_gin_warn)(
+                gin, *place,
+                is_constant ? "%%%.80s is a constant of the code; read as if nothing were bound"
+                : i < LONGEST_MACRO_CHAIN
+                    ? "%%%.80s is bound nowhere, and gin stops here; read as if nothing were bound"
+                    : "%%%.80s leads to itself; read as if nothing were bound",
+                value->text);
             return NULL;
         }
         value = macro->value;
         *place = macro->place;
+        known = macro->known;
     }
     return value;
+}
+
+const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,
+                                               struct model_gin_place *place)
+{
+    return follow(gin, value, false, place);
 }
 
 const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable,
@@ -132,7 +144,7 @@ const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *s
     const struct model_gin_binding *binding = model_gin_find(gin, scope, configurable, parameter);
     if (!binding) return NULL;
     *place = binding->place;
-    return model_gin_follow(gin, binding->value, place);
+    return follow(gin, binding->value, binding->known, place);
 }
 
 /* ---- statements ---- */

@@ -14,8 +14,11 @@ static void add(struct model_gin *gin, const char **list, int *count, int most, 
     if (*count == most) return;
     bool last = *count == most - 1;
     vsnprintf(message, sizeof message, format, arguments);
-    list[(*count)++] =
-        last ? "and more that is not shown" : base_print(gin->arena, "%.300s:%d: %s", place.file, place.line, message);
+    base_drop_cut_utf8(message);
+    const char *text = base_print(gin->arena, "%.300s:%d: %s", place.file, place.line, message);
+    for (int i = 0; i < *count; i++)
+        if (!strcmp(list[i], text)) return;
+    list[(*count)++] = last ? "and more that is not shown" : text;
 }
 
 void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)

@@ -44,9 +44,15 @@ static void forget(struct sim_cache *cache)
     cache->read_files = false;
 }
 
-void sim_cache_next_question(struct sim_cache *cache)
+const char *sim_cache_gin_search_path(const struct sim_cache *cache)
+{
+    return cache->gin_search_path;
+}
+
+void sim_cache_next_question(struct sim_cache *cache, const char *gin_search_path)
 {
     sim_cache_override(cache, NULL);
+    cache->gin_search_path = gin_search_path;
     if (cache->read_files) forget(cache);
 }
 

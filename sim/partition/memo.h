@@ -19,8 +19,9 @@ struct sim_cache {
     uint64_t overrides_hash; /* of its content; 0 without */
     char key[4096];          /* under construction */
     size_t key_length;
-    bool key_overflows; /* too long to be looked up: worked out anew each time */
-    bool read_files;    /* an entry was read from a file, which may change until the next question */
+    bool key_overflows;          /* too long to be looked up: worked out anew each time */
+    const char *gin_search_path; /* of the question, or NULL */
+    bool read_files;             /* an entry was read from a file, which may change until the next question */
 };
 
 /* Empties the table when it has grown too large, and takes the caller's way out of memory. Before each question. */

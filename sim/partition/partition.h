@@ -336,7 +336,8 @@ void sim_cache_override(struct sim_cache *cache, const struct base_json *overrid
 const struct base_json *sim_cache_overrides(const struct sim_cache *cache); /* that document, or NULL */
 /* Another question of one process: the last one's constants are taken back, and what was read from files is forgotten.
  */
-void sim_cache_next_question(struct sim_cache *cache);
+void sim_cache_next_question(struct sim_cache *cache, const char *gin_search_path);
+const char *sim_cache_gin_search_path(const struct sim_cache *cache); /* that of the question, or NULL */
 /* Emptied after so many bytes instead of the usual number (0: as usual): a search comes back to its programs. */
 void sim_cache_hold(struct sim_cache *cache, int64_t most_bytes);
 
