@@ -437,11 +437,88 @@ static void no_rule_set_is_better_than_the_proven_best(struct base_arena *arena)
     }
 }
 
+/* A headroom under which some policies fit and others do not. */
+static double draw_headroom(struct question *q, struct base_random *random, struct sim_plan_text text)
+{
+    const unsigned input = 1u << MODEL_SAVED_LAYER_INPUT, names = q->space.saved.names | input;
+    const struct model_saved ends[] = {{input, 0}, {names, 0}};
+    double bytes[2] = {0, 0}, capacity = 1;
+    for (int i = 0; i < 2; i++) {
+        struct base_error error;
+        struct sim_plan plan;
+        struct sim_prediction p;
+        text.values[SIM_REMAT_POLICY] = model_saved_text(&q->own, &ends[i]);
+        assert_ok(sim_plan_check(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(sim_predict(q->cache, &plan, &p, NULL, &error), &error);
+        bytes[i] = (double)p.memory.peak_bytes;
+        capacity = (double)p.memory.capacity_bytes;
+    }
+    double limit = bytes[0] + (bytes[1] - bytes[0]) * (double)base_random_below(random, 1000) / 1000;
+    return limit < capacity ? 1 - limit / capacity : 0;
+}
+
+/* Which tensors to keep under rules that nobody has named: what predicting each policy finds. */
+static void policies_by_tensor_equal_brute_force(struct base_arena *arena)
+{
+    struct base_random random;
+    int searched = 0, wanted = (samples() + 24) / 25;
+    base_random_seed(&random, 909);
+    while (searched < wanted) {
+        struct question q;
+        bool any = begin_question(&q, arena, &random);
+        struct sim_prediction p;
+        int digits[TUNER_MOST_DIGITS];
+        for (int try = 0; any && try < 20; try++) {
+            draw_digits(&q.rules, &random, digits);
+            if (predict_rules(&q, digits, &p)) break;
+            any = try < 19;
+        }
+        if (any) {
+            struct base_error error;
+            struct tuner_result result;
+            struct tuner_request request = {.plan = tuner_plan_text(&q.space, q.named), .search_saved = true};
+            const char *rules = tuner_rule_text(&q.own, &q.rules, digits);
+            request.given[TUNER_SUBMESH] = given(&q.own, 1, request.plan.values[q.space.mesh_key]);
+            request.given[TUNER_BATCH] = given(&q.own, 1, request.plan.values[SIM_BATCH_SIZE]);
+            request.given[TUNER_MICROBATCHES] = given(&q.own, 1, request.plan.values[SIM_NUM_MICROBATCHES]);
+            request.given[TUNER_RULES] = given(&q.own, 1, rules);
+            request.plan.values[SIM_REMAT_POLICY] = NULL;
+            TEST_ROW("%s on %s, mesh %s, batch %s, %s microbatches, rules %s", request.plan.values[SIM_MODEL],
+                     request.plan.values[SIM_TOPOLOGY], request.plan.values[q.space.mesh_key],
+                     request.plan.values[SIM_BATCH_SIZE], request.plan.values[SIM_NUM_MICROBATCHES], rules);
+            assert_ok(tuner_space_build(&q.own, q.cache, &request, &q.space, &error), &error);
+            const struct tuner_plan saved = {q.space.group_count - 1, 0, 0, 0};
+            assert_true(tuner_variant_is_saved(&q.space, q.space.groups[saved.group].variant));
+            const double headroom = draw_headroom(&q, &random, tuner_plan_text(&q.space, saved));
+            const struct tuner_options options = {.top = 2, .headroom_frac = headroom};
+            assert_ok(tuner_search(&q.space, &options, &result, &error), &error);
+            struct ranked_policy best = best_policy(&q.own, &q.space, saved, headroom);
+            double found_s = (double)INFINITY;
+            const char *found = "none fits";
+            for (int i = 0; i < result.plan_count; i++) {
+                if (result.plans[i].plan.group != saved.group) continue;
+                found_s = result.plans[i].prediction.step_s;
+                found = tuner_plan_text(&q.space, result.plans[i].plan).values[SIM_REMAT_POLICY];
+            }
+            TEST_ROW("%s, and best is %s; %s on %s, mesh %s, batch %s, %s microbatches, headroom %g, %s", found,
+                     best.policy ? best.policy : "none fits", request.plan.values[SIM_MODEL],
+                     request.plan.values[SIM_TOPOLOGY], request.plan.values[q.space.mesh_key],
+                     request.plan.values[SIM_BATCH_SIZE], request.plan.values[SIM_NUM_MICROBATCHES], headroom, rules);
+            assert_true(result.proven_optimal);
+            assert_int_equal(isfinite(best.step_s), isfinite(found_s));
+            if (isfinite(best.step_s)) assert_near(found_s, best.step_s, 1e-9);
+            searched++;
+        }
+        end_question(&q);
+    }
+}
+
 static const struct test tests[] = {
     TEST(alike_rule_sets_have_one_prediction),        TEST(no_bound_is_above_the_simulator),
     TEST(bounds_of_rules_are_never_undercut),         TEST(sums_over_both_axes_may_be_one),
     TEST(no_bound_of_a_subspace_is_above_its_plans),  TEST(searches_equal_brute_force),
     TEST(no_rule_set_is_better_than_the_proven_best), TEST(known_contractions_take_what_they_took),
+    TEST(policies_by_tensor_equal_brute_force),
 };
 
 int main(int argument_count, char **arguments)

@@ -608,55 +608,10 @@ static void remat_by_tensor_equals_brute_force(struct base_arena *arena)
 #undef WIDE
 }
 
-/* A policy whose place is kept in mind: of equals that which offloads least, then the smaller. */
-struct ranked_policy {
-    double step_s;
-    int64_t host_bytes, peak_bytes;
-    const char *policy;
-    struct tuner_plan plan;
-};
-
 static int by_rank(const void *a, const void *b)
 {
     const struct ranked_policy *x = a, *y = b;
     return x->step_s < y->step_s ? -1 : x->step_s > y->step_s;
-}
-
-/* The best policy of one plan of the space, mlpwo aside, which nothing reads again; step_s INFINITY: none fits. */
-static struct ranked_policy best_policy(struct base_arena *arena, const struct tuner_space *space,
-                                        struct tuner_plan plan, double headroom_frac)
-{
-    struct ranked_policy best = {.step_s = (double)INFINITY, .plan = plan};
-    const unsigned input = 1u << MODEL_SAVED_LAYER_INPUT, names = space->saved.names & ~(1u << MODEL_SAVED_WO);
-    int64_t count = 2;
-    for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
-    for (int64_t i = 0; i < count; i++) {
-        struct base_error error;
-        struct sim_plan checked;
-        struct sim_prediction p;
-        struct sim_plan_text text = tuner_plan_text(space, plan);
-        struct model_saved policy = {i & 1 ? input : 0, i & 1 ? 0 : input};
-        int64_t left = i / 2;
-        for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
-            if (left % 3 == 1) policy.device |= rest & -rest;
-            if (left % 3 == 2) policy.host |= rest & -rest;
-        }
-        text.values[SIM_REMAT_POLICY] = model_saved_text(arena, &policy);
-        assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error),
-                  &error);
-        assert_ok(sim_predict(space->cache, &checked, &p, NULL, &error), &error);
-        const struct sim_memory *m = &p.memory;
-        bool first =
-            p.step_s < best.step_s ||
-            (p.step_s == best.step_s &&
-             (m->host_bytes < best.host_bytes ||
-              (m->host_bytes == best.host_bytes &&
-               (m->peak_bytes < best.peak_bytes ||
-                (m->peak_bytes == best.peak_bytes && strcmp(text.values[SIM_REMAT_POLICY], best.policy) < 0)))));
-        if (!sim_leaves_free(&p, headroom_frac) || !first) continue;
-        best = (struct ranked_policy){p.step_s, m->host_bytes, m->peak_bytes, text.values[SIM_REMAT_POLICY], plan};
-    }
-    return best;
 }
 
 /* Every rank is what predicting each policy of each plan finds, and is named alike without the integer program. */

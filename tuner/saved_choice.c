@@ -5,147 +5,16 @@
  * offloaded holds the step up where it moves for longer than a pass computes. A solution is predicted in full. One that
  * does not fit is cut off together with all that keep more; one that fits is cut off alone, until what is left is no
  * better than what is ranked. */
-#include "tuner/search.h"
+#include "tuner/policies.h"
 
 #include <math.h>
 #include <string.h>
 
-enum {
-    MOST_ROUNDS = 4000,
-    MOST_ATTENTION = 5,
-    MOST_MLP = 2,
-    MOST_OF_PART = MOST_ATTENTION + MOST_MLP,
-    MOST_OPTIONS = 2200 /* each of a layer's seven tensors in one of three places, and its input's two */
-};
-enum part { LAYER, INPUT, PART_COUNT };
-
-static const unsigned attention_names = 1u << MODEL_SAVED_QUERY | 1u << MODEL_SAVED_KEY | 1u << MODEL_SAVED_VALUE |
-                                        1u << MODEL_SAVED_CONTEXT | 1u << MODEL_SAVED_OUT,
-                      mlp_names = 1u << MODEL_SAVED_WI_0 | 1u << MODEL_SAVED_WI_1,
-                      result_of_attention = 1u << MODEL_SAVED_OUT, input_name = 1u << MODEL_SAVED_LAYER_INPUT;
-
-/* Tensors of which each choice of places is an option. */
-struct names {
-    int list[MOST_OF_PART], count;
-};
-
-struct chooser {
-    struct base_arena own; /* of all that is needed for one family alone */
-    struct search *s;
-    const struct node *node;
-    struct sim_plan plan; /* over the best links of any order: what it takes is a bound for each */
-    struct model_saved all;
-    double all_s, forward_s, backward_s, host_rate, host_capacity_bytes;
-    double state_bytes, bytes[MODEL_SAVED_WO + 1], host_bytes[MODEL_SAVED_WO + 1]; /* of a microbatch; of the step */
-    struct names attention, mlp, parts[PART_COUNT];
-    double attention_s[1 << MOST_ATTENTION]; /* by which of them are kept anywhere: beside all kept */
-    double mlp_s[2][1 << MOST_MLP];          /* without attention's result, and with it: beside the MLP's all kept */
-    int first_options[PART_COUNT], option_counts[PART_COUNT];
-    struct model_saved *options;
-    double *moved_s; /* by option */
-    int option_count;
-    struct tuner_choices *choices;
-    struct model_saved *tried;
-    int tried_count, tried_capacity;
-};
-
-static enum base_status price(struct chooser *c, struct model_saved policy, struct sim_prediction *out,
-                              struct sim_detail *detail)
-{
-    c->plan.options.saved = policy;
-    c->s->result->counts.priced++;
-    BASE_TRY(sim_predict(c->s->space->cache, &c->plan, out, detail, c->s->error));
-    out->profile = base_copy(&c->own, out->profile);
-    return BASE_OK;
-}
-
-/* ---- coefficients ---- */
-
-static enum base_status price_all_kept(struct chooser *c)
-{
-    struct sim_prediction p;
-    struct sim_timeline timeline;
-    struct sim_detail detail = {.timeline = &timeline, .arena = &c->own};
-    BASE_TRY(price(c, c->all, &p, &detail));
-    c->all_s = p.step_s;
-    for (int i = 0; i < timeline.count; i++) {
-        const struct sim_entry *e = &timeline.entries[i];
-        double s = e->time_s * (double)e->count;
-        if (e->phase == MODEL_FORWARD) c->forward_s += s;
-        if (e->phase == MODEL_BACKWARD) c->backward_s += s;
-    }
-    return BASE_OK;
-}
-
-/* What a tensor takes of the host's memory is what keeping it weighs; each microbatch moves as much. */
-static enum base_status weigh(struct chooser *c, int name)
-{
-    struct sim_prediction p;
-    unsigned bit = 1u << name;
-    BASE_TRY(price(c, (struct model_saved){c->all.device & ~bit, bit}, &p, NULL));
-    c->bytes[name] = (double)p.memory.host_bytes;
-    c->host_capacity_bytes = p.memory.host_capacity_bytes ? (double)p.memory.host_capacity_bytes : (double)INFINITY;
-    c->host_bytes[name] =
-        c->bytes[name] * (double)tuner_search_microbatch_count(c->s, c->node->group, c->node->microbatches);
-    return BASE_OK;
-}
-
-static struct names names_of(unsigned set)
-{
-    struct names names = {.count = 0};
-    for (; set; set &= set - 1) names.list[names.count++] = __builtin_ctz(set);
-    return names;
-}
-
-static unsigned names_in(const struct names *names, int pattern)
-{
-    unsigned set = 0;
-    for (int i = 0; i < names->count; i++)
-        if (pattern >> i & 1) set |= 1u << names->list[i];
-    return set;
-}
-
-static int pattern_of(const struct names *names, unsigned set)
-{
-    int pattern = 0;
-    for (int i = 0; i < names->count; i++)
-        if (set >> names->list[i] & 1) pattern |= 1 << i;
-    return pattern;
-}
-
-/* What a step takes more where these names are recomputed than where none is. */
-static enum base_status price_without(struct chooser *c, unsigned names, double *more_s)
-{
-    struct sim_prediction p;
-    BASE_TRY(price(c, (struct model_saved){c->all.device & ~names, 0}, &p, NULL));
-    *more_s = p.step_s - c->all_s;
-    return BASE_OK;
-}
-
-static enum base_status price_patterns(struct chooser *c)
-{
-    const int all_attention = (1 << c->attention.count) - 1, all_mlp = (1 << c->mlp.count) - 1;
-    for (int i = 0; i < all_attention; i++)
-        BASE_TRY(price_without(c, names_in(&c->attention, all_attention & ~i), &c->attention_s[i]));
-    const double without_result_s = c->attention_s[all_attention & ~pattern_of(&c->attention, result_of_attention)];
-    for (int i = 0; i < all_mlp; i++) {
-        const unsigned recomputed = names_in(&c->mlp, all_mlp & ~i);
-        BASE_TRY(price_without(c, recomputed, &c->mlp_s[true][i]));
-        BASE_TRY(price_without(c, recomputed | result_of_attention, &c->mlp_s[false][i]));
-        c->mlp_s[false][i] -= without_result_s;
-    }
-    return BASE_OK;
-}
+enum { MOST_ROUNDS = 4000 };
 
 /* ---- the program ---- */
 
-static double more_s_of(const struct chooser *c, unsigned kept)
-{
-    const bool has_result = kept & result_of_attention;
-    return c->attention_s[pattern_of(&c->attention, kept)] + c->mlp_s[has_result][pattern_of(&c->mlp, kept)];
-}
-
-static void add_option(struct chooser *c, int group, enum part part, unsigned device, unsigned host)
+static void add_option(struct tuner_chooser *c, int group, enum tuner_part part, unsigned device, unsigned host)
 {
     int option = tuner_choices_option(c->choices, group);
     double weight = 0, moved = 0, held = 0;
@@ -155,42 +24,42 @@ static void add_option(struct chooser *c, int group, enum part part, unsigned de
     }
     /* More than the host holds weighs more than any device does. */
     if (held > c->host_capacity_bytes) weight += c->s->limit_bytes;
-    tuner_choices_set(c->choices, option, part == LAYER ? more_s_of(c, device | host) : 0, weight);
+    tuner_choices_set(c->choices, option,
+                      part == LAYER ? c->layer_s[tuner_pattern_of(&c->parts[LAYER], device | host)] : 0, weight);
     c->options[option] = (struct model_saved){device, host};
     c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;
     c->option_count++;
 }
 
-static void add_part(struct chooser *c, enum part part)
+static void add_part(struct tuner_chooser *c, enum tuner_part part)
 {
-    const struct names *names = &c->parts[part];
+    const struct tuner_names *names = &c->parts[part];
     const int all = (1 << names->count) - 1, group = tuner_choices_group(c->choices);
     c->first_options[part] = c->option_count;
     for (int kept = 0; kept <= all; kept++) {
         if (part == INPUT && kept != all) continue; /* the layer's input is kept somewhere */
         for (int host = kept;; host = (host - 1) & kept) {
             if (!host || c->host_rate > 0)
-                add_option(c, group, part, names_in(names, kept & ~host), names_in(names, host));
+                add_option(c, group, part, tuner_names_in(names, kept & ~host), tuner_names_in(names, host));
             if (!host) break;
         }
     }
     c->option_counts[part] = c->option_count - c->first_options[part];
 }
 
-static void make_program(struct chooser *c)
+static void make_program(struct tuner_chooser *c)
 {
     double slowest_s = 0;
     c->choices = tuner_choices_new(&c->own);
-    c->options = base_new(&c->own, struct model_saved, MOST_OPTIONS);
-    c->moved_s = base_new(&c->own, double, MOST_OPTIONS);
-    for (int part = 0; part < PART_COUNT; part++) add_part(c, (enum part)part);
-    for (int i = 0; i < c->option_counts[LAYER]; i++)
-        slowest_s = fmax(slowest_s, more_s_of(c, c->options[i].device | c->options[i].host));
+    c->options = base_new(&c->own, struct model_saved, TUNER_MOST_POLICY_OPTIONS);
+    c->moved_s = base_new(&c->own, double, TUNER_MOST_POLICY_OPTIONS);
+    for (int part = 0; part < PART_COUNT; part++) add_part(c, (enum tuner_part)part);
+    for (int i = 0; i < 1 << c->parts[LAYER].count; i++) slowest_s = fmax(slowest_s, c->layer_s[i]);
     tuner_choices_toll(c->choices, c->moved_s, c->forward_s);
     tuner_choices_toll(c->choices, c->moved_s, c->backward_s + slowest_s);
 }
 
-static struct model_saved taken(const struct chooser *c, int options[PART_COUNT])
+static struct model_saved taken(const struct tuner_chooser *c, int options[PART_COUNT])
 {
     struct model_saved policy = {0, 0};
     for (int i = 0; i < PART_COUNT; i++)
@@ -203,16 +72,23 @@ static struct model_saved taken(const struct chooser *c, int options[PART_COUNT]
     return policy;
 }
 
-/* This choice, and with it all that differ from it in tensors that are in the device's memory instead. What is
- * offloaded or recomputed otherwise may take less while it comes and goes. */
-static void cut_off(struct chooser *c, const int options[PART_COUNT], bool and_larger)
+/* Whether the other differs in tensors alone that are in the device's memory instead, and take more of it there. */
+static bool keeps_more(const struct tuner_chooser *c, const struct model_saved *own, const struct model_saved *other)
 {
-    int cut[MOST_OPTIONS], count = 0;
+    const unsigned added = other->device & ~own->device;
+    return !(own->device & ~other->device) && other->host == (own->host & ~added) &&
+           !(added & own->host & ~c->lighter_offloaded) && !(added & ~own->host & ~c->lighter_recomputed);
+}
+
+/* This choice, and with it all that keep more. What is offloaded or recomputed otherwise may take less while it comes
+ * and goes. */
+static void cut_off(struct tuner_chooser *c, const int options[PART_COUNT], bool and_larger)
+{
+    int cut[TUNER_MOST_POLICY_OPTIONS], count = 0;
     for (int i = 0; i < PART_COUNT; i++)
         for (int o = 0; o < c->option_counts[i]; o++) {
             int option = c->first_options[i] + o;
-            const struct model_saved *own = &c->options[options[i]], *other = &c->options[option];
-            bool larger = !(own->device & ~other->device) && other->host == (own->host & ~other->device);
+            bool larger = keeps_more(c, &c->options[options[i]], &c->options[option]);
             if (option == options[i] || (and_larger && larger)) cut[count++] = option;
         }
     tuner_choices_at_most(c->choices, cut, count, PART_COUNT - 1);
@@ -263,7 +139,7 @@ static bool is_too_large(const struct search *s, const struct tuner_found *found
 }
 
 /* One solution, predicted in full. *adds_up: it takes no less than its prices say. */
-static enum base_status try_choice(struct chooser *c, int first, double bound_s, bool *adds_up)
+static enum base_status try_choice(struct tuner_chooser *c, int first, double bound_s, bool *adds_up)
 {
     struct search *s = c->s;
     struct tuner_found found;
@@ -279,7 +155,7 @@ static enum base_status try_choice(struct chooser *c, int first, double bound_s,
     return BASE_OK;
 }
 
-static bool was_tried(const struct chooser *c, const struct model_saved *policy)
+static bool was_tried(const struct tuner_chooser *c, const struct model_saved *policy)
 {
     for (int i = 0; c && i < c->tried_count; i++)
         if (c->tried[i].device == policy->device && c->tried[i].host == policy->host) return true;
@@ -288,27 +164,28 @@ static bool was_tried(const struct chooser *c, const struct model_saved *policy)
 
 /* One after the other: --no-integer-program, and where prices do not add up. c: NULL, or what has tried some already.
  */
-static enum base_status try_every_policy(struct search *s, const struct chooser *c, const struct node *node, int first)
+static enum base_status try_every_policy(struct search *s, const struct tuner_chooser *c, const struct node *node,
+                                         int first)
 {
     const unsigned names = tuner_saved_useful(&s->space->saved);
     int64_t count = 2;
     for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
     for (int64_t i = 0; i < count && !tuner_search_time_is_up(s) && !s->restart; i++) {
-        struct model_saved policy = {i & 1 ? 0 : input_name, i & 1 ? input_name : 0};
+        struct model_saved policy = {i & 1 ? 0 : tuner_input_name, i & 1 ? tuner_input_name : 0};
         struct tuner_found found;
         int64_t left = i / 2;
         for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
             if (left % 3 == 1) policy.device |= rest & -rest;
             if (left % 3 == 2) policy.host |= rest & -rest;
         }
-        bool is_the_family = policy.device == (names | input_name);
+        bool is_the_family = policy.device == (names | tuner_input_name);
         if (!is_the_family && !was_tried(c, &policy)) BASE_TRY(try_policy(s, node, first, &policy, &found));
     }
     return BASE_OK;
 }
 
 /* The cost above which no policy is the best of any order of the submesh: each has one that is ranked. */
-static double slowest_order(const struct chooser *c)
+static double slowest_order(const struct tuner_chooser *c)
 {
     const struct tuner_result *r = c->s->result;
     const int orders = tuner_group_submesh_count(c->s->space, c->node->group);
@@ -323,7 +200,7 @@ static double slowest_order(const struct chooser *c)
     return known == orders ? slowest : (double)INFINITY;
 }
 
-static enum base_status branch_and_cut(struct chooser *c, int first)
+static enum base_status branch_and_cut(struct tuner_chooser *c, int first)
 {
     struct search *s = c->s;
     for (int round = 0; round < MOST_ROUNDS; round++) {
@@ -345,13 +222,13 @@ static enum base_status branch_and_cut(struct chooser *c, int first)
 }
 
 /* The family's own plan keeps all, and was predicted before. */
-static void cut_off_the_family(struct chooser *c)
+static void cut_off_the_family(struct tuner_chooser *c)
 {
     int options[PART_COUNT] = {0};
     for (int i = 0; i < PART_COUNT; i++)
         for (int o = 0; o < c->option_counts[i]; o++) {
             const struct model_saved *option = &c->options[c->first_options[i] + o];
-            if (option->device == names_in(&c->parts[i], (1 << c->parts[i].count) - 1))
+            if (option->device == tuner_names_in(&c->parts[i], (1 << c->parts[i].count) - 1))
                 options[i] = c->first_options[i] + o;
         }
     cut_off(c, options, false);
@@ -359,11 +236,11 @@ static void cut_off_the_family(struct chooser *c)
 
 /* Policies that keep least: nothing but the layer's input in the device's memory, and of the parts all recomputed or
  * all offloaded. Where none of them fits, no policy does. */
-static enum base_status least_fits(struct chooser *c, bool *fits)
+static enum base_status least_fits(struct tuner_chooser *c, bool *fits)
 {
-    const unsigned input = input_name, attention = attention_names & c->all.device,
+    const unsigned input = tuner_input_name, attention = tuner_attention_names & c->all.device,
                    projections = attention & ~(1u << MODEL_SAVED_CONTEXT | 1u << MODEL_SAVED_OUT),
-                   mlp = mlp_names & c->all.device;
+                   mlp = tuner_mlp_names & c->all.device;
     const struct model_saved least[] = {{input, 0},
                                         {0, input},
                                         {0, input | projections},
@@ -375,14 +252,14 @@ static enum base_status least_fits(struct chooser *c, bool *fits)
     *fits = false;
     for (int i = 0; i < BASE_COUNT(least) && !*fits; i++) {
         if (least[i].host && !(c->host_rate > 0)) continue;
-        BASE_TRY(price(c, least[i], &p, NULL));
+        BASE_TRY(tuner_policy_price(c, least[i], &p, NULL));
         *fits = (double)p.memory.peak_bytes <= c->s->limit_bytes;
     }
     return BASE_OK;
 }
 
 /* What stands in memory always, with what is reserved. */
-static enum base_status weigh_state(struct chooser *c)
+static enum base_status weigh_state(struct tuner_chooser *c)
 {
     struct search *s = c->s;
     const struct tuner_group *group = &s->space->groups[c->node->group];
@@ -397,59 +274,64 @@ static enum base_status weigh_state(struct chooser *c)
     return BASE_OK;
 }
 
-static enum base_status begin(struct chooser *c, struct search *s, const struct node *node, int first)
+static enum base_status begin(struct tuner_chooser *c, struct search *s, const struct node *node, int first)
 {
     struct sim_plan_text text =
         tuner_plan_text(s->space, (struct tuner_plan){node->group, first, node->microbatches, 0});
     c->own.exhausted = s->space->arena->exhausted;
     c->s = s, c->node = node;
-    c->all = (struct model_saved){tuner_saved_useful(&s->space->saved) | input_name, 0};
-    c->attention = names_of(c->all.device & attention_names), c->mlp = names_of(c->all.device & mlp_names);
-    c->parts[LAYER] = names_of(c->all.device & (attention_names | mlp_names)), c->parts[INPUT] = names_of(input_name);
+    c->all = (struct model_saved){tuner_saved_useful(&s->space->saved) | tuner_input_name, 0};
+    c->attention = tuner_names_of(c->all.device & tuner_attention_names),
+    c->mlp = tuner_names_of(c->all.device & tuner_mlp_names);
+    c->parts[LAYER] = tuner_names_of(c->all.device & (tuner_attention_names | tuner_mlp_names)),
+    c->parts[INPUT] = tuner_names_of(tuner_input_name);
     BASE_TRY(sim_plan_check(s->space->cache, &c->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c->plan, s->error));
     c->plan.placement = &s->best_links[s->space->groups[node->group].shape];
     c->host_rate = c->plan.placement->profile.constants[SIM_HOST_LINK_BYTES_PER_S];
     return BASE_OK;
 }
 
-/* To recompute takes no less, unless a policy changes how tensors are sharded: that is asked of each tensor, of all of
- * attention and of all of the MLP. */
-static enum base_status ask_whether_faster(struct chooser *c, bool *faster)
+/* Whether another policy than the family's own, which keeps all, may change the answer: it does not fit, and would if
+ * it did; or to recompute takes less, since a policy changes how tensors are sharded. That is asked of each tensor, of
+ * all of attention and of all of the MLP. */
+static enum base_status ask_for_others(struct tuner_chooser *c, bool fits, bool *others)
 {
-    const struct names *layer = &c->parts[LAYER];
+    const struct tuner_names *layer = &c->parts[LAYER];
     struct sim_prediction all;
-    BASE_TRY(price(c, c->all, &all, NULL));
+    struct node family = *c->node;
+    BASE_TRY(tuner_policy_price(c, c->all, &all, NULL));
     c->all_s = all.step_s;
-    *faster = false;
-    for (int i = 0; i < layer->count + 2 && !*faster; i++) {
+    family.bound = tuner_search_cost_of(c->s, family.group, c->all_s) * (1 - slack);
+    *others = !fits && !tuner_search_decided(c->s, &family);
+    for (int i = 0; i < layer->count + 2 && !*others; i++) {
         const unsigned names = i < layer->count    ? 1u << layer->list[i]
-                               : i == layer->count ? attention_names
-                                                   : mlp_names;
+                               : i == layer->count ? tuner_attention_names
+                                                   : tuner_mlp_names;
         double more_s;
-        BASE_TRY(price_without(c, names, &more_s));
-        *faster = more_s < -slack * c->all_s;
+        BASE_TRY(tuner_policy_price_without(c, names, &more_s));
+        *others = more_s < -slack * c->all_s;
     }
     return BASE_OK;
 }
 
-enum base_status tuner_search_recomputes_faster(struct search *s, const struct node *node, int first, bool *faster)
+enum base_status tuner_search_needs_choice(struct search *s, const struct node *node, int first, bool fits, bool *needs)
 {
-    struct chooser c = {.option_count = 0};
+    struct tuner_chooser c = {.option_count = 0};
     enum base_status status = begin(&c, s, node, first);
-    if (status == BASE_OK) status = ask_whether_faster(&c, faster);
+    if (status == BASE_OK) status = ask_for_others(&c, fits, needs);
     base_arena_free(&c.own);
     return status;
 }
 
-static enum base_status choose(struct chooser *c, int first)
+static enum base_status choose(struct tuner_chooser *c, int first)
 {
     bool fits;
     BASE_TRY(least_fits(c, &fits));
     if (!fits) return BASE_OK;
     BASE_TRY(weigh_state(c));
-    BASE_TRY(price_all_kept(c));
-    for (unsigned rest = c->all.device; rest; rest &= rest - 1) BASE_TRY(weigh(c, __builtin_ctz(rest)));
-    BASE_TRY(price_patterns(c));
+    BASE_TRY(tuner_policies_price_kept(c));
+    for (unsigned rest = c->all.device; rest; rest &= rest - 1) BASE_TRY(tuner_policies_weigh(c, __builtin_ctz(rest)));
+    BASE_TRY(tuner_policies_price_patterns(c));
     make_program(c);
     cut_off_the_family(c);
     enum base_status status = branch_and_cut(c, first);
@@ -459,7 +341,7 @@ static enum base_status choose(struct chooser *c, int first)
 
 enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first)
 {
-    struct chooser c = {.option_count = 0};
+    struct tuner_chooser c = {.option_count = 0};
     if (s->options->no_integer_program) return try_every_policy(s, NULL, node, first);
     enum base_status status = begin(&c, s, node, first);
     if (status == BASE_OK) status = choose(&c, first);

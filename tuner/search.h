@@ -76,9 +76,10 @@ enum base_status tuner_search_find_cells(struct search *s); /* and how many rule
 enum base_status tuner_search_add_cells(struct search *s, bool unnamed);
 
 struct tuner_charges tuner_search_charges(const struct search *s, int variant);
-/* saved_choice.c: whether the plan that keeps all tensors is slower than one that recomputes some; of a family whose
- * plan keeps all tensors and does not fit, which to keep */
-enum base_status tuner_search_recomputes_faster(struct search *s, const struct node *node, int first, bool *faster);
+/* saved_choice.c: of a family whose plan keeps all tensors: whether another policy may change the answer; which to keep
+ */
+enum base_status tuner_search_needs_choice(struct search *s, const struct node *node, int first, bool fits,
+                                           bool *needs);
 enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first);
 
 /* ---- ranking.c ---- */

@@ -237,8 +237,8 @@ enum base_status tuner_search_open_family(struct search *s, const struct node *n
     bool fits = sim_leaves_free(&found.prediction, s->options->headroom_frac);
     if (s->restart) return BASE_OK;
     if (found.prediction.fits) tuner_search_push_siblings(s, node, first, &found, &detail);
-    bool chooses = saved && !fits;
-    if (saved && fits) BASE_TRY(tuner_search_recomputes_faster(s, node, first, &chooses));
+    bool chooses = false;
+    if (saved) BASE_TRY(tuner_search_needs_choice(s, node, first, fits, &chooses));
     return chooses ? tuner_search_choose_saved(s, node, first) : BASE_OK;
 }
 

@@ -57,24 +57,24 @@ struct tuner_shape {
 
 /* Remat by tensor (saved_space.c, saved_choice.c): each tensor that a policy may name is kept in the device's memory,
  * in the host's, or recomputed. One value of TUNER_REMAT stands for all of them: that which recomputes least and
- * offloads nothing. Where its plan fits, and to recompute all of attention or of the MLP is no faster, no other policy
- * is better; else an integer program with cuts chooses.
- * - Exact: what a pattern of recomputation takes in attention, and in the MLP with attention's result kept or not (each
- *   is a prediction of its own, and they add up: a layer's second half needs the first one's result whatever else is
- *   kept), and what each tensor weighs. Where a full prediction is below the sum, that plan's policies are predicted
- * one by one.
+ * offloads nothing. Where its plan fits and to recompute is no faster, no other policy is better; else an integer
+ * program with cuts chooses.
+ * - Exact: what a pattern of recomputation takes in attention, and in the MLP with attention's result kept or not.
+ *   Each is a prediction of its own, and they add up: a layer's second half needs the first one's result whatever else
+ *   is kept. Of parallel blocks, whose halves share a norm, each pattern of both is predicted. What each tensor weighs.
+ *   Where a full prediction is below the sum, that plan's policies are predicted one by one.
  * - Relaxed, so that the optimum of the program is a bound: links are the best of any order of the submesh, memory is
  *   state and kept tensors without what comes and goes, transfers hide behind a backward pass that recomputes all.
- * - Claimed: where to recompute one tensor, all of attention or all of the MLP is no faster, no other policy is (it may
- *   be where a policy changes how tensors are sharded: then the program decides with every pattern's price); to have a
- *   tensor in the device's memory never takes less of it than to offload or to recompute that one; and where nothing
- * but the layer's input is kept, and attention, its projections and the MLP are each offloaded or recomputed as a
- * whole, no policy takes less than the least of these. All three are held against brute force in the tests. Not
- * claimed, since it is not so: that to offload takes less than to recompute, or the other way round. A plan that fits
- * is cut off alone and the program is solved again, until its bound is no better than what is ranked. Of each plan the
- * best policy is ranked alone: many differ from it in what hardly matters. Of policies that are as fast it is the one
- * that offloads least, and then takes least of the device's memory. What overfills the host does not fit.
- */
+ * - Claimed: where to recompute one tensor, all of attention or all of the MLP is no faster, no other policy is (it
+ *   may be where a policy changes how tensors are sharded: then the program decides with every pattern's price).
+ *   Where one tensor that is offloaded, or recomputed, lowers the peak by half its weight, it raises no other policy's.
+ *   Where nothing but the layer's input is kept, and attention, its projections and the MLP are each offloaded or
+ *   recomputed as a whole, no policy takes less memory than the least of these. All are held against brute force in
+ *   the tests. Not claimed, since it is not so: that to offload takes less than to recompute, or the other way round.
+ * A plan that fits is cut off alone and the program is solved again, until its bound is no better than what is ranked.
+ * Of each plan the best policy is ranked alone: many differ from it in what hardly matters. Of policies that are as
+ * fast it is the one that offloads least, and then takes least of the device's memory. What overfills the host does
+ * not fit. */
 struct tuner_saved_space {
     int value;          /* of TUNER_REMAT: its index + 1; 0: remat by tensor is not searched */
     unsigned names;     /* bits of enum model_saved_name that the model has, but the layer's input */

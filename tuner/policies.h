@@ -1,0 +1,57 @@
+/* Private to tuner/: what the files that choose between remat policies by tensor share. */
+#ifndef TUNER_POLICIES_H
+#define TUNER_POLICIES_H
+
+#include "tuner/search.h"
+
+enum {
+    MOST_ATTENTION = 5,
+    MOST_MLP = 2,
+    MOST_OF_PART = MOST_ATTENTION + MOST_MLP,
+    TUNER_MOST_POLICY_OPTIONS = 2200 /* each of a layer's seven tensors in one of three places, and its input's two */
+};
+enum tuner_part { LAYER, INPUT, PART_COUNT };
+
+extern const unsigned tuner_attention_names, tuner_mlp_names, tuner_result_of_attention, tuner_input_name;
+
+/* Tensors of which each choice of places is an option. */
+struct tuner_names {
+    int list[MOST_OF_PART], count;
+};
+
+struct tuner_chooser {
+    struct base_arena own; /* of all that is needed for one family alone */
+    struct search *s;
+    const struct node *node;
+    struct sim_plan plan; /* over the best links of any order: what it takes is a bound for each */
+    struct model_saved all;
+    double all_s, forward_s, backward_s, host_rate, host_capacity_bytes;
+    double all_bytes;                               /* at the peak */
+    unsigned lighter_offloaded, lighter_recomputed; /* names that take less of the device's memory so: see is_lighter */
+    double state_bytes, bytes[MODEL_SAVED_WO + 1], host_bytes[MODEL_SAVED_WO + 1]; /* of a microbatch; of the step */
+    struct tuner_names attention, mlp, parts[PART_COUNT];
+    double layer_s[1 << MOST_OF_PART]; /* by which of a layer's names are kept anywhere: beside all kept */
+    int first_options[PART_COUNT], option_counts[PART_COUNT];
+    struct model_saved *options;
+    double *moved_s; /* by option */
+    int option_count;
+    struct tuner_choices *choices;
+    struct model_saved *tried;
+    int tried_count, tried_capacity;
+};
+
+/* ---- saved_prices.c: what policies of one family take and weigh, by full predictions ---- */
+
+struct tuner_names tuner_names_of(unsigned set);
+unsigned tuner_names_in(const struct tuner_names *names, int pattern);
+int tuner_pattern_of(const struct tuner_names *names, unsigned set);
+enum base_status tuner_policy_price(struct tuner_chooser *c, struct model_saved policy, struct sim_prediction *out,
+                                    struct sim_detail *detail);
+/* What a step takes more where these names are recomputed than where none is, which all_s says. */
+enum base_status tuner_policy_price_without(struct tuner_chooser *c, unsigned names, double *more_s);
+/* In this order: the plan that keeps all; each tensor; each pattern of what is recomputed. */
+enum base_status tuner_policies_price_kept(struct tuner_chooser *c);
+enum base_status tuner_policies_weigh(struct tuner_chooser *c, int name);
+enum base_status tuner_policies_price_patterns(struct tuner_chooser *c);
+
+#endif

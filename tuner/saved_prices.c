@@ -1,0 +1,129 @@
+/* What remat policies by tensor take and weigh: full predictions of one family's plan with one tensor offloaded, or
+ * some recomputed, over the best links of any order of its submesh. */
+#include "tuner/policies.h"
+
+#include <math.h>
+
+const unsigned tuner_attention_names = 1u << MODEL_SAVED_QUERY | 1u << MODEL_SAVED_KEY | 1u << MODEL_SAVED_VALUE |
+                                       1u << MODEL_SAVED_CONTEXT | 1u << MODEL_SAVED_OUT,
+               tuner_mlp_names = 1u << MODEL_SAVED_WI_0 | 1u << MODEL_SAVED_WI_1,
+               tuner_result_of_attention = 1u << MODEL_SAVED_OUT, tuner_input_name = 1u << MODEL_SAVED_LAYER_INPUT;
+
+enum base_status tuner_policy_price(struct tuner_chooser *c, struct model_saved policy, struct sim_prediction *out,
+                                    struct sim_detail *detail)
+{
+    c->plan.options.saved = policy;
+    c->s->result->counts.priced++;
+    BASE_TRY(sim_predict(c->s->space->cache, &c->plan, out, detail, c->s->error));
+    out->profile = base_copy(&c->own, out->profile);
+    return BASE_OK;
+}
+
+/* ---- coefficients ---- */
+
+enum base_status tuner_policies_price_kept(struct tuner_chooser *c)
+{
+    struct sim_prediction p;
+    struct sim_timeline timeline;
+    struct sim_detail detail = {.timeline = &timeline, .arena = &c->own};
+    BASE_TRY(tuner_policy_price(c, c->all, &p, &detail));
+    c->all_s = p.step_s;
+    c->all_bytes = (double)p.memory.peak_bytes;
+    for (int i = 0; i < timeline.count; i++) {
+        const struct sim_entry *e = &timeline.entries[i];
+        double s = e->time_s * (double)e->count;
+        if (e->phase == MODEL_FORWARD) c->forward_s += s;
+        if (e->phase == MODEL_BACKWARD) c->backward_s += s;
+    }
+    return BASE_OK;
+}
+
+/* Of shallow stacks, and where what comes and goes is sharded otherwise, a tensor may take more that is not kept. Where
+ * it alone is not, the peak is lower by half its weight and more: then it is so beside others, too. */
+static bool is_lighter(const struct tuner_chooser *c, int name, const struct sim_prediction *p)
+{
+    return c->all_bytes - (double)p->memory.peak_bytes >= 0.5 * c->bytes[name] && c->bytes[name] > 0;
+}
+
+/* What a tensor takes of the host's memory is what keeping it weighs; each microbatch moves as much. */
+enum base_status tuner_policies_weigh(struct tuner_chooser *c, int name)
+{
+    struct sim_prediction p;
+    unsigned bit = 1u << name;
+    BASE_TRY(tuner_policy_price(c, (struct model_saved){c->all.device & ~bit, bit}, &p, NULL));
+    c->bytes[name] = (double)p.memory.host_bytes;
+    c->host_capacity_bytes = p.memory.host_capacity_bytes ? (double)p.memory.host_capacity_bytes : (double)INFINITY;
+    if (is_lighter(c, name, &p)) c->lighter_offloaded |= bit;
+    c->host_bytes[name] =
+        c->bytes[name] * (double)tuner_search_microbatch_count(c->s, c->node->group, c->node->microbatches);
+    return BASE_OK;
+}
+
+struct tuner_names tuner_names_of(unsigned set)
+{
+    struct tuner_names names = {.count = 0};
+    for (; set; set &= set - 1) names.list[names.count++] = __builtin_ctz(set);
+    return names;
+}
+
+unsigned tuner_names_in(const struct tuner_names *names, int pattern)
+{
+    unsigned set = 0;
+    for (int i = 0; i < names->count; i++)
+        if (pattern >> i & 1) set |= 1u << names->list[i];
+    return set;
+}
+
+int tuner_pattern_of(const struct tuner_names *names, unsigned set)
+{
+    int pattern = 0;
+    for (int i = 0; i < names->count; i++)
+        if (set >> names->list[i] & 1) pattern |= 1 << i;
+    return pattern;
+}
+
+/* What a step takes more where these names are recomputed than where none is. */
+enum base_status tuner_policy_price_without(struct tuner_chooser *c, unsigned names, double *more_s)
+{
+    struct sim_prediction p;
+    BASE_TRY(tuner_policy_price(c, (struct model_saved){c->all.device & ~names, 0}, &p, NULL));
+    *more_s = p.step_s - c->all_s;
+    if (!(names & (names - 1)) && is_lighter(c, __builtin_ctz(names), &p)) c->lighter_recomputed |= names;
+    return BASE_OK;
+}
+
+/* What is recomputed in attention, and in the MLP with attention's result kept or not: the sum. */
+static enum base_status price_halves(struct tuner_chooser *c)
+{
+    const int all_attention = (1 << c->attention.count) - 1, all_mlp = (1 << c->mlp.count) - 1;
+    double attention_s[1 << MOST_ATTENTION] = {0}, mlp_s[2][1 << MOST_MLP] = {{0}};
+    for (int i = 0; i < all_attention; i++)
+        BASE_TRY(tuner_policy_price_without(c, tuner_names_in(&c->attention, all_attention & ~i), &attention_s[i]));
+    const double without_result_s =
+        attention_s[all_attention & ~tuner_pattern_of(&c->attention, tuner_result_of_attention)];
+    for (int i = 0; i < all_mlp; i++) {
+        const unsigned recomputed = tuner_names_in(&c->mlp, all_mlp & ~i);
+        BASE_TRY(tuner_policy_price_without(c, recomputed, &mlp_s[true][i]));
+        BASE_TRY(tuner_policy_price_without(c, recomputed | tuner_result_of_attention, &mlp_s[false][i]));
+        mlp_s[false][i] -= without_result_s;
+    }
+    for (int i = 0; i < 1 << c->parts[LAYER].count; i++) {
+        const unsigned kept = tuner_names_in(&c->parts[LAYER], i);
+        const bool has_result = kept & tuner_result_of_attention;
+        c->layer_s[i] =
+            attention_s[tuner_pattern_of(&c->attention, kept)] + mlp_s[has_result][tuner_pattern_of(&c->mlp, kept)];
+    }
+    return BASE_OK;
+}
+
+/* Attention and MLP of a parallel block read the same norm: what is recomputed for one serves the other, and each
+ * pattern of both is priced by itself. */
+enum base_status tuner_policies_price_patterns(struct tuner_chooser *c)
+{
+    const struct tuner_names *layer = &c->parts[LAYER];
+    const int all = (1 << layer->count) - 1;
+    if (!c->plan.config->parallel_block) return price_halves(c);
+    for (int i = 0; i < all; i++)
+        BASE_TRY(tuner_policy_price_without(c, tuner_names_in(layer, all & ~i), &c->layer_s[i]));
+    return BASE_OK;
+}
