@@ -106,12 +106,13 @@ static enum base_status report_run(struct commands_context *context, const struc
     if (!steps.rank_count) run_one_after_the_other(&plan, &predicted, &predicted_timeline);
     measured.step_s = base_json_number(base_json_get(run, "time"), "step_s");
     measured.memory.peak_bytes = (int64_t)base_json_number(base_json_get(run, "memory"), "peak_bytes");
-    struct reports_beside beside = {.plan = &plan,
+    struct reports_beside beside = {.text = &text,
+                                    .plan = &plan,
                                     .run = &measured,
                                     .predicted = &predicted,
                                     .measured = &steps,
                                     .predicted_timeline = &predicted_timeline};
-    if (context->json && format != REPORTS_HTML) reports_beside_json(&beside, context->layout, out);
+    if (context->json) reports_beside_json(&beside, context->layout, out);
     else reports_beside_page(&beside, format, out);
     return BASE_OK;
 }
@@ -225,7 +226,6 @@ static enum base_status run_report(struct commands_context *context, const struc
         BASE_TRY(read_plan(context, path, document, &plan, error));
         return report_plan(context, plan, format, out, error);
     }
-    context->page = false; /* a run beside its prediction has a page of its own */
     return report_run(context, document, format, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 

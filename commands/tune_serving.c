@@ -40,7 +40,6 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
 {
     static const char *const others[] = {"--fit",
                                          "--emit",
-                                         "--detail",
                                          "--verify",
                                          "--search",
                                          "--pareto",
@@ -127,7 +126,11 @@ enum base_status commands_tune_serving(struct commands_context *context, const s
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
     for (int i = 0; i < result.plan_count; i++)
         BASE_TRY(detail(context, request.step, &result, &result.plans[i], &plans[i], error));
-    const struct reports_served report = {context->arena, &request, &result, plans};
+    const struct reports_served report = {.arena = context->arena,
+                                          .detailed = context->page || base_argument(arguments, "--detail"),
+                                          .request = &request,
+                                          .result = &result,
+                                          .plans = plans};
     if (context->json) reports_served_json(&report, context->layout, out);
     else reports_served_text(&report, out);
     return result.plan_count ? BASE_OK : BASE_NO_FIT;

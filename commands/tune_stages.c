@@ -86,12 +86,13 @@ static enum base_status enumerate(struct commands_context *context, const struct
     return BASE_OK;
 }
 
-/* Once more, with what only a report needs. */
+/* Once more, with what only a report needs; drawn: with its schedule. */
 static enum base_status detail(struct commands_context *context, const struct tuner_stages_result *result,
-                               const struct tuner_staged_plan *staged, struct reports_prediction *out,
+                               const struct tuner_staged_plan *staged, bool drawn, struct reports_prediction *out,
                                struct base_error *error)
 {
-    struct sim_detail wanted = {.lists_collectives = true, .arena = context->arena};
+    struct sim_passes *passes = drawn ? base_new(context->arena, struct sim_passes, 1) : NULL;
+    struct sim_detail wanted = {.lists_collectives = true, .passes = passes, .arena = context->arena};
     struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
     struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
     struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
@@ -103,6 +104,7 @@ static enum base_status detail(struct commands_context *context, const struct tu
                                        .confidence = confidence,
                                        .checked = plan,
                                        .prediction = prediction,
+                                       .passes = passes,
                                        .collectives = wanted.collectives.rows,
                                        .collective_count = wanted.collectives.count};
     return BASE_OK;
@@ -123,7 +125,7 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
     BASE_TRY(tuner_stages_search(context->arena, context->cache, &request, &result, error));
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.best_count + 1);
     for (int i = 0; i < result.best_count; i++) {
-        BASE_TRY(detail(context, &result, &result.best[i], &plans[i], error));
+        BASE_TRY(detail(context, &result, &result.best[i], context->page && i == 0, &plans[i], error));
         plans[i].training = report.training;
     }
     report.plans = plans;

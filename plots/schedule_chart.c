@@ -4,7 +4,7 @@
 #include <math.h>
 
 enum { MOST_PASSES = 20000, MOST_STAGES = 64 };
-static const double row_px = 22, bar_px = 16, label_px = 64, least_number_px = 15;
+static const double row_px = 22, bar_px = 16, forward_px = 10, label_px = 64, least_number_px = 15;
 
 struct chart {
     struct plots_canvas *canvas;
@@ -14,7 +14,7 @@ struct chart {
     bool goes_back; /* an evaluation does not */
 };
 
-/* Chunks of one stage differ in tint; forward and backward in colour. */
+/* Chunks of one stage differ in tint; forward and backward in colour and in height. */
 static void put_pass(const struct chart *c, const struct base_json *pass)
 {
     const double start_s = plots_number(pass, "start_s"), end_s = plots_number(pass, "end_s"),
@@ -22,7 +22,8 @@ static void put_pass(const struct chart *c, const struct base_json *pass)
     const bool backward = plots_member(pass, "backward", BASE_JSON_TRUE) != NULL;
     const double left = plots_axis_px(&c->axis, start_s), right = plots_axis_px(&c->axis, end_s),
                  y = c->top + stage * row_px + (row_px - bar_px) / 2;
-    const struct plots_box box = {left, y, fmax(right - left, 0.3), bar_px};
+    const double height = backward ? bar_px : forward_px, middle = y + bar_px - height / 2;
+    const struct plots_box box = {left, y + bar_px - height, fmax(right - left, 0.3), height};
     const double tint = 0.35 + 0.5 * (c->chunks > 1 ? chunk / (c->chunks - 1) : 1);
     plots_rect(c->canvas, box,
                (struct plots_look){backward ? PLOTS_COMMUNICATION_MODEL : PLOTS_COMPUTE, tint,
@@ -32,7 +33,7 @@ static void put_pass(const struct chart *c, const struct base_json *pass)
                                    plots_amount(c->canvas->arena, PLOTS_SECONDS, end_s - start_s));
     plots_hover(c->canvas, box, words);
     if (right - left >= least_number_px)
-        plots_text(c->canvas, (left + right) / 2, y + bar_px / 2, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_INK,
+        plots_text(c->canvas, (left + right) / 2, middle, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_INK,
                    base_print(c->canvas->arena, "%.0f", plots_number(pass, "microbatch")));
 }
 
@@ -77,7 +78,7 @@ enum base_status plots_schedule(struct base_arena *arena, const struct plots_req
                       base_print(arena, "A bubble of %.1f %%: so long the slowest of %d stages waits for the others",
                                  step_s > 0 ? 100 * bubble_s / step_s : 0, stages),
                       plots_answer_words(arena, request->document));
-    const struct plots_key keys[] = {{"forward", {.colour = PLOTS_COMPUTE, .fill_frac = 0.85}},
+    const struct plots_key keys[] = {{"forward, lower", {.colour = PLOTS_COMPUTE, .fill_frac = 0.85}},
                                      {c.chunks > 1 ? "backward; each chunk of layers has a tint" : "backward",
                                       {.colour = PLOTS_COMMUNICATION_MODEL, .fill_frac = 0.85}}};
     c.top = plots_put_keys(&canvas, c.top + 6, keys, c.goes_back ? BASE_COUNT(keys) : 1) + 8;

@@ -25,6 +25,11 @@ void reports_put_answer_head(struct base_text *out, const struct reports_answer 
 /* Where the constants are from, and what was passed over. */
 void reports_put_sources(struct base_text *out, const struct base_json *document);
 
+/* The plans of "looked_at", for the script that lets a reader look around in them, which stands at the end of the page.
+ */
+void reports_put_looked_data(struct base_text *out, const struct base_json *looked);
+extern const char *const reports_explore_script;
+
 /* A number in words, copied into the arena: "1.5 GiB", "290 k", "12.3 ms". */
 const char *reports_bytes_words(struct base_arena *arena, double bytes);
 const char *reports_count_words(struct base_arena *arena, double count);
@@ -62,6 +67,8 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
                                     struct base_error *error);
 /* What the reader has to know of the input, at the head of a page. */
 void reports_put_warnings(struct base_text *out, const struct base_json *document);
+enum base_status reports_beside_html(const struct reports_answer *answer, struct base_text *out,
+                                     struct base_error *error);
 enum base_status reports_prediction_html(const struct reports_answer *answer, struct base_text *out,
                                          struct base_error *error);
 

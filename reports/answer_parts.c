@@ -101,7 +101,7 @@ void reports_put_tools(struct base_text *out, const struct reports_answer *answe
     if (answer->gin) base_put(out, "<button type=\"button\" data-copy=\"gin\" hidden>copy gin</button>");
     base_put(out, "</div>\n");
     if (answer->command) put_copied(out, "command", "The command", answer->command);
-    if (answer->gin) put_copied(out, "gin", "The plan as T5X's gin", answer->gin);
+    if (answer->gin) put_copied(out, "gin", "The plan as gin", answer->gin);
     else if (answer->no_gin)
         reports_html_element(out, "p class=\"note\"", base_print(out->arena, "As gin: %s", answer->no_gin));
 }
@@ -175,4 +175,23 @@ void reports_put_sources(struct base_text *out, const struct base_json *document
         base_put(out, "</details>\n");
     }
     base_put(out, "</section>\n");
+}
+
+/* ---- plans to look around in ---- */
+
+extern const char embedded_reports_explore_js[];
+const char *const reports_explore_script = embedded_reports_explore_js;
+
+/* Inside a script element no "<" may stand. */
+void reports_put_looked_data(struct base_text *out, const struct base_json *value)
+{
+    struct base_text text = {.arena = out->arena};
+    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
+    base_json_put_value(&w, value);
+    base_put(out, "<script type=\"application/json\" id=\"looked\">");
+    for (size_t i = 0; i < text.length; i++) {
+        if (text.data[i] == '<') base_put(out, "\\u003c");
+        else base_put_bytes(out, text.data + i, 1);
+    }
+    base_put(out, "</script>\n");
 }

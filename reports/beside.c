@@ -194,7 +194,22 @@ void reports_beside_json(const struct reports_beside *b, enum base_json_layout l
     int count = make_lines(out->arena, b, &lines);
     sum_parts(lines, count, parts);
     qsort(lines, (size_t)count, sizeof *lines, widest_first);
+    const struct reports_measured *m = b->measured;
     base_json_open(&w, '{');
+    base_json_key(&w, "plan");
+    sim_plan_put_json(out->arena, b->text, &w);
+    base_json_key(&w, "mesh");
+    base_json_open_inline(&w, '{');
+    for (int a = 0; a < b->run->mesh.count; a++) base_json_member_int(&w, b->run->mesh.names[a], b->run->mesh.sizes[a]);
+    base_json_close(&w, '}');
+    base_json_member_string(&w, "profile", b->predicted->profile);
+    base_json_member_int(&w, "rank_count", m->rank_count); /* 0: all devices in one process, one after the other */
+    base_json_member_int(&w, "first_step", m->first_step);
+    base_json_member_int(&w, "step_count", m->step_count);
+    if (m->step_count) {
+        base_json_member_double(&w, "first_loss", m->loss[0]);
+        base_json_member_double(&w, "last_loss", m->loss[m->step_count - 1]);
+    }
     base_json_member_double(&w, "measured_step_s", b->run->step_s);
     base_json_member_double(&w, "predicted_step_s", b->predicted->step_s);
     base_json_member_int(&w, "measured_peak_bytes", b->run->memory.peak_bytes);

@@ -62,6 +62,17 @@ void reports_html_end(struct base_text *out, const char *more_script)
 
 /* ---- tables ---- */
 
+/* May be broken behind each part of a key, so that its column is as narrow as its values. */
+static void put_heading(struct base_text *out, const char *words)
+{
+    while (*words) {
+        const size_t part = strcspn(words, "_"), length = part + (words[part] == '_');
+        reports_html_text(out, base_copy_bytes(out->arena, words, length));
+        words += length;
+        if (*words) base_put(out, "<wbr>");
+    }
+}
+
 static void put_cell(struct base_text *out, const struct reports_html_table *t, int row, int column, int columns)
 {
     const char *tag = row ? "td" : "th", *words = row ? t->cells[(row - 1) * columns + column] : t->headings[column];
@@ -76,7 +87,8 @@ static void put_cell(struct base_text *out, const struct reports_html_table *t, 
         base_put(out, "\"");
     }
     base_put(out, ">");
-    reports_html_text(out, words);
+    if (row) reports_html_text(out, words);
+    else put_heading(out, words);
     base_putf(out, "</%s>", tag);
 }
 

@@ -49,28 +49,34 @@ static int index_of(const char **values, int *count, int limit, const char *valu
     return (*count)++;
 }
 
-static void put_column(struct base_json_writer *w, const struct reports_looked *all, const struct tuner_space *space,
-                       enum sim_key key)
+void reports_put_column(struct base_json_writer *w, const char *key, const char *const *of_each, int64_t count)
 {
     enum { MOST_VALUES = 512 };
     const char *values[MOST_VALUES];
-    int count = 0, *of = base_new(all->arena, int, all->count + 1);
-    for (int i = 0; i < all->count; i++) {
-        struct sim_plan_text text = tuner_plan_text(space, all->plans[i].looked.plan);
-        const char *value = text.values[key] ? text.values[key] : "";
-        of[i] = index_of(values, &count, MOST_VALUES, value);
-    }
+    int value_count = 0, *of = base_new(w->text->arena, int, count + 1);
+    for (int64_t i = 0; i < count; i++) of[i] = index_of(values, &value_count, MOST_VALUES, of_each[i]);
     base_json_open_inline(w, '{');
-    base_json_member_string(w, "key", sim_plan_keys[key].name);
+    base_json_member_string(w, "key", key);
     base_json_key(w, "values");
     base_json_open_inline(w, '[');
-    for (int i = 0; i < count; i++) base_json_put_string(w, values[i]);
+    for (int i = 0; i < value_count; i++) base_json_put_string(w, values[i]);
     base_json_close(w, ']');
     base_json_key(w, "of");
     base_json_open_inline(w, '[');
-    for (int i = 0; i < all->count; i++) base_json_put_int(w, of[i]);
+    for (int64_t i = 0; i < count; i++) base_json_put_int(w, of[i]);
     base_json_close(w, ']');
     base_json_close(w, '}');
+}
+
+static void put_column(struct base_json_writer *w, const struct reports_looked *all, const struct tuner_space *space,
+                       enum sim_key key)
+{
+    const char **of_each = base_new(all->arena, const char *, all->count + 1);
+    for (int i = 0; i < all->count; i++) {
+        struct sim_plan_text text = tuner_plan_text(space, all->plans[i].looked.plan);
+        of_each[i] = text.values[key] ? text.values[key] : "";
+    }
+    reports_put_column(w, sim_plan_keys[key].name, of_each, all->count);
 }
 
 static double tokens_of(const struct reports_looked *all, const struct tuner_space *space, int i)

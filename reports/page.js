@@ -37,7 +37,8 @@
   };
   for (const table of all(document, "table.sorts")) {
     [...table.tHead.rows[0].cells].forEach((heading, column) => {
-      const button = make("button", heading.textContent, { type: "button" });
+      const button = make("button", "", { type: "button" });
+      button.append(...heading.childNodes);
       heading.replaceChildren(button);
       button.addEventListener("click", () => sort(table, column));
     });

@@ -103,7 +103,14 @@ static enum base_status put_time(struct base_text *out, const struct base_json *
     base_put(out, "<section>\n");
     BASE_TRY(reports_html_chart(out, d, plots_time, error));
     base_put(out, "</section>\n");
-    const struct base_json *timeline = reports_member(d, "timeline", BASE_JSON_ARRAY);
+    const struct base_json *timeline = reports_member(d, "timeline", BASE_JSON_ARRAY),
+                           *pipeline = reports_member(d, "pipeline", BASE_JSON_OBJECT),
+                           *passes = reports_member(pipeline, "passes", BASE_JSON_ARRAY);
+    if (passes && passes->count) {
+        base_put(out, "<section class=\"wide\">\n");
+        BASE_TRY(reports_html_chart(out, d, plots_schedule, error));
+        base_put(out, "</section>\n");
+    }
     if (!timeline || !timeline->count) return BASE_OK;
     base_put(out, "<section>\n");
     BASE_TRY(reports_html_chart(out, d, plots_operations, error));

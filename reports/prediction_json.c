@@ -340,5 +340,6 @@ void reports_put_answer(struct base_json_writer *w, const struct reports_predict
 {
     base_json_open(w, '{');
     put_answer(w, r);
+    if (r->passes) reports_put_pipeline(w, r->prediction, r->passes);
     base_json_close(w, '}');
 }

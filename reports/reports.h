@@ -184,10 +184,12 @@ enum base_status reports_answer_page(const struct reports_answer *answer, struct
 
 struct reports_served {
     struct base_arena *arena;
+    bool detailed; /* with every plan that can be launched (served_looked.c) */
     const struct tuner_serving_request *request;
     const struct tuner_serving_result *result;
     const struct reports_prediction *plans; /* of result->plans, with collectives */
 };
+void reports_put_served_looked(struct base_json_writer *writer, const struct reports_served *report);
 void reports_served_json(const struct reports_served *report, enum base_json_layout layout, struct base_text *out);
 void reports_served_text(const struct reports_served *report, struct base_text *out);
 
@@ -196,6 +198,8 @@ void reports_served_text(const struct reports_served *report, struct base_text *
 /* The plans that a search looked at by themselves: tuner_options.looked and its `where`. At most 20,000 are kept. */
 struct reports_looked *reports_looked_new(struct base_arena *arena);
 void reports_looked_add(void *where, const struct tuner_looked *plan);
+/* A column of such a list: {"key", "values", "of"}, each value once and for each plan which one it is. */
+void reports_put_column(struct base_json_writer *writer, const char *key, const char *const *of_each, int64_t count);
 void reports_put_looked(struct base_json_writer *w, const struct reports_looked *looked,
                         const struct tuner_space *space, int64_t capacity_bytes, double headroom_frac);
 
@@ -265,6 +269,7 @@ void reports_put_found(struct base_arena *arena, const struct tuner_space *space
 /* ---- a run beside its prediction (beside.c) ---- */
 
 struct reports_beside {
+    const struct sim_plan_text *text;
     const struct sim_plan *plan;
     const struct sim_prediction *run, *predicted; /* run: what was measured, in that form */
     const struct reports_measured *measured;      /* with its timeline */

@@ -160,6 +160,7 @@ enum base_status reports_served_html(const struct reports_answer *answer, struct
                            *plans = reports_member(d, "plans", BASE_JSON_ARRAY),
                            *front = reports_member(d, "latency_front", BASE_JSON_ARRAY),
                            *search = reports_member(d, "search", BASE_JSON_OBJECT),
+                           *looked = reports_member(d, "looked_at", BASE_JSON_OBJECT),
                            *best = plan && plans ? plans->child : NULL;
     const struct base_json *nearest = reports_member(d, "nearest_miss", BASE_JSON_OBJECT),
                            *shown = best ? best : nearest;
@@ -189,14 +190,17 @@ enum base_status reports_served_html(const struct reports_answer *answer, struct
         base_put(out, "</section>\n");
     }
     if (best && front && front->count) {
-        base_put(out, "<section class=\"wide\">\n");
+        base_put(out, "<section class=\"wide\" id=\"explore\">\n<div class=\"still\">");
         BASE_TRY(reports_html_chart(out, d, plots_latency, error));
+        base_put(out, "</div>\n");
+        if (looked) reports_put_looked_data(out, looked);
+        base_put(out, "</section>\n<section class=\"wide\">\n");
         put_plans(out, front, "The front: each gives more tokens than all that answer sooner");
         base_put(out, "</section>\n");
     }
     BASE_TRY(put_best(out, answer, best, error));
     if (best) reports_put_sources(out, reports_member(best, "prediction", BASE_JSON_OBJECT));
     base_put(out, "</main>\n");
-    reports_html_end(out, "");
+    reports_html_end(out, best && front && front->count && looked ? reports_explore_script : "");
     return BASE_OK;
 }

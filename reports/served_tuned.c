@@ -102,6 +102,7 @@ void reports_served_json(const struct reports_served *r, enum base_json_layout l
         base_json_close(&w, '}');
     }
     put_search(&w, r);
+    if (r->detailed) reports_put_served_looked(&w, r);
     base_json_close(&w, '}');
 }
 

@@ -4,13 +4,24 @@
 #include <math.h>
 #include <string.h>
 
-extern const char embedded_reports_explore_js[];
-
 /* ---- ranked plans ---- */
 
-/* Keys in which the ranked plans differ, and those that a reader looks for. */
-static int find_keys(const struct base_json *plans, const char **keys, int most)
+/* Whether every plan of the list has the best plan's value of a key, which stands above. */
+static bool is_as_in_best(struct base_arena *arena, const struct base_json *best, const struct base_json *plans,
+                          const char *key)
 {
+    const char *value = reports_value_words(arena, best, key);
+    for (const struct base_json *item = plans->child; item; item = item->next)
+        if (strcmp(value, reports_value_words(arena, reports_member(item, "plan", BASE_JSON_OBJECT), key)) != 0)
+            return false;
+    return true;
+}
+
+/* The mesh, and keys in which plans of a list differ from the best. */
+static int find_keys(struct base_arena *arena, const struct base_json *best, const struct base_json *plans,
+                     const char **keys, int most)
+{
+    enum { MESH = 2 };
     static const char *const always[] = {"model_parallel_submesh", "num_partitions",  "logical_axis_rules",
                                          "num_microbatches",       "batch_size",      "remat_policy",
                                          "optimizer_partitioning", "pipeline_stages", "virtual_stages",
@@ -19,20 +30,21 @@ static int find_keys(const struct base_json *plans, const char **keys, int most)
     for (int k = 0; k < BASE_COUNT(always) && count < most; k++)
         for (const struct base_json *item = plans->child; item; item = item->next) {
             const struct base_json *plan = reports_member(item, "plan", BASE_JSON_OBJECT);
-            if (!plan || !base_json_get(plan, always[k])) continue;
+            if (!plan || !base_json_get(plan, always[k]) || (k >= MESH && is_as_in_best(arena, best, plans, always[k])))
+                continue;
             keys[count++] = always[k];
             break;
         }
     return count;
 }
 
-static void put_ranked(struct base_text *out, const struct base_json *plans)
+static void put_ranked(struct base_text *out, const struct base_json *best, const struct base_json *plans)
 {
     enum { NUMBERS = 5, MOST_KEYS = 10, MOST = NUMBERS + MOST_KEYS };
     const char *headings[MOST] = {"", "target tokens/s", "a step", "memory", "free"},
                align[MOST + 1] = "rrrrrllllllllll";
     const char *keys[MOST_KEYS];
-    int key_count = find_keys(plans, keys, MOST_KEYS), columns = NUMBERS + key_count, row = 0;
+    int key_count = find_keys(out->arena, best, plans, keys, MOST_KEYS), columns = NUMBERS + key_count, row = 0;
     char shape[MOST + 1];
     memcpy(shape, align, sizeof shape);
     shape[columns] = '\0';
@@ -70,12 +82,13 @@ static void put_ranked(struct base_text *out, const struct base_json *plans)
 }
 
 /* By the keys that the plans of a list have. */
-static const char *plan_words(struct base_arena *arena, const struct base_json *plan, const struct base_json *list)
+static const char *plan_words(struct base_arena *arena, const struct base_json *best, const struct base_json *plan,
+                              const struct base_json *list)
 {
     enum { MOST_KEYS = 10 };
     const char *keys[MOST_KEYS];
     struct base_text words = {.arena = arena};
-    int count = find_keys(list, keys, MOST_KEYS);
+    int count = find_keys(arena, best, list, keys, MOST_KEYS);
     base_put(&words, "");
     for (int k = 0; k < count; k++)
         base_putf(&words, "%s%s %s", k ? ", " : "", keys[k], reports_value_words(arena, plan, keys[k]));
@@ -83,7 +96,8 @@ static const char *plan_words(struct base_arena *arena, const struct base_json *
 }
 
 /* Faster plans that do not leave the headroom. */
-static void put_tight(struct base_text *out, const struct base_json *list, double headroom_frac)
+static void put_tight(struct base_text *out, const struct base_json *best, const struct base_json *list,
+                      double headroom_frac)
 {
     enum { COLUMNS = 4 };
     static const char *const headings[COLUMNS] = {"plan", "target tokens/s", "memory", "free"};
@@ -96,7 +110,7 @@ static void put_tight(struct base_text *out, const struct base_json *list, doubl
                tokens = reports_number(item, "tokens_per_s"),
                remade = reports_number(item, "rematerialized_layer_count");
         const char **at = &cells[row * COLUMNS];
-        at[0] = base_print(out->arena, "%s%s", plan_words(out->arena, plan, list),
+        at[0] = base_print(out->arena, "%s%s", plan_words(out->arena, best, plan, list),
                            remade > 0 ? base_print(out->arena, " · if %.0f layers are recomputed", remade) : "");
         at[1] = reports_count_words(out->arena, tokens);
         at[2] = reports_bytes_words(out->arena, peak);
@@ -115,20 +129,6 @@ static void put_tight(struct base_text *out, const struct base_json *list, doubl
 
 /* ---- the space ---- */
 
-/* Inside a script element no "<" may stand. */
-static void put_script_data(struct base_text *out, const struct base_json *value)
-{
-    struct base_text text = {.arena = out->arena};
-    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
-    base_json_put_value(&w, value);
-    base_put(out, "<script type=\"application/json\" id=\"looked\">");
-    for (size_t i = 0; i < text.length; i++) {
-        if (text.data[i] == '<') base_put(out, "\\u003c");
-        else base_put_bytes(out, text.data + i, 1);
-    }
-    base_put(out, "</script>\n");
-}
-
 static enum base_status put_space(struct base_text *out, const struct base_json *d, struct base_error *error)
 {
     const struct base_json *looked = reports_member(d, "looked_at", BASE_JSON_OBJECT);
@@ -136,7 +136,7 @@ static enum base_status put_space(struct base_text *out, const struct base_json 
     base_put(out, "<section class=\"wide\" id=\"explore\">\n<div class=\"still\">");
     BASE_TRY(reports_html_chart(out, d, plots_pareto, error));
     base_put(out, "</div>\n");
-    if (looked) put_script_data(out, looked);
+    if (looked) reports_put_looked_data(out, looked);
     base_put(out, "</section>\n");
     return BASE_OK;
 }
@@ -232,6 +232,25 @@ static enum base_status put_sensitivity(struct base_text *out, const struct base
     return BASE_OK;
 }
 
+/* Where the best plan's time and memory go, and of a pipeline its schedule. */
+static enum base_status put_best(struct base_text *out, const struct base_json *plans, struct base_error *error)
+{
+    const struct base_json *p = reports_member(plans ? plans->child : NULL, "prediction", BASE_JSON_OBJECT);
+    if (!p) return BASE_OK;
+    base_put(out, "<section>\n");
+    BASE_TRY(reports_html_chart(out, p, plots_time, error));
+    base_put(out, "</section>\n<section>\n<h2>Memory of the best</h2>\n");
+    reports_put_peak(out, p);
+    base_put(out, "</section>\n");
+    const struct base_json *passes =
+        reports_member(reports_member(p, "pipeline", BASE_JSON_OBJECT), "passes", BASE_JSON_ARRAY);
+    if (!passes || !passes->count) return BASE_OK;
+    base_put(out, "<section class=\"wide\">\n");
+    BASE_TRY(reports_html_chart(out, p, plots_schedule, error));
+    base_put(out, "</section>\n");
+    return BASE_OK;
+}
+
 /* ---- the page ---- */
 
 static void put_facts(struct base_text *out, const struct base_json *d, const struct base_json *first)
@@ -299,8 +318,8 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
     put_facts(out, d, plans ? plans->child : NULL);
     base_put(out, "<main>\n");
     reports_put_warnings(out, d);
-    if (plans && plans->count) put_ranked(out, plans);
-    if (tight && tight->count) put_tight(out, tight, reports_number(search, "headroom_frac"));
+    if (plans && plans->count) put_ranked(out, best, plans);
+    if (tight && tight->count) put_tight(out, best, tight, reports_number(search, "headroom_frac"));
     BASE_TRY(best ? put_space(out, d, error) : BASE_OK);
     BASE_TRY(best ? put_sensitivity(out, d, error) : BASE_OK);
     put_why(out, d);
@@ -310,10 +329,11 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
         base_putf(out, "<figure><div class=\"scrolls\" tabindex=\"0\">%s</div></figure>\n</section>\n",
                   answer->drawing);
     }
+    BASE_TRY(put_best(out, plans, error));
     put_decided(out, search);
     if (best && plans && plans->child)
         reports_put_sources(out, reports_member(plans->child, "prediction", BASE_JSON_OBJECT));
     base_put(out, "</main>\n");
-    reports_html_end(out, best && reports_member(d, "looked_at", BASE_JSON_OBJECT) ? embedded_reports_explore_js : "");
+    reports_html_end(out, best && reports_member(d, "looked_at", BASE_JSON_OBJECT) ? reports_explore_script : "");
     return BASE_OK;
 }

@@ -239,6 +239,7 @@ class Browser:
         return [words] if slow else []
 
     def picture(self, path):
+        self.evaluate("document.activeElement.blur(); for (const e of document.querySelectorAll('*')) e.scrollLeft = 0")
         size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
         shot = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True,
                         clip={"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 12000), "scale": 1})

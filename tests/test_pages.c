@@ -1,5 +1,6 @@
 /* Answers as pages and as JSON with their detail: what is drawn is what was answered. */
 #include "commands/commands.h"
+#include "reports/reports.h"
 #include "sim/sim.h"
 #include "tests/test.h"
 
@@ -254,6 +255,67 @@ static void what_was_looked_at_is_what_was_counted(struct base_arena *arena)
     }
 }
 
+/* Of inference every plan that can be launched is there, and the best dot within the bounds is the best plan. */
+static void all_plans_of_inference_are_there_to_look_at(struct base_arena *arena)
+{
+    const char *words[] = {
+        "--model",  "t5_1_1_base", "--topology",      "v5e-8", "--batch-size",           "4,16,64,256",
+        "--step",   "generate",    "--max-latency-s", "0.4",   "--task-feature-lengths", "512,64",
+        "--detail", NULL};
+    struct base_error error = {0};
+    const struct base_json *answer = ask(arena, "tune", words, &error);
+    assert_string_equal(error.text, "");
+    const struct base_json *looked = base_json_get(answer, "looked_at"), *search = base_json_get(answer, "search"),
+                           *tokens = base_json_get(looked, "tokens_per_s"),
+                           *latencies = base_json_get(looked, "latency_s"),
+                           *peaks = base_json_get(looked, "peak_bytes"), *best = base_json_get(answer, "plans")->child;
+    const double room = number(looked, "capacity_bytes") * (1 - number(looked, "headroom_frac"));
+    double fastest = 0;
+    int beyond = 0;
+    assert_near(tokens->count, number(search, "space_count"), 0);
+    assert_int_equal(base_json_get(looked, "decided_by")->count, tokens->count);
+    const struct base_json *t = tokens->child, *l = latencies->child, *p = peaks->child;
+    for (; t; t = t->next, l = l->next, p = p->next) {
+        if (p->number > room) continue;
+        if (l->number > number(looked, "max_latency_s")) beyond++;
+        else fastest = fmax(fastest, t->number);
+    }
+    assert_near(fastest, number(best, "tokens_per_s"), 1e-9 * fastest);
+    assert_near(beyond, number(search, "out_of_bounds_count"), 0);
+    assert_true(beyond > 0 && beyond < tokens->count);
+    for (const struct base_json *c = base_json_get(looked, "columns")->child; c; c = c->next)
+        assert_int_equal(base_json_get(c, "of")->count, tokens->count);
+}
+
+/* A run beside its prediction is an answer like others: its plan is there to be copied, and its page names it. */
+static void a_run_beside_its_prediction_has_its_plan(struct base_arena *arena)
+{
+    char path[] = "/tmp/meshwright-beside-XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    const char *report[] = {path, NULL};
+    static const char run[] =
+        "{\"plan\": {\"model\": \"t5_1_1_small\", \"topology\": \"local:4\", \"num_partitions\": 2, "
+        "\"batch_size\": 8, \"task_feature_lengths\": {\"inputs\": 8, \"targets\": 8}}, \"loss\": [2, 1], "
+        "\"first_step\": 0, \"rank_count\": 4, \"time\": {\"step_s\": 0.5}, \"memory\": {\"peak_bytes\": 7}, "
+        "\"timeline\": [{\"name\": \"a<b\", \"phase\": \"forward\", \"kind\": \"contraction\", \"count\": 2, "
+        "\"time_s\": 0.1}]}";
+    struct base_error error = {0};
+    struct base_text page = {.arena = arena};
+    assert_ok(base_write_file(path, run, strlen(run), &error), &error);
+    const struct base_json *answer = ask(arena, "report", report, &error);
+    remove(path);
+    assert_string_equal(error.text, "");
+    assert_string_equal(base_json_get(base_json_get(answer, "plan"), "topology")->string, "local:4");
+    const struct reports_answer shown = {.document = answer, .command = "meshwright report x", .gin = "MODEL = @x"};
+    assert_ok(reports_answer_page(&shown, &page, &error), &error);
+    assert_non_null(strstr(page.data, "data-copy=\"gin\""));
+    assert_non_null(strstr(page.data, "data-copy=\"command\""));
+    assert_non_null(strstr(page.data, "A step took 500 ms, and was predicted to take"));
+    assert_non_null(strstr(page.data, "a&lt;b"));
+}
+
 /* ---- charts ---- */
 
 static enum base_status draw(struct base_arena *arena, const char *kind, const char *input, const char *out,
@@ -336,6 +398,8 @@ int main(int argument_count, char **arguments)
         TEST(the_same_question_gives_the_same_page),
         TEST(a_saved_answer_has_its_page),
         TEST(what_was_looked_at_is_what_was_counted),
+        TEST(all_plans_of_inference_are_there_to_look_at),
+        TEST(a_run_beside_its_prediction_has_its_plan),
         TEST(charts_of_a_plan_are_drawn_in_every_form),
         TEST(documents_that_are_no_answers_are_refused),
     };

@@ -155,7 +155,7 @@ static enum base_status look_at(struct walk *w, struct tuner_served *plan, struc
     if (!r->has_nearest || plan->peak_bytes < r->nearest.peak_bytes) r->nearest = *plan;
     r->has_nearest = true;
     if (sim_leaves_free(&p, w->request->headroom_frac)) r->fitting[r->fitting_count++] = *plan;
-    else r->unfit_count++;
+    else r->unfit[r->unfit_count++] = *plan;
     return BASE_OK;
 }
 
@@ -201,6 +201,7 @@ enum base_status tuner_serve(struct base_arena *arena, struct sim_cache *cache,
         return base_fail(error, BASE_INPUT, "the space has %.0f plans, and %d are the limit; use fewer values", count,
                          MOST_PLANS);
     r->fitting = base_new(arena, struct tuner_served, (int64_t)count + 1);
+    r->unfit = base_new(arena, struct tuner_served, (int64_t)count + 1);
     struct walk w = {request, r, cache, arena, {.exhausted = arena->exhausted}};
     enum base_status status = look_at_all(&w, error);
     base_arena_free(&w.scratch);

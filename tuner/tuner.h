@@ -332,7 +332,7 @@ struct tuner_serving_result {
     int plan_count;
     struct tuner_served *front; /* that fit: each gives more tokens than all that answer sooner; the soonest first */
     int front_count;
-    struct tuner_served *fitting;
+    struct tuner_served *fitting, *unfit; /* all that can be launched: with the headroom, and without */
     int64_t fitting_count, unfit_count, out_of_bounds_count;
     int64_t plan_count_of_space; /* all of them were predicted: the best is proven */
     int64_t refused_count;       /* beside what the space refused: decoding that cannot be */
