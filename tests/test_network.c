@@ -264,6 +264,41 @@ static void buckets_and_cycles_fill_a_torus(struct base_arena *arena)
     }
 }
 
+/* Cores of a chip add up what is theirs before anything crosses a link: a group of chips with both cores puts on links
+ * what a group of the chips does with as large an array, and of an all-to-all twice as much. Whatever the order. */
+static void cores_of_a_chip_go_as_one(struct base_arena *arena)
+{
+    static const struct {
+        enum sim_collective kind;
+        enum sim_algorithm algorithm;
+        double of_chips; /* bytes of one chip's operand over those of one core's */
+    } rows[] = {{SIM_ALL_REDUCE, SIM_ALGORITHM_BUCKET, 1},
+                {SIM_REDUCE_SCATTER, SIM_ALGORITHM_BUCKET, 1},
+                {SIM_ALL_GATHER, SIM_ALGORITHM_BUCKET, 2},
+                {SIM_ALL_TO_ALL, SIM_ALGORITHM_BY_DIMENSION, 2}};
+    struct base_random random;
+    base_random_seed(&random, 7);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct scene cores, chips;
+        TEST_ROW("%s", sim_collective_name(rows[i].kind));
+        set_scene(arena, "tpu7x:2x2x4", 32, &random, &cores);
+        chips = cores;
+        int *nodes = base_new(arena, int, 16);
+        for (int n = 0; n < 16; n++) nodes[n] = n;
+        chips.groups = (struct sim_groups){1, 16, nodes};
+        const double bytes = 1e8, expected_s = simulate(arena, &chips, rows[i].kind, rows[i].algorithm,
+                                                        rows[i].of_chips * bytes, false);
+        assert_true(expected_s > 0);
+        assert_near(simulate(arena, &cores, rows[i].kind, rows[i].algorithm, bytes, false), expected_s,
+                    1e-9 * expected_s);
+        int *uneven = base_new(arena, int, 16); /* one chip twice, another not at all */
+        memcpy(uneven, nodes, 16 * sizeof *nodes);
+        uneven[15] = uneven[0];
+        chips.groups.nodes = uneven;
+        assert_false(sim_algorithm_applies(&chips.network.links, &chips.groups, rows[i].kind, rows[i].algorithm));
+    }
+}
+
 /* Gains of an all-to-all on a twisted torus as measured (Jouppi and others, ISCA 2023): 1.63 and 1.31. Links alone give
  * 1.745 and 1.391; at 8 MiB a chip, what any collective takes to start weighs in. The sizes measured were not said. */
 static void twisted_tori_gain_what_was_published(struct base_arena *arena)
@@ -632,6 +667,7 @@ int main(int argument_count, char **arguments)
         TEST(exact_prices_are_what_links_take),
         TEST(shortcuts_change_nothing),
         TEST(buckets_and_cycles_fill_a_torus),
+        TEST(cores_of_a_chip_go_as_one),
         TEST(twisted_tori_gain_what_was_published),
         TEST(ici_sweeps_are_met),
         TEST(links_of_a_step_add_up),

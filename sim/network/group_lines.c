@@ -72,11 +72,45 @@ static void make_lines(const struct topo_network *network, const struct sim_grou
     }
 }
 
-bool sim_boxes_find(const struct topo_network *network, const struct sim_groups *groups, struct sim_boxes *out)
+struct chips {
+    int *group_of, *cores_of; /* [node]: the last group that was seen there, and how many of its members */
+    int *nodes, count;        /* each chip of each group once */
+    int most;                 /* members at one chip */
+};
+
+static void add_chips(struct chips *c, const struct sim_groups *groups, int group)
+{
+    for (int i = 0; i < groups->size; i++) {
+        const int node = groups->nodes[group * groups->size + i];
+        if (c->group_of[node] != group + 1) {
+            c->group_of[node] = group + 1;
+            c->cores_of[node] = 0;
+            c->nodes[c->count++] = node;
+        }
+        if (++c->cores_of[node] > c->most) c->most = c->cores_of[node];
+    }
+}
+
+/* Each chip of a group once. Returns how many of its cores are in the group; 0: not as many of each. */
+static int find_chips(const struct topo_network *network, const struct sim_groups *groups, struct sim_groups *out)
+{
+    const int total = groups->count * groups->size;
+    struct chips c = {base_new(network->arena, int, network->node_count),
+                      base_new(network->arena, int, network->node_count), base_new(network->arena, int, total + 1), 0,
+                      1};
+    for (int g = 0; g < groups->count; g++) {
+        const int before = c.count;
+        add_chips(&c, groups, g);
+        if ((c.count - before) * c.most != groups->size) return 0;
+    }
+    *out = (struct sim_groups){groups->count, groups->size / c.most, c.nodes};
+    return c.most;
+}
+
+static bool find_boxes(const struct topo_network *network, const struct sim_groups *groups, struct sim_boxes *out)
 {
     struct extent extents[SIM_LINE_DIMENSIONS];
     int *lines[SIM_LINE_DIMENSIONS];
-    if (!network->torus) return false;
     make_extents(network, extents);
     for (int g = 0; g < groups->count; g++) {
         const int *nodes = groups->nodes + g * groups->size;
@@ -94,6 +128,14 @@ bool sim_boxes_find(const struct topo_network *network, const struct sim_groups 
                 return false;
     }
     return true;
+}
+
+bool sim_boxes_find(const struct topo_network *network, const struct sim_groups *groups, struct sim_boxes *out)
+{
+    struct sim_groups chips;
+    if (!network->torus) return false;
+    out->cores = find_chips(network, groups, &chips);
+    return out->cores > 0 && find_boxes(network, &chips, out);
 }
 
 /* ---- rings over nodes ---- */
@@ -173,15 +215,15 @@ static int cycles_of_square(const struct topo_network *network, const struct sim
     struct sim_boxes boxes;
     int plane[2];
     if (!sim_boxes_find(network, groups, &boxes) || !square_plane(network, &boxes, plane)) return 0;
-    int n = boxes.sizes[plane[0]];
+    const int n = boxes.sizes[plane[0]], size = n * n, total = groups->count * size;
     for (int r = 0; r < 2; r++) {
-        int *nodes = base_new(network->arena, int, groups->count * groups->size);
-        for (int i = 0; i < groups->count * groups->size; i++) {
-            int row, column, group = i / groups->size;
-            cycle_of_square(n, r == 1, i % groups->size, &row, &column);
-            nodes[i] = boxes.lines[plane[0]].nodes[group * groups->size + row * n + column];
+        int *nodes = base_new(network->arena, int, total);
+        for (int i = 0; i < total; i++) {
+            int row, column, group = i / size;
+            cycle_of_square(n, r == 1, i % size, &row, &column);
+            nodes[i] = boxes.lines[plane[0]].nodes[group * size + row * n + column];
         }
-        rings[r] = (struct sim_groups){groups->count, groups->size, nodes};
+        rings[r] = (struct sim_groups){groups->count, size, nodes};
     }
     return 2;
 }

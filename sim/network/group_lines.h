@@ -8,7 +8,8 @@ enum { SIM_LINE_DIMENSIONS = 4 }; /* x, y, z; slices last */
 
 /* Groups whose members stand on a box (or on a lattice): every combination of some coordinates. */
 struct sim_boxes {
-    int sizes[SIM_LINE_DIMENSIONS]; /* members along each dimension; their product is the group's size */
+    int cores; /* members that share each chip of the box: what they send each other crosses no link */
+    int sizes[SIM_LINE_DIMENSIONS]; /* chips along each dimension; their product, times cores, is the group's size */
     struct sim_groups
         lines[SIM_LINE_DIMENSIONS]; /* the lines along each, of all groups; where there is more than one */
 };

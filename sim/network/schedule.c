@@ -112,7 +112,8 @@ static int colours_of(const struct sim_boxes *boxes)
     return colours;
 }
 
-/* A colour's part is scattered along one dimension after the other, and gathered on the way back. */
+/* A colour's part is scattered along one dimension after the other, and gathered on the way back. Cores of a chip add
+ * up, or share out, what is theirs before, so that a chip has one part of the array. */
 static void put_buckets(struct builder *b, const struct sim_boxes *boxes, const int *order, int count, double bytes)
 {
     double left[SIM_LINE_DIMENSIONS + 1] = {bytes};
@@ -123,8 +124,10 @@ static void put_buckets(struct builder *b, const struct sim_boxes *boxes, const 
         for (int i = count - 1; i >= 0; i--) go_round(b, &boxes->lines[order[i]], left[i], 1);
 }
 
+/* A chip sends what all of its cores have for others. */
 static void put_exchanges(struct builder *b, const struct sim_boxes *boxes, const int *order, int count, double bytes)
 {
+    bytes *= boxes->cores;
     for (int i = 0; i < count; i++) {
         int n = boxes->sizes[order[i]];
         put_round(b, (struct sim_round){.groups = &boxes->lines[order[i]],
