@@ -71,6 +71,11 @@ enum base_status exec_each_chunk(struct base_arena *scratch, const struct exec_h
 /* Of each array in all: the sum over its elements of a hash of path, number and bits, which no chunks and no mesh
  * change. Collective; all ranks get the same. */
 void exec_checksums(struct base_arena *arena, const struct exec_holders *holders, uint64_t *out);
+/* Of a chunk that was read, the elements that devices of this process are the first to hold. Devices may hold them
+ * rounded; what was written was float32. */
+uint64_t exec_checksum_of_chunk(const struct exec_holders *holders, int array, const struct exec_region *chunk,
+                                const float *values);
+void exec_sum_checksums(const struct exec_transport *transport, uint64_t *sums, int count); /* collective */
 
 /* ---- manifests (manifest.c) ---- */
 

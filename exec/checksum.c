@@ -53,8 +53,58 @@ static enum base_status add_chunk(void *where, const struct exec_holders *holder
     return BASE_OK;
 }
 
+/* ---- what was read ---- */
+
+/* The part's elements in a chunk of the array, which may reach beyond it. */
+static uint64_t sum_common(const struct exec_array *array, const struct exec_region *chunk, const float *values,
+                           const struct exec_region *part)
+{
+    int64_t index[MODEL_MAX_RANK] = {0}, start[MODEL_MAX_RANK], count[MODEL_MAX_RANK];
+    const int last = array->rank - 1;
+    uint64_t sum = 0, key = key_of(array->path);
+    if (last < 0) return sum_row(key, 0, values, 1);
+    for (int d = 0; d <= last; d++) {
+        const int64_t from = chunk->origin[d] > part->origin[d] ? chunk->origin[d] : part->origin[d],
+                      chunk_end = chunk->origin[d] + chunk->extent[d], part_end = part->origin[d] + part->extent[d];
+        const int64_t end = chunk_end < part_end ? chunk_end : part_end;
+        start[d] = from;
+        count[d] = (end < array->shape[d] ? end : array->shape[d]) - from;
+        if (count[d] <= 0) return 0;
+    }
+    for (;;) {
+        int64_t number = 0, at = 0;
+        for (int d = 0; d <= last; d++) {
+            number = number * array->shape[d] + start[d] + index[d];
+            at = at * chunk->extent[d] + start[d] + index[d] - chunk->origin[d];
+        }
+        sum += sum_row(key, number, values + at, count[last]);
+        int d = last - 1;
+        while (d >= 0 && ++index[d] == count[d]) index[d--] = 0;
+        if (d < 0) return sum;
+    }
+}
+
+uint64_t exec_checksum_of_chunk(const struct exec_holders *holders, int array, const struct exec_region *chunk,
+                                const float *values)
+{
+    uint64_t sum = 0;
+    for (int i = holders->first_of[array]; i < holders->first_of[array + 1]; i++) {
+        const struct exec_holder *holder = &holders->of_array[i];
+        const struct exec_machine *m = holder->machine;
+        struct exec_region part;
+        for (int device = m->first_device; device < m->end_device && holder->first; device++) {
+            if (!exec_is_first_of(m, device, exec_array_axes(m, &holder->array))) continue;
+            exec_part_region(m, &holder->array, device, &part);
+            sum += sum_common(&holders->arrays[array], chunk, values, &part);
+        }
+    }
+    return sum;
+}
+
+/* ---- all ranks ---- */
+
 /* Sums of whole numbers below 2^32 are exact in a double for two million ranks. */
-static void sum_over_ranks(const struct exec_transport *transport, uint64_t *sums, int count)
+void exec_sum_checksums(const struct exec_transport *transport, uint64_t *sums, int count)
 {
     enum { PAIRS = EXEC_MOST_NUMBERS / 2 };
     double halves[EXEC_MOST_NUMBERS];
@@ -78,5 +128,5 @@ void exec_checksums(struct base_arena *arena, const struct exec_holders *holders
         exec_each_chunk(&scratch, holders, i, add_chunk, &out[i]);
     }
     base_arena_free(&scratch);
-    sum_over_ranks(holders->transport, out, holders->count);
+    exec_sum_checksums(holders->transport, out, holders->count);
 }

@@ -11,6 +11,7 @@ struct restoring {
     const struct exec_restoring *how;
     struct exec_manifest manifest;
     bool has_manifest, has_state;
+    uint64_t *checksums; /* of each array: what this rank is the first to hold, as it was read */
     struct base_error *error;
 };
 
@@ -179,6 +180,7 @@ static enum base_status read_chunks(const struct restoring *r, const char *path,
         base_arena_reset(r->scratch);
         float *chunk = base_alloc(r->scratch, chunk_bytes, 1);
         BASE_TRY(exec_zarr_read_chunk(r->scratch, path, z, index, chunk, chunk_bytes, r->error));
+        if (r->has_manifest) r->checksums[array] += exec_checksum_of_chunk(holders, array, &region, chunk);
         for (int i = holders->first_of[array]; i < holders->first_of[array + 1]; i++)
             exec_scatter(holders->of_array[i].machine, &holders->of_array[i].array, &region, chunk);
     } while (exec_zarr_next(z, index));
@@ -208,15 +210,14 @@ static enum base_status read_arrays(struct restoring *r, int64_t *step)
 /* A file that one host sees and another does not would have ranks wait for each other. */
 static enum base_status verify(const struct restoring *r)
 {
-    uint64_t *checksums = base_new(r->arena, uint64_t, r->holders.count);
     double seen[1] = {r->has_manifest};
     exec_largest_numbers(r->holders.transport, seen, 1);
-    if (seen[0] > 0) exec_checksums(r->arena, &r->holders, checksums);
+    if (seen[0] > 0) exec_sum_checksums(r->holders.transport, r->checksums, r->holders.count);
     if (seen[0] > 0 && !r->has_manifest)
         return base_fail(r->error, BASE_INPUT, "%s: has a manifest that this rank's host does not see", r->how->path);
     for (int i = 0; i < r->holders.count && r->has_manifest; i++)
         if (is_wanted(r, i))
-            BASE_TRY(exec_manifest_check_array(&r->manifest, &r->holders.arrays[i], &checksums[i], r->error));
+            BASE_TRY(exec_manifest_check_array(&r->manifest, &r->holders.arrays[i], &r->checksums[i], r->error));
     return BASE_OK;
 }
 
@@ -226,6 +227,7 @@ enum base_status exec_restore(struct base_arena *arena, struct exec_machine *mac
     struct base_arena own = {.exhausted = arena->exhausted}, scratch = {.exhausted = arena->exhausted};
     struct restoring r = {.arena = &own, .scratch = &scratch, .how = restoring, .error = error};
     exec_holders_find(&own, machine, &r.holders);
+    r.checksums = base_new(&own, uint64_t, r.holders.count);
     const struct exec_transport *ranks = r.holders.transport;
     exec_tell_storing(ranks, true);
     enum base_status status = read_arrays(&r, step);

@@ -1,5 +1,6 @@
 /* Inference as it is run: real T5X's tokens and scores over several partitionings, decodes that depend neither on the
  * batch nor on the mesh, parts of a data set, and examples of a text. */
+#define _DEFAULT_SOURCE /* mkdtemp */
 #include "exec/exec.h"
 #include "tests/test.h"
 
@@ -302,10 +303,59 @@ static void texts_that_cannot_be_are_refused(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- checkpoints of runs ---- */
+
+/* Written by a run, with a manifest of float32 values: restored as T5X's infer restores, rounded, and every value is
+ * still checked as it was saved. */
+static void checkpoints_of_runs_are_restored_in_any_dtype(struct base_arena *arena)
+{
+    static const char *const dtypes[] = {"float32", "bfloat16"};
+    struct base_error error;
+    struct exec_result trained;
+    struct sim_plan plan;
+    char folder[] = "/tmp/meshwright-inference-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    const char *path = text_file(arena, eight_lines);
+    struct sim_plan_text text = small_plan(TALKER, "8");
+    text.values[SIM_PARAMETER_DTYPE] = NULL;
+    struct sim_cache *cache = sim_cache_new(arena);
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error), &error);
+    assert_ok(exec_run(arena, cache, &plan, &(struct exec_request){.steps = 1, .checkpoint = folder}, &trained, &error),
+              &error);
+    sim_cache_free(cache);
+    const struct exec_infer_request request = {.data = path, .restore = folder};
+    for (int i = 0; i < BASE_COUNT(dtypes) * BASE_COUNT(splits); i++) {
+        const struct split *split = &splits[i % BASE_COUNT(splits)];
+        TEST_ROW("%s on %s, %s, %s", dtypes[i / BASE_COUNT(splits)], split->topology, split->submesh, split->rules);
+        split_plan(&text, split);
+        text.values[SIM_DTYPE] = text.values[SIM_PARAMETER_DTYPE] = dtypes[i / BASE_COUNT(splits)];
+        assert_int_equal(infer(arena, &text, MODEL_STEP_GENERATE, &request).example_count, 8);
+    }
+    const char *attention = base_print(arena, "%s/checkpoint_1/target.decoder.layers_0.self_attention", folder),
+               *names[] = {"key.kernel", "aside", "value.kernel", "key.kernel", "aside", "value.kernel"};
+    for (int i = 0; i < BASE_COUNT(names); i += 2)
+        assert_ok(base_directory_rename(base_print(arena, "%s.%s", attention, names[i]),
+                                        base_print(arena, "%s.%s", attention, names[i + 1]), &error),
+                  &error);
+    for (int i = 0; i < BASE_COUNT(dtypes); i++) {
+        struct exec_infer_result ignored;
+        TEST_ROW("swapped, %s", dtypes[i]);
+        text.values[SIM_DTYPE] = text.values[SIM_PARAMETER_DTYPE] = dtypes[i];
+        cache = sim_cache_new(arena);
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_GENERATE, SIM_AS_EXECUTED, &plan, &error), &error);
+        assert_fails(exec_infer(arena, cache, &plan, &request, &ignored, &error), BASE_INPUT, &error,
+                     "holds other values than were saved");
+        sim_cache_free(cache);
+    }
+    base_directory_remove(arena, folder);
+    unlink(path);
+}
+
 static const struct test tests[] = {
     TEST(answers_are_those_of_t5x),
     TEST(decodes_are_equal_at_every_batch_and_mesh),
     TEST(parts_of_the_data_are_parts_of_the_answers),
+    TEST(checkpoints_of_runs_are_restored_in_any_dtype),
     TEST(lines_become_examples),
     TEST(texts_that_cannot_be_are_refused),
 };
