@@ -60,6 +60,9 @@ static enum base_status read_request(struct commands_context *context, const str
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));
     BASE_TRY(
         commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"), &out->headroom_frac, error));
+    const char **layers = &out->plan.values[SIM_PIPELINE_LAYERS];
+    out->assigns_layers = *layers && !strcmp(*layers, "auto");
+    if (out->assigns_layers) *layers = NULL;
     out->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
     out->top = (int)count;
     return BASE_OK;

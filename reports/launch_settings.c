@@ -110,6 +110,18 @@ static void put_megatron_model(const struct sim_plan *plan, struct base_text *ou
     put_lines(lines, BASE_COUNT(lines), out);
 }
 
+/* Layers of each stage, embedding and loss where they are: Megatron-LM's custom pipeline model parallel layout. */
+static const char *megatron_layout(struct base_arena *arena, const struct sim_plan *plan)
+{
+    struct base_text text = {.arena = arena};
+    base_put(&text, "# the layout is an option of a later Megatron-LM than the others\n"
+                    "--pipeline-model-parallel-layout E");
+    for (int64_t s = 0; s < plan->pipeline.stages; s++)
+        base_putf(&text, "%st*%lld", s ? "|" : "", (long long)plan->pipeline.layers[s]);
+    base_put(&text, "L");
+    return text.data;
+}
+
 /* Megatron-LM wants a seed above 0, and so does what is built on it; 0 is that of a plan that does not say one. */
 void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
@@ -124,7 +136,9 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
         {"global-batch-size", plan->batch_size},
         {"seed", plan->seed > 0 ? plan->seed : left_out},
     };
+    const char *layout = plan->pipeline.layers ? megatron_layout(out->arena, plan) : "";
     const struct line lines[] = {
+        {layout, plan->pipeline.layers != NULL},
         {"--sequence-parallel", plan->sequence_parallel},
         {"--use-distributed-optimizer", plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
         {"--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1", is_full(plan)},
@@ -244,6 +258,17 @@ void reports_put_nanotron(const struct sim_plan *plan, const struct reports_torc
 
 /* ---- torchtitan: TOML ---- */
 
+static void put_split_points(const struct sim_plan *plan, struct base_text *out)
+{
+    int64_t first = 0;
+    base_put(out, "pipeline_parallel_split_points = [");
+    for (int64_t s = 1; s < plan->pipeline.stages; s++) {
+        first += plan->pipeline.layers[s - 1];
+        base_putf(out, "%s\"layers.%lld\"", s > 1 ? ", " : "", (long long)first);
+    }
+    base_put(out, "]\n");
+}
+
 void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     static const char *const schedules[SIM_SCHEDULE_KINDS] = {
@@ -271,6 +296,7 @@ void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_to
     base_put(out, "\n[experimental]\n");
     put_numbers("%s = %lld\n", experimental, BASE_COUNT(experimental), out);
     if (sizes->stages > 1) base_putf(out, "pipeline_parallel_schedule = \"%s\"\n", schedules[plan->pipeline.schedule]);
+    if (plan->pipeline.layers) put_split_points(plan, out);
     base_putf(out, "\n[float8]\nenable_float8_linear = %s\n", plan->options.dtype == MODEL_FP8 ? "true" : "false");
     base_putf(out, "\n[activation_checkpoint]\nmode = \"%s\"\n",
               is_full(plan)        ? "full"

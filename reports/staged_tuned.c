@@ -40,6 +40,7 @@ static const char *words_of(const struct reports_staged *r, const struct tuner_s
         if (!said && text.values[key] && r->result->values[d].count > 1)
             base_putf(&out, ", %s %s", sim_plan_keys[key].name, text.values[key]);
     }
+    if (plan->layers) base_putf(&out, ", %s %s", sim_plan_keys[SIM_PIPELINE_LAYERS].name, plan->layers);
     return out.data;
 }
 
@@ -55,7 +56,11 @@ static void put_search(struct base_json_writer *w, const struct reports_staged *
     base_json_member_int(w, "evaluated_count", found->evaluated_count);
     base_json_member_int(w, "by_time_count", found->by_time_count);
     base_json_member_int(w, "by_memory_count", found->by_memory_count);
-    base_json_member_bool(w, "proven_optimal", found->bound_violations == 0);
+    if (r->request->assigns_layers) {
+        base_json_member_int(w, "assignment_count", found->assignment_count);
+        base_json_member_int(w, "undecided_count", found->undecided_count);
+    }
+    base_json_member_bool(w, "proven_optimal", found->bound_violations == 0 && found->undecided_count == 0);
     base_json_member_double(w, "gap_frac", 0);
     base_json_member_int(w, "refused_count", found->refused_count);
     base_json_member_double(w, "headroom_frac", r->request->headroom_frac);
@@ -112,6 +117,10 @@ static void put_counts(const struct tuner_stages_result *found, struct base_text
         found->plan_count, (long long)found->evaluated_count,
         100.0 * (double)found->evaluated_count / found->plan_count, (long long)found->by_time_count,
         (long long)found->by_memory_count);
+    if (found->assignment_count)
+        base_putf(out,
+                  "Layers went to stages in %lld ways that were predicted, the integer program decided the others.\n",
+                  (long long)found->assignment_count);
 }
 
 void reports_staged_text(const struct reports_staged *r, struct base_text *out)
@@ -122,8 +131,9 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
               found->plan.values[SIM_TOPOLOGY], found->plan_count);
     if (found->best_count) {
         base_putf(out, "Best: %s\n%s\n", words_of(r, &found->best[0]),
-                  found->bound_violations ? "Not proven: a prediction undercut its bound."
-                                          : "Proven: no plan of the space is better.");
+                  found->bound_violations  ? "Not proven: a prediction undercut its bound."
+                  : found->undecided_count ? "Not proven: other layers of its stages, or another plan's, may be better."
+                                           : "Proven: no plan of the space is better.");
     } else {
         const bool fits = found->nearest.free_bytes >= 0; /* but for what is to stay free */
         base_putf(out, "Nothing fits with %.3g %% to spare; nearest, and at least %s %s: %s\n",

@@ -10,6 +10,7 @@
 #include "sim/piece_prices.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Sums in another order may differ in their last bits. */
 static const double rounding_frac = 1e-9;
@@ -61,19 +62,66 @@ static double least_step_s(const struct sim_pipeline_prices *l)
     return (reduced_s + updating_s + sim_pipeline_tied_s(l)) * (1 - rounding_frac);
 }
 
-/* The first stage has the most in flight. */
-static enum base_status least_memory(struct sim_pipeline_prices *l, struct base_arena *arena,
-                                     struct sim_pipeline_least *out, struct base_error *error)
+/* Every stage with so many layers: no model is cut so, but each stage costs what it would. */
+static void cut_alike(struct sim_pipeline_prices *l, int64_t layers)
+{
+    memset(l->cut, 0, (size_t)l->stages * sizeof *l->cut);
+    for (int i = 0; i < l->stages; i++) {
+        l->cut[i].parts = MODEL_PART_LAYERS;
+        l->cut[i].decoder_layers = layers;
+    }
+    l->cut[0].parts |= MODEL_PART_EMBEDDING;
+    l->cut[l->stages - 1].parts |= MODEL_PART_FINAL_NORM | MODEL_PART_LOGITS | MODEL_PART_LOSS;
+}
+
+static enum base_status stage_memory(struct sim_pipeline_prices *l, struct base_arena *arena, int stage,
+                                     double *free_bytes, struct base_error *error)
 {
     struct model_config config;
     struct sim_plan of_piece;
     struct sim_pricing p;
     struct sim_priced priced;
-    BASE_TRY(sim_timetable_of_stage(arena, &l->plan->pipeline, l->plan->num_microbatches, 0, &l->timetable, error));
-    BASE_TRY(sim_pipeline_begin_pricing(l, 0, &config, &of_piece, &p, error));
-    BASE_TRY(sim_pipeline_price_stage(l, 0, &p, &priced, error));
-    out->free_bytes = p.placement->profile.constants[SIM_CAPACITY_BYTES] - priced.peak_bytes;
+    BASE_TRY(sim_timetable_of_stage(arena, &l->plan->pipeline, l->plan->num_microbatches, stage, &l->timetable, error));
+    BASE_TRY(sim_pipeline_begin_pricing(l, stage, &config, &of_piece, &p, error));
+    BASE_TRY(sim_pipeline_price_stage(l, stage, &p, &priced, error));
+    *free_bytes = p.placement->profile.constants[SIM_CAPACITY_BYTES] - priced.peak_bytes;
     return BASE_OK;
+}
+
+static enum base_status fill_costs(struct sim_pipeline_prices *l, struct base_arena *arena, bool with_memory,
+                                   struct sim_stage_cost *costs, struct base_error *error)
+{
+    BASE_TRY(sim_pipeline_price_pieces(l, error));
+    sim_pipeline_price_messages(l);
+    for (int i = 0; i < l->stages; i++) {
+        struct sim_stage_cost *c = &costs[i];
+        *c = (struct sim_stage_cost){.forward_s = pass_s(l, i, 0, false),
+                                     .backward_s = pass_s(l, i, 0, true),
+                                     .send_s = i + 1 < l->stages ? l->send_s[i] : 0,
+                                     .send_back_s = i > 0 ? l->send_back_s[i - 1] : 0,
+                                     .reduce_s = sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION),
+                                     .update_s = sim_pipeline_once_s(l, i, SIM_BY_COMPUTE) +
+                                                 sim_pipeline_once_s(l, i, SIM_BY_MEMORY) +
+                                                 sim_pipeline_once_s(l, i, SIM_BY_LATENCY),
+                                     .tied_s = sim_pipeline_tied_s(l)};
+        c->waited_s = hides(l) ? 0 : c->send_s + c->send_back_s;
+        if (with_memory) BASE_TRY(stage_memory(l, arena, i, &c->free_bytes, error));
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers, bool with_memory,
+                                 struct sim_stage_cost *costs, struct base_error *error)
+{
+    struct base_arena arena = {.exhausted = cache->scratch.exhausted};
+    struct sim_piece_price prices[SIM_MOST_PIECE_PRICES];
+    struct sim_pipeline_prices l = {.cache = cache, .plan = plan, .prices = prices};
+    BASE_TRY(sim_pipeline_habits_find(plan->software, &l.habits, error));
+    l.stages = l.pieces = (int)plan->pipeline.stages, l.chunks = 1;
+    cut_alike(&l, layers);
+    enum base_status status = fill_costs(&l, &arena, with_memory, costs, error);
+    base_arena_free(&arena);
+    return status;
 }
 
 static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_pipeline_least *out,
@@ -87,7 +135,7 @@ static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *a
     BASE_TRY(sim_pipeline_price_pieces(l, error));
     sim_pipeline_price_messages(l);
     out->step_s = least_step_s(l);
-    return least_memory(l, arena, out, error);
+    return stage_memory(l, arena, 0, &out->free_bytes, error); /* it has the most in flight */
 }
 
 enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,

@@ -279,7 +279,13 @@ enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_err
                          : topo_has_failures(&plan->placement->topology) ? "a topology with what is broken, slow or "
                                                                            "oversubscribed"
                                                                          : "--network simulated");
-    return BASE_OK;
+    struct sim_pipeline_habits habits;
+    if (!plan->pipeline.layers) return BASE_OK;
+    BASE_TRY(sim_pipeline_habits_find(plan->software, &habits, error));
+    if (habits.takes_layers) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "pipeline_layers: %s shares layers out by itself, and cannot be told; leave it out",
+                     plan->software);
 }
 
 static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_pricing *p,

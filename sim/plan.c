@@ -130,6 +130,26 @@ static enum base_status read_cuts(const struct sim_plan_text *text, struct sim_p
     return BASE_OK;
 }
 
+/* Layers of each stage, as the plan says them. */
+static enum base_status read_layers(struct base_arena *arena, const struct sim_plan_text *text, struct sim_plan *plan,
+                                    struct base_error *error)
+{
+    const char *given = text->values[SIM_PIPELINE_LAYERS];
+    const int64_t stages = plan->pipeline.stages, most = plan->config->num_decoder_layers;
+    int count;
+    plan->pipeline_layers_text = given ? given : "";
+    if (!*plan->pipeline_layers_text || stages == 1) return BASE_OK;
+    int64_t *layers = base_new(arena, int64_t, (int)stages), sum = 0;
+    BASE_TRY(base_parse_ints(given, "pipeline_layers", 1, most, (int)stages, layers, &count, error));
+    for (int i = 0; i < count; i++) sum += layers[i];
+    plan->pipeline.layers = layers;
+    if (count == stages && sum == most) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "pipeline_layers: %d stages have %lld layers in all; use one number for each of %lld stages, %lld "
+                     "together",
+                     count, (long long)sum, (long long)stages, (long long)most);
+}
+
 /* What the stages of a pipeline are asked for must go together, and there must be stages. */
 static enum base_status check_pipeline(const struct sim_plan_text *text, const struct sim_plan *plan,
                                        struct base_error *error)
@@ -142,6 +162,9 @@ static enum base_status check_pipeline(const struct sim_plan_text *text, const s
             return base_fail(error, BASE_INPUT, "%s: goes with pipeline_stages, of which there is 1; use more, or %s",
                              row->name, row->fallback);
     }
+    if (*plan->pipeline_layers_text && pipeline->stages == 1)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layers: goes with pipeline_stages, of which there is 1; use more, or leave it out");
     if (pipeline->chunks > 1 && pipeline->schedule != SIM_INTERLEAVED)
         return base_fail(error, BASE_INPUT,
                          "virtual_stages: %lld chunks a stage take turns in the interleaved schedule alone; use "
@@ -237,6 +260,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_find_rules(cache, text->values[SIM_RULES], &plan, error));
     BASE_TRY(read_values(cache, text, &plan, error));
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));
+    BASE_TRY(read_layers(&cache->arena, text, &plan, error));
     BASE_TRY(check_pipeline(text, &plan, error));
     BASE_TRY(sim_plan_read_compiler(&plan, error));
     BASE_TRY(sim_plan_find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));

@@ -50,6 +50,7 @@ enum sim_key {
     SIM_PIPELINE_SCHEDULE,
     SIM_PIPELINE_PARTITION,
     SIM_PIPELINE_SPLIT_RANK,
+    SIM_PIPELINE_LAYERS,
     SIM_CONTEXT_PARALLEL,
     SIM_SOFTWARE,
     SIM_COMPILER,
@@ -177,7 +178,8 @@ struct sim_plan {
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
     struct sim_pipeline pipeline;
-    int64_t context_parallel; /* devices that a sequence is over */
+    const char *pipeline_layers_text; /* "": the software shares them out */
+    int64_t context_parallel;         /* devices that a sequence is over */
     bool first_stage_memory;  /* the memory that is reported is the first stage's; whether it fits goes by the worst */
     bool compiled;            /* memory is what XLA:TPU of today would lay out */
     unsigned compiler_passes; /* bits of enum sim_pass: the compiler's, beside the software's */

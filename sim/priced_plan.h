@@ -203,6 +203,18 @@ struct sim_pipeline_least {
 };
 enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,
                                        struct sim_pipeline_least *out, struct base_error *error);
+/* What a stage would cost with some number of layers, where stages are not cut into chunks. */
+struct sim_stage_cost {
+    double forward_s, backward_s; /* of a microbatch */
+    double send_s, send_back_s;   /* to the stage behind, and the gradient to the one before; 0: there is none */
+    double waited_s;              /* for both, a microbatch: 0 where they are hidden */
+    double reduce_s, update_s,
+        tied_s;        /* once a step: its collectives, all else, and what all stages wait for at the end */
+    double free_bytes; /* of a device of it; of times alone 0 */
+};
+/* Fills costs[stages]: of each stage as if all had so many layers. */
+enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers, bool with_memory,
+                                 struct sim_stage_cost *costs, struct base_error *error);
 /* How far a prediction may be off (confidence.c): between low and high with 90 %. */
 struct sim_interval {
     double low, high;

@@ -1,7 +1,10 @@
 /* Tests of the search over plans with stages: no prediction undercuts its bound, and with bounds it finds what all
  * predictions find. */
 #include "tests/test.h"
-#include "tuner/tuner.h"
+#include "tuner/stage_layers.h"
+
+#include <math.h>
+#include <string.h>
 
 #define DECODER                                                                                                        \
     "decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=12,vocab_size=51200,mlp_activations="  \
@@ -116,12 +119,130 @@ static void values_that_are_given_are_the_space(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- layers of stages ---- */
+
+/* A head as large as several layers, and devices that are nearly full. */
+#define HEADED                                                                                                         \
+    "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=%s,vocab_size=%s,mlp_activations="    \
+    "gelu,logits_via_embedding=0"
+
+static const struct assigned {
+    const char *software, *topology, *layers, *vocabulary, *stages, *microbatches, *batch, *schedule, *remat, *length;
+} assigned[] = {
+    {"megatron", "a100-80g:1x4", "11", "256000", "4", "12", "12", "1f1b", "none", "2048"},
+    {"megatron", "a100-80g:2x4", "9", "51200", "4", "3", "12", "1f1b", "full", "2048"},
+    {"megatron", "a100-40g:1x3", "13", "51200", "3", "9", "18", "1f1b", "none", "2048"},
+    {"torchtitan", "h100:1x4", "10", "128256", "4", "4", "16", "1f1b", "selective", "4096"},
+    {"torchtitan", "h100:1x2", "12", "256000", "2", "8", "8", "gpipe", "full", "2048"},
+    {"alpa", "v100-16g:1x4", "10", "51200", "4", "16", "16", "1f1b", "full", "1024"},
+};
+
+static struct sim_plan assigned_plan(struct base_arena *arena, struct sim_cache *cache, const struct assigned *a)
+{
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = base_print(arena, HEADED, a->layers, a->vocabulary),
+                                            [SIM_TOPOLOGY] = a->topology,
+                                            [SIM_SOFTWARE] = a->software,
+                                            [SIM_OPTIMIZER] = "adamw",
+                                            [SIM_BATCH_SIZE] = a->batch,
+                                            [SIM_NUM_MICROBATCHES] = a->microbatches,
+                                            [SIM_PIPELINE_STAGES] = a->stages,
+                                            [SIM_PIPELINE_SCHEDULE] = a->schedule,
+                                            [SIM_REMAT_POLICY] = a->remat,
+                                            [SIM_DTYPE] = "bfloat16",
+                                            [SIM_TARGETS_LENGTH] = a->length}};
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    return plan;
+}
+
+/* Every way to share so many layers out: the next one in order; false: there is none. */
+static bool next_layers(int64_t *layers, int stages)
+{
+    int at = stages - 2;
+    int64_t rest = layers[stages - 1] - 1;
+    while (at >= 0 && rest == 0) rest += layers[at] - 1, layers[at--] = 1;
+    if (at < 0) return false;
+    layers[at]++;
+    layers[stages - 1] = rest;
+    return true;
+}
+
+struct tried {
+    double least_s, best_s; /* of all, and of those that leave enough free */
+    int count, fitting;
+};
+
+static struct tried try_all(struct sim_cache *cache, struct sim_plan *plan, double headroom_frac)
+{
+    struct tried tried = {INFINITY, INFINITY, 0, 0};
+    const int stages = (int)plan->pipeline.stages;
+    int64_t layers[SIM_MOST_STAGES];
+    for (int s = 0; s < stages; s++) layers[s] = 1;
+    layers[stages - 1] = plan->config->num_decoder_layers - stages + 1;
+    plan->pipeline.layers = layers;
+    do {
+        struct sim_prediction p;
+        struct base_error error;
+        assert_ok(sim_predict(cache, plan, &p, NULL, &error), &error);
+        const bool fits = (double)p.free_bytes >= headroom_frac * (double)p.memory.capacity_bytes;
+        tried.count++, tried.fitting += fits;
+        tried.least_s = fmin(tried.least_s, p.step_s);
+        if (fits) tried.best_s = fmin(tried.best_s, p.step_s);
+    } while (next_layers(layers, stages));
+    plan->pipeline.layers = NULL;
+    return tried;
+}
+
+/* What the integer program finds, where so much memory stays free: the same as trying all of them. */
+static struct tuner_assignment assign_and_try(struct base_arena *arena, struct sim_cache *cache, struct sim_plan *plan,
+                                              double headroom_frac, struct tried *tried)
+{
+    struct tuner_assignment found;
+    struct base_error error;
+    *tried = try_all(cache, plan, headroom_frac);
+    assert_ok(tuner_assign_layers(arena, cache, plan, headroom_frac, INFINITY, &found, &error), &error);
+    assert_true(found.proven);
+    assert_int_equal(found.bound_violations, 0);
+    assert_int_equal(found.found, tried->fitting > 0);
+    if (tried->fitting) assert_near(found.step_s, tried->best_s, 0);
+    assert_true(found.predicted_count < tried->count);
+    return found;
+}
+
+/* It proves it, and its relaxation undercuts none. Then the best are forbidden for their memory, and others are. */
+static void layers_go_where_trying_all_puts_them(struct base_arena *arena)
+{
+    int binding = 0, uneven = 0;
+    for (int i = 0; i < BASE_COUNT(assigned); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan plan = assigned_plan(arena, cache, &assigned[i]);
+        struct base_error error;
+        struct tried tried;
+        double least_s;
+        TEST_ROW("%s, %s layers on %s stages", assigned[i].software, assigned[i].layers, assigned[i].stages);
+        struct tuner_assignment found = assign_and_try(arena, cache, &plan, 0.02, &tried);
+        assert_ok(tuner_layers_bound(cache, &plan, &least_s, &error), &error);
+        assert_true(least_s <= tried.least_s);
+        assert_true(least_s > 0.7 * tried.least_s);
+        assert_true(found.found);
+        for (int s = 2; s < plan.pipeline.stages; s++) uneven += found.layers[s] != found.layers[1];
+        const double capacity = plan.placement->profile.constants[SIM_CAPACITY_BYTES], fastest_s = found.step_s;
+        found = assign_and_try(arena, cache, &plan, (found.free_bytes + 1) / capacity, &tried);
+        binding += found.found && found.step_s > fastest_s;
+        sim_cache_free(cache);
+    }
+    assert_true(binding >= 2); /* memory decides */
+    assert_true(uneven > 0);
+}
+
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
         TEST(no_prediction_undercuts_its_bound),
         TEST(bounds_find_what_all_predictions_find),
         TEST(values_that_are_given_are_the_space),
+        TEST(layers_go_where_trying_all_puts_them),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

@@ -236,6 +236,132 @@ void tuner_choices_free(struct tuner_choices *c)
     c->list = NULL;
 }
 
+/* ---- layers to stages ---- */
+
+struct layer_columns {
+    const struct tuner_layer_program *p;
+    glp_prob *program;
+    int *number, count; /* of each option: its column, 0: none; columns of options */
+    int *at, length;    /* of the row that is being put */
+    double *value, scale;
+    int rows;
+};
+
+static void begin_row(struct layer_columns *c)
+{
+    c->length = 0;
+}
+
+static void put(struct layer_columns *c, int column, double value)
+{
+    c->at[++c->length] = column, c->value[c->length] = value;
+}
+
+static void end_row(struct layer_columns *c, int kind, double low, double high)
+{
+    const int row = glp_add_rows(c->program, 1);
+    glp_set_row_bnds(c->program, row, kind, low, high);
+    glp_set_mat_row(c->program, row, c->length, c->at, c->value);
+}
+
+/* All options' columns, with what each is worth, of one stage or (-1) of all. */
+static void put_options(struct layer_columns *c, const double *worth, bool by_layers, int stage)
+{
+    const struct tuner_layer_program *p = c->p;
+    for (int i = 0; i < p->stages * p->most; i++) {
+        if (!c->number[i] || (stage >= 0 && i / p->most != stage)) continue;
+        put(c, c->number[i], worth ? worth[i] / c->scale : by_layers ? i % p->most + 1 : 1);
+    }
+}
+
+/* Columns: options; the largest sum; the largest cost at the end. Sums are parts of the largest, whose tolerance lets a
+ * bound give way by as much. */
+static void put_layer_rows(struct layer_columns *c)
+{
+    const struct tuner_layer_program *p = c->p;
+    for (int s = 0; s < p->stages; s++) {
+        begin_row(c), put_options(c, NULL, false, s);
+        end_row(c, GLP_FX, 1, 1);
+    }
+    begin_row(c), put_options(c, NULL, true, -1);
+    end_row(c, GLP_FX, (double)p->layers, (double)p->layers);
+    for (int r = 0; r < p->rows; r++) {
+        begin_row(c), put_options(c, p->row[r], false, -1), put(c, c->count + 1, -1);
+        end_row(c, GLP_UP, 0, 0);
+    }
+    for (int s = 0; s < p->stages; s++) {
+        begin_row(c), put_options(c, p->last, false, s), put(c, c->count + 2, -1);
+        end_row(c, GLP_UP, 0, 0);
+    }
+    for (int k = 0; k < p->cuts; k++) {
+        begin_row(c);
+        for (int s = 0; s < p->stages; s++)
+            if (c->number[s * p->most + p->cut[k][s] - 1]) put(c, c->number[s * p->most + p->cut[k][s] - 1], 1);
+        if (c->length == p->stages) end_row(c, GLP_UP, 0, p->stages - 1);
+    }
+}
+
+/* False: some stage has no option, or a cost is no number. */
+static bool make_layer_columns(struct base_arena *arena, struct layer_columns *c)
+{
+    const struct tuner_layer_program *p = c->p;
+    const int options = p->stages * p->most;
+    c->number = base_new(arena, int, options);
+    c->at = base_new(arena, int, options + 3), c->value = base_new(arena, double, options + 3);
+    for (int i = 0; i < options; i++) {
+        if (!p->allowed[i]) continue;
+        c->number[i] = ++c->count;
+        for (int r = 0; r < p->rows; r++) {
+            if (!isfinite(p->row[r][i])) return false;
+            c->scale = fmax(c->scale, fabs(p->row[r][i]));
+        }
+    }
+    return c->count > 0 && c->count <= MOST_OPTIONS && c->scale > 0;
+}
+
+static enum tuner_choices_outcome solve_layers(struct layer_columns *c, short *layers, double *bound)
+{
+    const struct tuner_layer_program *p = c->p;
+    struct watch watch = {0, 0};
+    glp_iocp branching;
+    glp_init_iocp(&branching);
+    branching.msg_lev = GLP_MSG_OFF;
+    branching.presolve = GLP_ON;
+    branching.cb_func = watch_tree;
+    branching.cb_info = &watch;
+    const int outcome = glp_intopt(c->program, &branching), status = glp_mip_status(c->program);
+    if (outcome == GLP_ENOPFS || (outcome == 0 && status == GLP_NOFEAS)) return TUNER_NOTHING_WITHIN_LIMIT;
+    const bool solved = outcome == 0 && status == GLP_OPT;
+    const double value = (solved ? glp_mip_obj_val(c->program) : watch.bound) * c->scale;
+    *bound = value - fabs(value) * tolerance;
+    if (!solved) return TUNER_UNDECIDED;
+    for (int i = 0; i < p->stages * p->most; i++)
+        if (c->number[i] && glp_mip_col_val(c->program, c->number[i]) > 0.5)
+            layers[i / p->most] = (short)(i % p->most + 1);
+    return TUNER_CHOSEN;
+}
+
+enum tuner_choices_outcome tuner_layers_solve(struct base_arena *arena, const struct tuner_layer_program *program,
+                                              short *layers, double *bound)
+{
+    struct layer_columns c = {.p = program};
+    *bound = 0;
+    if (!make_layer_columns(arena, &c)) return c.count ? TUNER_UNDECIDED : TUNER_NOTHING_WITHIN_LIMIT;
+    glp_term_out(GLP_OFF);
+    c.program = glp_create_prob();
+    glp_set_obj_dir(c.program, GLP_MIN);
+    glp_add_cols(c.program, c.count + 2);
+    for (int i = 1; i <= c.count; i++) glp_set_col_kind(c.program, i, GLP_BV);
+    for (int i = c.count + 1; i <= c.count + 2; i++) {
+        glp_set_col_bnds(c.program, i, GLP_LO, 0, 0);
+        glp_set_obj_coef(c.program, i, 1);
+    }
+    put_layer_rows(&c);
+    const enum tuner_choices_outcome outcome = solve_layers(&c, layers, bound);
+    glp_delete_prob(c.program);
+    return outcome;
+}
+
 void tuner_choices_end(void)
 {
     glp_free_env();

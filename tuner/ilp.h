@@ -29,6 +29,21 @@ double tuner_choices_unit_worth(const struct tuner_choices *choices);
  * begins. Costs and weights of any size. */
 enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *choices, double weight_limit, double *bound);
 void tuner_choices_free(struct tuner_choices *choices); /* GLPK's memory is not the arena's */
-void tuner_choices_end(void);                           /* after the last one: what GLPK keeps for all of them */
+
+/* Layers to stages: each stage takes one number of layers, all together so many. What is made small is the largest of
+ * some sums over the stages, and the largest of what they cost at the end beside it. Assignments that are out are
+ * cuts. */
+struct tuner_layer_program {
+    int stages, most /* layers of a stage */, rows, cuts;
+    int64_t layers;
+    const bool *allowed;      /* [stage * most + layers - 1] */
+    const double *const *row; /* [row][stage * most + layers - 1]: the sums */
+    const double *last;       /* [stage * most + layers - 1]: the costs at the end */
+    const short *const *cut;  /* [cut][stage]: layers */
+};
+/* As above; fills layers[stages] if it is solved. The arena holds its working tables. */
+enum tuner_choices_outcome tuner_layers_solve(struct base_arena *arena, const struct tuner_layer_program *program,
+                                              short *layers, double *bound);
+void tuner_choices_end(void); /* after the last one: what GLPK keeps for all of them */
 
 #endif

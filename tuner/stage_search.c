@@ -2,7 +2,9 @@
  * parallelism. The space is listed whole. Each plan's bound is worked out from the prices of its pieces; in the order
  * of bounds plans are predicted in full until the best of them are faster than any bound that is left. */
 #include "tuner/space.h"
+#include "tuner/stage_layers.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,6 +156,7 @@ static struct sim_plan_text text_of(const struct tuner_stages_result *r, const s
     const char *chunks = text.values[SIM_VIRTUAL_STAGES];
     if (chunks && strcmp(chunks, "1") != 0 && !sim_key_is_given(&text, SIM_PIPELINE_SCHEDULE))
         text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
+    if (plan->layers) text.values[SIM_PIPELINE_LAYERS] = plan->layers;
     return text;
 }
 
@@ -210,6 +213,13 @@ static enum base_status check(struct walk *w, const struct tuner_staged_plan *pl
     return sim_plan_check(w->cache, &w->scratch, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, error);
 }
 
+/* Whether each stage's layers are chosen for it: of whole stages. */
+static bool is_assigned(const struct walk *w, const struct tuner_staged_plan *plan)
+{
+    return w->request->assigns_layers && number(w, plan, TUNER_STAGED_STAGES) > 1 &&
+           number(w, plan, TUNER_STAGED_CHUNKS) == 1;
+}
+
 /* Whether the software would cut the model so. */
 static bool is_cut(struct walk *w, const struct tuner_staged_plan *plan)
 {
@@ -220,6 +230,7 @@ static bool is_cut(struct walk *w, const struct tuner_staged_plan *plan)
     struct sim_piece pieces[SIM_MOST_PIECES];
     struct base_error why;
     if (stages == 1) return true;
+    if (is_assigned(w, plan)) return stages <= w->config.num_decoder_layers;
     if (!*known) *known = sim_cut_model(&w->config, &pipeline, w->habits.division, pieces, &why) == BASE_OK ? 1 : -1;
     return *known > 0;
 }
@@ -237,6 +248,11 @@ static enum base_status bound(struct walk *w, const struct sim_plan *checked, st
     plan->least_s = 0;
     plan->free_bytes = w->capacity_bytes = checked->placement->profile.constants[SIM_CAPACITY_BYTES];
     if (checked->pipeline.stages == 1 || w->request->no_bounds) return BASE_OK;
+    if (is_assigned(w, plan)) {
+        BASE_TRY(tuner_layers_bound(w->cache, checked, &least.step_s, error));
+        plan->least_s = cost_of(w, plan, least.step_s);
+        return BASE_OK;
+    }
     BASE_TRY(sim_pipeline_least_of(w->cache, checked, &least, error));
     plan->least_s = cost_of(w, plan, least.step_s);
     plan->free_bytes = least.free_bytes;
@@ -254,6 +270,10 @@ static enum base_status add_plan(struct walk *w, struct tuner_staged_plan *plan,
     struct base_error why;
     struct sim_plan checked;
     if (!divides(w, plan) || !is_cut(w, plan)) return BASE_OK;
+    if (is_assigned(w, plan) && number(w, plan, TUNER_STAGED_STAGES) > TUNER_MOST_ASSIGNED_STAGES)
+        return refuse(w, base_print(w->arena, "pipeline_layers: auto assigns layers to %d stages at the most",
+                                    TUNER_MOST_ASSIGNED_STAGES)),
+               BASE_OK;
     enum base_status status = check(w, plan, &checked, &why);
     if (status == BASE_OK && w->searches) status = bound(w, &checked, plan, &why);
     if (status != BASE_OK) return refuse(w, why.text), BASE_OK;
@@ -313,6 +333,11 @@ static enum base_status begin(struct walk *w, struct base_error *error)
         BASE_TRY(base_parse_int(split, "pipeline_split_rank", 0, SIM_MOST_STAGES, &w->split_rank, error));
     BASE_TRY(sim_pipeline_habits_find(software && *software ? software : "t5x", &w->habits, error));
     w->result->plan = *plan;
+    if (w->request->assigns_layers && (!w->habits.takes_layers || w->config.encoder || w->partition != SIM_BY_LAYERS))
+        return base_fail(
+            error, BASE_INPUT,
+            "pipeline_layers: auto assigns a decoder's layers to the stages of a software that can be told, "
+            "by layers; leave it out");
     const struct tuner_request asked = {.plan = *plan};
     BASE_TRY(tuner_software_find(w->arena, &asked, &w->choices, error));
     for (int d = 0; d < TUNER_STAGED_COUNT; d++) BASE_TRY(find_values(w, (enum tuner_staged)d, error));
@@ -344,12 +369,46 @@ static void insert(const struct walk *w, const struct tuner_staged_plan *plan)
     r->best[at] = *plan;
 }
 
+static const char *layers_text(struct base_arena *arena, const short *layers, int64_t stages)
+{
+    struct base_text out = {.arena = arena};
+    for (int64_t s = 0; s < stages; s++) base_putf(&out, "%s%d", s ? "," : "", layers[s]);
+    return out.data;
+}
+
+/* The plan with the best layers of each stage, unless none are better than what was found. */
+static enum base_status assign(struct walk *w, const struct sim_plan *checked, struct tuner_staged_plan *plan,
+                               struct base_error *error)
+{
+    struct tuner_stages_result *r = w->result;
+    struct tuner_assignment found;
+    const bool full = r->best_count == w->request->top && !w->request->no_bounds;
+    const double unit = cost_of(w, plan, 1), below_s = full ? r->best[r->best_count - 1].step_s / unit : INFINITY;
+    struct base_arena arena = {.exhausted = w->arena->exhausted};
+    enum base_status status =
+        tuner_assign_layers(&arena, w->cache, checked, w->request->headroom_frac, below_s, &found, error);
+    if (status == BASE_OK) {
+        r->evaluated_count++;
+        r->assignment_count += found.predicted_count;
+        r->undecided_count += !found.proven;
+        r->bound_violations += found.bound_violations;
+        plan->step_s = cost_of(w, plan, found.step_s);
+        r->bound_violations += found.found && plan->step_s < plan->least_s;
+        plan->free_bytes = found.found ? found.free_bytes : -w->capacity_bytes;
+        if (found.found) plan->layers = layers_text(w->arena, found.layers, checked->pipeline.stages);
+        if (found.found) insert(w, plan);
+    }
+    base_arena_free(&arena);
+    return status;
+}
+
 static enum base_status predict(struct walk *w, struct tuner_staged_plan *plan, struct base_error *error)
 {
     struct tuner_stages_result *r = w->result;
     struct sim_plan checked;
     struct sim_prediction p;
     BASE_TRY(check(w, plan, &checked, error));
+    if (is_assigned(w, plan)) return assign(w, &checked, plan, error);
     BASE_TRY(sim_predict(w->cache, &checked, &p, NULL, error));
     r->evaluated_count++;
     plan->step_s = cost_of(w, plan, p.step_s);

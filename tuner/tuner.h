@@ -375,6 +375,7 @@ struct tuner_stages_request {
     double headroom_frac;
     int top;
     bool no_bounds;               /* every plan is predicted in full */
+    bool assigns_layers;          /* to stages, one by one; else the software shares them out */
     double (*now_s)(void *where); /* NULL: there is no clock */
     void *where;
 };
@@ -384,6 +385,7 @@ struct tuner_staged_plan {
     int place;              /* in the space */
     double least_s, step_s; /* of a sequence, or of a step: a bound, and as predicted */
     double free_bytes;      /* at the most; of one that was predicted: as it is */
+    const char *layers;     /* of each stage, where they were assigned; or NULL */
 };
 struct tuner_stages_result {
     struct sim_plan_text plan;
@@ -396,7 +398,8 @@ struct tuner_stages_result {
     int64_t refused_count;
     const char *refusal;                                     /* the first of them: why */
     int64_t evaluated_count, by_time_count, by_memory_count; /* together plan_count */
-    int bound_violations;                                    /* full predictions below their bound, which must not be */
+    int64_t assignment_count, undecided_count; /* of layers: that were predicted; plans whose best one is not proven */
+    int bound_violations;                      /* full predictions below their bound, which must not be */
     double wall_s;
 };
 struct sim_plan_text tuner_staged_text(const struct tuner_stages_result *result, const struct tuner_staged_plan *plan);

@@ -20,6 +20,7 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
         if (strcmp(base_table_field(&rows, row, 0), software) != 0) continue;
         *out = (struct sim_pipeline_habits){.division =
                                                 flag(row, "uneven_layers") ? SIM_DIVIDES_UNEVENLY : SIM_DIVIDES_EVENLY,
+                                            .takes_layers = flag(row, "told_layers"),
                                             .cuts_messages = flag(row, "cut_messages"),
                                             .hides_messages = flag(row, "hidden_messages"),
                                             .overlaps_interleaved = flag(row, "interleaved_overlap"),

@@ -18,8 +18,9 @@ struct sim_pipeline {
     int64_t stages, chunks; /* of layers on each stage: virtual stages */
     enum sim_schedule_kind schedule;
     enum sim_cut partition;
-    int64_t split_rank; /* first stage of the decoder behind an encoder; 0: half of the stages */
-    bool forward_alone; /* an evaluation: there are no backward passes */
+    int64_t split_rank;    /* first stage of the decoder behind an encoder; 0: half of the stages */
+    const int64_t *layers; /* of each stage, where a plan says them; NULL: as the software shares them out */
+    bool forward_alone;    /* an evaluation: there are no backward passes */
 };
 
 /* ---- software (habits.c, pipelines.csv) ---- */
@@ -29,6 +30,7 @@ enum sim_division { SIM_DIVIDES_EVENLY, SIM_DIVIDES_UNEVENLY };
 
 struct sim_pipeline_habits {
     enum sim_division division; /* of layers among stages */
+    bool takes_layers;          /* it can be told how many each stage has */
     bool cuts_messages;         /* each device of a model group sends its part, and the receivers gather them */
     bool hides_messages;        /* the sender computes on */
     bool overlaps_interleaved;  /* the same, of the interleaved schedule, since there is fp8 */

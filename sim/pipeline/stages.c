@@ -90,6 +90,13 @@ static enum base_status cut_decoder(const struct model_config *config, const str
 {
     const int64_t count = pipeline->stages * pipeline->chunks, layers = config->num_decoder_layers;
     int64_t counts[SIM_MOST_PIECES];
+    if (pipeline->layers && pipeline->chunks > 1)
+        return base_fail(
+            error, BASE_INPUT,
+            "pipeline_layers: are those of whole stages, and virtual_stages cuts them; use virtual_stages 1");
+    if (pipeline->layers && pipeline->partition != SIM_BY_LAYERS)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layers: says what pipeline_partition does otherwise; leave one of them out");
     if (pipeline->partition == SIM_BY_COMPUTE_COST) {
         if (pipeline->chunks > 1)
             return base_fail(error, BASE_INPUT,
@@ -98,7 +105,8 @@ static enum base_status cut_decoder(const struct model_config *config, const str
         cut_by_cost(config, count, pieces);
         return BASE_OK;
     }
-    if (pipeline->partition == SIM_BY_TORCHTITAN) BASE_TRY(cut_torchtitan(layers, count, counts, error));
+    if (pipeline->layers) memcpy(counts, pipeline->layers, (size_t)count * sizeof *counts);
+    else if (pipeline->partition == SIM_BY_TORCHTITAN) BASE_TRY(cut_torchtitan(layers, count, counts, error));
     else if (pipeline->partition == SIM_BY_LAYERS) BASE_TRY(cut_evenly(layers, count, division, "", counts, error));
     else BASE_TRY(cut_with_embeddings(layers, count, division, counts, error));
     for (int64_t i = 0; i < count; i++) pieces[i].decoder_layers = counts[i];
@@ -159,6 +167,9 @@ enum base_status sim_cut_model(const struct model_config *config, const struct s
     if (count > SIM_MOST_PIECES)
         return base_fail(error, BASE_INPUT, "virtual_stages: %lld stages of %lld chunks are more than %d pieces",
                          (long long)pipeline->stages, (long long)pipeline->chunks, SIM_MOST_PIECES);
+    if (pipeline->layers && config->encoder)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layers: a model with an encoder is split by pipeline_split_rank; leave it out");
     if (pipeline->split_rank && !config->encoder)
         return base_fail(error, BASE_INPUT, "pipeline_split_rank: %s has no encoder to be split from; leave it out",
                          config->name);

@@ -1,0 +1,270 @@
+/* Which layers each stage of a pipeline gets, embedding and head counted: an integer program over the prices of stages
+ * with every number of layers. Its sums are what no schedule of one forward, one backward pass undercuts, so that its
+ * answer is a bound; the assignment that it names is predicted in full and cut off, until none that is left can be
+ * better. */
+#include "tuner/stage_layers.h"
+#include "tuner/ilp.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_TRIALS = 16 }; /* of one plan; then its best layers are not proven */
+
+/* Costs of every stage with every number of layers: [stage * most + layers - 1]. */
+struct table {
+    int stages, most;
+    int64_t microbatches;
+    bool alternates; /* 1F1B; else all forward passes come first */
+    struct sim_stage_cost *costs;
+};
+
+static const struct sim_stage_cost *at(const struct table *t, int stage, int layers)
+{
+    return &t->costs[stage * t->most + layers - 1];
+}
+
+/* What a stage does at least: all its passes, and the messages that it waits for, but for the last one. */
+static double busy_s(const struct table *t, int stage, const struct sim_stage_cost *c)
+{
+    const double m = (double)t->microbatches;
+    return m * (c->forward_s + c->backward_s + c->waited_s) - (stage > 0 && c->waited_s > 0 ? c->send_back_s : 0);
+}
+
+/* Sums that a step is no shorter than. The way forward to stage k, all that k does, and the way back to the first
+ * stage, or only what k reduces then. */
+static double way_and_work_s(const struct table *t, int k, bool back, int stage, const struct sim_stage_cost *c)
+{
+    if (stage > k) return 0;
+    double sum = stage == k ? busy_s(t, k, c) : c->forward_s + c->send_s;
+    if (back) sum += (stage < k ? c->backward_s : 0) + (stage > 0 ? c->send_back_s : 0);
+    return sum + (back && stage == 0 ? c->reduce_s : 0) + (!back && stage == k ? c->reduce_s : 0);
+}
+
+/* How many forward passes 1F1B has stage k run after its first backward pass. */
+static int64_t left_forward(const struct table *t, int k)
+{
+    const int64_t left = t->microbatches - (t->stages - k);
+    return t->alternates && left > 0 ? left : 0;
+}
+
+/* The first microbatch through all stages and back to k, what k has left by then, and the way back to the first stage:
+ * backward passes of all microbatches; or, of 1F1B, forward passes, each with a backward pass before it, and then the
+ * last microbatch through the stages behind and all the way back. */
+static double round_s(const struct table *t, int k, int stage, const struct sim_stage_cost *c)
+{
+    const double left = (double)left_forward(t, k), others = (double)(t->microbatches - 1),
+                 through_s = c->forward_s + c->send_s + c->backward_s + c->send_back_s;
+    const bool waits = c->waited_s > 0;
+    double sum = through_s + (stage == 0 ? c->reduce_s : 0);
+    if (stage > k && left > 0) sum += through_s;
+    if (stage != k) return sum;
+    if (!(left > 0)) return sum + others * (c->backward_s + (waits ? c->send_back_s : 0));
+    return sum + left * (c->forward_s + c->backward_s + c->waited_s) + (waits ? 0 : c->send_s);
+}
+
+/* Every stage with a single layer: what is beside layers may alone take longest. */
+static double bare_s(const struct table *t, const struct sim_stage_cost *costs)
+{
+    double most = 0;
+    for (int k = 0; k < t->stages; k++) {
+        double way = 0, round = 0;
+        for (int s = 0; s < t->stages; s++) {
+            way += way_and_work_s(t, k, true, s, &costs[s]);
+            round += round_s(t, k, s, &costs[s]);
+        }
+        most = fmax(most, fmax(way, round));
+    }
+    return most;
+}
+
+/* What a stage adds to the mean of the sums that a step is no shorter than. */
+static double mean_s(const struct table *t, int stage, const struct sim_stage_cost *c)
+{
+    double sum = 0;
+    for (int k = 0; k < t->stages; k++) sum += round_s(t, k, stage, c);
+    return sum / t->stages;
+}
+
+enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_plan *plan, double *least_s,
+                                    struct base_error *error)
+{
+    enum { SHARE, MORE, ONE, MOST, TRIED };
+    struct sim_stage_cost costs[TRIED][SIM_MOST_STAGES];
+    const int64_t layers = plan->config->num_decoder_layers, stages = plan->pipeline.stages;
+    const int64_t tried[TRIED] = {layers / stages, layers / stages + 1, 1, layers - stages + 1};
+    const struct table t = {(int)stages, 1, plan->num_microbatches,
+                            plan->pipeline.schedule == SIM_ONE_FORWARD_ONE_BACKWARD, NULL};
+    for (int i = 0; i < TRIED; i++) BASE_TRY(sim_stage_costs(cache, plan, tried[i], false, costs[i], error));
+    const int middle = stages > 2;
+    const double worth = mean_s(&t, middle, &costs[MORE][middle]) - mean_s(&t, middle, &costs[SHARE][middle]);
+    double shared_s = worth * (double)layers, least_update_s = INFINITY; /* some stage has that share */
+    for (int s = 0; s < stages; s++) {
+        double least = INFINITY;
+        for (int i = 0; i < TRIED; i++) least = fmin(least, mean_s(&t, s, &costs[i][s]) - worth * (double)tried[i]);
+        shared_s += least;
+        least_update_s = fmin(least_update_s, costs[SHARE][s].update_s);
+    }
+    /* Sums in another order may differ in their last bits. */
+    *least_s = (fmax(shared_s, bare_s(&t, costs[ONE])) + costs[SHARE][0].tied_s + least_update_s) * (1 - 1e-9);
+    return BASE_OK;
+}
+
+/* ---- the program ---- */
+
+struct assigning {
+    struct base_arena *arena;
+    struct sim_cache *cache;
+    const struct sim_plan *plan;
+    struct tuner_assignment *out;
+    struct table table;
+    struct tuner_layer_program program;
+    double headroom_bytes;
+    const short **cuts;
+};
+
+/* More layers than a stage can have within the time that is to be undercut are not priced. */
+static enum base_status find_costs(struct assigning *a, double below_s, struct base_error *error)
+{
+    struct table *t = &a->table;
+    const int stages = (int)a->plan->pipeline.stages, all = (int)a->plan->config->num_decoder_layers - stages + 1;
+    struct sim_stage_cost *by_layers = base_new(a->arena, struct sim_stage_cost, stages * all), *last = by_layers;
+    *t = (struct table){stages, 0, a->plan->num_microbatches,
+                        a->plan->pipeline.schedule == SIM_ONE_FORWARD_ONE_BACKWARD, NULL};
+    for (bool more = true; more && t->most < all; t->most++, last += stages) {
+        BASE_TRY(sim_stage_costs(a->cache, a->plan, t->most + 1, true, last, error));
+        more = false;
+        for (int s = 0; s < stages; s++)
+            more = more || (busy_s(t, s, &last[s]) < below_s && last[s].free_bytes >= a->headroom_bytes);
+    }
+    t->costs = base_new(a->arena, struct sim_stage_cost, stages * t->most);
+    for (int s = 0; s < stages; s++)
+        for (int n = 0; n < t->most; n++) t->costs[s * t->most + n] = by_layers[n * stages + s];
+    return BASE_OK;
+}
+
+static const double *row_of(struct assigning *a, int kind, int k)
+{
+    const struct table *t = &a->table;
+    double *row = base_new(a->arena, double, t->stages * t->most);
+    for (int s = 0; s < t->stages; s++)
+        for (int n = 1; n <= t->most; n++)
+            row[s * t->most + n - 1] =
+                kind == 2 ? round_s(t, k, s, at(t, s, n)) : way_and_work_s(t, k, kind == 1, s, at(t, s, n));
+    return row;
+}
+
+static void make_program(struct assigning *a, double below_s)
+{
+    const struct table *t = &a->table;
+    const int options = t->stages * t->most;
+    const double **rows = base_new(a->arena, const double *, 3 * t->stages);
+    bool *allowed = base_new(a->arena, bool, options);
+    double *last = base_new(a->arena, double, options);
+    a->cuts = base_new(a->arena, const short *, MOST_TRIALS + 1);
+    a->program = (struct tuner_layer_program){.stages = t->stages,
+                                              .most = t->most,
+                                              .layers = a->plan->config->num_decoder_layers,
+                                              .allowed = allowed,
+                                              .row = rows,
+                                              .last = last,
+                                              .cut = a->cuts};
+    for (int i = 0; i < options; i++) {
+        last[i] = t->costs[i].update_s;
+        allowed[i] = t->costs[i].free_bytes >= a->headroom_bytes && busy_s(t, i / t->most, &t->costs[i]) < below_s;
+    }
+    for (int k = 0; k < t->stages; k++)
+        for (int kind = 0; kind < 3; kind++) rows[a->program.rows++] = row_of(a, kind, k);
+}
+
+/* Predicts an assignment, and takes it if it is the best. */
+static enum base_status try_layers(struct assigning *a, const short *layers, double bound_s, struct base_error *error)
+{
+    struct sim_plan plan = *a->plan;
+    struct sim_prediction p;
+    int64_t *counts = base_new(a->arena, int64_t, a->table.stages);
+    for (int s = 0; s < a->table.stages; s++) counts[s] = layers[s];
+    plan.pipeline.layers = counts;
+    BASE_TRY(sim_predict(a->cache, &plan, &p, NULL, error));
+    a->out->predicted_count++;
+    a->out->bound_violations += p.step_s < bound_s;
+    if (p.step_s >= a->out->step_s || (double)p.free_bytes < a->headroom_bytes) return BASE_OK;
+    a->out->found = true;
+    a->out->step_s = p.step_s;
+    a->out->free_bytes = (double)p.free_bytes;
+    memcpy(a->out->layers, layers, (size_t)a->table.stages * sizeof *layers);
+    return BASE_OK;
+}
+
+/* As even as it goes: what the program has to undercut. */
+static enum base_status try_even(struct assigning *a, struct base_error *error)
+{
+    const int stages = (int)a->plan->pipeline.stages;
+    const int64_t layers = a->plan->config->num_decoder_layers;
+    short even[SIM_MOST_STAGES];
+    for (int s = 0; s < stages; s++) even[s] = (short)(layers / stages + (s > 0 && s <= layers % stages));
+    a->table.stages = stages;
+    return try_layers(a, even, 0, error);
+}
+
+/* The relaxation of tuner_layers_bound over what is allowed, so that memory counts, too; INFINITY: stages cannot hold
+ * all layers. Any worth of a layer gives a bound. */
+static double relaxed_s(const struct assigning *a, double worth)
+{
+    const struct table *t = &a->table;
+    double sum = worth * (double)a->program.layers + t->costs[0].tied_s;
+    int64_t room = 0;
+    for (int s = 0; s < t->stages; s++) {
+        double least = INFINITY;
+        int largest = 0;
+        for (int n = 1; n <= t->most; n++) {
+            if (!a->program.allowed[s * t->most + n - 1]) continue;
+            least = fmin(least, mean_s(t, s, at(t, s, n)) - worth * n);
+            largest = n;
+        }
+        sum += least;
+        room += largest;
+    }
+    return room < a->program.layers ? INFINITY : sum;
+}
+
+/* Whether no assignment is better, without the integer program. */
+static bool is_out(const struct assigning *a)
+{
+    const struct table *t = &a->table;
+    const int share = (int)(a->program.layers / t->stages), middle = t->stages > 2, tries = 4;
+    if (t->most <= share) return relaxed_s(a, 0) > a->out->step_s;
+    const double each = mean_s(t, middle, at(t, middle, share + 1)) - mean_s(t, middle, at(t, middle, share));
+    for (int i = 1; i <= tries; i++)
+        if (relaxed_s(a, i * each) * (1 - 1e-9) > a->out->step_s) return true;
+    return false;
+}
+
+static enum base_status assign(struct assigning *a, struct base_error *error)
+{
+    BASE_TRY(try_even(a, error));
+    BASE_TRY(find_costs(a, a->out->step_s, error));
+    make_program(a, a->out->step_s);
+    a->out->proven = is_out(a);
+    if (a->out->proven) return BASE_OK;
+    const double tied_s = a->table.costs[0].tied_s;
+    for (int trial = 0; trial < MOST_TRIALS; trial++) {
+        short *layers = base_new(a->arena, short, a->table.stages);
+        double bound_s;
+        const enum tuner_choices_outcome outcome = tuner_layers_solve(a->arena, &a->program, layers, &bound_s);
+        a->out->proven = outcome == TUNER_NOTHING_WITHIN_LIMIT || bound_s + tied_s >= a->out->step_s;
+        if (a->out->proven || outcome == TUNER_UNDECIDED) return BASE_OK;
+        BASE_TRY(try_layers(a, layers, bound_s + tied_s, error));
+        a->cuts[a->program.cuts++] = layers;
+    }
+    return BASE_OK;
+}
+
+enum base_status tuner_assign_layers(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
+                                     double headroom_frac, double below_s, struct tuner_assignment *out,
+                                     struct base_error *error)
+{
+    struct assigning a = {.arena = arena, .cache = cache, .plan = plan, .out = out};
+    *out = (struct tuner_assignment){.step_s = below_s, .layers = base_new(arena, short, (int)plan->pipeline.stages)};
+    a.headroom_bytes = headroom_frac * plan->placement->profile.constants[SIM_CAPACITY_BYTES];
+    return assign(&a, error);
+}
