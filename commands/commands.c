@@ -9,7 +9,7 @@ static const struct commands_command *const table[] = {
     &commands_report,  &commands_calibrate, &commands_sweep,   &commands_verify,    &commands_import,
     &commands_export,  &commands_mesh,      &commands_layout,  &commands_topology,  &commands_topologies,
     &commands_rules,   &commands_models,    &commands_params,  &commands_partition, &commands_collective,
-    &commands_random,  &commands_infer,     &commands_plot,    &commands_batch,
+    &commands_fusion,  &commands_random,    &commands_infer,   &commands_plot,      &commands_batch,
 };
 
 const struct commands_command *const *commands_all(int *count)

@@ -74,4 +74,26 @@ struct sim_compiler_cycles {
 enum base_status sim_compiler_product(const char *chip, const struct sim_compiled_product *product,
                                       struct sim_compiler_cycles *out, struct base_error *error);
 
+/* A fusion without products (compiler_fusions.c). */
+enum { SIM_MOST_COMPILED_ARRAYS = 32 };
+struct sim_compiled_array {
+    enum model_dtype dtype;
+    int rank;
+    int64_t shape[MODEL_MAX_RANK]; /* on one device */
+};
+struct sim_compiled_arrays {
+    int count;
+    struct sim_compiled_array of[SIM_MOST_COMPILED_ARRAYS];
+};
+struct sim_compiled_fusion {
+    struct sim_compiled_arrays operands, results; /* at least one each */
+    bool is_alone;                                /* one operation, that the compiler fused to nothing */
+};
+/* "float32[1024,4096];bfloat16[4096]" */
+enum base_status sim_compiled_arrays_parse(struct base_arena *arena, const char *text, struct sim_compiled_arrays *out,
+                                           struct base_error *error);
+/* As sim_compiler_product; the window is not said. */
+enum base_status sim_compiler_fusion(const char *chip, const struct sim_compiled_fusion *fusion,
+                                     struct sim_compiler_cycles *out, struct base_error *error);
+
 #endif

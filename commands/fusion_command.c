@@ -1,0 +1,65 @@
+/* `fusion`: the cycles that the TPU compiler's cost model gives what it fuses to one kernel, without products. */
+#include "commands/commands.h"
+#include "sim/sim.h"
+
+#include <math.h>
+
+static enum base_status read_arrays(struct commands_context *context, const struct base_arguments *arguments,
+                                    const char *option, struct sim_compiled_arrays *out, struct base_error *error)
+{
+    const char *text = base_argument(arguments, option);
+    if (!text) return base_fail(error, BASE_USAGE, "%s is missing: as in %s 'float32[1024,4096]'", option, option);
+    if (sim_compiled_arrays_parse(context->arena, text, out, error) == BASE_OK) return BASE_OK;
+    return base_fail_in(error, "%s", option);
+}
+
+static void put_json(const struct sim_compiler_cycles *cycles, enum base_json_layout layout, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .layout = layout};
+    base_json_open(&w, '{');
+    base_json_key(&w, "cycles");
+    base_json_put_int(&w, llround(cycles->cycles));
+    base_json_key(&w, "time_s");
+    base_json_put_double(&w, cycles->time_s);
+    base_json_close(&w, '}');
+}
+
+static enum base_status fusion_run(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
+{
+    struct sim_compiled_fusion *fusion = base_new(context->arena, struct sim_compiled_fusion, 1);
+    const char *chip = base_argument(arguments, "--chip");
+    struct sim_compiler_cycles cycles;
+    char time[BASE_HUMANE];
+    if (!chip) return base_fail(error, BASE_USAGE, "--chip is missing: as in --chip v4");
+    BASE_TRY(read_arrays(context, arguments, "--operands", &fusion->operands, error));
+    BASE_TRY(read_arrays(context, arguments, "--results", &fusion->results, error));
+    fusion->is_alone = base_argument(arguments, "--alone") != NULL;
+    BASE_TRY(sim_compiler_fusion(chip, fusion, &cycles, error));
+    if (context->json) put_json(&cycles, context->layout, out);
+    else
+        base_putf(out, "%.0f cycles (%s) by the TPU compiler's cost model\n", cycles.cycles,
+                  base_format_seconds(time, cycles.time_s));
+    return BASE_OK;
+}
+
+static const struct base_option fusion_options[] = {
+    {"--chip", "v2|v3|v4|v5e|v5p|v6e|tpu7x", "whose compiler", NULL},
+    {"--operands", "ARRAYS", "what it reads, on one device: 'float32[1024,4096];bfloat16[4096]'", NULL},
+    {"--results", "ARRAYS", "what it writes; a result much smaller than the operands is a reduction", NULL},
+    {"--alone", NULL, "one operation that the compiler fused to nothing", NULL},
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_fusion = {
+    .name = "fusion",
+    .summary = "the cycles that the TPU compiler's cost model gives a fusion without products; `partition --chip` says "
+               "those of a product",
+    .usage = "fusion --chip C --operands ARRAYS --results ARRAYS [--alone]",
+    .examples = "  meshwright fusion --chip v4 --operands 'bfloat16[7168,1024];bfloat16[1024]' --results "
+                "'bfloat16[7168,1024]'\n"
+                "  meshwright fusion --chip v5p --operands 'float32[8192,8192]' --results 'float32[]' --json\n",
+    .options = fusion_options,
+    .option_count = BASE_COUNT(fusion_options),
+    .run = fusion_run,
+};

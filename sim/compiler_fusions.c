@@ -1,0 +1,161 @@
+/* What the TPU compiler's cost model says of a fusion without products: elementwise chains, reductions, norms, updates.
+ * It goes over the arrays in windows, as many registers at a time as fit vector memory twice; every operand's are
+ * fetched, every result's are worked out and written, and a window has its latency. What happens to an element between
+ * does not count. A reduction has the work of what it reduces, in float32. Constants: compiler_fusions.csv, from the
+ * compiler's own answers. */
+#include "sim/sim.h"
+
+#include <math.h>
+#include <string.h>
+
+extern const char embedded_sim_compiler_fusions_csv[];
+static struct base_table table = {.name = "compiler_fusions.csv", .text = embedded_sim_compiler_fusions_csv};
+
+/* Of one core: cycles, bytes a cycle; cycles for a result's register of 1024 elements, by whether one has 4 bytes. */
+struct constants {
+    double clock_hz, cores, vmem_bytes, launch, window, fetch_rate, narrow, wide;
+};
+
+static enum base_status read_constants(const char *chip, struct constants *out, struct base_error *error)
+{
+    const struct {
+        const char *column;
+        double *value;
+    } columns[] = {{"clock_hz", &out->clock_hz},     {"cores", &out->cores},
+                   {"vmem_bytes", &out->vmem_bytes}, {"launch_cycles", &out->launch},
+                   {"window_cycles", &out->window},  {"fetch_bytes_per_cycle", &out->fetch_rate},
+                   {"narrow_cycles", &out->narrow},  {"wide_cycles", &out->wide}};
+    BASE_TRY(base_table_read(&table, error));
+    const int name = base_table_column(&table, "chip");
+    for (int row = 0; row < table.row_count; row++) {
+        if (strcmp(base_table_field(&table, row, name), chip) != 0) continue;
+        for (int i = 0; i < BASE_COUNT(columns); i++)
+            BASE_TRY(base_parse_double(base_table_field(&table, row, base_table_column(&table, columns[i].column)),
+                                       columns[i].column, 0, 1e30, columns[i].value, error));
+        return BASE_OK;
+    }
+    return base_fail(error, BASE_INPUT,
+                     "the TPU compiler's cost model is known for v2, v3, v4, v5e, v5p, v6e and tpu7x, not for %.40s",
+                     chip);
+}
+
+/* ---- arrays ---- */
+
+enum { SUBLANES = 8, LANES = 128, REGISTER = SUBLANES * LANES };
+
+/* "float32[1024,4096]" */
+static enum base_status read_array(char *text, struct sim_compiled_array *out, struct base_error *error)
+{
+    static const double largest = 1LL << 40;
+    char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
+    if (!close || close[1]) return base_fail(error, BASE_INPUT, "\"%.60s\" is no array; use float32[1024,4096]", text);
+    *open = *close = '\0';
+    out->dtype = MODEL_FLOAT32;
+    while (out->dtype <= MODEL_UINT32 && strcmp(model_dtype_name(out->dtype), text) != 0) out->dtype++;
+    if (out->dtype > MODEL_UINT32)
+        return base_fail(error, BASE_INPUT, "the dtype \"%.40s\" is unknown; use float32, bfloat16, int8, …", text);
+    out->rank = 0;
+    if (open[1])
+        BASE_TRY(
+            base_parse_ints(open + 1, "an array's shape", 1, 1 << 30, MODEL_MAX_RANK, out->shape, &out->rank, error));
+    double elements = 1;
+    for (int d = 0; d < out->rank; d++) elements *= (double)out->shape[d];
+    return elements <= largest
+               ? BASE_OK
+               : base_fail(error, BASE_INPUT, "an array of %.3g elements; use up to %.3g", elements, largest);
+}
+
+enum base_status sim_compiled_arrays_parse(struct base_arena *arena, const char *text, struct sim_compiled_arrays *out,
+                                           struct base_error *error)
+{
+    out->count = 0;
+    for (char *at = base_copy(arena, text), *next; at; at = next) {
+        next = strchr(at, ';');
+        if (next) *next++ = '\0';
+        if (out->count == SIM_MOST_COMPILED_ARRAYS)
+            return base_fail(error, BASE_INPUT, "more than %d arrays", SIM_MOST_COMPILED_ARRAYS);
+        BASE_TRY(read_array(at, &out->of[out->count++], error));
+    }
+    return BASE_OK;
+}
+
+/* Its two last dimensions are padded to whole registers; one alone fills them row by row. */
+static double registers_of(const struct sim_compiled_array *a)
+{
+    double registers = 1;
+    for (int d = 0; d < a->rank - 2; d++) registers *= (double)a->shape[d];
+    if (a->rank == 1) return ceil((double)a->shape[0] / REGISTER);
+    if (a->rank > 1)
+        registers *= ceil((double)a->shape[a->rank - 2] / SUBLANES) * ceil((double)a->shape[a->rank - 1] / LANES);
+    return registers;
+}
+
+static double bytes_of(const struct sim_compiled_array *a)
+{
+    return registers_of(a) * REGISTER * (double)model_dtype_bytes(a->dtype);
+}
+
+/* ---- cycles ---- */
+
+struct work {
+    double registers;                   /* of the largest array: what the windows go over */
+    double fetched_bytes, narrow, wide; /* registers of results, or of what is reduced to them */
+    double window_bytes;                /* of all arrays that go through windows, for one register of them */
+};
+
+/* Vectors beside matrices, and what a reduction leaves, are not what the windows go over. */
+static bool is_small(const struct work *w, const struct sim_compiled_array *a)
+{
+    static const double share = 1.0 / 16;
+    return registers_of(a) <= share * w->registers;
+}
+
+static struct work work_of(const struct sim_compiled_fusion *fusion)
+{
+    struct work w = {0};
+    for (int i = 0; i < fusion->operands.count; i++) {
+        w.registers = fmax(w.registers, registers_of(&fusion->operands.of[i]));
+        w.fetched_bytes += bytes_of(&fusion->operands.of[i]);
+    }
+    for (int i = 0; i < fusion->results.count; i++)
+        w.registers = fmax(w.registers, registers_of(&fusion->results.of[i]));
+    for (int i = 0; i < fusion->operands.count; i++) {
+        const struct sim_compiled_array *a = &fusion->operands.of[i];
+        if (!is_small(&w, a)) w.window_bytes += REGISTER * (double)model_dtype_bytes(a->dtype);
+    }
+    for (int i = 0; i < fusion->results.count; i++) {
+        const struct sim_compiled_array *a = &fusion->results.of[i];
+        const double bytes = (double)model_dtype_bytes(a->dtype);
+        if (is_small(&w, a)) continue;
+        w.window_bytes += REGISTER * bytes;
+        *(bytes >= (double)sizeof(float) ? &w.wide : &w.narrow) += registers_of(a);
+    }
+    if (w.narrow + w.wide > 0) return w;
+    w.wide = w.registers;
+    w.window_bytes += REGISTER * (double)sizeof(float);
+    return w;
+}
+
+/* Of one core. All at once where that fits, double-buffered; else 128 registers of an operation that was fused to
+ * nothing, and up to 1024 of a fusion: as the compiler's answers have them. */
+static double windows_of(const struct constants *c, const struct work *w, bool is_alone)
+{
+    static const double alone = 128, most = 1024;
+    const double registers = w->registers / c->cores, room = c->vmem_bytes / (2 * w->window_bytes);
+    if (registers <= room) return 1;
+    return ceil(registers / (is_alone ? alone : fmin(most, fmax(room, 1))));
+}
+
+enum base_status sim_compiler_fusion(const char *chip, const struct sim_compiled_fusion *fusion,
+                                     struct sim_compiler_cycles *out, struct base_error *error)
+{
+    struct constants c;
+    BASE_TRY(read_constants(chip, &c, error));
+    const struct work w = work_of(fusion);
+    const double windows = windows_of(&c, &w, fusion->is_alone);
+    *out = (struct sim_compiler_cycles){
+        .cycles = c.launch + windows * c.window +
+                  (w.fetched_bytes / c.fetch_rate + w.narrow * c.narrow + w.wide * c.wide) / c.cores};
+    out->time_s = out->cycles / c.clock_hz;
+    return BASE_OK;
+}

@@ -1,0 +1,2 @@
+meshwright fusion --chip v4 --operands 'bfloat16[7168,1024];bfloat16[1024]' --results 'bfloat16[7168,1024]'
+meshwright fusion --chip v5p --operands 'float32[8192,8192]' --results 'float32[]' --alone --json
