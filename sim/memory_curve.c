@@ -53,7 +53,8 @@ static void move_to(struct walk *w, int step)
 /* Of a stretch of time only its largest moment is kept. */
 static void note(struct walk *w, const struct sim_price_event *event)
 {
-    struct sim_memory_point point = {.at_s = w->now_s, .name = event->name, .phase = (enum model_phase)event->phase};
+    struct sim_memory_point point = {
+        .at_s = w->now_s, .name = w->p->list->event_names[event->named], .phase = (enum model_phase)event->phase};
     const double fragments = w->p->placement->profile.constants[SIM_FRAGMENTATION_FRAC];
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) point.bytes[c] = w->always[c] + w->now[c];
     point.bytes[MODEL_TEMPORARY] += fragments * sum_of(w->now);

@@ -35,11 +35,12 @@ static void close_stretch(struct sim_price_list *out, int first)
     out->event_count = kept;
 }
 
-static void name_event(const struct walk *w, struct sim_price_event *listed, const struct sim_op *op, int trips)
+static void name_event(struct walk *w, struct sim_price_event *listed, const struct sim_op *op, int trips)
 {
     int step = w->steps_before[op - w->s->ops];
     listed->step = (short)(step < INT16_MAX ? step : INT16_MAX);
-    listed->name = op->op->name;
+    listed->named = (unsigned short)w->out->event_name_count;
+    w->out->event_names[w->out->event_name_count++] = op->op->name;
     listed->phase = (unsigned char)op->op->phase;
     listed->trips = (unsigned char)trips;
 }
@@ -76,7 +77,8 @@ void sim_list_events(struct base_arena *scratch, const struct sim_sharded *s, co
     int first = 0;
     find_phases(&w);
     out->backward_event = out->update_event = -1;
-    out->events = base_new(scratch, struct sim_price_event, s->event_count + 1);
+    out->events = base_reserve(scratch, (size_t)s->event_count + 1, sizeof *out->events);
+    out->event_names = base_reserve(scratch, (size_t)s->event_count + 1, sizeof *out->event_names);
     for (int i = 0; i < s->event_count; i++) {
         const struct sim_event *event = &s->events[i];
         const struct sim_op *op = &s->ops[event->op];

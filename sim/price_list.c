@@ -134,11 +134,10 @@ static bool is_of_weight(const struct maker *m, int value)
 static enum model_dtype units_dtype(const struct maker *m, const struct sim_op *op)
 {
     enum model_dtype dtype = m->s->values[op->inputs[0]].dtype;
+    if (!model_dtype_is_quantized(m->choices->dtype)) return dtype;
     bool weight = is_of_weight(m, op->inputs[0]) || is_of_weight(m, op->inputs[1]) || is_of_weight(m, op->outputs[0]);
     bool in_layer = op->op->name && strstr(op->op->name, "layers/");
-    return model_dtype_is_quantized(m->choices->dtype) && weight && dtype == MODEL_BFLOAT16 && in_layer
-               ? m->choices->dtype
-               : dtype;
+    return weight && dtype == MODEL_BFLOAT16 && in_layer ? m->choices->dtype : dtype;
 }
 
 static void list_dots(struct maker *m)
@@ -253,8 +252,12 @@ static void add_step(const struct maker *m, const struct sim_op *op, int what, i
 {
     struct sim_price_list *out = m->out;
     const unsigned char region = (unsigned char)region_of(m, op);
-    out->steps[out->step_count++] =
-        (struct sim_price_step){op->op->name, op->op->phase, op->kind == SIM_COMMUNICATE, region, what, repeats};
+    out->steps[out->step_count++] = (struct sim_price_step){.name = op->op->name,
+                                                            .what = (unsigned short)what,
+                                                            .repeats = (unsigned short)repeats,
+                                                            .phase = (unsigned char)op->op->phase,
+                                                            .region = region,
+                                                            .communicates = op->kind == SIM_COMMUNICATE};
 }
 
 static void list_steps(struct maker *m)
@@ -395,6 +398,7 @@ static void keep_lists(struct base_arena *arena, struct sim_price_list *out)
     out->moments = copied(arena, out->moments, out->moment_count, sizeof *out->moments);
     out->needs = copied(arena, out->needs, out->need_count, sizeof *out->needs);
     out->events = copied(arena, out->events, out->event_count, sizeof *out->events);
+    out->event_names = copied(arena, out->event_names, out->event_name_count, sizeof *out->event_names);
     out->persistent_shapes =
         copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
     out->persistent_categories =

@@ -32,11 +32,11 @@ static void close_loop(struct frame *frame, double trips, struct sim_holding *no
     outer->peak_event = frame->peak_event;
 }
 
-static struct sim_phase_peak phase_peak(const struct frame *frame)
+static struct sim_phase_peak phase_peak(const struct sim_pricing *p, const struct frame *frame)
 {
     const struct sim_price_event *at = frame->peak_event;
-    return (struct sim_phase_peak){frame->peak, at ? at->name : NULL, at ? (enum model_phase)at->phase : MODEL_FORWARD,
-                                   at ? at->trips : MODEL_ONE};
+    return (struct sim_phase_peak){frame->peak, at ? p->list->event_names[at->named] : NULL,
+                                   at ? (enum model_phase)at->phase : MODEL_FORWARD, at ? at->trips : MODEL_ONE};
 }
 
 /* From here on only what comes counts. */
@@ -62,7 +62,7 @@ static struct sim_phase_peak walk(const struct sim_pricing *p, struct sim_phase_
         const struct sim_price_event *event = &events[i];
         if (i == backward) {
             now.total_bytes = total_bytes;
-            phases->forward = phase_peak(&frames[depth]);
+            phases->forward = phase_peak(p, &frames[depth]);
             phases->kept = now;
             begin_again(&frames[depth], &now);
             peak_bytes = total_bytes;
@@ -83,14 +83,14 @@ static struct sim_phase_peak walk(const struct sim_pricing *p, struct sim_phase_
             peak_bytes = total_bytes;
         } else {
             const bool last = phases && event->trips == MODEL_MICROBATCHES;
-            if (last) *(backward < 0 ? &phases->forward : &phases->backward) = phase_peak(&frames[depth]);
+            if (last) *(backward < 0 ? &phases->forward : &phases->backward) = phase_peak(p, &frames[depth]);
             close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
             total_bytes = now.total_bytes;
             if (last) begin_again(&frames[depth - 1], &now);
             peak_bytes = frames[--depth].peak.total_bytes;
         }
     }
-    return phase_peak(&frames[0]);
+    return phase_peak(p, &frames[0]);
 }
 
 void sim_price_memory(struct sim_pricing *p)

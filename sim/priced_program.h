@@ -54,10 +54,9 @@ struct sim_price_collective {
 /* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
 struct sim_price_step {
     const char *name;
-    enum model_phase phase;
+    unsigned short what, repeats; /* indices: below SIM_MOST_DISTINCT */
+    unsigned char phase, region;  /* enum model_phase, enum sim_region */
     bool communicates;
-    unsigned char region; /* enum sim_region */
-    int what, repeats;    /* indices */
 };
 /* What happens one after the other where collectives are asynchronous: the same steps, with loops as brackets. */
 enum sim_moment_kind {
@@ -79,8 +78,8 @@ struct sim_price_need {
 
 /* Memory that comes or goes (how many of a shape), or a loop that begins or ends (bracket). */
 struct sim_price_event {
-    const char *name; /* of the operation; NULL where nobody asks */
-    short shape, step /* of the list: what comes next; of may_peak and brackets */;
+    short shape, step;    /* step: of the list, what comes next; of may_peak and brackets */
+    unsigned short named; /* of these alone: the operation's place in event_names; at most three of an operation are */
     signed char count, bracket;
     unsigned char category, phase;
     unsigned char
@@ -101,6 +100,8 @@ struct sim_price_list {
     struct sim_moment *moments;
     struct sim_price_need *needs;
     struct sim_price_event *events;
+    const char **event_names;
+    int event_name_count;
     int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count,
         kernel_dot_count, step_count, moment_count, need_count, event_count;
     int *offloaded_shapes, *offloaded_repeats,
@@ -135,12 +136,19 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
 
 /* ---- programs (program_cache.c) ---- */
 
+/* As many as were made. */
+struct sim_kept_decisions {
+    const struct sim_decision *made;
+    int count;
+    bool compares_mesh;
+};
 struct sim_program {
     struct sim_sharded *sharded; /* NULL unless somebody asked for it */
     struct sim_price_list prices;
-    struct sim_decisions decisions; /* of its own; those of its contractions are theirs */
-    uint64_t mesh_relation;         /* under which it was made */
-    struct sim_asked asked;
+    struct sim_kept_decisions decisions; /* of its own; those of its contractions are theirs */
+    uint64_t mesh_relation;              /* under which it was made */
+    const struct sim_placed *const *asked;
+    int asked_count;
     struct sim_program *next;
 };
 enum sim_extent { SIM_PRICES_ALONE, SIM_WHOLE_PROGRAM /* with sharded */ };

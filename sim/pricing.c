@@ -416,7 +416,8 @@ void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
     if (detail) add_work(p, &prices);
     for (int i = 0; i < p->list->step_count && detail; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
-        (step->communicates ? note_communication : note_compute)(p, step, &prices, detail);
+        if (step->communicates) note_communication(p, step, &prices, detail);
+        else if (detail->timeline) note_compute(p, step, &prices, detail);
     }
     p->exposed_s = p->list->moment_count ? price_exposed(p, &prices) : p->totals_s[SIM_BY_COMMUNICATION];
     p->exposed_s -= hidden_by_engine(p, &prices);

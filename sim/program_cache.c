@@ -8,45 +8,40 @@
 
 #include <string.h>
 
-/* As many as were made. */
-struct kept_decisions {
-    const struct sim_decision *made;
-    int count;
-    bool compares_mesh;
-};
-
 /* Choices that led to a program. */
 struct way {
-    struct kept_decisions decisions;
+    struct sim_kept_decisions decisions;
     uint64_t mesh_relation;
     struct sim_program *program;
     struct way *next;
 };
 struct alike {
-    struct sim_shardings shardings;
+    struct sim_kept_shardings shardings;
     struct sim_program *programs;
     struct way *ways;
     struct alike *next;
 };
 struct propagated {
-    struct kept_decisions decisions;
+    struct sim_kept_decisions decisions;
     struct alike *alike;
     struct propagated *next;
 };
 
-static struct kept_decisions keep(struct base_arena *arena, const struct sim_decisions *log)
+static struct sim_kept_decisions keep(struct base_arena *arena, const struct sim_decisions *log)
 {
     struct sim_decision *made = base_new(arena, struct sim_decision, log->count + 1);
     memcpy(made, log->made, (size_t)log->count * sizeof *made);
-    return (struct kept_decisions){made, log->count, log->compares_mesh};
+    return (struct sim_kept_decisions){made, log->count, log->compares_mesh};
 }
 
-static struct kept_decisions those_of(const struct sim_program *program)
+static const struct sim_placed *const *keep_asked(struct base_arena *arena, const struct sim_asked *asked)
 {
-    return (struct kept_decisions){program->decisions.made, program->decisions.count, program->decisions.compares_mesh};
+    const struct sim_placed **kept = base_reserve(arena, (size_t)asked->count, sizeof *kept);
+    if (asked->count) memcpy(kept, asked->placed, (size_t)asked->count * sizeof *kept);
+    return kept;
 }
 
-static bool decisions_hold(const struct kept_decisions *decisions, const struct sim_extents *extents)
+static bool decisions_hold(const struct sim_kept_decisions *decisions, const struct sim_extents *extents)
 {
     for (int i = 0; i < decisions->count; i++)
         if (sim_decide(extents, &decisions->made[i]) != decisions->made[i].larger) return false;
@@ -133,13 +128,14 @@ static struct sim_compiler compiler_of(const struct sim_plan *plan)
  * the scratch, whose pages are used again and again. */
 static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
                              const struct sim_sharding_options *options, const struct model_program *source,
-                             const struct sim_shardings *shardings, enum sim_extent extent, struct sim_program *program,
+                             const struct sim_kept_shardings *kept, enum sim_extent extent, struct sim_program *program,
                              struct base_error *error)
 {
     struct base_arena *arena = extent == SIM_WHOLE_PROGRAM ? &cache->arena : &cache->scratch;
     base_arena_reset(&cache->scratch);
     struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
-    BASE_TRY(sim_partition(arena, source, options, shardings, sharded, error));
+    const struct sim_shardings shardings = sim_shardings_of(arena, kept);
+    BASE_TRY(sim_partition(arena, source, options, &shardings, sharded, error));
     const struct sim_compiler compiler = compiler_of(plan);
     sim_compile(arena, &compiler, sharded);
     if (sharded->shape_count > SIM_MOST_SHAPES)
@@ -195,8 +191,8 @@ static uint64_t hash_specs(const struct sim_shardings *shardings)
 }
 
 /* The place of all plans with these shardings, a new one if there is none. */
-static struct alike *find_alike(const struct request *r, const struct model_program *source,
-                                const struct sim_shardings *shardings)
+static enum base_status find_alike(const struct request *r, const struct model_program *source,
+                                   const struct sim_shardings *shardings, struct alike **out, struct base_error *error)
 {
     struct sim_cache *cache = r->cache;
     const unsigned passes = sim_passes_of(r->plan);
@@ -207,15 +203,16 @@ static struct alike *find_alike(const struct request *r, const struct model_prog
     sim_key_bytes(cache, &passes, sizeof passes);
     sim_key_bytes(cache, &hash, sizeof hash);
     struct alike *first = sim_cache_find(cache), *alike = first;
-    while (alike && memcmp(alike->shardings.specs, shardings->specs,
-                           (size_t)shardings->spec_count * sizeof *shardings->specs) != 0)
-        alike = alike->next;
-    if (alike) return alike;
+    while (alike && !sim_shardings_are(&alike->shardings, shardings)) alike = alike->next;
+    *out = alike;
+    if (alike) return BASE_OK;
     alike = base_new(&cache->arena, struct alike, 1);
-    *alike =
-        (struct alike){.shardings = sim_shardings_copy(&cache->arena, shardings, source->block_count), .next = first};
+    if (!sim_shardings_keep(&cache->arena, &cache->scratch, shardings, &alike->shardings))
+        return base_fail(error, BASE_INTERNAL, "tensors with more than %d shardings", SIM_MOST_SPECS);
+    alike->next = first;
     sim_cache_store(cache, alike);
-    return alike;
+    *out = alike;
+    return BASE_OK;
 }
 
 static const struct sim_graph *find_graph(const struct request *r, const struct model_program *source)
@@ -253,7 +250,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
         base_arena_reset(&cache->scratch);
         BASE_TRY(sim_propagate(&cache->scratch, graph, &options, &shardings, error));
         found->decisions = keep(&cache->arena, &log);
-        found->alike = find_alike(r, source, &shardings);
+        BASE_TRY(find_alike(r, source, &shardings, &found->alike, error));
         found->next = first;
         begin_key(r);
         sim_cache_store(cache, found);
@@ -265,7 +262,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
 /* ---- programs ---- */
 
 /* The same where the relation of the mesh axes is not known to be. */
-static bool hold_on_mesh(const struct kept_decisions *decisions, uint64_t mesh_relation,
+static bool hold_on_mesh(const struct sim_kept_decisions *decisions, uint64_t mesh_relation,
                          const struct sim_extents *extents)
 {
     bool same_mesh = !decisions->compares_mesh || mesh_relation == sim_mesh_relation(extents->mesh);
@@ -274,10 +271,13 @@ static bool hold_on_mesh(const struct kept_decisions *decisions, uint64_t mesh_r
 
 /* Notes the choices that lead to a program, so that whoever comes with sizes for which they come out alike finds it. */
 static void add_way(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *asked,
-                    const struct sim_decisions *own, struct alike *alike, struct sim_program *program)
+                    struct alike *alike, struct sim_program *program)
 {
     struct way *way = base_new(&cache->arena, struct way, 1);
-    struct sim_decisions log = *own;
+    struct sim_decisions log;
+    log.count = program->decisions.count;
+    log.compares_mesh = program->decisions.compares_mesh;
+    memcpy(log.made, program->decisions.made, (size_t)log.count * sizeof *log.made);
     sim_note_asked(asked, &log);
     way->decisions = keep(&cache->arena, &log);
     way->mesh_relation = sim_mesh_relation(extents->mesh);
@@ -299,10 +299,9 @@ static struct sim_program *find_program(struct sim_cache *cache, const struct si
         if (holds(way->program, extent) && hold_on_mesh(&way->decisions, way->mesh_relation, extents))
             return way->program;
     for (struct sim_program *program = alike->programs; program; program = program->next) {
-        const struct kept_decisions own = those_of(program);
-        bool may_serve = holds(program, extent) && hold_on_mesh(&own, program->mesh_relation, extents);
-        if (!may_serve || !sim_ask_again(cache, extents, &program->asked, &asked)) continue;
-        add_way(cache, extents, &asked, &program->decisions, alike, program);
+        bool may_serve = holds(program, extent) && hold_on_mesh(&program->decisions, program->mesh_relation, extents);
+        if (!may_serve || !sim_ask_again(cache, extents, program->asked, program->asked_count, &asked)) continue;
+        add_way(cache, extents, &asked, alike, program);
         return program;
     }
     return NULL;
@@ -345,15 +344,22 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
     struct sim_program *program = find_program(cache, &r.extents, alike, extent);
     if (!program) {
         struct sim_sharding_options options = r.sharding;
+        struct sim_decisions log;
+        struct sim_asked asked;
+        log.count = asked.count = 0;
+        log.compares_mesh = false;
         program = base_new(&cache->arena, struct sim_program, 1);
         program->mesh_relation = sim_mesh_relation(r.extents.mesh);
         options.extents = r.extents;
-        options.extents.decisions = &program->decisions;
+        options.extents.decisions = &log;
         options.cache = cache;
-        options.asked = &program->asked;
+        options.asked = &asked;
         BASE_TRY(make(cache, plan, &options, find_model_program(cache, plan, &r.options), &alike->shardings, extent,
                       program, error));
-        add_way(cache, &r.extents, &program->asked, &program->decisions, alike, program);
+        program->decisions = keep(&cache->arena, &log);
+        program->asked = keep_asked(&cache->arena, &asked);
+        program->asked_count = asked.count;
+        add_way(cache, &r.extents, &asked, alike, program);
         program->next = alike->programs;
         alike->programs = program;
     }

@@ -232,7 +232,7 @@ static void contractions_from_the_cache_are_placed_as_by_themselves(struct base_
             sim_contract_again(cache, &extents, &asked, &found);
             assert_placed_alike(&own, &found);
             if (!turn) first = asked, before = own;
-            if (sim_ask_again(cache, &extents, &first, &again)) assert_placed_alike(&before, &own);
+            if (sim_ask_again(cache, &extents, first.placed, first.count, &again)) assert_placed_alike(&before, &own);
             else changed++;
             compared++;
         }
@@ -240,6 +240,43 @@ static void contractions_from_the_cache_are_placed_as_by_themselves(struct base_
     assert_true(compared > 10000);
     assert_true(changed > 0 && changed < compared / 2);
     sim_cache_free(cache);
+}
+
+/* ---- shardings that are remembered ---- */
+
+static struct sim_shardings drawn_shardings(struct base_arena *arena, int tensors, int64_t differing,
+                                            struct base_random *random)
+{
+    struct sim_shardings drawn = {.tensor_count = tensors, .spec_count = (3 * SIM_INSTANCES + 2) * tensors};
+    drawn.specs = base_new(arena, sim_spec, drawn.spec_count);
+    for (int i = 0; i < drawn.spec_count; i++)
+        drawn.specs[i] = (sim_spec)base_random_below(random, differing) << base_random_below(random, 40);
+    return drawn;
+}
+
+static void shardings_come_back_as_they_were_kept(struct base_arena *arena)
+{
+    enum { TENSORS = 40, TIMES = 100 };
+    struct base_random random;
+    base_random_seed(&random, 77);
+    for (int i = 0; i < TIMES; i++) {
+        struct base_arena scratch = {.exhausted = arena->exhausted};
+        struct sim_shardings given = drawn_shardings(arena, TENSORS, 1 + i, &random);
+        struct sim_kept_shardings kept;
+        assert_true(sim_shardings_keep(arena, &scratch, &given, &kept));
+        base_arena_free(&scratch);
+        struct sim_shardings back = sim_shardings_of(arena, &kept);
+        assert_memory_equal(back.specs, given.specs, (size_t)given.spec_count * sizeof *given.specs);
+        assert_ptr_equal(back.stacked + TENSORS, back.specs + back.spec_count);
+        assert_true(sim_shardings_are(&kept, &given));
+        given.specs[base_random_below(&random, given.spec_count)] ^= 1;
+        assert_false(sim_shardings_are(&kept, &given));
+    }
+    struct sim_shardings too_many = {.tensor_count = 10000, .spec_count = 80000};
+    struct sim_kept_shardings kept;
+    too_many.specs = base_new(arena, sim_spec, too_many.spec_count);
+    for (int i = 0; i < too_many.spec_count; i++) too_many.specs[i] = (sim_spec)i;
+    assert_false(sim_shardings_keep(arena, arena, &too_many, &kept));
 }
 
 int main(int count, char **arguments)
@@ -251,6 +288,7 @@ int main(int count, char **arguments)
         TEST(shared_programs_answer_as_programs_of_their_own),
         TEST(few_programs_serve_many_plans),
         TEST(contractions_from_the_cache_are_placed_as_by_themselves),
+        TEST(shardings_come_back_as_they_were_kept),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

@@ -140,11 +140,10 @@ static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled
     }
 }
 
-static bool is_read_behind(const struct sim_sharded *s, int value, int loop)
+/* Of a value that nothing was done to yet: whoever reads it last stands behind the loop. */
+static bool is_read_behind(const struct sim_rewriting *r, int value, int loop)
 {
-    for (int i = s->ops[loop].match + 1; i < s->op_count; i++)
-        if (reads(&s->ops[i], value)) return true;
-    return false;
+    return r->use_counts[value] && r->users[value] > r->s->ops[loop].match;
 }
 
 /* The pass adds up in a new buffer inside the loop and keeps the accumulator that the program had, to which it adds the
@@ -163,7 +162,7 @@ static bool waits_everywhere(const struct sim_rewriting *r, int accumulator, uns
 {
     for (int i = 0; i < r->s->op_count; i++) {
         const struct sim_op *op = &r->s->ops[i];
-        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE && op->inputs[0] == accumulator &&
+        if (op->inputs[0] == accumulator && op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE &&
             may_wait(r, op->inputs[1]) != axes)
             return false;
     }
@@ -178,15 +177,14 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twi
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
     for (int i = 0; i < s->op_count; i++) {
         struct sim_op *op = &s->ops[i];
-        int loop = outermost_loop(s, op->loop);
-        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ACCUMULATE || loop < 0 ||
-            s->ops[loop].trips != MODEL_MICROBATCHES)
-            continue;
+        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ACCUMULATE) continue;
+        const int loop = outermost_loop(s, op->loop);
+        if (loop < 0 || s->ops[loop].trips != MODEL_MICROBATCHES) continue;
         int accumulator = op->inputs[0];
         bool again = s->values[accumulator].partial; /* another layer has decided */
         unsigned axes = again ? s->values[accumulator].partial : may_wait(&r, op->inputs[1]);
         if (!again && (!axes || is_sharded(&s->values[accumulator], axes) || !waits_everywhere(&r, accumulator, axes) ||
-                       !is_read_behind(s, accumulator, loop)))
+                       !is_read_behind(&r, accumulator, loop)))
             continue;
         op->inputs[1] = make_wait(&r, op->inputs[1], axes);
         if (again) continue;

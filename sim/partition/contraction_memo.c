@@ -128,14 +128,14 @@ void sim_contract_again(struct sim_cache *cache, const struct sim_extents *exten
     memcpy(c->letters, letters, sizeof letters);
 }
 
-bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *before,
-                   struct sim_asked *now)
+bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_placed *const *before,
+                   int before_count, struct sim_asked *now)
 {
     now->count = 0;
-    if (before->count == SIM_MOST_ASKED) return false; /* there may be more */
-    for (int i = 0; i < before->count; i++) {
-        const struct sim_placed *placed = answer(cache, extents, before->placed[i]->known);
-        if (placed->alike != before->placed[i]->alike) return false;
+    if (before_count == SIM_MOST_ASKED) return false; /* there may be more */
+    for (int i = 0; i < before_count; i++) {
+        const struct sim_placed *placed = answer(cache, extents, before[i]->known);
+        if (placed->alike != before[i]->alike) return false;
         now->placed[now->count++] = placed;
     }
     return true;

@@ -121,16 +121,50 @@ static void place_parts(struct sim_shardings *s)
     s->stacked = s->kept + s->tensor_count;
 }
 
-struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings,
-                                        int block_count)
+/* The place of a spec among those that were met, where it is one more if it is new. */
+static int place_of(struct base_arena *arena, struct base_index *seen, sim_spec *distinct, sim_spec spec)
 {
-    struct sim_shardings copy = *shardings;
-    copy.specs = base_new(arena, sim_spec, copy.spec_count);
-    memcpy(copy.specs, shardings->specs, (size_t)copy.spec_count * sizeof *copy.specs);
-    copy.is_layer = base_new(arena, bool, block_count);
-    memcpy(copy.is_layer, shardings->is_layer, (size_t)block_count * sizeof *copy.is_layer);
-    place_parts(&copy);
-    return copy;
+    const uint64_t hash = base_hash(BASE_HASH_START, &spec, sizeof spec);
+    unsigned at = (unsigned)hash;
+    for (int i; (i = base_index_next(seen, hash, &at)) >= 0; at++)
+        if (distinct[i] == spec) return i;
+    distinct[seen->count] = spec;
+    base_index_add(arena, seen, hash);
+    return seen->count - 1;
+}
+
+bool sim_shardings_keep(struct base_arena *arena, struct base_arena *scratch, const struct sim_shardings *shardings,
+                        struct sim_kept_shardings *out)
+{
+    const int count = shardings->spec_count;
+    struct base_index seen = {.count = 0};
+    sim_spec *met = base_reserve(scratch, (size_t)count, sizeof *met), last = 0;
+    uint16_t *of = base_reserve(arena, (size_t)count, sizeof *of);
+    for (int i = 0, place = -1; i < count && seen.count <= SIM_MOST_SPECS; i++) {
+        if (place < 0 || shardings->specs[i] != last) place = place_of(scratch, &seen, met, shardings->specs[i]);
+        last = shardings->specs[i];
+        of[i] = (uint16_t)place;
+    }
+    sim_spec *distinct = base_reserve(arena, (size_t)seen.count, sizeof *distinct);
+    memcpy(distinct, met, (size_t)seen.count * sizeof *distinct);
+    *out = (struct sim_kept_shardings){*shardings, distinct, of};
+    return seen.count <= SIM_MOST_SPECS;
+}
+
+bool sim_shardings_are(const struct sim_kept_shardings *kept, const struct sim_shardings *shardings)
+{
+    for (int i = 0; i < shardings->spec_count; i++)
+        if (kept->distinct[kept->of[i]] != shardings->specs[i]) return false;
+    return true;
+}
+
+struct sim_shardings sim_shardings_of(struct base_arena *arena, const struct sim_kept_shardings *kept)
+{
+    struct sim_shardings all = kept->all;
+    all.specs = base_reserve(arena, (size_t)all.spec_count, sizeof *all.specs);
+    for (int i = 0; i < all.spec_count; i++) all.specs[i] = kept->distinct[kept->of[i]];
+    place_parts(&all);
+    return all;
 }
 
 static void write_out(const struct sim_graph *g, struct sim_shardings *out)

@@ -165,8 +165,8 @@ struct sim_asked {
     int count;
 }; /* each contraction once */
 /* The same contractions for other sizes or another mesh: false if one comes out otherwise. */
-bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *before,
-                   struct sim_asked *now);
+bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_placed *const *before,
+                   int before_count, struct sim_asked *now);
 void sim_note_asked(const struct sim_asked *asked, struct sim_decisions *log); /* all choices that they depended on */
 
 /* What decides how a program is sharded, beside the program. */
@@ -236,10 +236,18 @@ enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph 
                                const struct sim_sharding_options *options, struct sim_shardings *out,
                                struct base_error *error);
 
-/* The same in another arena. */
-struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings,
-                                        int block_count);
-
+/* The same for later: thousands of programs are remembered, and each has few shardings that differ. */
+struct sim_kept_shardings {
+    struct sim_shardings all; /* but for its lists of specs */
+    const sim_spec *distinct;
+    const uint16_t *of; /* [spec_count]: into distinct */
+};
+enum { SIM_MOST_SPECS = UINT16_MAX }; /* that differ */
+/* scratch is only needed until it returns. false: there are more. */
+bool sim_shardings_keep(struct base_arena *arena, struct base_arena *scratch, const struct sim_shardings *shardings,
+                        struct sim_kept_shardings *out);
+bool sim_shardings_are(const struct sim_kept_shardings *kept, const struct sim_shardings *shardings);
+struct sim_shardings sim_shardings_of(struct base_arena *arena, const struct sim_kept_shardings *kept);
 
 /* program_text.c: with why each tensor is sharded as it is, unless why is NULL */
 struct sim_why {

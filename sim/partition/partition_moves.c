@@ -112,16 +112,17 @@ static int list_sums(const struct sim_partitioner *p, int value, unsigned *sums)
 }
 
 /* As the contraction that made it found, or NULL. */
-static const struct sim_steps *pending_steps(const struct sim_partitioner *p, int value)
+static const struct sim_pending *pending_steps(const struct sim_partitioner *p, int value)
 {
     for (int i = p->pending_count - 1; i >= 0; i--)
-        if (p->pending[i].value == value) return &p->pending[i].steps;
+        if (p->pending[i].value == value) return &p->pending[i];
     return NULL;
 }
 
 void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_steps *steps)
 {
-    struct sim_steps sums = {.count = 0};
+    struct sim_steps sums;
+    sums.count = 0;
     if (steps->too_many) return;
     for (int i = 0; i < steps->count; i++) {
         if (steps->steps[i].operand != SIM_RESULT) continue;
@@ -135,7 +136,9 @@ void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_
     }
     if (!sums.count) return;
     p->pending = base_grown(p->arena, p->pending, p->pending_count, &p->pending_capacity, sizeof *p->pending);
-    p->pending[p->pending_count++] = (struct sim_pending){value, sums};
+    struct sim_step *kept = base_reserve(p->arena, (size_t)sums.count, sizeof *kept);
+    memcpy(kept, sums.steps, (size_t)sums.count * sizeof *kept);
+    p->pending[p->pending_count++] = (struct sim_pending){value, sums.count, kept};
 }
 
 /* Where the result wants an axis of a sum on a dimension, each device keeps its slice. */
@@ -152,10 +155,12 @@ static void keep_slices(unsigned sum, const unsigned char *to, int rank, unsigne
 static int reduce(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
     const struct sim_value *partial = &p->out->values[value];
-    const struct sim_steps *steps = partial->partial ? pending_steps(p, value) : NULL;
+    const struct sim_pending *pending = partial->partial ? pending_steps(p, value) : NULL;
     int rank = sim_part_rank_of(p, value);
-    if (steps && to && !memcmp(to, sim_part_computed_as(p, partial->tensor), (size_t)rank)) {
-        struct sim_steps own = *steps;
+    if (pending && to && !memcmp(to, sim_part_computed_as(p, partial->tensor), (size_t)rank)) {
+        struct sim_steps own;
+        own.count = pending->count, own.too_many = false;
+        memcpy(own.steps, pending->steps, (size_t)own.count * sizeof *own.steps);
         struct sim_step *last = &own.steps[own.count - 1];
         keep_slices(last->axes, to, rank, last->after);
         return sim_part_take_steps(p, why, SIM_RESULT, value, &own, to, false);
@@ -297,7 +302,8 @@ int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int 
     if (sim_part_is_sharded_as(p, value, to)) return value;
     const struct sim_value *v = &p->out->values[value];
     struct sim_layout target = sim_layout_of(to, sim_part_rank_of(p, value));
-    struct sim_steps steps = {.count = 0};
+    struct sim_steps steps; /* its list is long: only what is counted is read */
+    steps.count = 0, steps.too_many = false;
     struct sim_array array = {.extents = &p->options->extents,
                               .steps = &steps,
                               .axes = sim_mesh_axes(&p->options->extents),

@@ -211,6 +211,18 @@ static void take_shardings(struct sim_partitioner *p)
     }
 }
 
+/* Room for as many operations and values as programs mostly have, so that lists that grow are not copied: each entry is
+ * written whole when it is taken. */
+static void reserve_lists(struct sim_partitioner *p)
+{
+    int operations = 0;
+    for (int b = 0; b < p->program->block_count; b++) operations += p->program->blocks[b].op_count;
+    struct sim_sharded *out = p->out;
+    out->op_capacity = out->value_capacity = 2 * operations + p->program->tensor_count;
+    out->ops = base_reserve(p->arena, (size_t)out->op_capacity, sizeof *out->ops);
+    out->values = base_reserve(p->arena, (size_t)out->value_capacity, sizeof *out->values);
+}
+
 enum base_status sim_partition(struct base_arena *arena, const struct model_program *program,
                                const struct sim_sharding_options *options, const struct sim_shardings *shardings,
                                struct sim_sharded *out, struct base_error *error)
@@ -223,6 +235,7 @@ enum base_status sim_partition(struct base_arena *arena, const struct model_prog
     out->program = program;
     p->loop = -1;
     p->twin = SIM_NO_TWIN;
+    reserve_lists(p);
     BASE_TRY(bind_persistent(p));
     return partition_block(p, 0);
 }

@@ -30,8 +30,8 @@ struct sim_partitioner {
     int copy_count, copy_capacity, outer_copies; /* of them from before the loop that is being made */
     int first_copy; /* those before it are of another computation: outside of the loop of decode steps */
     struct sim_pending {
-        int value;
-        struct sim_steps steps;
+        int value, count;
+        const struct sim_step *steps;
     } * pending; /* how contractions' partial sums are summed, by whoever uses them first */
     int pending_count, pending_capacity;
     struct sim_kept_copies {
