@@ -72,3 +72,25 @@ bench_search tune_remat_without_integer_program --model llama2_7b --topology v4-
 bench_search tune_fit --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw --fit
 bench_search tune_serving_t5_11b --model t5_1_0_11B --topology v5e-64 --batch-size auto --task-feature-lengths 512,128 --objective latency_s
 bench_search tune_serving_llama_70b --model llama3_70b --topology v5e-64 --batch-size auto --task-feature-lengths 1024 --objective latency_s --beyond-t5x
+
+# NAME ARGUMENTS...: seconds until a search has proven its best plan within 1 %, how large its space is; and how far off
+# the best may be after ten times as long without the integer programs.
+bench_proof() {
+    name=$1
+    shift
+    elapsed_ns=$(time_ns "$program" tune --json --out "$work/proven.json" --top 1 --gap 1 "$@")
+    limit_s=$(awk -v ns="$elapsed_ns" 'BEGIN { printf "%.0f\n", ns / 1e8 + 1 }')
+    awk -v name="$name" -v ns="$elapsed_ns" 'BEGIN { printf "%s_s,%.3f\n", name, ns / 1e9 }'
+    printf '%s_space_count,%s\n' "$name" "$(field space_count "$work/proven.json")"
+    printf '%s_gap_frac,%s\n' "$name" "$(field gap_frac "$work/proven.json")"
+    time_ns "$program" tune --json --out "$work/without.json" --top 1 --gap 1 --no-integer-program --time-limit "$limit_s" "$@" >"$work/ns"
+    printf '%s_without_integer_program_gap_frac,%s\n' "$name" "$(field gap_frac "$work/without.json")"
+}
+
+each_policy='--search rules,remat --beyond-t5x --optimizer-partitioning none --sequence-parallel 0 --optimizer adamw'
+# shellcheck disable=SC2086
+{
+    bench_proof prove_t5_11b --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 $each_policy
+    bench_proof prove_llama_70b --model llama2_70b --topology v5p-512 --batch-size 1024 --task-feature-lengths 4096 $each_policy
+    bench_proof prove_gpt3_175b --model gpt3_175b --topology a100-80g:128x8 --batch-size 1536 --task-feature-lengths 2048 $each_policy
+}

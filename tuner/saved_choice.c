@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 4000 };
+enum { MOST_ROUNDS = 5000 }; /* more than there are policies */
 
 /* ---- the program ---- */
 
@@ -101,6 +101,12 @@ static void leave_open(struct search *s, double bound)
     s->least_open = fmin(s->least_open, bound);
 }
 
+/* For the device, whatever the host holds. */
+static bool is_too_large(const struct search *s, const struct sim_prediction *p)
+{
+    return (double)p->free_bytes < s->options->headroom_frac * (double)p->memory.capacity_bytes;
+}
+
 static enum base_status try_other_orders(struct search *s, const struct node *chosen, int first)
 {
     struct node plan = *chosen;
@@ -132,12 +138,6 @@ static enum base_status try_policy(struct search *s, const struct node *node, in
     return BASE_OK;
 }
 
-/* What keeps one policy of the family from being ranked may be the memory of the device. */
-static bool is_too_large(const struct search *s, const struct tuner_found *found)
-{
-    return (double)found->prediction.memory.peak_bytes > s->limit_bytes;
-}
-
 /* One solution, predicted in full. *adds_up: it takes no less than its prices say. */
 static enum base_status try_choice(struct tuner_chooser *c, int first, double bound_s, bool *adds_up)
 {
@@ -151,7 +151,7 @@ static enum base_status try_choice(struct tuner_chooser *c, int first, double bo
     if (s->result->plan_count && tuner_search_is_same_plan(&s->result->plans[0].plan, &found.plan))
         s->result->memory_worth_s_per_byte = tuner_choices_unit_worth(c->choices);
     *adds_up = found.prediction.step_s >= bound_s * (1 - slack);
-    cut_off(c, options, is_too_large(s, &found));
+    cut_off(c, options, is_too_large(s, &found.prediction));
     return BASE_OK;
 }
 
@@ -253,7 +253,7 @@ static enum base_status least_fits(struct tuner_chooser *c, bool *fits)
     for (int i = 0; i < BASE_COUNT(least) && !*fits; i++) {
         if (least[i].host && !(c->host_rate > 0)) continue;
         BASE_TRY(tuner_policy_price(c, least[i], &p, NULL));
-        *fits = (double)p.memory.peak_bytes <= c->s->limit_bytes;
+        *fits = !is_too_large(c->s, &p);
     }
     return BASE_OK;
 }
