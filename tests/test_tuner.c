@@ -3,6 +3,7 @@
 #include "tests/random_space.h"
 #include "tests/test.h"
 
+#include "tuner/policies.h"
 #include "tuner/rule_space.h"
 #include "tuner/tuner.h"
 
@@ -688,6 +689,47 @@ static void remat_ranks_equal_brute_force(struct base_arena *arena)
     }
 }
 
+/* What a step takes under a policy is the sum of its parts' prices: of layers one after the other, and of parallel
+ * blocks. */
+static void prices_of_policies_add_up(struct base_arena *arena)
+{
+    static const char *const rows[] = {
+        "scalable_decoder_only:num_layers=24,emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,vocab_size=32128,"
+        "mlp_activations=gelu",
+        "decoder_only:emb_dim=512,num_heads=4,head_dim=64,mlp_dim=2048,num_layers=2,vocab_size=1024,parallel_block=1"};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_result result = {.plan_count = 0};
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct search search = {.space = &space, .result = &result, .error = &error};
+        struct tuner_chooser c = {.own = {.exhausted = arena->exhausted}, .s = &search};
+        struct tuner_request request = request_of(arena, rows[i], "v4:2x2x2", "16", "1024", "1024");
+        TEST_ROW("%s", rows[i]);
+        request.search_saved = true;
+        request.given[TUNER_SUBMESH] = given(arena, 1, "2,1,1,1");
+        request.given[TUNER_RULES] = given(arena, 1, "standard:2,2");
+        request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        const struct sim_plan_text text = tuner_plan_text(&space, (struct tuner_plan){space.group_count - 1, 0, 0, 0});
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c.plan, &error), &error);
+        const unsigned names = space.saved.names & ~(1u << MODEL_SAVED_WO);
+        c.all = (struct model_saved){names | tuner_input_name, 0};
+        c.attention = tuner_names_of(names & tuner_attention_names), c.mlp = tuner_names_of(names & tuner_mlp_names);
+        c.parts[LAYER] = tuner_names_of(names);
+        assert_ok(tuner_policies_price_kept(&c), &error);
+        assert_ok(tuner_policies_price_patterns(&c), &error);
+        for (int pattern = 0; pattern < 1 << c.parts[LAYER].count; pattern++) {
+            struct sim_prediction p;
+            const unsigned kept = tuner_names_in(&c.parts[LAYER], pattern) | tuner_input_name;
+            assert_ok(tuner_policy_price(&c, (struct model_saved){kept, 0}, &p, NULL), &error);
+            assert_near(c.all_s + c.layer_s[pattern], p.step_s, 1e-9);
+        }
+        base_arena_free(&c.own);
+        sim_cache_free(cache);
+    }
+}
+
 /* A toll is paid for what is used above the free part; a cut takes a choice away; what binds has its price. */
 static void integer_programs_have_tolls_and_cuts(struct base_arena *arena)
 {
@@ -1238,6 +1280,7 @@ static const struct test tests[] = {
     TEST(integer_programs_change_no_answer),
     TEST(remat_by_tensor_equals_brute_force),
     TEST(remat_ranks_equal_brute_force),
+    TEST(prices_of_policies_add_up),
     TEST(integer_programs_have_tolls_and_cuts),
     TEST(solvers_agree),
     TEST(a_gap_is_kept),
