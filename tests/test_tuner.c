@@ -696,19 +696,23 @@ static void prices_of_policies_add_up(struct base_arena *arena)
     static const char *const rows[] = {
         "scalable_decoder_only:num_layers=24,emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,vocab_size=32128,"
         "mlp_activations=gelu",
-        "decoder_only:emb_dim=512,num_heads=4,head_dim=64,mlp_dim=2048,num_layers=2,vocab_size=1024,parallel_block=1"};
-    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        "decoder_only:emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=2,vocab_size=1024,parallel_block=1"};
+    static const char *const meshes[] = {"1,1,1,1", "2,1,1,1", "2,2,1,1", "2,2,2,1"};
+    static const char *const rules[] = {"standard:1,1", "standard:2,2"};
+    for (int i = 0; i < BASE_COUNT(rows) * BASE_COUNT(meshes) * BASE_COUNT(rules); i++) {
+        const char *model = rows[i % BASE_COUNT(rows)], *mesh = meshes[i / BASE_COUNT(rows) % BASE_COUNT(meshes)],
+                   *rule_set = rules[i / BASE_COUNT(rows) / BASE_COUNT(meshes)];
         struct base_error error;
         struct tuner_space space;
         struct tuner_result result = {.plan_count = 0};
         struct sim_cache *cache = sim_cache_new(arena);
         struct search search = {.space = &space, .result = &result, .error = &error};
         struct tuner_chooser c = {.own = {.exhausted = arena->exhausted}, .s = &search};
-        struct tuner_request request = request_of(arena, rows[i], "v4:2x2x2", "16", "1024", "1024");
-        TEST_ROW("%s", rows[i]);
+        struct tuner_request request = request_of(arena, model, "v4:2x2x2", "16", "1024", "1024");
+        TEST_ROW("%s, submesh %s, %s", model, mesh, rule_set);
         request.search_saved = true;
-        request.given[TUNER_SUBMESH] = given(arena, 1, "2,1,1,1");
-        request.given[TUNER_RULES] = given(arena, 1, "standard:2,2");
+        request.given[TUNER_SUBMESH] = given(arena, 1, mesh);
+        request.given[TUNER_RULES] = given(arena, 1, rule_set);
         request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
         assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
         const struct sim_plan_text text = tuner_plan_text(&space, (struct tuner_plan){space.group_count - 1, 0, 0, 0});
