@@ -76,6 +76,37 @@ static void put_dropout(const struct sim_plan *plan, const char *hidden, const c
     put_real(attention, rate, out);
 }
 
+/* ---- sizes that Megatron-LM, DeepSpeed's fork of it and NeMo are told alike, each in its spelling ---- */
+
+enum spelling { MEGATRON_SPELLING, NEMO_SPELLING, SPELLING_COUNT };
+
+static void put_sizes(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, enum spelling spelling,
+                      struct base_text *out)
+{
+    static const char *const forms[SPELLING_COUNT] = {"--%s %lld\n", "model.%s=%lld\n"};
+    const struct model_config *c = plan->config;
+    /* Megatron-LM wants a seed above 0, and so does what is built on it; 0 is that of a plan that does not say one. */
+    const struct {
+        const char *names[SPELLING_COUNT];
+        int64_t value;
+    } all[] = {
+        {{"tensor-model-parallel-size", "tensor_model_parallel_size"}, sizes->tensor},
+        {{"pipeline-model-parallel-size", "pipeline_model_parallel_size"}, sizes->stages},
+        {{"micro-batch-size", "micro_batch_size"}, sizes->micro_batch},
+        {{"global-batch-size", "global_batch_size"}, plan->batch_size},
+        {{"num-layers", "num_layers"}, c->num_decoder_layers},
+        {{"hidden-size", "hidden_size"}, c->emb_dim},
+        {{"ffn-hidden-size", "ffn_hidden_size"}, c->mlp_dim},
+        {{"num-attention-heads", "num_attention_heads"}, c->num_heads},
+        {{"kv-channels", "kv_channels"}, c->head_dim},
+        {{"seq-length", "encoder_seq_length"}, plan->targets_length},
+        {{"max-position-embeddings", "max_position_embeddings"}, plan->targets_length},
+        {{"seed", "seed"}, plan->seed > 0 ? plan->seed : left_out},
+    };
+    for (int i = 0; i < BASE_COUNT(all); i++)
+        put_numbers(forms[spelling], &(struct number){all[i].names[spelling], all[i].value}, 1, out);
+}
+
 /* ---- Megatron-LM: arguments, one a line ---- */
 
 static void put_megatron_model(const struct sim_plan *plan, struct base_text *out)
@@ -83,17 +114,8 @@ static void put_megatron_model(const struct sim_plan *plan, struct base_text *ou
     const struct model_config *c = plan->config;
     const bool rotary = c->position_encoding == MODEL_POSITION_ROTARY,
                none = c->position_encoding == MODEL_POSITION_NONE;
-    const struct number numbers[] = {
-        {"num-layers", c->num_decoder_layers},
-        {"hidden-size", c->emb_dim},
-        {"ffn-hidden-size", c->mlp_dim},
-        {"num-attention-heads", c->num_heads},
-        {"kv-channels", c->head_dim},
-        {"num-query-groups", c->num_kv_heads != c->num_heads ? c->num_kv_heads : left_out},
-        {"seq-length", plan->targets_length},
-        {"max-position-embeddings", plan->targets_length},
-        {"vocab-size", c->vocab_size},
-    };
+    const struct number numbers[] = {{"num-query-groups", c->num_kv_heads != c->num_heads ? c->num_kv_heads : left_out},
+                                     {"vocab-size", c->vocab_size}};
     const struct line lines[] = {
         {"--group-query-attention", c->num_kv_heads != c->num_heads},
         {"--tokenizer-type NullTokenizer", true},
@@ -122,19 +144,13 @@ static const char *megatron_layout(struct base_arena *arena, const struct sim_pl
     return text.data;
 }
 
-/* Megatron-LM wants a seed above 0, and so does what is built on it; 0 is that of a plan that does not say one. */
 void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     const struct number numbers[] = {
-        {"tensor-model-parallel-size", sizes->tensor},
-        {"pipeline-model-parallel-size", sizes->stages},
         {"num-layers-per-virtual-pipeline-stage",
          plan->pipeline.chunks > 1 ? plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks)
                                    : left_out},
         {"context-parallel-size", sizes->context > 1 ? sizes->context : left_out},
-        {"micro-batch-size", sizes->micro_batch},
-        {"global-batch-size", plan->batch_size},
-        {"seed", plan->seed > 0 ? plan->seed : left_out},
     };
     const char *layout = plan->pipeline.layers ? megatron_layout(out->arena, plan) : "";
     const struct line lines[] = {
@@ -154,9 +170,38 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
                      plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS ? MODEL_POSITION_LEARNED
                                                                                      : plan->config->position_encoding,
                      plan->config->norm, out);
+    put_sizes(plan, sizes, MEGATRON_SPELLING, out);
     put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
     put_megatron_model(plan, out);
+    put_real("--lr ", plan->learning_rate, out);
+    put_dropout(plan, "--hidden-dropout ", "--attention-dropout ", out);
+}
+
+/* ---- Megatron-DeepSpeed: arguments, and DeepSpeed's own settings as a comment that the job writes out ---- */
+
+void reports_put_deepspeed(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
+{
+    const bool half = plan->options.dtype == MODEL_FLOAT16, zero = plan->optimizer_partitioning == SIM_STATE_OVER_DATA;
+    const struct line lines[] = {
+        {"--checkpoint-activations\n--deepspeed-activation-checkpointing", is_full(plan)},
+        {"--no-pipeline-parallel", sizes->stages == 1},
+        {"--bf16", !half},
+        {"--fp16", half},
+        {"--optimizer adam", true},
+        {"--zero-stage 1", zero},
+        {"--zero-stage 0", !zero},
+    };
+    put_title(plan, out);
+    note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
+    base_putf(out, "# vocabulary: that of the tokenizer's files here, %lld in the plan\n",
+              (long long)plan->config->vocab_size);
+    base_putf(out, "# deepspeed {\"train_batch_size\": %lld, \"train_micro_batch_size_per_gpu\": %lld, ",
+              (long long)plan->batch_size, (long long)sizes->micro_batch);
+    base_putf(out, "\"gradient_clipping\": 1.0, \"zero_optimization\": {\"stage\": %d}, \"%s\": {\"enabled\": true}}\n",
+              zero, half ? "fp16" : "bf16");
+    put_sizes(plan, sizes, MEGATRON_SPELLING, out);
+    put_lines(lines, BASE_COUNT(lines), out);
     put_real("--lr ", plan->learning_rate, out);
     put_dropout(plan, "--hidden-dropout ", "--attention-dropout ", out);
 }
@@ -165,23 +210,10 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
 
 void reports_put_nemo(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
-    const struct model_config *c = plan->config;
     const bool whole = strcmp(plan->software, "nemo") != 0; /* autocast around float32 weights */
     const struct number numbers[] = {
         {"trainer.num_nodes", sizes->nodes},
         {"trainer.devices", sizes->gpus},
-        {"model.tensor_model_parallel_size", sizes->tensor},
-        {"model.pipeline_model_parallel_size", sizes->stages},
-        {"model.micro_batch_size", sizes->micro_batch},
-        {"model.global_batch_size", plan->batch_size},
-        {"model.num_layers", c->num_decoder_layers},
-        {"model.hidden_size", c->emb_dim},
-        {"model.ffn_hidden_size", c->mlp_dim},
-        {"model.num_attention_heads", c->num_heads},
-        {"model.kv_channels", c->head_dim},
-        {"model.encoder_seq_length", plan->targets_length},
-        {"model.max_position_embeddings", plan->targets_length},
-        {"model.seed", plan->seed > 0 ? plan->seed : left_out},
         {"model.activations_checkpoint_num_layers", is_full(plan) ? 1 : left_out},
     };
     const struct line lines[] = {
@@ -197,6 +229,7 @@ void reports_put_nemo(const struct sim_plan *plan, const struct reports_torch_si
     };
     put_title(plan, out);
     note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
+    put_sizes(plan, sizes, NEMO_SPELLING, out);
     put_numbers("%s=%lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
     put_real("model.optim.lr=", plan->learning_rate, out);

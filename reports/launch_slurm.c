@@ -101,6 +101,8 @@ static enum base_status put_torch_job(struct base_arena *arena, const struct rep
     put_plan_file(job->extension, &file, out);
     if (strstr(file.data, " TRAIN_STEPS\n")) /* a file that no option can add to */
         base_put(out, "sed -i \"s/ TRAIN_STEPS$/ $((TRAIN_STEPS))/\" \"$PLAN_FILE\"\n");
+    if (strstr(file.data, "\n# deepspeed "))
+        base_put(out, "sed -n 's/^# deepspeed //p' \"$PLAN_FILE\" >\"$PLAN_FILE.json\"\n");
     base_put(out, "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
                   "export PLAN_FILE COORDINATOR_ADDRESS CUDA_DEVICE_MAX_CONNECTIONS=1\n");
     base_putf(out,

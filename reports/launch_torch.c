@@ -10,7 +10,8 @@ enum {
                REPORTS_TORCH_HEADS | REPORTS_TORCH_TIED | REPORTS_TORCH_PLAIN | REPORTS_TORCH_ACCUMULATES
 };
 
-/* Options as NVIDIA/Megatron-LM core_r0.6.0 megatron/training/arguments.py, NVIDIA/NeMo@6d413d6086
+/* Options as NVIDIA/Megatron-LM core_r0.6.0 megatron/training/arguments.py, microsoft/Megatron-DeepSpeed@52e63688
+ * megatron/arguments.py and BigScience's jobs of it, NVIDIA/NeMo@6d413d6086
  * megatron_gpt_config.yaml, huggingface/nanotron@67c5ebb6 config.py, mosaicml/llm-foundry@bd8127252 mpt-1b.yaml and
  * pytorch/torchtitan@ba2469780 config_manager.py have them. */
 static const struct reports_torch_job jobs[] = {
@@ -19,6 +20,11 @@ static const struct reports_torch_job jobs[] = {
      MEGATRON | REPORTS_TORCH_CHUNKS | REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_GATED |
          REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_QK_NORM | REPORTS_TORCH_FLASH,
      reports_put_megatron},
+    {"megatron_deepspeed", "args", "DATA_PATH VOCAB_FILE MERGE_FILE TRAIN_STEPS",
+     "pretrain_gpt.py $(grep -v \"^#\" \"$PLAN_FILE\") --deepspeed --deepspeed_config \"$PLAN_FILE.json\" "
+     "--tokenizer-type GPT2BPETokenizer --vocab-file \"$VOCAB_FILE\" --merge-file \"$MERGE_FILE\" "
+     "--data-path \"$DATA_PATH\" --train-iters \"$TRAIN_STEPS\"",
+     MEGATRON & ~(unsigned)(REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_SELECTIVE), reports_put_deepspeed},
     {"nemo", "args", "DATA_PATH TOKENIZER TRAIN_STEPS",
      "examples/nlp/language_modeling/megatron_gpt_pretraining.py $(grep -v \"^#\" \"$PLAN_FILE\") "
      "model.data.data_prefix=\"[$DATA_PATH]\" model.tokenizer.library=huggingface model.tokenizer.type=\"$TOKENIZER\" "
