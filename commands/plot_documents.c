@@ -56,27 +56,50 @@ enum base_status commands_answer_document(struct commands_context *context, cons
 
 /* ---- the mesh of a plan ---- */
 
-static void put_mesh(const struct topo_mesh *mesh, struct base_text *out)
+/* Of a pipeline the mesh of a stage, stages first: each has the next devices in the order of ranks. Ranks count through
+ * the nodes, or a stage's part of them, so that those of a stage are those of the whole from its first on. */
+static void put_mesh(const struct topo_mesh *mesh, const struct topo_topology *stage, int stages, int node,
+                     struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&w, '{');
     base_json_key(&w, "axes");
     base_json_open(&w, '[');
+    if (stages > 1) base_json_put_string(&w, "stage");
     for (int a = 0; a < mesh->axes.count; a++) base_json_put_string(&w, mesh->axes.names[a]);
     base_json_close(&w, ']');
     base_json_key(&w, "shape");
     base_json_open(&w, '[');
+    if (stages > 1) base_json_put_int(&w, stages);
     for (int a = 0; a < mesh->axes.count; a++) base_json_put_int(&w, mesh->axes.sizes[a]);
     base_json_close(&w, ']');
     base_json_key(&w, "devices");
     base_json_open(&w, '[');
-    for (int d = 0; d < mesh->device_count; d++) {
+    for (int d = 0; d < stages * mesh->device_count; d++) {
+        const int *at = mesh->devices[d % mesh->device_count],
+                  rank = d / mesh->device_count * mesh->device_count + at[0] * stage->bounds[1] + at[1];
         base_json_open(&w, '[');
-        for (int c = 0; c < mesh->coordinate_count; c++) base_json_put_int(&w, mesh->devices[d][c]);
+        if (stages > 1) base_json_put_int(&w, rank / node), base_json_put_int(&w, rank % node);
+        for (int c = 0; stages == 1 && c < mesh->coordinate_count; c++) base_json_put_int(&w, at[c]);
         base_json_close(&w, ']');
     }
     base_json_close(&w, ']');
     base_json_close(&w, '}');
+}
+
+static enum base_status build_mesh(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out,
+                                   struct base_error *error)
+{
+    const struct topo_topology *topology = &plan->placement->topology;
+    const int stages = topology->device_count / plan->placement->stage_devices;
+    struct topo_topology stage = *topology;
+    struct topo_mesh_request request = plan->request;
+    struct topo_mesh mesh;
+    if (stages > 1) BASE_TRY(sim_stage_topology(topology, stages, &stage, error));
+    if (stages > 1) BASE_TRY(sim_context_mesh(&stage, &plan->request, plan->context_parallel, &request, error));
+    BASE_TRY(topo_mesh_build(arena, &stage, &request, TOPO_WITH_DEVICES, &mesh, error));
+    put_mesh(&mesh, &stage, stages, topology->bounds[1], out);
+    return BASE_OK;
 }
 
 enum base_status commands_mesh_document(struct commands_context *context, const char *path,
@@ -84,18 +107,14 @@ enum base_status commands_mesh_document(struct commands_context *context, const 
 {
     struct sim_plan_text text;
     struct sim_plan plan;
-    struct topo_mesh mesh;
+    struct base_text document = {.arena = context->arena};
     if (!is_gin(path)) BASE_TRY(read_document(context, path, out, error));
     if (!is_gin(path) && (*out)->kind == BASE_JSON_OBJECT && base_json_get(*out, "devices")) return BASE_OK;
     BASE_TRY(commands_read_plan(context, path, &text, error));
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
-    if (status == BASE_OK)
-        status =
-            topo_mesh_build(context->arena, &plan.placement->topology, &plan.request, TOPO_WITH_DEVICES, &mesh, error);
+    if (status == BASE_OK) status = build_mesh(context->arena, &plan, &document, error);
     if (status != BASE_OK) return base_fail_in(error, "%s", path);
-    struct base_text document = {.arena = context->arena};
-    put_mesh(&mesh, &document);
     return base_json_parse(context->arena, document.data, document.length, out, error);
 }
 

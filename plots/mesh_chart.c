@@ -2,6 +2,7 @@
 #include "plots/search_document.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_DEVICES = 4096, MOST_AXES = TOPO_MOST_AXES, MOST_COORDINATES = 5 };
 static const double widest_cell_px = 21, gap_px = 14, words_px = 15;
@@ -104,10 +105,20 @@ static const char *device_words(struct base_arena *arena, const struct mesh *m, 
     return text.data;
 }
 
+/* The same for the same axis in every chart; others go on from there. */
+static enum plots_colour colour_of(const struct mesh *m, int axis)
+{
+    static const enum plots_colour others[] = {PLOTS_THROUGHPUT, PLOTS_COMPUTE, PLOTS_MEMORY_BOUND, PLOTS_OVERHEAD};
+    int before = 0;
+    if (!strcmp(m->names[axis], "data")) return PLOTS_COMMUNICATION_DATA;
+    if (!strcmp(m->names[axis], "model")) return PLOTS_COMMUNICATION_MODEL;
+    for (int a = 0; a < axis; a++) before += strcmp(m->names[a], "data") != 0 && strcmp(m->names[a], "model") != 0;
+    return others[before % BASE_COUNT(others)];
+}
+
 static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const struct view *v, int axis, double top)
 {
-    static const enum plots_colour colours[] = {PLOTS_COMMUNICATION_DATA, PLOTS_COMMUNICATION_MODEL, PLOTS_THROUGHPUT,
-                                                PLOTS_COMPUTE};
+    const enum plots_colour colour = colour_of(m, axis);
     double width = m->bounds[v->across] * v->cell_px + gap_px,
            height = m->bounds[v->down] * v->cell_px + gap_px + words_px;
     plots_text(canvas, PLOTS_MARGIN_PX, top + 8, PLOTS_LEFT, PLOTS_HEADING, PLOTS_INK,
@@ -124,7 +135,7 @@ static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const
                                 v->cell_px - 1, v->cell_px - 1};
         double strength = m->sizes[axis] > 1 ? 0.08 + 0.52 * d->ranks[axis] / (m->sizes[axis] - 1) : 0.08;
         const char *rank = base_print(canvas->arena, "%d", d->ranks[axis]);
-        plots_rect(canvas, box, (struct plots_look){colours[axis % BASE_COUNT(colours)], strength, 0, false});
+        plots_rect(canvas, box, (struct plots_look){colour, strength, 0, false});
         if (plots_text_width(PLOTS_SMALL, rank) < v->cell_px - 3)
             plots_text(canvas, box.x + box.width / 2, box.y + box.height / 2, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_INK,
                        rank);

@@ -103,6 +103,7 @@ static int find_chips(const struct topo_network *network, const struct sim_group
         add_chips(&c, groups, g);
         if ((c.count - before) * c.most != groups->size) return 0;
     }
+    if (c.count * c.most != total) return 0; /* the first groups have fewer of each */
     *out = (struct sim_groups){groups->count, groups->size / c.most, c.nodes};
     return c.most;
 }
