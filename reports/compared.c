@@ -181,8 +181,12 @@ static enum base_status put_compared(const struct base_json *document, const str
     reports_page_begin(&page, base_print(t->arena, "%d plans side by side", t->count));
     if (answer) reports_put_tools(out, answer), reports_put_warnings(out, document);
     put_verdicts(&page, t);
-    for (int i = 1; i < t->count && format == REPORTS_HTML; i++)
+    for (int i = 1; i < t->count && format == REPORTS_HTML; i++) {
+        reports_page_paragraph(&page,
+                               base_print(t->arena, "First: %s; second: %s", reports_string(t->answers[0], "name"),
+                                          reports_string(t->answers[i], "name")));
         BASE_TRY(reports_html_chart_of_two(out, plots_difference, t->answers[0], t->answers[i], error));
+    }
     begin_table(t, "key");
     add_keys(t);
     put_table(&page, t, "Where the plans differ");
