@@ -259,9 +259,9 @@ enum base_status plots_memory(struct base_arena *arena, const struct plots_reque
     c.frame.x.high = c.step_s;
     plots_put_frame(&canvas, &c.frame);
     for (int k = 0; k < LAYERS; k++) draw_layer(&canvas, &c, k);
-    draw_names(&canvas, &c);
     draw_capacity(&canvas, &c);
     draw_peak(&canvas, &c);
+    draw_names(&canvas, &c);
     draw_hovers(&canvas, &c);
     canvas.height_px = top + area_height_px + 42;
     return plots_finish(&canvas, request->format, c.count, out, error);

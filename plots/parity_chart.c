@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 enum { NAMED = 8 };
-static const double left_px = 62, tallest_px = 384, dot_px = 3.4, list_gap_px = 24, least_list_px = 120, entry_px = 46;
+static const double left_px = 62, tallest_px = 384, dot_px = 3.4, list_gap_px = 24, list_px = 170, least_side_px = 300,
+                    entry_px = 46, below_px = 44;
 static const struct plots_look band_look = {PLOTS_GRID, 0.45, 0, false}, exact_look = {PLOTS_MUTED, 0, 1.2, false},
                                near_look = {PLOTS_THROUGHPUT, 0.25, 0.9, false},
                                far_look = {PLOTS_ALARM, 1, 0.9, false};
@@ -129,7 +130,7 @@ static void name_furthest(struct plots_canvas *canvas, const struct parity *p, d
 {
     const double x = p->frame.x.to_px + list_gap_px, width_px = plots_width(canvas) - PLOTS_MARGIN_PX - x;
     struct plots_taken taken = {base_new(canvas->arena, struct plots_box, p->count + NAMED), 0};
-    if (width_px < least_list_px) return;
+    if (width_px < list_px) return;
     const struct plots_comparison_row **rows = base_new(canvas->arena, const struct plots_comparison_row *, p->count);
     for (int i = 0; i < p->count; i++) {
         rows[i] = p->rows[i];
@@ -140,8 +141,10 @@ static void name_furthest(struct plots_canvas *canvas, const struct parity *p, d
     qsort(rows, (size_t)p->count, sizeof *rows, furthest_first);
     plots_text(canvas, x, top, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, "the furthest off, in step time");
     for (int i = 0; i < p->count && i < NAMED; i++) {
+        const double y = top + 24 + i * entry_px;
+        if (y + entry_px > p->frame.y.from_px + below_px) break; /* the square ends there */
         name_dot(canvas, p, &taken, i + 1, rows[i]);
-        put_entry(canvas, x, top + 24 + i * entry_px, width_px, i + 1, rows[i]);
+        put_entry(canvas, x, y, width_px, i + 1, rows[i]);
     }
 }
 
@@ -165,7 +168,10 @@ enum base_status plots_parity(struct base_arena *arena, const struct plots_compa
         {"further off", far_look},
         {base_print(arena, "the band of %.0f %%", 100 * plots_large_error_frac), band_look}};
     top = plots_put_keys(&canvas, top + 6, keys, BASE_COUNT(keys)) + 30;
-    const double right_px = plots_width(&canvas) - PLOTS_MARGIN_PX - 8, side_px = fmin(tallest_px, right_px - left_px);
+    const double room_px = plots_width(&canvas) - PLOTS_MARGIN_PX - 8 - left_px,
+                 beside_px =
+                     fmin(tallest_px, room_px - list_gap_px - list_px), /* of the square, where both have room */
+        side_px = beside_px >= least_side_px ? beside_px : room_px;
     p.frame = (struct plots_frame){.x = plots_axis_logarithmic(p.low, p.high, left_px, left_px + side_px, 60),
                                    .y = plots_axis_logarithmic(p.low, p.high, top + side_px, top, 40),
                                    .x_unit = PLOTS_COUNT,
@@ -176,6 +182,6 @@ enum base_status plots_parity(struct base_arena *arena, const struct plots_compa
     plots_put_frame(&canvas, &p.frame);
     draw_dots(&canvas, &p);
     name_furthest(&canvas, &p, top - 14);
-    canvas.height_px = top + side_px + 44;
+    canvas.height_px = top + side_px + below_px;
     return plots_finish(&canvas, format, p.count, out, error);
 }
