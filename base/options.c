@@ -21,6 +21,19 @@ static int find_option(const struct base_option *options, int count, const char 
     return -1;
 }
 
+/* The only name that begins with what is given; NULL: none, or several. */
+static const char *only_longer(const char *name, const char *const *names, int count)
+{
+    const char *found = NULL;
+    size_t length = strlen(name);
+    for (int i = 0; i < count; i++) {
+        if (strncmp(names[i], name, length) != 0) continue;
+        if (found) return NULL;
+        found = names[i];
+    }
+    return length > strlen("--") ? found : NULL;
+}
+
 static enum base_status unknown_option(const struct base_option *options, int count, const char *given,
                                        struct base_error *error)
 {
@@ -28,7 +41,9 @@ static enum base_status unknown_option(const struct base_option *options, int co
     char name[80];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
     for (int i = 0; i < count && i < MOST_OPTIONS; i++) names[i] = options[i].name;
-    const char *nearest = base_nearest(name, names, count < MOST_OPTIONS ? count : MOST_OPTIONS);
+    if (count > MOST_OPTIONS) count = MOST_OPTIONS;
+    const char *nearest = only_longer(name, names, count);
+    if (!nearest) nearest = base_nearest(name, names, count);
     if (nearest)
         return base_fail(error, BASE_USAGE, "unknown option %s; did you mean %s? --help lists all", name, nearest);
     return base_fail(error, BASE_USAGE, "unknown option %s: --help lists all", name);

@@ -101,6 +101,20 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
                      lacks);
 }
 
+/* What launches a plan that dies out of memory is written, but not without a word. */
+static void warn_of_no_fit(struct commands_context *context, const struct sim_plan *plan)
+{
+    struct sim_prediction prediction;
+    struct base_error ignored;
+    char peak[BASE_HUMANE], capacity[BASE_HUMANE];
+    if (sim_predict(context->cache, plan, &prediction, NULL, &ignored) != BASE_OK || prediction.fits) return;
+    commands_warn(context,
+                  base_print(context->arena,
+                             "the plan does not fit: %s of %s on each device; predict says what would make it fit",
+                             base_format_bytes(peak, (double)prediction.memory.peak_bytes),
+                             base_format_bytes(capacity, (double)prediction.memory.capacity_bytes)));
+}
+
 static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments,
                                    struct base_text *out, struct base_error *error)
 {
@@ -124,6 +138,7 @@ static enum base_status run_export(struct commands_context *context, const struc
     if (status == BASE_OK && !base_argument(arguments, "--drop") && !command)
         status = commands_refuse_drops(context->arena, format, &plan, error);
     if (status != BASE_OK) return status == BASE_USAGE ? status : base_fail_in(error, "%s", path ? path : "export");
+    warn_of_no_fit(context, &plan);
     if (context->json) put_document(context, format, &launcher, out);
     else base_put_bytes(out, launcher.data, launcher.length);
     return BASE_OK;

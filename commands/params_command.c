@@ -254,7 +254,7 @@ static const struct base_option params_options[] = {
     {"--model", "MODEL", "a zoo name, ARCHITECTURE:key=value,… or @FILE.json", NULL},
     {"--logical-axis-rules", "RULES", "as in `meshwright rules`", "standard:1,1"},
     {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2; adds what one device holds", NULL},
-    {"--optimizer", "adafactor|adamw|sgd", "whose state is counted", "adafactor"},
+    {"--optimizer", "adafactor|adamw|lion|sgd", "whose state is counted", "adafactor"},
     COMMANDS_PLAN_KEY("--params-axes-names-override"),
     COMMANDS_PLAN_KEY("--adafactor"),
     COMMANDS_GIN,

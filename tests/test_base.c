@@ -1148,7 +1148,7 @@ static void options_refuse_a_wrong_command_line(struct base_arena *arena)
                 {{"--json", "--json"}, "--json is given twice"},
                 {{"one", "two"}, "\"two\" is one argument too many"},
                 {{"--"}, "unknown option"},
-                {{"--mod", "t5"}, "unknown option --mod"},
+                {{"--mod", "t5"}, "unknown option --mod; did you mean --model?"},
                 {{"-h"}, "unknown option -h"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s %s", rows[i].words[0], rows[i].words[1] ? rows[i].words[1] : "");

@@ -1,0 +1,1 @@
+meshwright predict t5_11b.json --remat minimal
