@@ -160,7 +160,7 @@ static void put_table(const struct reports_tuned *r, struct base_text *out)
     if (r->training.device_hour_price > 0) base_putf(out, "%12s  ", "price");
     base_put(out, "plan\n");
     put_lines(r, r->result->plans, r->result->plan_count, true, out);
-    if (r->result->plan_count > 1) reports_tuned_apart_text(r, out);
+    reports_tuned_apart_text(r, out);
 }
 
 static void put_tight(const struct reports_tuned *r, struct base_text *out)

@@ -14,15 +14,29 @@ bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank)
     return ratio - 1 >= sim_told_apart_frac(r->plans[0].confidence);
 }
 
+/* Plans that are one under other names take the same time to the last bit, and are no matter of chance. */
+static int count_of_the_same(const struct reports_tuned *r)
+{
+    const struct tuner_found *plans = r->result->plans;
+    int same = 1;
+    while (same < r->result->plan_count && !(plans[same].prediction.step_s > plans[0].prediction.step_s ||
+                                             plans[same].prediction.step_s < plans[0].prediction.step_s))
+        same++;
+    return same;
+}
+
 void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *out)
 {
-    int last = 0;
+    const int same = count_of_the_same(r);
+    int last = same - 1;
+    if (same == r->result->plan_count) return;
     while (last + 1 < r->result->plan_count && !reports_tuned_is_told_apart(r, last + 1)) last++;
+    if (last < same) last = 0;
     if (last) base_putf(out, "Too close to call: 1. to %d.", last + 1);
     else base_put(out, "The best is clear of the others");
     base_putf(out, "; such predictions are in the right order with 90 %% where they differ by %.2g %%%s\n",
               100 * sim_told_apart_frac(r->plans[0].confidence),
-              last ? " (--experiments N: which runs would tell)" : "");
+              last && !r->experiments ? " (--experiments N: which runs would tell)" : "");
 }
 
 /* ---- what the user asked for ---- */
