@@ -252,6 +252,7 @@ static enum base_status assign(struct assigning *a, struct base_error *error)
         double bound_s;
         const enum tuner_choices_outcome outcome = tuner_layers_solve(a->arena, &a->program, layers, &bound_s);
         a->out->proven = outcome == TUNER_NOTHING_WITHIN_LIMIT || bound_s + tied_s >= a->out->step_s;
+        a->out->least_s = bound_s + tied_s;
         if (a->out->proven || outcome == TUNER_UNDECIDED) return BASE_OK;
         BASE_TRY(try_layers(a, layers, bound_s + tied_s, error));
         a->cuts[a->program.cuts++] = layers;

@@ -15,6 +15,7 @@ struct tuner_assignment {
     bool found, proven;   /* one that fits and takes less; that there is no better one */
     short *layers;        /* of each stage */
     double step_s;        /* as predicted; if none is found, that which was to be undercut */
+    double least_s;       /* where it is not proven: what assignments that were not tried take at least */
     double free_bytes;    /* of the worst device */
     int predicted_count;  /* assignments that were predicted in full */
     int bound_violations; /* of them, those that undercut their bound, which must not be */

@@ -390,10 +390,11 @@ static enum base_status assign(struct walk *w, const struct sim_plan *checked, s
     if (status == BASE_OK) {
         r->evaluated_count++;
         r->assignment_count += found.predicted_count;
-        r->undecided_count += !found.proven;
+        plan->undecided = !found.proven;
+        if (plan->undecided) plan->least_s = fmax(plan->least_s, cost_of(w, plan, found.least_s));
         r->bound_violations += found.bound_violations;
         plan->step_s = cost_of(w, plan, found.step_s);
-        r->bound_violations += found.found && plan->step_s < plan->least_s;
+        r->bound_violations += found.found && found.proven && plan->step_s < plan->least_s;
         plan->free_bytes = found.found ? found.free_bytes : -w->capacity_bytes;
         if (found.found) plan->layers = layers_text(w->arena, found.layers, checked->pipeline.stages);
         if (found.found) insert(w, plan);
@@ -416,6 +417,13 @@ static enum base_status predict(struct walk *w, struct tuner_staged_plan *plan, 
     plan->free_bytes = (double)p.free_bytes;
     if (sim_leaves_free(&p, w->request->headroom_frac)) insert(w, plan);
     return BASE_OK;
+}
+
+/* Other layers of its stages may be among the best. */
+static bool is_undecided(const struct walk *w, const struct tuner_staged_plan *plan)
+{
+    const struct tuner_stages_result *r = w->result;
+    return plan->undecided && (r->best_count < w->request->top || plan->least_s < r->best[r->best_count - 1].step_s);
 }
 
 static enum base_status search(struct walk *w, struct base_error *error)
@@ -441,6 +449,7 @@ static enum base_status search(struct walk *w, struct base_error *error)
         count++;
     }
     r->plan_count = count;
+    for (int i = 0; i < count; i++) r->undecided_count += is_undecided(w, &r->space[i]);
     if (count) return BASE_OK;
     return base_fail(error, BASE_INPUT, "no plan of the space can be predicted: %s", r->refusal);
 }

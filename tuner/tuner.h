@@ -386,6 +386,7 @@ struct tuner_staged_plan {
     double least_s, step_s; /* of a sequence, or of a step: a bound, and as predicted */
     double free_bytes;      /* at the most; of one that was predicted: as it is */
     const char *layers;     /* of each stage, where they were assigned; or NULL */
+    bool undecided;         /* whether there are better ones; none takes less than least_s */
 };
 struct tuner_stages_result {
     struct sim_plan_text plan;
