@@ -38,6 +38,7 @@ static const struct column chip_columns[] = {
     COLUMN(REAL, topo_chip, xla_reserved_bytes_per_device),
     COLUMN(COUNT, topo_chip, xla_keeps_exponentials),
     COLUMN(COUNT, topo_chip, xla_windows_products),
+    COLUMN(COUNT, topo_chip, xla_most_summed_keys),
     COLUMN(COUNT, topo_chip, xla_tile_rows),
     COLUMN(COUNT, topo_chip, xla_table_bytes),
     COLUMN(COUNT, topo_chip, mxu_dim),

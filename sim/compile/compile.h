@@ -146,6 +146,7 @@ struct sim_compiled_options {
     double limit_bytes;      /* what arguments and accumulators leave of the device */
     bool keeps_exponentials; /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
     bool windows_products;   /* so is that sums over devices go round while their products are computed */
+    int most_summed_keys;    /* topo_chip.xla_most_summed_keys */
     int tile_rows;           /* of the smallest tile of an argument */
 };
 struct sim_compiled_memory {

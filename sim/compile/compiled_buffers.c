@@ -26,7 +26,7 @@ struct assigner {
     int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
     bool *is_one_hot;              /* per tensor of the program */
     bool *windowed;                /* per value: an operand of a windowed weight gradient */
-    int *first_made;               /* per tensor: the value of it that is made first, or -1 */
+    bool *waiting;                 /* the same of one that waits for gathered activations; or NULL */
     bool late_products;
 };
 
@@ -249,12 +249,20 @@ static void find_one_hots(struct assigner *a)
     }
 }
 
-static void find_first_made(struct assigner *a)
+/* The value of a tensor that is made first, in a loop over as many layers as that of a value of the backward pass, or
+ * in none as that one: first layers that differ from the others stand before the loop. */
+static int first_made(const struct assigner *a, int tensor, int beside)
 {
-    a->first_made = base_new(a->arena, int, a->s->program->tensor_count + 1);
-    for (int t = 0; t < a->s->program->tensor_count; t++) a->first_made[t] = -1;
-    for (int v = a->s->value_count - 1; v >= 0; v--)
-        if (a->s->values[v].definition >= 0) a->first_made[a->s->values[v].tensor] = v;
+    const struct sim_sharded *s = a->s;
+    int first = -1, loop = s->values[beside].loop;
+    for (int v = 0; v < s->value_count; v++) {
+        const struct sim_value *value = &s->values[v];
+        if (value->tensor != tensor || value->definition < 0 || over_layers(a, value->loop) != over_layers(a, loop) ||
+            (over_layers(a, loop) && s->ops[value->loop].trips != s->ops[loop].trips))
+            continue;
+        if (first < 0 || value->definition < s->values[first].definition) first = v;
+    }
+    return first;
 }
 
 static bool is_stacked_gradient(const struct assigner *a, const struct sim_value *value)
@@ -264,15 +272,23 @@ static bool is_stacked_gradient(const struct assigner *a, const struct sim_value
            value->dtype == MODEL_FLOAT32;
 }
 
-/* An elementwise kernel writes over an operand of its result's shape that ends with it. The softmax's derivative does
- * not: it is one fusion with the sum for the bias behind it. */
+/* For the end of the backward pass. */
+static bool waits(const struct assigner *a, int value)
+{
+    return a->windowed[value] || (a->waiting && a->waiting[value]);
+}
+
+/* An elementwise kernel writes over an operand of its result's shape that ends with it; a fusion of two results writes
+ * over none. */
 static bool is_overwritten(const struct assigner *a, const struct sim_value *value, int at)
 {
     const struct sim_op *op = &a->s->ops[at];
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE;
-    if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP || op->op->function == MODEL_SOFTMAX_GRAD) return false;
+    if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP) return false;
     const struct sim_value *result = &a->s->values[op->outputs[0]];
-    return result->stored && result->shape == value->shape && !a->windowed[op->outputs[0]];
+    if (op->op->function == MODEL_SOFTMAX_GRAD && sim_is_fused_with_sums(a->s, a->options, op->outputs[0]))
+        return false;
+    return result->stored && result->shape == value->shape && !waits(a, op->outputs[0]);
 }
 
 /* The products of the logits' gradient are as near to it as they are written down, wherever their sums are added to. */
@@ -321,7 +337,8 @@ static bool add_windowed(struct assigner *a, int v)
     struct sim_value value = s->values[v];
     int forward = s->program->tensors[value.tensor].recomputed_of;
     if (value.persistent || value.definition < 0 || a->is_one_hot[value.tensor]) return false;
-    int made = forward >= 0 && a->first_made[forward] >= 0 ? a->first_made[forward] : v;
+    int made = forward >= 0 ? first_made(a, forward, v) : v;
+    if (made < 0) made = v;
     int loop = s->values[made].loop, birth = s->values[made].definition;
     bool stacked = over_layers(a, loop), outlives = stacked && value.last_use > s->ops[loop].match;
     if (a->options->scanned && outlives) return false;
@@ -346,13 +363,14 @@ static void add_value(struct assigner *a, int v)
     const struct sim_sharded *s = a->s;
     const struct sim_value *value = &s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
-    if (a->windowed[v] && add_windowed(a, v)) return;
+    if (waits(a, v) && add_windowed(a, v)) return;
     bool counted = over_layers(a, value->loop) && made && is_weight_cast(a, made);
     if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
     if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
     double bytes = value_bytes(a, value);
     if (made && made->kind == SIM_COMMUNICATE && a->is_one_hot[value->tensor])
         bytes = gathered_rows_bytes(a, made, bytes);
+    bytes *= sim_parts_reduced(s, a->options, v);
     int loop = value->loop, carried = a->carried_in[v];
     /* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
     if (!a->options->scanned && s->program->tensors[value->tensor].role == MODEL_ROLE_NORM_INPUT) bytes /= 2;
@@ -434,9 +452,14 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.is_one_hot = base_new(arena, bool, sharded->program->tensor_count + 1);
     find_carried(&a);
     find_one_hots(&a);
-    find_first_made(&a);
     a.windowed = sim_windowed_operands(arena, sharded, options);
+    bool *const waiting = sim_waiting_operands(arena, sharded, options);
+    a.waiting = waiting;
     assign(&a, false, out);
+    if (options->scanned && out->peak_bytes > options->limit_bytes) {
+        a.waiting = NULL;
+        assign(&a, false, out);
+    }
     double least_bytes = out->peak_bytes;
     assign(&a, true, out);
     if (out->peak_bytes > options->limit_bytes || out->peak_bytes > (1 + most_waiting_frac) * least_bytes)

@@ -42,5 +42,13 @@ double sim_argument_bytes(const double *extents, int rank, int tile_rows, double
 /* windowed_products.c: per value, whether a weight gradient reads it that is computed as its sum goes round. */
 bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *sharded,
                             const struct sim_compiled_options *options);
+/* The same of one of whose operands is gathered activations. */
+bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *sharded,
+                           const struct sim_compiled_options *options);
+
+/* result_habits.c: the softmax's derivative is one of several results of a fusion, or reads one, and writes over none
+ * of its operands; how many times a device's part of a value was reduced to make it, 1 or the devices of the sum. */
+bool sim_is_fused_with_sums(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
+double sim_parts_reduced(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 
 #endif

@@ -1,7 +1,8 @@
 /* Weight gradients whose sum over devices is scattered (ZeRO-3, and whatever shards weights over data) are windowed
  * einsums to XLA:TPU: loops that send pieces of the result round a ring while they compute the next one. Such a loop
  * reads arrays, not fusions, in the compute dtype, and the scheduler leaves all of them to the end: of a scanned
- * layer's backward pass or, where layers are no loops, of the whole one (dumps of libtpu 0.0.42). */
+ * layer's backward pass or, where layers are no loops, of the whole one (dumps of libtpu 0.0.42). So it leaves weight
+ * gradients of activations that had to be gathered over devices. */
 #include "sim/compile/passes.h"
 
 /* Where it does so: 22 compiled steps of one to 16,384 rows on 4 to 64 devices. Rings of 4 and of 64 are not taken, of
@@ -57,6 +58,26 @@ static int array_of(const struct sim_sharded *s, int value)
     return value;
 }
 
+/* Which is made again from the logits wherever it is read. */
+static bool is_logits_gradient(const struct sim_sharded *s, int value)
+{
+    int made = s->values[value].definition;
+    return made >= 0 && s->ops[made].kind == SIM_COMPUTE && s->ops[made].op->function == MODEL_LOSS_GRAD;
+}
+
+/* A weight gradient of what had to be gathered first. */
+static bool reads_gathered(const struct sim_sharded *s, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase == MODEL_FORWARD ||
+        has_batch(s, op->outputs[0]))
+        return false;
+    for (int j = 0; j < op->input_count; j++) {
+        int made = s->values[array_of(s, op->inputs[j])].definition;
+        if (made >= 0 && s->ops[made].kind == SIM_COMMUNICATE && s->ops[made].collective == SIM_ALL_GATHER) return true;
+    }
+    return false;
+}
+
 bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *s,
                             const struct sim_compiled_options *options)
 {
@@ -68,4 +89,18 @@ bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *
         for (int j = 0; j < s->ops[product].input_count; j++) windowed[array_of(s, s->ops[product].inputs[j])] = true;
     }
     return windowed;
+}
+
+bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s,
+                           const struct sim_compiled_options *options)
+{
+    bool *waiting = base_new(arena, bool, s->value_count + 1);
+    for (int i = 0; options->windows_products && i < s->op_count; i++) {
+        if (!reads_gathered(s, &s->ops[i])) continue;
+        for (int j = 0; j < s->ops[i].input_count; j++) {
+            int array = array_of(s, s->ops[i].inputs[j]);
+            if (!is_logits_gradient(s, array)) waiting[array] = true;
+        }
+    }
+    return waiting;
 }

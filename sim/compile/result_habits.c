@@ -1,0 +1,61 @@
+/* Two habits of XLA:TPU by which results take more room than their operation says (dumps of libtpu 0.0.42): sums that
+ * one fusion makes beside another result, which then writes over no operand; and sums over devices that are reduced
+ * whole although each device needs a part. */
+#include "sim/compile/passes.h"
+
+static double local_extent(const struct sim_compiled_options *options, int size, unsigned axes)
+{
+    return (double)base_ceil_div(options->sizes[size], topo_axes_product(options->mesh, axes));
+}
+
+/* Accumulators of a sum that one fusion makes beside another result: what a kernel may have of the vector memory.
+ * Sums of 12 MiB were fused so, of 16 and more they were not (dumps of libtpu 0.0.42, v3 to TPU7x). */
+static const double scoped_vmem_bytes = 16 << 20;
+
+/* The softmax's derivative is one fusion with the sum for the bias behind it, where accumulators of that sum fit; and
+ * what it reads is one of two results of a fusion where the product sums its rows up itself. */
+bool sim_is_fused_with_sums(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
+{
+    const struct sim_shape *scores = &s->shapes[s->values[value].shape];
+    int keys = scores->rank - 1, most = options->most_summed_keys;
+    if (!most || local_extent(options, scores->dims[keys], scores->spec[keys]) <= most) return true;
+    for (int i = s->values[value].definition + 1; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_REDUCE || op->inputs[0] != value) continue;
+        const struct sim_shape *sum = &s->shapes[s->values[op->outputs[0]].shape];
+        double bytes = (double)model_dtype_bytes(MODEL_FLOAT32);
+        for (int d = 0; d < sum->rank; d++) bytes *= local_extent(options, sum->dims[d], sum->spec[d]);
+        if (bytes < scoped_vmem_bytes) return true;
+    }
+    return false;
+}
+
+static int readers(const struct sim_sharded *s, int value)
+{
+    int count = 0;
+    for (int i = 0; i < s->op_count; i++)
+        for (int j = 0; j < s->ops[i].input_count; j++) count += s->ops[i].inputs[j] == value;
+    return count;
+}
+
+/* The lanes of projections are their rows' positions. Where those do not fill them the sum is laid out otherwise, along
+ * the whole batch, and each part is copied out of it at once. */
+static bool fills_lanes(const struct sim_shape *shape, const struct sim_compiled_options *options)
+{
+    enum { LANES = 128 };
+    int64_t positions = shape->rank > 1 ? base_ceil_div(options->sizes[shape->dims[1]],
+                                                        topo_axes_product(options->mesh, shape->spec[1]))
+                                        : 1;
+    return positions % LANES == 0;
+}
+
+/* The compiler makes a reduce-scatter of an all-reduce and the one slice of it; where parts are taken in more than one
+ * place, the whole stays. */
+double sim_parts_reduced(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
+{
+    const int at = s->values[value].definition;
+    const struct sim_op *made = at >= 0 ? &s->ops[at] : NULL;
+    bool scattered = made && made->kind == SIM_COMMUNICATE && made->collective == SIM_REDUCE_SCATTER &&
+                     fills_lanes(&s->shapes[s->values[value].shape], options);
+    return scattered && readers(s, value) > 1 ? (double)topo_axes_product(options->mesh, made->axes) : 1;
+}
