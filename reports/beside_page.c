@@ -85,7 +85,7 @@ static void put_operations(struct base_text *out, const struct base_json *list)
     enum { SHOWN = 30 };
     static const char *const headings[] = {"operation", "phase",     "kind",       "times",
                                            "measured",  "predicted", "difference", "in percent"};
-    base_put(out, "<section class=\"wide\">\n<h2>Operations, those that differ most first</h2>\n");
+    base_put(out, "<section class=\"wide\">\n<h2>Where they differ most</h2>\n");
     const struct base_json *rest = put_lines(out, list->child, SHOWN, headings, true);
     if (rest) {
         base_put(out, "<details>");
