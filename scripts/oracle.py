@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""oracle.py FOLDER [OUT]: makes tests/data/xla_operations.csv, xla_axes.csv (one case in three) and xla_steps.csv from the dumps of XLA's SPMD
+"""oracle.py FOLDER [OUT]: makes tests/data/xla_operations.csv, xla_axes.csv and xla_steps.csv from the dumps of XLA's SPMD
 partitioner in FOLDER.
 
 A dump is a JSON document with `cases`: operations by themselves (`primitives`) and steps of whole models (`forward`, `train`). What is kept of
@@ -75,7 +75,7 @@ def main():
     folder, out = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "tests/data"
     cases = [c for name in sorted(os.listdir(folder)) if name.endswith(".json") for c in json.load(open(os.path.join(folder, name)))["cases"]]
     write(os.path.join(out, "xla_operations.csv"), "case,operation,shapes,dtype,result,collectives", operations(cases, "G0"))
-    write(os.path.join(out, "xla_axes.csv"), "case,operation,shapes,dtype,result,collectives", list(operations(cases, "A3"))[::3])
+    write(os.path.join(out, "xla_axes.csv"), "case,operation,shapes,dtype,result,collectives", operations(cases, "A3"))
     write(os.path.join(out, "xla_steps.csv"), "case,model,topology,model_parallel_submesh,logical_axis_rules,dtype,batch_size,inputs_length,targets_length,"
           "num_microbatches,optimizer,optimizer_partitioning,remat_policy,step,argument_bytes,output_bytes,temp_bytes,collectives", steps(cases))
 
