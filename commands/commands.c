@@ -117,7 +117,7 @@ enum base_status commands_write_out(const struct base_arguments *arguments, stru
 /* Options that name a file to write: where that is empty, before any work. */
 static enum base_status refuse_empty_paths(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const char *const options[] = {"--out", "--trace", "--picture", "--enumerate"};
+    static const char *const options[] = {"--out", "--trace", "--picture", "--enumerate", "--output-dir"};
     for (int i = 0; i < BASE_COUNT(options); i++) {
         const char *path = option_given(arguments, options[i]);
         if (path && !*path)

@@ -87,6 +87,10 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
 {
     const char *lacks = sim_t5x_lacks(arena, plan, NULL);
     bool is_t5x = !strcmp(plan->software, sim_plan_keys[SIM_SOFTWARE].fallback);
+    if (!strcmp(format, "jax") && plan->pipeline.stages > 1)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_stages: a mesh and shardings in plain JAX hold no stages, and would copy all layers "
+                         "to each; use --format slurm with software that has them, or pipeline_stages 1");
     if (!strcmp(format, "jax") || !strcmp(format, "aot")) return BASE_OK;
     if (!strcmp(format, "slurm") && reports_launches_itself(plan)) return BASE_OK;
     if (!is_t5x)

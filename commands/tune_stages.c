@@ -16,9 +16,9 @@ bool commands_tunes_stages(const struct sim_plan_text *plan)
 /* Options of searches whose plans are not cut. */
 static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const char *const others[] = {"--fit",    "--detail",      "--verify",     "--search",
-                                         "--pareto", "--time-limit",  "--beyond-t5x", "--step",
-                                         "--risk",   "--experiments", "--network"};
+    static const char *const others[] = {
+        "--fit",  "--detail", "--verify",      "--search",  "--pareto", "--time-limit",        "--beyond-t5x",
+        "--step", "--risk",   "--experiments", "--network", "--gap",    "--no-integer-program"};
     for (int i = 0; i < BASE_COUNT(others); i++)
         if (base_argument(arguments, others[i]))
             return base_fail(error, BASE_INPUT,

@@ -38,6 +38,8 @@ const char *reports_wall_words(struct base_arena *arena, double wall_s); /* "41.
 
 /* ---- totals of a step, and its checkpoint (totals.c) ---- */
 
+/* What a gap of costs (share of the best's, below 1) is as a gain of speed, in percent: half the time is 100 %. */
+double reports_faster_percent(double gap_frac);
 /* tokens_per_s of a prediction counts targets alone, as T5X does; these count the encoder's inputs, too. */
 double reports_all_tokens_per_s(const struct sim_plan *plan, const struct sim_prediction *prediction);
 /* "278.2 k target tokens/s, 556.4 k with inputs"; plan may be NULL: targets alone. */

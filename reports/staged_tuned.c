@@ -60,8 +60,8 @@ static void put_search(struct base_json_writer *w, const struct reports_staged *
         base_json_member_int(w, "assignment_count", found->assignment_count);
         base_json_member_int(w, "undecided_count", found->undecided_count);
     }
-    base_json_member_bool(w, "proven_optimal", found->bound_violations == 0 && found->undecided_count == 0);
-    base_json_member_double(w, "gap_frac", 0);
+    base_json_member_bool(w, "proven_optimal", found->bound_violations == 0 && found->gap_frac <= 0);
+    base_json_member_double(w, "gap_frac", found->gap_frac);
     base_json_member_int(w, "refused_count", found->refused_count);
     base_json_member_double(w, "headroom_frac", r->request->headroom_frac);
     base_json_member_double(w, "wall_s", found->wall_s);
@@ -117,10 +117,11 @@ static void put_counts(const struct tuner_stages_result *found, struct base_text
         found->plan_count, (long long)found->evaluated_count,
         100.0 * (double)found->evaluated_count / found->plan_count, (long long)found->by_time_count,
         (long long)found->by_memory_count);
-    if (found->assignment_count)
-        base_putf(out,
-                  "Layers went to stages in %lld ways that were predicted, the integer program decided the others.\n",
-                  (long long)found->assignment_count);
+    if (!found->assignment_count) return;
+    base_putf(out, "Layers went to stages in %lld ways that were predicted, the integer program decided the others",
+              (long long)found->assignment_count);
+    base_putf(out, found->undecided_count ? ", but for %lld %s, whose best layers may be others.\n" : ".\n",
+              (long long)found->undecided_count, found->undecided_count == 1 ? "plan" : "plans");
 }
 
 void reports_staged_text(const struct reports_staged *r, struct base_text *out)
@@ -130,10 +131,13 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
     base_putf(out, "%s on %s: %d plans with stages\n\n", found->plan.values[SIM_MODEL],
               found->plan.values[SIM_TOPOLOGY], found->plan_count);
     if (found->best_count) {
-        base_putf(out, "Best: %s\n%s\n", words_of(r, &found->best[0]),
-                  found->bound_violations  ? "Not proven: a prediction undercut its bound."
-                  : found->undecided_count ? "Not proven: other layers of its stages, or another plan's, may be better."
-                                           : "Proven: no plan of the space is better.");
+        base_putf(out, "Best: %s\n", words_of(r, &found->best[0]));
+        if (found->bound_violations) base_put(out, "Not proven: a prediction undercut its bound.\n");
+        else if (found->gap_frac > 0)
+            base_putf(out,
+                      "Not proven: other layers of its stages, or another plan's, may be better, by %.3g %% at most.\n",
+                      reports_faster_percent(found->gap_frac));
+        else base_put(out, "Proven: no plan of the space is better.\n");
     } else {
         const bool fits = found->nearest.free_bytes >= 0; /* but for what is to stay free */
         base_putf(out, "Nothing fits with %.3g %% to spare; nearest, and at least %s %s: %s\n",

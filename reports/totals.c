@@ -5,6 +5,11 @@ static const char written[] =
     "Zarr arrays of float32, each shard once by the host that has it, as fast as its cards send; "
     "storage may be slower";
 
+double reports_faster_percent(double gap_frac)
+{
+    return 100 * gap_frac / (1 - gap_frac);
+}
+
 double reports_all_tokens_per_s(const struct sim_plan *plan, const struct sim_prediction *p)
 {
     int64_t inputs = plan->config->encoder ? plan->inputs_length : 0;

@@ -207,9 +207,12 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     else if (result->proven_optimal)
         base_put(out, result->tight_count ? "Proven: no plan of the space leaves the headroom.\n"
                                           : "Proven: no plan of the space fits.\n");
-    else if (result->plan_count)
+    else if (result->plan_count && result->gap_frac < 1)
         base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.1f %% better.\n",
-                  100 * result->gap_frac / (1 - result->gap_frac));
+                  reports_faster_percent(result->gap_frac));
+    else if (result->plan_count)
+        base_put(out, "Not proven: the search was ended before its end, and before it knew how much better a plan may "
+                      "be.\n");
     else base_put(out, "The search was ended before it found a plan that fits.\n");
     if (r->space->search_rules && result->plan_count > 1)
         base_put(out, "Of rule sets without a name only the best was sought: they may stand behind it, too.\n");

@@ -259,7 +259,8 @@ static void put_facts(struct base_text *out, const struct base_json *d, const st
     const struct base_json *search = reports_member(d, "search", BASE_JSON_OBJECT),
                            *p = reports_member(first, "prediction", BASE_JSON_OBJECT),
                            *memory = reports_member(p, "memory", BASE_JSON_OBJECT);
-    double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes");
+    double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes"),
+           gap_frac = reports_number(search, "gap_frac");
     base_put(out, "<dl class=\"facts\">\n");
     if (p) {
         reports_put_fact(out, "target tokens/s",
@@ -282,10 +283,10 @@ static void put_facts(struct base_text *out, const struct base_json *d, const st
                      base_print(arena, "%.0f predicted in full", reports_number(search, "evaluated_count")),
                      REPORTS_PLAIN);
     reports_put_fact(out, "proof", reports_member(search, "proven_optimal", BASE_JSON_TRUE) ? "proven" : "not proven",
-                     reports_member(search, "proven_optimal", BASE_JSON_TRUE)
-                         ? "no plan of the space is better"
-                         : base_print(arena, "the best cannot be better by more than %.1f %%",
-                                      100 * reports_number(search, "gap_frac")),
+                     reports_member(search, "proven_optimal", BASE_JSON_TRUE) ? "no plan of the space is better"
+                     : gap_frac < 1 ? base_print(arena, "the best cannot be better by more than %.1f %%",
+                                                 reports_faster_percent(gap_frac))
+                                    : "how much better a plan may be is not known yet",
                      REPORTS_PLAIN);
     base_put(out, "</dl>\n");
 }

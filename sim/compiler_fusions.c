@@ -34,9 +34,10 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
                                        columns[i].column, 0, 1e30, columns[i].value, error));
         return BASE_OK;
     }
-    return base_fail(error, BASE_INPUT,
-                     "the TPU compiler's cost model is known for v2, v3, v4, v5e, v5p, v6e and tpu7x, not for %.40s",
-                     chip);
+    return base_fail(
+        error, BASE_INPUT,
+        "chip: the TPU compiler's cost model is known for v2, v3, v4, v5e, v5p, v6e and tpu7x, not for \"%.40s\"",
+        chip);
 }
 
 /* ---- arrays ---- */

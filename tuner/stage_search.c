@@ -46,6 +46,7 @@ struct walk {
     int capacity;
     bool overflows; /* there were more values of one kind than MOST_VALUES */
     bool searches;  /* plans get their bounds as they are listed */
+    bool assigns;   /* some plan has layers to be assigned */
     double capacity_bytes;
     struct sim_pipeline_habits habits;
     struct tuner_software choices;
@@ -281,6 +282,7 @@ static enum base_status add_plan(struct walk *w, struct tuner_staged_plan *plan,
         return base_fail(error, BASE_INPUT, "the space has more than %d plans; use fewer values", MOST_PLANS);
     r->space = base_grown(w->arena, r->space, r->plan_count, &w->capacity, sizeof *r->space);
     plan->place = r->plan_count;
+    w->assigns = w->assigns || is_assigned(w, plan);
     r->space[r->plan_count++] = *plan;
     return BASE_OK;
 }
@@ -295,6 +297,10 @@ static enum base_status list_plans(struct walk *w, struct base_error *error)
         while (d >= 0 && ++plan.value[d] == w->result->values[d].count) plan.value[d--] = 0;
         more = d >= 0;
     }
+    if (w->result->plan_count && w->request->assigns_layers && !w->assigns)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layers: auto assigns layers to whole stages, and no plan of the space has such; use "
+                         "virtual_stages 1, or leave pipeline_layers out");
     if (w->result->plan_count) return BASE_OK;
     if (w->result->refusal)
         return base_fail(error, BASE_INPUT, "no plan of the space can be launched: %s", w->result->refusal);
@@ -449,7 +455,12 @@ static enum base_status search(struct walk *w, struct base_error *error)
         count++;
     }
     r->plan_count = count;
-    for (int i = 0; i < count; i++) r->undecided_count += is_undecided(w, &r->space[i]);
+    for (int i = 0; i < count; i++) {
+        if (!is_undecided(w, &r->space[i])) continue;
+        r->undecided_count++;
+        r->gap_frac = r->best_count ? fmax(r->gap_frac, 1 - r->space[i].least_s / r->best[0].step_s) : 1;
+    }
+    if (r->bound_violations) r->gap_frac = 1;
     if (count) return BASE_OK;
     return base_fail(error, BASE_INPUT, "no plan of the space can be predicted: %s", r->refusal);
 }

@@ -401,6 +401,7 @@ struct tuner_stages_result {
     int64_t evaluated_count, by_time_count, by_memory_count; /* together plan_count */
     int64_t assignment_count, undecided_count; /* of layers: that were predicted; plans whose best one is not proven */
     int bound_violations;                      /* full predictions below their bound, which must not be */
+    double gap_frac; /* no plan, and no other layers of one, cost less than the best by more than this share of it */
     double wall_s;
 };
 struct sim_plan_text tuner_staged_text(const struct tuner_stages_result *result, const struct tuner_staged_plan *plan);

@@ -1,0 +1,1 @@
+meshwright infer tile.json --data x --output-dir ''
