@@ -118,7 +118,7 @@ enum base_status plots_batch(struct base_arena *arena, const struct plots_reques
     if (g.best_series >= 0)
         title = base_print(arena, "Batch %.0f with %s is the fastest that fits: %s target tokens/s; %s", g.best.x,
                            g.series[g.best_series].name, plots_amount(arena, PLOTS_COUNT, g.best.y),
-                           largest < g.high_x ? base_print(arena, "beyond %.0f memory ends", largest)
+                           largest < g.high_x ? base_print(arena, "beyond %.0f none of these fit", largest)
                                               : "all of them fit in some way");
     return draw(&canvas, request, &g, title, "sequences in a global batch", false, out, error);
 }

@@ -51,6 +51,11 @@ static enum base_status read_moments(const struct plots_request *r, struct chart
     const struct base_json *line = plots_member(r->document, "memory_timeline", BASE_JSON_OBJECT),
                            *at = plots_member(line, "at_s", BASE_JSON_ARRAY),
                            *names = plots_member(line, "operation", BASE_JSON_ARRAY);
+    if (plots_member(r->document, "pipeline", BASE_JSON_OBJECT))
+        return base_fail(error, BASE_INPUT,
+                         "%s: is of a plan with stages, whose memory is known at its peak alone; predict says it, and "
+                         "plot schedule draws its passes",
+                         r->path);
     if (!at || at->count < 2 || at->count > MOST_MOMENTS || !names || names->count != at->count)
         return base_fail(
             error, BASE_INPUT,

@@ -135,7 +135,8 @@ enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *
  * search_path as in model_gin_read; or whatever model_config_parse takes. */
 enum base_status model_gin_config_parse(struct base_arena *arena, const char *text, const char *search_path,
                                         struct model_config *out, struct base_error *error);
-/* What is to be said of the files that a MODEL of @FILE.gin is read from; NULL: it is no such, or cannot be read. */
+/* What is to be said of the files that a MODEL of @FILE.gin is read from, bindings that misspell what it is read by
+ * among it; NULL: it is no such, or cannot be read. */
 const struct model_gin *model_gin_config_notes(struct base_arena *arena, const char *text, const char *search_path);
 bool model_gin_is_gin(const char *path); /* the name ends with .gin */
 /* The bindings that make T5X build the model, with imports; what T5X has no word for is left out. remat_policy is for

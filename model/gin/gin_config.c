@@ -43,11 +43,26 @@ enum base_status model_gin_config_parse(struct base_arena *arena, const char *te
     return BASE_OK;
 }
 
+/* Only what a model's reader looked for can have been meant: other bindings of such a file are none of its business. */
+static void warn_of_misspelt(struct model_gin *gin)
+{
+    for (int i = 0; i < gin->binding_count; i++) {
+        const struct model_gin_binding *binding = &gin->bindings[i];
+        if (binding->used || binding->overridden || binding->known) continue;
+        const char *meant = model_gin_meant(gin, binding);
+        if (meant)
+            model_gin_warn(gin, binding->place, "%.200s: unknown, so it is skipped; did you mean %.200s?",
+                           binding->name, meant);
+    }
+}
+
 const struct model_gin *model_gin_config_notes(struct base_arena *arena, const char *text, const char *search_path)
 {
     struct model_config ignored;
     struct model_gin *gin;
     struct base_error error;
     if (!is_gin_model(text)) return NULL;
-    return read_gin_file(arena, text + 1, search_path, &gin, &ignored, &error) == BASE_OK ? gin : NULL;
+    if (read_gin_file(arena, text + 1, search_path, &gin, &ignored, &error) != BASE_OK) return NULL;
+    warn_of_misspelt(gin);
+    return gin;
 }
