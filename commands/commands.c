@@ -133,6 +133,7 @@ static void begin(struct commands_context *context, const struct commands_comman
     context->gin_search_path = option_given(arguments, "--gin-search-path");
     context->lists_notes = option_given(arguments, "--notes") != NULL;
     context->answers = false;
+    context->launches = false;
     context->warning_count = 0;
     context->warnings = NULL;
     if (context->cache) sim_cache_next_question(context->cache, context->gin_search_path);

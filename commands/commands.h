@@ -30,6 +30,7 @@ struct commands_context {
     bool computes;               /* this command's answer holds values that a plan computes, not its price alone */
     const char **warnings;       /* of this command, for its answer (warnings.c) */
     int warning_count;
+    bool launches; /* its text is a file that a shell or Python reads: warnings stand beside it */
     bool launched; /* an mpirun or srun started this process as this rank of several; what is no run does not care */
     int launched_rank;
     const char *launch_problem; /* why ranks that were started so cannot find each other; NULL: they can */

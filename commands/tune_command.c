@@ -406,6 +406,7 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     BASE_TRY(read_options(context, arguments, &options, error));
     BASE_TRY(commands_tune_training(arguments, &training, error));
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
+    context->launches = format != NULL;
     if (commands_lists_topologies(&request.plan)) {
         struct commands_tune_asked asked = {context, &request, &options, &training};
         return commands_tune_topologies(context, arguments, &asked, out, error);

@@ -124,6 +124,7 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
     BASE_TRY(read_request(context, arguments, plan, &request, error));
     BASE_TRY(commands_tune_training(arguments, &report.training, error));
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
+    context->launches = format != NULL;
     if (table) return enumerate(context, &request, table, out, error);
     BASE_TRY(tuner_stages_search(context->arena, context->cache, &request, &result, error));
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.best_count + 1);

@@ -90,7 +90,8 @@ static void put_before(const struct commands_context *context, struct base_text 
 void commands_put_warnings(struct commands_context *context, const struct commands_command *command,
                            struct base_text *out)
 {
-    bool inside = command->warns && out->length && *out->data != '<' && (!context->json || *out->data == '{');
+    bool inside =
+        command->warns && out->length && *out->data != '<' && (context->json ? *out->data == '{' : !context->launches);
     if (!context->warning_count) return;
     if (inside) put_before(context, out);
     for (int i = 0; i < context->warning_count && !inside; i++)
