@@ -282,7 +282,11 @@ enum base_status commands_tune_emit_format(const struct base_arguments *argument
     static const char *const formats[] = {"gin", "jax", "slurm", "gcloud"};
     int which;
     *out = base_argument(arguments, "--emit");
-    return *out ? base_parse_word(*out, "--emit", formats, BASE_COUNT(formats), &which, error) : BASE_OK;
+    if (!*out) return BASE_OK;
+    if (base_argument(arguments, "--enumerate"))
+        return base_fail(error, BASE_INPUT,
+                         "--emit: launches the best plan, and --enumerate seeks none; leave one of them out");
+    return base_parse_word(*out, "--emit", formats, BASE_COUNT(formats), &which, error);
 }
 
 enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
@@ -471,7 +475,7 @@ const struct commands_command commands_tune = {
         "the best plan for a model on a topology, with proof; what is given is fixed, or searched over its values",
     .usage = "tune --model M --topology T --batch-size B|auto [--task-feature-lengths " DEFAULT_LENGTHS "] [OPTIONS]\n"
              "tune PLAN.json [OPTIONS]\n"
-             "tune … --software megatron --pipeline-stages auto|P,P,…\n"
+             "tune … --software megatron --pipeline-stages auto|P,P,… [--pipeline-layers auto]\n"
              "tune … --num-microbatches 1,2,4,8 --model-parallel-submesh '4,2,2,1;2,4,2,1' --logical-axis-rules "
              "'standard:1,1;zero3'",
     .examples = "  meshwright tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths "

@@ -118,8 +118,11 @@ static void put_counts(const struct tuner_stages_result *found, struct base_text
         100.0 * (double)found->evaluated_count / found->plan_count, (long long)found->by_time_count,
         (long long)found->by_memory_count);
     if (!found->assignment_count) return;
-    base_putf(out, "Layers went to stages in %lld ways that were predicted, the integer program decided the others",
-              (long long)found->assignment_count);
+    base_putf(out, "Layers went to stages in %lld ways that were predicted, ", (long long)found->assignment_count);
+    if (found->program_count)
+        base_putf(out, "the integer program (%lld %s) and bounds decided the others", (long long)found->program_count,
+                  found->program_count == 1 ? "plan" : "plans");
+    else base_put(out, "bounds decided the others");
     base_putf(out, found->undecided_count ? ", but for %lld %s, whose best layers may be others.\n" : ".\n",
               (long long)found->undecided_count, found->undecided_count == 1 ? "plan" : "plans");
 }
@@ -140,8 +143,8 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
         else base_put(out, "Proven: no plan of the space is better.\n");
     } else {
         const bool fits = found->nearest.free_bytes >= 0; /* but for what is to stay free */
-        base_putf(out, "Nothing fits with %.3g %% to spare; nearest, and at least %s %s: %s\n",
-                  100 * r->request->headroom_frac,
+        base_putf(out, "Nothing fits with %.3g %% to spare; nearest%s %s %s: %s\n", 100 * r->request->headroom_frac,
+                  found->nearest.layers ? " of those predicted," : ", and at least",
                   base_format_bytes(over, fits ? found->nearest.free_bytes : -found->nearest.free_bytes),
                   fits ? "free" : "too much", words_of(r, &found->nearest));
     }

@@ -139,6 +139,11 @@ static enum base_status read_layers(struct base_arena *arena, const struct sim_p
     int count;
     plan->pipeline_layers_text = given ? given : "";
     if (!*plan->pipeline_layers_text || stages == 1) return BASE_OK;
+    if (!strcmp(given, "auto"))
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layers: auto has tune assign layers to stages; use tune, or one number for each of "
+                         "%lld stages, %lld together",
+                         (long long)stages, (long long)most);
     int64_t *layers = base_new(arena, int64_t, (int)stages), sum = 0;
     BASE_TRY(base_parse_ints(given, "pipeline_layers", 1, most, (int)stages, layers, &count, error));
     for (int i = 0; i < count; i++) sum += layers[i];

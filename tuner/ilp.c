@@ -13,7 +13,7 @@
 static const double tolerance = 1e-5;
 
 /* What it may take is counted, not timed: an answer must not depend on the machine's speed. */
-enum { MOST_OPTIONS = 20000, MOST_PIVOTS = 5000, MOST_NODES = 500 };
+enum { MOST_PIVOTS = 5000, MOST_NODES = 500 };
 
 struct tuner_choices *tuner_choices_new(struct base_arena *arena)
 {
@@ -172,7 +172,8 @@ static double put_coefficients(struct tuner_choices *c, double weight_limit)
 
 static bool is_usable(const struct tuner_choices *c, double weight_limit)
 {
-    bool usable = c->option_count > 0 && c->option_count <= MOST_OPTIONS && weight_limit > 0 && isfinite(weight_limit);
+    bool usable =
+        c->option_count > 0 && c->option_count <= TUNER_MOST_OPTIONS && weight_limit > 0 && isfinite(weight_limit);
     for (int i = 0; usable && i < c->option_count; i++)
         usable = isfinite(c->options[i].cost) && isfinite(c->options[i].weight) && c->options[i].weight >= 0 &&
                  c->options[i].weight / weight_limit < 1e12;
@@ -311,12 +312,13 @@ static bool make_layer_columns(struct base_arena *arena, struct layer_columns *c
     for (int i = 0; i < options; i++) {
         if (!p->allowed[i]) continue;
         c->number[i] = ++c->count;
+        if (!isfinite(p->last[i])) return false;
         for (int r = 0; r < p->rows; r++) {
             if (!isfinite(p->row[r][i])) return false;
             c->scale = fmax(c->scale, fabs(p->row[r][i]));
         }
     }
-    return c->count > 0 && c->count <= MOST_OPTIONS && c->scale > 0;
+    return c->count > 0 && c->count <= TUNER_MOST_OPTIONS && c->scale > 0;
 }
 
 static enum tuner_choices_outcome solve_layers(struct layer_columns *c, short *layers, double *bound)

@@ -7,6 +7,7 @@
 /* Groups of options, of which one each is taken; the sum of costs is made least, the sum of weights stays within a
  * limit. An option of one group may need one of several options of another group. */
 
+enum { TUNER_MOST_OPTIONS = 20000 }; /* of all groups; programs of more are not decided */
 struct tuner_choices *tuner_choices_new(struct base_arena *arena);
 /* Where choices are few and none needs another they are listed; this has GLPK solve those, too. */
 void tuner_choices_by_glpk(struct tuner_choices *choices);

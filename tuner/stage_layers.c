@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { MOST_TRIALS = 16 }; /* of one plan; then its best layers are not proven */
+enum { MOST_STAGES = 32 }; /* with more the integer program takes minutes */
 
 /* Costs of every stage with every number of layers: [stage * most + layers - 1]. */
 struct table {
@@ -109,6 +110,17 @@ enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_pl
     return BASE_OK;
 }
 
+const char *tuner_layers_refusal(struct base_arena *arena, int64_t stages, int64_t layers)
+{
+    if (stages > MOST_STAGES)
+        return base_print(arena, "pipeline_layers: auto assigns layers to %d stages at the most", MOST_STAGES);
+    if (stages * (layers - stages + 1) <= TUNER_MOST_OPTIONS) return NULL;
+    return base_print(arena,
+                      "pipeline_layers: auto weighs %d pairs of a stage and its number of layers at the most, and %lld "
+                      "layers on %lld stages are more; leave it out",
+                      TUNER_MOST_OPTIONS, (long long)layers, (long long)stages);
+}
+
 /* ---- the program ---- */
 
 struct assigning {
@@ -142,14 +154,16 @@ static enum base_status find_costs(struct assigning *a, double below_s, struct b
     return BASE_OK;
 }
 
-static const double *row_of(struct assigning *a, int kind, int k)
+enum sum { WAY_FORWARD, WAY_AND_BACK, ROUND, SUMS };
+
+static const double *row_of(struct assigning *a, enum sum kind, int k)
 {
     const struct table *t = &a->table;
     double *row = base_new(a->arena, double, t->stages * t->most);
     for (int s = 0; s < t->stages; s++)
         for (int n = 1; n <= t->most; n++)
-            row[s * t->most + n - 1] =
-                kind == 2 ? round_s(t, k, s, at(t, s, n)) : way_and_work_s(t, k, kind == 1, s, at(t, s, n));
+            row[s * t->most + n - 1] = kind == ROUND ? round_s(t, k, s, at(t, s, n))
+                                                     : way_and_work_s(t, k, kind == WAY_AND_BACK, s, at(t, s, n));
     return row;
 }
 
@@ -157,7 +171,7 @@ static void make_program(struct assigning *a, double below_s)
 {
     const struct table *t = &a->table;
     const int options = t->stages * t->most;
-    const double **rows = base_new(a->arena, const double *, 3 * t->stages);
+    const double **rows = base_new(a->arena, const double *, SUMS * t->stages);
     bool *allowed = base_new(a->arena, bool, options);
     double *last = base_new(a->arena, double, options);
     a->cuts = base_new(a->arena, const short *, MOST_TRIALS + 1);
@@ -173,10 +187,10 @@ static void make_program(struct assigning *a, double below_s)
         allowed[i] = t->costs[i].free_bytes >= a->headroom_bytes && busy_s(t, i / t->most, &t->costs[i]) < below_s;
     }
     for (int k = 0; k < t->stages; k++)
-        for (int kind = 0; kind < 3; kind++) rows[a->program.rows++] = row_of(a, kind, k);
+        for (int kind = 0; kind < SUMS; kind++) rows[a->program.rows++] = row_of(a, (enum sum)kind, k);
 }
 
-/* Predicts an assignment, and takes it if it is the best. */
+/* Predicts an assignment, and takes it if it is the best; while none fits, if it comes nearest to that. */
 static enum base_status try_layers(struct assigning *a, const short *layers, double bound_s, struct base_error *error)
 {
     struct sim_plan plan = *a->plan;
@@ -187,9 +201,10 @@ static enum base_status try_layers(struct assigning *a, const short *layers, dou
     BASE_TRY(sim_predict(a->cache, &plan, &p, NULL, error));
     a->out->predicted_count++;
     a->out->bound_violations += p.step_s < bound_s;
-    if (p.step_s >= a->out->step_s || (double)p.free_bytes < a->headroom_bytes) return BASE_OK;
-    a->out->found = true;
-    a->out->step_s = p.step_s;
+    const bool fits = (double)p.free_bytes >= a->headroom_bytes;
+    if (fits ? p.step_s >= a->out->step_s : a->out->found || (double)p.free_bytes <= a->out->free_bytes) return BASE_OK;
+    a->out->found = fits;
+    if (fits) a->out->step_s = p.step_s;
     a->out->free_bytes = (double)p.free_bytes;
     memcpy(a->out->layers, layers, (size_t)a->table.stages * sizeof *layers);
     return BASE_OK;
@@ -232,7 +247,8 @@ static bool is_out(const struct assigning *a)
 {
     const struct table *t = &a->table;
     const int share = (int)(a->program.layers / t->stages), middle = t->stages > 2, tries = 4;
-    if (t->most <= share) return relaxed_s(a, 0) > a->out->step_s;
+    const double any_s = relaxed_s(a, 0);
+    if (isinf(any_s) || t->most <= share) return isinf(any_s) || any_s > a->out->step_s;
     const double each = mean_s(t, middle, at(t, middle, share + 1)) - mean_s(t, middle, at(t, middle, share));
     for (int i = 1; i <= tries; i++)
         if (relaxed_s(a, i * each) * (1 - 1e-9) > a->out->step_s) return true;
@@ -251,6 +267,7 @@ static enum base_status assign(struct assigning *a, struct base_error *error)
         short *layers = base_new(a->arena, short, a->table.stages);
         double bound_s;
         const enum tuner_choices_outcome outcome = tuner_layers_solve(a->arena, &a->program, layers, &bound_s);
+        a->out->by_program = true;
         a->out->proven = outcome == TUNER_NOTHING_WITHIN_LIMIT || bound_s + tied_s >= a->out->step_s;
         a->out->least_s = bound_s + tied_s;
         if (a->out->proven || outcome == TUNER_UNDECIDED) return BASE_OK;
@@ -265,7 +282,8 @@ enum base_status tuner_assign_layers(struct base_arena *arena, struct sim_cache 
                                      struct base_error *error)
 {
     struct assigning a = {.arena = arena, .cache = cache, .plan = plan, .out = out};
-    *out = (struct tuner_assignment){.step_s = below_s, .layers = base_new(arena, short, (int)plan->pipeline.stages)};
+    *out = (struct tuner_assignment){
+        .step_s = below_s, .free_bytes = -INFINITY, .layers = base_new(arena, short, (int)plan->pipeline.stages)};
     a.headroom_bytes = headroom_frac * plan->placement->profile.constants[SIM_CAPACITY_BYTES];
     return assign(&a, error);
 }

@@ -9,14 +9,16 @@
 enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_plan *plan, double *least_s,
                                     struct base_error *error);
 
-/* More are not worth the wait: the integer program takes minutes then. */
-enum { TUNER_MOST_ASSIGNED_STAGES = 32 };
+/* Why layers are not assigned to so many stages: it would take minutes. NULL: they are. In the arena. */
+const char *tuner_layers_refusal(struct base_arena *arena, int64_t stages, int64_t layers);
+
 struct tuner_assignment {
     bool found, proven;   /* one that fits and takes less; that there is no better one */
-    short *layers;        /* of each stage */
+    bool by_program;      /* the integer program was needed; else sums over the stages were enough */
+    short *layers;        /* of each stage; if none is found, of the one predicted that leaves most memory free */
     double step_s;        /* as predicted; if none is found, that which was to be undercut */
     double least_s;       /* where it is not proven: what assignments that were not tried take at least */
-    double free_bytes;    /* of the worst device */
+    double free_bytes;    /* of the worst device, with these layers; -INFINITY: none was found, and it is not memory */
     int predicted_count;  /* assignments that were predicted in full */
     int bound_violations; /* of them, those that undercut their bound, which must not be */
 };

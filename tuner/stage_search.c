@@ -1,6 +1,7 @@
 /* Plans with pipeline stages: stages, chunks and microbatches together with tensor, data, sequence and context
  * parallelism. The space is listed whole. Each plan's bound is worked out from the prices of its pieces; in the order
  * of bounds plans are predicted in full until the best of them are faster than any bound that is left. */
+#include "tuner/ilp.h"
 #include "tuner/space.h"
 #include "tuner/stage_layers.h"
 
@@ -249,12 +250,9 @@ static enum base_status bound(struct walk *w, const struct sim_plan *checked, st
     plan->least_s = 0;
     plan->free_bytes = w->capacity_bytes = checked->placement->profile.constants[SIM_CAPACITY_BYTES];
     if (checked->pipeline.stages == 1 || w->request->no_bounds) return BASE_OK;
-    if (is_assigned(w, plan)) {
-        BASE_TRY(tuner_layers_bound(w->cache, checked, &least.step_s, error));
-        plan->least_s = cost_of(w, plan, least.step_s);
-        return BASE_OK;
-    }
-    BASE_TRY(sim_pipeline_least_of(w->cache, checked, &least, error));
+    least.free_bytes = plan->free_bytes;
+    if (is_assigned(w, plan)) BASE_TRY(tuner_layers_bound(w->cache, checked, &least.step_s, error));
+    else BASE_TRY(sim_pipeline_least_of(w->cache, checked, &least, error));
     plan->least_s = cost_of(w, plan, least.step_s);
     plan->free_bytes = least.free_bytes;
     return BASE_OK;
@@ -271,10 +269,10 @@ static enum base_status add_plan(struct walk *w, struct tuner_staged_plan *plan,
     struct base_error why;
     struct sim_plan checked;
     if (!divides(w, plan) || !is_cut(w, plan)) return BASE_OK;
-    if (is_assigned(w, plan) && number(w, plan, TUNER_STAGED_STAGES) > TUNER_MOST_ASSIGNED_STAGES)
-        return refuse(w, base_print(w->arena, "pipeline_layers: auto assigns layers to %d stages at the most",
-                                    TUNER_MOST_ASSIGNED_STAGES)),
-               BASE_OK;
+    const char *no = is_assigned(w, plan) ? tuner_layers_refusal(w->arena, number(w, plan, TUNER_STAGED_STAGES),
+                                                                 w->config.num_decoder_layers)
+                                          : NULL;
+    if (no) return refuse(w, no), BASE_OK;
     enum base_status status = check(w, plan, &checked, &why);
     if (status == BASE_OK && w->searches) status = bound(w, &checked, plan, &why);
     if (status != BASE_OK) return refuse(w, why.text), BASE_OK;
@@ -283,7 +281,9 @@ static enum base_status add_plan(struct walk *w, struct tuner_staged_plan *plan,
     r->space = base_grown(w->arena, r->space, r->plan_count, &w->capacity, sizeof *r->space);
     plan->place = r->plan_count;
     w->assigns = w->assigns || is_assigned(w, plan);
-    r->space[r->plan_count++] = *plan;
+    r->space[r->plan_count] = *plan;
+    if (!w->searches && is_assigned(w, plan)) r->space[r->plan_count].layers = "auto"; /* as the table says it */
+    r->plan_count++;
     return BASE_OK;
 }
 
@@ -401,8 +401,9 @@ static enum base_status assign(struct walk *w, const struct sim_plan *checked, s
         r->bound_violations += found.bound_violations;
         plan->step_s = cost_of(w, plan, found.step_s);
         r->bound_violations += found.found && found.proven && plan->step_s < plan->least_s;
-        plan->free_bytes = found.found ? found.free_bytes : -w->capacity_bytes;
-        if (found.found) plan->layers = layers_text(w->arena, found.layers, checked->pipeline.stages);
+        plan->free_bytes = found.free_bytes;
+        r->program_count += found.by_program && found.proven;
+        if (isfinite(found.free_bytes)) plan->layers = layers_text(w->arena, found.layers, checked->pipeline.stages);
         if (found.found) insert(w, plan);
     }
     base_arena_free(&arena);
@@ -477,6 +478,7 @@ static enum base_status walk(struct base_arena *arena, struct sim_cache *cache,
     w->searches = searches;
     enum base_status status = begin(w, error);
     if (status == BASE_OK && searches) status = search(w, error);
+    if (searches) tuner_choices_end();
     base_arena_free(&w->scratch);
     out->wall_s = request->now_s ? request->now_s(request->where) - start_s : 0;
     return status;

@@ -385,7 +385,7 @@ struct tuner_staged_plan {
     int place;              /* in the space */
     double least_s, step_s; /* of a sequence, or of a step: a bound, and as predicted */
     double free_bytes;      /* at the most; of one that was predicted: as it is */
-    const char *layers;     /* of each stage, where they were assigned; or NULL */
+    const char *layers;     /* of each stage, where they were assigned; "auto": will be by a search; or NULL */
     bool undecided;         /* whether there are better ones; none takes less than least_s */
 };
 struct tuner_stages_result {
@@ -400,7 +400,8 @@ struct tuner_stages_result {
     const char *refusal;                                     /* the first of them: why */
     int64_t evaluated_count, by_time_count, by_memory_count; /* together plan_count */
     int64_t assignment_count, undecided_count; /* of layers: that were predicted; plans whose best one is not proven */
-    int bound_violations;                      /* full predictions below their bound, which must not be */
+    int64_t program_count; /* plans of which the integer program decided the layers that were not predicted */
+    int bound_violations;  /* full predictions below their bound, which must not be */
     double gap_frac; /* no plan, and no other layers of one, cost less than the best by more than this share of it */
     double wall_s;
 };
