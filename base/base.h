@@ -250,7 +250,8 @@ const char *base_table_field(const struct base_table *table, int row, int column
 
 /* ---- files (file.c) ---- */
 
-bool base_is_file(const char *path); /* a regular file: reading it ends */
+bool base_is_file(const char *path);   /* a regular file: reading it ends */
+bool base_is_stream(const char *path); /* a pipe, a socket or a device: opening it may wait, and is seen elsewhere */
 enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text,
                                 size_t *length, struct base_error *error);
 /* The same of what lies on a disk alone: a pipe or a device, which could keep its reader waiting, is refused. */

@@ -20,6 +20,12 @@ bool base_is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+bool base_is_stream(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
 static enum base_status read_all(struct base_arena *arena, FILE *file, const char *path, size_t limit_bytes,
                                  const char **text, size_t *length, struct base_error *error)
 {

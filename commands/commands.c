@@ -97,7 +97,7 @@ enum base_status commands_check_outputs(const struct commands_context *context, 
     struct base_output output;
     for (int i = 0; i < BASE_COUNT(options) && context->launched_rank == 0; i++) {
         const char *path = option_given(arguments, options[i]);
-        if (!path) continue;
+        if (!path || base_is_stream(path)) continue;
         BASE_TRY(base_output_open(&output, path, error));
         base_output_abandon(&output);
     }

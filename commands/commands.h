@@ -104,10 +104,11 @@ enum base_status commands_check_ending(struct base_arena *arena, const char *pat
 enum base_status commands_put_page(struct commands_context *context, const char *name, int argument_count,
                                    const char *const *arguments, struct base_text *out, struct base_error *error);
 
-/* Writes the document to the file that --out names and empties it; without --out it stays. */
-/* What will be written when the work is through can be written. */
+/* What will be written when the work is through can be written: asked before it begins. A pipe or a device is left
+ * alone, since whoever reads it would see it end. */
 enum base_status commands_check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
                                         struct base_error *error);
+/* Writes the document to the file that --out names and empties it; without --out it stays. */
 enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out,
                                     struct base_error *error);
 /* What is said of a picture that was written to path: its title and subtitle, or JSON with them. */
@@ -134,10 +135,10 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
 /* A plan from JSON, or from gin if the name ends so, read as the options of COMMANDS_GIN say. */
 enum base_status commands_read_plan(struct commands_context *context, const char *path, struct sim_plan_text *out,
                                     struct base_error *error);
-/* The same of gin, with the places; what it holds beside a plan is noted. */
 /* How a gin file, which has no word for it, says the topology; NULL: the plan of that file has one, or is no gin. */
 const char *commands_topology_wanted(struct commands_context *context, const char *path,
                                      const struct sim_plan_text *plan);
+/* A plan from gin, with the places; what it holds beside a plan is noted. */
 enum base_status commands_read_gin(struct commands_context *context, const char *path, struct sim_gin_plan *out,
                                    struct base_error *error);
 #define COMMANDS_GIN                                                                                                   \
@@ -186,10 +187,10 @@ enum base_status commands_overrides_text(struct commands_context *context, const
  * all that a plan needs. */
 enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,
                                     const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
-/* The same without that check: the command has defaults of its own. */
 /* What the options of COMMANDS_PLAN say, over what the plan has. */
 enum base_status commands_plan_options(struct commands_context *context, const struct base_arguments *arguments,
                                        struct sim_plan_text *plan, struct base_error *error);
+/* commands_plan_text without that check: the command has defaults of its own. */
 enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
 #define COMMANDS_PLAN_KEY(name)                                                                                        \

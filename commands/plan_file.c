@@ -24,7 +24,7 @@ const char *commands_topology_wanted(struct commands_context *context, const cha
     if (plan->values[SIM_TOPOLOGY] || !model_gin_is_gin(path)) return NULL;
     return base_print(context->arena,
                       "%.300s: no gin file says the topology; a line \"# meshwright: topology = v4-512\" in the file "
-                      "does, and so does --topology of import and predict",
+                      "does, and so does --topology of import, export and predict",
                       path);
 }
 

@@ -14,7 +14,6 @@ struct reports_looked {
     int count, capacity;
     bool full;
 };
-enum { MOST_LOOKED = 20000 };
 
 struct reports_looked *reports_looked_new(struct base_arena *arena)
 {
@@ -27,7 +26,7 @@ void reports_looked_add(void *where, const struct tuner_looked *plan)
 {
     struct reports_looked *all = where;
     if (!plan) all->count = 0;
-    if (!plan || all->count == MOST_LOOKED) return;
+    if (!plan || all->count == REPORTS_MOST_LOOKED) return;
     if (all->count == all->capacity) {
         int capacity = all->capacity ? 2 * all->capacity : 512;
         struct plan *grown = base_new(all->arena, struct plan, capacity);

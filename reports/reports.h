@@ -191,13 +191,17 @@ struct reports_served {
     const struct tuner_serving_result *result;
     const struct reports_prediction *plans; /* of result->plans, with collectives */
 };
+/* Of a list of plans to look around in, for its page, the first that many are kept. */
+enum { REPORTS_MOST_LOOKED = 20000 };
+/* "cut_from_count" says how many plans there were, where not all of them are kept. */
 void reports_put_served_looked(struct base_json_writer *writer, const struct reports_served *report);
 void reports_served_json(const struct reports_served *report, enum base_json_layout layout, struct base_text *out);
 void reports_served_text(const struct reports_served *report, struct base_text *out);
 
 /* ---- a search (tuned.c) ---- */
 
-/* The plans that a search looked at by themselves: tuner_options.looked and its `where`. At most 20,000 are kept. */
+/* The plans that a search looked at by themselves: tuner_options.looked and its `where`. The first
+ * REPORTS_MOST_LOOKED are kept. */
 struct reports_looked *reports_looked_new(struct base_arena *arena);
 void reports_looked_add(void *where, const struct tuner_looked *plan);
 /* A column of such a list: {"key", "values", "of"}, each value once and for each plan which one it is. */

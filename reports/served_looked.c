@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-enum { MOST_LOOKED = 20000 };
-
 struct looked {
     const struct tuner_serving_result *result;
     struct base_arena *arena;
@@ -68,11 +66,13 @@ static void put_numbers(struct base_json_writer *w, const struct looked *l, cons
 void reports_put_served_looked(struct base_json_writer *w, const struct reports_served *r)
 {
     struct looked l = {r->result, w->text->arena, r->result->fitting_count + r->result->unfit_count};
-    if (l.count > MOST_LOOKED) l.count = MOST_LOOKED;
+    const int64_t all_count = l.count;
+    if (l.count > REPORTS_MOST_LOOKED) l.count = REPORTS_MOST_LOOKED;
     if (!l.count) return;
     const struct tuner_served *first = plan_at(&l, 0);
     base_json_key(w, "looked_at");
     base_json_open(w, '{');
+    if (l.count < all_count) base_json_member_int(w, "cut_from_count", all_count);
     base_json_member_int(w, "capacity_bytes", (int64_t)(first->peak_bytes + first->free_bytes));
     base_json_member_double(w, "headroom_frac", r->request->headroom_frac);
     if (r->request->most_latency_s > 0) base_json_member_double(w, "max_latency_s", r->request->most_latency_s);

@@ -724,6 +724,18 @@ static void inference_is_stopped_and_goes_on(struct base_arena *arena)
     assert_string_equal(resumed, answers_of(arena, &o));
 }
 
+/* Whoever reads a pipe sees the document and one end; nothing opens it before the work is through. */
+static void a_pipe_takes_the_document(struct base_arena *arena)
+{
+    const char *pipe = base_print(arena, "%s/out_pipe", folder);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(system(base_print(arena, "timeout 100 cat %s > %s/got &", pipe, folder)), 0);
+    struct outcome o = run_whole(arena, "local:1", 1, base_print(arena, "--in-process --json --out %s", pipe));
+    assert_int_equal(o.exit_code, 0);
+    for (double start_s = seconds(); !strstr(text_of(arena, "got"), "loss") && seconds() - start_s < 5;) rest();
+    assert_non_null(strstr(text_of(arena, "got"), "\"loss\""));
+}
+
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
@@ -752,6 +764,7 @@ int main(int count, char **arguments)
         TEST(it_takes_its_place_in_an_mpirun),
         TEST(chunks_are_written_by_ranks_that_run_already),
         TEST(inference_is_stopped_and_goes_on),
+        TEST(a_pipe_takes_the_document),
         TEST(what_was_measured_was_predicted),
     };
     char *slash = strrchr(arguments[0], '/');
