@@ -110,13 +110,10 @@ static void warn_of_no_fit(struct commands_context *context, const struct sim_pl
 {
     struct sim_prediction prediction;
     struct base_error ignored;
-    char peak[BASE_HUMANE], capacity[BASE_HUMANE];
     if (sim_predict(context->cache, plan, &prediction, NULL, &ignored) != BASE_OK || prediction.fits) return;
-    commands_warn(context,
-                  base_print(context->arena,
-                             "the plan does not fit: %s of %s on each device; predict says what would make it fit",
-                             base_format_bytes(peak, (double)prediction.memory.peak_bytes),
-                             base_format_bytes(capacity, (double)prediction.memory.capacity_bytes)));
+    const struct reports_shortage shortage = reports_shortage_of(&prediction);
+    commands_warn(context, base_print(context->arena, "the plan does not fit: %s; predict says what would make it fit",
+                                      reports_shortage_words(context->arena, &shortage)));
 }
 
 static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments,

@@ -31,12 +31,15 @@ static void put_facts(struct base_text *out, const struct base_json *d, bool fit
                            *throughput = reports_member(d, "throughput", BASE_JSON_OBJECT);
     double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes"),
            odds = reports_number(d, "fits_probability_frac"), mfu = reports_number(throughput, "mfu_frac");
+    const struct reports_shortage shortage = reports_shortage_in(d);
     base_put(out, "<dl class=\"facts\">\n");
     if (reports_member(d, "inference", BASE_JSON_OBJECT)) reports_put_served_facts(out, d);
     else put_training_speed(out, d);
     reports_put_fact(out, "memory at the peak", reports_bytes_words(arena, peak),
-                     base_print(arena, "of %s: %s %s. %s", reports_bytes_words(arena, capacity),
-                                reports_bytes_words(arena, fabs(capacity - peak)), fits ? "free" : "too much",
+                     base_print(arena, "of %s: %s. %s",
+                                reports_bytes_words(arena, fits ? capacity : shortage.limit_bytes),
+                                fits ? base_print(arena, "%s free", reports_bytes_words(arena, fabs(capacity - peak)))
+                                     : reports_missing_words(arena, &shortage),
                                 reports_interval_words(arena, memory, "peak_interval_bytes", reports_bytes_words)),
                      fits ? REPORTS_PLAIN : REPORTS_BAD);
     if (isfinite(odds))
@@ -232,14 +235,14 @@ enum base_status reports_prediction_html(const struct reports_answer *answer, st
     if (!(capacity > 0) || !(peak >= 0))
         return base_fail(error, BASE_INPUT, "memory.capacity_bytes and memory.peak_bytes are needed");
     reports_html_begin(out, base_print(arena, "%s: %s", what, fits ? "it fits" : "it does not fit"));
-    const char *title =
-        measured ? base_print(arena, "Measured: %s target tokens/s in %s of each device", tokens,
-                              reports_bytes_words(arena, peak))
-        : fits && reports_member(d, "inference", BASE_JSON_OBJECT) ? reports_served_title(arena, d)
-        : fits ? base_print(arena, "It fits: %s of %s, at %s target tokens/s", reports_bytes_words(arena, peak),
-                            reports_bytes_words(arena, capacity), tokens)
-               : base_print(arena, "It does not fit: %s of %s, %s too much", reports_bytes_words(arena, peak),
-                            reports_bytes_words(arena, capacity), reports_bytes_words(arena, peak - capacity));
+    const struct reports_shortage shortage = reports_shortage_in(d);
+    const char *title = measured ? base_print(arena, "Measured: %s target tokens/s in %s of each device", tokens,
+                                              reports_bytes_words(arena, peak))
+                        : fits && reports_member(d, "inference", BASE_JSON_OBJECT) ? reports_served_title(arena, d)
+                        : fits
+                            ? base_print(arena, "It fits: %s of %s, at %s target tokens/s",
+                                         reports_bytes_words(arena, peak), reports_bytes_words(arena, capacity), tokens)
+                            : base_print(arena, "It does not fit: %s", reports_shortage_words(arena, &shortage));
     reports_put_answer_head(out, answer, what, title, plan, reports_member(d, "mesh", BASE_JSON_OBJECT));
     put_facts(out, d, fits);
     base_put(out, "<main>\n");

@@ -24,20 +24,13 @@ void reports_put_bars(const struct reports_part *parts, int count, double whole,
 static void put_verdict(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE], step[BASE_HUMANE], each[BASE_HUMANE],
-        host[BASE_HUMANE];
+    const struct reports_shortage shortage = reports_shortage_of(p);
+    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE], step[BASE_HUMANE], each[BASE_HUMANE];
     base_format_bytes(peak, (double)p->memory.peak_bytes);
     base_format_bytes(capacity, (double)p->memory.capacity_bytes);
-    double difference = (double)(p->memory.capacity_bytes - p->memory.peak_bytes);
-    base_format_bytes(over, fabs(difference));
-    const char *held = sim_overfills_host(&p->memory)
-                           ? base_print(out->arena, ", and the host has %s for what each device offloads",
-                                        base_format_bytes(host, (double)p->memory.host_capacity_bytes))
-                           : "";
+    base_format_bytes(over, fabs((double)(p->memory.capacity_bytes - p->memory.peak_bytes)));
     if (p->fits) base_putf(out, "It fits: %s of %s on each device, %s free.\n", peak, capacity, over);
-    else if (difference >= 0)
-        base_putf(out, "It does NOT fit: %s of %s on each device are enough%s.\n", peak, capacity, held);
-    else base_putf(out, "It does NOT fit: %s of %s on each device, %s too much%s.\n", peak, capacity, over, held);
+    else base_putf(out, "It does NOT fit: %s.\n", reports_shortage_words(out->arena, &shortage));
     base_putf(out, "%s (%s a step; %s on each of %d devices, MFU %.1f %%)%s\n",
               reports_tokens_words(out->arena, r->checked, p), base_format_seconds(step, p->step_s),
               base_format_count(each, p->tokens_per_s_per_device), topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)),

@@ -14,8 +14,10 @@ static void put_interval(struct base_json_writer *w, const char *key, const stru
     base_json_member_doubles(w, key, (const double[]){interval->low, interval->high}, 2);
 }
 
-static void put_memory(struct base_json_writer *w, const struct sim_memory *m, const struct sim_confidence *confidence)
+static void put_memory(struct base_json_writer *w, const struct sim_prediction *p,
+                       const struct sim_confidence *confidence)
 {
+    const struct sim_memory *m = &p->memory;
     base_json_key(w, "memory");
     base_json_open(w, '{');
     base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, m);
@@ -27,6 +29,7 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m, c
     if (m->rematerializes) base_json_member_bool(w, "rematerializes", true);
     if (m->host_bytes) base_json_member_int(w, "host_bytes", m->host_bytes);
     if (m->host_bytes && m->host_capacity_bytes) base_json_member_int(w, "host_capacity_bytes", m->host_capacity_bytes);
+    if (!p->fits) reports_put_shortage(w, p);
     if (confidence) {
         base_json_key(w, "peak_interval_bytes");
         base_json_open_inline(w, '[');
@@ -267,7 +270,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     if (r->confidence) base_json_member_double(w, "fits_probability_frac", r->confidence->fits_probability_frac);
     if (r->confidence) base_json_member_string(w, "confidence", r->confidence->rests_on);
     if (r->measured) put_steps(w, r);
-    put_memory(w, &p->memory, r->confidence);
+    put_memory(w, p, r->confidence);
     put_time(w, r->checked, p, r->confidence);
     if (p->decode_steps) reports_put_served(w, r);
     if (!r->measured && p->hardware_flop > 0 && !p->decode_steps) reports_put_totals(w, p);

@@ -64,6 +64,23 @@ void reports_served_time(const struct reports_prediction *report, struct base_te
 /* The members "latency_s", "first_token_s", "decode_steps" and "inference". */
 void reports_put_served(struct base_json_writer *writer, const struct reports_prediction *report);
 
+/* ---- why a plan does not fit (shortage.c) ---- */
+
+/* In bytes for each device. limit_bytes: what there is for needed_bytes, without what the compiler reserves where
+ * that is not counted as needed. missing_*: 0 where there is enough. */
+struct reports_shortage {
+    double needed_bytes, limit_bytes, missing_bytes, host_bytes, missing_host_bytes;
+};
+struct reports_shortage reports_shortage_of(const struct sim_prediction *prediction);
+/* Of a prediction's document. */
+struct reports_shortage reports_shortage_in(const struct base_json *document);
+/* The member "missing_bytes", and "missing_host_bytes" where it is the host that lacks memory. */
+void reports_put_shortage(struct base_json_writer *writer, const struct sim_prediction *prediction);
+/* "2.5 GiB too much", of the device, of the host's memory, or of both. */
+const char *reports_missing_words(struct base_arena *arena, const struct reports_shortage *shortage);
+/* "34.5 GiB of 32 GiB on each device, 2.5 GiB too much" */
+const char *reports_shortage_words(struct base_arena *arena, const struct reports_shortage *shortage);
+
 /* ---- one prediction (prediction.c: text, prediction_json.c: the document) ---- */
 
 /* A line a part: name, amount, share of the whole, and a bar of that share. */

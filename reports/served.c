@@ -59,8 +59,9 @@ void reports_served_verdict(const struct reports_prediction *r, struct base_text
     base_format_bytes(peak, (double)p->memory.peak_bytes);
     base_format_bytes(capacity, (double)p->memory.capacity_bytes);
     base_format_bytes(over, fabs((double)(p->memory.capacity_bytes - p->memory.peak_bytes)));
-    base_putf(out, "It %s: %s of %s on each device, %s %s.\n", p->fits ? "fits" : "does NOT fit", peak, capacity, over,
-              p->fits ? "free" : "too much");
+    const struct reports_shortage shortage = reports_shortage_of(p);
+    if (p->fits) base_putf(out, "It fits: %s of %s on each device, %s free.\n", peak, capacity, over);
+    else base_putf(out, "It does NOT fit: %s.\n", reports_shortage_words(out->arena, &shortage));
     put_latency(r, out);
     base_putf(out, "%s tokens/s (%.4g on each of %d devices, MFU %.1f %%)%s\n",
               base_format_count(tokens, p->tokens_per_s), p->tokens_per_s_per_device,

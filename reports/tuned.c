@@ -176,7 +176,8 @@ static void put_missing(const struct reports_tuned *r, const struct sim_predicti
 {
     char amount[BASE_HUMANE];
     double headroom = r->headroom_frac * (double)p->memory.capacity_bytes, left = (double)p->free_bytes;
-    if (left < 0) base_putf(out, "%s too much", base_format_bytes(amount, -left));
+    const struct reports_shortage shortage = reports_shortage_of(p);
+    if (!p->fits) base_put(out, reports_missing_words(r->arena, &shortage));
     else
         base_putf(out, "it fits, but leaves %s less than the headroom of %.3g %%",
                   base_format_bytes(amount, headroom - left), 100 * r->headroom_frac);
@@ -276,11 +277,11 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     if (result->tight_count) base_putf(out, "Nothing fits with %.3g %% to spare.\n", 100 * r->headroom_frac);
     else base_put(out, result->proven_optimal ? "Nothing fits.\n" : "Nothing that fits was found.\n");
     if (!result->has_nearest) return;
-    const struct sim_memory *m = &result->nearest.prediction.memory;
     base_put(out, "Nearest: ");
     put_plan_line(r, &result->nearest, out);
-    base_putf(out, "\n         needs %s of %s on each device, ", base_format_bytes(peak, (double)m->peak_bytes),
-              base_format_bytes(capacity, (double)m->capacity_bytes));
+    const struct reports_shortage shortage = reports_shortage_of(&result->nearest.prediction);
+    base_putf(out, "\n         needs %s of %s on each device, ", base_format_bytes(peak, shortage.needed_bytes),
+              base_format_bytes(capacity, shortage.limit_bytes));
     put_missing(r, &result->nearest.prediction, out);
     base_put(out, "\n");
     put_wider(r, out);

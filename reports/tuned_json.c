@@ -99,7 +99,7 @@ static void put_nearest(struct base_json_writer *w, const struct reports_tuned *
     sim_plan_put_json(r->arena, &text, w);
     base_json_member_int(w, "peak_bytes", nearest->prediction.memory.peak_bytes);
     base_json_member_int(w, "capacity_bytes", nearest->prediction.memory.capacity_bytes);
-    base_json_member_int(w, "missing_bytes", nearest->prediction.fits ? 0 : -nearest->prediction.free_bytes);
+    reports_put_shortage(w, &nearest->prediction);
     base_json_close(w, '}');
 }
 
@@ -142,7 +142,7 @@ static void put_unfit(struct base_json_writer *w, const struct reports_tuned *r)
     base_json_key(w, "plan");
     sim_plan_put_json(r->arena, &text, w);
     base_json_member_double(w, "tokens_per_s", unfit->prediction.tokens_per_s);
-    base_json_member_int(w, "missing_bytes", -unfit->prediction.free_bytes);
+    reports_put_shortage(w, &unfit->prediction);
     base_json_close(w, '}');
 }
 

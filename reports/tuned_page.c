@@ -311,8 +311,10 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
         title = base_print(out->arena, "The best of %.0f plans: %s target tokens/s",
                            reports_number(search, "space_count"), reports_count_words(out->arena, tokens));
     } else if (nearest) {
-        title = base_print(out->arena, "Nothing fits; the nearest misses by %s",
-                           reports_bytes_words(out->arena, reports_number(nearest, "missing_bytes")));
+        const double host = reports_number(nearest, "missing_host_bytes");
+        title = base_print(out->arena, "Nothing fits; the nearest misses by %s%s",
+                           reports_bytes_words(out->arena, host > 0 ? host : reports_number(nearest, "missing_bytes")),
+                           host > 0 ? " of the host's memory for each device" : "");
     }
     reports_html_begin(out, base_print(out->arena, "%s: %s", what, title));
     reports_put_answer_head(out, answer, what, title, plan, NULL);

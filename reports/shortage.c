@@ -1,0 +1,58 @@
+/* Why a plan does not fit: what a device lacks, what the host lacks, or both; of a prediction, or of its document. */
+#include "reports/answer.h"
+
+#include <math.h>
+
+struct reports_shortage reports_shortage_of(const struct sim_prediction *p)
+{
+    const struct sim_memory *m = &p->memory;
+    const double needed_bytes = (double)(p->pipeline.stages ? p->pipeline.worst_peak_bytes : m->peak_bytes);
+    struct reports_shortage s = {.needed_bytes = needed_bytes,
+                                 .missing_bytes = fmax(0, -(double)p->free_bytes),
+                                 .host_bytes = (double)m->host_bytes};
+    s.limit_bytes = s.missing_bytes > 0 ? needed_bytes - s.missing_bytes : (double)m->capacity_bytes;
+    if (sim_overfills_host(m)) s.missing_host_bytes = (double)(m->host_bytes - m->host_capacity_bytes);
+    return s;
+}
+
+struct reports_shortage reports_shortage_in(const struct base_json *document)
+{
+    const struct base_json *memory = reports_member(document, "memory", BASE_JSON_OBJECT),
+                           *pipeline = reports_member(document, "pipeline", BASE_JSON_OBJECT);
+    const double capacity = reports_number(memory, "capacity_bytes"),
+                 worst = reports_number(pipeline, "worst_peak_bytes"),
+                 missing = reports_number(memory, "missing_bytes"),
+                 host_missing = reports_number(memory, "missing_host_bytes");
+    struct reports_shortage s = {.needed_bytes = worst > 0 ? worst : reports_number(memory, "peak_bytes"),
+                                 .host_bytes = reports_number(memory, "host_bytes"),
+                                 .missing_host_bytes = host_missing > 0 ? host_missing : 0};
+    /* documents that do not say what is missing are of predictions where the peak alone decided */
+    s.missing_bytes = fmax(0, isfinite(missing) ? missing : s.needed_bytes - capacity);
+    s.limit_bytes = s.missing_bytes > 0 ? s.needed_bytes - s.missing_bytes : capacity;
+    return s;
+}
+
+void reports_put_shortage(struct base_json_writer *w, const struct sim_prediction *p)
+{
+    struct reports_shortage s = reports_shortage_of(p);
+    base_json_member_int(w, "missing_bytes", (int64_t)s.missing_bytes);
+    if (s.missing_host_bytes > 0) base_json_member_int(w, "missing_host_bytes", (int64_t)s.missing_host_bytes);
+}
+
+const char *reports_missing_words(struct base_arena *arena, const struct reports_shortage *s)
+{
+    char device[BASE_HUMANE], host[BASE_HUMANE], over[BASE_HUMANE];
+    base_format_bytes(device, s->missing_bytes);
+    base_format_bytes(host, s->host_bytes);
+    base_format_bytes(over, s->missing_host_bytes);
+    if (s->missing_host_bytes <= 0) return base_print(arena, "%s too much", device);
+    return base_print(arena, "%s%s %s in the host's memory for each, %s too much", s->missing_bytes > 0 ? device : "",
+                      s->missing_bytes > 0 ? " too much, and" : "but", host, over);
+}
+
+const char *reports_shortage_words(struct base_arena *arena, const struct reports_shortage *s)
+{
+    char needed[BASE_HUMANE], limit[BASE_HUMANE];
+    return base_print(arena, "%s of %s on each device, %s", base_format_bytes(needed, s->needed_bytes),
+                      base_format_bytes(limit, s->limit_bytes), reports_missing_words(arena, s));
+}
