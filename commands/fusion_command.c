@@ -44,7 +44,7 @@ static enum base_status fusion_run(struct commands_context *context, const struc
 }
 
 static const struct base_option fusion_options[] = {
-    {"--chip", "v2|v3|v4|v5e|v5p|v6e|tpu7x", "whose compiler", NULL},
+    {"--chip", SIM_COMPILER_CHIPS, "whose compiler", NULL},
     {"--operands", "ARRAYS", "what it reads, on one device: 'float32[1024,4096];bfloat16[4096]'", NULL},
     {"--results", "ARRAYS", "what it writes; a result much smaller than the operands is a reduction", NULL},
     {"--alone", NULL, "one operation that the compiler fused to nothing", NULL},

@@ -364,8 +364,8 @@ static const struct base_option options[] = {
     {"--specs", "SPECS", "shardings, as in 'data,-,-;-,model'; data+model for both over one dimension", NULL},
     {"--output-spec", "SPEC", "what is wanted of the result", "what propagation makes of it"},
     {"--dtypes", "A,B[,C]", "of the operands, and of the result where it differs", "bfloat16,bfloat16"},
-    {"--chip", "v2|v3|v4|v5e|v5p|v6e|tpu7x",
-     "the cycles that the TPU compiler's cost model gives the product of one device", NULL},
+    {"--chip", SIM_COMPILER_CHIPS, "the cycles that the TPU compiler's cost model gives the product of one device",
+     NULL},
     {"--fetched", "0,1", "operands that the compiler brought to vector memory before", NULL},
     COMMANDS_COMMON,
 };

@@ -3,10 +3,10 @@
  * contraction writes a window of the result. Fetching and writing share the way to HBM and hide behind the matrix
  * units, or these behind them. Of all windows that fit its vector memory it takes those with which that ends first.
  * Constants: compiler_cycles.csv, from the compiler's own answers. */
+#include "sim/compiler_chips.h"
 #include "sim/sim.h"
 
 #include <math.h>
-#include <string.h>
 
 extern const char embedded_sim_compiler_cycles_csv[];
 static struct base_table table = {.name = "compiler_cycles.csv", .text = embedded_sim_compiler_cycles_csv};
@@ -20,62 +20,42 @@ struct constants {
 
 static enum base_status read_constants(const char *chip, struct constants *out, struct base_error *error)
 {
-    const struct {
-        const char *column;
-        double *value;
-    } columns[] = {{"clock_hz", &out->clock_hz},
-                   {"cores", &out->cores},
-                   {"multiplications_per_cycle", &out->multiply_rate},
-                   {"byte_operand_speedup", &out->narrow_rate},
-                   {"vmem_bytes", &out->vmem_bytes},
-                   {"launch_cycles", &out->launch},
-                   {"fetch_bytes_per_cycle", &out->fetch_rate},
-                   {"step_cycles", &out->step},
-                   {"pass_cycles", &out->pass},
-                   {"store_narrow_cycles", &out->store_narrow},
-                   {"store_wide_cycles", &out->store_wide},
-                   {"take_up_cycles", &out->take_up}};
-    BASE_TRY(base_table_read(&table, error));
-    const int name = base_table_column(&table, "chip");
-    for (int row = 0; row < table.row_count; row++) {
-        if (strcmp(base_table_field(&table, row, name), chip) != 0) continue;
-        for (int i = 0; i < BASE_COUNT(columns); i++)
-            BASE_TRY(base_parse_double(base_table_field(&table, row, base_table_column(&table, columns[i].column)),
-                                       columns[i].column, 0, 1e30, columns[i].value, error));
-        return BASE_OK;
-    }
-    return base_fail(
-        error, BASE_INPUT,
-        "chip: the TPU compiler's cost model is known for v2, v3, v4, v5e, v5p, v6e and tpu7x, not for \"%.40s\"",
-        chip);
+    const struct sim_chip_constant constants[] = {{"clock_hz", &out->clock_hz},
+                                                  {"cores", &out->cores},
+                                                  {"multiplications_per_cycle", &out->multiply_rate},
+                                                  {"byte_operand_speedup", &out->narrow_rate},
+                                                  {"vmem_bytes", &out->vmem_bytes},
+                                                  {"launch_cycles", &out->launch},
+                                                  {"fetch_bytes_per_cycle", &out->fetch_rate},
+                                                  {"step_cycles", &out->step},
+                                                  {"pass_cycles", &out->pass},
+                                                  {"store_narrow_cycles", &out->store_narrow},
+                                                  {"store_wide_cycles", &out->store_wide},
+                                                  {"take_up_cycles", &out->take_up}};
+    return sim_chip_constants_read(&table, chip, constants, BASE_COUNT(constants), error);
 }
 
 /* ---- windows ---- */
 
 /* A register has 8 sublanes of 128 lanes. Which of a product's extents lie along lanes depends on the layouts that the
  * compiler gives its arrays; the others are cut, and padded, by sublanes. */
-enum { SUBLANES = 8, LANES = 128, LAYOUTS = 4, MOST_SIZES = 256 };
-struct granules {
-    double rows, columns, contracted;
-};
-static const struct granules layouts[LAYOUTS] = {
-    {SUBLANES, LANES, LANES}, {SUBLANES, LANES, SUBLANES}, {LANES, SUBLANES, LANES}, {LANES, SUBLANES, SUBLANES}};
+enum { SUBLANES = 8, LANES = 128, LAYOUTS = 4 };
+static const struct sim_product layouts[LAYOUTS] = {{1, SUBLANES, LANES, LANES},
+                                                    {1, SUBLANES, LANES, SUBLANES},
+                                                    {1, LANES, SUBLANES, LANES},
+                                                    {1, LANES, SUBLANES, SUBLANES}};
 
-/* Sizes that cut an extent into equal windows, the largest first. */
-struct sizes {
-    double of[MOST_SIZES], extent;
-    int count;
-};
-
-static void list_sizes(double extent, double granule, struct sizes *out)
+/* The next larger size that cuts an extent into equal windows; INFINITY behind the whole. Every such size up to STEPS
+ * granules, and beyond them one in each STEPS-th of the size before: so there are few, and none of the small is lost.
+ */
+static double larger_size(double size, double extent, double granule)
 {
-    const double granules = ceil(extent / granule);
-    out->count = 0;
-    out->extent = granules * granule;
-    for (double parts = 1; parts <= granules && out->count < MOST_SIZES; parts++) {
-        const double size = ceil(granules / parts) * granule;
-        if (!out->count || size < out->of[out->count - 1]) out->of[out->count++] = size;
-    }
+    enum { STEPS = 64 };
+    const double granules = extent / granule, before = size / granule;
+    if (before >= granules) return INFINITY;
+    const double passed = before + fmax(floor(before / STEPS), 1) - 1;
+    const double parts = fmax(ceil(granules / passed) - 1, 1);
+    return ceil(granules / parts) * granule;
 }
 
 /* Two cores halve the number of windows along one extent; the contraction only where there is nothing else to halve. */
@@ -159,38 +139,49 @@ static double cycles_of(const struct question *q, const struct window *w, enum s
            (outer - 1) * fmax(compute, outer_wait) + compute;
 }
 
-static void try_window(const struct question *q, const struct window *w, struct sim_compiler_cycles *best)
+/* Of windows with the same cycles the largest, which come last. */
+static void try_window(const struct question *q, const struct sim_product *size, const struct sim_product *all,
+                       struct sim_compiler_cycles *best)
 {
+    const struct window w = {*size,
+                             {ceil(all->batch / size->batch), ceil(all->rows / size->rows),
+                              ceil(all->columns / size->columns), ceil(all->contracted / size->contracted)}};
     for (enum split split = SPLIT_NONE; split < SPLIT_COUNT; split++) {
-        if (!can_split(w, split, q->c.cores)) continue;
-        const double cycles = cycles_of(q, w, split);
-        if (cycles < best->cycles) {
+        if (!can_split(&w, split, q->c.cores)) continue;
+        const double cycles = cycles_of(q, &w, split);
+        if (cycles <= best->cycles) {
             best->cycles = cycles;
-            best->window = w->size;
+            best->window = w.size;
         }
     }
 }
 
-struct choices {
-    struct sizes batch, rows, columns, contracted;
-};
-
-static void try_layout(const struct question *q, const struct choices *of, struct sim_compiler_cycles *best)
+/* Whether a window is one of the product, and fits: of sizes that grow, the first that is not is the last to look at.
+ */
+static bool goes_on(const struct question *q, const struct sim_product *size, const struct sim_product *whole)
 {
-    for (int b = 0; b < of->batch.count; b++) {
-        for (int r = 0; r < of->rows.count; r++) {
-            for (int c = 0; c < of->columns.count; c++) {
-                for (int k = 0; k < of->contracted.count; k++) {
-                    const struct window w = {{of->batch.of[b], of->rows.of[r], of->columns.of[c], of->contracted.of[k]},
-                                             {ceil(of->batch.extent / of->batch.of[b]),
-                                              ceil(of->rows.extent / of->rows.of[r]),
-                                              ceil(of->columns.extent / of->columns.of[c]),
-                                              ceil(of->contracted.extent / of->contracted.of[k])}};
-                    if (fits(q, &w.size)) try_window(q, &w, best);
-                }
-            }
-        }
-    }
+    return size->batch <= whole->batch && size->rows <= whole->rows && size->columns <= whole->columns &&
+           size->contracted <= whole->contracted && fits(q, size);
+}
+
+static struct sim_product whole_granules(const struct sim_product *extents, const struct sim_product *granule)
+{
+    return (struct sim_product){extents->batch, granule->rows * ceil(extents->rows / granule->rows),
+                                granule->columns * ceil(extents->columns / granule->columns),
+                                granule->contracted * ceil(extents->contracted / granule->contracted)};
+}
+
+/* Each loop begins with one granule of the extents of those inside it. */
+static void try_layout(const struct question *q, const struct sim_product *granule, struct sim_compiler_cycles *best)
+{
+    const struct sim_product all = whole_granules(&q->of->extents, granule);
+    for (struct sim_product b = *granule; goes_on(q, &b, &all); b.batch = larger_size(b.batch, all.batch, 1))
+        for (struct sim_product r = b; goes_on(q, &r, &all); r.rows = larger_size(r.rows, all.rows, granule->rows))
+            for (struct sim_product c = r; goes_on(q, &c, &all);
+                 c.columns = larger_size(c.columns, all.columns, granule->columns))
+                for (struct sim_product k = c; goes_on(q, &k, &all);
+                     k.contracted = larger_size(k.contracted, all.contracted, granule->contracted))
+                    try_window(q, &k, &all, best);
 }
 
 enum base_status sim_compiler_product(const char *chip, const struct sim_compiled_product *product,
@@ -201,14 +192,7 @@ enum base_status sim_compiler_product(const char *chip, const struct sim_compile
                          .result_bytes = (double)model_dtype_bytes(product->result)};
     BASE_TRY(read_constants(chip, &q.c, error));
     *out = (struct sim_compiler_cycles){.cycles = INFINITY};
-    for (int i = 0; i < LAYOUTS; i++) {
-        struct choices choices;
-        list_sizes(product->extents.batch, 1, &choices.batch);
-        list_sizes(product->extents.rows, layouts[i].rows, &choices.rows);
-        list_sizes(product->extents.columns, layouts[i].columns, &choices.columns);
-        list_sizes(product->extents.contracted, layouts[i].contracted, &choices.contracted);
-        try_layout(&q, &choices, out);
-    }
+    for (int i = LAYOUTS - 1; i >= 0; i--) try_layout(&q, &layouts[i], out);
     if (!(out->cycles < INFINITY))
         return base_fail(error, BASE_INPUT, "no window of the product fits the vector memory of %.40s", chip);
     out->time_s = out->cycles / q.c.clock_hz;

@@ -3,6 +3,7 @@
  * fetched, every result's are worked out and written, and a window has its latency. What happens to an element between
  * does not count. A reduction has the work of what it reduces, in float32. Constants: compiler_fusions.csv, from the
  * compiler's own answers. */
+#include "sim/compiler_chips.h"
 #include "sim/sim.h"
 
 #include <math.h>
@@ -18,26 +19,11 @@ struct constants {
 
 static enum base_status read_constants(const char *chip, struct constants *out, struct base_error *error)
 {
-    const struct {
-        const char *column;
-        double *value;
-    } columns[] = {{"clock_hz", &out->clock_hz},     {"cores", &out->cores},
-                   {"vmem_bytes", &out->vmem_bytes}, {"launch_cycles", &out->launch},
-                   {"window_cycles", &out->window},  {"fetch_bytes_per_cycle", &out->fetch_rate},
-                   {"narrow_cycles", &out->narrow},  {"wide_cycles", &out->wide}};
-    BASE_TRY(base_table_read(&table, error));
-    const int name = base_table_column(&table, "chip");
-    for (int row = 0; row < table.row_count; row++) {
-        if (strcmp(base_table_field(&table, row, name), chip) != 0) continue;
-        for (int i = 0; i < BASE_COUNT(columns); i++)
-            BASE_TRY(base_parse_double(base_table_field(&table, row, base_table_column(&table, columns[i].column)),
-                                       columns[i].column, 0, 1e30, columns[i].value, error));
-        return BASE_OK;
-    }
-    return base_fail(
-        error, BASE_INPUT,
-        "chip: the TPU compiler's cost model is known for v2, v3, v4, v5e, v5p, v6e and tpu7x, not for \"%.40s\"",
-        chip);
+    const struct sim_chip_constant constants[] = {
+        {"clock_hz", &out->clock_hz},    {"cores", &out->cores},          {"vmem_bytes", &out->vmem_bytes},
+        {"launch_cycles", &out->launch}, {"window_cycles", &out->window}, {"fetch_bytes_per_cycle", &out->fetch_rate},
+        {"narrow_cycles", &out->narrow}, {"wide_cycles", &out->wide}};
+    return sim_chip_constants_read(&table, chip, constants, BASE_COUNT(constants), error);
 }
 
 /* ---- arrays ---- */

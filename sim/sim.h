@@ -60,6 +60,8 @@ enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena
 
 /* ---- what the TPU compiler's cost model says (compiler_cycles.c) ---- */
 
+/* The chips of compiler_cycles.csv and compiler_fusions.csv, as words to choose from. */
+#define SIM_COMPILER_CHIPS "v2|v3|v4|v5e|v5p|v6e|tpu7x"
 struct sim_compiled_product {
     struct sim_product extents; /* on one device, at least 1 each */
     enum model_dtype operands, result;

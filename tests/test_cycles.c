@@ -214,6 +214,30 @@ static void registers_are_filled_up(struct base_arena *arena)
     assert_true(of_product("v4", product).cycles / some > 1.9);
 }
 
+/* Rows that are many are more of the same windows, also where most windows of equal size are too large for vector
+ * memory; columns and contraction, too, and with any chip's layouts and cores. */
+static void long_products_take_as_long_as_their_parts(struct base_arena *arena)
+{
+    (void)arena;
+    static const char *const chips[] = {"v3", "v4", "v5e", "v6e"};
+    const double part = 1 << 20;
+    for (int c = 0; c < BASE_COUNT(chips); c++)
+        for (int along = 0; along < 3; along++)
+            for (int power = 24; power <= 27; power += 3) {
+                struct sim_compiled_product product = {
+                    {1, 1024, 1024, 1024}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}};
+                double *const extents[] = {&product.extents.rows, &product.extents.columns,
+                                           &product.extents.contracted};
+                *extents[(along + 1) % 3] = 8192;
+                *extents[along] = part;
+                const double one = of_product(chips[c], product).cycles;
+                *extents[along] = 1 << power;
+                const double scaled = one * (1 << power) / part, all = of_product(chips[c], product).cycles;
+                TEST_ROW("%s, extent %d, 2^%d: %.0f cycles, scaled %.0f", chips[c], along, power, all, scaled);
+                assert_true(fabs(all / scaled - 1) < 0.02);
+            }
+}
+
 static void chips_without_a_cost_model_are_refused(struct base_arena *arena)
 {
     (void)arena;
@@ -224,6 +248,30 @@ static void chips_without_a_cost_model_are_refused(struct base_arena *arena)
     assert_non_null(strstr(error.text, "h100"));
 }
 
+/* The words of --chip are the chips of both tables, all of them and no others. */
+static void chips_to_choose_from_are_those_of_the_tables(struct base_arena *arena)
+{
+    const struct sim_compiled_product product = {{1, 8, 128, 128}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}};
+    static struct sim_compiled_fusion fusion;
+    struct sim_compiler_cycles cycles;
+    struct base_error error, other;
+    struct base_text chips = {.arena = arena};
+    const char *last = strrchr(SIM_COMPILER_CHIPS, '|');
+    assert_non_null(last);
+    for (const char *at = SIM_COMPILER_CHIPS; *at; at++) {
+        if (at == last) base_put(&chips, " and ");
+        else if (*at == '|') base_put(&chips, ", ");
+        else base_put_bytes(&chips, at, 1);
+    }
+    base_put(&chips, ", not for");
+    assert_ok(sim_compiled_arrays_parse(arena, "float32[8]", &fusion.operands, &error), &error);
+    assert_ok(sim_compiled_arrays_parse(arena, "float32[8]", &fusion.results, &error), &error);
+    assert_int_equal(sim_compiler_product("h100", &product, &cycles, &error), BASE_INPUT);
+    assert_int_equal(sim_compiler_fusion("h100", &fusion, &cycles, &other), BASE_INPUT);
+    assert_non_null(strstr(error.text, chips.data));
+    assert_non_null(strstr(other.text, chips.data));
+}
+
 static const struct test tests[] = {
     TEST(products_held_back_are_as_the_compiler_says),
     TEST(products_of_others_are_as_the_compiler_says),
@@ -232,7 +280,9 @@ static const struct test tests[] = {
     TEST(fusions_cost_what_they_read_and_write),
     TEST(operands_in_vector_memory_are_not_fetched),
     TEST(registers_are_filled_up),
+    TEST(long_products_take_as_long_as_their_parts),
     TEST(chips_without_a_cost_model_are_refused),
+    TEST(chips_to_choose_from_are_those_of_the_tables),
 };
 
 int main(int argument_count, char **arguments)
