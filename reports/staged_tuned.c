@@ -1,5 +1,5 @@
 /* What a search of plans with stages found, as text and as JSON; and its space as a table. */
-#include "reports/reports.h"
+#include "reports/tuned.h"
 
 #include <string.h>
 
@@ -89,13 +89,7 @@ void reports_staged_json(const struct reports_staged *r, enum base_json_layout l
     }
     base_json_close(&w, ']');
     put_search(&w, r);
-    if (r->launch) {
-        base_json_key(&w, "launch");
-        base_json_open(&w, '{');
-        base_json_member_string(&w, "format", r->launch_format);
-        base_json_member_string(&w, "text", r->launch);
-        base_json_close(&w, '}');
-    }
+    reports_put_launch(&w, r->launch_format, r->launch);
     base_json_close(&w, '}');
 }
 

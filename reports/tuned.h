@@ -15,6 +15,8 @@ bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank);
 void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *out);
 /* Risk, experiments and the worth of memory, as far as they were asked for (uncertain.c). */
 void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r);
+/* What launches the best plan, where it was asked for; text NULL: it was not (tuned_json.c). */
+void reports_put_launch(struct base_json_writer *w, const char *format, const char *text);
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out);
 
 #endif

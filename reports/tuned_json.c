@@ -171,6 +171,16 @@ static void put_wider(struct base_json_writer *w, const struct reports_tuned *r)
     base_json_close(w, ']');
 }
 
+void reports_put_launch(struct base_json_writer *w, const char *format, const char *text)
+{
+    if (!text) return;
+    base_json_key(w, "launch");
+    base_json_open(w, '{');
+    base_json_member_string(w, "format", format);
+    base_json_member_string(w, "text", text);
+    base_json_close(w, '}');
+}
+
 void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout layout, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .layout = layout};
@@ -198,13 +208,7 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     if (r->alternatives) put_sensitivity(&w, r);
     if (!r->result->plan_count && r->result->has_nearest) put_nearest(&w, r);
     if (!r->result->plan_count) put_wider(&w, r);
-    if (r->launch) {
-        base_json_key(&w, "launch");
-        base_json_open(&w, '{');
-        base_json_member_string(&w, "format", r->launch_format);
-        base_json_member_string(&w, "text", r->launch);
-        base_json_close(&w, '}');
-    }
+    reports_put_launch(&w, r->launch_format, r->launch);
     put_search(&w, r);
     if (r->looked && r->result->plan_count)
         reports_put_looked(&w, r->looked, r->space, r->result->plans[0].prediction.memory.capacity_bytes,
