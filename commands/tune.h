@@ -22,6 +22,9 @@ enum base_status commands_tune_objective(const struct base_arguments *arguments,
 /* --train-tokens and --device-hour-price; a price alone is that of so many tokens. */
 enum base_status commands_tune_training(const struct base_arguments *arguments, struct reports_training *out,
                                         struct base_error *error);
+/* --time-limit; 0: not given. --gap; 0: none. */
+enum base_status commands_tune_limits(struct base_arena *arena, const struct base_arguments *arguments,
+                                      double *time_limit_s, double *gap_frac, struct base_error *error);
 /* --emit; NULL: not given. */
 enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
                                            struct base_error *error);
@@ -33,6 +36,10 @@ enum base_status commands_tune_launch(struct commands_context *context, const st
 enum base_status commands_tune_take_risk(struct commands_context *context, const struct base_arguments *arguments,
                                          const struct tuner_space *space, struct tuner_options *options,
                                          struct base_error *error);
+/* The same of a space that such a plan is of, where the option is given. */
+enum base_status commands_tune_risk_of(struct commands_context *context, const struct base_arguments *arguments,
+                                       const struct sim_plan_text *text, double *risk_frac, double *headroom_frac,
+                                       struct base_error *error);
 /* How far the prediction of that plan of the space may be off, in the report. */
 enum base_status commands_tune_confidence(struct commands_context *context, const struct tuner_space *space,
                                           struct tuner_plan chosen, struct reports_prediction *report,

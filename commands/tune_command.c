@@ -180,12 +180,22 @@ enum base_status commands_tune_training(const struct base_arguments *arguments, 
     return BASE_OK;
 }
 
+enum base_status commands_tune_limits(struct base_arena *arena, const struct base_arguments *arguments,
+                                      double *time_limit_s, double *gap_frac, struct base_error *error)
+{
+    const char *limit = base_argument(arguments, "--time-limit"), *gap = base_argument(arguments, "--gap");
+    if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, time_limit_s, error));
+    if (limit && !(*time_limit_s > 0))
+        return base_fail(error, BASE_INPUT,
+                         "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
+    return gap ? commands_tune_percent(arena, gap, "--gap (in percent)", 0, 90, gap_frac, error) : BASE_OK;
+}
+
 static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments,
                                      struct tuner_options *options, struct base_error *error)
 {
-    const char *top = base_argument(arguments, "--top"), *limit = base_argument(arguments, "--time-limit"),
-               *verified = base_argument(arguments, "--verify"), *headroom = base_argument(arguments, "--headroom"),
-               *gap = base_argument(arguments, "--gap");
+    const char *top = base_argument(arguments, "--top"), *verified = base_argument(arguments, "--verify"),
+               *headroom = base_argument(arguments, "--headroom");
     int64_t number = 5, verified_count = 0;
     *options = (struct tuner_options){.now_s = context->now_s,
                                       .stop = context->stop,
@@ -195,14 +205,10 @@ static enum base_status read_options(struct commands_context *context, const str
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
     if (verified) BASE_TRY(base_parse_int(verified, "--verify", 1, MOST_TOP, &verified_count, error));
     BASE_TRY(commands_tune_objective(arguments, true, &options->objective, error));
-    if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
     BASE_TRY(commands_tune_headroom(context->arena, headroom, &options->headroom_frac, error));
-    if (limit && !(options->time_limit_s > 0))
-        return base_fail(error, BASE_INPUT,
-                         "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
-    if (gap)
-        BASE_TRY(commands_tune_percent(context->arena, gap, "--gap (in percent)", 0, 90, &options->gap_frac, error));
-    if (base_argument(arguments, "--search") && !limit) options->prediction_limit = MOST_RULE_PREDICTIONS;
+    BASE_TRY(commands_tune_limits(context->arena, arguments, &options->time_limit_s, &options->gap_frac, error));
+    if (base_argument(arguments, "--search") && !(options->time_limit_s > 0))
+        options->prediction_limit = MOST_RULE_PREDICTIONS;
     options->top = (int)(number > verified_count ? number : verified_count);
     options->verified = (int)verified_count;
     options->no_bounds = base_argument(arguments, "--no-bounds") != NULL;

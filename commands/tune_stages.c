@@ -13,17 +13,22 @@ bool commands_tunes_stages(const struct sim_plan_text *plan)
     return stages && *stages && strcmp(stages, "1") != 0;
 }
 
-/* Options of searches whose plans are not cut. */
+/* Options that a search of plans with stages cannot follow, each with the reason and what may be done instead. */
 static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const char *const others[] = {
-        "--fit",  "--detail", "--verify",      "--search",  "--pareto", "--time-limit",        "--beyond-t5x",
-        "--step", "--risk",   "--experiments", "--network", "--gap",    "--no-integer-program"};
+    static const struct {
+        const char *option, *why;
+    } others[] = {
+        {"--fit", "asks how large T5X's model axis has to be, and stages share a model, too; ask for --pareto"},
+        {"--step", "asks for inference, whose plans have no stages; use pipeline_stages 1"},
+        {"--network", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
+        {"--verify", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
+        {"--search", "seeks rules and remat by tensor for plans that are not cut; leave it out, and name those that "
+                     "shall be tried: --remat-policy full,'device:context;offload:mlpwo'"},
+        {"--experiments", "weighs plans that are not cut; leave it out, or use pipeline_stages 1"}};
     for (int i = 0; i < BASE_COUNT(others); i++)
-        if (base_argument(arguments, others[i]))
-            return base_fail(error, BASE_INPUT,
-                             "%s: is of a search of plans without stages; leave it out, or use pipeline_stages 1",
-                             others[i]);
+        if (base_argument(arguments, others[i].option))
+            return base_fail(error, BASE_INPUT, "%s: %s", others[i].option, others[i].why);
     return BASE_OK;
 }
 
@@ -33,11 +38,35 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_stag
     const enum sim_key key = tuner_staged_key(d);
     const char **text = &request->plan.values[key];
     if (!*text || !**text) return BASE_OK;
-    if (strcmp(*text, "auto") != 0)
+    if (!strcmp(*text, "auto")) request->searches_context |= d == TUNER_STAGED_CONTEXT;
+    else
         BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, *text, key == SIM_RULES ? ';' : ',',
                                       &request->given[d], error));
     *text = NULL;
     return BASE_OK;
+}
+
+/* Of the layers of a plan's stages the fastest are sought, by an integer program. */
+static enum base_status refuse_with_layers(const struct base_arguments *arguments,
+                                           const struct tuner_stages_request *request, struct base_error *error)
+{
+    if (!request->assigns_layers) return BASE_OK;
+    if (base_argument(arguments, "--pareto"))
+        return base_fail(
+            error, BASE_INPUT,
+            "--pareto: of the layers of each stage the fastest that fit are sought alone; leave out one of "
+            "--pareto and pipeline_layers auto");
+    if (base_argument(arguments, "--no-integer-program"))
+        return base_fail(error, BASE_INPUT,
+                         "--no-integer-program: it is what assigns layers to stages; leave out one of it and "
+                         "pipeline_layers auto");
+    return BASE_OK;
+}
+
+/* A page, or a document that one may be made of, has every plan that was looked at. */
+static bool looks_around(const struct commands_context *context, const struct base_arguments *arguments)
+{
+    return context->page || base_argument(arguments, "--detail");
 }
 
 static enum base_status read_request(struct commands_context *context, const struct base_arguments *arguments,
@@ -46,7 +75,8 @@ static enum base_status read_request(struct commands_context *context, const str
 {
     const char *top = base_argument(arguments, "--top");
     int64_t count = 5;
-    *out = (struct tuner_stages_request){.plan = *plan, .now_s = context->now_s, .where = context->clock_where};
+    *out = (struct tuner_stages_request){
+        .plan = *plan, .now_s = context->now_s, .stop = context->stop, .where = context->clock_where};
     BASE_TRY(refuse_others(arguments, error));
     if (commands_lists_topologies(plan))
         return base_fail(error, BASE_INPUT, "topology: %s: plans with stages are searched on one topology; use one",
@@ -60,9 +90,12 @@ static enum base_status read_request(struct commands_context *context, const str
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));
     BASE_TRY(
         commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"), &out->headroom_frac, error));
+    BASE_TRY(commands_tune_limits(context->arena, arguments, &out->time_limit_s, &out->gap_frac, error));
     const char **layers = &out->plan.values[SIM_PIPELINE_LAYERS];
     out->assigns_layers = *layers && !strcmp(*layers, "auto");
     if (out->assigns_layers) *layers = NULL;
+    BASE_TRY(refuse_with_layers(arguments, out, error));
+    out->pareto = !out->assigns_layers && (base_argument(arguments, "--pareto") || looks_around(context, arguments));
     out->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
     out->top = (int)count;
     return BASE_OK;
@@ -87,6 +120,30 @@ static enum base_status enumerate(struct commands_context *context, const struct
     base_json_member_int(&w, "refused_count", space.refused_count);
     base_json_close(&w, '}');
     return BASE_OK;
+}
+
+static enum base_status take_risk(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct tuner_stages_request *request, struct reports_staged *report,
+                                  struct base_error *error)
+{
+    struct tuner_stages_result space;
+    if (!base_argument(arguments, "--risk")) return BASE_OK;
+    BASE_TRY(tuner_stages_space(context->arena, context->cache, request, &space, error));
+    struct tuner_staged_plan last = space.space[space.plan_count - 1]; /* which has stages */
+    last.layers = NULL;
+    const struct sim_plan_text text = tuner_staged_text(&space, &last);
+    return commands_tune_risk_of(context, arguments, &text, &report->risk_frac, &request->headroom_frac, error);
+}
+
+static enum base_status warn(struct commands_context *context, const struct base_arguments *arguments,
+                             const struct sim_plan_text *plan, struct base_error *error)
+{
+    struct model_config config;
+    if (!sim_key_is_given(plan, SIM_MODEL)) return BASE_OK; /* the space says so */
+    BASE_TRY(model_gin_config_parse(context->arena, plan->values[SIM_MODEL], context->gin_search_path, &config, error));
+    if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
+        commands_warn_of_plan(context, plan, &config);
+    return commands_warn_of_software(context, plan, 1ull << SIM_RULES | 1ull << SIM_REMAT_POLICY, error);
 }
 
 /* Once more, with what only a report needs; drawn: with its schedule. */
@@ -125,6 +182,9 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
     BASE_TRY(commands_tune_training(arguments, &report.training, error));
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     context->launches = format != NULL;
+    BASE_TRY(take_risk(context, arguments, &request, &report, error));
+    BASE_TRY(warn(context, arguments, plan, error));
+    report.detailed = request.pareto && looks_around(context, arguments);
     if (table) return enumerate(context, &request, table, out, error);
     BASE_TRY(tuner_stages_search(context->arena, context->cache, &request, &result, error));
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.best_count + 1);

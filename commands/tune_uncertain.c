@@ -5,25 +5,32 @@
 
 enum { MOST_EXPERIMENTS = 16 };
 
+enum base_status commands_tune_risk_of(struct commands_context *context, const struct base_arguments *arguments,
+                                       const struct sim_plan_text *text, double *risk_frac, double *headroom_frac,
+                                       struct base_error *error)
+{
+    struct sim_plan plan;
+    double risk;
+    BASE_TRY(commands_tune_percent(context->arena, base_argument(arguments, "--risk"), "--risk (in percent)", 0.01, 99,
+                                   &risk, error));
+    BASE_TRY(sim_plan_check(context->cache, context->arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
+    const double share = sim_peak_frac_at_risk(&plan, risk);
+    *risk_frac = risk;
+    if (!base_argument(arguments, "--headroom")) *headroom_frac = 0;
+    if (1 - share > *headroom_frac) *headroom_frac = 1 - share;
+    return BASE_OK;
+}
+
 enum base_status commands_tune_take_risk(struct commands_context *context, const struct base_arguments *arguments,
                                          const struct tuner_space *space, struct tuner_options *options,
                                          struct base_error *error)
 {
-    const char *given = base_argument(arguments, "--risk");
-    struct sim_plan plan;
-    double risk_frac, share;
     int64_t wanted;
     const char *experiments = base_argument(arguments, "--experiments");
     if (experiments) BASE_TRY(base_parse_int(experiments, "--experiments", 1, MOST_EXPERIMENTS, &wanted, error));
-    if (!given) return BASE_OK;
-    struct sim_plan_text text = tuner_plan_text(space, (struct tuner_plan){0, 0, 0, 0});
-    BASE_TRY(commands_tune_percent(context->arena, given, "--risk (in percent)", 0.01, 99, &risk_frac, error));
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
-    share = sim_peak_frac_at_risk(&plan, risk_frac);
-    options->risk_frac = risk_frac;
-    if (!base_argument(arguments, "--headroom")) options->headroom_frac = 0;
-    if (1 - share > options->headroom_frac) options->headroom_frac = 1 - share;
-    return BASE_OK;
+    if (!base_argument(arguments, "--risk")) return BASE_OK;
+    const struct sim_plan_text text = tuner_plan_text(space, (struct tuner_plan){0, 0, 0, 0});
+    return commands_tune_risk_of(context, arguments, &text, &options->risk_frac, &options->headroom_frac, error);
 }
 
 enum base_status commands_tune_confidence(struct commands_context *context, const struct tuner_space *space,

@@ -314,6 +314,8 @@ struct reports_staged {
     const struct reports_prediction *plans; /* of the best ones, in full */
     struct reports_training training;
     const char *launch_format, *launch; /* of the best one; or NULL */
+    bool detailed;                      /* with every plan that was looked at; of the JSON document */
+    double risk_frac;                   /* --risk; 0: none */
 };
 void reports_staged_text(const struct reports_staged *staged, struct base_text *out);
 void reports_staged_json(const struct reports_staged *staged, enum base_json_layout layout, struct base_text *out);

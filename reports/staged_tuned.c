@@ -56,6 +56,7 @@ static void put_search(struct base_json_writer *w, const struct reports_staged *
     base_json_member_int(w, "evaluated_count", found->evaluated_count);
     base_json_member_int(w, "by_time_count", found->by_time_count);
     base_json_member_int(w, "by_memory_count", found->by_memory_count);
+    if (found->open_count) base_json_member_int(w, "open_count", found->open_count);
     if (r->request->assigns_layers) {
         base_json_member_int(w, "assignment_count", found->assignment_count);
         base_json_member_int(w, "undecided_count", found->undecided_count);
@@ -66,6 +67,34 @@ static void put_search(struct base_json_writer *w, const struct reports_staged *
     base_json_member_double(w, "headroom_frac", r->request->headroom_frac);
     base_json_member_double(w, "wall_s", found->wall_s);
     base_json_close(w, '}');
+}
+
+static double peak_bytes(const struct tuner_stages_result *found, const struct tuner_staged_plan *plan)
+{
+    return found->capacity_bytes - plan->free_bytes;
+}
+
+static void put_front(struct base_json_writer *w, const struct reports_staged *r)
+{
+    const struct tuner_stages_result *found = r->result;
+    base_json_key(w, "pareto");
+    base_json_open(w, '[');
+    for (int i = 0; i < found->front_count; i++) {
+        const struct sim_plan_text text = tuner_staged_text(found, &found->front[i]);
+        base_json_open(w, '{');
+        base_json_key(w, "plan");
+        sim_plan_put_json(r->arena, &text, w);
+        base_json_member_double(w, "tokens_per_s", reports_staged_tokens_per_s(r, &found->front[i]));
+        base_json_member_int(w, "peak_bytes", (int64_t)peak_bytes(found, &found->front[i]));
+        base_json_member_int(w, "capacity_bytes", (int64_t)found->capacity_bytes);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void put_risk(struct base_json_writer *w, const struct reports_staged *r)
+{
+    reports_put_risk(w, r->risk_frac, r->request->headroom_frac, r->plans[0].confidence);
 }
 
 void reports_staged_json(const struct reports_staged *r, enum base_json_layout layout, struct base_text *out)
@@ -88,8 +117,11 @@ void reports_staged_json(const struct reports_staged *r, enum base_json_layout l
         base_json_close(&w, '}');
     }
     base_json_close(&w, ']');
+    if (r->request->pareto) put_front(&w, r);
+    if (r->risk_frac > 0 && found->best_count) put_risk(&w, r);
     put_search(&w, r);
     reports_put_launch(&w, r->launch_format, r->launch);
+    if (r->detailed) reports_put_staged_looked(&w, r);
     base_json_close(&w, '}');
 }
 
@@ -111,6 +143,7 @@ static void put_counts(const struct tuner_stages_result *found, struct base_text
         found->plan_count, (long long)found->evaluated_count,
         100.0 * (double)found->evaluated_count / found->plan_count, (long long)found->by_time_count,
         (long long)found->by_memory_count);
+    if (found->open_count) base_putf(out, "%lld are open: the search was ended.\n", (long long)found->open_count);
     if (!found->assignment_count) return;
     base_putf(out, "Layers went to stages in %lld ways that were predicted, ", (long long)found->assignment_count);
     if (found->program_count)
@@ -121,27 +154,61 @@ static void put_counts(const struct tuner_stages_result *found, struct base_text
               (long long)found->undecided_count, found->undecided_count == 1 ? "plan" : "plans");
 }
 
+static void put_front_text(const struct reports_staged *r, struct base_text *out)
+{
+    char tokens[BASE_HUMANE], peak[BASE_HUMANE];
+    base_putf(out, "\nSpeed against peak memory: each of these plans %s than all that need no more\n",
+              r->request->objective == TUNER_STEP_S ? "takes less time a step" : "does more target tokens/s");
+    for (int i = 0; i < r->result->front_count; i++) {
+        const struct tuner_staged_plan *plan = &r->result->front[i];
+        base_putf(out, "    %12s target tokens/s %11s  %s\n",
+                  base_format_count(tokens, reports_staged_tokens_per_s(r, plan)),
+                  base_format_bytes(peak, peak_bytes(r->result, plan)), words_of(r, plan));
+    }
+}
+
+static void put_proof(const struct tuner_stages_result *found, struct base_text *out)
+{
+    if (found->bound_violations) base_put(out, "Not proven: a prediction undercut its bound.\n");
+    else if (found->within_gap)
+        base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * found->gap_frac);
+    else if (found->gap_frac >= 1)
+        base_put(out, "Not proven: the search was ended before its end, and before it knew how much better a plan may "
+                      "be.\n");
+    else if (found->gap_frac > 0 && found->open_count)
+        base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.3g %% better.\n",
+                  reports_faster_percent(found->gap_frac));
+    else if (found->gap_frac > 0)
+        base_putf(out,
+                  "Not proven: other layers of its stages, or another plan's, may be better, by %.3g %% at most.\n",
+                  reports_faster_percent(found->gap_frac));
+    else base_put(out, "Proven: no plan of the space is better.\n");
+}
+
+static void put_nearest(const struct reports_staged *r, struct base_text *out)
+{
+    const struct tuner_stages_result *found = r->result;
+    const bool fits = found->nearest.free_bytes >= 0; /* but for what is to stay free */
+    char over[BASE_HUMANE];
+    if (found->open_count) {
+        base_put(out, "The search was ended before it found a plan that fits.\n");
+        return;
+    }
+    base_putf(out, "Nothing fits with %.3g %% to spare; nearest%s %s %s: %s\n", 100 * r->request->headroom_frac,
+              found->nearest.layers ? " of those predicted," : ", and at least",
+              base_format_bytes(over, fits ? found->nearest.free_bytes : -found->nearest.free_bytes),
+              fits ? "free" : "too much", words_of(r, &found->nearest));
+}
+
 void reports_staged_text(const struct reports_staged *r, struct base_text *out)
 {
     const struct tuner_stages_result *found = r->result;
-    char over[BASE_HUMANE];
     base_putf(out, "%s on %s: %d plans with stages\n\n", found->plan.values[SIM_MODEL],
               found->plan.values[SIM_TOPOLOGY], found->plan_count);
     if (found->best_count) {
         base_putf(out, "Best: %s\n", words_of(r, &found->best[0]));
-        if (found->bound_violations) base_put(out, "Not proven: a prediction undercut its bound.\n");
-        else if (found->gap_frac > 0)
-            base_putf(out,
-                      "Not proven: other layers of its stages, or another plan's, may be better, by %.3g %% at most.\n",
-                      reports_faster_percent(found->gap_frac));
-        else base_put(out, "Proven: no plan of the space is better.\n");
-    } else {
-        const bool fits = found->nearest.free_bytes >= 0; /* but for what is to stay free */
-        base_putf(out, "Nothing fits with %.3g %% to spare; nearest%s %s %s: %s\n", 100 * r->request->headroom_frac,
-                  found->nearest.layers ? " of those predicted," : ", and at least",
-                  base_format_bytes(over, fits ? found->nearest.free_bytes : -found->nearest.free_bytes),
-                  fits ? "free" : "too much", words_of(r, &found->nearest));
-    }
+        put_proof(found, out);
+    } else put_nearest(r, out);
     put_counts(found, out);
     if (found->best_count && r->training.train_tokens > 0) {
         base_put(out, "By the best ");
@@ -150,6 +217,8 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
     if (found->best_count)
         base_putf(out, "\n       %11s  %9s  %10s  %10s  %7s  plan\n", "tokens/s", "step", "peak", "free", "MFU");
     for (int i = 0; i < found->best_count; i++) put_row(r, i, out);
+    if (found->best_count && r->risk_frac > 0) reports_risk_text(r->risk_frac, r->plans[0].confidence, out);
+    if (found->front_count) put_front_text(r, out);
     if (found->refused_count)
         base_putf(out, "\n%lld more cannot be launched, the first: %s\n", (long long)found->refused_count,
                   found->refusal);

@@ -15,8 +15,17 @@ bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank);
 void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *out);
 /* Risk, experiments and the worth of memory, as far as they were asked for (uncertain.c). */
 void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r);
+/* Of --risk alone, for the confidence that the best plan has. */
+void reports_put_risk(struct base_json_writer *w, double risk_frac, double headroom_frac,
+                      const struct sim_confidence *guarantee);
+void reports_risk_text(double risk_frac, const struct sim_confidence *guarantee, struct base_text *out);
 /* What launches the best plan, where it was asked for; text NULL: it was not (tuned_json.c). */
 void reports_put_launch(struct base_json_writer *w, const char *format, const char *text);
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out);
+
+/* Every plan with stages that was decided, as "looked_at" (staged_looked.c). */
+void reports_put_staged_looked(struct base_json_writer *w, const struct reports_staged *staged);
+/* Target tokens a second; of one that was not predicted, at most: 0: nothing is known. */
+double reports_staged_tokens_per_s(const struct reports_staged *staged, const struct tuner_staged_plan *plan);
 
 #endif

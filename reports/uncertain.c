@@ -59,18 +59,22 @@ static void put_experiments(struct base_json_writer *w, const struct reports_tun
     base_json_close(w, ']');
 }
 
+void reports_put_risk(struct base_json_writer *w, double risk_frac, double headroom_frac,
+                      const struct sim_confidence *guarantee)
+{
+    base_json_key(w, "risk");
+    base_json_open(w, '{');
+    base_json_member_double(w, "risk_frac", risk_frac);
+    base_json_member_double(w, "headroom_frac", headroom_frac);
+    base_json_member_double(w, "fits_probability_frac", guarantee->fits_probability_frac);
+    base_json_member_double(w, "guaranteed_tokens_per_s", guarantee->tokens_per_s.low);
+    base_json_member_string(w, "rests_on", guarantee->rests_on);
+    base_json_close(w, '}');
+}
+
 void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r)
 {
-    if (r->guarantee) {
-        base_json_key(w, "risk");
-        base_json_open(w, '{');
-        base_json_member_double(w, "risk_frac", r->risk_frac);
-        base_json_member_double(w, "headroom_frac", r->headroom_frac);
-        base_json_member_double(w, "fits_probability_frac", r->guarantee->fits_probability_frac);
-        base_json_member_double(w, "guaranteed_tokens_per_s", r->guarantee->tokens_per_s.low);
-        base_json_member_string(w, "rests_on", r->guarantee->rests_on);
-        base_json_close(w, '}');
-    }
+    if (r->guarantee) reports_put_risk(w, r->risk_frac, r->headroom_frac, r->guarantee);
     if (r->experiments) put_experiments(w, r);
     if (r->result->memory_worth_s_per_byte > 0)
         base_json_member_double(w, "memory_worth_s_per_gib", r->result->memory_worth_s_per_byte * 0x1p30);
@@ -95,15 +99,20 @@ static void experiments_text(const struct reports_tuned *r, struct base_text *ou
     base_put(out, "    worth: by how much the plan chosen afterwards is faster on average than the one chosen now\n");
 }
 
+void reports_risk_text(double risk_frac, const struct sim_confidence *guarantee, struct base_text *out)
+{
+    char tokens[BASE_HUMANE];
+    base_putf(out,
+              "\nAt a risk of %.3g %%: the best fits with a probability of %.1f %%, and has at least %s target "
+              "tokens/s with 95 %%\n    (%s)\n",
+              100 * risk_frac, 100 * guarantee->fits_probability_frac,
+              base_format_count(tokens, guarantee->tokens_per_s.low), guarantee->rests_on);
+}
+
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out)
 {
-    char tokens[BASE_HUMANE], worth[BASE_HUMANE];
-    if (r->guarantee)
-        base_putf(out,
-                  "\nAt a risk of %.3g %%: the best fits with a probability of %.1f %%, and has at least %s target "
-                  "tokens/s with 95 %%\n    (%s)\n",
-                  100 * r->risk_frac, 100 * r->guarantee->fits_probability_frac,
-                  base_format_count(tokens, r->guarantee->tokens_per_s.low), r->guarantee->rests_on);
+    char worth[BASE_HUMANE];
+    if (r->guarantee) reports_risk_text(r->risk_frac, r->guarantee, out);
     if (r->result->memory_worth_s_per_byte > 0)
         base_putf(out, "\nOne GiB more on each device would save about %s a step: less would be recomputed or moved.\n",
                   base_format_seconds(worth, r->result->memory_worth_s_per_byte * 0x1p30));

@@ -3,6 +3,7 @@
 #include "tests/test.h"
 #include "tuner/stage_layers.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -97,6 +98,163 @@ static void bounds_find_what_all_predictions_find(struct base_arena *arena)
         }
         sim_cache_free(cache);
     }
+}
+
+/* Plans of the space that fit and that no other one beats in both time and memory. */
+static int count_undominated(const struct tuner_stages_result *all, double headroom_frac)
+{
+    const double least_free = headroom_frac * all->capacity_bytes;
+    int count = 0;
+    for (int i = 0; i < all->plan_count; i++) {
+        const struct tuner_staged_plan *a = &all->space[i];
+        bool beaten = a->free_bytes < least_free;
+        for (int k = 0; k < all->plan_count && !beaten; k++) {
+            const struct tuner_staged_plan *b = &all->space[k];
+            const bool better = b->step_s < a->step_s || b->free_bytes > a->free_bytes || b->place < a->place;
+            beaten = b->step_s <= a->step_s && b->free_bytes >= a->free_bytes && better && k != i;
+        }
+        count += !beaten;
+    }
+    return count;
+}
+
+static void a_front_is_that_of_all_predictions(struct base_arena *arena)
+{
+    for (int i = 0; i < 3; i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_stages_request request = request_of(arena, &spaces[i]);
+        struct tuner_stages_result with, all;
+        struct base_error error = {.status = BASE_OK};
+        TEST_ROW("%s on %s", spaces[i].software, spaces[i].topology);
+        request.pareto = true;
+        assert_ok(tuner_stages_search(arena, cache, &request, &with, &error), &error);
+        request.no_bounds = true;
+        assert_ok(tuner_stages_search(arena, cache, &request, &all, &error), &error);
+        assert_int_equal(all.evaluated_count, all.plan_count);
+        assert_true(with.evaluated_count < with.plan_count);
+        assert_int_equal(with.front_count, count_undominated(&all, request.headroom_frac));
+        assert_int_equal(with.front_count, all.front_count);
+        assert_near(with.front[0].step_s, with.best[0].step_s, 0);
+        for (int k = 0; k < with.front_count; k++) {
+            assert_near(with.front[k].step_s, all.front[k].step_s, 0);
+            assert_near(with.front[k].free_bytes, all.front[k].free_bytes, 0);
+        }
+        sim_cache_free(cache);
+    }
+}
+
+struct patience {
+    int asked, most; /* times that somebody was asked whether to stop; until then: not */
+};
+
+static bool is_over(void *where)
+{
+    struct patience *patience = where;
+    return patience->asked++ >= patience->most;
+}
+
+/* Of plans with stages alone, all of which have bounds. */
+static void ask_for_stages(struct tuner_stages_request *request)
+{
+    static const char *stages[] = {"2", "4", "8"};
+    request->given[TUNER_STAGED_STAGES] = (struct tuner_values){stages, 3};
+}
+
+/* Whenever a search is ended, what it says of the best plan that it has not found is so. */
+static void ended_searches_know_what_they_left(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_stages_request request = request_of(arena, &spaces[0]);
+    struct tuner_stages_result whole, ended;
+    struct base_error error = {.status = BASE_OK};
+    int known = 0, nothing = 0;
+    struct patience patience = {0, INT_MAX};
+    ask_for_stages(&request);
+    request.stop = is_over, request.where = &patience;
+    assert_ok(tuner_stages_search(arena, cache, &request, &whole, &error), &error);
+    assert_int_equal(whole.open_count, 0);
+    assert_near(whole.gap_frac, 0, 0);
+    for (int whole_asked = patience.asked, less = 1; less <= whole_asked; less += 1 + less / 2) {
+        patience = (struct patience){0, whole_asked - less};
+        assert_ok(tuner_stages_search(arena, cache, &request, &ended, &error), &error);
+        assert_true(ended.plan_count >= whole.plan_count);
+        assert_int_equal(ended.evaluated_count + ended.by_time_count + ended.by_memory_count + ended.open_count,
+                         ended.plan_count);
+        nothing += !ended.best_count;
+        if (!ended.best_count) assert_near(ended.gap_frac, 1, 0);
+        else assert_true(ended.best[0].step_s * (1 - ended.gap_frac) <= whole.best[0].step_s);
+        known += ended.open_count > 0 && ended.gap_frac < 1;
+    }
+    assert_true(nothing > 0);
+    assert_true(known > 0);
+    sim_cache_free(cache);
+}
+
+static void a_gap_is_kept(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_stages_request request = request_of(arena, &spaces[0]);
+    struct tuner_stages_result whole, within;
+    struct base_error error = {.status = BASE_OK};
+    ask_for_stages(&request);
+    assert_ok(tuner_stages_search(arena, cache, &request, &whole, &error), &error);
+    request.gap_frac = 0.3;
+    assert_ok(tuner_stages_search(arena, cache, &request, &within, &error), &error);
+    assert_true(within.within_gap);
+    assert_near(within.gap_frac, 0.3, 1e-12);
+    assert_true(within.evaluated_count < whole.evaluated_count);
+    assert_true(within.best[0].step_s * (1 - 0.3) <= whole.best[0].step_s);
+    sim_cache_free(cache);
+}
+
+/* What the rows of pipelines.csv and software_choices.csv say: nothing that the software cannot be told. */
+static void software_is_told_what_it_can_be_told(struct base_arena *arena)
+{
+    static const struct {
+        int space;
+        bool interleaves;
+        const char *rules;
+    } told[] = {{0, true, "standard:1,1"}, {3, false, "standard:1,1"}, {4, false, "standard:1,1"}, {6, true, "zero3"}};
+    static const char *two[] = {"2"};
+    for (int i = 0; i < BASE_COUNT(told); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_stages_request request = request_of(arena, &spaces[told[i].space]);
+        struct tuner_stages_result space;
+        struct base_error error = {.status = BASE_OK};
+        TEST_ROW("%s", spaces[told[i].space].software);
+        assert_ok(tuner_stages_space(arena, cache, &request, &space, &error), &error);
+        assert_int_equal(space.values[TUNER_STAGED_RULES].count, 1);
+        assert_string_equal(space.values[TUNER_STAGED_RULES].values[0], told[i].rules);
+        assert_int_equal(space.values[TUNER_STAGED_CHUNKS].count > 1, told[i].interleaves);
+        request.given[TUNER_STAGED_CHUNKS] = (struct tuner_values){two, 1};
+        if (told[i].interleaves) assert_ok(tuner_stages_space(arena, cache, &request, &space, &error), &error);
+        else
+            assert_fails(tuner_stages_space(arena, cache, &request, &space, &error), BASE_INPUT, &error,
+                         "cannot be told to interleave chunks");
+        sim_cache_free(cache);
+    }
+}
+
+static void values_that_cannot_be_are_refused(struct base_arena *arena)
+{
+    static const struct {
+        enum tuner_staged dimension;
+        const char *values[2], *why;
+    } wrong[] = {{TUNER_STAGED_STAGES, {"4", "0"}, "pipeline_stages: 0 is out of range"},
+                 {TUNER_STAGED_STAGES, {"4", "auto"}, "pipeline_stages: auto stands alone"},
+                 {TUNER_STAGED_STAGES, {"4", "513"}, "pipeline_stages: 513 is out of range"},
+                 {TUNER_STAGED_CHUNKS, {"2", "65"}, "virtual_stages: 65 is out of range"},
+                 {TUNER_STAGED_MICROBATCHES, {"8", "-1"}, "num_microbatches: -1 is out of range"}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(wrong); i++) {
+        struct tuner_stages_request request = request_of(arena, &spaces[0]);
+        struct tuner_stages_result space;
+        struct base_error error = {.status = BASE_OK};
+        const char *values[] = {wrong[i].values[0], wrong[i].values[1]};
+        request.given[wrong[i].dimension] = (struct tuner_values){values, 2};
+        assert_fails(tuner_stages_space(arena, cache, &request, &space, &error), BASE_INPUT, &error, wrong[i].why);
+    }
+    sim_cache_free(cache);
 }
 
 /* Batch 96 over 2 or 4 stages of 32 devices: 16 or 8 replicas, which take 6 or 12 sequences in 1, 2, 3 or 6 of them, or
@@ -241,6 +399,11 @@ int main(int count, char **arguments)
     static const struct test tests[] = {
         TEST(no_prediction_undercuts_its_bound),
         TEST(bounds_find_what_all_predictions_find),
+        TEST(a_front_is_that_of_all_predictions),
+        TEST(ended_searches_know_what_they_left),
+        TEST(a_gap_is_kept),
+        TEST(software_is_told_what_it_can_be_told),
+        TEST(values_that_cannot_be_are_refused),
         TEST(values_that_are_given_are_the_space),
         TEST(layers_go_where_trying_all_puts_them),
     };

@@ -373,15 +373,23 @@ struct tuner_stages_request {
     struct tuner_values given[TUNER_STAGED_COUNT]; /* none: the default range */
     enum tuner_objective objective;                /* TUNER_STEP_S: seconds of a step; else those of a sequence */
     double headroom_frac;
+    double gap_frac; /* the best need not be better than by this share of its cost; 0: it is sought */
     int top;
     bool no_bounds;               /* every plan is predicted in full */
     bool assigns_layers;          /* to stages, one by one; else the software shares them out */
-    double (*now_s)(void *where); /* NULL: there is no clock */
+    bool searches_context;        /* every number of devices that a sequence may be sharded over; else the plan's */
+    bool pareto;                  /* tokens per second against peak memory; not of layers that are assigned */
+    double time_limit_s;          /* 0: none */
+    double (*now_s)(void *where); /* NULL: there is no clock, and no limit */
+    bool (*stop)(void *where);    /* NULL, or true when the search shall end with what it has */
     void *where;
 };
+enum tuner_staged_end { TUNER_STAGED_OPEN, TUNER_STAGED_PREDICTED, TUNER_STAGED_BY_TIME, TUNER_STAGED_BY_MEMORY };
 /* A plan by its values' numbers; what is known of it. */
 struct tuner_staged_plan {
     unsigned char value[TUNER_STAGED_COUNT];
+    unsigned char end;      /* enum tuner_staged_end: what decided it */
+    bool unpriced;          /* the time was up before it had bounds, or was known to be launched */
     int place;              /* in the space */
     double least_s, step_s; /* of a sequence, or of a step: a bound, and as predicted */
     double free_bytes;      /* at the most; of one that was predicted: as it is */
@@ -397,11 +405,15 @@ struct tuner_stages_result {
     int best_count;
     struct tuner_staged_plan nearest; /* if none fits: the one with the largest bound on free memory */
     int64_t refused_count;
-    const char *refusal;                                     /* the first of them: why */
-    int64_t evaluated_count, by_time_count, by_memory_count; /* together plan_count */
+    const char *refusal;             /* the first of them: why */
+    struct tuner_staged_plan *front; /* pareto: the fastest first */
+    int front_count;
+    double capacity_bytes;                                               /* of a device */
+    int64_t evaluated_count, by_time_count, by_memory_count, open_count; /* together plan_count */
     int64_t assignment_count, undecided_count; /* of layers: that were predicted; plans whose best one is not proven */
     int64_t program_count; /* plans of which the integer program decided the layers that were not predicted */
     int bound_violations;  /* full predictions below their bound, which must not be */
+    bool within_gap;       /* the search came to its end, and a gap was allowed */
     double gap_frac; /* no plan, and no other layers of one, cost less than the best by more than this share of it */
     double wall_s;
 };

@@ -12,14 +12,28 @@ static bool flag(int row, const char *column)
     return *base_table_field(&rows, row, base_table_column(&rows, column)) == '1';
 }
 
+/* Words of pipeline_schedule, with " or " between them. */
+static unsigned schedules_of(const char *words)
+{
+    static const char *const names[SIM_SCHEDULE_KINDS] = {
+        [SIM_ONE_FORWARD_ONE_BACKWARD] = "1f1b", [SIM_INTERLEAVED] = "interleaved", [SIM_GPIPE] = "gpipe"};
+    unsigned schedules = 0;
+    for (int i = 0; i < SIM_SCHEDULE_KINDS; i++)
+        if (strstr(words, names[i])) schedules |= 1u << i;
+    return schedules;
+}
+
 enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipeline_habits *out,
                                           struct base_error *error)
 {
     BASE_TRY(base_table_read(&rows, error));
     for (int row = 0; row < rows.row_count; row++) {
         if (strcmp(base_table_field(&rows, row, 0), software) != 0) continue;
+        const char *schedules = base_table_field(&rows, row, base_table_column(&rows, "schedules"));
         *out = (struct sim_pipeline_habits){.division =
                                                 flag(row, "uneven_layers") ? SIM_DIVIDES_UNEVENLY : SIM_DIVIDES_EVENLY,
+                                            .schedules = schedules_of(schedules),
+                                            .schedule_words = schedules,
                                             .takes_layers = flag(row, "told_layers"),
                                             .cuts_messages = flag(row, "cut_messages"),
                                             .hides_messages = flag(row, "hidden_messages"),

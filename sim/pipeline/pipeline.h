@@ -31,6 +31,8 @@ enum sim_division { SIM_DIVIDES_EVENLY, SIM_DIVIDES_UNEVENLY };
 struct sim_pipeline_habits {
     enum sim_division division; /* of layers among stages */
     bool takes_layers;          /* it can be told how many each stage has */
+    unsigned schedules;         /* bits of enum sim_schedule_kind that it can be told */
+    const char *schedule_words; /* the same, as in "1f1b or gpipe" */
     bool cuts_messages;         /* each device of a model group sends its part, and the receivers gather them */
     bool hides_messages;        /* the sender computes on */
     bool overlaps_interleaved;  /* the same, of the interleaved schedule, since there is fp8 */

@@ -1,0 +1,79 @@
+/* Every plan with stages that a search decided, as columns: what its page lets a reader look around in. */
+#include "reports/tuned.h"
+
+#include <math.h>
+
+static struct sim_plan_text text_at(const struct tuner_stages_result *r, int i)
+{
+    return tuner_staged_text(r, &r->space[i]);
+}
+
+static void put_column(struct base_json_writer *w, const struct tuner_stages_result *r, int count, enum sim_key key)
+{
+    const char **of_each = base_new(w->text->arena, const char *, count + 1);
+    for (int i = 0; i < count; i++) {
+        const struct sim_plan_text text = text_at(r, i);
+        of_each[i] = text.values[key] ? text.values[key] : "";
+    }
+    reports_put_column(w, sim_plan_keys[key].name, of_each, count);
+}
+
+static void put_columns(struct base_json_writer *w, const struct tuner_stages_result *r, int count)
+{
+    static const bool always[TUNER_STAGED_COUNT] = {[TUNER_STAGED_PARTITIONS] = true,
+                                                    [TUNER_STAGED_STAGES] = true,
+                                                    [TUNER_STAGED_CHUNKS] = true,
+                                                    [TUNER_STAGED_MICROBATCHES] = true};
+    base_json_key(w, "columns");
+    base_json_open(w, '[');
+    for (int d = 0; d < TUNER_STAGED_COUNT; d++)
+        if (always[d] || r->values[d].count > 1) put_column(w, r, count, tuner_staged_key((enum tuner_staged)d));
+    base_json_close(w, ']');
+}
+
+static double number_at(const struct sim_plan_text *text, enum sim_key key)
+{
+    struct base_error none;
+    double value = 0;
+    if (text->values[key]) base_parse_double(text->values[key], "", 0, 1e15, &value, &none);
+    return value;
+}
+
+double reports_staged_tokens_per_s(const struct reports_staged *staged, const struct tuner_staged_plan *plan)
+{
+    const struct sim_plan_text text = tuner_staged_text(staged->result, plan);
+    const double sequences = staged->request->objective == TUNER_STEP_S ? number_at(&text, SIM_BATCH_SIZE) : 1,
+                 cost_s = plan->end == TUNER_STAGED_PREDICTED ? plan->step_s : plan->least_s;
+    return cost_s > 0 ? sequences * number_at(&text, SIM_TARGETS_LENGTH) / cost_s : 0;
+}
+
+void reports_put_staged_looked(struct base_json_writer *w, const struct reports_staged *staged)
+{
+    static const char *const words[] = {[TUNER_STAGED_OPEN] = "time",
+                                        [TUNER_STAGED_PREDICTED] = "prediction",
+                                        [TUNER_STAGED_BY_TIME] = "time",
+                                        [TUNER_STAGED_BY_MEMORY] = "memory"};
+    const struct tuner_stages_result *r = staged->result;
+    int decided = 0; /* those that are left open stand behind them */
+    while (decided < r->plan_count && r->space[decided].end != TUNER_STAGED_OPEN) decided++;
+    const int count = decided < REPORTS_MOST_LOOKED ? decided : REPORTS_MOST_LOOKED;
+    base_json_key(w, "looked_at");
+    base_json_open(w, '{');
+    if (count < decided) base_json_member_int(w, "cut_from_count", decided);
+    base_json_member_int(w, "capacity_bytes", (int64_t)r->capacity_bytes);
+    base_json_member_double(w, "headroom_frac", staged->request->headroom_frac);
+    put_columns(w, r, count);
+    base_json_key(w, "tokens_per_s"); /* of a bound: at most */
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < count; i++) base_json_put_double(w, round(reports_staged_tokens_per_s(staged, &r->space[i])));
+    base_json_close(w, ']');
+    base_json_key(w, "peak_bytes"); /* of a bound: at least */
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < count; i++) base_json_put_int(w, (int64_t)(r->capacity_bytes - r->space[i].free_bytes));
+    base_json_close(w, ']');
+    base_json_key(w, "decided_by");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < count; i++) base_json_put_string(w, words[r->space[i].end]);
+    base_json_close(w, ']');
+    base_json_close(w, '}');
+}

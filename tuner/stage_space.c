@@ -1,0 +1,388 @@
+/* The space of plans with pipeline stages: stages, chunks and microbatches together with tensor, data, sequence and
+ * context parallelism. It is listed whole, each plan with a bound that is worked out from the prices of its pieces. */
+#include "tuner/stage_layers.h"
+#include "tuner/stage_walk.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PLANS = 1 << 22, MOST_VALUES = TUNER_STAGED_MOST_VALUES };
+
+/* Of a time limit: after it plans are listed without bounds, so that some are predicted. */
+static const double LISTING_SHARE = 0.5;
+
+static const struct {
+    enum sim_key key;
+    const char *defaults[4];   /* none: those that divide what they are of, or the plan's own */
+    enum tuner_dimension told; /* what the software can be told (software_choices.csv) comes before these; 0: nothing */
+} dimensions[TUNER_STAGED_COUNT] = {
+    [TUNER_STAGED_BATCH] = {SIM_BATCH_SIZE, {NULL}},
+    [TUNER_STAGED_OPTIMIZER] = {SIM_OPTIMIZER, {NULL}},
+    [TUNER_STAGED_DTYPE] = {SIM_DTYPE, {NULL}},
+    [TUNER_STAGED_ATTENTION] = {SIM_ATTENTION, {NULL}},
+    [TUNER_STAGED_RULES] = {SIM_RULES, {NULL}},
+    [TUNER_STAGED_REMAT] = {SIM_REMAT_POLICY, {"none", "selective", "full"}, TUNER_REMAT},
+    [TUNER_STAGED_PARTITIONING] = {SIM_OPTIMIZER_PARTITIONING, {"none", "data"}, TUNER_PARTITIONING},
+    [TUNER_STAGED_SEQUENCE] = {SIM_SEQUENCE_PARALLEL, {"0", "1"}, TUNER_SEQUENCE},
+    [TUNER_STAGED_CONTEXT] = {SIM_CONTEXT_PARALLEL, {"1"}},
+    [TUNER_STAGED_PARTITIONS] = {SIM_NUM_PARTITIONS, {NULL}},
+    [TUNER_STAGED_STAGES] = {SIM_PIPELINE_STAGES, {NULL}},
+    [TUNER_STAGED_CHUNKS] = {SIM_VIRTUAL_STAGES, {NULL}},
+    [TUNER_STAGED_MICROBATCHES] = {SIM_NUM_MICROBATCHES, {NULL}},
+};
+
+enum sim_key tuner_staged_key(enum tuner_staged dimension)
+{
+    return dimensions[dimension].key;
+}
+
+/* ---- values ---- */
+
+static void add(struct staged_walk *w, enum tuner_staged d, const char *text)
+{
+    struct tuner_values *values = &w->result->values[d];
+    if (values->count < MOST_VALUES) values->values[values->count++] = text;
+    else w->overflows = true;
+}
+
+/* Numbers from 1 to most that divide. */
+static void add_divisors(struct staged_walk *w, enum tuner_staged d, int64_t of, int64_t most)
+{
+    for (int64_t n = 1; n <= of && n <= most; n++)
+        if (of % n == 0) add(w, d, base_print(w->arena, "%lld", (long long)n));
+}
+
+/* Chunks of one layer at least; where layers do not divide, the software may cut them all the same. */
+static void add_chunks(struct staged_walk *w)
+{
+    const int64_t layers = w->config.num_decoder_layers;
+    const char *schedule = w->request->plan.values[SIM_PIPELINE_SCHEDULE];
+    const bool asked = !schedule || !*schedule || !strcmp(schedule, "interleaved"),
+               interleaves = asked && w->habits.schedules & 1u << SIM_INTERLEAVED;
+    const int64_t most = !interleaves || w->config.encoder ? 1 : layers < SIM_MOST_CHUNKS ? layers : SIM_MOST_CHUNKS;
+    for (int64_t n = 1; n <= most; n++) add(w, TUNER_STAGED_CHUNKS, base_print(w->arena, "%lld", (long long)n));
+}
+
+/* Divisors of every batch. */
+static void add_microbatches(struct staged_walk *w)
+{
+    const struct tuner_values *batches = &w->result->values[TUNER_STAGED_BATCH];
+    for (int64_t n = 1, most = 0; n == 1 || n <= most; n++) {
+        bool divides = false;
+        for (int b = 0; b < batches->count; b++) {
+            const int64_t batch = w->numbers[TUNER_STAGED_BATCH][b];
+            divides = divides || batch % n == 0;
+            most = batch > most ? batch : most;
+        }
+        if (divides) add(w, TUNER_STAGED_MICROBATCHES, base_print(w->arena, "%lld", (long long)n));
+    }
+}
+
+/* What the software can be told, or what stands in the table. */
+static void add_usual(struct staged_walk *w, enum tuner_staged d)
+{
+    const bool is_rules = d == TUNER_STAGED_RULES;
+    const struct tuner_values *told = is_rules ? &w->choices.rules : &w->choices.words[dimensions[d].told];
+    const bool tells = (is_rules || dimensions[d].told) && !w->choices.is_t5x && told->count > 0;
+    for (int i = 0; i < told->count && tells; i++) add(w, d, told->values[i]);
+    for (int i = 0; i < BASE_COUNT(dimensions[d].defaults) && !tells && dimensions[d].defaults[i]; i++)
+        add(w, d, dimensions[d].defaults[i]);
+}
+
+static bool is_number(enum tuner_staged d)
+{
+    return d == TUNER_STAGED_BATCH || d >= TUNER_STAGED_CONTEXT;
+}
+
+static int64_t most_of(enum tuner_staged d)
+{
+    return d == TUNER_STAGED_STAGES ? SIM_MOST_STAGES : d == TUNER_STAGED_CHUNKS ? SIM_MOST_CHUNKS : INT32_MAX;
+}
+
+static enum base_status read_numbers(struct staged_walk *w, enum tuner_staged d, struct base_error *error)
+{
+    const struct tuner_values *values = &w->result->values[d];
+    const struct sim_plan_key *key = &sim_plan_keys[dimensions[d].key];
+    for (int i = 0; i < values->count && is_number(d); i++) {
+        w->numbers[d][i] = 1;
+        if (!values->values[i]) continue;
+        const bool is_off = d == TUNER_STAGED_MICROBATCHES; /* at 0 */
+        if (!strcmp(values->values[i], "auto"))
+            return base_fail(error, BASE_INPUT,
+                             "%s: auto stands alone, for all that come into question; use auto, or numbers alone",
+                             key->name);
+        BASE_TRY(base_parse_int(values->values[i], key->name, !is_off, most_of(d), &w->numbers[d][i], error));
+        if (w->numbers[d][i] < 1) w->numbers[d][i] = 1;
+    }
+    return BASE_OK;
+}
+
+static enum base_status find_values(struct staged_walk *w, enum tuner_staged d, struct base_error *error)
+{
+    struct tuner_values *values = &w->result->values[d];
+    const struct tuner_values *given = &w->request->given[d];
+    const int node = w->topology.bounds[1], devices = w->topology.device_count;
+    *values = (struct tuner_values){base_new(w->arena, const char *, MOST_VALUES), 0};
+    if (given->count > MOST_VALUES)
+        return base_fail(error, BASE_INPUT, "%s: has more than %d values", sim_plan_keys[dimensions[d].key].name,
+                         MOST_VALUES);
+    for (int i = 0; i < given->count; i++) add(w, d, given->values[i]);
+    if (d == TUNER_STAGED_CONTEXT && w->request->searches_context) add_divisors(w, d, devices, devices);
+    else if (!given->count) add_usual(w, d);
+    if (!values->count && d == TUNER_STAGED_PARTITIONS) add_divisors(w, d, devices, node);
+    if (!values->count && d == TUNER_STAGED_STAGES) add_divisors(w, d, devices, SIM_MOST_STAGES);
+    if (!values->count && d == TUNER_STAGED_CHUNKS) add_chunks(w);
+    if (!values->count && d == TUNER_STAGED_MICROBATCHES) add_microbatches(w);
+    if (!values->count) add(w, d, NULL);
+    if (w->overflows)
+        return base_fail(error, BASE_INPUT,
+                         "%s: more than %d values come into question; name those that shall be searched",
+                         sim_plan_keys[dimensions[d].key].name, MOST_VALUES);
+    return read_numbers(w, d, error);
+}
+
+/* ---- the space ---- */
+
+static struct sim_plan_text text_of(const struct tuner_stages_result *r, const struct tuner_staged_plan *plan)
+{
+    struct sim_plan_text text = r->plan;
+    for (int d = 0; d < TUNER_STAGED_COUNT; d++)
+        if (r->values[d].values[plan->value[d]]) text.values[dimensions[d].key] = r->values[d].values[plan->value[d]];
+    const char *chunks = text.values[SIM_VIRTUAL_STAGES];
+    if (chunks && strcmp(chunks, "1") != 0 && !sim_key_is_given(&text, SIM_PIPELINE_SCHEDULE))
+        text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
+    if (plan->layers) text.values[SIM_PIPELINE_LAYERS] = plan->layers;
+    return text;
+}
+
+struct sim_plan_text tuner_staged_text(const struct tuner_stages_result *result, const struct tuner_staged_plan *plan)
+{
+    return text_of(result, plan);
+}
+
+static int64_t number(const struct staged_walk *w, const struct tuner_staged_plan *plan, enum tuner_staged d)
+{
+    return w->numbers[d][plan->value[d]];
+}
+
+static bool is_given(const struct staged_walk *w, enum tuner_staged d)
+{
+    return w->request->given[d].count > 0;
+}
+
+/* Whether the software takes so many microbatches where no stages do. */
+static bool accumulates(const struct staged_walk *w, int64_t microbatches)
+{
+    const struct tuner_values *told = &w->choices.microbatches;
+    bool has = !told->count;
+    for (int i = 0; i < told->count; i++) has = has || strtoll(told->values[i], NULL, 10) == microbatches;
+    return has;
+}
+
+/* What devices, layers and batch do not divide by is no plan; nor is one that says what another one says, too: chunks
+ * of a single stage, sequence parallelism of one device, ZeRO without replicas. */
+static bool divides(const struct staged_walk *w, const struct tuner_staged_plan *plan)
+{
+    const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS),
+                  model = number(w, plan, TUNER_STAGED_PARTITIONS), m = number(w, plan, TUNER_STAGED_MICROBATCHES),
+                  context = number(w, plan, TUNER_STAGED_CONTEXT), devices = w->topology.device_count;
+    if (stages > devices || model > devices || context > devices) return false; /* and their product is no overflow */
+    const int64_t copy = stages * model * context;
+    if (devices % copy != 0 || (chunks > 1 && (stages == 1 || m % stages != 0))) return false;
+    if (stages * chunks > w->config.num_encoder_layers + w->config.num_decoder_layers + 2) return false;
+    const char *sequence = w->result->values[TUNER_STAGED_SEQUENCE].values[plan->value[TUNER_STAGED_SEQUENCE]],
+               *partitioning =
+                   w->result->values[TUNER_STAGED_PARTITIONING].values[plan->value[TUNER_STAGED_PARTITIONING]];
+    const bool sequences = sequence && !strcmp(sequence, "1"), zero = partitioning && strcmp(partitioning, "none") != 0;
+    if (sequences && model == 1 && !is_given(w, TUNER_STAGED_SEQUENCE)) return false;
+    if (zero && devices == copy && !is_given(w, TUNER_STAGED_PARTITIONING)) return false;
+    if (stages == 1 && !accumulates(w, m) && !is_given(w, TUNER_STAGED_MICROBATCHES)) return false;
+    return number(w, plan, TUNER_STAGED_BATCH) % (m * (devices / copy)) == 0;
+}
+
+enum base_status tuner_staged_check(struct staged_walk *w, const struct tuner_staged_plan *plan, struct sim_plan *out,
+                                    struct base_error *error)
+{
+    const struct sim_plan_text text = text_of(w->result, plan);
+    base_arena_reset(&w->scratch);
+    return sim_plan_check(w->cache, &w->scratch, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, error);
+}
+
+bool tuner_staged_is_assigned(const struct staged_walk *w, const struct tuner_staged_plan *plan)
+{
+    return w->request->assigns_layers && number(w, plan, TUNER_STAGED_STAGES) > 1 &&
+           number(w, plan, TUNER_STAGED_CHUNKS) == 1;
+}
+
+/* Whether the software would cut the model so. */
+static bool is_cut(struct staged_walk *w, const struct tuner_staged_plan *plan)
+{
+    const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS);
+    signed char *known = &w->cut[plan->value[TUNER_STAGED_STAGES]][plan->value[TUNER_STAGED_CHUNKS]];
+    const struct sim_pipeline pipeline = {
+        .stages = stages, .chunks = chunks, .partition = w->partition, .split_rank = w->split_rank};
+    struct sim_piece pieces[SIM_MOST_PIECES];
+    struct base_error why;
+    if (stages == 1) return true;
+    if (tuner_staged_is_assigned(w, plan)) return stages <= w->config.num_decoder_layers;
+    if (!*known) *known = sim_cut_model(&w->config, &pipeline, w->habits.division, pieces, &why) == BASE_OK ? 1 : -1;
+    return *known > 0;
+}
+
+double tuner_staged_cost(const struct staged_walk *w, const struct tuner_staged_plan *plan, double step_s)
+{
+    return w->request->objective == TUNER_STEP_S ? step_s : step_s / (double)number(w, plan, TUNER_STAGED_BATCH);
+}
+
+static enum base_status bound(struct staged_walk *w, const struct sim_plan *checked, struct tuner_staged_plan *plan,
+                              struct base_error *error)
+{
+    struct sim_pipeline_least least;
+    plan->least_s = 0;
+    plan->free_bytes = w->result->capacity_bytes = checked->placement->profile.constants[SIM_CAPACITY_BYTES];
+    if (checked->pipeline.stages == 1 || w->request->no_bounds) return BASE_OK;
+    least.free_bytes = plan->free_bytes;
+    if (tuner_staged_is_assigned(w, plan)) BASE_TRY(tuner_layers_bound(w->cache, checked, &least.step_s, error));
+    else BASE_TRY(sim_pipeline_least_of(w->cache, checked, &least, error));
+    plan->least_s = tuner_staged_cost(w, plan, least.step_s);
+    plan->free_bytes = least.free_bytes;
+    return BASE_OK;
+}
+
+void tuner_staged_refuse(struct staged_walk *w, const char *why)
+{
+    if (!w->result->refused_count++) w->result->refusal = base_copy(w->arena, why);
+}
+
+static enum base_status add_plan(struct staged_walk *w, struct tuner_staged_plan *plan, struct base_error *error)
+{
+    struct tuner_stages_result *r = w->result;
+    struct base_error why;
+    struct sim_plan checked;
+    enum base_status status = BASE_OK;
+    if (!divides(w, plan) || !is_cut(w, plan)) return BASE_OK;
+    plan->unpriced = w->searches && tuner_staged_time_is_up(w, LISTING_SHARE);
+    const char *no =
+        tuner_staged_is_assigned(w, plan)
+            ? tuner_layers_refusal(w->arena, number(w, plan, TUNER_STAGED_STAGES), w->config.num_decoder_layers)
+            : NULL;
+    if (no) return tuner_staged_refuse(w, no), BASE_OK;
+    if (plan->unpriced) plan->least_s = 0, plan->free_bytes = INFINITY;
+    else status = tuner_staged_check(w, plan, &checked, &why);
+    if (status == BASE_OK && w->searches && !plan->unpriced) status = bound(w, &checked, plan, &why);
+    if (status != BASE_OK) return tuner_staged_refuse(w, why.text), BASE_OK;
+    if (r->plan_count == MOST_PLANS)
+        return base_fail(error, BASE_INPUT, "the space has more than %d plans; use fewer values", MOST_PLANS);
+    r->space = base_grown(w->arena, r->space, r->plan_count, &w->capacity, sizeof *r->space);
+    plan->place = r->plan_count;
+    w->assigns = w->assigns || tuner_staged_is_assigned(w, plan);
+    r->space[r->plan_count] = *plan;
+    if (!w->searches && tuner_staged_is_assigned(w, plan))
+        r->space[r->plan_count].layers = "auto"; /* as the table says it */
+    r->plan_count++;
+    return BASE_OK;
+}
+
+/* Like an odometer, the last dimension fastest. */
+static enum base_status list_plans(struct staged_walk *w, struct base_error *error)
+{
+    struct tuner_staged_plan plan = {.place = 0};
+    for (bool more = true; more;) {
+        BASE_TRY(add_plan(w, &plan, error));
+        int d = TUNER_STAGED_COUNT - 1;
+        while (d >= 0 && ++plan.value[d] == w->result->values[d].count) plan.value[d--] = 0;
+        more = d >= 0;
+    }
+    if (w->result->plan_count && w->request->assigns_layers && !w->assigns)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layers: auto assigns layers to whole stages, and no plan of the space has such; use "
+                         "virtual_stages 1, or leave pipeline_layers out");
+    if (w->result->plan_count) return BASE_OK;
+    if (w->result->refusal)
+        return base_fail(error, BASE_INPUT, "no plan of the space can be launched: %s", w->result->refusal);
+    return base_fail(
+        error, BASE_INPUT,
+        "no plan of the space can be launched: stages times num_partitions times context_parallel have to divide %d "
+        "devices, microbatches times the replicas that are left batch_size, and chunks of stages have to share out "
+        "%lld "
+        "layers; use other values of them, or auto",
+        w->topology.device_count, (long long)(w->config.num_encoder_layers + w->config.num_decoder_layers));
+}
+
+/* The value of a key of words; unknown ones are refused with the plan. */
+static int word_of(const struct sim_plan_text *plan, enum sim_key key, int fallback)
+{
+    const struct sim_word *words = sim_plan_keys[key].words;
+    for (int i = 0; i < SIM_MOST_WORDS && plan->values[key] && words[i].name; i++)
+        if (!strcmp(plan->values[key], words[i].name)) return words[i].value;
+    return fallback;
+}
+
+/* What the software's pipelines do; a schedule that it has not is no plan of it. */
+static enum base_status find_habits(struct staged_walk *w, struct base_error *error)
+{
+    const struct sim_plan_text *plan = &w->request->plan;
+    const char *software = sim_key_is_given(plan, SIM_SOFTWARE) ? plan->values[SIM_SOFTWARE] : "t5x";
+    const int schedule = word_of(plan, SIM_PIPELINE_SCHEDULE, SIM_ONE_FORWARD_ONE_BACKWARD);
+    BASE_TRY(sim_pipeline_habits_find(software, &w->habits, error));
+    if (w->habits.schedules & 1u << schedule) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "pipeline_schedule: %s cannot be told %s; use %s", software,
+                     plan->values[SIM_PIPELINE_SCHEDULE], w->habits.schedule_words);
+}
+
+/* Chunks were named that the software has no schedule for. */
+static enum base_status check_chunks(const struct staged_walk *w, struct base_error *error)
+{
+    const struct sim_plan_text *plan = &w->request->plan;
+    if (w->habits.schedules & 1u << SIM_INTERLEAVED) return BASE_OK;
+    for (int i = 0; i < w->result->values[TUNER_STAGED_CHUNKS].count; i++)
+        if (w->numbers[TUNER_STAGED_CHUNKS][i] > 1)
+            return base_fail(error, BASE_INPUT,
+                             "virtual_stages: %s cannot be told to interleave chunks, its schedules are %s; use 1",
+                             sim_key_is_given(plan, SIM_SOFTWARE) ? plan->values[SIM_SOFTWARE] : "t5x",
+                             w->habits.schedule_words);
+    return BASE_OK;
+}
+
+enum base_status tuner_staged_list(struct staged_walk *w, struct base_error *error)
+{
+    const struct sim_plan_text *plan = &w->request->plan;
+    if (!plan->values[SIM_TOPOLOGY] || !plan->values[SIM_MODEL])
+        return base_fail(error, BASE_INPUT, "%s: is missing", plan->values[SIM_MODEL] ? "topology" : "model");
+    BASE_TRY(topo_parse(w->arena, plan->values[SIM_TOPOLOGY], &w->topology, error));
+    BASE_TRY(model_gin_config_parse(w->arena, plan->values[SIM_MODEL], sim_cache_gin_search_path(w->cache), &w->config,
+                                    error));
+    if (w->topology.kind != TOPO_GPU)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_stages: are searched on nodes of GPUs; use 1, or a topology such as a100-80g:16x8");
+    if (topo_has_failures(&w->topology))
+        return base_fail(error, BASE_INPUT,
+                         "topology: plans with stages are not modelled where hardware is broken, slow or "
+                         "oversubscribed; leave that out, or use pipeline_stages 1");
+    if (!w->request->given[TUNER_STAGED_BATCH].count)
+        return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 1536");
+    w->partition = (enum sim_cut)word_of(plan, SIM_PIPELINE_PARTITION, SIM_BY_LAYERS);
+    const char *split = plan->values[SIM_PIPELINE_SPLIT_RANK];
+    if (split && *split)
+        BASE_TRY(base_parse_int(split, "pipeline_split_rank", 0, SIM_MOST_STAGES, &w->split_rank, error));
+    BASE_TRY(find_habits(w, error));
+    w->result->plan = *plan;
+    if (w->request->assigns_layers && (!w->habits.takes_layers || w->config.encoder || w->partition != SIM_BY_LAYERS))
+        return base_fail(
+            error, BASE_INPUT,
+            "pipeline_layers: auto assigns a decoder's layers to the stages of a software that can be told, "
+            "by layers; leave it out");
+    const struct tuner_request asked = {.plan = *plan};
+    BASE_TRY(tuner_software_find(w->arena, &asked, &w->choices, error));
+    for (int d = 0; d < TUNER_STAGED_COUNT; d++) BASE_TRY(find_values(w, (enum tuner_staged)d, error));
+    BASE_TRY(check_chunks(w, error));
+    return list_plans(w, error);
+}
+
+bool tuner_staged_time_is_up(const struct staged_walk *w, double share)
+{
+    const struct tuner_stages_request *r = w->request;
+    if (r->stop && r->stop(r->where)) return true;
+    return r->now_s && r->time_limit_s > 0 && r->now_s(r->where) - w->start_s > share * r->time_limit_s;
+}
