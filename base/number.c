@@ -141,30 +141,33 @@ char *base_format_count(char buffer[BASE_HUMANE], double count)
 
 enum { LONGEST_NAME = 64 };
 
-/* Levenshtein's distance with two rows. */
+/* Levenshtein's distance, with three rows: two neighbours that changed places are one slip. */
 int base_edit_distance(const char *a, const char *b)
 {
-    int previous[LONGEST_NAME + 1], current[LONGEST_NAME + 1];
+    int rows[3][LONGEST_NAME + 1];
     int a_length = (int)strlen(a), b_length = (int)strlen(b);
     if (a_length > LONGEST_NAME || b_length > LONGEST_NAME) return LONGEST_NAME;
-    for (int j = 0; j <= b_length; j++) previous[j] = j;
+    for (int j = 0; j <= b_length; j++) rows[0][j] = j;
     for (int i = 1; i <= a_length; i++) {
+        const int *before = rows[(i + 1) % 3], *previous = rows[(i + 2) % 3];
+        int *current = rows[i % 3];
         current[0] = i;
         for (int j = 1; j <= b_length; j++) {
             int best = previous[j - 1] + (a[i - 1] != b[j - 1]);
             if (previous[j] + 1 < best) best = previous[j] + 1;
             if (current[j - 1] + 1 < best) best = current[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
             current[j] = best;
         }
-        memcpy(previous, current, sizeof previous);
     }
-    return previous[b_length];
+    return rows[a_length % 3][b_length];
 }
 
 const char *base_nearest(const char *text, const char *const *names, int count)
 {
     const char *nearest = NULL;
-    int bound = (int)(strlen(text) > LONGEST_NAME ? 0 : strlen(text)) / 3 + 1;
+    int length = (int)strlen(text), bound = length > LONGEST_NAME ? 0 : length < 4 ? 1 : (length + 1) / 3;
     for (int i = 0; i < count; i++) {
         int d = base_edit_distance(text, names[i]);
         if (d > bound || (nearest && d == bound)) continue;

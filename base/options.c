@@ -43,9 +43,12 @@ static enum base_status unknown_option(const struct base_option *options, int co
     for (int i = 0; i < count && i < MOST_OPTIONS; i++) names[i] = options[i].name;
     if (count > MOST_OPTIONS) count = MOST_OPTIONS;
     const char *nearest = only_longer(name, names, count);
-    if (!nearest) nearest = base_nearest(name, names, count);
+    /* The dashes are no likeness. */
+    for (int i = 0; i < count; i++) names[i] += strspn(names[i], "-");
+    if (nearest) nearest += strlen("--");
+    else nearest = base_nearest(name + strspn(name, "-"), names, count);
     if (nearest)
-        return base_fail(error, BASE_USAGE, "unknown option %s; did you mean %s? --help lists all", name, nearest);
+        return base_fail(error, BASE_USAGE, "unknown option %s; did you mean --%s? --help lists all", name, nearest);
     return base_fail(error, BASE_USAGE, "unknown option %s: --help lists all", name);
 }
 

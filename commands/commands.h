@@ -187,6 +187,9 @@ enum base_status commands_overrides_text(struct commands_context *context, const
  * all that a plan needs. */
 enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,
                                     const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
+/* Says of a refused plan where the value that is wrong stands: in an option of the command line, or in the plan's file.
+ * Returns error's status. */
+enum base_status commands_plan_refused(const struct base_arguments *arguments, struct base_error *error);
 /* What the options of COMMANDS_PLAN say, over what the plan has. */
 enum base_status commands_plan_options(struct commands_context *context, const struct base_arguments *arguments,
                                        struct sim_plan_text *plan, struct base_error *error);

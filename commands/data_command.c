@@ -114,8 +114,7 @@ static enum base_status run_data(struct commands_context *context, const struct 
     if (!text.values[SIM_TOPOLOGY]) text.values[SIM_TOPOLOGY] = "local:1"; /* a batch is the same on any */
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
-    if (status != BASE_OK)
-        return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    if (status != BASE_OK) return commands_plan_refused(arguments, error);
     if (plan.batch_size > INT32_MAX / (plan.targets_length + plan.inputs_length))
         return base_fail(error, BASE_INPUT, "batch_size: more than 2^31 tokens in a batch cannot be shown");
     BASE_TRY(exec_data_open(context->arena, &plan, path, step + 1, base_argument(arguments, "--held-out") != NULL,

@@ -138,7 +138,8 @@ static enum base_status run_export(struct commands_context *context, const struc
         status = reports_launch_command(context->arena, format, &text, &plan, command, &launcher, error);
     if (status == BASE_OK && !base_argument(arguments, "--drop") && !command)
         status = commands_refuse_drops(context->arena, format, &plan, error);
-    if (status != BASE_OK) return status == BASE_USAGE ? status : base_fail_in(error, "%s", path ? path : "export");
+    if (status == BASE_USAGE) return status;
+    if (status != BASE_OK) return path ? commands_plan_refused(arguments, error) : base_fail_in(error, "export");
     warn_of_no_fit(context, &plan);
     if (context->json) put_document(context, format, &launcher, out);
     else base_put_bytes(out, launcher.data, launcher.length);

@@ -185,10 +185,16 @@ static enum base_status estimate(const struct base_arguments *arguments, const s
     if (!chip && base_argument(arguments, "--fetched"))
         return base_fail(error, BASE_USAGE, "--fetched is of the compiler's estimate: name the --chip, too");
     if (!chip) return BASE_OK;
-    if (o->operand_count < OPERANDS || o->dtypes[0] != o->dtypes[1])
+    if (o->operand_count < OPERANDS)
         return base_fail(error, BASE_INPUT,
-                         "--chip: the compiler's cost model is known for products of two operands of "
-                         "one dtype");
+                         "--chip: the compiler's cost model prices products, and a reshard moves bytes alone; leave it "
+                         "out, or ask for `collective`'s time of those bytes");
+    if (o->dtypes[0] != o->dtypes[1])
+        return base_fail(error, BASE_INPUT,
+                         "--chip: the compiler's cost model is known for operands of one dtype, not of %s and %s; give "
+                         "--dtypes %s,%s",
+                         model_dtype_name(o->dtypes[0]), model_dtype_name(o->dtypes[1]), model_dtype_name(o->dtypes[0]),
+                         model_dtype_name(o->dtypes[0]));
     product.extents = product_of(o);
     BASE_TRY(sim_compiler_product(chip, &product, out, error));
     return BASE_OK;

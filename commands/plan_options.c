@@ -131,3 +131,28 @@ enum base_status commands_plan_text(struct commands_context *context, const stru
     BASE_TRY(commands_plan_given(context, arguments, lengths_default, plan, error));
     return check_given(arguments, plan, error);
 }
+
+/* The option that the value which text complains about came from: "batch_size: …" is --batch-size's, if that was given.
+ * *rest is what follows the key's name. NULL: no option's. */
+static const char *option_blamed(const struct base_arguments *arguments, const char *text, const char **rest)
+{
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const char *option = sim_plan_keys[key].option.name;
+        if (!option || !base_argument(arguments, option)) continue;
+        const char *name = option + strlen("--");
+        size_t i = 0;
+        while (name[i] && text[i] == (name[i] == '-' ? '_' : name[i])) i++;
+        *rest = text + i + 1;
+        if (!name[i] && text[i] == ':') return *rest += strspn(*rest, " "), option;
+        if (!name[i] && text[i] == '.') return option; /* "task_feature_lengths.inputs: …" */
+    }
+    return NULL;
+}
+
+enum base_status commands_plan_refused(const struct base_arguments *arguments, struct base_error *error)
+{
+    const struct base_error why = *error;
+    const char *rest, *option = option_blamed(arguments, why.text, &rest);
+    if (option) return base_fail(error, why.status, "%s: %s", option, rest);
+    return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : why.status;
+}

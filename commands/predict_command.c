@@ -228,8 +228,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     struct other_networks others = {0};
     enum base_status status = find_others(context, &text, step, form, &others, error);
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);
-    if (status != BASE_OK)
-        return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    if (status != BASE_OK) return commands_plan_refused(arguments, error);
     commands_warn_of_plan(context, &text, plan.config);
     if (!model_infers(plan.options.step)) BASE_TRY(commands_warn_of_software(context, &text, 0, error));
     if (base_argument(arguments, "--program") && !context->json)

@@ -224,8 +224,7 @@ static enum base_status run_run(struct commands_context *context, const struct b
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, asked.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN,
                        SIM_AS_EXECUTED, &plan, error);
-    if (status != BASE_OK)
-        return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    if (status != BASE_OK) return commands_plan_refused(arguments, error);
     commands_warn_of_plan(context, &text, plan.config);
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
     struct sim_passes passes = {.count = 0};

@@ -82,20 +82,22 @@ static bool says_oom(const struct sweep *s)
            !strcasecmp(base_csv_field(&s->csv, s->measured[TOKENS]), "oom");
 }
 
-/* NaN where nothing was measured: tables of other programs write nothing, NaN or 0. What is no number is said at the
- * end. */
+/* NaN where nothing was measured: tables of other programs write nothing, NaN or 0. What is no number, or none that can
+ * have been measured, is counted and said at the end. */
 static double read_measured(struct sweep *s, enum measured which)
 {
     const char *cell = base_csv_field(&s->csv, s->measured[which]);
     double value = NAN;
     struct base_error why;
-    if (!*cell || !strcasecmp(cell, "nan") || !strcasecmp(cell, "oom") || s->csv.field_count != s->csv.column_count)
-        return NAN;
+    if (!*cell || !strcasecmp(cell, "oom") || s->csv.field_count != s->csv.column_count) return NAN;
     enum base_status status = base_parse_double(cell, measured[which].column, 0, measured[which].high, &value, &why);
+    if (!strcasecmp(cell, "nan") || (status == BASE_OK && value == 0 && which != OUT_OF_MEMORY))
+        status = base_fail(&why, BASE_INPUT, "%s: %.60s is taken as not measured; leave the cell empty",
+                           measured[which].column, cell);
     if (status == BASE_OK && which == OUT_OF_MEMORY && value > 0 && value < 1)
         status = base_fail(&why, BASE_INPUT, "%s: %.60s is neither 0 nor 1", measured[which].column, cell);
     if (status != BASE_OK) reports_accuracy_unread(&s->accuracy, s->csv.line_number, why.text);
-    return status != BASE_OK || (value <= 0 && which != OUT_OF_MEMORY) ? (double)NAN : value;
+    return status == BASE_OK ? value : (double)NAN;
 }
 
 /* Target tokens of a step; NaN where the plan does not say them. */

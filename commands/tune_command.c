@@ -106,10 +106,10 @@ static enum base_status read_searches(struct base_arena *arena, const char *give
 }
 
 static enum base_status read_request(struct commands_context *context, const struct base_arguments *arguments,
-                                     struct tuner_request *request, struct base_error *error)
+                                     const struct sim_plan_text *plan, struct tuner_request *request,
+                                     struct base_error *error)
 {
-    memset(request, 0, sizeof *request);
-    BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &request->plan, error));
+    *request = (struct tuner_request){.plan = *plan};
     unpin(&request->plan);
     BASE_TRY(refuse_compiler(&request->plan, error));
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
@@ -394,6 +394,19 @@ static enum base_status answer(struct commands_context *context, const struct ba
     return result.plan_count ? BASE_OK : BASE_NO_FIT;
 }
 
+/* A decoder has no inputs: those of the default go unsaid, and those that somebody gave with a warning. */
+static enum base_status forget_inputs(struct commands_context *context, const struct base_arguments *arguments,
+                                      struct sim_plan_text *plan, struct base_error *error)
+{
+    struct model_config config;
+    if (!plan->values[SIM_MODEL]) return BASE_OK;
+    BASE_TRY(model_gin_config_parse(context->arena, plan->values[SIM_MODEL], context->gin_search_path, &config, error));
+    if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
+        commands_warn_of_plan(context, plan, &config);
+    if (!config.encoder) plan->values[SIM_INPUTS_LENGTH] = NULL;
+    return BASE_OK;
+}
+
 static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments,
                                  struct base_text *out, struct base_error *error)
 {
@@ -405,12 +418,13 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     BASE_TRY(commands_profile(context, arguments, error));
     struct sim_plan_text plan;
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error));
+    BASE_TRY(forget_inputs(context, arguments, &plan, error));
     BASE_TRY(commands_network_of(context, arguments, plan.values[SIM_TOPOLOGY], error));
     if (base_argument(arguments, "--verify") && commands_is_broken(context, plan.values[SIM_TOPOLOGY]))
         return base_fail(error, BASE_INPUT,
                          "--verify: what is broken is always sent link by link, and has no other price; leave it out");
     if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);
-    BASE_TRY(read_request(context, arguments, &request, error));
+    BASE_TRY(read_request(context, arguments, &plan, &request, error));
     if (commands_tunes_serving(arguments, &request.plan))
         return commands_tune_serving(context, arguments, &request, out, error);
     BASE_TRY(read_options(context, arguments, &options, error));
@@ -423,11 +437,6 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     }
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
     BASE_TRY(commands_tune_take_risk(context, arguments, &space, &options, error));
-    struct model_config config;
-    BASE_TRY(model_gin_config_parse(context->arena, request.plan.values[SIM_MODEL], context->gin_search_path, &config,
-                                    error));
-    if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
-        commands_warn_of_plan(context, &request.plan, &config);
     BASE_TRY(commands_warn_of_software(context, &plan, 1ull << SIM_RULES | 1ull << SIM_REMAT_POLICY, error));
     if (sim_has_pipelines(plan.values[SIM_SOFTWARE]) && !sim_key_is_given(&plan, SIM_PIPELINE_STAGES))
         commands_warn(context, "pipeline stages are not searched; use --pipeline-stages auto to search them, too");

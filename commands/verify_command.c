@@ -74,8 +74,9 @@ static enum base_status ask_compiler(struct commands_context *context, const str
     const char *python, *limit = base_argument(arguments, "--time-limit");
     double limit_s = 600;
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 1, 1e6, &limit_s, error));
+    if (reports_launch(context->arena, "aot", text, plan, &program, error) != BASE_OK)
+        return commands_plan_refused(arguments, error);
     BASE_TRY(find_python(context, arguments, &python, error));
-    BASE_TRY(reports_launch(context->arena, "aot", text, plan, &program, error));
     const char *const argv[] = {python, "-", "--time-limit", base_print(context->arena, "%g", limit_s), NULL};
     struct base_child child = {
         .program = python, .arguments = argv, .text = program.data, .length = program.length, .answer = &answer};
@@ -220,8 +221,7 @@ static enum base_status run_verify(struct commands_context *context, const struc
     text.values[SIM_MEMORY_KIND] = "compiled";
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
-    if (status != BASE_OK)
-        return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    if (status != BASE_OK) return commands_plan_refused(arguments, error);
     BASE_TRY(sim_predict(context->cache, &plan, &prediction, &detail, error));
     BASE_TRY(ask_compiler(context, arguments, &text, &plan, &judged, error));
     const struct both both = {&plan, &prediction, &detail, &judged};

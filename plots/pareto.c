@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LOOKED = 20000, SHOWN_LOOKED = 1500 };
+enum { SHOWN_LOOKED = 1500 };
 static const double left_px = 62, area_height_px = 330, dot_px = 3.6;
 static const struct plots_look line = {PLOTS_THROUGHPUT, 0, 1.5, false}, dot = {PLOTS_THROUGHPUT, 1, 0, false},
                                capacity_look = {PLOTS_ALARM, 0, 1.2, true}, fits_look = {PLOTS_COMPUTE, 0.6, 0, false},
@@ -82,9 +82,7 @@ static void read_looked(struct base_arena *arena, const struct plots_request *r,
                            *tokens = plots_member(all, "tokens_per_s", BASE_JSON_ARRAY),
                            *peaks = plots_member(all, "peak_bytes", BASE_JSON_ARRAY),
                            *how = plots_member(all, "decided_by", BASE_JSON_ARRAY);
-    if (!tokens || !peaks || !how || tokens->count != peaks->count || tokens->count != how->count ||
-        tokens->count > MOST_LOOKED)
-        return;
+    if (!tokens || !peaks || !how || tokens->count != peaks->count || tokens->count != how->count) return;
     front->looked = base_new(arena, struct looked, tokens->count + 1);
     const struct base_json *t = tokens->child, *p = peaks->child, *h = how->child;
     for (; t; t = t->next, p = p->next, h = h->next) {

@@ -207,7 +207,7 @@ void reports_accuracy_text(const struct reports_accuracy *a, const char *path, s
                   (long long)a->oom_count, (long long)a->false_fit_count);
     if (a->unread_count)
         base_putf(out, "  not counted: %lld measured %s (%s%s)\n", (long long)a->unread_count,
-                  a->unread_count == 1 ? "cell that is no number" : "cells that are no numbers",
+                  a->unread_count == 1 ? "cell without a measurement" : "cells without a measurement",
                   a->unread_count == 1 ? "" : "the first: ", a->first_unread);
     base_putf(out, "  written: %s\n", path);
 }

@@ -18,7 +18,7 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
     if (plan->options.step != MODEL_STEP_TRAIN)
         return base_fail(error, BASE_INPUT,
                          "step: the compiler is asked about training steps alone; leave the step out");
-    if (topology->kind != TOPO_TPU) return refuse("topology", plan->topology_text, "a TPU slice, as v4-16,", error);
+    if (topology->kind != TOPO_TPU) return refuse("topology", plan->topology_text, "a TPU slice, as in v4-16", error);
     if (topology->slice_count > 1) return refuse("topology", "a mesh over several slices", "one slice", error);
     if (topology->twisted) return refuse("topology", "a twisted torus", "one that is not", error);
     if (strcmp(plan->software, "t5x") != 0) return refuse("software", plan->software, "t5x", error);

@@ -45,8 +45,9 @@ enum base_status reports_launch_put_file(struct base_arena *arena, const struct 
         if ((unsigned char)*c < ' ' || *c == 127)
             return base_fail(error, BASE_INPUT, "--command: is one line, without control characters");
     if (!command && model_infers(plan->options.step))
-        return base_fail(error, BASE_INPUT,
-                         "step: a job is of t5x.train; --command 'python3 -m t5x.infer …' says what runs inference");
+        return base_fail(
+            error, BASE_INPUT,
+            "step: a job is of t5x.train; export --command 'python3 -m t5x.infer …' says what runs inference");
     if (!command) return reports_launch_gin(arena, text, plan, out, error);
     sim_plan_put_json(arena, text, &writer);
     return BASE_OK;

@@ -137,11 +137,11 @@ static enum base_status refuse_lacks(const struct reports_torch_job *job, unsign
 {
     for (int i = 0; i < BASE_COUNT(words); i++)
         if (needs & words[i].need & ~job->can)
-            return base_fail(
-                error, BASE_INPUT,
-                "%s: %s of the version whose settings are written has none for the plan's value; %s, or --command "
-                "to start a program that has it",
-                words[i].key, job->software, words[i].use);
+            return base_fail(error, BASE_INPUT,
+                             "%s: %s of the version whose settings are written has none for the plan's value; %s, or "
+                             "export --command "
+                             "to start a program that has it",
+                             words[i].key, job->software, words[i].use);
     return BASE_OK;
 }
 
@@ -172,8 +172,8 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
         if (lacks[i].lacks)
             return base_fail(
                 error, BASE_INPUT,
-                "%s: no settings of %s are written for the plan's value; %s, or --command to start a program that has "
-                "it",
+                "%s: no settings of %s are written for the plan's value; %s, or export --command to start a program "
+                "that has it",
                 lacks[i].key, job->software, lacks[i].use);
     return BASE_OK;
 }

@@ -12,7 +12,7 @@ struct reports_looked {
         bool fits;
     } * plans;
     int count, capacity;
-    bool full;
+    int64_t seen_count; /* kept or not */
 };
 
 struct reports_looked *reports_looked_new(struct base_arena *arena)
@@ -25,8 +25,8 @@ struct reports_looked *reports_looked_new(struct base_arena *arena)
 void reports_looked_add(void *where, const struct tuner_looked *plan)
 {
     struct reports_looked *all = where;
-    if (!plan) all->count = 0;
-    if (!plan || all->count == REPORTS_MOST_LOOKED) return;
+    if (!plan) all->count = 0, all->seen_count = 0;
+    if (!plan || ++all->seen_count > REPORTS_MOST_LOOKED) return;
     if (all->count == all->capacity) {
         int capacity = all->capacity ? 2 * all->capacity : 512;
         struct plan *grown = base_new(all->arena, struct plan, capacity);
@@ -96,6 +96,7 @@ void reports_put_looked(struct base_json_writer *w, const struct reports_looked 
 {
     base_json_key(w, "looked_at");
     base_json_open(w, '{');
+    if (all->count < all->seen_count) base_json_member_int(w, "cut_from_count", all->seen_count);
     base_json_member_int(w, "capacity_bytes", capacity_bytes);
     base_json_member_double(w, "headroom_frac", headroom_frac); /* plans that leave less free are tight */
     base_json_key(w, "columns");

@@ -349,7 +349,7 @@ struct reports_accuracy {
     } groups[REPORTS_MOST_GROUPS];
     int group_count;
     char first_error[400];
-    int64_t unread_count; /* cells of measured columns that are no number */
+    int64_t unread_count; /* cells of measured columns that hold something, but nothing measured */
     char first_unread[200];
 };
 void reports_accuracy_begin(struct reports_accuracy *accuracy, struct base_arena *arena);

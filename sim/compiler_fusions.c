@@ -133,10 +133,40 @@ static double windows_of(const struct constants *c, const struct work *w, bool i
     return ceil(registers / (is_alone ? alone : fmin(most, fmax(room, 1))));
 }
 
+static double elements_of(const struct sim_compiled_array *a)
+{
+    double elements = 1;
+    for (int d = 0; d < a->rank; d++) elements *= (double)a->shape[d];
+    return elements;
+}
+
+/* A fusion goes over one range of elements: the largest array's. A result has as many, or is a reduction of them; where
+ * a result is the largest, what is read is repeated to fill it. */
+static enum base_status check_results(const struct sim_compiled_fusion *fusion, struct base_error *error)
+{
+    double range = 0, largest_read = 0;
+    for (int i = 0; i < fusion->operands.count; i++)
+        largest_read = fmax(largest_read, elements_of(&fusion->operands.of[i]));
+    for (int i = 0; i < fusion->results.count; i++) range = fmax(range, elements_of(&fusion->results.of[i]));
+    if (largest_read > 0 && fmod(fmax(range, largest_read), fmin(range, largest_read)) != 0)
+        return base_fail(error, BASE_INPUT,
+                         "--results: no fusion makes %.0f elements of %.0f; it writes as many as its largest operand "
+                         "has, a reduction of them, or repeats them",
+                         range, largest_read);
+    for (int i = 0; i < fusion->results.count; i++)
+        if (fmod(fmax(range, largest_read), elements_of(&fusion->results.of[i])) != 0)
+            return base_fail(error, BASE_INPUT,
+                             "--results: array %d has %.0f elements, which no fusion over %.0f makes; it writes as "
+                             "many, or a reduction of them",
+                             i + 1, elements_of(&fusion->results.of[i]), fmax(range, largest_read));
+    return BASE_OK;
+}
+
 enum base_status sim_compiler_fusion(const char *chip, const struct sim_compiled_fusion *fusion,
                                      struct sim_compiler_cycles *out, struct base_error *error)
 {
     struct constants c;
+    BASE_TRY(check_results(fusion, error));
     BASE_TRY(read_constants(chip, &c, error));
     const struct work w = work_of(fusion);
     const double windows = windows_of(&c, &w, fusion->is_alone);

@@ -2,6 +2,7 @@
 #include "sim/plan_keys.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* In the order of their dates. libtpu 0.0.40 is of April 2026; memory as compiled is read off the dumps of 0.0.42.1. */
@@ -18,7 +19,14 @@ static bool is_date(const char *text)
     if (length != 4 && length != 7 && length != 10) return false;
     for (size_t i = 0; i < length; i++)
         if (pattern[i] == '0' ? !isdigit((unsigned char)text[i]) : text[i] != pattern[i]) return false;
-    return true;
+    const int month = length > 4 ? atoi(text + 5) : 1, day = length > 7 ? atoi(text + 8) : 1;
+    return month >= 1 && month <= 12 && day >= 1 && day <= 31;
+}
+
+/* Nobody knows a compiler of a year after that of the newest one here; a date later in its year means that one. */
+static bool is_unknown_future(const char *text)
+{
+    return is_date(text) && atoi(text) > atoi(compilers[BASE_COUNT(compilers) - 1].since);
 }
 
 static const struct compiler *compiler_named(const char *text)
@@ -41,10 +49,15 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
     if (plan->compiled) plan->compiler_passes = today->passes;
     if (!plan->compiler || !*plan->compiler) return BASE_OK;
     const struct compiler *found = compiler_named(plan->compiler);
+    if (is_unknown_future(plan->compiler))
+        return base_fail(
+            error, BASE_INPUT,
+            "compiler: %s is after the newest one that is known, of %s (libtpu %s); use today for that one",
+            plan->compiler, today->since, today->libtpu);
     if (!found)
         return base_fail(error, BASE_INPUT,
                          "compiler: \"%s\" is not known; use today, a date from 2019-06 on or libtpu %s",
-                         plan->compiler, compilers[BASE_COUNT(compilers) - 1].libtpu);
+                         plan->compiler, today->libtpu);
     if (!tpu && found->lays_out)
         return base_fail(error, BASE_INPUT, "compiler: %s is a compiler for TPUs, and %s has none; leave it out",
                          plan->compiler, plan->topology_text);

@@ -387,13 +387,15 @@ static void numbers_for_people(struct base_arena *arena)
 
 static void nearest_name(struct base_arena *arena)
 {
-    static const char *const names[] = {"--batch-size", "--model", "--topology", "--num-microbatches"};
+    static const char *const names[] = {"--batch-size", "--model", "--topology", "--num-microbatches", "gin", "topk"};
     char *long_name = memset(base_alloc(arena, 10001, 1), 'm', 10000);
     const struct {
         const char *text, *want;
     } rows[] = {{"--batchsize", "--batch-size"},
                 {"--modle", "--model"},
                 {"--topolgy", "--topology"},
+                {"gni", "gin"},
+                {"nope", NULL}, /* half of its letters are topk's */
                 {"--num-microbatch", "--num-microbatches"},
                 {"--model", "--model"},
                 {"wholly different", NULL},

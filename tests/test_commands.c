@@ -404,9 +404,9 @@ static const struct hostile {
     {"$M predict --topology v4-8 --batch-size 8 --task-feature-lengths 64 --model $(head -c 100000 /dev/zero | tr "
      "'\\0' x)",
      3, "model: longer than 511 bytes"},
-    {"$M predict " PLAN " --learning-rate nan", 3, "learning_rate: \"nan\" is not a number"},
-    {"$M predict " PLAN " --learning-rate 1e999", 3, "learning_rate"},
-    {"$M predict " PLAN " --num-partitions 0x2", 3, "num_partitions: \"0x2\" is not a whole number"},
+    {"$M predict " PLAN " --learning-rate nan", 3, "--learning-rate: \"nan\" is not a number"},
+    {"$M predict " PLAN " --learning-rate 1e999", 3, "--learning-rate"},
+    {"$M predict " PLAN " --num-partitions 0x2", 3, "--num-partitions: \"0x2\" is not a whole number"},
     {"$M predict " PLAN " --logical-axis-rules $(head -c 5000 /dev/zero | tr '\\0' '[')", 3,
      "nested deeper than 64 levels"},
     {"$M predict " PLAN " --model-parallel-submesh $(seq -s, 1 5000)", 3, "has more than 8 numbers"},

@@ -132,7 +132,8 @@ static void statements_that_are_none_are_refused_with_their_line(struct base_are
         const char *text, *message;
     } rows[] = {
         {"a = 1\nb 2\n", "x.gin:2: '=' is missing behind b"},
-        {"a =\nb = 2\n", "x.gin:1: no value begins with \"\""},
+        {"a =\nb = 2\n", "x.gin:1: the line ends where a value is wanted"},
+        {"a = {", "x.gin:1: the line ends where a value is wanted"},
         {"a = 1 2\n", "x.gin:1: \"2\" stands behind the end"},
         {"\n\n = 3", "x.gin:3: a name is needed"},
         {"a = [1, 2\nb = 3\n", "x.gin:2: ',' or ']' is needed in the value that begins in line 1"},
@@ -160,7 +161,7 @@ static void statements_that_are_none_are_refused_with_their_line(struct base_are
         {"a..b = 1", "a name is needed"},
         {"a. = 1", "a name is needed"},
         {"a = 1\n\xff = 1", "x.gin:2: not UTF-8"},
-        {"a = -", "no value begins"},
+        {"a = -", "the line ends where a value is wanted"},
         {"a = -'x'", "no value begins"},
         {"a = %", "a name is needed"},
         {"a = @", "a name is needed"},

@@ -492,7 +492,8 @@ static void bad_topologies_are_refused(struct base_arena *arena)
 {
     static const char *const rows[][2] = {
         {"", "empty"},
-        {"v9-8", "did you mean v2-8?"},
+        {"v9-8", "use one of that size, v2-8, v3-8, v4-8, v5e-8"},
+        {"h100-64", "use h100:8x8"},
         {"a100-80:32x8", "did you mean a100-80g?"},
         {"nothing like it", "Use an accelerator type"},
         {"v4", "use v4:2x2"},

@@ -4,6 +4,7 @@
 #include "topo/topo.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LARGEST_FILE_BYTES = 1 << 20, MOST_NAMES = 2048 };
@@ -133,6 +134,20 @@ static const struct topo_slice *find_slice(const char *accelerator_type)
     return NULL;
 }
 
+/* "v9-64": the accelerator types that end in "-64", one after the other. */
+static void list_of_size(const char *name, char *out, size_t size)
+{
+    int count;
+    const struct topo_slice *slices = topo_slices(&count);
+    const char *wanted = strrchr(name, '-');
+    size_t used = 0;
+    for (int i = 0; wanted && i < count; i++) {
+        const char *has = strrchr(slices[i].accelerator_type, '-');
+        if (!has || strcmp(has, wanted) != 0 || used + strlen(slices[i].accelerator_type) + 3 > size) continue;
+        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", slices[i].accelerator_type);
+    }
+}
+
 static enum base_status unknown_name(const char *name, struct base_error *error)
 {
     const char *names[MOST_NAMES];
@@ -142,6 +157,12 @@ static enum base_status unknown_name(const char *name, struct base_error *error)
     for (int i = 0; i < chip_count && count < MOST_NAMES; i++) names[count++] = chips[i].name;
     for (int i = 0; i < slice_count && count < MOST_NAMES; i++) names[count++] = slices[i].accelerator_type;
     const char *nearest = base_nearest(name, names, count);
+    char of_size[200] = "";
+    list_of_size(name, of_size, sizeof of_size);
+    if (*of_size)
+        return base_fail(error, BASE_INPUT,
+                         "no such accelerator type; use one of that size, %s, or a shape of chips such as v4:4x4x8",
+                         of_size);
     return base_fail(
         error, BASE_INPUT,
         "unknown name%s%s%sUse an accelerator type (v4-512), a generation and a shape (v4:4x8x8), GPU nodes "
@@ -162,8 +183,8 @@ static enum base_status several_chips(const char *name, struct base_error *error
             size_t used = strlen(known);
             snprintf(known + used, sizeof known - used, "%s%s", used ? " or " : "", chips[i].name);
         }
-    return *known ? base_fail(error, BASE_INPUT, "\"%.40s\" may be several chips; use %s", name, known)
-                  : unknown_name(name, error);
+    if (*known) return base_fail(error, BASE_INPUT, "\"%.40s\" may be several chips; use %s", name, known);
+    return unknown_name(name, error);
 }
 
 /* gcloud's and people's spellings of what the catalogue has: "v5litepod-16", "tpu_v4:2x2x2", "V4-512". */
@@ -203,6 +224,15 @@ static enum base_status unknown_size(const struct topo_chip *chip, const char *d
                      above ? above->accelerator_type : "", chip->name, chip->torus_rank == 2 ? "4x8" : "4x4x8");
 }
 
+enum { GPUS_OF_NODE = 8 };
+
+/* Nodes of eight that hold so many GPUs, for an example. */
+static int gpu_nodes(const char *digits)
+{
+    const int most = 1 << 20, gpus = strlen(digits) < 8 ? atoi(digits) : most;
+    return gpus < GPUS_OF_NODE ? 1 : gpus / GPUS_OF_NODE;
+}
+
 static enum base_status bare_name(struct topo_topology *topology, const char *name, struct base_error *error)
 {
     const struct topo_slice *slice = find_slice(name);
@@ -216,6 +246,9 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
     if (!slice && dash && dash[1] && strspn(dash + 1, "0123456789") == strlen(dash + 1))
         chip = find_chip(name, (size_t)(dash - name));
     if (!slice && chip && chip->kind == TOPO_TPU) return unknown_size(chip, dash + 1, error);
+    if (!slice && chip && chip->kind == TOPO_GPU)
+        return base_fail(error, BASE_INPUT, "GPUs are named by nodes and the GPUs of each; use %s:%dx%d", chip->name,
+                         gpu_nodes(dash + 1), GPUS_OF_NODE);
     if (!slice || !chip) return several_chips(name, error);
     topology->kind = chip->kind;
     topology->chip = *chip;

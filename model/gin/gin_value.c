@@ -117,6 +117,9 @@ static enum base_status new_value(struct model_gin_reader *reader, enum model_gi
 static enum base_status refuse_value(const struct model_gin_reader *reader, struct base_error *error)
 {
     size_t length = strcspn(reader->at, "\r\n");
+    if (!length)
+        return model_gin_fail(
+            reader, error, "the line ends where a value is wanted; complete it, or close the brackets that are open");
     return model_gin_fail(
         reader, error,
         "no value begins with \"%.*s\"; use a number, a string, None, True, False, a list, a tuple, a "
