@@ -32,6 +32,8 @@ enum sim_constant {
     SIM_ATTENTION_EFFICIENCY_FRAC /* of flop_per_s, for products inside a flash attention kernel; 0: as any product */,
     SIM_NVLS_BYTES_PER_S /* bus bandwidth of all-reduces that the switch adds up; 0: it cannot */,
     SIM_LL_BYTES_PER_S /* bus bandwidth of NCCL's protocol for few bytes, which sends a flag with each word */,
+    SIM_NVLS_RECKONED_FRAC /* of a GPU's links, what NCCL reckons that the switch's sums reach */,
+    SIM_LL128_INSIDE /* not 0: NCCL's protocol of 128 bytes stays inside nodes */,
     SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
     SIM_HOST_STEP_S /* of the host, for each step */,
     SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,

@@ -9,8 +9,8 @@
     "decoder_only:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=1024,num_layers=4,vocab_size=1024,"                      \
     "mlp_activations=silu+linear,logits_via_embedding=1"
 
-static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const char *software,
-                               const char *topology, const char *partitioning)
+static struct sim_plan plan_of_batch(struct base_arena *arena, struct sim_cache *cache, const char *software,
+                                     const char *topology, const char *partitioning, const char *batch_size)
 {
     struct sim_plan_text text = {.values = {[SIM_MODEL] = LLAMA,
                                             [SIM_TOPOLOGY] = topology,
@@ -18,12 +18,18 @@ static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache
                                             [SIM_OPTIMIZER] = "adamw",
                                             [SIM_OPTIMIZER_PARTITIONING] = partitioning,
                                             [SIM_ATTENTION] = "flash",
-                                            [SIM_BATCH_SIZE] = "192",
+                                            [SIM_BATCH_SIZE] = batch_size,
                                             [SIM_TARGETS_LENGTH] = "64"}};
     struct sim_plan plan;
     struct base_error error;
     assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     return plan;
+}
+
+static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const char *software,
+                               const char *topology, const char *partitioning)
+{
+    return plan_of_batch(arena, cache, software, topology, partitioning, "192");
 }
 
 static const struct sim_sharded *program_of(struct sim_cache *cache, const struct sim_plan *plan)
@@ -153,7 +159,8 @@ static void kernels_are_those_of_the_software(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* What NCCL took on published machines, within a sixth: rings on A100, the switch's sums on H100, and across nodes. */
+/* What NCCL took on published machines, within a sixth: rings on A100, the switch's sums on later ones, and across
+ * nodes. */
 static void collectives_take_what_was_measured(struct base_arena *arena)
 {
     static const struct {
@@ -164,7 +171,11 @@ static void collectives_take_what_was_measured(struct base_arena *arena)
         {"a100-80g:1x8", 1073741824, 8203.9e-6}, {"h100:1x8", 16777216, 123.8e-6},
         {"h100:1x8", 268435456, 1112.5e-6},      {"h100:1x8", 1073741824, 4029.4e-6},
         {"h100:2x8", 67108864, 466.1e-6},        {"h100:2x8", 1073741824, 4484.9e-6},
-        {"h100:4x8", 1073741824, 5808.8e-6},
+        {"h100:4x8", 1048576, 82.2e-6},          {"h100:4x8", 16777216, 259.6e-6},
+        {"h100:4x8", 67108864, 579.1e-6},        {"h100:4x8", 1073741824, 5808.8e-6},
+        {"h200:1x8", 1048576, 45.9e-6},          {"h200:1x8", 33554432, 212.9e-6},
+        {"h200:1x8", 134217728, 584.4e-6},       {"b200:1x8", 2097152, 58.2e-6},
+        {"b200:1x8", 16777216, 115.2e-6},        {"b200:1x8", 268435456, 727.1e-6},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
@@ -174,6 +185,46 @@ static void collectives_take_what_was_measured(struct base_arena *arena)
         double s =
             sim_collective_s(plan.placement, SIM_ALL_REDUCE, sim_data_axis(&plan.placement->axes), rows[i].bytes);
         assert_in_range((int64_t)(100 * s / rows[i].seconds), 84, 117);
+    }
+    sim_cache_free(cache);
+}
+
+/* The switch adds up for five GPUs and more, but NCCL takes a ring of five B200, as it reckons that one faster; the
+ * more GPUs, the more of what a link carries is another GPU's: 8 GiB, within a twentieth. */
+static void switches_add_up_for_part_of_a_node(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology;
+        double seconds;
+    } rows[] = {{"h200:1x4", 35466.3e-6}, {"h200:1x5", 33181.8e-6}, {"h200:1x6", 32866.3e-6}, {"h200:1x8", 31774.2e-6},
+                {"b200:1x5", 20277.2e-6}, {"b200:1x6", 18397e-6},   {"b200:1x7", 18152.9e-6}, {"b200:1x8", 17938.4e-6}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].topology);
+        const struct sim_plan plan = plan_of_batch(arena, cache, "alpa", rows[i].topology, "none", "840");
+        const unsigned axes = sim_data_axis(&plan.placement->axes);
+        const double s = sim_collective_s(plan.placement, SIM_ALL_REDUCE, axes, 8589934592);
+        assert_near(s / rows[i].seconds, 1, 0.05);
+    }
+    sim_cache_free(cache);
+}
+
+/* AWS's cards, as its plugin tells NCCL of them: 32 B200 on four nodes, within a tenth. */
+static void cards_that_answer_late_cost_each_step(struct base_arena *arena)
+{
+    static const struct {
+        double bytes, seconds;
+    } rows[] = {
+        {262144, 381.9e-6}, {1048576, 378.3e-6}, {8388608, 462.8e-6}, {67108864, 829.5e-6}, {268435456, 2270.3e-6}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_plan late = plan_of(arena, cache, "alpa", "b200:4x8@nic_latency_us=75", "none"),
+                          other = plan_of(arena, cache, "alpa", "b200:4x8", "none");
+    const unsigned axes = sim_data_axis(&late.placement->axes);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%.0f bytes", rows[i].bytes);
+        const double s = sim_collective_s(late.placement, SIM_ALL_REDUCE, axes, rows[i].bytes);
+        assert_near(s / rows[i].seconds, 1, 0.1);
+        assert_true(s > sim_collective_s(other.placement, SIM_ALL_REDUCE, axes, rows[i].bytes) + 100e-6);
     }
     sim_cache_free(cache);
 }
@@ -305,6 +356,8 @@ static void peaks_are_those_of_the_runs(struct base_arena *arena)
 
 static const struct test tests[] = {
     TEST(collectives_take_what_was_measured),
+    TEST(switches_add_up_for_part_of_a_node),
+    TEST(cards_that_answer_late_cost_each_step),
     TEST(products_are_worked_through_in_tiles),
     TEST(peaks_are_those_of_the_runs),
     TEST(states_are_what_each_software_keeps),

@@ -464,9 +464,10 @@ static void topologies_are_what_they_name(struct base_arena *arena)
 
 static void overrides_change_the_chip(struct base_arena *arena)
 {
-    struct topo_topology gpu = parse(arena, "a100-80g:32x8@nics=4,nic_gbps=100,domain=4,link_gbps=8");
+    struct topo_topology gpu = parse(arena, "a100-80g:32x8@nics=4,nic_gbps=100,nic_latency_us=75,domain=4,link_gbps=8");
     assert_int_equal(gpu.chip.nics_per_node, 4);
     assert_near(gpu.chip.nic_bytes_per_s, 12.5e9, 0);
+    assert_near(gpu.chip.nic_latency_s, 75e-6, 1e-12);
     assert_int_equal(gpu.chip.domain_size, 4);
     assert_near(gpu.chip.link_oneway_bytes_per_s, 1e9, 0);
     struct topo_topology tpu = parse(arena, "v4-8@memory_gib=16");
@@ -532,11 +533,13 @@ static void bad_topologies_are_refused(struct base_arena *arena)
         {"v4-512@host=2x2x2x2", "at most 3"},
         {"v4-512@hots=2x2", "did you mean host? Use host, wrap, memory_gib, slices, dcn_gbps, link_gbps, dead_links, "
                             "slow_nic or straggler"},
-        {"h100:1x8@host=2x2",
-         "memory_gib, nics, domain, nic_gbps, link_gbps, leaf_nodes, oversubscription, slow_nic or straggler"},
+        {"h100:1x8@host=2x2", "memory_gib, nics, domain, nic_gbps, nic_latency_us, link_gbps, leaf_nodes, "
+                              "oversubscription, slow_nic or straggler"},
         {"h100:1x8@nics=0", "out of range"},
         {"h100:1x8@nic_gbps=nan", "is not a number"},
         {"h100:1x8@nic_gbps=1e300", "out of range"},
+        {"h100:1x8@nic_latency_us=-1", "out of range"},
+        {"v4-512@nic_latency_us=1", "is unknown"},
         {"v4-512@wrap=", "is not understood"},
         {"v4-512@wrap=x+", "is not understood"},
         {"v4-512@wrap=xy", "is not understood"},

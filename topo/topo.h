@@ -40,6 +40,7 @@ struct topo_chip {
     int domain_size;                   /* GPUs in one NVLink domain */
     int nics_per_node;
     double nic_bytes_per_s;
+    double nic_latency_s;        /* of a step between nodes, beside what NCCL reckons of any card */
     double collective_latency_s; /* fixed cost of one collective */
     double collective_efficiency_frac, matmul_efficiency_frac, hbm_efficiency_frac;
     const char *fabric; /* what joins the chips, in words */

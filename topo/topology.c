@@ -299,7 +299,7 @@ static enum base_status parse_name(struct topo_topology *topology, char *name, s
 
 /* ---- @key=value ---- */
 
-enum value_type { HOST, WRAP, MEMORY, NUMBER, GBPS, RATIO, DEAD, SLOW, LATE };
+enum value_type { HOST, WRAP, MEMORY, NUMBER, GBPS, MICROSECONDS, RATIO, DEAD, SLOW, LATE };
 enum { ON_TPU = 1 << TOPO_TPU, ON_GPU = 1 << TOPO_GPU, ON_ALL = ON_TPU | ON_GPU | 1 << TOPO_CPU | 1 << TOPO_LOCAL };
 
 struct override {
@@ -317,6 +317,7 @@ static const struct override overrides[] = {
     {"nics", NUMBER, ON_GPU, offsetof(struct topo_topology, chip.nics_per_node)},
     {"domain", NUMBER, ON_GPU, offsetof(struct topo_topology, chip.domain_size)}, /* GPUs that NVLink joins */
     {"nic_gbps", GBPS, ON_GPU, offsetof(struct topo_topology, chip.nic_bytes_per_s)},
+    {"nic_latency_us", MICROSECONDS, ON_GPU, offsetof(struct topo_topology, chip.nic_latency_s)},
     {"dcn_gbps", GBPS, ON_TPU, offsetof(struct topo_topology, chip.dcn_bytes_per_s)},
     {"link_gbps", GBPS, ON_TPU | ON_GPU,
      offsetof(struct topo_topology, chip.link_oneway_bytes_per_s)}, /* usable, one direction */
@@ -383,7 +384,7 @@ static enum base_status apply_override(struct topo_topology *topology, const cha
     if (!found) return unknown_key(topology, key, error);
     char *field = (char *)topology + found->offset;
     int64_t whole;
-    double gbps;
+    double number = 0;
     switch (found->type) {
     case HOST: return set_host(topology, value, error);
     case WRAP: return set_wrap(topology, value, error);
@@ -396,10 +397,10 @@ static enum base_status apply_override(struct topo_topology *topology, const cha
     case DEAD: return topo_read_dead_links(topology, value, error);
     case SLOW: return topo_read_at_node(value, key, &topology->slow_nic_node, &topology->slow_nic_frac, error);
     case LATE: return topo_read_at_node(value, key, &topology->straggler_node, &topology->straggler_s, error);
-    case GBPS: break;
+    case MICROSECONDS: BASE_TRY(base_parse_double(value, key, 0, 1e6, &number, error)); break;
+    case GBPS: BASE_TRY(base_parse_double(value, key, 1e-3, 1e6, &number, error)); break;
     }
-    BASE_TRY(base_parse_double(value, key, 1e-3, 1e6, &gbps, error));
-    *(double *)field = gbps * 1e9 / 8;
+    *(double *)field = found->type == GBPS ? number * 1e9 / 8 : number * 1e-6;
     return BASE_OK;
 }
 
