@@ -32,6 +32,14 @@ static unsigned sets_of(const struct sim_placement *p)
     return topo_axes_all(&p->axes) & SIM_ALL_AXES;
 }
 
+/* Among the axes that are kept, from 1 on. */
+static unsigned char place_among(const struct topo_axes *given, int axis)
+{
+    int before = 0;
+    for (int i = 0; i < given->count; i++) before += given->sizes[i] > 1 && given->place[i] < given->place[axis];
+    return (unsigned char)(given->place[axis] ? before + 1 : 0);
+}
+
 /* Sets of axes are bits, and shardings have room for SIM_MOST_AXES of them. Of a mesh with more axes those of one
  * device are left out: they shard nothing. */
 static enum base_status leave_out_ones(struct topo_axes *axes, struct base_error *error)
@@ -42,6 +50,7 @@ static enum base_status leave_out_ones(struct topo_axes *axes, struct base_error
     for (int i = 0; i < given.count; i++) {
         if (given.sizes[i] == 1) continue;
         axes->names[axes->count] = given.names[i];
+        axes->place[axes->count] = place_among(&given, i);
         axes->sizes[axes->count++] = given.sizes[i];
     }
     if (axes->count <= SIM_MOST_AXES) return BASE_OK;
@@ -254,7 +263,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     p.named_axes = mesh.axes;
     BASE_TRY(leave_out_ones(&mesh.axes, error));
     p.axes = mesh.axes;
-    p.axes_text = topo_axes_spell(arena, &p.named_axes, topo_axes_all(&p.named_axes));
+    p.axes_text = topo_axes_join(arena, &p.named_axes, topo_axes_all(&p.named_axes), "+");
     p.groups = base_new(arena, struct sim_group, (int)sets_of(&p) + 1);
     if (topo_has_torus(topology) && topology->slice_count > 1) BASE_TRY(place_on_slices(arena, &p, request, error));
     else if (topo_has_torus(topology)) sim_place_on_torus(arena, &p, &mesh);

@@ -1,5 +1,5 @@
-/* What a plan must keep to beyond each key's own range: parameters, state and rows that the mesh divides, rules in the
- * mesh's order, dtypes that its chip multiplies in. */
+/* What a plan must keep to beyond each key's own range: parameters, state and rows that the mesh divides, rules that
+ * agree on an order of the mesh's axes, dtypes that its chip multiplies in. */
 #include "sim/plan_parts.h"
 
 #include <string.h>
@@ -11,23 +11,71 @@ static bool is_batch_over_experts(const struct model_rule *rule)
            !strcmp(rule->value.names[0], "expert") && !strcmp(rule->value.names[1], "data");
 }
 
-/* A prediction shards a dimension over several axes in the order of the mesh. */
-static enum base_status check_order(struct base_arena *arena, const struct topo_axes *mesh,
-                                    const struct model_rule *rule, struct base_error *error)
+static bool is_of_the_model(const struct model_rule *rule)
 {
-    unsigned set = 0;
-    bool in_order = true;
+    bool found = false;
+    for (int a = 1; a < MODEL_AXIS_COUNT && rule->logical; a++)
+        found = found || !strcmp(rule->logical, model_axis_name((enum model_axis)a));
+    return found;
+}
+
+/* Each axis of a rule stands behind those before it; behind[a]: the set of axes that a stands behind. */
+static void add_order(const struct topo_axes *mesh, const struct model_rule *rule, unsigned *behind)
+{
+    unsigned before = 0;
     for (int i = 0; i < rule->value.count; i++) {
         const int axis = topo_axis_named(mesh, rule->value.names[i]);
-        if (mesh->sizes[axis] == 1) continue;
-        in_order = in_order && !(set >> axis);
-        set |= 1u << axis;
+        if (axis < 0 || mesh->sizes[axis] == 1) continue;
+        behind[axis] |= before;
+        before |= 1u << axis;
     }
-    if (in_order || is_batch_over_experts(rule)) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "logical_axis_rules: %s goes to axes in another order than that of the mesh, which a prediction "
-                     "does not shard in; use [%s]",
-                     rule->logical, topo_axes_join(arena, mesh, set, ", "));
+}
+
+/* The first of the mesh's axes that only axes taken already stand before; -1: there is none. */
+static int next_in_order(const struct topo_axes *mesh, const unsigned *behind, unsigned taken)
+{
+    for (int axis = 0; axis < mesh->count; axis++)
+        if (!(taken >> axis & 1) && !(behind[axis] & ~taken)) return axis;
+    return -1;
+}
+
+/* The order nearest to the mesh's own. Returns how many axes have a place in it. */
+static int order_axes(const struct topo_axes *mesh, const unsigned *behind, const char **names)
+{
+    unsigned taken = 0;
+    int count = 0;
+    for (int axis; (axis = next_in_order(mesh, behind, taken)) >= 0; taken |= 1u << axis)
+        names[count++] = mesh->names[axis];
+    return count;
+}
+
+enum base_status sim_plan_order_axes(struct base_arena *arena, const struct topo_axes *mesh,
+                                     const struct model_rules *rules, const char **names, bool *differs,
+                                     struct base_error *error)
+{
+    unsigned behind[TOPO_MOST_AXES] = {0};
+    *differs = false;
+    for (int i = 0; i < rules->count; i++) {
+        const struct model_rule *rule = &rules->rules[i];
+        if (rule->value.count < 2 || !is_of_the_model(rule) || is_batch_over_experts(rule)) continue;
+        unsigned set = 0, others[TOPO_MOST_AXES];
+        memcpy(others, behind, sizeof others);
+        add_order(mesh, rule, behind);
+        if (order_axes(mesh, behind, names) == mesh->count) continue;
+        struct topo_axes before = *mesh; /* in the order of the rules before this one */
+        order_axes(mesh, others, before.names);
+        for (int j = 0; j < rule->value.count; j++) {
+            const int axis = topo_axis_named(&before, rule->value.names[j]);
+            if (axis >= 0) set |= 1u << axis;
+        }
+        return base_fail(error, BASE_INPUT,
+                         "logical_axis_rules: %s goes to axes in another order than a rule before it, and a prediction "
+                         "shards over them in one; use [%s]",
+                         rule->logical, topo_axes_join(arena, &before, set, ", "));
+    }
+    order_axes(mesh, behind, names);
+    for (int i = 0; i < mesh->count; i++) *differs = *differs || strcmp(names[i], mesh->names[i]) != 0;
+    return BASE_OK;
 }
 
 enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
@@ -35,18 +83,14 @@ enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct
 {
     for (int i = 0; i < rules->count; i++) {
         const struct model_rule *rule = &rules->rules[i];
-        bool of_the_model = false;
-        for (int a = 1; a < MODEL_AXIS_COUNT; a++)
-            of_the_model =
-                of_the_model || (rule->logical && !strcmp(rule->logical, model_axis_name((enum model_axis)a)));
-        for (int j = 0; of_the_model && j < rule->value.count; j++) {
+        const int count = is_of_the_model(rule) ? rule->value.count : 0;
+        for (int j = 0; j < count; j++) {
             const char *axis = rule->value.names[j];
             if (!axis)
                 return base_fail(
                     error, BASE_INPUT,
                     "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; use null "
-                    "alone, or the list "
-                    "without it",
+                    "alone, or the list without it",
                     rule->logical);
             if (topo_axis_named(mesh, axis) < 0)
                 return base_fail(error, BASE_INPUT,
@@ -54,7 +98,6 @@ enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct
                                  "mesh; its axes are %s",
                                  rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "));
         }
-        if (of_the_model) BASE_TRY(check_order(arena, mesh, rule, error));
     }
     return BASE_OK;
 }

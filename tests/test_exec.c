@@ -215,7 +215,8 @@ static struct topo_axes mesh_of(const int *g)
         const char *name;
         enum gene gene;
     } sizes[] = {{"data", DATA_AXIS}, {"model", MODEL_AXIS}, {"fsdp", FSDP_AXIS}, {"expert", EXPERT_AXIS}};
-    struct topo_axes mesh = {2, {"data", "model"}, {axes[g[DATA_AXIS]], axes[g[MODEL_AXIS]]}};
+    struct topo_axes mesh = {
+        .count = 2, .names = {"data", "model"}, .sizes = {axes[g[DATA_AXIS]], axes[g[MODEL_AXIS]]}};
     if (!g[MESH]) return mesh;
     for (mesh.count = 0; mesh.count < 4 && meshes[g[MESH]][mesh.count]; mesh.count++)
         for (int i = 0; i < BASE_COUNT(sizes); i++) {

@@ -105,7 +105,8 @@ static void each_device_stands_in_a_named_mesh_once(struct base_arena *arena)
         struct topo_topology topology = parse(arena, topologies[n % BASE_COUNT(topologies)]);
         struct topo_mesh_request request = {.split_physical_axes = n % 5 != 0};
         request.ici_mesh = random_axes(&random, topology.devices_per_slice);
-        if (topology.slice_count > 1) request.dcn_mesh = (struct topo_axes){1, {"data"}, {topology.slice_count}};
+        if (topology.slice_count > 1)
+            request.dcn_mesh = (struct topo_axes){.count = 1, .names = {"data"}, .sizes = {topology.slice_count}};
         TEST_ROW("%s, mesh %d of %d axes", topology.name, n, request.ici_mesh.count);
         enum base_status status = topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error);
         assert_int_equal(topo_mesh_build(arena, &topology, &request, TOPO_SHAPE_ALONE, &shape_only, &error), status);

@@ -272,6 +272,15 @@ static bool is_a_repetition(const struct tuner_space *space, const struct sim_pl
     return both && plan->sequence_parallel && !propagates && topo_axes_product(mesh, sim_model_axis(mesh)) == 1;
 }
 
+/* Bounds, and rule sets that a search makes, count the axes of all plans in one order: the first group's, which is
+ * the mesh's where the search makes rule sets. */
+static bool has_other_order(struct tuner_space *space, const struct sim_plan *plan)
+{
+    const bool own = plan->placement->axes.place[0] == 0;
+    if (!space->axes_text) space->axes_text = base_copy(space->arena, plan->placement->axes_text);
+    return strcmp(space->axes_text, plan->placement->axes_text) != 0 || (space->search_rules && !own);
+}
+
 /* A group is accepted as its first plan is. What fails is counted as often as it has plans. */
 static void add_group(struct tuner_space *space, struct tuner_group group)
 {
@@ -285,6 +294,13 @@ static void add_group(struct tuner_space *space, struct tuner_group group)
         return;
     }
     if (is_a_repetition(space, &plan)) return;
+    if (has_other_order(space, &plan)) {
+        tuner_refuse(space,
+                     "logical_axis_rules: shard a dimension over axes in another order than the rule sets before; "
+                     "search these rules by themselves",
+                     plan_count);
+        return;
+    }
     space->plan_count += plan_count;
     space->group_count++;
 }
@@ -464,8 +480,9 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     BASE_TRY(tuner_software_find(arena, request, &choices, error));
     space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
     space->refusals = base_new(arena, struct tuner_refusal, MOST_REFUSALS);
-    struct topo_axes axes = {2, {"data", "model"}, {1, 1}};
-    if (plan[SIM_NUM_EXPERT_PARTITIONS]) axes = (struct topo_axes){3, {"data", "expert", "model"}, {1, 1, 1}};
+    struct topo_axes axes = {.count = 2, .names = {"data", "model"}, .sizes = {1, 1}};
+    if (plan[SIM_NUM_EXPERT_PARTITIONS])
+        axes = (struct topo_axes){.count = 3, .names = {"data", "expert", "model"}, .sizes = {1, 1, 1}};
     struct tuner_values submeshes = request->given[TUNER_SUBMESH];
     space->mesh_key = tuner_mesh_key(&space->plan);
     space->plan.values[space->mesh_key] = NULL;

@@ -141,13 +141,14 @@ void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_
     p->pending[p->pending_count++] = (struct sim_pending){value, sums.count, kept};
 }
 
-/* Where the result wants an axis of a sum on a dimension, each device keeps its slice. */
+/* Where the result wants an axis of a sum on a dimension, each device keeps its slice, if its tile lies in that. */
 static void keep_slices(unsigned sum, const unsigned char *to, int rank, unsigned char *spec)
 {
     for (unsigned axis = 1; axis <= sum; axis <<= 1) {
         int kept = -1;
         for (int i = 0; i < rank && (sum & axis); i++)
-            if ((to[i] & axis) && sim_slices(spec[i], spec[i] | axis)) kept = i;
+            if ((to[i] & axis) && sim_slices(spec[i], spec[i] | axis) && sim_slices((spec[i] | axis) & to[i], to[i]))
+                kept = i;
         if (kept >= 0) spec[kept] |= (unsigned char)axis;
     }
 }

@@ -21,7 +21,8 @@ static const char *axes_text(const struct printer *p, unsigned axes)
 /* 16/data */
 static void put_dim(const struct printer *p, int size, unsigned axes)
 {
-    base_putf(p->out, "%lld%s%s", (long long)p->sizes[size], axes ? "/" : "", axes_text(p, axes));
+    base_putf(p->out, "%lld%s%s", (long long)p->sizes[size], axes ? "/" : "",
+              topo_axes_join(p->out->arena, p->mesh, axes, "+"));
 }
 
 static void put_indent(struct base_text *out, int depth)

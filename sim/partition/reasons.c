@@ -36,7 +36,7 @@ static void put_name(const struct explanation *q, const char *name)
 
 static const char *axes_text(const struct explanation *q, unsigned axes)
 {
-    return topo_axes_spell(q->out->arena, q->causes->mesh, axes);
+    return topo_axes_join(q->out->arena, q->causes->mesh, axes, "+");
 }
 
 static unsigned axes_by_rules(const struct explanation *q, const struct model_axes *axes)
