@@ -46,6 +46,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_UNORDERED_REMAT] = "unordered_remat",
         [MODEL_TRAIT_ACCUMULATES] = "accumulates",
         [MODEL_TRAIT_FLOAT32_GRADIENTS] = "float32_gradients",
+        [MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16] = "float32_gradients_of_bfloat16",
         [MODEL_TRAIT_HALF_NORMS] = "half_norms",
         [MODEL_TRAIT_WIDE_LOSS] = "wide_loss",
         [MODEL_TRAIT_EAGER_GATE] = "eager_gate",

@@ -38,6 +38,7 @@ enum model_trait {
     MODEL_TRAIT_CACHE_IN_PLACE,  /* a token is written into its slice of a cache; T5X adds its one-hot to the whole */
     MODEL_TRAIT_PADS_VOCABULARY, /* to a multiple of 128 for each device that has a part of it */
     MODEL_TRAIT_FLAT_STATE,      /* ZeRO cuts flat arrays, so that any number of devices shares them */
+    MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16, /* gradients add up in float32 where a microbatch's are in bfloat16 */
     MODEL_TRAIT_COUNT
 };
 const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */

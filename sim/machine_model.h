@@ -36,6 +36,7 @@ enum sim_constant {
     SIM_LL128_INSIDE /* not 0: NCCL's protocol of 128 bytes stays inside nodes */,
     SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
     SIM_HOST_STEP_S /* of the host, for each step */,
+    SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
     SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,
     SIM_DCN_EFFICIENCY_FRAC,
     SIM_HOST_LINK_BYTES_PER_S /* of one device to its host's memory, one way */,
@@ -71,6 +72,7 @@ struct sim_profile {
     bool simulated; /* collectives are priced link by link: "network": "simulated" of the document, or failures */
 };
 const char *sim_constant_name(enum sim_constant constant);
+int sim_constant_named(const char *name);           /* -1: none */
 const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" */
 /* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value},
  * "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes as far as they differ from the
@@ -78,6 +80,9 @@ const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" 
 enum base_status sim_profile_build(const struct topo_topology *topology, const char *software,
                                    const struct base_json *overrides, struct sim_profile *out,
                                    struct base_error *error);
+/* What such a version of the software has otherwise (software_versions.csv); a constant that the user gave stays. */
+enum base_status sim_profile_take_version(const char *software, const char *version, struct sim_profile *profile,
+                                          struct base_error *error);
 enum base_status sim_profile_check(const struct base_json *overrides,
                                    struct base_error *error); /* overrides as a user gives them; may be NULL */
 void sim_profile_put_passes(const struct base_json *overrides,

@@ -2,6 +2,7 @@
  * meanwhile.
  */
 #include "sim/piece_prices.h"
+#include "sim/plan_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -37,7 +38,7 @@ double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
 {
     const struct sim_plan *plan = l->plan;
     const struct sim_placement *placement = plan->placement;
-    const unsigned traits = placement->profile.traits;
+    const unsigned traits = sim_plan_traits(plan);
     const bool half = (traits >> MODEL_TRAIT_HALF_PARAMETERS & 1) && !(traits >> MODEL_TRAIT_FLOAT32_GRADIENTS & 1);
     int64_t sizes[MODEL_SIZE_COUNT];
     int embeds = -1, gives = -1;
@@ -113,15 +114,16 @@ static struct sim_holding kept_by(const struct sim_pipeline_prices *l, int piece
 }
 
 /* Bytes a parameter that DeepSpeed holds for its update beside gradients and state: in float16 the flat gradient of
- * this device's share and its float32 cast (runtime/fp16/fused_optimizer.py, 2 + 4); with its bfloat16 optimizer all
- * float32 gradients, and what 7 rows of BigScience want beside (2.5; inferred). */
+ * this device's share and its float32 cast (runtime/fp16/fused_optimizer.py, 2 + 4); with its bfloat16 optimizer,
+ * whose gradients add up in float32, those of a microbatch (2), and what 7 rows of BigScience want beside (2.5;
+ * inferred). */
 static double flattened_bytes(const struct sim_pipeline_prices *l, const double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
     const struct topo_axes *mesh = &l->plan->placement->axes;
     const double parameters = persistent_bytes[MODEL_PARAMETER] / (double)model_dtype_bytes(l->plan->options.dtype);
     const bool sharded = l->plan->optimizer_partitioning != SIM_REPLICATED;
     if (!l->habits.flattens_gradients) return 0;
-    if (l->plan->options.dtype == MODEL_BFLOAT16) return floor(6.5 * parameters);
+    if (l->plan->options.dtype == MODEL_BFLOAT16) return floor(4.5 * parameters);
     return floor(6 * parameters / (sharded ? topo_axes_product(mesh, sim_data_axis(mesh)) : 1));
 }
 

@@ -233,6 +233,14 @@ void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes)
 
 /* ---- forms ---- */
 
+unsigned sim_plan_traits(const struct sim_plan *plan)
+{
+    const unsigned traits = plan->placement->profile.traits;
+    const bool wide =
+        plan->options.dtype == MODEL_BFLOAT16 && (traits >> MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16 & 1);
+    return wide ? traits | 1u << MODEL_TRAIT_FLOAT32_GRADIENTS : traits;
+}
+
 bool sim_drops_out_unsaid(const struct sim_plan *plan)
 {
     return plan->placement->profile.traits >> MODEL_TRAIT_DROPS_OUT & 1;

@@ -175,6 +175,7 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     put_order(order, &request);
     BASE_TRY(
         sim_placement_build(&cache->arena, &stage, &request, plan->software, cache->overrides, &out->placement, error));
+    BASE_TRY(sim_profile_take_version(plan->software, plan->software_version, &out->placement.profile, error));
     out->request.split_physical_axes = out->request.split_physical_axes || out->placement.splits_dimensions;
     out->placement.topology = topology;
     out->placement.stage_devices = stage.device_count;
@@ -187,6 +188,7 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
     sim_key_begin(cache, 'p');
     sim_key_text(cache, plan->topology_text);
     sim_key_text(cache, plan->software);
+    sim_key_text(cache, plan->software_version);
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].type == SIM_OF_MESH) sim_key_text(cache, text->values[key] ? text->values[key] : "");
     for (int i = 0; i < order->count; i++) sim_key_text(cache, order->names[i]);
@@ -212,6 +214,7 @@ enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct s
     plan->topology_text = topology_text;
     plan->compiler = sim_key_is_given(text, SIM_COMPILER) ? text->values[SIM_COMPILER] : "";
     plan->software = software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback;
+    plan->software_version = sim_key_is_given(text, SIM_SOFTWARE_VERSION) ? text->values[SIM_SOFTWARE_VERSION] : "";
     return find_placement(cache, text, &as_they_come, plan, error);
 }
 

@@ -53,6 +53,7 @@ enum sim_key {
     SIM_PIPELINE_LAYERS,
     SIM_CONTEXT_PARALLEL,
     SIM_SOFTWARE,
+    SIM_SOFTWARE_VERSION,
     SIM_COMPILER,
     SIM_MEMORY_KIND,
     SIM_MEMORY_STAGE,
@@ -166,7 +167,7 @@ struct sim_decoding {
 
 /* The plan with every value checked and every default filled in. Pointers belong to the cache. */
 struct sim_plan {
-    const char *model_text, *topology_text, *rules_text, *software;
+    const char *model_text, *topology_text, *rules_text, *software, *software_version;
     const char *overrides_text, *adafactor_text, *compiler; /* "" is the default */
     const struct model_config *config;
     const struct sim_placement *placement;

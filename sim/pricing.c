@@ -320,8 +320,9 @@ static void sum_up(struct sim_pricing *p, const struct prices *prices)
     p->totals_s[SIM_BY_COMMUNICATION] = communication_s, p->totals_s[SIM_BY_LATENCY] = latency_s;
 }
 
-/* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it. Optimizers
- * are few kernels over many parameters, and the host is through with them at once. */
+/* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it, and always
+ * for kernels that it only starts when the one before has ended. Optimizers are few kernels over many parameters, and
+ * the host is through with them at once. */
 static void wait_for_host(struct sim_pricing *p, const struct prices *prices)
 {
     const double *c = p->placement->profile.constants;
@@ -336,9 +337,10 @@ static void wait_for_host(struct sim_pricing *p, const struct prices *prices)
                                                      : prices->kernels[step->what].busy_s + c[SIM_KERNEL_LATENCY_S]);
     }
     for (int b = 0; b < SIM_BOUND_COUNT; b++) all_s += b == SIM_BY_COMMUNICATION ? 0 : p->totals_s[b];
-    const double host_s = launches * c[SIM_HOST_LAUNCH_S], device_s = all_s - updates_s;
-    p->totals_s[SIM_BY_LATENCY] += fmax(0, host_s - device_s) + c[SIM_HOST_STEP_S];
-    p->ahead_frac = host_s < device_s ? 1 - host_s / device_s : 0;
+    const double host_s = launches * c[SIM_HOST_LAUNCH_S], device_s = all_s - updates_s,
+                 blocked_s = c[SIM_BLOCKED_LAUNCHES_FRAC] * host_s;
+    p->totals_s[SIM_BY_LATENCY] += fmax(blocked_s, host_s - device_s) + c[SIM_HOST_STEP_S];
+    p->ahead_frac = host_s < device_s && !(blocked_s > 0) ? 1 - host_s / device_s : 0;
 }
 
 /* The same of what stands in the loop of decode steps. */

@@ -28,6 +28,7 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_LL128_INSIDE] = "ll128_inside",
     [SIM_HOST_LAUNCH_S] = "host_launch_s",
     [SIM_HOST_STEP_S] = "host_step_s",
+    [SIM_BLOCKED_LAUNCHES_FRAC] = "blocked_launches_frac",
     [SIM_ENGINE_EXPOSED_FRAC] = "engine_exposed_frac",
     [SIM_NIC_EFFICIENCY_FRAC] = "nic_efficiency_frac",
     [SIM_PAIR_BYTES_PER_S] = "pair_bytes_per_s",
@@ -101,7 +102,7 @@ static void from_chip_behind(const struct topo_topology *topology, struct sim_pr
     profile->sources[SIM_FP8_FLOP_FRAC] = chip->source;
 }
 
-static int find_constant(const char *name)
+int sim_constant_named(const char *name)
 {
     for (int i = 0; i < SIM_CONSTANT_COUNT; i++)
         if (!strcmp(names[i], name)) return i;
@@ -130,7 +131,7 @@ static enum base_status from_platform(const struct topo_topology *topology, stru
         source = base_table_column(&platform_constants, "source");
     for (int row = 0; row < platform_constants.row_count; row++) {
         if (strcmp(base_table_field(&platform_constants, row, platform), platforms[topology->kind]) != 0) continue;
-        int which = find_constant(base_table_field(&platform_constants, row, name));
+        int which = sim_constant_named(base_table_field(&platform_constants, row, name));
         if (which < 0 || profile->constants[which] > 0) continue;
         BASE_TRY(base_parse_double(base_table_field(&platform_constants, row, value), names[which], 0, 1e30,
                                    &profile->constants[which], error));
@@ -157,7 +158,7 @@ static enum base_status from_gpu(const struct topo_topology *topology, const cha
     for (int row = 0; row < gpu_constants.row_count; row++) {
         const char *chip = base_table_field(&gpu_constants, row, of_chip),
                    *named = base_table_field(&gpu_constants, row, of_software);
-        int which = find_constant(base_table_field(&gpu_constants, row, name));
+        int which = sim_constant_named(base_table_field(&gpu_constants, row, name));
         bool mine = !strncmp(chip, topology->chip.name, strlen(chip)) && (!*named || !strcmp(named, software));
         if (!mine || which < 0) continue;
         const double before = profile->constants[which];
@@ -270,7 +271,7 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
     BASE_TRY(check_chip(calibration, profile, error));
     if (calibration) note_calibration(calibration, profile);
     for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
-        int which = find_constant(c->key);
+        int which = sim_constant_named(c->key);
         const char *nearest = base_nearest(c->key, names, SIM_CONSTANT_COUNT);
         if (which < 0)
             return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s%s", c->key,

@@ -4,6 +4,7 @@
  * - a program is partitioned once for all plans whose tensors are sharded alike, whichever rules say so and on
  * whichever mesh, and kept as its price list. Choices that depended on sizes are kept with the last two: for other
  * sizes they serve if these come out the same, else another one is made and stands beside it. */
+#include "sim/plan_parts.h"
 #include "sim/priced_program.h"
 
 #include <string.h>
@@ -61,7 +62,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.weight_dtype = plan->options.weight_dtype, options.moment_dtype = plan->options.moment_dtype;
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
     options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
-    options.traits = plan->placement->profile.traits;
+    options.traits = sim_plan_traits(plan);
     options.gathers_keys = plan->options.gathers_keys;
     options.normalizes_by_tokens = plan->options.normalizes_by_tokens;
     options.parts = plan->options.parts, options.sends = plan->options.sends;

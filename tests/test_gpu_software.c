@@ -81,7 +81,7 @@ static void states_are_what_each_software_keeps(struct base_arena *arena)
         {"nemo", "none", 1, 2 + 4 + 8 + 4},
         {"nemo", "data", 8, 2 + 4 + 12.0 / 8},
         {"nemo_o1", "none", 1, 4 + 8 + 4},
-        {"megatron_deepspeed", "none", 1, 2 + 4 + 8 + 2},
+        {"megatron_deepspeed", "none", 1, 2 + 4 + 8 + 4}, /* of bfloat16; of float16 the gradients are 2 */
         {"fsdp", "none", 1, 4 + 8 + 4},
         /* a share of flat arrays, whatever divides the dimensions of parameters */
         {"nanotron", "data", 6, 2 + 4 + 12.0 / 6},

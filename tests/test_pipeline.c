@@ -254,14 +254,44 @@ static struct sim_prediction predict(struct base_arena *arena, const char *const
     return out;
 }
 
+/* Of every software that has pipelines, with what each of them adds to a step. */
+static const char *const softwares[] = {"t5x",      "megatron", "megatron_deepspeed", "nemo", "nemo_o1",
+                                        "nanotron", "alpa",     "torchtitan"};
+
+static void check_equal(const struct sim_prediction *a, const struct sim_prediction *b)
+{
+    assert_memory_equal(&a->memory, &b->memory, sizeof a->memory);
+    assert_true(a->step_s == b->step_s && a->compute_s == b->compute_s && a->memory_bound_s == b->memory_bound_s);
+    assert_true(a->exposed_communication_s == b->exposed_communication_s && a->overhead_s == b->overhead_s);
+    assert_true(a->tokens_per_s == b->tokens_per_s && a->mfu_frac == b->mfu_frac);
+    assert_int_equal(a->free_bytes, b->free_bytes);
+}
+
 static void one_stage_is_no_pipeline(struct base_arena *arena)
 {
-    static const char *const given[][2] = {
-        {"pipeline_stages", "1"}, {"virtual_stages", "1"}, {"pipeline_schedule", "gpipe"}, {"memory_stage", "first"}};
-    struct sim_prediction none = predict(arena, NULL, 0), one = predict(arena, given, BASE_COUNT(given));
-    assert_memory_equal(&none.memory, &one.memory, sizeof none.memory);
-    assert_true(none.step_s == one.step_s && none.compute_s == one.compute_s);
-    assert_int_equal(one.pipeline.stages, 0);
+    for (int i = 0; i < BASE_COUNT(softwares); i++) {
+        const char *const given[][2] = {{"software", softwares[i]},
+                                        {"pipeline_stages", "1"},
+                                        {"virtual_stages", "1"},
+                                        {"pipeline_schedule", "gpipe"},
+                                        {"memory_stage", "first"}};
+        TEST_ROW("%s", softwares[i]);
+        struct sim_prediction none = predict(arena, given, 1), one = predict(arena, given, BASE_COUNT(given));
+        check_equal(&none, &one);
+        assert_int_equal(one.pipeline.stages, 0);
+    }
+}
+
+static void a_context_of_one_device_is_none(struct base_arena *arena)
+{
+    for (int i = 0; i < BASE_COUNT(softwares); i++)
+        for (int staged = 0; staged < 2; staged++) {
+            const char *const given[][2] = {
+                {"software", softwares[i]}, {"pipeline_stages", staged ? "2" : "1"}, {"context_parallel", "1"}};
+            TEST_ROW("%s, %d stages", softwares[i], staged + 1);
+            struct sim_prediction none = predict(arena, given, 2), one = predict(arena, given, 3);
+            check_equal(&none, &one);
+        }
 }
 
 /* GPipe holds every microbatch, 1F1B as many as there are stages. */
@@ -299,6 +329,66 @@ static void stages_share_the_work(struct base_arena *arena)
     assert_true(cut.pipeline.bubble_s > 0 && cut.pipeline.bubble_s < 0.3 * cut.step_s);
     assert_near(cut.compute_s + cut.memory_bound_s + cut.exposed_communication_s + cut.overhead_s, cut.step_s, 1e-12);
     assert_int_equal(cut.mesh.sizes[cut.mesh.count - 1], 4);
+}
+
+/* Of equal stages (what embeds and gives logits is small beside a thousand layers' work): (p-1)/m, divided by chunks.
+ */
+static void a_predicted_bubble_is_that_of_its_schedule(struct base_arena *arena)
+{
+    static const char *const model =
+        "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=128,"
+        "vocab_size=128,mlp_activations=gelu,logits_via_embedding=0,position_encoding=none";
+    static const struct {
+        const char *stages, *chunks, *microbatches, *schedule;
+        double share;
+    } rows[] = {{"4", "1", "16", "1f1b", 3.0 / 16},
+                {"4", "1", "32", "1f1b", 3.0 / 32},
+                {"4", "1", "16", "gpipe", 3.0 / 16},
+                {"4", "2", "16", "interleaved", 3.0 / 16 / 2},
+                {"4", "8", "16", "interleaved", 3.0 / 16 / 8}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const char *const given[][2] = {{"model", model},
+                                        {"topology", "a100-80g:1x4"},
+                                        {"num_partitions", "1"},
+                                        {"software", "t5x"},
+                                        {"batch_size", rows[i].microbatches},
+                                        {"num_microbatches", rows[i].microbatches},
+                                        {"pipeline_stages", rows[i].stages},
+                                        {"virtual_stages", rows[i].chunks},
+                                        {"pipeline_schedule", rows[i].schedule}};
+        TEST_ROW("%s stages of %s chunks, %s microbatches", rows[i].stages, rows[i].chunks, rows[i].microbatches);
+        const struct sim_prediction p = predict(arena, given, BASE_COUNT(given));
+        const double passes_s = p.pipeline.bubble_s / rows[i].share;
+        assert_true(passes_s < p.step_s); /* what is beside them: messages, reductions, the update */
+        assert_true(passes_s > 0.8 * p.step_s);
+    }
+}
+
+/* A version of which it is known that the host waits for each kernel; another version, or none, is as usual. */
+static void versions_differ_by_their_rows(struct base_arena *arena)
+{
+    static const char *const blocked[][2] = {{"software_version", "BigScience fork 2022-02 bf16 optimizer"}},
+                             *const other[][2] = {{"software_version", "BigScience fork 2021"}},
+                             *const elsewhere[][2] = {{"software", "nanotron"},
+                                                      {"software_version", "BigScience fork 2022-02"}};
+    const struct sim_prediction usual = predict(arena, NULL, 0), same = predict(arena, other, 1),
+                                waits = predict(arena, blocked, 1), alone = predict(arena, elsewhere, 1),
+                                named = predict(arena, elsewhere, 2);
+    check_equal(&usual, &same);
+    check_equal(&alone, &named);
+    assert_true(waits.step_s > usual.step_s);
+    assert_near(waits.step_s - waits.overhead_s, usual.step_s - usual.overhead_s, 1e-9);
+    assert_int_equal(waits.memory.peak_bytes, usual.memory.peak_bytes);
+}
+
+/* DeepSpeed's bfloat16 optimizer adds each microbatch's gradients to float32 ones: read, added to and written. */
+static void bfloat16_gradients_add_up_in_float32(struct base_arena *arena)
+{
+    static const char *const half[][2] = {{"dtype", "float16"}}, *const brain[][2] = {{"dtype", "bfloat16"}};
+    const struct sim_prediction float16 = predict(arena, half, 1), bfloat16 = predict(arena, brain, 1);
+    assert_true(bfloat16.memory_bound_s > float16.memory_bound_s);
+    assert_true(bfloat16.memory.gradient_bytes > 19 * float16.memory.gradient_bytes / 10);
+    assert_true(bfloat16.exposed_communication_s > float16.exposed_communication_s); /* reduced as they are */
 }
 
 /* Keys and values are gathered for each layer, forward and backward; a sequence over one device is as it was. */
@@ -384,6 +474,10 @@ static const struct test tests[] = {
     TEST(models_are_cut_as_published),
     TEST(parts_stand_once),
     TEST(one_stage_is_no_pipeline),
+    TEST(a_context_of_one_device_is_none),
+    TEST(a_predicted_bubble_is_that_of_its_schedule),
+    TEST(versions_differ_by_their_rows),
+    TEST(bfloat16_gradients_add_up_in_float32),
     TEST(memory_grows_with_what_is_in_flight),
     TEST(stages_share_the_work),
     TEST(sequences_are_sharded_over_context),
