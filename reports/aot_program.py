@@ -393,17 +393,29 @@ def read_allocations(folder):
 
 
 ELEMENT_BYTES = {'f32': 4, 's32': 4, 'u32': 4, 'bf16': 2, 'f16': 2, 'u16': 2, 'pred': 1, 's8': 1, 'u8': 1}
-COLLECTIVE = re.compile(r' = (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(')
+COLLECTIVE = re.compile(r' = (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(-start)?\(')
 
 
 def array_bytes(text):
-    total = 0
+    """Of each array in a type: of a tuple all of them."""
+    sizes = []
     for dtype, dims in re.findall(r'\b(\w+)\[([\d,]*)\]', text):
-        count = 1
+        count = ELEMENT_BYTES.get(dtype, 0)
         for extent in filter(None, dims.split(',')):
             count *= int(extent)
-        total += count * ELEMENT_BYTES.get(dtype, 0)
-    return total
+        sizes.append(count)
+    return sizes
+
+
+def operand_bytes(kind, started, made, members):
+    """What one device hands in, of what the instruction makes: one that is started apart makes its operand, its result
+    and counters."""
+    sizes = array_bytes(made)
+    if started and kind != 'all-reduce':
+        return sizes[0]
+    if kind == 'all-gather':
+        return sum(sizes) // max(members, 1)
+    return sum(sizes) * (max(members, 1) if kind == 'reduce-scatter' else 1)
 
 
 def first_group(line):
@@ -442,7 +454,7 @@ def group_axes(line):
 
 
 def read_collectives(folder):
-    """Rows of kind, mesh axes and bytes of the result, with how often a step has them: loops are counted."""
+    """Rows of kind, mesh axes and bytes of a device's operand, with how often a step has them: loops are counted."""
     bodies, entry, name = {}, None, None
     for line in dumped(folder, 'after_optimizations.txt').splitlines():
         if line and not line[0].isspace() and line.endswith('{') and '%' in line:
@@ -451,7 +463,14 @@ def read_collectives(folder):
             entry = name if line.startswith('ENTRY') else entry
         elif name:
             bodies[name].append(line)
-    rows = {}
+    rows, channels = {}, set()
+
+    def is_new(line):
+        """One that proceeds inside of other fusions stands in each of them, on one channel."""
+        channel = first(r'channel_id=(\d+)', line)
+        known = channel in channels
+        channels.add(channel or len(channels))
+        return not known
 
     def trips(line):
         """A loop over layers or microbatches counts up to the constant of its condition."""
@@ -465,8 +484,11 @@ def read_collectives(folder):
             if called:
                 visit(called, times * (trips(line) if loop else 1))
             found = COLLECTIVE.search(line)
-            if found:
-                key = (found.group(2).replace('-', '_'), group_axes(line), array_bytes(found.group(1)))
+            if found and is_new(line):
+                made, kind, started = found.groups()
+                kind = 'reduce-scatter' if name.startswith('all-reduce-scatter') else kind
+                key = (kind.replace('-', '_'), group_axes(line),
+                       operand_bytes(found.group(2), started, made, len(first_group(line))))
                 rows[key] = rows.get(key, 0) + times
 
     visit(entry, 1)

@@ -10,7 +10,13 @@ static const struct compiler {
     const char *since, *libtpu;
     bool lays_out;   /* sim_compiled_memory is its memory; else liveness in program order is */
     unsigned passes; /* bits of enum sim_pass that it runs beside those of the software's date */
-} compilers[] = {{"2019-06", NULL, false, 0}, {"2026-06", "0.0.42", true, 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE}};
+    unsigned gone;   /* and that it runs no longer */
+} compilers[] = {{"2019-06", NULL, false, 0, 0},
+                 {"2026-06", "0.0.42", true,
+                  1u << SIM_PASS_REGROUP_SUMS | 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE |
+                      1u << SIM_PASS_SUM_BEHIND_LAYERS | 1u << SIM_PASS_NARROW_ALL_REDUCES |
+                      1u << SIM_PASS_HOIST_LONE_ALL_REDUCE | 1u << SIM_PASS_SCATTER_WHOLE_TILES,
+                  1u << SIM_PASS_HOIST_GRADIENT_ALL_REDUCE}};
 
 static bool is_date(const char *text)
 {
@@ -46,7 +52,7 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
     bool tpu = plan->placement->topology.kind == TOPO_TPU;
     const struct compiler *today = &compilers[BASE_COUNT(compilers) - 1];
     plan->compiled = tpu && plan->memory_kind == SIM_COMPILED;
-    if (plan->compiled) plan->compiler_passes = today->passes;
+    if (plan->compiled) plan->compiler_passes = today->passes, plan->gone_passes = today->gone;
     if (!plan->compiler || !*plan->compiler) return BASE_OK;
     const struct compiler *found = compiler_named(plan->compiler);
     if (is_unknown_future(plan->compiler))
@@ -63,5 +69,6 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
                          plan->compiler, plan->topology_text);
     plan->compiled = tpu && found->lays_out;
     plan->compiler_passes = tpu ? found->passes : 0;
+    plan->gone_passes = tpu ? found->gone : 0;
     return BASE_OK;
 }

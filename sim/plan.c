@@ -258,7 +258,8 @@ static bool runs_passes(const struct sim_plan *plan)
 
 unsigned sim_passes_of(const struct sim_plan *plan)
 {
-    return runs_passes(plan) ? plan->placement->profile.passes | plan->compiler_passes : 0;
+    if (!runs_passes(plan)) return 0;
+    return (plan->placement->profile.passes & ~plan->gone_passes) | plan->compiler_passes;
 }
 
 /* ---- the whole plan ---- */

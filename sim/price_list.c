@@ -236,6 +236,17 @@ static int operand_shape(const struct maker *m, const struct sim_op *op)
     return i;
 }
 
+/* Of a reduce-scatter, if it cuts the last dimension. */
+static void note_rows(const struct sim_sharded *s, const struct sim_op *op, struct sim_price_collective *out)
+{
+    const struct sim_value *operand = &s->values[op->inputs[0]], *result = &s->values[op->outputs[0]];
+    const int last = s->program->tensors[result->tensor].rank - 1;
+    if (op->collective != SIM_REDUCE_SCATTER || last < 0 || operand->spec[last] == result->spec[last]) return;
+    out->scatters_rows = true;
+    out->row_size = s->program->tensors[result->tensor].dims[last];
+    out->row_axes = result->spec[last];
+}
+
 static int collective_of(struct maker *m, const struct sim_op *op)
 {
     const struct sim_value *value = &m->s->values[op->inputs[0]];
@@ -244,6 +255,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op),
     collective.dtype = value->dtype;
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
+    note_rows(m->s, op, &collective);
     return distinct(m, m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective,
                     sizeof collective);
 }

@@ -48,7 +48,9 @@ struct sim_price_collective {
     unsigned axes;
     int shape;
     enum model_dtype dtype;
-    bool gradient; /* waits for no other one */
+    bool gradient;                    /* waits for no other one */
+    bool scatters_rows;               /* along the last dimension, of this size, over these axes */
+    unsigned char row_size, row_axes; /* enum model_size */
 };
 
 /* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
@@ -197,6 +199,12 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
                                    const struct sim_price_list *list, struct base_error *error);
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error); /* says that */
 /* Moves shards of weights, or of their gradients. */
+/* compiled_collectives.c: as which kind, and with how many bytes of a device. */
+struct sim_sent {
+    enum sim_collective kind;
+    double bytes;
+};
+struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *collective);
 bool sim_is_of_sharded_weights(const struct sim_pricing *p, const struct sim_price_collective *collective);
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
 void sim_price_memory(struct sim_pricing *p); /* price_memory.c: the peak */

@@ -167,15 +167,15 @@ struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struc
 }
 
 static void note_collective(struct sim_detail *detail, const struct sim_price_step *step,
-                            const struct sim_price_collective *c, int64_t count, double launches, double bytes,
-                            double time_s)
+                            const struct sim_price_collective *c, const struct sim_sent *sent, int64_t count,
+                            double launches, double time_s)
 {
     if (!detail || !detail->lists_collectives) return;
-    const struct sim_collective_row like = {.kind = c->kind,
+    const struct sim_collective_row like = {.kind = sent->kind,
                                             .where = step->region,
                                             .axes = c->axes,
                                             .dtype = c->dtype,
-                                            .bytes = (int64_t)bytes,
+                                            .bytes = (int64_t)sent->bytes,
                                             .first_op = step->name};
     struct sim_collective_row *row = sim_collective_row_of(detail->arena, &detail->collectives, &like);
     row->count += count;
@@ -246,10 +246,11 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
     if (combines) combine(p, most_bytes, prices);
     for (int i = 0; i < list->collective_count; i++) {
         const struct sim_price_collective *c = &list->collectives[i];
-        prices->collectives_s[i] = prices->launched_frac[i] < 1
-                                       ? combined_s(p, c, prices->launched_frac[i], prices->together_bytes[i])
-                                       : (small ? sim_small_collective_s
-                                                : sim_collective_s)(p->placement, c->kind, c->axes, p->bytes[c->shape]);
+        const struct sim_sent sent = sim_sent_as_compiled(p, c);
+        prices->collectives_s[i] =
+            prices->launched_frac[i] < 1
+                ? combined_s(p, c, prices->launched_frac[i], prices->together_bytes[i])
+                : (small ? sim_small_collective_s : sim_collective_s)(p->placement, sent.kind, c->axes, sent.bytes);
         if (p->weight_gathers == SIM_GATHERED_BEFORE && sim_is_of_sharded_weights(p, c)) prices->collectives_s[i] = 0;
     }
 }
@@ -278,14 +279,14 @@ static void note_communication(const struct sim_pricing *p, const struct sim_pri
 {
     double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
-    double bytes = p->bytes[collective->shape];
+    const struct sim_sent sent = sim_sent_as_compiled(p, collective);
     if (p->weight_gathers == SIM_GATHERED_ONCE && sim_is_of_sharded_weights(p, collective))
         count /= (double)p->sizes[MODEL_MICROBATCHES];
     const double steps = step->region == SIM_OUTSIDE ? 1 : (double)p->sizes[MODEL_DECODE_STEPS],
                  rows = count / steps; /* rows are of one decode step, entries of the whole answer */
-    note_collective(detail, step, collective, (int64_t)rows, rows * prices->launched_frac[step->what], bytes, time_s);
+    note_collective(detail, step, collective, &sent, (int64_t)rows, rows * prices->launched_frac[step->what], time_s);
     note_entry(detail, &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0,
-                                           bytes, collective->axes, collective->kind});
+                                           sent.bytes, collective->axes, sent.kind});
 }
 
 static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices,

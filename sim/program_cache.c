@@ -122,6 +122,7 @@ static struct sim_compiler compiler_of(const struct sim_plan *plan)
                                  .passes = passes_run(plan),
                                  .traits = plan->placement->profile.traits,
                                  .is_scanned = plan->config->scan_layers,
+                                 .checkpoints = plan->options.remat != MODEL_REMAT_NONE,
                                  .settings = plan->placement->profile.settings};
 }
 

@@ -171,7 +171,22 @@ static bool waits_everywhere(const struct sim_rewriting *r, int accumulator, uns
 
 enum twin { WITHOUT_TWIN, WITH_TWIN };
 
-static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twin,
+/* What a pass leaves in the loop. */
+struct stays {
+    bool in_layers; /* of a layer within it */
+    bool added_up;  /* sums that are added up */
+};
+
+static bool is_added_up(const struct sim_rewriting *r, int value)
+{
+    const struct sim_sharded *s = r->s;
+    for (int at = s->values[value].definition; at >= 0 && s->ops[at].kind == SIM_COMPUTE;
+         at = s->values[s->ops[at].inputs[0]].definition)
+        if (s->ops[at].input_count > 1) return true;
+    return false;
+}
+
+static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twin, struct stays stays,
                   void (*sum)(struct sim_rewriting *r, int accumulator, int filled))
 {
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
@@ -180,6 +195,7 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twi
         if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ACCUMULATE) continue;
         const int loop = outermost_loop(s, op->loop);
         if (loop < 0 || s->ops[loop].trips != MODEL_MICROBATCHES) continue;
+        if ((stays.in_layers && op->loop != loop) || (stays.added_up && is_added_up(&r, op->inputs[1]))) continue;
         int accumulator = op->inputs[0];
         bool again = s->values[accumulator].partial; /* another layer has decided */
         unsigned axes = again ? s->values[accumulator].partial : may_wait(&r, op->inputs[1]);
@@ -198,14 +214,19 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twi
 void sim_hoist_gradient_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, WITH_TWIN, sum_accumulator);
+    hoist(arena, s, WITH_TWIN, (struct stays){false, false}, sum_accumulator);
+}
+
+void sim_hoist_lone_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
+{
+    hoist(arena, s, WITH_TWIN, (struct stays){.in_layers = compiler->is_scanned, .added_up = true}, sum_accumulator);
 }
 
 void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct sim_compiler *compiler,
                                        struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, WITHOUT_TWIN, sum_accumulator);
+    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, sum_accumulator);
 }
 
 /* Squares of all gradients are added up on each device first: of the sums of single ones, those in loops go. */
@@ -228,7 +249,7 @@ static void sum_norm_once(struct base_arena *arena, struct sim_sharded *s)
 void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, WITHOUT_TWIN, sum_at_boundary);
+    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, sum_at_boundary);
     sum_norm_once(arena, s);
 }
 

@@ -10,8 +10,12 @@
 /* In the order in which they run (passes.c, passes.csv). */
 enum sim_pass {
     SIM_PASS_PROPAGATE_SHARDINGS,
+    SIM_PASS_REGROUP_SUMS,
     SIM_PASS_REASSOCIATE_ALL_REDUCE,
+    SIM_PASS_SUM_BEHIND_LAYERS,
+    SIM_PASS_NARROW_ALL_REDUCES,
     SIM_PASS_HOIST_GRADIENT_ALL_REDUCE,
+    SIM_PASS_HOIST_LONE_ALL_REDUCE,
     SIM_PASS_REWRITE_GRADIENT_ACCUMULATION,
     SIM_PASS_REDUCE_AT_BOUNDARY,
     SIM_PASS_JOIN_INPUT_GRADIENTS,
@@ -19,6 +23,7 @@ enum sim_pass {
     SIM_PASS_CREATE_REDUCE_SCATTERS,
     SIM_PASS_PREFETCH_SHARDS,
     SIM_PASS_COMBINE_COLLECTIVES,
+    SIM_PASS_SCATTER_WHOLE_TILES,
     SIM_PASS_REMATERIALIZE,
     SIM_PASS_FUSE_KERNELS,
     SIM_PASS_FUSE_ROWS,
@@ -49,9 +54,10 @@ enum base_status sim_settings_read(struct sim_settings *out, struct base_error *
 enum sim_target { SIM_FOR_DEVICE, SIM_FOR_EXECUTOR };
 struct sim_compiler {
     enum sim_target target;
-    unsigned passes; /* bits of enum sim_pass */
-    unsigned traits; /* bits of enum model_trait */
-    bool is_scanned; /* residuals of a loop over layers are stacked arrays */
+    unsigned passes;  /* bits of enum sim_pass */
+    unsigned traits;  /* bits of enum model_trait */
+    bool is_scanned;  /* residuals of a loop over layers are stacked arrays */
+    bool checkpoints; /* a layer is one function to jax, which its remat policy wraps */
     struct sim_settings settings;
 };
 /* passes.c: from what the partitioner emits to kernels and lifetimes, or to what the executor runs. */

@@ -29,7 +29,7 @@ static void keep_operands(struct sim_sharded *s)
     }
 }
 
-static void renumber(struct base_arena *arena, struct sim_sharded *s, const int *order, const int *done)
+void sim_renumber_operations(struct base_arena *arena, struct sim_sharded *s, const int *order, const int *done)
 {
     struct sim_op *ops = base_reserve(arena, (size_t)s->op_count + 1, sizeof *ops);
     int *moved = base_new(arena, int, s->op_count + 1);
@@ -59,7 +59,7 @@ static void renumber(struct base_arena *arena, struct sim_sharded *s, const int 
 
 void sim_reorder_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done)
 {
-    renumber(arena, sharded, order, done);
+    sim_renumber_operations(arena, sharded, order, done);
     find_last_uses(sharded);
     keep_operands(sharded);
 }

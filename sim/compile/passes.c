@@ -18,10 +18,15 @@ static const struct {
     sim_pass_function *run; /* NULL: whoever partitions or prices asks for the pass */
 } table[SIM_PASS_COUNT] = {
     [SIM_PASS_PROPAGATE_SHARDINGS] = {"propagate_shardings", SIM_STAGE_PARTITION, SOFTWARE, NULL},
+    [SIM_PASS_REGROUP_SUMS] = {"regroup_sums", SIM_STAGE_REWRITE, SOFTWARE, sim_regroup_sums},
     [SIM_PASS_REASSOCIATE_ALL_REDUCE] = {"reassociate_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
                                          sim_reassociate_all_reduce},
+    [SIM_PASS_SUM_BEHIND_LAYERS] = {"sum_behind_layers", SIM_STAGE_REWRITE, SOFTWARE, sim_sum_behind_layers},
+    [SIM_PASS_NARROW_ALL_REDUCES] = {"narrow_all_reduces", SIM_STAGE_REWRITE, SOFTWARE, sim_narrow_all_reduces},
     [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = {"hoist_gradient_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
                                             sim_hoist_gradient_all_reduce},
+    [SIM_PASS_HOIST_LONE_ALL_REDUCE] = {"hoist_lone_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
+                                        sim_hoist_lone_all_reduce},
     [SIM_PASS_REWRITE_GRADIENT_ACCUMULATION] = {"rewrite_gradient_accumulation", SIM_STAGE_REWRITE, SOFTWARE,
                                                 sim_rewrite_gradient_accumulation},
     [SIM_PASS_REDUCE_AT_BOUNDARY] = {"reduce_at_boundary", SIM_STAGE_REWRITE, SOFTWARE, sim_reduce_at_boundary},
@@ -31,6 +36,7 @@ static const struct {
                                          sim_create_reduce_scatters},
     [SIM_PASS_PREFETCH_SHARDS] = {"prefetch_shards", SIM_STAGE_REWRITE, SOFTWARE, sim_prefetch_shards},
     [SIM_PASS_COMBINE_COLLECTIVES] = {"combine_collectives", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_SCATTER_WHOLE_TILES] = {"scatter_whole_tiles", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_REMATERIALIZE] = {"rematerialize", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_FUSE_KERNELS] = {"fuse_kernels", SIM_STAGE_FUSE, COMPILER, sim_fuse_kernels},
     [SIM_PASS_EAGER_KERNELS] = {"eager_kernels", SIM_STAGE_FUSE, SOFTWARE, sim_eager_kernels},

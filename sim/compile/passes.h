@@ -21,15 +21,19 @@ typedef void sim_pass_function(struct base_arena *arena, const struct sim_compil
 /* collective_rewrites.c */
 sim_pass_function sim_reassociate_all_reduce, sim_hoist_gradient_all_reduce, sim_rewrite_gradient_accumulation,
     sim_create_reduce_scatters, sim_reduce_at_boundary, sim_scatter_activations;
-sim_pass_function sim_prefetch_shards;                 /* streams.c */
-sim_pass_function sim_fuse_kernels, sim_eager_kernels; /* fusion.c */
-sim_pass_function sim_fuse_rows;                       /* executable_kernels.c */
-sim_pass_function sim_overlap_collectives;             /* latency_hiding.c: when it is known what runs as one kernel */
-sim_pass_function sim_track_lifetimes;                 /* liveness.c */
+sim_pass_function sim_hoist_lone_all_reduce;
+sim_pass_function sim_regroup_sums, sim_sum_behind_layers, sim_narrow_all_reduces; /* summed_later.c */
+sim_pass_function sim_prefetch_shards;                                             /* streams.c */
+sim_pass_function sim_fuse_kernels, sim_eager_kernels;                             /* fusion.c */
+sim_pass_function sim_fuse_rows;                                                   /* executable_kernels.c */
+sim_pass_function sim_overlap_collectives; /* latency_hiding.c: when it is known what runs as one kernel */
+sim_pass_function sim_track_lifetimes;     /* liveness.c */
 
 /* operation_order.c. order: per place the operation that comes there; done: per operation, of an asynchronous
  * collective the place before which it is waited for, or 0. */
 void sim_reorder_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done);
+/* The same while nothing is known yet of last uses. */
+void sim_renumber_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done);
 
 /* array_tiles.c: of an array of these extents; dims: enum model_size, since the compiler keeps some outside of tiles.
  */

@@ -1,0 +1,120 @@
+/* Tests of collectives as compiled: tests/data/compiled_collectives.csv has what XLA:TPU (libtpu of the column,
+ * compiled ahead of time for slices that nobody had) left of a step of T5X after all of its passes: of each kind over
+ * each set of mesh axes the bytes that a device hands in during a step. Plans are those of the compiled_memory tables,
+ * and smaller ones drawn alike (drawn at random, none taken away; mechanisms were chosen on them). */
+#include "tests/rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Equal is a program whose every kind over every set of axes that has a hundredth of the step's bytes has the same
+ * bytes within a hundredth. Most that are not shard weights over data (zero3, standard:1,2 and 2,2), whose gathers and
+ * scatters the compiler turns into rings of permutes, or activations over model (standard:2,1), which it gathers more
+ * or less often. The goal is 0.9; neither share may drop. */
+static const double counted_frac = 0.01, equal_frac = 0.01;
+static const double least_equal_frac = 0.61, least_equal_of_whole_weights_frac = 0.8;
+
+enum { MOST_TOTALS = 32 };
+
+struct totals {
+    int count;
+    struct total {
+        char kind[24], axes[24];
+        double predicted_bytes, compiled_bytes;
+    } of[MOST_TOTALS];
+};
+
+static struct total *find_total(struct totals *totals, const char *kind, const char *axes)
+{
+    for (int i = 0; i < totals->count; i++)
+        if (!strcmp(totals->of[i].kind, kind) && !strcmp(totals->of[i].axes, axes)) return &totals->of[i];
+    assert_true(totals->count < MOST_TOTALS);
+    struct total *total = &totals->of[totals->count++];
+    snprintf(total->kind, sizeof total->kind, "%s", kind);
+    snprintf(total->axes, sizeof total->axes, "%s", axes);
+    return total;
+}
+
+/* "all_reduce data 1024;all_gather model 512" */
+static void read_compiled(const char *text, struct totals *totals)
+{
+    char kind[24], axes[24];
+    double bytes;
+    int length;
+    while (sscanf(text, "%23s %23s %lf%n", kind, axes, &bytes, &length) == 3) {
+        find_total(totals, kind, axes)->compiled_bytes += bytes;
+        text += length;
+        if (*text == ';') text++;
+    }
+    assert_true(!*text && totals->count > 0);
+}
+
+static void predict(struct sim_cache *cache, struct base_arena *arena, const struct base_csv *csv,
+                    struct totals *totals)
+{
+    struct sim_plan_text text = row_plan(arena, csv);
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &prediction, &detail, &error), &error);
+    for (int i = 0; i < detail.collectives.count; i++) {
+        const struct sim_collective_row *row = &detail.collectives.rows[i];
+        const char *axes = topo_axes_spell(arena, &plan.placement->axes, (unsigned)row->axes);
+        find_total(totals, sim_collective_name(row->kind), axes)->predicted_bytes +=
+            (double)row->count * (double)row->bytes;
+    }
+}
+
+static bool are_equal(const struct totals *totals)
+{
+    double predicted_bytes = 0, compiled_bytes = 0;
+    for (int i = 0; i < totals->count; i++) {
+        predicted_bytes += totals->of[i].predicted_bytes;
+        compiled_bytes += totals->of[i].compiled_bytes;
+    }
+    for (int i = 0; i < totals->count; i++) {
+        const struct total *t = &totals->of[i];
+        const double more_bytes = fmax(t->predicted_bytes, t->compiled_bytes);
+        const bool counts = more_bytes >= counted_frac * fmax(predicted_bytes, compiled_bytes);
+        if (counts && fabs(t->predicted_bytes - t->compiled_bytes) > equal_frac * more_bytes) return false;
+    }
+    return true;
+}
+
+static void collectives_are_what_the_compiler_leaves(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_csv csv;
+    struct base_error error;
+    int count = 0, equal_count = 0, whole_count = 0, equal_whole_count = 0;
+    bool more = true;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/compiled_collectives.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error)) {
+        const char *rules = row_field(&csv, "logical_axis_rules");
+        const bool whole = strcmp(rules, "zero3") && strcmp(rules, "standard:1,2") && strcmp(rules, "standard:2,2");
+        struct totals totals = {0};
+        read_compiled(row_field(&csv, "collectives"), &totals);
+        predict(cache, arena, &csv, &totals);
+        const bool equal = are_equal(&totals);
+        count++, whole_count += whole;
+        equal_count += equal, equal_whole_count += equal && whole;
+    }
+    base_csv_close(&csv);
+    sim_cache_free(cache);
+    assert_true(count >= 60);
+    if (equal_count < least_equal_frac * count || equal_whole_count < least_equal_of_whole_weights_frac * whole_count)
+        fail_msg("of %d compiled steps %d have the predicted collectives; of %d without weights over data %d", count,
+                 equal_count, whole_count, equal_whole_count);
+}
+
+static const struct test tests[] = {
+    TEST(collectives_are_what_the_compiler_leaves),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
