@@ -146,6 +146,10 @@ pictures: all
 pages: all
 	@scripts/pages.sh $(BUILD)/meshwright $(BUILD)/pages
 
+## perfetto: a trace of every kind, opened in Perfetto's own page by Chromium; pictures stay in build/perfetto
+perfetto: all
+	@scripts/perfetto.sh $(BUILD)/meshwright $(BUILD)/perfetto
+
 ## confidence: from tests/data/measured, how far predictions are off by software and platform (sim/confidence.csv)
 confidence: all
 	@python3 scripts/confidence.py $(BUILD)/meshwright
@@ -220,6 +224,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test mutants search-properties confidence aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
+.PHONY: all test mutants search-properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)

@@ -16,13 +16,14 @@ const char *reports_phase_name(enum model_phase phase)
 
 enum { COMPUTATION, LINKS }; /* tracks of a process; where links are known, one each from LINKS on */
 
+/* Numbers begin at 1: 0 is the idle thread to Perfetto, and one track of all processes. */
 static void begin_event(struct base_json_writer *w, const char *name, const char *kind, int process, int track)
 {
     base_json_open_inline(w, '{');
     base_json_member_string(w, "name", name);
     base_json_member_string(w, "ph", kind);
-    base_json_member_int(w, "pid", process);
-    base_json_member_int(w, "tid", track);
+    base_json_member_int(w, "pid", process + 1);
+    base_json_member_int(w, "tid", track + 1);
 }
 
 static void put_name(struct base_json_writer *w, const char *what, int process, int track, const char *name)

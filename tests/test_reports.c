@@ -61,8 +61,8 @@ static void traces_have_a_track_for_each(struct base_arena *arena)
         assert_non_null(event);
         assert_string_equal(base_json_get(event, "name")->string, expected[i].name);
         assert_string_equal(base_json_get(event, "ph")->string, expected[i].kind);
-        assert_near(base_json_get(event, "pid")->number, expected[i].process, 0);
-        assert_near(base_json_get(event, "tid")->number, expected[i].track, 0);
+        assert_near(base_json_get(event, "pid")->number, 1 + expected[i].process, 0);
+        assert_near(base_json_get(event, "tid")->number, 1 + expected[i].track, 0);
         if (expected[i].at >= 0) assert_near(base_json_get(event, "ts")->number, expected[i].at, 1e-12);
         if (expected[i].length >= 0) assert_near(base_json_get(event, "dur")->number, expected[i].length, 1e-12);
     }
@@ -133,9 +133,9 @@ static int by_begin(const void *a, const void *b)
     return p != q ? (p > q) - (p < q) : (*x > *y) - (*x < *y);
 }
 
-/* What the Trace Event Format asks for, and what Perfetto's importer does with it: names, processes and tracks; times
- * of a counter that never go back; and in whole nanoseconds no event ends after one that it began in, which would be
- * dropped. */
+/* What the Trace Event Format asks for, and what Perfetto's importer does with it: names, processes and tracks, none of
+ * them 0, which is one idle thread to it; times of a counter that never go back; and in whole nanoseconds no event ends
+ * after one that it began in, which would be dropped. */
 static void check_trace(struct base_arena *arena, const struct base_json *events)
 {
     const struct base_json **spans = base_new(arena, const struct base_json *, events->count);
@@ -144,7 +144,7 @@ static void check_trace(struct base_arena *arena, const struct base_json *events
     for (const struct base_json *event = events->child; event; event = event->next) {
         const char *kind = base_json_get(event, "ph")->string;
         assert_non_null(base_json_get(event, "name")->string);
-        assert_non_null(base_json_get(event, "pid"));
+        assert_true(base_json_get(event, "pid")->number > 0 && base_json_get(event, "tid")->number > 0);
         if (!strcmp(kind, "X")) spans[count++] = event;
         else assert_non_null(base_json_get(event, "args")->child);
         if (strcmp(kind, "C") != 0) continue;
@@ -206,7 +206,7 @@ static void traces_have_a_track_for_every_link(struct base_arena *arena)
         int *links_of = base_new(arena, int, events->count);
         for (const struct base_json *event = events->child; event; event = event->next) {
             const int track = (int)base_json_get(event, "tid")->number;
-            if (base_json_get(event, "pid")->number != 5) continue;
+            if (base_json_get(event, "pid")->number != 6) continue;
             const struct base_json *arguments = base_json_get(event, "args");
             if (!strcmp(base_json_get(event, "name")->string, "thread_name")) {
                 const char *others = strstr(base_json_get(arguments, "name")->string, ", and ");
