@@ -2,15 +2,17 @@
  * prediction. It reads a request on stdin and prints the result, or what went wrong, on stdout; the exit code says
  * which. `meshwright run` starts it and speaks for it. With `--ranks PATIENCE_S` it is one of the ranks that mpirun or
  * srun started: rank 0 reads and prints, the others are told. */
+#define _XOPEN_SOURCE 700 /* sigaltstack */
 #include "exec/comm.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LARGEST_REQUEST_BYTES = 1 << 22, LONGEST_PATIENCE_S = 86400, ONE_WISH_S = 2 };
+enum { LARGEST_REQUEST_BYTES = 1 << 22, LONGEST_PATIENCE_S = 86400, ONE_WISH_S = 2, SIGNAL_STACK_BYTES = 1 << 16 };
 
 static struct exec_transport ranks;
 static bool has_ranks;
@@ -38,13 +40,21 @@ static void on_signal(int number)
     stop = number;
 }
 
-static void catch_signals(void)
+/* On a stack of their own: products of oneDNN before 3.12 keep a place in the heap in the stack pointer
+ * (uxlfoundation/oneDNN issue 4845), and what the kernel stores below it for a signal would land there. Other threads
+ * block signals. */
+static enum base_status catch_signals(struct base_error *error)
 {
+    static char stack[SIGNAL_STACK_BYTES];
     static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
+    if (sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL) != 0)
+        return base_fail(error, BASE_RUN, "signals can have no stack of %d bytes: %s", SIGNAL_STACK_BYTES,
+                         strerror(errno));
     sigfillset(&action.sa_mask);
     for (int i = 0; i < BASE_COUNT(numbers); i++) sigaction(numbers[i], &action, NULL);
     signal(SIGPIPE, SIG_IGN);
+    return BASE_OK;
 }
 
 /* What `meshwright run` listens for on stderr. */
@@ -150,7 +160,7 @@ int main(int argument_count, char **arguments)
     int64_t patience_s = 0;
     int said = talk(argument_count, arguments);
     if (said >= 0) return said;
-    catch_signals();
+    if (catch_signals(&error) != BASE_OK) return say_failed(error.text), BASE_RUN;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* even if it waits in the kernel: nobody is left to hear of it */
     has_ranks = argument_count == 3 && !strcmp(arguments[1], "--ranks") &&
                 base_parse_int(arguments[2], "--ranks", 1, LONGEST_PATIENCE_S, &patience_s, &error) == BASE_OK;
