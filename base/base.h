@@ -99,6 +99,9 @@ enum base_status base_parse_int(const char *text, const char *what, int64_t low,
                                 struct base_error *error);
 enum base_status base_parse_double(const char *text, const char *what, double low, double high, double *out,
                                    struct base_error *error);
+/* "1048576", "1MiB", "1.5 GB" -> bytes, from 0 on, to the nearest. */
+enum base_status base_parse_bytes(const char *text, const char *what, int64_t high, int64_t *out,
+                                  struct base_error *error);
 /* "4,2,2,1" -> {4,2,2,1}; between 1 and limit entries, each within the bounds. */
 enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out,
                                  int *count, struct base_error *error);

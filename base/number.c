@@ -11,6 +11,11 @@
 /* Shown values are cut so that a hostile one cannot fill the message. */
 enum { SHOWN = 60 };
 
+struct unit {
+    double size;
+    const char *name;
+};
+
 enum base_status base_parse_int(const char *text, const char *what, int64_t low, int64_t high, int64_t *out,
                                 struct base_error *error)
 {
@@ -23,6 +28,30 @@ enum base_status base_parse_int(const char *text, const char *what, int64_t low,
         return base_fail(error, BASE_INPUT, "%s: %.*s is out of range; use a number from %" PRId64 " to %" PRId64, what,
                          SHOWN, text, low, high);
     *out = value;
+    return BASE_OK;
+}
+
+enum base_status base_parse_bytes(const char *text, const char *what, int64_t high, int64_t *out,
+                                  struct base_error *error)
+{
+    static const struct unit units[] = {
+        {1, ""},     {1, "B"},    {1024.0, "KiB"}, {1048576.0, "MiB"}, {1073741824.0, "GiB"}, {1099511627776.0, "TiB"},
+        {1e3, "kB"}, {1e6, "MB"}, {1e9, "GB"},     {1e12, "TB"}};
+    const size_t digits = strspn(text, "0123456789."), gap = strspn(text + digits, " ");
+    const struct unit *unit = NULL;
+    char *end;
+    for (int i = 0; i < BASE_COUNT(units); i++)
+        if (!strcmp(text + digits + gap, units[i].name)) unit = &units[i];
+    const double count = digits ? strtod(text, &end) : 0, bytes = unit ? round(count * unit->size) : 0;
+    const bool is_number = digits && end == text + digits, is_whole = strspn(text, "0123456789") == digits;
+    if (!is_number || !unit || (gap && !*unit->name) || (unit->size == 1 && !is_whole))
+        return base_fail(error, BASE_INPUT,
+                         "%s: \"%.*s\" is no number of bytes; use one such as 1048576, 1MiB or 1.5GB", what, SHOWN,
+                         text);
+    if (bytes > (double)high)
+        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range; use at most %" PRId64 " bytes", what, SHOWN,
+                         text, high);
+    *out = (int64_t)bytes;
     return BASE_OK;
 }
 
@@ -93,11 +122,6 @@ int64_t base_next_divisor(int64_t number, int64_t after)
     }
     return next;
 }
-
-struct unit {
-    double size;
-    const char *name;
-};
 
 /* The largest unit that leaves at least one before the point, rounding included. A whole number is shown as one. */
 static char *format_scaled(char buffer[BASE_HUMANE], double value, const struct unit *units, int count)

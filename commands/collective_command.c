@@ -48,12 +48,15 @@ static enum base_status read_algorithm(const char *text, enum sim_algorithm *out
     return BASE_OK;
 }
 
-static enum base_status read_network(const char *text, bool *simulated, struct base_error *error)
+/* A price of loads is of no algorithm: who names one asks for the simulation. */
+static enum base_status read_network(const char *text, const char *algorithm, bool *simulated, struct base_error *error)
 {
     static const char *const names[] = {"analytic", "simulated"};
-    int which = 0;
+    int which = algorithm ? 1 : 0;
     if (text) BASE_TRY(base_parse_word(text, "--network", names, BASE_COUNT(names), &which, error));
     *simulated = which == 1;
+    if (algorithm && !*simulated)
+        return base_fail(error, BASE_INPUT, "--algorithm: the analytic price is of none; use --network simulated");
     return BASE_OK;
 }
 
@@ -92,10 +95,11 @@ static enum base_status ask(struct commands_context *context, const struct base_
     int64_t count;
     BASE_TRY(read_kind(base_argument(arguments, "--kind"), &q->kind, error));
     BASE_TRY(read_algorithm(base_argument(arguments, "--algorithm"), &algorithm, error));
-    BASE_TRY(read_network(base_argument(arguments, "--network"), &q->simulated, error));
+    BASE_TRY(read_network(base_argument(arguments, "--network"), base_argument(arguments, "--algorithm"), &q->simulated,
+                          error));
     if (!axis) return base_fail(error, BASE_USAGE, "--mesh-axis is missing; use --mesh-axis model");
-    if (!bytes) return base_fail(error, BASE_USAGE, "--bytes is missing; use --bytes 16777216");
-    BASE_TRY(base_parse_int(bytes, "--bytes", 0, INT64_C(1) << 50, &count, error));
+    if (!bytes) return base_fail(error, BASE_USAGE, "--bytes is missing; use --bytes 16MiB");
+    BASE_TRY(base_parse_bytes(bytes, "--bytes", INT64_C(1) << 50, &count, error));
     BASE_TRY(place(context, arguments, q, error));
     BASE_TRY(topo_axes_read(&q->mesh.axes, axis, &q->axes, error));
     q->bytes = (double)count;
@@ -282,8 +286,9 @@ static const struct base_option collective_options[] = {
     {"--kind", "all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute", "what the devices do together",
      NULL},
     {"--mesh-axis", "AXES", "the mesh axis whose groups do it, or several joined by +", NULL},
-    {"--bytes", "N", "one device's operand", NULL},
-    {"--network", "analytic|simulated", "by loads of links, or every message over every link", "analytic"},
+    {"--bytes", "N", "one device's operand: 14680064, 14MiB or 14.68MB", NULL},
+    {"--network", "analytic|simulated", "by loads of links, or every message over every link",
+     "analytic; simulated with --algorithm"},
     {"--algorithm", "ALGORITHM",
      "the schedule that is simulated: ring, ring_one_way, multi_ring, bucket, halving_doubling, doubling, tree, "
      "double_tree, "
@@ -300,7 +305,7 @@ const struct commands_command commands_collective = {
     .summary = "one collective by itself: its time, what bounds it, and what each link carries",
     .usage = "collective --topology T (mesh as for a plan) --kind K --mesh-axis A[+B] --bytes N",
     .examples = "  meshwright collective --topology v4-512 --model-parallel-submesh 4,2,2,1 --kind all_reduce "
-                "--mesh-axis model --bytes 14680064 --network simulated\n"
+                "--mesh-axis model --bytes 14MiB --network simulated\n"
                 "  meshwright collective --topology v5e:4x4 --model-parallel-submesh 4,1,1,1 --kind all_gather "
                 "--mesh-axis data --bytes 1048576 --links --json\n",
     .options = collective_options,

@@ -318,6 +318,50 @@ static void numbers_real_within_bounds(struct base_arena *arena)
     }
 }
 
+static void numbers_of_bytes(struct base_arena *arena)
+{
+    (void)arena;
+    static const struct {
+        const char *text;
+        int64_t want; /* -77: refused */
+    } rows[] = {{"0", 0},
+                {"14680064", 14680064},
+                {"14MiB", 14680064},
+                {"14 MiB", 14680064},
+                {"1B", 1},
+                {"1.5GB", 1500000000},
+                {"14.68MB", 14680000},
+                {"1024TiB", INT64_C(1) << 50},
+                {"1kB", 1000},
+                {"0.5KiB", 512},
+                {"1025TiB", -77},
+                {"1e400TB", -77},
+                {"", -77},
+                {"MiB", -77},
+                {"-1", -77},
+                {"1.5", -77},
+                {"1.5B", -77},
+                {"1 ", -77},
+                {" 1", -77},
+                {"1mib", -77},
+                {"1MiBs", -77},
+                {"1..5MiB", -77},
+                {".MiB", -77},
+                {"1e3", -77},
+                {"0x10", -77},
+                {"nan", -77},
+                {"99999999999999999999999999", -77}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("\"%s\"", rows[i].text);
+        struct base_error error;
+        int64_t out = -77;
+        enum base_status status = base_parse_bytes(rows[i].text, "--bytes", INT64_C(1) << 50, &out, &error);
+        if (rows[i].want >= 0) assert_ok(status, &error);
+        else assert_fails(status, BASE_INPUT, &error, "--bytes: ");
+        assert_int_equal(out, rows[i].want);
+    }
+}
+
 static void numbers_in_a_list(struct base_arena *arena)
 {
     enum { LIMIT = 4, LONG_BYTES = 1 << 16 };
@@ -1325,6 +1369,7 @@ int main(int argument_count, char **arguments)
         TEST(text_writes_doubles_as_short_as_they_read_back),
         TEST(numbers_whole_within_bounds),
         TEST(numbers_real_within_bounds),
+        TEST(numbers_of_bytes),
         TEST(numbers_in_a_list),
         TEST(numbers_ceil_div_does_not_overflow),
         TEST(numbers_for_people),

@@ -474,7 +474,7 @@ static void a_second_signal_ends_it_at_once(struct base_arena *arena)
     int count = wait_for_steps(arena, run, "twice", ranks);
     for (int i = 0; i < count; i++) kill(ranks[i], SIGSTOP); /* so that the first cannot be followed */
     kill(run.pid, SIGINT);
-    nanosleep(&(struct timespec){0, 700000000}, NULL);
+    nanosleep(&(struct timespec){2, 0}, NULL); /* half a second is one wish, counted from when it was heard */
     kill(run.pid, SIGINT);
     struct outcome o = finish(arena, run);
     assert_outcome(&o, 128 + SIGINT, "");
