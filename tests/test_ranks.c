@@ -62,6 +62,7 @@ static struct run start(struct base_arena *arena, const char *words)
     run.pid = fork();
     if (run.pid != 0) return run;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no run behind */
+    signal(SIGINT, SIG_DFL);          /* a shell ignores it for what it starts in the background */
     int out = open(base_print(arena, "%s/out", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600),
         err = open(base_print(arena, "%s/err", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600);
     dup2(out, STDOUT_FILENO);
