@@ -52,8 +52,8 @@ static double exposed_or_bound_s(const struct sim_pricing *p, int bound)
     return bound == SIM_BY_COMMUNICATION ? p->exposed_s : p->totals_s[bound];
 }
 
-/* What one microbatch takes is what a second one adds. Where weights stay gathered it adds no gathers: those, and the
- * scatters of gradients, belong to the step. */
+/* The time of one microbatch is the difference between a step of two and a step of one. Where weights stay gathered the
+ * second adds no gathers: these, and the scatters of gradients, count once a step. */
 static void price_time(struct sim_pricing *one, struct sim_pricing *two, bool keeps_weights,
                        struct sim_piece_price *out)
 {
@@ -78,7 +78,7 @@ static void price_time(struct sim_pricing *one, struct sim_pricing *two, bool ke
     out->forward_frac = both_s > 0 ? phases_s[MODEL_FORWARD] / both_s : 0;
 }
 
-/* Of what is sharded over replicas of the data, all. */
+/* Parameters that are sharded over the data axis and gathered for use, all of them; 0: none are. */
 static double gathered_parameters(const struct sim_pricing *p, const double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
     const struct topo_axes *mesh = &p->placement->axes;

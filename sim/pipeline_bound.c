@@ -43,7 +43,7 @@ static double busy_s(const struct sim_pipeline_prices *l, int stage)
     return busy + waited - (stage > 0 ? l->send_back_s[stage - 1] : 0);
 }
 
-/* The last of: a stage has ended, and has reduced its gradients; then all update. */
+/* The step ends when the last stage has run its passes and reduced its gradients, and every stage has updated. */
 static double least_step_s(const struct sim_pipeline_prices *l)
 {
     double way_s = 0, reduced_s = 0, updating_s = 0, back_s[SIM_MOST_STAGES] = {0}; /* from the stage to the first */
@@ -62,7 +62,7 @@ static double least_step_s(const struct sim_pipeline_prices *l)
     return (reduced_s + updating_s + sim_pipeline_tied_s(l)) * (1 - rounding_frac);
 }
 
-/* Every stage with so many layers: no model is cut so, but each stage costs what it would. */
+/* Gives every stage so many layers: not a way to split the model, but each stage's cost with that many. */
 static void cut_alike(struct sim_pipeline_prices *l, int64_t layers)
 {
     memset(l->cut, 0, (size_t)l->stages * sizeof *l->cut);

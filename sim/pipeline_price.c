@@ -132,7 +132,7 @@ static double flattened_bytes(const struct sim_pipeline_prices *l, const double 
  * points. */
 static const double held_in_flight_frac = 0.3;
 
-/* The most that comes and goes on a stage, into p->peak. */
+/* The largest sum of activations and temporaries on a stage, into p->peak. */
 static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, struct sim_pricing *p)
 {
     struct sim_pass_memory passes[SIM_MOST_PIECES];

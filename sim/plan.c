@@ -286,8 +286,8 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_check_lengths(&plan, error));
     BASE_TRY(sim_plan_check_batch(&plan, error));
     BASE_TRY(sim_plan_take_step(text, step, &plan, error));
-    /* What else there is, has no microbatches in T5X and is deterministic. Stages have them: it is how a batch goes
-     * through. */
+    /* T5X's steps that do not train (evaluation, inference) take no microbatches and draw no dropout. Pipelines keep
+     * their microbatches, since that is how a batch goes through the stages. */
     const bool trains = plan.options.step == MODEL_STEP_TRAIN || plan.options.step == MODEL_STEP_GRADIENT;
     if (!trains && plan.pipeline.stages == 1) plan.num_microbatches = 1;
     plan.pipeline.forward_alone = !trains;

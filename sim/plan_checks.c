@@ -102,7 +102,7 @@ enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct
     return BASE_OK;
 }
 
-/* Rules that name another axis are refused. */
+/* 1 for an axis that the mesh lacks: rules that name one were refused before. */
 static int64_t devices_along(const struct sim_placement *placement, const char *name)
 {
     int axis = topo_axis_named(&placement->axes, name);
@@ -154,7 +154,7 @@ enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_e
     return base_fail(error, BASE_INPUT, "dtype: %s has no products in fp8; use bfloat16", topology->chip.full_name);
 }
 
-/* What is stored otherwise than in float32 is priced alone; moments are Adam's. */
+/* Parameters and moments in another dtype than float32 can be predicted and not run; only Adam has a first moment. */
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error)
 {
     const bool other = plan->options.weight_dtype != MODEL_FLOAT32, moments = plan->options.moment_dtype;

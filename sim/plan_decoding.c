@@ -47,7 +47,7 @@ static enum base_status check(const struct sim_plan *plan, const struct sim_deco
     return BASE_OK;
 }
 
-/* What a user gives, or an answer at its model's own decoding function. */
+/* The decoding function that the plan names, or else its model's: beams with an encoder, sampling without. */
 static void resolve(const struct sim_plan *plan, struct sim_decoding *d)
 {
     bool beams = d->word == SIM_BEAM_SEARCH || (d->word == SIM_MODEL_DEFAULT && plan->config->encoder);

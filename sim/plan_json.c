@@ -90,7 +90,7 @@ static enum base_status read_lengths(struct base_arena *arena, const struct base
     return BASE_OK;
 }
 
-/* Other documents of this program that are taken for plans, told by a key. */
+/* Other documents of this program that users give for plans, each recognised by one of its keys. */
 static const struct {
     const char *key, *document, *use;
 } others[] = {

@@ -90,7 +90,7 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
     return BASE_OK;
 }
 
-/* A plan of which nothing is given but what a plan's model and platform are like: its defaults, read once. */
+/* The defaults of all keys, read once for each setting: scanned or not, of this machine's ranks or not. */
 static enum base_status find_usual(struct sim_cache *cache, struct sim_key_setting setting, const struct sim_plan **out,
                                    struct base_error *error)
 {

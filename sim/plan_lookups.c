@@ -24,7 +24,7 @@ static enum base_status say_again(const struct answer *answer, struct base_error
     return answer->status == BASE_OK ? BASE_OK : base_fail(error, answer->status, "%s", answer->why);
 }
 
-/* What stands in a file is another thing when the next question is asked. */
+/* A file may have changed by the next question, so what was read from one is not kept for it. */
 static void note_file(struct sim_cache *cache, const char *text)
 {
     cache->read_files = cache->read_files || *text == '@';

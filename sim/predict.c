@@ -240,7 +240,7 @@ static bool may_rematerialize(const struct sim_plan *plan)
            !plan->config->scan_layers;
 }
 
-/* The step with all that recomputed that may be. */
+/* Prices the step with everything recomputed that the compiler may recompute. */
 static enum base_status price_remade(struct sim_cache *cache, struct sim_pricing *q, const struct sim_pricing *p,
                                      unsigned dropped_roles, bool in_part, struct sim_detail *detail,
                                      struct sim_priced *out, struct base_error *error)

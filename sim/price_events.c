@@ -10,7 +10,7 @@ struct walk {
     int phase, first_of_phase[MODEL_OPTIMIZER + 1]; /* of events; and the first operation of each phase */
 };
 
-/* What comes to what is there already counts once more, and what goes once less. */
+/* Adds an event to the stretch: allocations and frees of the same shape and category are one entry with a count. */
 static void merge_event(struct sim_price_list *out, int first, const struct sim_event *event)
 {
     for (int i = first; i < out->event_count; i++) {
@@ -68,8 +68,8 @@ static void find_phases(struct walk *w)
     }
 }
 
-/* Memory can be at its peak only when something has come and nothing more does before something goes. In between nobody
- * looks, so that what comes and goes there is added up. */
+/* Memory can be at its peak only after an allocation that a free follows. Events between two such moments are added up
+ * in one stretch. */
 void sim_list_events(struct base_arena *scratch, const struct sim_sharded *s, const int *steps_before,
                      struct sim_price_list *out)
 {

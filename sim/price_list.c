@@ -378,7 +378,7 @@ static void list_kept(struct maker *m)
     }
 }
 
-/* All mesh axes that shard something. */
+/* The mesh axes that some dimension is sharded over. */
 static unsigned axes_of(const struct sim_sharded *s)
 {
     unsigned axes = 0;

@@ -39,15 +39,15 @@ static struct sim_phase_peak phase_peak(const struct sim_pricing *p, const struc
                                    at ? (enum model_phase)at->phase : MODEL_FORWARD, at ? at->trips : MODEL_ONE};
 }
 
-/* From here on only what comes counts. */
+/* The peak is counted anew from what is there now. */
 static void begin_again(struct frame *frame, const struct sim_holding *now)
 {
     frame->peak = *now;
     frame->peak_event = NULL;
 }
 
-/* phases: asked for them; or NULL. The total stands in a variable of its own, and in now where somebody reads it: a
- * table plan after plan spends its time here. */
+/* phases: filled, or NULL. The total is kept in a local variable and copied to `now` only where it is read: a sweep of
+ * thousands of plans spends its time here. */
 static struct sim_phase_peak walk(const struct sim_pricing *p, struct sim_phase_memory *phases)
 {
     const struct sim_price_event *events = p->list->events;

@@ -197,8 +197,8 @@ static bool combine_alike(const struct sim_price_collective *a, const struct sim
     return a->gradient && b->gradient && a->kind == b->kind && a->axes == b->axes && a->dtype == b->dtype;
 }
 
-/* Which share of the collectives is started: reductions of gradients wait for nothing but their gradient, and those of
- * one kind, group and dtype are put together up to so many bytes. */
+/* Compilers combine reductions of gradients of one kind, group and dtype, up to so many bytes, into one collective.
+ * What share of the collectives is then launched, and how many bytes go together. */
 static void combine(const struct sim_pricing *p, double most_bytes, struct prices *prices)
 {
     const struct sim_price_list *list = p->list;
@@ -217,8 +217,8 @@ static void combine(const struct sim_pricing *p, double most_bytes, struct price
     }
 }
 
-/* Its share of a collective of all that is put together; where rings have no other cost than a start for each, a start
- * less. */
+/* One collective that is combined with others: its share of the combined one where more bytes go faster (NCCL); else
+ * its own time without the launches that combining saves. */
 static double combined_s(const struct sim_pricing *p, const struct sim_price_collective *c, double launched_frac,
                          double together_bytes)
 {
@@ -299,7 +299,7 @@ static void note_compute(const struct sim_pricing *p, const struct sim_price_ste
                                            kernel->flop, kernel->bytes, 0, SIM_ALL_REDUCE});
 }
 
-/* Each sum in a variable of its own: a table plan after plan spends its time here. */
+/* Each sum has a local variable: a sweep of thousands of plans spends its time here. */
 static void sum_up(struct sim_pricing *p, const struct prices *prices)
 {
     const double each_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];

@@ -92,7 +92,7 @@ static void from_chip(const struct topo_topology *topology, struct sim_profile *
     }
 }
 
-/* A platform's measured share of the bfloat16 rate comes before what a vendor states of a chip. */
+/* Rates that a vendor states, where the platform has no measured share of the bfloat16 rate. */
 static void from_chip_behind(const struct topo_topology *topology, struct sim_profile *profile)
 {
     const struct topo_chip *chip = &topology->chip;
@@ -178,7 +178,7 @@ static void set(struct sim_profile *profile, enum sim_constant constant, double 
     profile->sources[constant] = source;
 }
 
-/* The row of the software on the platform. What a framework does not give its allocator is out of reach. */
+/* The row of the software on the platform. The part of memory that a framework leaves to others counts as reserved. */
 static enum base_status from_software(const struct topo_topology *topology, const char *name,
                                       struct sim_profile *profile, struct base_error *error)
 {
@@ -236,7 +236,7 @@ static enum base_status network_from_user(const struct base_json *given, struct 
     return BASE_OK;
 }
 
-/* What was calibrated on one chip says nothing of another. */
+/* Constants that were calibrated on one chip are refused for another. */
 static enum base_status check_chip(const struct base_json *calibration, const struct sim_profile *profile,
                                    struct base_error *error)
 {
@@ -291,7 +291,7 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
     return BASE_OK;
 }
 
-/* Members beside these, as notes, are nobody's business; what is nearly one of them is a slip. */
+/* Other members are taken for notes; one that is spelled nearly as a known one is refused. */
 enum base_status sim_profile_check(const struct base_json *overrides, struct base_error *error)
 {
     static const char *const members[] = {"name", "constants", "passes", "network"};

@@ -85,7 +85,7 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.sequence_parallel = plan->sequence_parallel;
     sharding.propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
     sharding.scanned = plan->config->scan_layers;
-    /* Else taken to be given up for memory: all gathered parameters would stay alive. */
+    /* Compilers gather anew in each layer instead, since every gathered parameter would stay alive. */
     sharding.shares_gathers = plan->form == SIM_AS_PARTITIONED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
     sharding.optimizer_partitioning = plan->optimizer_partitioning;
     sharding.executable = sim_is_executed(plan);

@@ -54,7 +54,7 @@ static bool try_changes(struct trial *t, const struct atom *const *changed, int 
     return true;
 }
 
-/* The fewest microbatches that do, beside another change or alone. */
+/* The fewest microbatches with which the plan fits, beside another change or alone. */
 static void try_microbatches(struct trial *t, const struct atom *beside)
 {
     int64_t batch = t->plan->batch_size, now = t->plan->num_microbatches;
