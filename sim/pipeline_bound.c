@@ -15,11 +15,11 @@
 /* Sums in another order may differ in their last bits. */
 static const double rounding_frac = 1e-9;
 
-static double pass_s(const struct sim_pipeline_prices *l, int stage, int chunk, bool backward)
+static double pass_s(const struct sim_pipeline_prices *l, int stage, int chunk, enum model_phase phase)
 {
     const struct sim_piece_price *price = sim_piece_price_at(l, stage, chunk);
     const double each_s = sim_sum_of_bounds(price->each_s), forward_s = each_s * price->forward_frac;
-    return backward ? each_s - forward_s : forward_s;
+    return phase == MODEL_BACKWARD ? each_s - forward_s : forward_s;
 }
 
 static bool hides(const struct sim_pipeline_prices *l)
@@ -56,8 +56,8 @@ static double least_step_s(const struct sim_pipeline_prices *l)
             fmax(updating_s, sim_pipeline_once_s(l, k, SIM_BY_COMPUTE) + sim_pipeline_once_s(l, k, SIM_BY_MEMORY) +
                                  sim_pipeline_once_s(l, k, SIM_BY_LATENCY));
         if (k + 1 == l->stages) break;
-        way_s += pass_s(l, k, 0, false) + l->send_s[k];
-        back_s[k + 1] = back_s[k] + pass_s(l, k, 0, true) + l->send_back_s[k];
+        way_s += pass_s(l, k, 0, MODEL_FORWARD) + l->send_s[k];
+        back_s[k + 1] = back_s[k] + pass_s(l, k, 0, MODEL_BACKWARD) + l->send_back_s[k];
     }
     return (reduced_s + updating_s + sim_pipeline_tied_s(l)) * (1 - rounding_frac);
 }
@@ -88,15 +88,15 @@ static enum base_status stage_memory(struct sim_pipeline_prices *l, struct base_
     return BASE_OK;
 }
 
-static enum base_status fill_costs(struct sim_pipeline_prices *l, struct base_arena *arena, bool with_memory,
-                                   struct sim_stage_cost *costs, struct base_error *error)
+static enum base_status fill_costs(struct sim_pipeline_prices *l, struct base_arena *arena,
+                                   enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error)
 {
     BASE_TRY(sim_pipeline_price_pieces(l, error));
     sim_pipeline_price_messages(l);
     for (int i = 0; i < l->stages; i++) {
         struct sim_stage_cost *c = &costs[i];
-        *c = (struct sim_stage_cost){.forward_s = pass_s(l, i, 0, false),
-                                     .backward_s = pass_s(l, i, 0, true),
+        *c = (struct sim_stage_cost){.forward_s = pass_s(l, i, 0, MODEL_FORWARD),
+                                     .backward_s = pass_s(l, i, 0, MODEL_BACKWARD),
                                      .send_s = i + 1 < l->stages ? l->send_s[i] : 0,
                                      .send_back_s = i > 0 ? l->send_back_s[i - 1] : 0,
                                      .reduce_s = sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION),
@@ -105,13 +105,13 @@ static enum base_status fill_costs(struct sim_pipeline_prices *l, struct base_ar
                                                  sim_pipeline_once_s(l, i, SIM_BY_LATENCY),
                                      .tied_s = sim_pipeline_tied_s(l)};
         c->waited_s = hides(l) ? 0 : c->send_s + c->send_back_s;
-        if (with_memory) BASE_TRY(stage_memory(l, arena, i, &c->free_bytes, error));
+        if (costed == SIM_TIME_AND_MEMORY) BASE_TRY(stage_memory(l, arena, i, &c->free_bytes, error));
     }
     return BASE_OK;
 }
 
-enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers, bool with_memory,
-                                 struct sim_stage_cost *costs, struct base_error *error)
+enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers,
+                                 enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error)
 {
     struct base_arena arena = {.exhausted = cache->scratch.exhausted};
     struct sim_piece_price prices[SIM_MOST_PIECE_PRICES];
@@ -119,7 +119,7 @@ enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan 
     BASE_TRY(sim_pipeline_habits_find(plan->software, &l.habits, error));
     l.stages = l.pieces = (int)plan->pipeline.stages, l.chunks = 1;
     cut_alike(&l, layers);
-    enum base_status status = fill_costs(&l, &arena, with_memory, costs, error);
+    enum base_status status = fill_costs(&l, &arena, costed, costs, error);
     base_arena_free(&arena);
     return status;
 }

@@ -240,16 +240,19 @@ static bool may_rematerialize(const struct sim_plan *plan)
            !plan->config->scan_layers;
 }
 
-/* Prices the step with everything recomputed that the compiler may recompute. */
+/* Whether the compiler's rematerialisation gets to all that it may drop, or ends with softmax's quotients. */
+enum remade { REMADE_WHOLLY, REMADE_IN_PART };
+
+/* Prices the step with that recomputed. */
 static enum base_status price_remade(struct sim_cache *cache, struct sim_pricing *q, const struct sim_pricing *p,
-                                     unsigned dropped_roles, bool in_part, struct sim_detail *detail,
+                                     unsigned dropped_roles, enum remade remade, struct sim_detail *detail,
                                      struct sim_priced *out, struct base_error *error)
 {
     const struct sim_plan *plan = p->plan;
     const struct sim_program *program;
     enum sim_extent extent = lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
-    BASE_TRY(sim_program_find(cache, plan, in_part ? MODEL_REMAT_NONE : MODEL_REMAT_COMPILER,
-                              in_part ? 0 : dropped_roles, extent, &program, error));
+    BASE_TRY(sim_program_find(cache, plan, remade == REMADE_IN_PART ? MODEL_REMAT_NONE : MODEL_REMAT_COMPILER,
+                              remade == REMADE_IN_PART ? 0 : dropped_roles, extent, &program, error));
     BASE_TRY(sim_pricing_begin(q, plan, &program->prices, error));
     q->dropped_roles = dropped_roles;
     begin_detail(detail, program);
@@ -268,9 +271,9 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     if (!dropped_roles) return BASE_OK;
     struct sim_pricing q;
     struct sim_priced all;
-    BASE_TRY(price_remade(cache, &q, p, dropped_roles, false, detail, &all, error));
+    BASE_TRY(price_remade(cache, &q, p, dropped_roles, REMADE_WHOLLY, detail, &all, error));
     if (all.peak_bytes <= goal_bytes && is_remade_in_part(p, priced->peak_bytes, goal_bytes))
-        BASE_TRY(price_remade(cache, &q, p, dropped_roles, true, detail, &all, error));
+        BASE_TRY(price_remade(cache, &q, p, dropped_roles, REMADE_IN_PART, detail, &all, error));
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;

@@ -213,8 +213,9 @@ struct sim_stage_cost {
     double free_bytes; /* of a device of it; of times alone 0 */
 };
 /* Fills costs[stages]: of each stage as if all had so many layers. */
-enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers, bool with_memory,
-                                 struct sim_stage_cost *costs, struct base_error *error);
+enum sim_stage_costed { SIM_TIME_ALONE, SIM_TIME_AND_MEMORY };
+enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers,
+                                 enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error);
 /* How far a prediction may be off (confidence.c): between low and high with 90 %. */
 struct sim_interval {
     double low, high;

@@ -161,7 +161,8 @@ enum base_status sim_simulate(struct base_arena *arena, const struct sim_network
     if (!sim_schedule_build(&network->links, groups, kind, algorithm, bytes, &schedule))
         return base_fail(error, BASE_INPUT, "algorithm: %s does not do %s in groups like these",
                          sim_algorithm_name(algorithm), sim_collective_name(kind));
-    BASE_TRY(sim_network_simulate(arena, &network->links, &schedule, &network->rates, false, &s.traffic, error));
+    BASE_TRY(sim_network_simulate(arena, &network->links, &schedule, &network->rates, SIM_SHARED_AS_NEEDED, &s.traffic,
+                                  error));
     *out = s;
     return BASE_OK;
 }

@@ -46,15 +46,15 @@ static void set_scene(struct base_arena *arena, const char *name, int model, str
 }
 
 static double simulate(struct base_arena *arena, const struct scene *scene, enum sim_collective kind,
-                       enum sim_algorithm algorithm, double bytes, bool every_event)
+                       enum sim_algorithm algorithm, double bytes, enum sim_link_sharing sharing)
 {
     struct base_error error;
     struct sim_schedule schedule;
     struct sim_traffic traffic;
     assert_true(sim_schedule_build(&scene->network.links, &scene->groups, kind, algorithm, bytes, &schedule));
-    assert_ok(sim_network_simulate(arena, &scene->network.links, &schedule, &scene->network.rates, every_event,
-                                   &traffic, &error),
-              &error);
+    assert_ok(
+        sim_network_simulate(arena, &scene->network.links, &schedule, &scene->network.rates, sharing, &traffic, &error),
+        &error);
     return traffic.time_s;
 }
 
@@ -90,6 +90,7 @@ static void rings_take_what_the_fullest_link_takes(struct base_arena *arena)
     for (int i = 0; i < 60; i++) {
         struct scene scene;
         bool small = i % 3 != 0;
+        const enum sim_link_sharing sharing = small ? SIM_SHARED_AT_EVERY_EVENT : SIM_SHARED_AS_NEEDED;
         const char *box = draw_box(arena, &random, small);
         struct topo_topology topology;
         struct base_error error;
@@ -101,10 +102,13 @@ static void rings_take_what_the_fullest_link_takes(struct base_arena *arena)
             double bytes = 1e6, gathered = kind == SIM_ALL_GATHER ? bytes * model : bytes;
             double rate = scene.network.rates.bytes_per_s[TOPO_LINK_ICI], part = (model - 1.0) / model;
             double expected_s = passes[kind] * part * gathered * scene.load.busiest_link / rate;
-            assert_near(simulate(arena, &scene, kind, SIM_ALGORITHM_RING, bytes, false), expected_s, 1e-9);
-            if (small) assert_near(simulate(arena, &scene, kind, SIM_ALGORITHM_RING, bytes, true), expected_s, 1e-9);
+            assert_near(simulate(arena, &scene, kind, SIM_ALGORITHM_RING, bytes, SIM_SHARED_AS_NEEDED), expected_s,
+                        1e-9);
+            if (small)
+                assert_near(simulate(arena, &scene, kind, SIM_ALGORITHM_RING, bytes, SIM_SHARED_AT_EVERY_EVENT),
+                            expected_s, 1e-9);
             double one_way_s = passes[kind] * part * gathered * scene.load.busiest_one_way / rate;
-            assert_near(simulate(arena, &scene, kind, SIM_ALGORITHM_RING_ONE_WAY, bytes, small), one_way_s, 1e-9);
+            assert_near(simulate(arena, &scene, kind, SIM_ALGORITHM_RING_ONE_WAY, bytes, sharing), one_way_s, 1e-9);
         }
         base_arena_reset(arena);
     }
@@ -223,9 +227,11 @@ static void shortcuts_change_nothing(struct base_arena *arena)
                 enum sim_collective collective = (enum sim_collective)kind;
                 enum sim_algorithm algorithm = (enum sim_algorithm)a;
                 if (!sim_algorithm_applies(&scene.network.links, &scene.groups, collective, algorithm)) continue;
-                double short_s = simulate(arena, &scene, collective, algorithm, 1e6, false);
-                assert_near(short_s, simulate(arena, &scene, collective, algorithm, 1e6, true), 1e-9);
-                assert_near(2 * short_s, simulate(arena, &scene, collective, algorithm, 2e6, false), 1e-9);
+                double short_s = simulate(arena, &scene, collective, algorithm, 1e6, SIM_SHARED_AS_NEEDED);
+                assert_near(short_s, simulate(arena, &scene, collective, algorithm, 1e6, SIM_SHARED_AT_EVERY_EVENT),
+                            1e-9);
+                assert_near(2 * short_s, simulate(arena, &scene, collective, algorithm, 2e6, SIM_SHARED_AS_NEEDED),
+                            1e-9);
                 applied[a]++;
             }
         base_arena_reset(arena);
@@ -259,7 +265,8 @@ static void buckets_and_cycles_fill_a_torus(struct base_arena *arena)
         set_scene(arena, rows[i].topology, n, NULL, &scene);
         double rate = scene.network.rates.bytes_per_s[TOPO_LINK_ICI], bytes = 3e8;
         double expected_s = 2 * (n - 1.0) / n * bytes / (2 * rows[i].dimensions * rate);
-        assert_near(simulate(arena, &scene, SIM_ALL_REDUCE, rows[i].algorithm, bytes, false), expected_s, 1e-9);
+        assert_near(simulate(arena, &scene, SIM_ALL_REDUCE, rows[i].algorithm, bytes, SIM_SHARED_AS_NEEDED), expected_s,
+                    1e-9);
         base_arena_reset(arena);
     }
 }
@@ -287,9 +294,9 @@ static void cores_of_a_chip_go_as_one(struct base_arena *arena)
         for (int n = 0; n < 16; n++) nodes[n] = n;
         chips.groups = (struct sim_groups){1, 16, nodes};
         const double bytes = 1e8, expected_s = simulate(arena, &chips, rows[i].kind, rows[i].algorithm,
-                                                        rows[i].of_chips * bytes, false);
+                                                        rows[i].of_chips * bytes, SIM_SHARED_AS_NEEDED);
         assert_true(expected_s > 0);
-        assert_near(simulate(arena, &cores, rows[i].kind, rows[i].algorithm, bytes, false), expected_s,
+        assert_near(simulate(arena, &cores, rows[i].kind, rows[i].algorithm, bytes, SIM_SHARED_AS_NEEDED), expected_s,
                     1e-9 * expected_s);
         int *uneven = base_new(arena, int, 16); /* one chip twice, another not at all */
         memcpy(uneven, nodes, 16 * sizeof *nodes);
@@ -316,8 +323,8 @@ static void twisted_tori_gain_what_was_published(struct base_arena *arena)
         assert_ok(topo_parse(arena, rows[i].shape, &topology, &error), &error);
         set_scene(arena, rows[i].shape, topology.device_count, NULL, &plain);
         set_scene(arena, base_print(arena, "%s_twisted", rows[i].shape), topology.device_count, NULL, &twisted);
-        double before_s = simulate(arena, &plain, SIM_ALL_TO_ALL, SIM_ALGORITHM_DIRECT, bytes, false),
-               after_s = simulate(arena, &twisted, SIM_ALL_TO_ALL, SIM_ALGORITHM_DIRECT, bytes, false);
+        double before_s = simulate(arena, &plain, SIM_ALL_TO_ALL, SIM_ALGORITHM_DIRECT, bytes, SIM_SHARED_AS_NEEDED),
+               after_s = simulate(arena, &twisted, SIM_ALL_TO_ALL, SIM_ALGORITHM_DIRECT, bytes, SIM_SHARED_AS_NEEDED);
         assert_near(before_s / after_s, rows[i].of_links, 1e-9);
         double start_s = plain.profile.constants[SIM_COLLECTIVE_LATENCY_S];
         assert_near((start_s + before_s) / (start_s + after_s), rows[i].gain, 0.05);
@@ -420,7 +427,7 @@ static void buckets_prefer_no_dimension(struct base_arena *arena)
         set_scene(arena, "v4:4x8x8", 1, NULL, &scene);
         assert_ok(topo_mesh_build(arena, &scene.topology, &request, TOPO_WITH_DEVICES, &scene.mesh, &error), &error);
         sim_groups_find(arena, &scene.network, &scene.mesh, 2, &scene.groups);
-        times_s[i] = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_BUCKET, 1e9, false);
+        times_s[i] = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_BUCKET, 1e9, SIM_SHARED_AS_NEEDED);
     }
     assert_near(times_s[0], times_s[1], 1e-12);
 }
@@ -451,13 +458,13 @@ static void dead_links_are_routed_around(struct base_arena *arena)
         set_scene(arena, base_print(arena, "%s@dead_links=%s", rows[i][0], rows[i][1]), 4, NULL, &broken);
         assert_true(sim_schedule_build(&broken.network.links, &broken.groups, SIM_ALL_TO_ALL, SIM_ALGORITHM_DIRECT, 1e6,
                                        &schedule));
-        assert_ok(sim_network_simulate(arena, &broken.network.links, &schedule, &broken.network.rates, false, &traffic,
-                                       &error),
+        assert_ok(sim_network_simulate(arena, &broken.network.links, &schedule, &broken.network.rates,
+                                       SIM_SHARED_AS_NEEDED, &traffic, &error),
                   &error);
         assert_near(bytes_on_dead_links(&broken.network.links, &traffic), 0, 0);
         for (enum sim_collective kind = SIM_ALL_REDUCE; kind <= SIM_REDUCE_SCATTER; kind++)
-            assert_true(simulate(arena, &broken, kind, SIM_ALGORITHM_RING, 1e6, false) >=
-                        simulate(arena, &sound, kind, SIM_ALGORITHM_RING, 1e6, false) * (1 - 1e-12));
+            assert_true(simulate(arena, &broken, kind, SIM_ALGORITHM_RING, 1e6, SIM_SHARED_AS_NEEDED) >=
+                        simulate(arena, &sound, kind, SIM_ALGORITHM_RING, 1e6, SIM_SHARED_AS_NEEDED) * (1 - 1e-12));
     }
     struct scene cut;
     struct sim_simulated sent;
@@ -473,12 +480,13 @@ static void nodes_are_joined_by_their_cards(struct base_arena *arena)
     struct scene one, two, slow;
     set_scene(arena, "h100:1x8", 8, NULL, &one);
     double link = one.network.rates.bytes_per_s[TOPO_LINK_NVLINK], card = one.network.rates.bytes_per_s[TOPO_LINK_NIC];
-    assert_near(simulate(arena, &one, SIM_ALL_GATHER, SIM_ALGORITHM_RING, 1e6, true), 7e6 / (2 * link) * 2, 1e-9);
+    assert_near(simulate(arena, &one, SIM_ALL_GATHER, SIM_ALGORITHM_RING, 1e6, SIM_SHARED_AT_EVERY_EVENT),
+                7e6 / (2 * link) * 2, 1e-9);
     set_scene(arena, "h100:2x8", 16, NULL, &two);
-    assert_near(simulate(arena, &two, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, 8e8, false), 2 * 15.0 / 16 * 1e8 / card,
-                1e-9);
+    assert_near(simulate(arena, &two, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, 8e8, SIM_SHARED_AS_NEEDED),
+                2 * 15.0 / 16 * 1e8 / card, 1e-9);
     set_scene(arena, "h100:2x8@slow_nic=1:0.25", 16, NULL, &slow);
-    assert_near(simulate(arena, &slow, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, 8e8, false),
+    assert_near(simulate(arena, &slow, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, 8e8, SIM_SHARED_AS_NEEDED),
                 4 * 2 * 15.0 / 16 * 1e8 / card, 1e-9);
 }
 
@@ -496,8 +504,8 @@ static void trees_of_nodes_load_cards_as_rings_do(struct base_arena *arena)
         set_scene(arena, rows[i], topology.device_count, NULL, &scene);
         double bytes = 1e9,
                card_s = bytes / topology.chip.nics_per_node / scene.network.rates.bytes_per_s[TOPO_LINK_NIC];
-        double ring_s = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, bytes, false),
-               tree_s = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_DOUBLE_TREE, bytes, false);
+        double ring_s = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, bytes, SIM_SHARED_AS_NEEDED),
+               tree_s = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_DOUBLE_TREE, bytes, SIM_SHARED_AS_NEEDED);
         assert_near(tree_s, 2 * card_s, topology.bounds[0] % 2 ? 0.26 : 1e-9);
         assert_true(tree_s >= ring_s);
     }

@@ -95,7 +95,7 @@ enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_pl
     const int64_t tried[TRIED] = {layers / stages, layers / stages + 1, 1, layers - stages + 1};
     const struct table t = {(int)stages, 1, plan->num_microbatches,
                             plan->pipeline.schedule == SIM_ONE_FORWARD_ONE_BACKWARD, NULL};
-    for (int i = 0; i < TRIED; i++) BASE_TRY(sim_stage_costs(cache, plan, tried[i], false, costs[i], error));
+    for (int i = 0; i < TRIED; i++) BASE_TRY(sim_stage_costs(cache, plan, tried[i], SIM_TIME_ALONE, costs[i], error));
     const int middle = stages > 2;
     const double worth = mean_s(&t, middle, &costs[MORE][middle]) - mean_s(&t, middle, &costs[SHARE][middle]);
     double shared_s = worth * (double)layers, least_update_s = INFINITY; /* some stage has that share */
@@ -143,7 +143,7 @@ static enum base_status find_costs(struct assigning *a, double below_s, struct b
     *t = (struct table){stages, 0, a->plan->num_microbatches,
                         a->plan->pipeline.schedule == SIM_ONE_FORWARD_ONE_BACKWARD, NULL};
     for (bool more = true; more && t->most < all; t->most++, last += stages) {
-        BASE_TRY(sim_stage_costs(a->cache, a->plan, t->most + 1, true, last, error));
+        BASE_TRY(sim_stage_costs(a->cache, a->plan, t->most + 1, SIM_TIME_AND_MEMORY, last, error));
         more = false;
         for (int s = 0; s < stages; s++)
             more = more || (busy_s(t, s, &last[s]) < below_s && last[s].free_bytes >= a->headroom_bytes);

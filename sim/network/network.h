@@ -94,10 +94,12 @@ struct sim_traffic {
     double busy_frac;         /* its busy time over time_s */
     int64_t message_count, event_count;
 };
-/* every_event: shares links out anew whenever a flow ends, also where all messages of a round are alike and sums of
- * bytes say when the last one ends. BASE_INPUT: two devices have no way to each other. */
+/* When links are shared out anew: whenever a flow ends, or not where all messages of a round are alike, so that sums of
+ * bytes say when the last one ends. */
+enum sim_link_sharing { SIM_SHARED_AS_NEEDED, SIM_SHARED_AT_EVERY_EVENT };
+/* BASE_INPUT: two devices have no way to each other. */
 enum base_status sim_network_simulate(struct base_arena *arena, const struct topo_network *network,
                                       const struct sim_schedule *schedule, const struct sim_link_rates *rates,
-                                      bool every_event, struct sim_traffic *out, struct base_error *error);
+                                      enum sim_link_sharing sharing, struct sim_traffic *out, struct base_error *error);
 
 #endif

@@ -281,10 +281,10 @@ static void answer(const struct simulation *s, struct sim_traffic *out)
 
 enum base_status sim_network_simulate(struct base_arena *arena, const struct topo_network *network,
                                       const struct sim_schedule *schedule, const struct sim_link_rates *rates,
-                                      bool every_event, struct sim_traffic *out, struct base_error *error)
+                                      enum sim_link_sharing sharing, struct sim_traffic *out, struct base_error *error)
 {
     struct simulation s = {.network = network, .schedule = schedule, .rates = rates};
-    s.alike = !every_event && rounds_are_alike(schedule);
+    s.alike = sharing == SIM_SHARED_AS_NEEDED && rounds_are_alike(schedule);
     begin(&s, arena);
     for (;; s.event_count++) {
         BASE_TRY(start_what_is_due(&s, error));

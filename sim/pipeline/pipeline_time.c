@@ -14,9 +14,12 @@ struct runner {
     int *next;         /* by stage: the pass that it runs next */
 };
 
-static double *arrival(const struct runner *r, int piece, int microbatch, bool backward)
+/* Which way a message goes through the pieces. */
+enum direction { FORWARD, BACKWARD };
+
+static double *arrival(const struct runner *r, int piece, int microbatch, enum direction direction)
 {
-    return &r->arrived_s[((size_t)backward * (size_t)r->pieces + (size_t)piece) * (size_t)r->timetable->microbatches +
+    return &r->arrived_s[((size_t)direction * (size_t)r->pieces + (size_t)piece) * (size_t)r->timetable->microbatches +
                          (size_t)microbatch];
 }
 
@@ -26,14 +29,14 @@ static void hand_on(struct runner *r, const struct sim_pass_of *pass, int piece,
     const bool last = piece + 1 == r->pieces;
     double message_s = 0, *link_s = &r->link_s[(pass->backward ? r->pieces : 0) + piece],
            sent_s = r->costs->hidden && *link_s > end_s ? *link_s : end_s; /* one message after the other */
-    if (!pass->backward && last) *arrival(r, piece, pass->microbatch, true) = end_s;
+    if (!pass->backward && last) *arrival(r, piece, pass->microbatch, BACKWARD) = end_s;
     if (!pass->backward && !last) {
         message_s = r->costs->send_s[piece];
-        *arrival(r, piece + 1, pass->microbatch, false) = sent_s += message_s;
+        *arrival(r, piece + 1, pass->microbatch, FORWARD) = sent_s += message_s;
     }
     if (pass->backward && piece > 0) {
         message_s = r->costs->send_back_s[piece - 1];
-        *arrival(r, piece - 1, pass->microbatch, true) = sent_s += message_s;
+        *arrival(r, piece - 1, pass->microbatch, BACKWARD) = sent_s += message_s;
     }
     *link_s = sent_s;
     const double waited_s = r->costs->hidden ? 0 : message_s;
@@ -50,7 +53,7 @@ static bool advance(struct runner *r, int stage)
         const int at = r->next[stage];
         const struct sim_pass_of *pass = &s->passes[at];
         const int piece = pass->chunk * s->stages + stage;
-        const double there_s = *arrival(r, piece, pass->microbatch, pass->backward);
+        const double there_s = *arrival(r, piece, pass->microbatch, pass->backward ? BACKWARD : FORWARD);
         if (there_s < 0) break;
         const double start_s = there_s > r->free_s[stage] ? there_s : r->free_s[stage],
                      took_s = (pass->backward ? r->costs->backward_s : r->costs->forward_s)[piece];
@@ -79,7 +82,7 @@ enum base_status sim_pipeline_run(struct base_arena *arena, const struct sim_tim
     r.free_s = base_new(arena, double, timetable->stages);
     r.next = base_new(arena, int, timetable->stages);
     for (int i = 0; i < 2 * r.pieces * timetable->microbatches; i++) r.arrived_s[i] = -1;
-    for (int i = 0; i < timetable->microbatches; i++) *arrival(&r, 0, i, false) = 0;
+    for (int i = 0; i < timetable->microbatches; i++) *arrival(&r, 0, i, FORWARD) = 0;
     for (int i = 0; i < timetable->stages; i++) r.next[i] = timetable->first[i];
     for (bool moved = true; moved;) {
         moved = false;
