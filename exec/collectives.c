@@ -1,5 +1,5 @@
-/* Collectives between the arenas of one process; between ranks, exchange.c does them. What each device gets is told by
- * the shardings before and after: it copies from, or adds up, the parts that the devices of its group have, in the
+/* Collectives between the arenas of one process; between ranks, exchange.c does them. What each device gets follows
+ * from the shardings before and after: it copies from, or adds up, the parts that the devices of its group have, in the
  * order of the mesh. */
 #include "exec/collective.h"
 #include "exec/kernels.h"

@@ -168,7 +168,7 @@ static void compute(struct exec_machine *machine, int at)
     machine->op_runs[at]++;
 }
 
-/* What a loop carries from one place to another, where they are not one. */
+/* Copies what a loop carries to where the next iteration reads it, unless both are the same memory. */
 static size_t carried_bytes(const struct exec_machine *machine, int value, int device)
 {
     return (size_t)(elements_of(machine, value, device, WITH_PADDING) *
@@ -183,7 +183,7 @@ static void copy_value(const struct exec_machine *machine, int from, char *const
     }
 }
 
-/* Where one thing goes to may be where another comes from: all are set aside first. */
+/* The target of one carried value may be the source of another, so all are copied aside first. */
 static void copy_values(struct exec_machine *machine, const int *from, const int *to, int count,
                         char *sources[MODEL_MAX_CARRIES][EXEC_MOST_DEVICES])
 {
@@ -203,7 +203,7 @@ static void copy_values(struct exec_machine *machine, const int *from, const int
     }
 }
 
-/* A loop over all layers but the first tells which layer it is at, too. */
+/* Counts layers from the model's first, also in a loop over all layers but the first. */
 static void set_index(struct exec_machine *machine, int size, int64_t index)
 {
     machine->index[size] = index;

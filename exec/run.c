@@ -90,7 +90,8 @@ static bool sum_step(const struct run *run, bool stops)
     return sums[5] > 0;
 }
 
-/* Divided by what the plan says, or per token. Divided by the tokens of each microbatch it is so already. */
+/* The loss as T5X reports it: divided by the plan's loss_normalizing_factor, or per token. Where each microbatch
+ * divided by its own tokens nothing is left to divide. */
 static double loss_of(const struct exec_machine *m)
 {
     if (m->plan->options.normalizes_by_tokens) return m->loss_sum;
@@ -332,7 +333,7 @@ static const char *begin_products(struct run *run, const struct sim_plan *plan)
     return base_print(run->arena, "%s, %s", wide, exec_onednn_kernel(m->narrow));
 }
 
-/* What was measured until then is worth having, too, where a step or what follows it failed: all ranks fail alike. */
+/* Where a step or a checkpoint fails, what was measured before is kept: all ranks fail alike. */
 static enum base_status run_and_measure(struct run *run, const struct sim_plan *plan)
 {
     struct exec_result *result = run->result;

@@ -56,7 +56,7 @@ int64_t exec_first_layer(const struct exec_machine *machine, enum model_size lay
            model_layers_per_block(machine->stages->plan->config, encoder ? MODEL_ENCODER_STACK : MODEL_DECODER_STACK);
 }
 
-/* Of the whole model, whatever the machine has of it. */
+/* Layers of the whole model, of which the machine may run a piece. */
 static int64_t layers_of_model(const struct exec_machine *machine, const struct model_tensor *tensor)
 {
     if (!machine->piece) return machine->sizes[tensor->layers];

@@ -101,7 +101,7 @@ static void leave_open(struct search *s, double bound)
     s->least_open = fmin(s->least_open, bound);
 }
 
-/* For the device, whatever the host holds. */
+/* Too large for the device; what the host holds is not asked. */
 static bool is_too_large(const struct search *s, const struct sim_prediction *p)
 {
     return (double)p->free_bytes < s->options->headroom_frac * (double)p->memory.capacity_bytes;

@@ -174,7 +174,8 @@ static enum base_status every_mesh(struct tuner_space *space, const struct tuner
     return BASE_OK;
 }
 
-/* One text a shape and order; of named axes all meshes have the same names, in one order. */
+/* Adds a mesh that T5X or JAX accepts, and counts one that they refuse. Meshes of named axes must all have the same
+ * names in one order. */
 static enum base_status accept(struct tuner_space *space, const struct topo_topology *topology, const char *text,
                                int64_t plans_each, struct submesh *accepted, int *count, struct base_error *error)
 {

@@ -63,7 +63,7 @@ static double round_s(const struct table *t, int k, int stage, const struct sim_
     return sum + left * (c->forward_s + c->backward_s + c->waited_s) + (waits ? 0 : c->send_s);
 }
 
-/* Every stage with a single layer: what is beside layers may alone take longest. */
+/* Every stage with a single layer: embedding or head may take longest by themselves. */
 static double bare_s(const struct table *t, const struct sim_stage_cost *costs)
 {
     double most = 0;
