@@ -47,5 +47,6 @@ done >"$folder/order.txt"
 cat "$folder/order.txt"
 awk '{ m[NR] = $3; p[NR] = $4 } END { held = m[1] <= m[2]; again = (p[1] <= p[2]) == held
       print (held ? "The order held: what was predicted to be better was better." : "The order did not hold: the second was faster when it ran.")
-      print (again ? "With the profile the prediction agrees with what was measured." : "With the profile the prediction still disagrees.") }' "$folder/order.txt"
+      print (again ? "With the profile the order is predicted as it was measured." : "With the profile another order is predicted than was measured.")
+      printf "Measured steps took %.2g and %.2g times as long as the profile predicts; a machine that does something else meanwhile is slower.\n", m[1] / p[1], m[2] / p[2] }' "$folder/order.txt"
 sed -n 3,4p "$folder/tuned_again.txt"
