@@ -49,6 +49,15 @@ enum base_status commands_tune_add_uncertain(struct commands_context *context, c
                                              const struct tuner_space *space, const struct tuner_result *result,
                                              struct reports_tuned *report, struct base_error *error);
 
+/* tune_detail.c. A plan once more, with what only a report needs; passes: filled with its schedule, unless NULL. */
+enum base_status commands_tune_detail(struct commands_context *context, const struct sim_plan_text *text,
+                                      enum model_step step, struct sim_passes *passes, struct reports_prediction *out,
+                                      struct base_error *error);
+/* The same of all ranked plans of a search of training; plans has room for them. */
+enum base_status commands_tune_detail_ranked(struct commands_context *context, const struct tuner_space *space,
+                                             const struct tuner_result *result, struct reports_prediction *plans,
+                                             struct base_error *error);
+
 /* tune_stages.c: whether a search is one of plans with stages, and its answer. */
 bool commands_tunes_stages(const struct sim_plan_text *plan);
 enum base_status commands_tune_stages(struct commands_context *context, const struct base_arguments *arguments,

@@ -248,23 +248,6 @@ static enum base_status enumerate(struct commands_context *context, const struct
 
 /* ---- the answer ---- */
 
-/* The ranked plans once more, with what only a report needs. */
-static enum base_status detail_plans(struct commands_context *context, const struct tuner_space *space,
-                                     const struct tuner_result *result, struct reports_prediction *plans,
-                                     struct base_error *error)
-{
-    for (int i = 0; i < result->plan_count; i++) {
-        struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
-        struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
-        BASE_TRY(tuner_predict(space, result->plans[i].plan, prediction, &detail, error));
-        plans[i] = (struct reports_prediction){.prediction = prediction,
-                                               .collectives = detail.collectives.rows,
-                                               .collective_count = detail.collectives.count};
-        BASE_TRY(commands_tune_confidence(context, space, result->plans[i].plan, &plans[i], error));
-    }
-    return BASE_OK;
-}
-
 static enum base_status fit(struct commands_context *context, struct tuner_space *space,
                             const struct tuner_options *options, struct base_text *out, struct base_error *error)
 {
@@ -372,7 +355,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (result.tight_count > options->top) result.tight_count = options->top;
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
     report.plans = plans;
-    BASE_TRY(detail_plans(context, space, &result, plans, error));
+    BASE_TRY(commands_tune_detail_ranked(context, space, &result, plans, error));
     for (int i = 0; i < result.plan_count; i++) plans[i].training = *training;
     BASE_TRY(explain(space, &result, &report, &why, error));
     report.simulated = commands_is_simulated(context);

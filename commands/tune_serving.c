@@ -90,28 +90,15 @@ static enum base_status read_request(struct commands_context *context, const str
     return BASE_OK;
 }
 
-/* Once more, with what only a report needs. */
 static enum base_status detail(struct commands_context *context, enum model_step step,
                                const struct tuner_serving_result *result, const struct tuner_served *served,
                                struct reports_prediction *out, struct base_error *error)
 {
-    struct sim_detail wanted = {.lists_collectives = true, .arena = context->arena};
-    struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
-    struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
     struct sim_serving *serving = base_new(context->arena, struct sim_serving, 1);
-    struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
     const struct sim_plan_text text = tuner_served_text(result, served);
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, SIM_AS_COMPILED, plan, error));
-    BASE_TRY(sim_predict(context->cache, plan, prediction, &wanted, error));
-    BASE_TRY(sim_serving_of(context->cache, plan, prediction, serving, error));
-    *confidence = sim_confidence_of(context->arena, plan, prediction);
-    *out = (struct reports_prediction){.plan = text,
-                                       .confidence = confidence,
-                                       .checked = plan,
-                                       .prediction = prediction,
-                                       .serving = serving,
-                                       .collectives = wanted.collectives.rows,
-                                       .collective_count = wanted.collectives.count};
+    BASE_TRY(commands_tune_detail(context, &text, step, NULL, out, error));
+    BASE_TRY(sim_serving_of(context->cache, out->checked, out->prediction, serving, error));
+    out->serving = serving;
     return BASE_OK;
 }
 

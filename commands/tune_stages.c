@@ -146,30 +146,6 @@ static enum base_status warn(struct commands_context *context, const struct base
     return commands_warn_of_software(context, plan, 1ull << SIM_RULES | 1ull << SIM_REMAT_POLICY, error);
 }
 
-/* Once more, with what only a report needs; drawn: with its schedule. */
-static enum base_status detail(struct commands_context *context, const struct tuner_stages_result *result,
-                               const struct tuner_staged_plan *staged, bool drawn, struct reports_prediction *out,
-                               struct base_error *error)
-{
-    struct sim_passes *passes = drawn ? base_new(context->arena, struct sim_passes, 1) : NULL;
-    struct sim_detail wanted = {.lists_collectives = true, .passes = passes, .arena = context->arena};
-    struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
-    struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
-    struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
-    const struct sim_plan_text text = tuner_staged_text(result, staged);
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, error));
-    BASE_TRY(sim_predict(context->cache, plan, prediction, &wanted, error));
-    *confidence = sim_confidence_of(context->arena, plan, prediction);
-    *out = (struct reports_prediction){.plan = text,
-                                       .confidence = confidence,
-                                       .checked = plan,
-                                       .prediction = prediction,
-                                       .passes = passes,
-                                       .collectives = wanted.collectives.rows,
-                                       .collective_count = wanted.collectives.count};
-    return BASE_OK;
-}
-
 enum base_status commands_tune_stages(struct commands_context *context, const struct base_arguments *arguments,
                                       const struct sim_plan_text *plan, struct base_text *out, struct base_error *error)
 {
@@ -189,7 +165,10 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
     BASE_TRY(tuner_stages_search(context->arena, context->cache, &request, &result, error));
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.best_count + 1);
     for (int i = 0; i < result.best_count; i++) {
-        BASE_TRY(detail(context, &result, &result.best[i], context->page && i == 0, &plans[i], error));
+        const bool drawn = context->page && i == 0; /* with its schedule */
+        struct sim_passes *passes = drawn ? base_new(context->arena, struct sim_passes, 1) : NULL;
+        const struct sim_plan_text text = tuner_staged_text(&result, &result.best[i]);
+        BASE_TRY(commands_tune_detail(context, &text, MODEL_STEP_TRAIN, passes, &plans[i], error));
         plans[i].training = report.training;
     }
     report.plans = plans;

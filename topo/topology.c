@@ -1,13 +1,13 @@
 /* What a TOPOLOGY names: an accelerator type, a generation and a shape, GPU or CPU nodes, ranks of this machine, or a
  * file with the same words. */
 #include "topo/failures.h"
-#include "topo/topo.h"
+#include "topo/topology_names.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LARGEST_FILE_BYTES = 1 << 20, MOST_NAMES = 2048 };
+enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LARGEST_FILE_BYTES = 1 << 20 };
 
 #define TWISTED "_twisted"
 
@@ -116,114 +116,6 @@ static enum base_status parse_shape(struct topo_topology *topology, const char *
 
 /* ---- names ---- */
 
-static const struct topo_chip *find_chip(const char *name, size_t length)
-{
-    int count;
-    const struct topo_chip *chips = topo_chips(&count);
-    for (int i = 0; i < count; i++)
-        if (!strncmp(chips[i].name, name, length) && !chips[i].name[length]) return &chips[i];
-    return NULL;
-}
-
-static const struct topo_slice *find_slice(const char *accelerator_type)
-{
-    int count;
-    const struct topo_slice *slices = topo_slices(&count);
-    for (int i = 0; i < count; i++)
-        if (!strcmp(slices[i].accelerator_type, accelerator_type)) return &slices[i];
-    return NULL;
-}
-
-/* "v9-64": the accelerator types that end in "-64", one after the other. */
-static void list_of_size(const char *name, char *out, size_t size)
-{
-    int count;
-    const struct topo_slice *slices = topo_slices(&count);
-    const char *wanted = strrchr(name, '-');
-    size_t used = 0;
-    for (int i = 0; wanted && i < count; i++) {
-        const char *has = strrchr(slices[i].accelerator_type, '-');
-        if (!has || strcmp(has, wanted) != 0 || used + strlen(slices[i].accelerator_type) + 3 > size) continue;
-        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", slices[i].accelerator_type);
-    }
-}
-
-static enum base_status unknown_name(const char *name, struct base_error *error)
-{
-    const char *names[MOST_NAMES];
-    int count = 0, chip_count, slice_count;
-    const struct topo_chip *chips = topo_chips(&chip_count);
-    const struct topo_slice *slices = topo_slices(&slice_count);
-    for (int i = 0; i < chip_count && count < MOST_NAMES; i++) names[count++] = chips[i].name;
-    for (int i = 0; i < slice_count && count < MOST_NAMES; i++) names[count++] = slices[i].accelerator_type;
-    const char *nearest = base_nearest(name, names, count);
-    char of_size[200] = "";
-    list_of_size(name, of_size, sizeof of_size);
-    if (*of_size)
-        return base_fail(error, BASE_INPUT,
-                         "no such accelerator type; use one of that size, %s, or a shape of chips such as v4:4x4x8",
-                         of_size);
-    return base_fail(
-        error, BASE_INPUT,
-        "unknown name%s%s%sUse an accelerator type (v4-512), a generation and a shape (v4:4x8x8), GPU nodes "
-        "(a100-80g:32x8) or ranks of "
-        "this machine (local:4)",
-        nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : ". ");
-}
-
-/* "a100" is the beginning of several chips' names: their memory differs, so nobody can guess which. */
-static enum base_status several_chips(const char *name, struct base_error *error)
-{
-    char known[200] = "";
-    int count;
-    const struct topo_chip *chips = topo_chips(&count);
-    size_t length = strlen(name);
-    for (int i = 0; i < count; i++)
-        if (!strncmp(chips[i].name, name, length) && chips[i].name[length] == '-') {
-            size_t used = strlen(known);
-            snprintf(known + used, sizeof known - used, "%s%s", used ? " or " : "", chips[i].name);
-        }
-    if (*known) return base_fail(error, BASE_INPUT, "\"%.40s\" may be several chips; use %s", name, known);
-    return unknown_name(name, error);
-}
-
-/* gcloud's and people's spellings of what the catalogue has: "v5litepod-16", "tpu_v4:2x2x2", "V4-512". */
-static void as_catalogued(char *name)
-{
-    static const struct {
-        const char *theirs, *ours;
-    } beginnings[] = {{"tpu_v", "v"}, {"tpu-v", "v"}, {"tpuv", "v"}, {"v5litepod", "v5e"}, {"v5lite", "v5e"}};
-    for (char *at = name; *at && *at != ':'; at++) *at = (char)tolower((unsigned char)*at);
-    for (int i = 0; i < BASE_COUNT(beginnings); i++) {
-        size_t theirs = strlen(beginnings[i].theirs), ours = strlen(beginnings[i].ours);
-        if (strncmp(name, beginnings[i].theirs, theirs) != 0) continue;
-        memcpy(name, beginnings[i].ours, ours);
-        memmove(name + ours, name + theirs, strlen(name + theirs) + 1);
-    }
-}
-
-/* "v4-513": the chip is known and the size is not. Names the sizes around it. */
-static enum base_status unknown_size(const struct topo_chip *chip, const char *digits, struct base_error *error)
-{
-    const struct topo_slice *below = NULL, *above = NULL;
-    int count;
-    const struct topo_slice *slices = topo_slices(&count);
-    size_t prefix = strlen(chip->name) + 1, width = strlen(digits);
-    for (int i = 0; i < count; i++) {
-        if (strcmp(slices[i].chip, chip->name) != 0) continue;
-        const char *size = slices[i].accelerator_type + prefix;
-        bool less = strlen(size) != width ? strlen(size) < width : strcmp(size, digits) < 0;
-        if (less) below = &slices[i]; /* rows go from small to large */
-        else if (!above) above = &slices[i];
-    }
-    if (!below && !above)
-        return base_fail(error, BASE_INPUT, "no accelerator type of %s is listed; use a shape such as %s:2x2",
-                         chip->full_name, chip->name);
-    return base_fail(error, BASE_INPUT, "no such accelerator type; use %s%s%s, or a shape of chips such as %s:%s",
-                     below ? below->accelerator_type : "", below && above ? " or " : "",
-                     above ? above->accelerator_type : "", chip->name, chip->torus_rank == 2 ? "4x8" : "4x4x8");
-}
-
 enum { GPUS_OF_NODE = 8 };
 
 /* Nodes of eight that hold so many GPUs, for an example. */
@@ -235,8 +127,9 @@ static int gpu_nodes(const char *digits)
 
 static enum base_status bare_name(struct topo_topology *topology, const char *name, struct base_error *error)
 {
-    const struct topo_slice *slice = find_slice(name);
-    const struct topo_chip *chip = slice ? find_chip(slice->chip, strlen(slice->chip)) : find_chip(name, strlen(name));
+    const struct topo_slice *slice = topo_slice_named(name);
+    const struct topo_chip *chip =
+        slice ? topo_chip_named(slice->chip, strlen(slice->chip)) : topo_chip_named(name, strlen(name));
     if (chip && !slice) {
         static const char *const examples[] = {
             [TOPO_TPU] = "2x2", [TOPO_GPU] = "1x8", [TOPO_CPU] = "4x2", [TOPO_LOCAL] = "4"};
@@ -244,12 +137,12 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
     }
     const char *dash = strrchr(name, '-');
     if (!slice && dash && dash[1] && strspn(dash + 1, "0123456789") == strlen(dash + 1))
-        chip = find_chip(name, (size_t)(dash - name));
-    if (!slice && chip && chip->kind == TOPO_TPU) return unknown_size(chip, dash + 1, error);
+        chip = topo_chip_named(name, (size_t)(dash - name));
+    if (!slice && chip && chip->kind == TOPO_TPU) return topo_refuse_size(chip, dash + 1, error);
     if (!slice && chip && chip->kind == TOPO_GPU)
         return base_fail(error, BASE_INPUT, "GPUs are named by nodes and the GPUs of each; use %s:%dx%d", chip->name,
                          gpu_nodes(dash + 1), GPUS_OF_NODE);
-    if (!slice || !chip) return several_chips(name, error);
+    if (!slice || !chip) return topo_refuse_name(name, error);
     topology->kind = chip->kind;
     topology->chip = *chip;
     set_slice(topology, slice->shape, chip->jax_devices_per_chip);
@@ -279,7 +172,7 @@ static enum base_status twist(struct topo_topology *topology, struct base_error 
 /* NAME or NAME:SHAPE, with or without _twisted. */
 static enum base_status parse_name(struct topo_topology *topology, char *name, struct base_error *error)
 {
-    as_catalogued(name);
+    topo_as_catalogued(name);
     size_t length = strlen(name), tail = strlen(TWISTED);
     bool twisted = length > tail && !strcmp(name + length - tail, TWISTED);
     if (twisted) name[length - tail] = '\0';
@@ -289,8 +182,8 @@ static enum base_status parse_name(struct topo_topology *topology, char *name, s
         return twisted ? twist(topology, error) : BASE_OK;
     }
     *colon = '\0';
-    const struct topo_chip *chip = find_chip(name, strlen(name));
-    if (!chip) return several_chips(name, error);
+    const struct topo_chip *chip = topo_chip_named(name, strlen(name));
+    if (!chip) return topo_refuse_name(name, error);
     topology->kind = chip->kind;
     topology->chip = *chip;
     BASE_TRY(parse_shape(topology, colon + 1, error));

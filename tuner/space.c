@@ -2,11 +2,10 @@
  * accepted depends neither on the order of its submesh nor on its microbatches, so that plans are kept in groups. */
 #include "tuner/space.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SUBMESHES = 1 << 16, MOST_GROUPS = 1 << 24, MOST_REFUSALS = 64, LARGEST_AUTO_SHARE = 32 };
+enum { MOST_SUBMESHES = 1 << 16, MOST_GROUPS = 1 << 24, LARGEST_AUTO_SHARE = 32 };
 
 static const enum sim_key keys[TUNER_DIMENSION_COUNT] = {[TUNER_OPTIMIZER] = SIM_OPTIMIZER,
                                                          [TUNER_DTYPE] = SIM_DTYPE,
@@ -69,36 +68,6 @@ static struct tuner_values divisors(struct base_arena *arena, int64_t batch)
     for (int64_t n = base_next_divisor(batch, 0); n; n = base_next_divisor(batch, n))
         values.values[values.count++] = base_print(arena, "%lld", (long long)n);
     return values;
-}
-
-/* ---- refusals ---- */
-
-/* Messages that differ in numbers alone are one reason. */
-static const char *reason_of(struct base_arena *arena, const char *message)
-{
-    char *reason = base_copy(arena, message), *out = reason;
-    for (const char *at = message; *at;) {
-        if (!isdigit((unsigned char)*at)) {
-            *out++ = *at++;
-            continue;
-        }
-        *out++ = 'N';
-        while (isdigit((unsigned char)*at)) at++;
-    }
-    *out = '\0';
-    return reason;
-}
-
-void tuner_refuse(struct tuner_space *space, const char *message, int64_t plan_count)
-{
-    const char *reason = reason_of(space->arena, message);
-    int i = 0;
-    while (i < space->refusal_count && strcmp(space->refusals[i].reason, reason) != 0) i++;
-    if (i == MOST_REFUSALS) i = MOST_REFUSALS - 1;
-    if (i == space->refusal_count)
-        space->refusals[space->refusal_count++] = (struct tuner_refusal){reason, base_copy(space->arena, message), 0};
-    space->refusals[i].plan_count += plan_count;
-    space->refused_count += plan_count;
 }
 
 /* ---- submeshes ---- */
@@ -398,16 +367,6 @@ static enum base_status check_values(struct tuner_space *space, const char *on_o
     return status;
 }
 
-static enum base_status refuse_all(const struct tuner_space *space, struct base_error *error)
-{
-    int most = 0;
-    for (int i = 1; i < space->refusal_count; i++)
-        if (space->refusals[i].plan_count > space->refusals[most].plan_count) most = i;
-    return base_fail(error, BASE_INPUT, "no plan of the space can be launched, and all %lld are refused: %s",
-                     (long long)space->refused_count,
-                     space->refusal_count ? space->refusals[most].example : "it is empty");
-}
-
 static int64_t product_of_counts(const struct tuner_space *space, int first, int last)
 {
     int64_t product = 1;
@@ -480,7 +439,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
     BASE_TRY(tuner_software_find(arena, request, &choices, error));
     space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
-    space->refusals = base_new(arena, struct tuner_refusal, MOST_REFUSALS);
+    space->refusals = base_new(arena, struct tuner_refusal, TUNER_MOST_REFUSALS);
     struct topo_axes axes = {.count = 2, .names = {"data", "model"}, .sizes = {1, 1}};
     if (plan[SIM_NUM_EXPERT_PARTITIONS])
         axes = (struct topo_axes){.count = 3, .names = {"data", "expert", "model"}, .sizes = {1, 1, 1}};
@@ -505,7 +464,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     for (int b = 0; b < space->values[TUNER_BATCH].count; b++) microbatches += space->microbatches[b].count;
     BASE_TRY(find_shapes(space, &topology, submeshes, others / space->values[TUNER_BATCH].count * microbatches, error));
     BASE_TRY(find_groups(space, error));
-    if (!space->plan_count) return refuse_all(space, error);
+    if (!space->plan_count) return tuner_refuse_all(space, error);
     space->rule_set_count = space->named_rule_count = space->values[TUNER_RULES].count;
     *out = *space;
     return BASE_OK;

@@ -32,6 +32,12 @@ enum base_status tuner_saved_open(struct tuner_space *space, const struct model_
                                   struct base_error *error);
 unsigned tuner_saved_useful(const struct tuner_saved_space *saved); /* names that it may save time to keep */
 int tuner_saved_found(struct tuner_space *space, const struct model_saved *policy); /* its number in a plan */
+
+/* refusals.c. Messages that differ in numbers alone are one reason; beyond TUNER_MOST_REFUSALS reasons, the last one.
+ */
+enum { TUNER_MOST_REFUSALS = 64 };
 void tuner_refuse(struct tuner_space *space, const char *message, int64_t plan_count);
+/* BASE_INPUT, for a space without a plan: the reason of most refusals. */
+enum base_status tuner_refuse_all(const struct tuner_space *space, struct base_error *error);
 
 #endif

@@ -1,0 +1,39 @@
+/* The plans that a search ranks, predicted once more with what only a report needs. */
+#include "commands/tune.h"
+
+enum base_status commands_tune_detail(struct commands_context *context, const struct sim_plan_text *text,
+                                      enum model_step step, struct sim_passes *passes, struct reports_prediction *out,
+                                      struct base_error *error)
+{
+    struct sim_detail wanted = {.lists_collectives = true, .passes = passes, .arena = context->arena};
+    struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
+    struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
+    struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
+    BASE_TRY(sim_plan_check(context->cache, context->arena, text, step, SIM_AS_COMPILED, plan, error));
+    BASE_TRY(sim_predict(context->cache, plan, prediction, &wanted, error));
+    *confidence = sim_confidence_of(context->arena, plan, prediction);
+    *out = (struct reports_prediction){.plan = *text,
+                                       .confidence = confidence,
+                                       .checked = plan,
+                                       .prediction = prediction,
+                                       .passes = passes,
+                                       .collectives = wanted.collectives.rows,
+                                       .collective_count = wanted.collectives.count};
+    return BASE_OK;
+}
+
+enum base_status commands_tune_detail_ranked(struct commands_context *context, const struct tuner_space *space,
+                                             const struct tuner_result *result, struct reports_prediction *plans,
+                                             struct base_error *error)
+{
+    for (int i = 0; i < result->plan_count; i++) {
+        struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
+        struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
+        BASE_TRY(tuner_predict(space, result->plans[i].plan, prediction, &detail, error));
+        plans[i] = (struct reports_prediction){.prediction = prediction,
+                                               .collectives = detail.collectives.rows,
+                                               .collective_count = detail.collectives.count};
+        BASE_TRY(commands_tune_confidence(context, space, result->plans[i].plan, &plans[i], error));
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,43 @@
+/* Why plans cannot be launched, counted: each reason once, with an example. */
+#include "tuner/space.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Messages that differ in numbers alone are one reason. */
+static const char *reason_of(struct base_arena *arena, const char *message)
+{
+    char *reason = base_copy(arena, message), *out = reason;
+    for (const char *at = message; *at;) {
+        if (!isdigit((unsigned char)*at)) {
+            *out++ = *at++;
+            continue;
+        }
+        *out++ = 'N';
+        while (isdigit((unsigned char)*at)) at++;
+    }
+    *out = '\0';
+    return reason;
+}
+
+void tuner_refuse(struct tuner_space *space, const char *message, int64_t plan_count)
+{
+    const char *reason = reason_of(space->arena, message);
+    int i = 0;
+    while (i < space->refusal_count && strcmp(space->refusals[i].reason, reason) != 0) i++;
+    if (i == TUNER_MOST_REFUSALS) i = TUNER_MOST_REFUSALS - 1;
+    if (i == space->refusal_count)
+        space->refusals[space->refusal_count++] = (struct tuner_refusal){reason, base_copy(space->arena, message), 0};
+    space->refusals[i].plan_count += plan_count;
+    space->refused_count += plan_count;
+}
+
+enum base_status tuner_refuse_all(const struct tuner_space *space, struct base_error *error)
+{
+    int most = 0;
+    for (int i = 1; i < space->refusal_count; i++)
+        if (space->refusals[i].plan_count > space->refusals[most].plan_count) most = i;
+    return base_fail(error, BASE_INPUT, "no plan of the space can be launched, and all %lld are refused: %s",
+                     (long long)space->refused_count,
+                     space->refusal_count ? space->refusals[most].example : "it is empty");
+}
