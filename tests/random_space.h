@@ -3,6 +3,7 @@
 #define RANDOM_SPACE_H
 
 #include "tests/test.h"
+#include "tuner/bounds.h"
 #include "tuner/tuner.h"
 
 static inline const char *pick(struct base_random *random, const char *const *values, int count)
@@ -132,6 +133,22 @@ static inline struct ranked_policy best_policy(struct base_arena *arena, const s
         best = (struct ranked_policy){p.step_s, m->host_bytes, m->peak_bytes, text.values[SIM_REMAT_POLICY], plan};
     }
     return best;
+}
+
+/* The bound of a plan on its own links: step and memory. */
+static inline struct tuner_bound bound_of_plan(struct base_arena *arena, const struct tuner_space *space,
+                                               struct tuner_plan plan, struct tuner_charges charges)
+{
+    struct base_error error;
+    struct sim_plan checked;
+    struct tuner_ruled ruled;
+    const struct tuner_outline *outline;
+    struct sim_plan_text text = tuner_plan_text(space, plan);
+    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
+    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
+              &error);
+    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
+    return tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches, charges);
 }
 
 #endif

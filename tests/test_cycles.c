@@ -28,51 +28,46 @@ static double number(const struct base_csv *csv, const char *column)
     return atof(row_field(csv, column));
 }
 
-static int read_answers(struct base_arena *arena)
+/* The cycles that are predicted for a row. */
+typedef void cycles_of_row(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out);
+
+static void cycles_of_product(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out)
 {
-    struct base_csv csv;
+    (void)arena;
     struct base_error error;
-    bool more;
-    int count = 0;
-    assert_ok(base_csv_open(&csv, arena, "tests/data/compiler_products.csv", &error), &error);
-    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
-         assert_ok(base_csv_next(&csv, &more, &error), &error)) {
-        struct sim_compiled_product product = {
-            {number(&csv, "batch"), number(&csv, "rows"), number(&csv, "columns"), number(&csv, "contracted")},
-            dtype_named(row_field(&csv, "operands")),
-            dtype_named(row_field(&csv, "result")),
-            {false, false}};
-        struct sim_compiler_cycles cycles;
-        const char *chip = row_field(&csv, "chip");
-        assert_ok(sim_compiler_product(chip, &product, &cycles, &error), &error);
-        assert_true(count < MOST_ROWS);
-        struct answer *a = &answers[count++];
-        (void)snprintf(a->chip, sizeof a->chip, "%s", chip);
-        (void)snprintf(a->part, sizeof a->part, "%s", row_field(&csv, "part"));
-        a->error_frac = fabs(cycles.cycles / number(&csv, "cycles") - 1);
-    }
-    return count;
+    struct sim_compiled_product product = {
+        {number(csv, "batch"), number(csv, "rows"), number(csv, "columns"), number(csv, "contracted")},
+        dtype_named(row_field(csv, "operands")),
+        dtype_named(row_field(csv, "result")),
+        {false, false}};
+    assert_ok(sim_compiler_product(row_field(csv, "chip"), &product, out, &error), &error);
 }
 
-static int read_fusions(struct base_arena *arena)
+static void cycles_of_fusion(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out)
+{
+    static struct sim_compiled_fusion fusion; /* its lists are long */
+    struct base_error error;
+    assert_ok(sim_compiled_arrays_parse(arena, row_field(csv, "operands"), &fusion.operands, &error), &error);
+    assert_ok(sim_compiled_arrays_parse(arena, row_field(csv, "results"), &fusion.results, &error), &error);
+    fusion.is_alone = !strcmp(row_field(csv, "is_alone"), "1");
+    assert_ok(sim_compiler_fusion(row_field(csv, "chip"), &fusion, out, &error), &error);
+}
+
+/* Fills answers; returns how many. */
+static int read_answers(struct base_arena *arena, const char *path, cycles_of_row *cycles_of)
 {
     struct base_csv csv;
     struct base_error error;
     bool more;
     int count = 0;
-    assert_ok(base_csv_open(&csv, arena, "tests/data/compiler_fusions.csv", &error), &error);
+    assert_ok(base_csv_open(&csv, arena, path, &error), &error);
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
          assert_ok(base_csv_next(&csv, &more, &error), &error)) {
-        static struct sim_compiled_fusion fusion;
         struct sim_compiler_cycles cycles;
-        assert_ok(sim_compiled_arrays_parse(arena, row_field(&csv, "operands"), &fusion.operands, &error), &error);
-        assert_ok(sim_compiled_arrays_parse(arena, row_field(&csv, "results"), &fusion.results, &error), &error);
-        fusion.is_alone = !strcmp(row_field(&csv, "is_alone"), "1");
-        const char *chip = row_field(&csv, "chip");
-        assert_ok(sim_compiler_fusion(chip, &fusion, &cycles, &error), &error);
+        cycles_of(arena, &csv, &cycles);
         assert_true(count < MOST_ROWS);
         struct answer *a = &answers[count++];
-        (void)snprintf(a->chip, sizeof a->chip, "%s", chip);
+        (void)snprintf(a->chip, sizeof a->chip, "%s", row_field(&csv, "chip"));
         (void)snprintf(a->part, sizeof a->part, "%s", row_field(&csv, "part"));
         a->error_frac = fabs(cycles.cycles / number(&csv, "cycles") - 1);
     }
@@ -111,7 +106,7 @@ static struct errors errors_of(int count, const char *chip, const char *part)
 static void products_held_back_are_as_the_compiler_says(struct base_arena *arena)
 {
     static const char *const chips[] = {"v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"};
-    const int count = read_answers(arena);
+    const int count = read_answers(arena, "tests/data/compiler_products.csv", cycles_of_product);
     for (int c = 0; c < BASE_COUNT(chips); c++) {
         const struct errors of = errors_of(count, chips[c], "judged");
         TEST_ROW("%s: %d rows, mean %.4f, median %.4f", chips[c], of.count, of.mean_frac, of.median_frac);
@@ -124,7 +119,8 @@ static void products_held_back_are_as_the_compiler_says(struct base_arena *arena
 /* Rows that were drawn by others, attention's batched products in other layouts among them. */
 static void products_of_others_are_as_the_compiler_says(struct base_arena *arena)
 {
-    const struct errors of = errors_of(read_answers(arena), NULL, "given");
+    const struct errors of =
+        errors_of(read_answers(arena, "tests/data/compiler_products.csv", cycles_of_product), NULL, "given");
     TEST_ROW("%d rows, mean %.4f, median %.4f", of.count, of.mean_frac, of.median_frac);
     assert_true(of.count >= 100);
     assert_true(of.mean_frac < 0.08);
@@ -146,7 +142,7 @@ static void fusions_held_back_are_as_the_compiler_says(struct base_arena *arena)
         const char *chip;
         double mean_frac;
     } chips[] = {{"v2", 0.05}, {"v3", 0.05}, {"v4", 0.05}, {"v5e", 0.05}, {"v5p", 0.05}, {"v6e", 0.06}, {"tpu7x", 0.1}};
-    const int count = read_fusions(arena);
+    const int count = read_answers(arena, "tests/data/compiler_fusions.csv", cycles_of_fusion);
     for (int c = 0; c < BASE_COUNT(chips); c++) {
         const struct errors of = errors_of(count, chips[c].chip, "judged");
         TEST_ROW("%s: %d rows, mean %.4f, median %.4f", chips[c].chip, of.count, of.mean_frac, of.median_frac);
@@ -159,7 +155,8 @@ static void fusions_held_back_are_as_the_compiler_says(struct base_arena *arena)
  * generations, and some with operands in vector memory. */
 static void fusions_of_others_are_as_the_compiler_says(struct base_arena *arena)
 {
-    const struct errors of = errors_of(read_fusions(arena), NULL, "given");
+    const struct errors of =
+        errors_of(read_answers(arena, "tests/data/compiler_fusions.csv", cycles_of_fusion), NULL, "given");
     TEST_ROW("%d rows, mean %.4f, median %.4f", of.count, of.mean_frac, of.median_frac);
     assert_true(of.count >= 100);
     assert_true(of.mean_frac < 0.08);

@@ -125,18 +125,8 @@ static void alike_rule_sets_have_one_prediction(struct base_arena *arena)
 static void check_bound(void *where, const struct tuner_space *space, struct tuner_plan plan,
                         const struct sim_prediction *prediction)
 {
-    struct base_arena *arena = where;
-    struct base_error error;
-    struct sim_plan checked;
-    struct tuner_ruled ruled;
-    const struct tuner_outline *outline;
-    struct sim_plan_text text = tuner_plan_text(space, plan);
-    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
-    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
-              &error);
-    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
-    struct tuner_bound bound = tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size,
-                                              checked.num_microbatches, (struct tuner_charges){true, true});
+    const struct sim_plan_text text = tuner_plan_text(space, plan);
+    const struct tuner_bound bound = bound_of_plan(where, space, plan, (struct tuner_charges){true, true});
     bool holds = bound.step_s <= prediction->step_s * (1 + 1e-9) &&
                  bound.peak_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
     if (!holds)

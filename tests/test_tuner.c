@@ -417,22 +417,6 @@ static void bounds_change_nothing(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* The bound of a plan on its own links: step and memory. */
-static struct tuner_bound bound_of_plan(struct base_arena *arena, const struct tuner_space *space,
-                                        struct tuner_plan plan, struct tuner_charges charges)
-{
-    struct base_error error;
-    struct sim_plan checked;
-    struct tuner_ruled ruled;
-    const struct tuner_outline *outline;
-    struct sim_plan_text text = tuner_plan_text(space, plan);
-    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
-    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
-              &error);
-    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
-    return tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches, charges);
-}
-
 /* Where tensors of activations are sharded over the model axis, a third of what is communicated and more is certain:
  * the bound of a plan has it, and without its links is lower by as much. */
 static void bounds_hold_a_good_part_of_the_communication(struct base_arena *arena)
