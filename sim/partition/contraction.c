@@ -268,8 +268,13 @@ static bool multiply_and_sum(struct dot *t, const struct part *p)
     return true;
 }
 
-/* One operand is sharded by batch labels as the result is: the other one follows, if need be or if it only moves. */
-static bool along_batch(struct dot *t, struct part *p, bool moves_only)
+/* Whether operands that are sharded otherwise than the result are resharded for it. */
+enum price { WHERE_THEY_AGREE, AT_ANY_PRICE };
+/* How an operand comes by another sharding: its tiles change places, or anything. */
+enum means { BY_MOVING, BY_ANY_MEANS };
+
+/* One operand is sharded by batch labels as the result is: the other one follows. */
+static bool along_batch(struct dot *t, struct part *p, enum means means)
 {
     for (int i = LEFT; i <= RIGHT; i++) {
         int other = RIGHT - i;
@@ -279,7 +284,7 @@ static bool along_batch(struct dot *t, struct part *p, bool moves_only)
             continue;
         carry(t, p, i, other, &wanted);
         struct sim_array a = sim_dot_array_of(t, p, other);
-        if (moves_only && !sim_array_moves(&a, &wanted)) return false;
+        if (means == BY_MOVING && !sim_array_moves(&a, &wanted)) return false;
         sim_dot_reshard(t, p, other, &wanted);
         multiply(t, p);
         return true;
@@ -288,12 +293,12 @@ static bool along_batch(struct dot *t, struct part *p, bool moves_only)
 }
 
 /* The result is sharded by labels of one operand alone: that is sharded so, the other one whole. */
-static bool along_free(struct dot *t, struct part *p, int operand, bool must_agree)
+static bool along_free(struct dot *t, struct part *p, int operand, enum price price)
 {
     enum role role = operand == LEFT ? OF_LEFT : OF_RIGHT;
     struct sim_layout wanted;
     if (sim_dot_axes_of(t, p, role, OUT) != p->axes ||
-        (must_agree && !(sim_dot_axes_of(t, p, role, operand) == p->axes && agree(t, p, operand, OUT))))
+        (price == WHERE_THEY_AGREE && !(sim_dot_axes_of(t, p, role, operand) == p->axes && agree(t, p, operand, OUT))))
         return false;
     carry(t, p, OUT, operand, &wanted);
     sim_dot_reshard(t, p, operand, &wanted);
@@ -333,7 +338,7 @@ static bool along_one_sided(struct dot *t, struct part *p)
     return false;
 }
 
-static bool at_once(struct dot *t, struct part p, bool at_any_price)
+static bool at_once(struct dot *t, struct part p, enum price price)
 {
     struct sim_layout left;
     if (is_partial(t, &p, LEFT) || is_partial(t, &p, RIGHT) || is_partial(t, &p, OUT)) return false;
@@ -344,9 +349,9 @@ static bool at_once(struct dot *t, struct part p, bool at_any_price)
         sim_dot_reshard_result(t, &p, left);
         return true;
     }
-    if (along_batch(t, &p, true) || along_batch(t, &p, false) || along_contracted(t, &p)) return true;
-    if (along_free(t, &p, LEFT, true) || along_free(t, &p, RIGHT, true)) return true;
-    if (at_any_price && sim_dot_axes_of(t, &p, BATCH, OUT) == p.axes) {
+    if (along_batch(t, &p, BY_MOVING) || along_batch(t, &p, BY_ANY_MEANS) || along_contracted(t, &p)) return true;
+    if (along_free(t, &p, LEFT, WHERE_THEY_AGREE) || along_free(t, &p, RIGHT, WHERE_THEY_AGREE)) return true;
+    if (price == AT_ANY_PRICE && sim_dot_axes_of(t, &p, BATCH, OUT) == p.axes) {
         for (int i = LEFT; i <= RIGHT; i++) {
             struct sim_layout wanted;
             carry(t, &p, OUT, i, &wanted);
@@ -355,7 +360,7 @@ static bool at_once(struct dot *t, struct part p, bool at_any_price)
         multiply(t, &p);
         return true;
     }
-    if (at_any_price && (along_free(t, &p, LEFT, false) || along_free(t, &p, RIGHT, false))) return true;
+    if (price == AT_ANY_PRICE && (along_free(t, &p, LEFT, price) || along_free(t, &p, RIGHT, price))) return true;
     return along_one_sided(t, &p);
 }
 
@@ -370,14 +375,15 @@ static bool have_same_batch(const struct dot *t, const struct part *p)
 }
 
 /* The smaller operand takes the groups of the larger one, the result those of both. */
-static bool settle_batch(struct dot *t, struct part *p, bool strict, sim_order *groups)
+static bool settle_batch(struct dot *t, struct part *p, enum grouping grouping, sim_order *groups)
 {
     sim_order by[2] = {sim_dot_order_of(&p->tiles[LEFT], &t->dims[BATCH][LEFT]),
                        sim_dot_order_of(&p->tiles[RIGHT], &t->dims[BATCH][RIGHT])};
     if (by[LEFT] != by[RIGHT]) {
-        int moved = !strict && sim_dot_left_is_larger(t, p) ? RIGHT : LEFT;
+        int moved = grouping == GROUPS_FORMED && sim_dot_left_is_larger(t, p) ? RIGHT : LEFT;
         struct sim_layout to = p->tiles[moved];
-        if (strict || !sim_dot_regroup(t, p, moved, &t->dims[BATCH][moved], by[RIGHT - moved], RIGHT - moved, &to))
+        if (grouping == GROUPS_AS_THEY_STAND ||
+            !sim_dot_regroup(t, p, moved, &t->dims[BATCH][moved], by[RIGHT - moved], RIGHT - moved, &to))
             return false;
         by[moved] = by[RIGHT - moved];
         sim_dot_reshard(t, p, moved, &to);
@@ -419,7 +425,7 @@ static bool reduce_tiles(const struct dot *t, const struct part *p, int operand,
 }
 
 /* An operand takes the result's groups. */
-static bool follow_batch(struct dot *t, struct part *p, int operand, bool strict, sim_order groups)
+static bool follow_batch(struct dot *t, struct part *p, int operand, enum grouping grouping, sim_order groups)
 {
     const struct dims *dims = &t->dims[BATCH][operand];
     struct sim_layout to = p->tiles[operand];
@@ -429,23 +435,23 @@ static bool follow_batch(struct dot *t, struct part *p, int operand, bool strict
         return true;
     }
     if (!reduce_tiles(t, p, operand, &to) || !sim_dot_regroup(t, p, operand, dims, groups, OUT, &to)) return false;
-    if (strict && !sim_dot_equal(t, operand, &to, &p->tiles[operand])) return false;
+    if (grouping == GROUPS_AS_THEY_STAND && !sim_dot_equal(t, operand, &to, &p->tiles[operand])) return false;
     sim_dot_reshard(t, p, operand, &to);
     return true;
 }
 
-static bool by_batch(struct dot *t, struct part p, bool strict)
+static bool by_batch(struct dot *t, struct part p, enum grouping grouping)
 {
     const struct part before = p;
     unsigned left = sim_dot_axes_of(t, &p, BATCH, LEFT), right = sim_dot_axes_of(t, &p, BATCH, RIGHT);
     sim_order groups = sim_dot_order_of(&p.tiles[OUT], &t->dims[BATCH][OUT]);
     if (!groups || (!sim_dot_as_many(t, left, groups) && !sim_dot_as_many(t, right, groups))) return false;
     bool same = have_same_batch(t, &p);
-    if (same && strict)
+    if (same && grouping == GROUPS_AS_THEY_STAND)
         same = sim_dot_order_of(&p.tiles[LEFT], &t->dims[BATCH][LEFT]) ==
                sim_dot_order_of(&p.tiles[RIGHT], &t->dims[BATCH][RIGHT]);
-    if (same ? !settle_batch(t, &p, strict, &groups)
-             : !follow_batch(t, &p, LEFT, strict, groups) || !follow_batch(t, &p, RIGHT, strict, groups))
+    if (same ? !settle_batch(t, &p, grouping, &groups)
+             : !follow_batch(t, &p, LEFT, grouping, groups) || !follow_batch(t, &p, RIGHT, grouping, groups))
         return false;
     struct part inner = p;
     inner.axes &= ~groups;
@@ -469,11 +475,12 @@ void sim_place_dot(struct dot *t, const struct part *part)
     int steps = t->c->steps.count;
     struct part own = *part, *p = &own;
     if (sums_within_groups(t, p)) p->apart = SIM_SUMS_APART;
-    for (int strict = 1; strict >= 0; strict--) {
-        if (at_once(t, *p, false) || by_batch(t, *p, strict)) return;
+    for (int i = GROUPS_AS_THEY_STAND; i <= GROUPS_FORMED; i++) {
+        const enum grouping grouping = (enum grouping)i;
+        if (at_once(t, *p, WHERE_THEY_AGREE) || by_batch(t, *p, grouping)) return;
         t->c->steps.count = steps; /* of what came to nothing */
-        if (sim_dot_by_free(t, *p, strict) || sim_dot_by_contracted(t, *p, strict) || sim_dot_by_copies(t, *p) ||
-            at_once(t, *p, true))
+        if (sim_dot_by_free(t, *p, grouping) || sim_dot_by_contracted(t, *p, grouping) || sim_dot_by_copies(t, *p) ||
+            at_once(t, *p, AT_ANY_PRICE))
             return;
     }
     struct part whole = *p;

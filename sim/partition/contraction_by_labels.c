@@ -68,7 +68,8 @@ static bool give_idle(const struct dot *t, const struct part *p, int array, sim_
 
 /* The other operand is whole within each group: its sim_dot_copies make the groups, or what shards it there is
  * gathered. */
-static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand, bool strict, sim_order groups)
+static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand, enum grouping grouping,
+                           sim_order groups)
 {
     unsigned contracted = sim_dot_axes_of(t, p, CONTRACTED, other);
     enum role role = other == LEFT ? OF_LEFT : OF_RIGHT;
@@ -77,7 +78,8 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
     struct dims dims, none = {0};
     if (!sim_dot_used(t, p, other)) return true;
     if (idle && sim_multiple(t->extents, idle, groups) && give_idle(t, p, other, groups, OUT, &to)) {
-        if (strict && !sim_dot_as_many(t, idle, groups) && !sim_dot_equal(t, other, &to, &p->tiles[other]))
+        if (grouping == GROUPS_AS_THEY_STAND && !sim_dot_as_many(t, idle, groups) &&
+            !sim_dot_equal(t, other, &to, &p->tiles[other]))
             return false;
         sim_dot_reshard(t, p, other, &to);
         return true;
@@ -105,7 +107,7 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
     return true;
 }
 
-bool sim_dot_by_free(struct dot *t, struct part p, bool strict)
+bool sim_dot_by_free(struct dot *t, struct part p, enum grouping grouping)
 {
     struct dims own, out;
     int operand;
@@ -114,8 +116,8 @@ bool sim_dot_by_free(struct dot *t, struct part p, bool strict)
     struct sim_layout to = p.tiles[operand];
     sim_dot_count_like(&to, &own, &p.tiles[OUT], &out);
     if (!sim_dot_regroup(t, &p, operand, &own, groups, OUT, &to)) return false;
-    if (strict && !sim_dot_equal(t, operand, &to, &p.tiles[operand])) return false;
-    if (!copy_to_groups(t, &p, RIGHT - operand, operand, strict, groups)) return false;
+    if (grouping == GROUPS_AS_THEY_STAND && !sim_dot_equal(t, operand, &to, &p.tiles[operand])) return false;
+    if (!copy_to_groups(t, &p, RIGHT - operand, operand, grouping, groups)) return false;
     sim_dot_reshard(t, &p, operand, &to);
     p.axes &= ~groups;
     sim_dot_go_outside(&p, operand, &own);
@@ -152,10 +154,10 @@ static bool agree_on(const struct part *p, const struct dims *left, const struct
 }
 
 /* The smaller operand takes the groups of the larger one. */
-static bool settle_contracted(struct dot *t, struct part *p, const struct dims *dims, bool strict)
+static bool settle_contracted(struct dot *t, struct part *p, const struct dims *dims, enum grouping grouping)
 {
     if (agree_on(p, &dims[LEFT], &dims[RIGHT])) return true;
-    if (strict) return false;
+    if (grouping == GROUPS_AS_THEY_STAND) return false;
     int moved = sim_dot_left_is_larger(t, p) ? RIGHT : LEFT, other = RIGHT - moved;
     struct sim_layout to = p->tiles[moved];
     sim_dot_count_like(&to, &dims[moved], &p->tiles[other], &dims[other]);
@@ -220,11 +222,11 @@ static void place_parts(struct dot *t, struct part *p, struct reduction *r)
         sim_dot_gather(t, p, i);
 }
 
-bool sim_dot_by_contracted(struct dot *t, struct part p, bool strict)
+bool sim_dot_by_contracted(struct dot *t, struct part p, enum grouping grouping)
 {
     const struct part before = p;
     struct dims dims[2];
-    if (!find_contracted(t, &p, &dims[LEFT], &dims[RIGHT]) || !settle_contracted(t, &p, dims, strict)) return false;
+    if (!find_contracted(t, &p, &dims[LEFT], &dims[RIGHT]) || !settle_contracted(t, &p, dims, grouping)) return false;
     sim_order groups = sim_dot_order_of(&p.tiles[LEFT], &dims[LEFT]);
     struct reduction r = sim_dot_sum_of(&p, &dims[LEFT]);
     const bool parts = makes_parts(t, &p, groups);

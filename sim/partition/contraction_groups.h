@@ -75,8 +75,10 @@ void sim_dot_reshard(struct dot *t, struct part *p, int array, const struct sim_
 void sim_dot_gather(struct dot *t, struct part *p, int array);
 void sim_dot_reshard_result(struct dot *t, const struct part *p, struct sim_layout from);
 struct reduction sim_dot_sum_of(const struct part *p, const struct dims *dims);
-bool sim_dot_by_free(struct dot *t, struct part p, bool strict);
-bool sim_dot_by_contracted(struct dot *t, struct part p, bool strict);
+/* Groups that operands make already, or for which one of them must move. */
+enum grouping { GROUPS_AS_THEY_STAND, GROUPS_FORMED };
+bool sim_dot_by_free(struct dot *t, struct part p, enum grouping grouping);
+bool sim_dot_by_contracted(struct dot *t, struct part p, enum grouping grouping);
 bool sim_dot_by_copies(struct dot *t, struct part p);
 
 #endif

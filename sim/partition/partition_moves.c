@@ -164,7 +164,7 @@ static int reduce(struct sim_partitioner *p, const struct model_op *why, int val
         memcpy(own.steps, pending->steps, (size_t)own.count * sizeof *own.steps);
         struct sim_step *last = &own.steps[own.count - 1];
         keep_slices(last->axes, to, rank, last->after);
-        return sim_part_take_steps(p, why, SIM_RESULT, value, &own, to, false);
+        return sim_part_take_steps(p, why, SIM_RESULT, value, &own, to, SIM_PART_OWN_COPIES);
     }
     unsigned sums[SIM_MOST_LABELS];
     int count = p->out->values[value].partial ? list_sums(p, value, sums) : 0;
@@ -210,8 +210,10 @@ static int original(const struct sim_partitioner *p, int value)
     return of < 0 || *sim_part_current(p, of) < 0 ? value : *sim_part_current(p, of);
 }
 
-/* Sharded exactly like that, not less: a slice would have to be taken. */
-static int find_copy(const struct sim_partitioner *p, int from, const unsigned char *spec, unsigned group, bool exactly)
+/* A copy that serves: sharded exactly like that, or so that a slice of it is. */
+enum likeness { EXACTLY_SO, SLICED_SO };
+static int find_copy(const struct sim_partitioner *p, int from, const unsigned char *spec, unsigned group,
+                     enum likeness likeness)
 {
     int first = original(p, from), rank = sim_part_rank_of(p, from);
     if (!p->has_copies[from % SIM_COPY_SIGNS] && !p->has_copies[first % SIM_COPY_SIGNS]) return -1;
@@ -221,7 +223,7 @@ static int find_copy(const struct sim_partitioner *p, int from, const unsigned c
         bool serves = to->loop == p->loop || to->loop == p->twin ||
                       sim_part_tensor_of(p, to->tensor)->layers == MODEL_ONE; /* else it is one layer's */
         for (int d = 0; serves && d < rank; d++)
-            serves = exactly ? to->spec[d] == spec[d] : sim_slices(to->spec[d], spec[d]);
+            serves = likeness == EXACTLY_SO ? to->spec[d] == spec[d] : sim_slices(to->spec[d], spec[d]);
         if (serves) return p->copies[i].to;
     }
     return -1;
@@ -276,11 +278,12 @@ static int take_step(struct sim_partitioner *p, const struct model_op *why, cons
     return sim_part_communicate(p, why, step->kind, step->axes, value, step->after, partial);
 }
 
-/* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. Where a step has a
+/* One operand's steps to a sharding, or the result's. Where a step has a
  * sharding that values of programs have not, or there are too many, sums are made and the axes go one by one. */
 int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
-                        const struct sim_steps *steps, const unsigned char *to, bool shares)
+                        const struct sim_steps *steps, const unsigned char *to, enum sim_part_copies copies)
 {
+    const bool shares = copies == SIM_PART_SHARED_COPIES;
     if (steps->too_many) return reshard_axes(p, why, reduce(p, why, value, to), to);
     for (int i = 0; i < steps->count; i++)
         if (steps->steps[i].operand == operand && !steps->steps[i].plain)
@@ -290,7 +293,7 @@ int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, i
         bool only_parts =
             step->kind == SIM_COLLECTIVE_PERMUTE && !memcmp(step->before.spec, step->after, sizeof step->after);
         if (step->operand != operand || only_parts) continue;
-        int from = value, made = shares ? find_copy(p, from, step->after, step->groups, true) : -1;
+        int from = value, made = shares ? find_copy(p, from, step->after, step->groups, EXACTLY_SO) : -1;
         value = made >= 0 ? made : take_step(p, why, step, from);
         if (shares && made < 0) note_copy(p, (struct sim_copy){from, value, step->groups});
     }
@@ -311,7 +314,7 @@ int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int 
                               .shape = p->out->shapes[v->shape],
                               .tiles = sim_layout_of(v->spec, sim_part_rank_of(p, value))};
     sim_array_reshard(&array, &target);
-    return sim_part_take_steps(p, why, 0, value, &steps, to, false);
+    return sim_part_take_steps(p, why, 0, value, &steps, to, SIM_PART_OWN_COPIES);
 }
 
 static bool serves_as(const struct sim_partitioner *p, int value, const unsigned char *spec)
@@ -336,7 +339,7 @@ int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, i
 int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
 {
     if (serves_as(p, value, spec)) return value;
-    int copy = find_copy(p, value, spec, 0, false);
+    int copy = find_copy(p, value, spec, 0, SLICED_SO);
     return copy >= 0 ? copy : sim_part_made_ready(p, why, value, spec);
 }
 

@@ -99,7 +99,7 @@ static void finish_output(struct sim_partitioner *p, const struct model_op *sour
     p->out->values[value].definition = op_index;
     if (contraction && moves_result(contraction))
         value = sim_part_take_steps(p, source, SIM_RESULT, value, &contraction->steps, sim_part_computed_as(p, tensor),
-                                    false);
+                                    SIM_PART_OWN_COPIES);
     else if (contraction && partial) sim_part_leave_sums(p, value, &contraction->steps);
     else if (!partial) value = sim_part_reshard(p, source, value, done_as(p, source));
     *sim_part_current(p, tensor) = value;
@@ -145,8 +145,9 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
     for (int i = 0; i < 2; i++) {
         unsigned char needed[MODEL_MAX_RANK];
         spec_for(labelled, source->input_labels[i], needed);
-        inputs[i] = sim_part_ready(p, source, sim_part_take_steps(p, source, i, inputs[i], &c.steps, needed, true),
-                                   needed); /* a part over model is none over both */
+        inputs[i] = sim_part_ready(
+            p, source, sim_part_take_steps(p, source, i, inputs[i], &c.steps, needed, SIM_PART_SHARED_COPIES),
+            needed); /* a part over model is none over both */
     }
     *contraction = c;
     return partial;

@@ -94,9 +94,11 @@ struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind,
 bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const unsigned char *spec);
 /* A copy of a slice. */
 int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
-/* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. */
+/* Whether what other steps have made serves, too, and what these make is kept for others. */
+enum sim_part_copies { SIM_PART_OWN_COPIES, SIM_PART_SHARED_COPIES };
+/* One operand's steps to a sharding, or the result's. */
 int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
-                        const struct sim_steps *steps, const unsigned char *to, bool shares);
+                        const struct sim_steps *steps, const unsigned char *to, enum sim_part_copies copies);
 /* Of a contraction, the steps that sum its result: taken when somebody uses it. */
 void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_steps *steps);
 /* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
