@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define EVERY_LINK "--trace-every-link"
+
 /* As the option says, or else the plan. */
 static enum base_status read_step(const struct base_arguments *arguments, struct sim_plan_text *text,
                                   enum model_step *out, struct base_error *error)
@@ -22,9 +24,10 @@ static enum base_status read_step(const struct base_arguments *arguments, struct
     return BASE_OK;
 }
 
-static enum base_status write_trace(struct commands_context *context, const char *path, const struct sim_plan *plan,
-                                    const struct sim_timeline *timeline, const struct sim_memory_curve *curve,
-                                    const struct sim_passes *passes, struct base_error *error)
+static enum base_status write_trace(struct commands_context *context, const struct base_arguments *arguments,
+                                    const struct sim_plan *plan, const struct sim_timeline *timeline,
+                                    const struct sim_memory_curve *curve, const struct sim_passes *passes,
+                                    struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
     struct reports_link_tracks links;
@@ -36,9 +39,10 @@ static enum base_status write_trace(struct commands_context *context, const char
                                                 .links = &links,
                                                 .curve = curve,
                                                 .predicted_passes = passes,
-                                                .network = simulated ? &network : NULL},
+                                                .network = simulated ? &network : NULL,
+                                                .every_link = base_argument(arguments, EVERY_LINK) != NULL},
                   &text);
-    return base_write_file(path, text.data, text.length, error);
+    return base_write_file(base_argument(arguments, "--trace"), text.data, text.length, error);
 }
 
 /* A simulated network beside the other price of the same plan on sound hardware, and beside that simulated. Asked
@@ -128,7 +132,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (base_argument(arguments, "--program"))
         BASE_TRY(sim_program_shardings(context->cache, context->arena, plan, &report.shardings, &report.sharding_count,
                                        error));
-    if (trace) BASE_TRY(write_trace(context, trace, plan, &timeline, &curve, &passes, error));
+    if (trace) BASE_TRY(write_trace(context, arguments, plan, &timeline, &curve, &passes, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
@@ -146,7 +150,7 @@ static enum base_status print_program(struct commands_context *context, const st
         .lists_collectives = true, .timeline = &timeline, .passes = &passes, .arena = context->arena};
     const char *trace = base_argument(arguments, "--trace");
     if (trace) BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
-    if (trace) BASE_TRY(write_trace(context, trace, plan, &timeline, &curve, &passes, error));
+    if (trace) BASE_TRY(write_trace(context, arguments, plan, &timeline, &curve, &passes, error));
     return sim_program_print(context->cache, plan, out, error);
 }
 
@@ -198,7 +202,7 @@ static enum base_status ask_topologies(struct commands_context *context, const s
                                        const struct sim_plan_text *text, struct asked *asked, struct base_text *out,
                                        struct base_error *error)
 {
-    static const char *const of_one[] = {"--program", "--trace", "--detail", "--collectives-by-op"};
+    static const char *const of_one[] = {"--program", "--trace", EVERY_LINK, "--detail", "--collectives-by-op"};
     struct reports_choice *choices;
     int count;
     for (int i = 0; i < BASE_COUNT(of_one); i++)
@@ -206,6 +210,18 @@ static enum base_status ask_topologies(struct commands_context *context, const s
             return base_fail(error, BASE_INPUT, "%s: shows one plan; give one topology", of_one[i]);
     BASE_TRY(commands_each_topology(context, text, ask_topology, asked, &choices, &count, error));
     return commands_put_choices(context, choices, count, TUNER_TOKENS_PER_S, asked->training, out, error);
+}
+
+static enum base_status check_trace(const struct base_arguments *arguments, const struct sim_plan *plan,
+                                    struct base_error *error)
+{
+    if (!base_argument(arguments, EVERY_LINK)) return BASE_OK;
+    if (!base_argument(arguments, "--trace"))
+        return base_fail(error, BASE_USAGE, EVERY_LINK ": is of a trace; use it with --trace FILE");
+    if (!plan->placement->profile.simulated)
+        return base_fail(error, BASE_INPUT,
+                         EVERY_LINK ": the price of loads knows no single link; use --network simulated");
+    return BASE_OK;
 }
 
 static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments,
@@ -229,6 +245,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     enum base_status status = find_others(context, &text, step, form, &others, error);
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
+    BASE_TRY(check_trace(arguments, &plan, error));
     commands_warn_of_plan(context, &text, plan.config);
     if (!model_infers(plan.options.step)) BASE_TRY(commands_warn_of_software(context, &text, 0, error));
     if (base_argument(arguments, "--program") && !context->json)
@@ -247,6 +264,8 @@ static const struct base_option options[] = {
     {"--network", "analytic|simulated",
      "how collectives are priced: by loads of links, or every message over every link", "analytic"},
     {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},
+    {EVERY_LINK, NULL, "a track for each link of a simulated network, also where thousands have the same history",
+     NULL},
     COMMANDS_TRAINING,
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,

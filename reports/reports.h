@@ -169,6 +169,7 @@ struct reports_trace_parts {
     const struct sim_memory_curve *curve;
     const struct sim_passes *predicted_passes, *measured_passes;
     const struct sim_step_links *network; /* of the predicted timeline */
+    bool every_link; /* also where they are too many for a viewer, and many have the same history */
 };
 void reports_trace(const struct reports_trace_parts *parts, struct base_text *out);
 /* A pipeline's schedule as a list of passes, in a document (pipelines.c). */

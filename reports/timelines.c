@@ -213,15 +213,15 @@ static void put_link(struct base_json_writer *w, int process, int track, const s
 }
 
 /* A track a link, the busiest first. A viewer takes hundreds of tracks and some 100,000 events: of more, links with the
- * same history share one. */
+ * same history share one, unless each is asked for. */
 static void put_network(struct base_json_writer *w, int process, const struct sim_timeline *timeline,
-                        const struct sim_step_links *links)
+                        const struct sim_step_links *links, bool every_link)
 {
     enum { MOST_TRACKS = 512, MOST_EVENTS = 100000 };
     struct sim_alike *alike;
     int count = sim_links_alike(w->text->arena, links, true, &alike), events = 0;
     for (int i = 0; i < timeline->count; i++) events += sim_link_use_of(links, &timeline->entries[i]) != NULL;
-    if (count > MOST_TRACKS || (int64_t)count * events > MOST_EVENTS)
+    if (!every_link && (count > MOST_TRACKS || (int64_t)count * events > MOST_EVENTS))
         count = sim_links_alike(w->text->arena, links, false, &alike);
     put_name(w, "process_name", process, COMPUTATION, "links of the network, as simulated");
     for (int i = 0; i < count; i++) put_link(w, process, i, &alike[i], timeline, links);
@@ -280,7 +280,7 @@ void reports_trace(const struct reports_trace_parts *parts, struct base_text *ou
         put_passes(&w, 3, "predicted pipeline", parts->predicted_passes);
     if (parts->measured_passes && parts->measured_passes->count)
         put_passes(&w, 4, "measured pipeline", parts->measured_passes);
-    if (parts->network) put_network(&w, 5, predicted, parts->network);
+    if (parts->network) put_network(&w, 5, predicted, parts->network, parts->every_link);
     base_json_close(&w, ']');
     base_json_close(&w, '}');
 }

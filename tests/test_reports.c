@@ -126,11 +126,22 @@ static void traces_have_a_track_for_each_link(struct base_arena *arena)
     }
 }
 
+/* Track by track, each from its beginning. */
 static int by_begin(const void *a, const void *b)
 {
+    static const char *const keys[] = {"pid", "tid", "ts"};
     const struct base_json *const *x = a, *const *y = b;
-    const double p = base_json_get(*x, "ts")->number, q = base_json_get(*y, "ts")->number;
-    return p != q ? (p > q) - (p < q) : (*x > *y) - (*x < *y);
+    for (int k = 0; k < BASE_COUNT(keys); k++) {
+        const double p = base_json_get(*x, keys[k])->number, q = base_json_get(*y, keys[k])->number;
+        if (p != q) return p > q ? 1 : -1;
+    }
+    return (*x > *y) - (*x < *y);
+}
+
+static bool shares_track(const struct base_json *a, const struct base_json *b)
+{
+    return base_json_get(a, "pid")->number == base_json_get(b, "pid")->number &&
+           base_json_get(a, "tid")->number == base_json_get(b, "tid")->number;
 }
 
 /* What the Trace Event Format asks for, and what Perfetto's importer does with it: names, processes and tracks, none of
@@ -156,26 +167,23 @@ static void check_trace(struct base_arena *arena, const struct base_json *events
         const int64_t from_ns = (int64_t)(base_json_get(spans[i], "ts")->number * 1000),
                       to_ns = from_ns + (int64_t)(base_json_get(spans[i], "dur")->number * 1000);
         int64_t innermost_ns = INT64_MAX;
-        for (int j = 0; j < i; j++) { /* the nearest of its track that goes on */
+        for (int j = i - 1; j >= 0 && shares_track(spans[j], spans[i]); j--) { /* the nearest that goes on */
             const int64_t end_ns = (int64_t)(base_json_get(spans[j], "ts")->number * 1000) +
                                    (int64_t)(base_json_get(spans[j], "dur")->number * 1000);
-            if (base_json_get(spans[j], "pid")->number == base_json_get(spans[i], "pid")->number &&
-                base_json_get(spans[j], "tid")->number == base_json_get(spans[i], "tid")->number && end_ns > from_ns &&
-                end_ns < innermost_ns)
-                innermost_ns = end_ns;
+            if (end_ns > from_ns && end_ns < innermost_ns) innermost_ns = end_ns;
         }
         assert_true(to_ns <= innermost_ns);
     }
 }
 
 /* With --network simulated every link that carries something has a track; together they carry what the simulation
- * says. On many links those of one history share a track, which says how many they are. */
+ * says. On many links those of one history share a track, which says how many they are, unless each is asked for. */
 static void traces_have_a_track_for_every_link(struct base_arena *arena)
 {
     static const struct {
         const char *topology;
-        bool each;
-    } cases[] = {{"v4:2x2x2", true}, {"v4:8x8x8", false}};
+        bool asked, each;
+    } cases[] = {{"v4:2x2x2", false, true}, {"v4:4x4x8", false, false}, {"v4:4x4x8", true, true}};
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("%s", cases[i].topology);
         struct sim_cache *cache = sim_cache_new(arena);
@@ -198,7 +206,8 @@ static void traces_have_a_track_for_every_link(struct base_arena *arena)
         assert_ok(sim_step_links_find(arena, &plan, &timeline, &network, &error), &error);
         reports_trace(&(struct reports_trace_parts){.predicted = &timeline,
                                                     .links = &(struct reports_link_tracks){.count = 0},
-                                                    .network = &network},
+                                                    .network = &network,
+                                                    .every_link = cases[i].asked},
                       &trace);
         assert_ok(base_json_parse(arena, trace.data, trace.length, &document, &error), &error);
         const struct base_json *events = base_json_get(document, "traceEvents");
