@@ -226,12 +226,14 @@ struct plots_series_point {
     const char *words; /* for who points at it */
 };
 struct plots_series {
-    const char *name; /* written at its end */
+    const char *name; /* written right of the frame, where it ends */
     const struct plots_series_point *points;
     int count;
     enum plots_colour colour;
     bool dashed; /* a line to compare with: without dots */
 };
+/* How many pixels right of the frame their names take. */
+double plots_series_room(const struct plots_series *series, int count);
 void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *frame, const struct plots_series *series,
                       int count);
 

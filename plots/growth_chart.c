@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { MOST_POINTS = 512, MOST_SERIES = 8 };
-static const double left_px = 62, area_height_px = 300, names_frac = 0.22 /* room for names */;
+static const double left_px = 62, area_height_px = 300;
 
 struct growth {
     struct plots_series series[MOST_SERIES];
@@ -88,8 +88,8 @@ static enum base_status draw(struct plots_canvas *canvas, const struct plots_req
     static const struct plots_key keys[] = {{"fits", {PLOTS_THROUGHPUT, 1, 0, false}},
                                             {"does not fit", {PLOTS_ALARM, 0, 1.4, false}}};
     top = plots_put_keys(canvas, top + 6, keys, BASE_COUNT(keys)) + 28;
-    struct plots_frame frame = {.x = plots_axis_logarithmic(g->low_x / pow(g->high_x / g->low_x, names_frac), g->high_x,
-                                                            left_px, plots_width(canvas) - PLOTS_MARGIN_PX, 60),
+    const double right_px = plots_width(canvas) - PLOTS_MARGIN_PX - plots_series_room(g->series, g->count);
+    struct plots_frame frame = {.x = plots_axis_logarithmic(g->low_x, g->high_x, left_px, right_px, 60),
                                 .y = doubles
                                          ? plots_axis_logarithmic(g->low_y, g->high_y, top + area_height_px, top, 34)
                                          : plots_axis_from_zero(1.06 * g->high_y, top + area_height_px, top, 34),

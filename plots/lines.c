@@ -2,7 +2,9 @@
 #include "plots/canvas.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+enum { BESIDE_PX = 22 };                         /* from the frame to the names */
 static const double dot_px = 3.2, ring_px = 4.6; /* a ring lies around the dot of another line at that place */
 
 static struct plots_point place(const struct plots_frame *f, const struct plots_series_point *p)
@@ -31,31 +33,62 @@ static void put_dots(struct plots_canvas *canvas, const struct plots_frame *f, c
     }
 }
 
-/* How near two lines come to each other at their beginnings, or at their ends. */
-static double nearest_px(const struct plots_frame *f, const struct plots_series *series, int count, bool at_start)
+/* Names stand in a column right of the frame, in the order in which the lines end; where lines end side by side the
+ * names are pushed apart, and a thin line leads to each. */
+struct name {
+    const struct plots_series *series;
+    struct plots_point end;
+    double y;
+};
+
+static int by_height(const void *a, const void *b)
 {
-    double nearest = 1e9;
+    const struct name *x = a, *y = b;
+    return x->end.y != y->end.y ? (x->end.y > y->end.y) - (x->end.y < y->end.y)
+                                : (x->series > y->series) - (x->series < y->series);
+}
+
+static void push_apart(const struct plots_frame *f, struct name *names, int count)
+{
+    const double height = plots_line_height(PLOTS_SMALL);
     for (int i = 0; i < count; i++)
-        for (int j = 0; j < i; j++) {
-            if (!series[i].count || !series[j].count) continue;
-            double y = place(f, &series[i].points[at_start ? 0 : series[i].count - 1]).y,
-                   other = place(f, &series[j].points[at_start ? 0 : series[j].count - 1]).y;
-            nearest = fmin(nearest, fabs(y - other));
-        }
-    return nearest;
+        names[i].y = i ? fmax(names[i].end.y, names[i - 1].y + height) : fmax(names[i].end.y, f->y.to_px);
+    for (int i = count - 1; i >= 0; i--) {
+        const double lowest = i + 1 < count ? names[i + 1].y - height : f->y.from_px;
+        names[i].y = fmin(names[i].y, lowest);
+    }
+}
+
+static void put_names(struct plots_canvas *canvas, const struct plots_frame *f, const struct plots_series *series,
+                      int count)
+{
+    static const struct plots_look leader = {PLOTS_MUTED, 0, 0.8, false};
+    struct name *names = base_new(canvas->arena, struct name, count + 1);
+    int named = 0;
+    for (int i = 0; i < count; i++)
+        if (series[i].count)
+            names[named++] = (struct name){&series[i], place(f, &series[i].points[series[i].count - 1]), 0};
+    qsort(names, (size_t)named, sizeof *names, by_height);
+    push_apart(f, names, named);
+    for (int i = 0; i < named; i++) {
+        const double left = f->x.to_px + BESIDE_PX;
+        plots_line(canvas, names[i].end.x + ring_px + 1, names[i].end.y, left - 3, names[i].y, leader);
+        plots_text(canvas, left, names[i].y, PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK, names[i].series->name);
+    }
+}
+
+double plots_series_room(const struct plots_series *series, int count)
+{
+    double widest = 0;
+    for (int i = 0; i < count; i++) widest = fmax(widest, plots_text_width(PLOTS_SMALL, series[i].name));
+    return BESIDE_PX + widest;
 }
 
 void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *f, const struct plots_series *series,
                       int count)
 {
-    bool at_start = nearest_px(f, series, count, true) > nearest_px(f, series, count, false);
     for (int i = 0; i < count; i++) put_line(canvas, f, &series[i]);
     for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], false);
     for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], true);
-    struct plots_taken taken = {base_new(canvas->arena, struct plots_box, 2 * count), 0};
-    for (int i = 0; i < count; i++) {
-        if (!series[i].count) continue;
-        struct plots_point at = place(f, &series[i].points[at_start ? 0 : series[i].count - 1]);
-        plots_put_label(canvas, f, &taken, at.x, at.y, PLOTS_SMALL, PLOTS_INK, series[i].name);
-    }
+    put_names(canvas, f, series, count);
 }
