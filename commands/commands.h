@@ -187,6 +187,8 @@ enum base_status commands_overrides_text(struct commands_context *context, const
  * all that a plan needs. */
 enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,
                                     const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
+/* Has a message about a plan's key name the option that gave its value; false: no option did. */
+bool commands_blame_option(const struct base_arguments *arguments, struct base_error *error);
 /* Says of a refused plan where the value that is wrong stands: in an option of the command line, or in the plan's file.
  * Returns error's status. */
 enum base_status commands_plan_refused(const struct base_arguments *arguments, struct base_error *error);

@@ -41,11 +41,17 @@ static enum base_status run_import(struct commands_context *context, const struc
 {
     struct sim_gin_plan plan;
     if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE.gin is missing");
-    BASE_TRY(commands_read_gin(context, arguments->positional[0], &plan, error));
+    const char *path = arguments->positional[0], *end = strrchr(path, '.');
+    if (end && !strcmp(end, ".json"))
+        return base_fail(error, BASE_INPUT,
+                         "%.300s: import reads T5X's gin files, and this is JSON; predict and tune take it as it is, "
+                         "and export --format gin writes it as gin",
+                         path);
+    BASE_TRY(commands_read_gin(context, path, &plan, error));
     BASE_TRY(take_options(context, arguments, &plan, error));
     if (!context->json) {
         put_text(&plan, out);
-        const char *wanted = commands_topology_wanted(context, arguments->positional[0], &plan.text);
+        const char *wanted = commands_topology_wanted(context, path, &plan.text);
         if (wanted) commands_note(context, wanted);
         return BASE_OK;
     }

@@ -149,10 +149,16 @@ static const char *option_blamed(const struct base_arguments *arguments, const c
     return NULL;
 }
 
-enum base_status commands_plan_refused(const struct base_arguments *arguments, struct base_error *error)
+bool commands_blame_option(const struct base_arguments *arguments, struct base_error *error)
 {
     const struct base_error why = *error;
     const char *rest, *option = option_blamed(arguments, why.text, &rest);
-    if (option) return base_fail(error, why.status, "%s: %s", option, rest);
-    return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : why.status;
+    if (option) base_fail(error, why.status, "%s: %s", option, rest);
+    return option != NULL;
+}
+
+enum base_status commands_plan_refused(const struct base_arguments *arguments, struct base_error *error)
+{
+    if (commands_blame_option(arguments, error) || !arguments->positional_count) return error->status;
+    return base_fail_in(error, "%s", arguments->positional[0]);
 }

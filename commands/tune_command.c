@@ -390,8 +390,8 @@ static enum base_status forget_inputs(struct commands_context *context, const st
     return BASE_OK;
 }
 
-static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments,
-                                 struct base_text *out, struct base_error *error)
+static enum base_status tune(struct commands_context *context, const struct base_arguments *arguments,
+                             struct base_text *out, struct base_error *error)
 {
     struct tuner_request request;
     struct tuner_options options;
@@ -430,6 +430,14 @@ static enum base_status run_tune(struct commands_context *context, const struct 
             "--fit: asks how large T5X's model axis has to be, and ici_mesh has none; leave one of them out");
     if (base_argument(arguments, "--fit")) return fit(context, &space, &options, out, error);
     return answer(context, arguments, &request, &space, &options, &training, out, error);
+}
+
+static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments,
+                                 struct base_text *out, struct base_error *error)
+{
+    enum base_status status = tune(context, arguments, out, error);
+    if (status == BASE_INPUT) commands_blame_option(arguments, error);
+    return status;
 }
 
 static const struct base_option options[] = {
