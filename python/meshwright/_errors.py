@@ -14,7 +14,8 @@ class MeshwrightError(Exception):
         self.exit = code
         self.message = message
         head, colon, _ = message.partition(": ")
-        self.place = head if colon and " " not in head else ""
+        place = head if colon and " " not in head else ""
+        self.place = place[2:].replace("-", "_") if place.startswith("--") else place
 
 
 class UsageError(MeshwrightError):

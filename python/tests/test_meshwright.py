@@ -53,6 +53,9 @@ class Answers(unittest.TestCase):
         with self.assertRaises(mw.InputError) as caught:
             mw.predict("no_such_plan.json")
         self.assertEqual(caught.exception.place, "no_such_plan.json")
+        with self.assertRaises(mw.InputError) as caught:
+            mw.predict(PLAN, batch_size="many")
+        self.assertEqual(caught.exception.place, "batch_size")
         self.assertTrue(mw.predict(PLAN).fits)  # the process still answers
 
     def test_tune_restricts_the_space_by_lists(self):
