@@ -65,6 +65,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_SHARDS_MODEL] = "shards_model",
         [MODEL_TRAIT_CACHE_IN_PLACE] = "cache_in_place",
         [MODEL_TRAIT_PADS_VOCABULARY] = "pads_vocabulary",
+        [MODEL_TRAIT_SOFTMAX_IN_FOURS] = "softmax_in_fours",
         [MODEL_TRAIT_FLAT_STATE] = "flat_state",
     };
     return names[trait];

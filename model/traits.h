@@ -35,9 +35,11 @@ enum model_trait {
     MODEL_TRAIT_EVERY_SECOND, /* a selective remat policy keeps every second product with a weight, from the first, and
                                  what attention gives; all else is replayed */
     MODEL_TRAIT_EAGER_LOSS,   /* the target's gradient is an array of its own, and so is that of the logits */
-    MODEL_TRAIT_CACHE_IN_PLACE,  /* a token is written into its slice of a cache; T5X adds its one-hot to the whole */
-    MODEL_TRAIT_PADS_VOCABULARY, /* to a multiple of 128 for each device that has a part of it */
-    MODEL_TRAIT_FLAT_STATE,      /* ZeRO cuts flat arrays, so that any number of devices shares them */
+    MODEL_TRAIT_CACHE_IN_PLACE,   /* a token is written into its slice of a cache; T5X adds its one-hot to the whole */
+    MODEL_TRAIT_PADS_VOCABULARY,  /* to a multiple of 128 for each device that has a part of it */
+    MODEL_TRAIT_SOFTMAX_IN_FOURS, /* the kernel of softmax, scale and mask takes four sequences times heads at once;
+                                     where a device has no multiple of four they are kernels of their own, in float32 */
+    MODEL_TRAIT_FLAT_STATE,       /* ZeRO cuts flat arrays, so that any number of devices shares them */
     MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16, /* gradients add up in float32 where a microbatch's are in bfloat16 */
     MODEL_TRAIT_COUNT
 };

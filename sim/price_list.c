@@ -13,6 +13,7 @@ struct maker {
     int *dot_of;              /* per operation: its distinct contraction, or -1 */
     int *repeats_of;          /* per operation, as a loop: the distinct count of repetitions inside it */
     int *kernel_of;           /* per kernel: the distinct one */
+    int *softmax_of;          /* per kernel: 1 more than its operation that is one, negative backward; 0: none */
     unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
     unsigned sets;            /* of mesh axes that the program may have */
     int *steps_before;        /* per operation: steps listed before it */
@@ -176,7 +177,8 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
     for (int found; (found = base_index_next(&m->kernels_seen, hash, &at)) >= 0; at++) {
         const struct sim_price_kernel *other = &out->kernels[found];
         if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count ||
-            other->attention != kernel->attention || other->cast_count != kernel->cast_count)
+            other->attention != kernel->attention || other->cast_count != kernel->cast_count ||
+            other->backward != kernel->backward || memcmp(&other->fours, &kernel->fours, sizeof kernel->fours) != 0)
             continue;
         if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count))
             continue;
@@ -200,6 +202,28 @@ static void touch_casts(struct maker *m, const struct sim_op *op, struct sim_pri
     if (m->choices->casts_before) listed->cast_count += op->input_count;
 }
 
+/* Scores have sequences and heads before their two lengths. */
+static void list_softmaxes(struct maker *m)
+{
+    for (int i = 0; i < m->s->op_count && m->choices->softmax_in_fours; i++) {
+        const struct sim_op *op = &m->s->ops[i];
+        const bool backward = op->kind == SIM_COMPUTE && op->op->function == MODEL_SOFTMAX_GRAD,
+                   forward = op->kind == SIM_COMPUTE && op->op->function == MODEL_SOFTMAX;
+        if ((!forward && !backward) || op->kernel < 0) continue;
+        const struct sim_shape *scores = &m->s->shapes[m->s->values[op->outputs[0]].shape];
+        if (scores->rank == 4) m->softmax_of[op->kernel] = backward ? -i - 1 : i + 1;
+    }
+}
+
+static void take_four(const struct maker *m, int softmax, struct sim_price_kernel *listed)
+{
+    if (!softmax) return;
+    const struct sim_op *op = &m->s->ops[(softmax < 0 ? -softmax : softmax) - 1];
+    const struct sim_shape *scores = &m->s->shapes[m->s->values[op->outputs[0]].shape];
+    listed->backward = softmax < 0;
+    for (int d = 0; d < 2; d++) multiply(m, &listed->fours, scores->dims[d], scores->spec[d]);
+}
+
 static void list_kernels(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
@@ -207,6 +231,8 @@ static void list_kernels(struct maker *m)
     out->kernels = base_new(m->scratch, struct sim_price_kernel, s->kernel_count + 1);
     out->touched = base_new(m->scratch, int, s->read_count + s->write_count + 2 * s->dot_count + 1);
     out->kernel_dots = base_new(m->scratch, int, s->dot_count + 1);
+    m->softmax_of = base_new(m->scratch, int, s->kernel_count + 1);
+    list_softmaxes(m);
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_kernel *kernel = &s->kernels[k];
         struct sim_price_kernel listed = {
@@ -219,6 +245,7 @@ static void list_kernels(struct maker *m)
         for (int i = 0; i < kernel->dot_count; i++)
             out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
         if (m->choices->flash) sim_attention_of_kernel(s, kernel, &listed);
+        take_four(m, m->softmax_of[k], &listed);
         m->kernel_of[k] = distinct_kernel(m, &listed);
     }
 }

@@ -42,6 +42,9 @@ struct sim_price_kernel {
     enum sim_attention_part attention;
     bool causal;
     int64_t window, window_every; /* of its mask */
+    struct sim_factors
+        fours;     /* a softmax's sequences times heads, where its kernel takes four of them; none: another */
+    bool backward; /* such a kernel of the backward pass */
 };
 struct sim_price_collective {
     enum sim_collective kind;
@@ -124,7 +127,7 @@ struct sim_price_list {
  * by kernels apart, if so; flash: groups with contractions are attention kernels. */
 struct sim_price_choices {
     enum model_dtype dtype;
-    bool casts_apart, casts_before /* and the product waits for them */, flash;
+    bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours;
 };
 /* scratch is only needed until it returns. */
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
@@ -237,6 +240,11 @@ void sim_price_phase_memory(struct sim_pricing *p, struct sim_phase_memory *out)
 /* What all steps of each phase take, one after the other. */
 void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZER + 1]);
 
+/* softmax_kernels.c: what a kernel of softmax is where a device has no multiple of four sequences times heads */
+struct sim_softmax_pieces {
+    double launches, traffic /* times that of one kernel */;
+};
+struct sim_softmax_pieces sim_softmax_pieces(const struct sim_pricing *p, const struct sim_price_kernel *kernel);
 /* attention_kernels.c: whether a kernel is one of attention, which share of its scores it computes, and at which share
  * of the device's rate; 0: no source says so, and it runs as plain products do */
 void sim_attention_of_kernel(const struct sim_sharded *sharded, const struct sim_kernel *kernel,

@@ -100,7 +100,7 @@ static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
 }
 
 struct priced_kernel {
-    double busy_s, flop, bytes;
+    double busy_s, flop, bytes, launches;
     enum sim_bound bound;
 };
 
@@ -123,6 +123,9 @@ static struct priced_kernel price_kernel(const struct sim_pricing *p, const stru
         rated += dots_rated_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
     }
     for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[touched[i]];
+    const struct sim_softmax_pieces pieces = sim_softmax_pieces(p, kernel);
+    priced.bytes *= pieces.traffic;
+    priced.launches = pieces.launches;
     const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
     if (attention_rate > 0) {
         priced.flop *= sim_attention_frac(p, kernel);
@@ -136,6 +139,12 @@ static struct priced_kernel price_kernel(const struct sim_pricing *p, const stru
     priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
     priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + scaled_s(before_bytes, c);
     return priced;
+}
+
+/* Alone, its starts included. */
+static double alone_s(const struct sim_pricing *p, const struct priced_kernel *kernel)
+{
+    return kernel->busy_s + kernel->launches * p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
 }
 
 static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
@@ -293,7 +302,8 @@ static void note_compute(const struct sim_pricing *p, const struct sim_price_ste
                          struct sim_detail *detail)
 {
     const struct priced_kernel *kernel = &prices->kernels[step->what];
-    double count = prices->repeats[step->repeats], latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    const double count = prices->repeats[step->repeats],
+                 latency_s = kernel->launches * p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
     enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
     note_entry(detail, &(struct sim_entry){step->name, step->phase, bound, (int64_t)count, kernel->busy_s + latency_s,
                                            kernel->flop, kernel->bytes, 0, SIM_ALL_REDUCE});
@@ -315,7 +325,7 @@ static void sum_up(struct sim_pricing *p, const struct prices *prices)
         const double busy_s = kernel->busy_s * count;
         compute_s += kernel->bound == SIM_BY_COMPUTE ? busy_s : 0;
         memory_s += kernel->bound == SIM_BY_COMPUTE ? 0 : busy_s;
-        latency_s += each_s * count;
+        latency_s += kernel->launches * each_s * count;
     }
     p->totals_s[SIM_BY_COMPUTE] = compute_s, p->totals_s[SIM_BY_MEMORY] = memory_s;
     p->totals_s[SIM_BY_COMMUNICATION] = communication_s, p->totals_s[SIM_BY_LATENCY] = latency_s;
@@ -332,10 +342,10 @@ static void wait_for_host(struct sim_pricing *p, const struct prices *prices)
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         const double count = prices->repeats[step->repeats];
-        if (step->phase != MODEL_OPTIMIZER) launches += count;
-        else
-            updates_s += count * (step->communicates ? prices->collectives_s[step->what]
-                                                     : prices->kernels[step->what].busy_s + c[SIM_KERNEL_LATENCY_S]);
+        const double alone =
+            step->communicates ? prices->collectives_s[step->what] : alone_s(p, &prices->kernels[step->what]);
+        if (step->phase == MODEL_OPTIMIZER) updates_s += count * alone;
+        else launches += count * (step->communicates ? 1 : prices->kernels[step->what].launches);
     }
     for (int b = 0; b < SIM_BOUND_COUNT; b++) all_s += b == SIM_BY_COMMUNICATION ? 0 : p->totals_s[b];
     const double host_s = launches * c[SIM_HOST_LAUNCH_S], device_s = all_s - updates_s,
@@ -357,7 +367,7 @@ static void sum_up_loop(struct sim_pricing *p, const struct prices *prices)
         }
         const struct priced_kernel *kernel = &prices->kernels[step->what];
         p->loop_s[kernel->bound == SIM_BY_COMPUTE ? SIM_BY_COMPUTE : SIM_BY_MEMORY] += kernel->busy_s * count;
-        p->loop_s[SIM_BY_LATENCY] += p->placement->profile.constants[SIM_KERNEL_LATENCY_S] * count;
+        p->loop_s[SIM_BY_LATENCY] += kernel->launches * p->placement->profile.constants[SIM_KERNEL_LATENCY_S] * count;
     }
 }
 
@@ -372,8 +382,8 @@ static double needed_flop(const struct sim_pricing *p, const struct prices *pric
 
 static double price_exposed(const struct sim_pricing *p, const struct prices *prices)
 {
-    double kernels_s[SIM_MOST_DISTINCT], latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
-    for (int i = 0; i < p->list->kernel_count; i++) kernels_s[i] = prices->kernels[i].busy_s + latency_s;
+    double kernels_s[SIM_MOST_DISTINCT];
+    for (int i = 0; i < p->list->kernel_count; i++) kernels_s[i] = alone_s(p, &prices->kernels[i]);
     return sim_exposed_s(p, kernels_s, prices->collectives_s);
 }
 
@@ -435,22 +445,19 @@ void sim_price_steps(const struct sim_pricing *p, double *steps_s)
     price_distinct(p, &prices);
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
-        steps_s[i] = step->communicates
-                         ? prices.collectives_s[step->what]
-                         : prices.kernels[step->what].busy_s + p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+        steps_s[i] = step->communicates ? prices.collectives_s[step->what] : alone_s(p, &prices.kernels[step->what]);
     }
 }
 
 void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZER + 1])
 {
     struct prices prices;
-    const double latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
     price_distinct(p, &prices);
     for (int i = 0; i <= MODEL_OPTIMIZER; i++) phases_s[i] = 0;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         const double once_s =
-            step->communicates ? prices.collectives_s[step->what] : prices.kernels[step->what].busy_s + latency_s;
+            step->communicates ? prices.collectives_s[step->what] : alone_s(p, &prices.kernels[step->what]);
         phases_s[step->phase] += once_s * prices.repeats[step->repeats];
     }
 }

@@ -150,6 +150,8 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     const struct sim_price_choices choices = {.dtype = plan->options.dtype,
                                               .casts_apart = library || plan->options.dtype == MODEL_INT8,
                                               .casts_before = plan->options.dtype == MODEL_INT8,
+                                              .softmax_in_fours =
+                                                  plan->placement->profile.traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1,
                                               .flash = plan->options.flash_attention};
     sim_price_list_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
     if (program->prices.factor_count >= SIM_MOST_FACTORS)

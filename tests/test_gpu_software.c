@@ -287,6 +287,47 @@ static void rows_between_16_bytes_do_without_tensor_cores(struct base_arena *are
     sim_cache_free(cache);
 }
 
+static double step_of_heads(struct base_arena *arena, struct sim_cache *cache, const char *software,
+                            const char *num_heads, const char *head_dim, const char *batch_size)
+{
+    struct sim_plan_text text = {
+        .values = {[SIM_MODEL] = base_print(arena,
+                                            "decoder_only:emb_dim=1024,num_heads=%s,head_dim=%s,mlp_dim=4096,"
+                                            "num_layers=12,vocab_size=51200,mlp_activations=gelu,"
+                                            "logits_via_embedding=1",
+                                            num_heads, head_dim),
+                   [SIM_TOPOLOGY] = "a100-80g:1x8",
+                   [SIM_SOFTWARE] = software,
+                   [SIM_NUM_PARTITIONS] = "8",
+                   [SIM_OPTIMIZER] = "adamw",
+                   [SIM_DTYPE] = "float16",
+                   [SIM_REMAT_POLICY] = "full",
+                   [SIM_BATCH_SIZE] = batch_size,
+                   [SIM_TARGETS_LENGTH] = "1024"}};
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    return prediction.step_s;
+}
+
+/* A sequence with 16 heads on eight devices is two a device: Megatron's kernel does not take them, and scale, mask and
+ * softmax are kernels of their own, though there are fewer scores than with 32 heads of half the size, four a device.
+ * Two sequences make four as well. llm-foundry has no such kernel. */
+static void softmaxes_of_no_four_are_kernels_of_their_own(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const double two_s = step_of_heads(arena, cache, "megatron_deepspeed", "16", "64", "1"),
+                 four_s = step_of_heads(arena, cache, "megatron_deepspeed", "32", "32", "1"),
+                 both_s = step_of_heads(arena, cache, "megatron_deepspeed", "16", "64", "2");
+    assert_true(two_s > 1.1 * four_s);
+    assert_true(two_s > both_s);
+    assert_true(step_of_heads(arena, cache, "fsdp", "16", "64", "1") <=
+                step_of_heads(arena, cache, "fsdp", "32", "32", "1"));
+    sim_cache_free(cache);
+}
+
 /* Megatron-LM's embedding: a multiple of 128 rows for each device of the group. */
 static void vocabularies_are_padded(struct base_arena *arena)
 {
@@ -364,6 +405,7 @@ static const struct test tests[] = {
     TEST(kernels_are_those_of_the_software),
     TEST(sequence_parallelism_scatters),
     TEST(rows_between_16_bytes_do_without_tensor_cores),
+    TEST(softmaxes_of_no_four_are_kernels_of_their_own),
     TEST(vocabularies_are_padded),
 };
 
