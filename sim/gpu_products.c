@@ -20,11 +20,15 @@ static const double tile_start = 80;
 /* A tile's elements of the result are added up in float32, once for each part of the contraction. */
 static const int most_parts = 8;
 
-/* Tiles of several waves are not split along the contraction: there is work for all multiprocessors. */
-static double in_tiles(double multiprocessors, const struct sim_product *of, int tile)
+/* Tiles of several waves are not split along the contraction: there is work for all multiprocessors. What all blocks
+ * take without a start is the least that a tile can; one that takes more than is known is left at that, a little less
+ * for what rounding does. */
+static double in_tiles(double multiprocessors, const struct sim_product *of, int tile, double known)
 {
     const int64_t rows = (int64_t)of->rows, columns = (int64_t)of->columns, width = tiles[tile].columns;
-    const double blocks = of->batch * (double)(base_ceil_div(rows, tiles[tile].rows) * base_ceil_div(columns, width));
+    const double blocks = of->batch * (double)(base_ceil_div(rows, tiles[tile].rows) * base_ceil_div(columns, width)),
+                 area = tiles[tile].rows * (double)width, rounding = 1e-9;
+    if (2 * blocks * of->contracted * area / tiles[tile].rate * (1 - rounding) > known) return known;
     double least = INFINITY;
     for (int parts = 1; parts <= most_parts && (parts == 1 || blocks * parts < 4 * multiprocessors); parts *= 2) {
         const double waves = ceil(blocks * parts / multiprocessors),
@@ -49,7 +53,7 @@ double sim_tiled_product_flop(const struct sim_profile *profile, const struct si
     const double multiprocessors = profile->constants[SIM_MULTIPROCESSORS];
     double least = INFINITY;
     for (int tile = 0; tile < BASE_COUNT(tiles); tile++) {
-        const double flop = in_tiles(multiprocessors, of, tile);
+        const double flop = in_tiles(multiprocessors, of, tile, least);
         least = flop < least ? flop : least;
     }
     return least;

@@ -58,14 +58,18 @@ static void price_time(struct sim_pricing *one, struct sim_pricing *two, bool ke
                        struct sim_piece_price *out)
 {
     double phases_s[MODEL_OPTIMIZER + 1], once_s[SIM_BOUND_COUNT];
-    sim_price_time(one, NULL);
+    struct sim_prices prices;
+    sim_price_kernels(one, &prices);
+    sim_price_time_of(one, &prices, NULL);
     for (int b = 0; b < SIM_BOUND_COUNT; b++) once_s[b] = exposed_or_bound_s(one, b);
     const double once_communication_s = one->totals_s[SIM_BY_COMMUNICATION];
     if (keeps_weights) {
         one->weight_gathers = two->weight_gathers = SIM_GATHERED_BEFORE;
-        sim_price_time(one, NULL);
+        sim_price_time_of(one, &prices, NULL);
     }
-    sim_price_time(two, NULL);
+    sim_price_phases_of(one, &prices, phases_s);
+    sim_price_kernels_after(two, one, &prices);
+    sim_price_time_of(two, &prices, NULL);
     for (int b = 0; b < SIM_BOUND_COUNT; b++) {
         out->each_s[b] = exposed_or_bound_s(two, b) - exposed_or_bound_s(one, b);
         out->once_s[b] = fmax(0, once_s[b] - out->each_s[b]);
@@ -73,7 +77,6 @@ static void price_time(struct sim_pricing *one, struct sim_pricing *two, bool ke
     out->each_communication_s = two->totals_s[SIM_BY_COMMUNICATION] - one->totals_s[SIM_BY_COMMUNICATION];
     out->once_communication_s = fmax(0, once_communication_s - out->each_communication_s);
     out->each_flop = two->needed_flop - one->needed_flop;
-    sim_price_phases(one, phases_s);
     const double both_s = phases_s[MODEL_FORWARD] + phases_s[MODEL_BACKWARD];
     out->forward_frac = both_s > 0 ? phases_s[MODEL_FORWARD] / both_s : 0;
 }

@@ -239,6 +239,24 @@ struct sim_phase_memory {
 void sim_price_phase_memory(struct sim_pricing *p, struct sim_phase_memory *out);
 /* What all steps of each phase take, one after the other. */
 void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZER + 1]);
+/* What one of each distinct thing costs, for these sizes. */
+struct sim_prices {
+    struct sim_priced_kernel {
+        double busy_s, flop, bytes, launches;
+        enum sim_bound bound;
+    } kernels[SIM_MOST_DISTINCT];
+    double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], together_bytes[SIM_MOST_DISTINCT],
+        dots_flop[SIM_MOST_DISTINCT], dots_rated_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
+};
+void sim_price_kernels(const struct sim_pricing *p, struct sim_prices *prices);
+/* The same of a plan of the same program, mesh and options as that whose prices these are: what has its sizes is not
+ * priced again, such as all kernels of a microbatch where there are more of them. */
+void sim_price_kernels_after(const struct sim_pricing *p, const struct sim_pricing *before, struct sim_prices *prices);
+/* What is made of them. */
+void sim_price_time_of(struct sim_pricing *p, struct sim_prices *prices, struct sim_detail *detail);
+/* Of what sim_price_time_of priced last. */
+void sim_price_phases_of(const struct sim_pricing *p, const struct sim_prices *prices,
+                         double phases_s[MODEL_OPTIMIZER + 1]);
 
 /* softmax_kernels.c: what a kernel of softmax is where a device has no multiple of four sequences times heads */
 struct sim_softmax_pieces {

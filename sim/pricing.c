@@ -53,96 +53,8 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
 
 /* ---- time ---- */
 
-static double padded(double size, double tile)
-{
-    return tile > 1 ? ceil(size / tile) * tile : size;
-}
-
-/* Matrix units hold a tile of one operand and stream rows of the other: contraction and columns are padded to the
- * unit's side, rows to those of a vector register. Which operand stays is the compiler's choice; it takes the cheaper.
- */
-double sim_product_flop(const struct sim_profile *profile, const struct sim_product *of)
-{
-    double unit = profile->constants[SIM_MATRIX_UNIT_DIM], contracted = padded(of->contracted, unit),
-           tile = unit > 1 ? profile->constants[SIM_MATRIX_UNIT_ROWS] : 1;
-    double one = padded(of->rows, tile) * padded(of->columns, unit),
-           other = padded(of->rows, unit) * padded(of->columns, tile);
-    return 2 * of->batch * contracted * (one < other ? one : other);
-}
-
-/* Tensor cores read 16 bytes at a time: an operand whose rows are no multiple of that is left to other units. */
-static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
-{
-    const int64_t together = 16 / model_dtype_bytes(dtype);
-    return (int64_t)of->columns % together == 0 && (int64_t)of->contracted % together == 0;
-}
-
-/* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
-static double rated_flop(const struct sim_profile *profile, const struct sim_price_dot *dot,
-                         const struct sim_product *of, double flop)
-{
-    const double *c = profile->constants;
-    if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0) return flop * sim_attention_share(profile, dot->causal);
-    if (!(c[SIM_MULTIPROCESSORS] > 0)) return flop;
-    const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot->dtype);
-    return sim_tiled_product_flop(profile, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
-}
-
-/* Of the bfloat16 rate; a rate that no source gives is that one. */
-static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
-{
-    const double *c = p->placement->profile.constants;
-    double frac = dtype == MODEL_FLOAT32 ? c[SIM_FLOAT32_FLOP_FRAC]
-                  : dtype == MODEL_FP8   ? c[SIM_FP8_FLOP_FRAC]
-                  : dtype == MODEL_INT8  ? c[SIM_INT8_FLOP_FRAC]
-                                         : 1;
-    return frac > 0 ? frac : 1;
-}
-
-struct priced_kernel {
-    double busy_s, flop, bytes, launches;
-    enum sim_bound bound;
-};
-
-/* An operand is read for its largest element, and again to be cast; as many bytes are written and read. */
-static double scaled_s(double bytes, const double *c)
-{
-    return bytes > 0 ? 2 * bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]) : 0;
-}
-
-static struct priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
-                                         const double *dots_flop, const double *dots_rated_flop)
-{
-    const double *c = p->placement->profile.constants;
-    const int *touched = p->list->touched + kernel->first_shape;
-    struct priced_kernel priced = {0};
-    double rated = 0;
-    for (int i = 0; i < kernel->dot_count; i++) {
-        int dot = p->list->kernel_dots[kernel->first_dot + i];
-        priced.flop += dots_flop[dot];
-        rated += dots_rated_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
-    }
-    for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[touched[i]];
-    const struct sim_softmax_pieces pieces = sim_softmax_pieces(p, kernel);
-    priced.bytes *= pieces.traffic;
-    priced.launches = pieces.launches;
-    const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
-    if (attention_rate > 0) {
-        priced.flop *= sim_attention_frac(p, kernel);
-        rated = priced.flop * c[SIM_MATMUL_EFFICIENCY_FRAC] / attention_rate;
-    }
-    double compute_s = rated / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
-           memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
-    double before_bytes = 0;
-    for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
-        before_bytes += p->bytes[touched[i]];
-    priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
-    priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + scaled_s(before_bytes, c);
-    return priced;
-}
-
 /* Alone, its starts included. */
-static double alone_s(const struct sim_pricing *p, const struct priced_kernel *kernel)
+static double alone_s(const struct sim_pricing *p, const struct sim_priced_kernel *kernel)
 {
     return kernel->busy_s + kernel->launches * p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
 }
@@ -194,13 +106,6 @@ static void note_collective(struct sim_detail *detail, const struct sim_price_st
     row->ops[row->op_count++] = step->name;
 }
 
-/* What one of each distinct thing costs, for these sizes. */
-struct prices {
-    struct priced_kernel kernels[SIM_MOST_DISTINCT];
-    double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], together_bytes[SIM_MOST_DISTINCT],
-        dots_flop[SIM_MOST_DISTINCT], dots_rated_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
-};
-
 static bool combine_alike(const struct sim_price_collective *a, const struct sim_price_collective *b)
 {
     return a->gradient && b->gradient && a->kind == b->kind && a->axes == b->axes && a->dtype == b->dtype;
@@ -208,10 +113,11 @@ static bool combine_alike(const struct sim_price_collective *a, const struct sim
 
 /* Compilers combine reductions of gradients of one kind, group and dtype, up to so many bytes, into one collective.
  * What share of the collectives is then launched, and how many bytes go together. */
-static void combine(const struct sim_pricing *p, double most_bytes, struct prices *prices)
+static void combine(const struct sim_pricing *p, double most_bytes, struct sim_prices *prices)
 {
     const struct sim_price_list *list = p->list;
-    double counts[SIM_MOST_DISTINCT] = {0};
+    double counts[SIM_MOST_DISTINCT];
+    for (int i = 0; i < list->collective_count; i++) counts[i] = 0; /* more there are not, and the most are many */
     for (int i = 0; i < list->step_count; i++)
         if (list->steps[i].communicates) counts[list->steps[i].what] += prices->repeats[list->steps[i].repeats];
     for (int i = 0; i < list->collective_count; i++) {
@@ -245,7 +151,7 @@ bool sim_is_of_sharded_weights(const struct sim_pricing *p, const struct sim_pri
            (collective->kind == SIM_ALL_GATHER || collective->kind == SIM_REDUCE_SCATTER);
 }
 
-static void price_collectives(const struct sim_pricing *p, struct prices *prices)
+static void price_collectives(const struct sim_pricing *p, struct sim_prices *prices)
 {
     const struct sim_price_list *list = p->list;
     const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
@@ -264,27 +170,21 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
     }
 }
 
-static void price_distinct(const struct sim_pricing *p, struct prices *prices)
+/* How often each stands in the step, which decides what collectives are put together, too. */
+static void price_counts(const struct sim_pricing *p, struct sim_prices *prices)
 {
-    const struct sim_price_list *list = p->list;
-    const struct sim_profile *profile = &p->placement->profile;
-    const bool in_kernels = p->plan->options.flash_attention && profile->constants[SIM_ATTENTION_FORWARD_FRAC] > 0;
-    for (int i = 0; i < list->dot_count; i++) {
-        const struct sim_price_dot *dot = &list->dots[i];
-        const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
-                                       sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
-        prices->dots_flop[i] =
-            in_kernels && dot->attention ? sim_attention_product_flop(profile, &of) : sim_product_flop(profile, &of);
-        prices->dots_rated_flop[i] = rated_flop(profile, dot, &of, prices->dots_flop[i]);
-    }
-    for (int i = 0; i < list->kernel_count; i++)
-        prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop, prices->dots_rated_flop);
-    for (int i = 0; i < list->repeat_count; i++) prices->repeats[i] = sim_product_of(p, &list->repeats[i]);
+    for (int i = 0; i < p->list->repeat_count; i++) prices->repeats[i] = sim_product_of(p, &p->list->repeats[i]);
     price_collectives(p, prices);
 }
 
+static void price_distinct(const struct sim_pricing *p, struct sim_prices *prices)
+{
+    sim_price_kernels(p, prices);
+    price_counts(p, prices);
+}
+
 static void note_communication(const struct sim_pricing *p, const struct sim_price_step *step,
-                               const struct prices *prices, struct sim_detail *detail)
+                               const struct sim_prices *prices, struct sim_detail *detail)
 {
     double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
@@ -298,10 +198,10 @@ static void note_communication(const struct sim_pricing *p, const struct sim_pri
                                            sent.bytes, collective->axes, sent.kind});
 }
 
-static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices,
-                         struct sim_detail *detail)
+static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step,
+                         const struct sim_prices *prices, struct sim_detail *detail)
 {
-    const struct priced_kernel *kernel = &prices->kernels[step->what];
+    const struct sim_priced_kernel *kernel = &prices->kernels[step->what];
     const double count = prices->repeats[step->repeats],
                  latency_s = kernel->launches * p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
     enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
@@ -310,7 +210,7 @@ static void note_compute(const struct sim_pricing *p, const struct sim_price_ste
 }
 
 /* Each sum has a local variable: a sweep of thousands of plans spends its time here. */
-static void sum_up(struct sim_pricing *p, const struct prices *prices)
+static void sum_up(struct sim_pricing *p, const struct sim_prices *prices)
 {
     const double each_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
     double compute_s = 0, memory_s = 0, communication_s = 0, latency_s = 0;
@@ -321,7 +221,7 @@ static void sum_up(struct sim_pricing *p, const struct prices *prices)
             communication_s += prices->collectives_s[step->what] * count;
             continue;
         }
-        const struct priced_kernel *kernel = &prices->kernels[step->what];
+        const struct sim_priced_kernel *kernel = &prices->kernels[step->what];
         const double busy_s = kernel->busy_s * count;
         compute_s += kernel->bound == SIM_BY_COMPUTE ? busy_s : 0;
         memory_s += kernel->bound == SIM_BY_COMPUTE ? 0 : busy_s;
@@ -334,7 +234,7 @@ static void sum_up(struct sim_pricing *p, const struct prices *prices)
 /* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it, and always
  * for kernels that it only starts when the one before has ended. Optimizers are few kernels over many parameters, and
  * the host is through with them at once. */
-static void wait_for_host(struct sim_pricing *p, const struct prices *prices)
+static void wait_for_host(struct sim_pricing *p, const struct sim_prices *prices)
 {
     const double *c = p->placement->profile.constants;
     double launches = 0, updates_s = 0, all_s = p->exposed_s;
@@ -355,7 +255,7 @@ static void wait_for_host(struct sim_pricing *p, const struct prices *prices)
 }
 
 /* The same of what stands in the loop of decode steps. */
-static void sum_up_loop(struct sim_pricing *p, const struct prices *prices)
+static void sum_up_loop(struct sim_pricing *p, const struct sim_prices *prices)
 {
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
@@ -365,13 +265,13 @@ static void sum_up_loop(struct sim_pricing *p, const struct prices *prices)
             p->loop_s[SIM_BY_COMMUNICATION] += prices->collectives_s[step->what] * count;
             continue;
         }
-        const struct priced_kernel *kernel = &prices->kernels[step->what];
+        const struct sim_priced_kernel *kernel = &prices->kernels[step->what];
         p->loop_s[kernel->bound == SIM_BY_COMPUTE ? SIM_BY_COMPUTE : SIM_BY_MEMORY] += kernel->busy_s * count;
         p->loop_s[SIM_BY_LATENCY] += kernel->launches * p->placement->profile.constants[SIM_KERNEL_LATENCY_S] * count;
     }
 }
 
-static double needed_flop(const struct sim_pricing *p, const struct prices *prices)
+static double needed_flop(const struct sim_pricing *p, const struct sim_prices *prices)
 {
     double flop[SIM_MOST_DISTINCT], sum = 0;
     for (int i = 0; i < p->list->product_count; i++) flop[i] = 2 * sim_product_of(p, &p->list->products[i]);
@@ -380,7 +280,7 @@ static double needed_flop(const struct sim_pricing *p, const struct prices *pric
     return sum;
 }
 
-static double price_exposed(const struct sim_pricing *p, const struct prices *prices)
+static double price_exposed(const struct sim_pricing *p, const struct sim_prices *prices)
 {
     double kernels_s[SIM_MOST_DISTINCT];
     for (int i = 0; i < p->list->kernel_count; i++) kernels_s[i] = alone_s(p, &prices->kernels[i]);
@@ -390,7 +290,7 @@ static double price_exposed(const struct sim_pricing *p, const struct prices *pr
 /* Products in fp8 are split into pieces, which gather what they read and scatter what they sum while the next one runs
  * (Transformer Engine's user buffers, ring attention); so are the same in torchtitan's asynchronous tensor parallelism.
  */
-static double hidden_by_engine(const struct sim_pricing *p, const struct prices *prices)
+static double hidden_by_engine(const struct sim_pricing *p, const struct sim_prices *prices)
 {
     const double exposed_frac = p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC];
     const int data_axis = topo_axis_named(&p->placement->axes, "data");
@@ -408,7 +308,7 @@ static double hidden_by_engine(const struct sim_pricing *p, const struct prices 
 }
 
 /* What one device computes, padding and recomputation included, and what of its memory it reads and writes. */
-static void add_work(struct sim_pricing *p, const struct prices *prices)
+static void add_work(struct sim_pricing *p, const struct sim_prices *prices)
 {
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
@@ -419,29 +319,35 @@ static void add_work(struct sim_pricing *p, const struct prices *prices)
     }
 }
 
-void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
+void sim_price_time_of(struct sim_pricing *p, struct sim_prices *prices, struct sim_detail *detail)
 {
-    struct prices prices;
-    price_distinct(p, &prices);
-    sum_up(p, &prices);
-    if (p->plan->options.step == MODEL_STEP_GENERATE) sum_up_loop(p, &prices);
+    price_counts(p, prices);
+    sum_up(p, prices);
+    if (p->plan->options.step == MODEL_STEP_GENERATE) sum_up_loop(p, prices);
     p->work_flop = p->work_bytes = 0;
-    if (detail) add_work(p, &prices);
+    if (detail) add_work(p, prices);
     for (int i = 0; i < p->list->step_count && detail; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
-        if (step->communicates) note_communication(p, step, &prices, detail);
-        else if (detail->timeline) note_compute(p, step, &prices, detail);
+        if (step->communicates) note_communication(p, step, prices, detail);
+        else if (detail->timeline) note_compute(p, step, prices, detail);
     }
-    p->exposed_s = p->list->moment_count ? price_exposed(p, &prices) : p->totals_s[SIM_BY_COMMUNICATION];
-    p->exposed_s -= hidden_by_engine(p, &prices);
-    wait_for_host(p, &prices);
-    p->needed_flop = needed_flop(p, &prices);
+    p->exposed_s = p->list->moment_count ? price_exposed(p, prices) : p->totals_s[SIM_BY_COMMUNICATION];
+    p->exposed_s -= hidden_by_engine(p, prices);
+    wait_for_host(p, prices);
+    p->needed_flop = needed_flop(p, prices);
     p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p);
+}
+
+void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
+{
+    struct sim_prices prices;
+    sim_price_kernels(p, &prices);
+    sim_price_time_of(p, &prices, detail);
 }
 
 void sim_price_steps(const struct sim_pricing *p, double *steps_s)
 {
-    struct prices prices;
+    struct sim_prices prices;
     price_distinct(p, &prices);
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
@@ -449,15 +355,21 @@ void sim_price_steps(const struct sim_pricing *p, double *steps_s)
     }
 }
 
-void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZER + 1])
+void sim_price_phases_of(const struct sim_pricing *p, const struct sim_prices *prices,
+                         double phases_s[MODEL_OPTIMIZER + 1])
 {
-    struct prices prices;
-    price_distinct(p, &prices);
     for (int i = 0; i <= MODEL_OPTIMIZER; i++) phases_s[i] = 0;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         const double once_s =
-            step->communicates ? prices.collectives_s[step->what] : alone_s(p, &prices.kernels[step->what]);
-        phases_s[step->phase] += once_s * prices.repeats[step->repeats];
+            step->communicates ? prices->collectives_s[step->what] : alone_s(p, &prices->kernels[step->what]);
+        phases_s[step->phase] += once_s * prices->repeats[step->repeats];
     }
+}
+
+void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZER + 1])
+{
+    struct sim_prices prices;
+    price_distinct(p, &prices);
+    sim_price_phases_of(p, &prices, phases_s);
 }

@@ -1,6 +1,7 @@
 /* Tests of pipelines: how models are cut, what schedules hold and how long they take. */
 #include "tests/test.h"
 
+#include "sim/priced_program.h"
 #include "sim/sim.h"
 
 /* ---- timetables ---- */
@@ -463,6 +464,62 @@ static void products_in_fp8_hide_tensor_parallelism(struct base_arena *arena)
     assert_true(hidden.communication_s > 0.9 * exposed.communication_s);
 }
 
+static struct sim_plan plan_of_microbatches(struct base_arena *arena, struct sim_cache *cache, const char *batch_size,
+                                            const char *microbatches, const char *software)
+{
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = DECODER(2048, 8192, 16, 51200),
+                                            [SIM_TOPOLOGY] = "a100-80g:2x8",
+                                            [SIM_NUM_PARTITIONS] = "2",
+                                            [SIM_TARGETS_LENGTH] = "1024",
+                                            [SIM_BATCH_SIZE] = batch_size,
+                                            [SIM_NUM_MICROBATCHES] = microbatches,
+                                            [SIM_OPTIMIZER] = "adamw",
+                                            [SIM_SOFTWARE] = software}};
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    return plan;
+}
+
+static struct sim_pricing begun(struct sim_cache *cache, const struct sim_plan *plan)
+{
+    const struct sim_program *program;
+    struct sim_pricing p;
+    struct base_error error;
+    assert_ok(sim_program_find(cache, plan, plan->options.remat, 0, SIM_PRICES_ALONE, &program, &error), &error);
+    assert_ok(sim_pricing_begin(&p, plan, &program->prices, &error), &error);
+    return p;
+}
+
+/* More microbatches of a size, or larger ones: what stays is not priced again, and all comes to what it does anew. */
+static void kernels_are_shared_by_numbers_of_microbatches(struct base_arena *arena)
+{
+    static const char *const softwares[] = {"megatron_deepspeed", "nanotron", "fsdp", "nemo"};
+    for (int i = 0; i < BASE_COUNT(softwares); i++) {
+        TEST_ROW("%s", softwares[i]);
+        struct sim_cache *cache = sim_cache_new(arena);
+        static struct sim_prices prices;
+        double shared_s[MODEL_OPTIMIZER + 1], anew_s[MODEL_OPTIMIZER + 1];
+        const struct sim_plan few = plan_of_microbatches(arena, cache, "64", "4", softwares[i]),
+                              others[] = {plan_of_microbatches(arena, cache, "128", "8", softwares[i]),
+                                          plan_of_microbatches(arena, cache, "128", "4", softwares[i])};
+        const struct sim_pricing one = begun(cache, &few);
+        for (int other = 0; other < BASE_COUNT(others); other++) {
+            struct sim_pricing two = begun(cache, &others[other]), anew = two;
+            sim_price_kernels(&one, &prices);
+            sim_price_kernels_after(&two, &one, &prices);
+            sim_price_time_of(&two, &prices, NULL);
+            sim_price_phases_of(&two, &prices, shared_s);
+            sim_price_time(&anew, NULL);
+            sim_price_phases(&anew, anew_s);
+            assert_memory_equal(two.totals_s, anew.totals_s, sizeof anew.totals_s);
+            assert_memory_equal(&two.exposed_s, &anew.exposed_s, sizeof anew.exposed_s);
+            assert_memory_equal(shared_s, anew_s, sizeof anew_s);
+        }
+        sim_cache_free(cache);
+    }
+}
+
 static const struct test tests[] = {
     TEST(every_pass_stands_once_and_can_run),
     TEST(bubble_is_as_derived),
@@ -484,6 +541,7 @@ static const struct test tests[] = {
     TEST(torchtitan_shards_layers_over_model),
     TEST(torchtitan_keeps_what_it_gathered),
     TEST(products_in_fp8_hide_tensor_parallelism),
+    TEST(kernels_are_shared_by_numbers_of_microbatches),
 };
 
 int main(int argument_count, char **arguments)

@@ -1,0 +1,140 @@
+/* What kernels cost for the sizes of a plan: products by their tiles, all else by the bytes it reads and writes. */
+#include "sim/priced_program.h"
+
+#include <math.h>
+
+static double padded(double size, double tile)
+{
+    return tile > 1 ? ceil(size / tile) * tile : size;
+}
+
+/* Matrix units hold a tile of one operand and stream rows of the other: contraction and columns are padded to the
+ * unit's side, rows to those of a vector register. Which operand stays is the compiler's choice; it takes the cheaper.
+ */
+double sim_product_flop(const struct sim_profile *profile, const struct sim_product *of)
+{
+    double unit = profile->constants[SIM_MATRIX_UNIT_DIM], contracted = padded(of->contracted, unit),
+           tile = unit > 1 ? profile->constants[SIM_MATRIX_UNIT_ROWS] : 1;
+    double one = padded(of->rows, tile) * padded(of->columns, unit),
+           other = padded(of->rows, unit) * padded(of->columns, tile);
+    return 2 * of->batch * contracted * (one < other ? one : other);
+}
+
+/* Tensor cores read 16 bytes at a time: an operand whose rows are no multiple of that is left to other units. */
+static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
+{
+    const int64_t together = 16 / model_dtype_bytes(dtype);
+    return (int64_t)of->columns % together == 0 && (int64_t)of->contracted % together == 0;
+}
+
+/* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
+static double rated_flop(const struct sim_profile *profile, const struct sim_price_dot *dot,
+                         const struct sim_product *of, double flop)
+{
+    const double *c = profile->constants;
+    if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0) return flop * sim_attention_share(profile, dot->causal);
+    if (!(c[SIM_MULTIPROCESSORS] > 0)) return flop;
+    const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot->dtype);
+    return sim_tiled_product_flop(profile, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
+}
+
+/* Of the bfloat16 rate; a rate that no source gives is that one. */
+static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
+{
+    const double *c = p->placement->profile.constants;
+    double frac = dtype == MODEL_FLOAT32 ? c[SIM_FLOAT32_FLOP_FRAC]
+                  : dtype == MODEL_FP8   ? c[SIM_FP8_FLOP_FRAC]
+                  : dtype == MODEL_INT8  ? c[SIM_INT8_FLOP_FRAC]
+                                         : 1;
+    return frac > 0 ? frac : 1;
+}
+
+/* An operand is read for its largest element, and again to be cast; as many bytes are written and read. */
+static double scaled_s(double bytes, const double *c)
+{
+    return bytes > 0 ? 2 * bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]) : 0;
+}
+
+static struct sim_priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
+                                             const double *dots_flop, const double *dots_rated_flop)
+{
+    const double *c = p->placement->profile.constants;
+    const int *touched = p->list->touched + kernel->first_shape;
+    struct sim_priced_kernel priced = {0};
+    double rated = 0;
+    for (int i = 0; i < kernel->dot_count; i++) {
+        int dot = p->list->kernel_dots[kernel->first_dot + i];
+        priced.flop += dots_flop[dot];
+        rated += dots_rated_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
+    }
+    for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[touched[i]];
+    const struct sim_softmax_pieces pieces = sim_softmax_pieces(p, kernel);
+    priced.bytes *= pieces.traffic;
+    priced.launches = pieces.launches;
+    const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
+    if (attention_rate > 0) {
+        priced.flop *= sim_attention_frac(p, kernel);
+        rated = priced.flop * c[SIM_MATMUL_EFFICIENCY_FRAC] / attention_rate;
+    }
+    double compute_s = rated / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
+           memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
+    double before_bytes = 0;
+    for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
+        before_bytes += p->bytes[touched[i]];
+    priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
+    priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + scaled_s(before_bytes, c);
+    return priced;
+}
+
+static void price_dot(const struct sim_pricing *p, int i, struct sim_prices *prices)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const bool in_kernels = p->plan->options.flash_attention && profile->constants[SIM_ATTENTION_FORWARD_FRAC] > 0;
+    const struct sim_price_dot *dot = &p->list->dots[i];
+    const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
+                                   sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
+    prices->dots_flop[i] =
+        in_kernels && dot->attention ? sim_attention_product_flop(profile, &of) : sim_product_flop(profile, &of);
+    prices->dots_rated_flop[i] = rated_flop(profile, dot, &of, prices->dots_flop[i]);
+}
+
+void sim_price_kernels(const struct sim_pricing *p, struct sim_prices *prices)
+{
+    for (int i = 0; i < p->list->dot_count; i++) price_dot(p, i, prices);
+    for (int i = 0; i < p->list->kernel_count; i++)
+        prices->kernels[i] = price_kernel(p, &p->list->kernels[i], prices->dots_flop, prices->dots_rated_flop);
+}
+
+static bool same_factors(const struct sim_pricing *a, const struct sim_pricing *b, const struct sim_factors *factors)
+{
+    for (int i = 0; i < factors->count; i++)
+        if (a->local[factors->of[i]] != b->local[factors->of[i]]) return false;
+    return true;
+}
+
+static bool same_dot(const struct sim_pricing *a, const struct sim_pricing *b, const struct sim_price_dot *dot)
+{
+    return same_factors(a, b, &dot->batch) && same_factors(a, b, &dot->rows) && same_factors(a, b, &dot->columns) &&
+           same_factors(a, b, &dot->contracted);
+}
+
+static bool same_kernel(const struct sim_pricing *a, const struct sim_pricing *b, const struct sim_price_kernel *kernel)
+{
+    const int *touched = a->list->touched + kernel->first_shape, *dots = a->list->kernel_dots + kernel->first_dot;
+    for (int i = 0; i < kernel->shape_count; i++)
+        if (a->bytes[touched[i]] != b->bytes[touched[i]]) return false;
+    for (int i = 0; i < kernel->dot_count; i++)
+        if (!same_dot(a, b, &a->list->dots[dots[i]])) return false;
+    return same_factors(a, b, &kernel->fours);
+}
+
+void sim_price_kernels_after(const struct sim_pricing *p, const struct sim_pricing *before, struct sim_prices *prices)
+{
+    for (int i = 0; i < p->list->dot_count; i++)
+        if (!same_dot(p, before, &p->list->dots[i])) price_dot(p, i, prices);
+    for (int i = 0; i < p->list->kernel_count; i++) {
+        const struct sim_price_kernel *kernel = &p->list->kernels[i];
+        if (kernel->attention || !same_kernel(p, before, kernel))
+            prices->kernels[i] = price_kernel(p, kernel, prices->dots_flop, prices->dots_rated_flop);
+    }
+}
