@@ -1,5 +1,7 @@
 /* Remat by tensor: "device:query_proj+key_proj;offload:decoder_layer_input". The names are MaxText's (checkpoint_name
- * in its layers); what is not named is recomputed, and the layer's input is on the device. */
+ * in its layers); what is not named is recomputed, and the layer's input is on the device. "layers:12" behind them: so
+ * in 12 layers of each stack alone, as Megatron-LM's --recompute-num-layers has it; the others save nothing but their
+ * input. */
 #include "model/model.h"
 
 #include <string.h>
@@ -47,14 +49,34 @@ static enum base_status read_names(const char **at, unsigned *out, struct base_e
     }
 }
 
+static enum base_status read_layers(const char **at, int *layers, struct base_error *error)
+{
+    enum { MOST_LAYERS = 100000 };
+    char digits[16];
+    int64_t count;
+    const size_t length = strcspn(*at, ";");
+    if (*layers) return base_fail(error, BASE_INPUT, "remat_policy: layers: stands twice; keep one");
+    snprintf(digits, sizeof digits, "%.*s", (int)(length < sizeof digits ? length : sizeof digits - 1), *at);
+    BASE_TRY(base_parse_int(digits, "remat_policy: layers:", 1, MOST_LAYERS, &count, error));
+    *layers = (int)count;
+    *at += length;
+    return BASE_OK;
+}
+
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error)
 {
-    struct model_saved saved = {0, 0};
+    static const char layers[] = "layers:";
+    struct model_saved saved = {0, 0, 0};
     for (const char *at = text; *at; at += *at == ';') {
+        if (!strncmp(at, layers, sizeof layers - 1)) {
+            at += sizeof layers - 1;
+            BASE_TRY(read_layers(&at, &saved.layers, error));
+            continue;
+        }
         bool device = !strncmp(at, "device:", 7), offload = !strncmp(at, "offload:", 8);
         if (!device && !offload)
             return base_fail(error, BASE_INPUT,
-                             "remat_policy: \"%.60s\" begins with neither device: nor offload:; as in "
+                             "remat_policy: \"%.60s\" begins with neither device:, offload: nor layers:; as in "
                              "device:query_proj+key_proj;offload:decoder_layer_input",
                              at);
         at += device ? 7 : 8;
@@ -83,5 +105,6 @@ const char *model_saved_text(struct base_arena *arena, const struct model_saved 
     struct base_text out = {.arena = arena};
     put_names("device:", saved->device, &out);
     put_names("offload:", saved->host, &out);
+    if (saved->layers) base_putf(&out, "%slayers:%d", out.length ? ";" : "", saved->layers);
     return out.data;
 }

@@ -139,8 +139,10 @@ enum model_saved_name {
 /* Sets of them: bit n is the name n. */
 struct model_saved {
     unsigned device, host; /* saved in the device's memory; in the host's */
+    int layers;            /* of the deepest stack: of others as large a share; the rest save their input. 0: all */
 };
-/* saved_names.c: "device:a+b;offload:c". BASE_INPUT names what is no such name; equal sets give equal texts. */
+/* saved_names.c: "device:a+b;offload:c;layers:12". BASE_INPUT names what is no such name; equal sets give equal
+ * texts. */
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error);
 const char *model_saved_text(struct base_arena *arena, const struct model_saved *saved);
 

@@ -31,6 +31,8 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
                       "one with T5's norms and relative positions, without biases and windows,", error);
     if (plan->options.flash_attention) return refuse("attention", "flash", "unfused", error);
     if (plan->options.remat == MODEL_REMAT_SELECTIVE) return refuse("remat_policy", "selective", "minimal", error);
+    if (plan->options.remat == MODEL_REMAT_TENSORS && plan->options.saved.layers)
+        return refuse("remat_policy", "a number of layers", "all of them", error);
     if (*plan->adafactor_text) return refuse("adafactor", "what is not T5X's default", "leaving it out", error);
     return BASE_OK;
 }

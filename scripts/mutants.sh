@@ -24,6 +24,10 @@ cuts of larger policies|tuner/saved_choice.c|if (option == options[i] \|\| (and_
 weights of kept tensors|tuner/saved_choice.c|weight += c->bytes[name];|weight += 0 * c->bytes[name];|test_tuner|remat_*
 prices of recomputation|tuner/saved_choice.c|part == LAYER ? c->layer_s[tuner_pattern_of(&c->parts[LAYER], device \| host)] : 0|0|test_tuner|remat_*
 toll of the host's link|tuner/saved_choice.c|c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;|c->moved_s[option] = 0 * moved;|test_tuner|remat_*
+number of layers a policy is for|tuner/saved_layers.c|layers = faster ? layers_at_most(saved, high) : layers_at_least(saved, low);|layers = layers_at_least(saved, low);|test_remat_layers|searches_*
+weights of some layers|tuner/saved_layers.c|return most > 0 ? others->step_s + more_s * (more_s < 0 ? most : one) : (double)INFINITY;|return others->step_s + more_s;|test_remat_layers|searches_*
+what other layers take|tuner/saved_layers.c|return low > high ? 0 : high;|return low > high ? 0 : low;|test_remat_layers|searches_*
+tensors that lower the peak|tuner/saved_choice.c|return *fits ? BASE_OK : lower(c, &lowest, lowest_bytes, fits);|return BASE_OK;|test_remat_layers|searches_*
 weight of the train state|tuner/saved_choice.c|s->limit_bytes - c->state_bytes, &more_s|s->limit_bytes, &more_s|test_tuner|remat_*
 halves of a parallel block|tuner/saved_prices.c|if (!c->plan.config->parallel_block) return price_halves(c);|return price_halves(c);|test_tuner|prices_*
 norm between attention and MLP|tuner/saved_prices.c|const bool has_result = kept & tuner_result_of_attention;|const bool has_result = kept \| tuner_result_of_attention;|test_tuner|prices_*

@@ -312,6 +312,7 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     BASE_TRY(price_memory(l, p, out, answer, error));
     total_time(l, answer->slowest_stage, out, answer);
     if (detail) BASE_TRY(list_detail(l, answer->slowest_stage, detail, error));
+    out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
     p->plan = plan; /* what stood here is gone when this returns */
     return BASE_OK;
 }

@@ -297,7 +297,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     plan.options.microbatches = plan.num_microbatches > 1;
     plan.options.gathers_keys = plan.context_parallel > 1;
     BASE_TRY(check_experts(&plan, error));
-
+    BASE_TRY(sim_plan_check_saved_layers(&plan, error));
     plan.options.dropout =
         trains && (sim_key_is_given(text, SIM_DROPOUT_RATE) ? plan.dropout_rate > 0 : sim_drops_out_unsaid(&plan));
     *out = plan;

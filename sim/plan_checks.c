@@ -196,3 +196,41 @@ enum base_status sim_plan_check_batch(const struct sim_plan *plan, struct base_e
         error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; use %lld%s%.0lld",
         (long long)plan->batch_size, (long long)shards, (long long)upper, lower ? " or " : "", (long long)lower);
 }
+
+int64_t sim_deepest_stack(const struct model_config *config)
+{
+    const int64_t encoder = config->num_encoder_layers, decoder = config->num_decoder_layers;
+    return encoder > decoder ? encoder : decoder;
+}
+
+int64_t sim_saved_layer_step(const struct model_config *config)
+{
+    const int64_t deepest = sim_deepest_stack(config),
+                  other = config->num_encoder_layers + config->num_decoder_layers - deepest;
+    int64_t step = 1;
+    while (step < deepest && step * other % deepest) step++;
+    return step;
+}
+
+enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct base_error *error)
+{
+    const int64_t layers = plan->options.remat == MODEL_REMAT_TENSORS ? plan->options.saved.layers : 0,
+                  deepest = sim_deepest_stack(plan->config), step = sim_saved_layer_step(plan->config);
+    if (!layers) return BASE_OK;
+    if (plan->pipeline.stages > 1)
+        return base_fail(error, BASE_INPUT,
+                         "remat_policy: layers:%lld is of stacks in one piece; leave it out, or use pipeline_stages 1",
+                         (long long)layers);
+    if (sim_is_executed(plan))
+        return base_fail(error, BASE_INPUT,
+                         "remat_policy: layers:%lld: a run saves the same tensors of every layer; leave it out",
+                         (long long)layers);
+    if (layers > deepest)
+        return base_fail(error, BASE_INPUT, "remat_policy: layers:%lld: no stack has more than %lld; use 1 to %lld",
+                         (long long)layers, (long long)deepest, (long long)deepest);
+    if (layers % step == 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "remat_policy: layers:%lld: as large a share of the other stack is no whole number of its layers; "
+                     "use a multiple of %lld",
+                     (long long)layers, (long long)step);
+}

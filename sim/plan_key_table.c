@@ -147,7 +147,7 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                           .json = TEXT,
                           .option = {"--remat-policy", "none|minimal|selective|full|device:A+B;offload:C+D",
                                      "what the backward pass recomputes; by name: all but what is saved on the device "
-                                     "or the host",
+                                     "or the host, with ;layers:N behind it in N layers of a stack alone",
                                      "minimal for scanned models, else none"},
                           .fallback = "none",
                           .fallback_scanned = "minimal",

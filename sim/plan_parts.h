@@ -56,5 +56,7 @@ enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_e
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_batch(const struct sim_plan *plan, struct base_error *error);
+/* Layers of a remat policy by tensor: there are so many, of each stack a whole number, and the plan is not executed. */
+enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct base_error *error);
 
 #endif

@@ -116,6 +116,7 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
     out->time_s[SIM_BY_COMMUNICATION] = p->exposed_s;
     out->needed_flop = p->needed_flop;
     out->work_flop = p->work_flop, out->work_bytes = p->work_bytes;
+    out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
     if (sim_is_executed(p->plan)) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
     } else if (lays_out(p->plan)) {
@@ -174,7 +175,7 @@ static void fill_memory(const struct sim_pricing *p, const struct sim_priced *pr
     out->peak_bytes = (int64_t)priced->peak_bytes;
     sim_price_signature(p, out);
     const struct topo_chip *chip = &p->placement->topology.chip;
-    out->host_bytes = (int64_t)(sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES]);
+    out->host_bytes = (int64_t)priced->host_bytes;
     out->host_capacity_bytes = (int64_t)(chip->host_memory_bytes_per_chip / chip->jax_devices_per_chip);
     if (lays_out(p->plan) && p->plan->options.step == MODEL_STEP_TRAIN) sim_compiled_signature(p, always, out);
     name_peak(p, out->peak_at, sizeof out->peak_at);
@@ -259,6 +260,53 @@ static enum base_status price_remade(struct sim_cache *cache, struct sim_pricing
     return price(cache, q, program, detail, out, error);
 }
 
+/* A share of the layers as b has them, the others as a has them. */
+static void mix(struct sim_priced *a, const struct sim_priced *b, double share)
+{
+    for (int i = 0; i < SIM_BOUND_COUNT; i++) a->time_s[i] += share * (b->time_s[i] - a->time_s[i]);
+    a->communication_s += share * (b->communication_s - a->communication_s);
+    a->work_flop += share * (b->work_flop - a->work_flop);
+    a->work_bytes += share * (b->work_bytes - a->work_bytes);
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
+        a->categories_bytes[c] += share * (b->categories_bytes[c] - a->categories_bytes[c]);
+    a->peak_bytes += share * (b->peak_bytes - a->peak_bytes);
+    a->host_bytes += share * (b->host_bytes - a->host_bytes);
+}
+
+static void mix_curves(const struct sim_pricing *others, struct sim_detail *detail, double share)
+{
+    struct sim_memory_curve curve;
+    if (!detail || !detail->curve) return;
+    sim_price_curve(others, detail->arena, &curve);
+    sim_curve_mix(detail->curve, &curve, share);
+}
+
+/* Layers beyond those that the policy by tensor is for save their input alone. Loops over layers take what an iteration
+ * takes times their number, so that a stack of two kinds of layers takes a share of what a stack of either takes; of
+ * its memory that is no less than it needs, since the two may peak at different moments. */
+static enum base_status mix_other_layers(struct sim_cache *cache, const struct sim_plan *plan,
+                                         struct sim_priced *priced, struct sim_detail *detail, struct base_error *error)
+{
+    const int64_t deepest = sim_deepest_stack(plan->config);
+    struct sim_plan others = *plan;
+    struct model_saved *saved = &others.options.saved;
+    const struct sim_program *program;
+    struct sim_pricing q;
+    struct sim_priced all;
+    struct sim_detail work = {.arena = NULL}; /* lists nothing, and has the work added up */
+    if (plan->options.remat != MODEL_REMAT_TENSORS || !saved->layers || saved->layers == deepest) return BASE_OK;
+    const double share = (double)(deepest - saved->layers) / (double)deepest;
+    *saved = (struct model_saved){saved->device & 1u << MODEL_SAVED_LAYER_INPUT,
+                                  saved->host & 1u << MODEL_SAVED_LAYER_INPUT, 0};
+    BASE_TRY(sim_program_find(cache, &others, MODEL_REMAT_TENSORS, 0,
+                              lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE, &program, error));
+    BASE_TRY(sim_pricing_begin(&q, &others, &program->prices, error));
+    BASE_TRY(price(cache, &q, program, detail ? &work : NULL, &all, error));
+    mix(priced, &all, share);
+    mix_curves(&q, detail, share);
+    return BASE_OK;
+}
+
 /* XLA recomputes what it must so that a program fits. It goes layer by layer, so what it saves and what it costs grow
  * with the number of layers it takes. */
 static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
@@ -279,18 +327,8 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
     double needed = ceil((double)count * (priced->peak_bytes - goal_bytes) / saved_bytes),
            share = needed < (double)count ? needed / (double)count : 1;
-    for (int b = 0; b < SIM_BOUND_COUNT; b++) priced->time_s[b] += share * (all.time_s[b] - priced->time_s[b]);
-    priced->communication_s += share * (all.communication_s - priced->communication_s);
-    priced->work_flop += share * (all.work_flop - priced->work_flop);
-    priced->work_bytes += share * (all.work_bytes - priced->work_bytes);
-    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
-        priced->categories_bytes[c] += share * (all.categories_bytes[c] - priced->categories_bytes[c]);
-    if (detail && detail->curve) {
-        struct sim_memory_curve recomputed;
-        sim_price_curve(&q, detail->arena, &recomputed);
-        sim_curve_mix(detail->curve, &recomputed, share);
-    }
-    priced->peak_bytes -= share * saved_bytes;
+    mix(priced, &all, share);
+    mix_curves(&q, detail, share);
     p->peak_name = q.peak_name;
     p->peak_phase = q.peak_phase;
     p->peak_trips = q.peak_trips;
@@ -311,6 +349,7 @@ static enum base_status price_whole(struct sim_cache *cache, const struct sim_pl
     BASE_TRY(price(cache, p, program, detail, priced, error));
     if (detail && detail->curve && sim_is_executed(plan)) detail->curve->count = 0;
     if (detail && detail->curve && !sim_is_executed(plan)) sim_price_curve(p, detail->arena, detail->curve);
+    BASE_TRY(mix_other_layers(cache, plan, priced, detail, error));
     return rematerialize(cache, plan, p, priced, detail, rematerialized_layers, error);
 }
 

@@ -250,6 +250,9 @@ enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_pl
 /* Whether it fits with that share of a device's memory left over. A plan that fits without is a tight one: what is
  * known of memory is known to a few percent. */
 bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac);
+/* Layers of the deepest stack, and which numbers of them are whole numbers of layers of the other stack: multiples. */
+int64_t sim_deepest_stack(const struct model_config *config);
+int64_t sim_saved_layer_step(const struct model_config *config);
 /* What is offloaded is more than the host has for each device: such a plan does not fit, either. */
 bool sim_overfills_host(const struct sim_memory *memory);
 /* What a plan asks for and T5X lacks, joined by ", ", but for what another plan (or NULL) asks for, too; NULL: nothing.

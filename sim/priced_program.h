@@ -293,6 +293,7 @@ struct sim_priced {
     double time_s[SIM_BOUND_COUNT], communication_s /* what is hidden, too */, needed_flop;
     double work_flop, work_bytes; /* as of struct sim_pricing */
     double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
+    double host_bytes; /* what is offloaded of one microbatch */
 };
 /* Bytes of what always stands there are added to categories. */
 void sim_price_persistent(const struct sim_pricing *p, double categories_bytes[MODEL_CATEGORY_COUNT]);

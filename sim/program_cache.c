@@ -57,6 +57,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer,
     options.dtype = plan->options.dtype;
     options.saved = plan->options.saved;
+    options.saved.layers = 0; /* predictions mix what two programs take */
     options.parameter_dtype = plan->options.parameter_dtype;
     memcpy(&options.decoding, &plan->options.decoding, sizeof options.decoding);
     options.weight_dtype = plan->options.weight_dtype, options.moment_dtype = plan->options.moment_dtype;

@@ -111,7 +111,7 @@ static inline struct ranked_policy best_policy(struct base_arena *arena, const s
         struct sim_plan checked;
         struct sim_prediction p;
         struct sim_plan_text text = tuner_plan_text(space, plan);
-        struct model_saved policy = {i & 1 ? input : 0, i & 1 ? 0 : input};
+        struct model_saved policy = {i & 1 ? input : 0, i & 1 ? 0 : input, 0};
         int64_t left = i / 2;
         for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
             if (left % 3 == 1) policy.device |= rest & -rest;

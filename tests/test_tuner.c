@@ -533,7 +533,7 @@ static double best_of_all_policies(struct base_arena *arena, struct sim_cache *c
         struct sim_prediction prediction;
         struct sim_plan_text text = tuner_plan_text(space, (struct tuner_plan){0, 0, 0, 0});
         const unsigned input = 1u << MODEL_SAVED_LAYER_INPUT;
-        struct model_saved policy = {i & 1 ? input : 0, i & 1 ? 0 : input};
+        struct model_saved policy = {i & 1 ? input : 0, i & 1 ? 0 : input, 0};
         int64_t left = i / 2;
         for (unsigned rest = space->saved.names; rest; rest &= rest - 1, left /= 3) {
             if (left % 3 == 1) policy.device |= rest & -rest;
@@ -702,7 +702,7 @@ static void prices_of_policies_add_up(struct base_arena *arena)
         const struct sim_plan_text text = tuner_plan_text(&space, (struct tuner_plan){space.group_count - 1, 0, 0, 0});
         assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c.plan, &error), &error);
         const unsigned names = space.saved.names & ~(1u << MODEL_SAVED_WO);
-        c.all = (struct model_saved){names | tuner_input_name, 0};
+        c.all = (struct model_saved){names | tuner_input_name, 0, 0};
         c.attention = tuner_names_of(names & tuner_attention_names), c.mlp = tuner_names_of(names & tuner_mlp_names);
         c.parts[LAYER] = tuner_names_of(names);
         assert_ok(tuner_policies_price_kept(&c), &error);
@@ -710,7 +710,7 @@ static void prices_of_policies_add_up(struct base_arena *arena)
         for (int pattern = 0; pattern < 1 << c.parts[LAYER].count; pattern++) {
             struct sim_prediction p;
             const unsigned kept = tuner_names_in(&c.parts[LAYER], pattern) | tuner_input_name;
-            assert_ok(tuner_policy_price(&c, (struct model_saved){kept, 0}, &p, NULL), &error);
+            assert_ok(tuner_policy_price(&c, (struct model_saved){kept, 0, 0}, &p, NULL), &error);
             assert_near(c.all_s + c.layer_s[pattern], p.step_s, 1e-9);
         }
         base_arena_free(&c.own);

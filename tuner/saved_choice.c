@@ -26,7 +26,7 @@ static void add_option(struct tuner_chooser *c, int group, enum tuner_part part,
     if (held > c->host_capacity_bytes) weight += c->s->limit_bytes;
     tuner_choices_set(c->choices, option,
                       part == LAYER ? c->layer_s[tuner_pattern_of(&c->parts[LAYER], device | host)] : 0, weight);
-    c->options[option] = (struct model_saved){device, host};
+    c->options[option] = (struct model_saved){device, host, 0};
     c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;
     c->option_count++;
 }
@@ -61,7 +61,7 @@ static void make_program(struct tuner_chooser *c)
 
 static struct model_saved taken(const struct tuner_chooser *c, int options[PART_COUNT])
 {
-    struct model_saved policy = {0, 0};
+    struct model_saved policy = {0, 0, 0};
     for (int i = 0; i < PART_COUNT; i++)
         for (int o = 0; o < c->option_counts[i]; o++) {
             int option = c->first_options[i] + o;
@@ -120,9 +120,8 @@ static enum base_status try_other_orders(struct search *s, const struct node *ch
     return BASE_OK;
 }
 
-/* Predicts one policy of the family in full. */
-static enum base_status try_policy(struct search *s, const struct node *node, int first,
-                                   const struct model_saved *policy, struct tuner_found *found)
+enum base_status tuner_policy_try(struct search *s, const struct node *node, int first,
+                                  const struct model_saved *policy, struct tuner_found *found)
 {
     struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
     struct node chosen = *node;
@@ -138,6 +137,12 @@ static enum base_status try_policy(struct search *s, const struct node *node, in
     return BASE_OK;
 }
 
+void tuner_policy_note_tried(struct tuner_chooser *c, const struct model_saved *policy)
+{
+    c->tried = base_grown(&c->own, c->tried, c->tried_count, &c->tried_capacity, sizeof *c->tried);
+    c->tried[c->tried_count++] = *policy;
+}
+
 /* One solution, predicted in full. *adds_up: it takes no less than its prices say. */
 static enum base_status try_choice(struct tuner_chooser *c, int first, double bound_s, bool *adds_up)
 {
@@ -145,9 +150,8 @@ static enum base_status try_choice(struct tuner_chooser *c, int first, double bo
     struct tuner_found found;
     int options[PART_COUNT];
     const struct model_saved policy = taken(c, options);
-    BASE_TRY(try_policy(s, c->node, first, &policy, &found));
-    c->tried = base_grown(&c->own, c->tried, c->tried_count, &c->tried_capacity, sizeof *c->tried);
-    c->tried[c->tried_count++] = policy;
+    BASE_TRY(tuner_policy_try(s, c->node, first, &policy, &found));
+    tuner_policy_note_tried(c, &policy);
     if (s->result->plan_count && tuner_search_is_same_plan(&s->result->plans[0].plan, &found.plan))
         s->result->memory_worth_s_per_byte = tuner_choices_unit_worth(c->choices);
     *adds_up = found.prediction.step_s >= bound_s * (1 - slack);
@@ -162,30 +166,54 @@ static bool was_tried(const struct tuner_chooser *c, const struct model_saved *p
     return false;
 }
 
-/* One after the other: --no-integer-program, and where prices do not add up. c: NULL, or what has tried some already.
- */
-static enum base_status try_every_policy(struct search *s, const struct tuner_chooser *c, const struct node *node,
-                                         int first)
+/* It keeps all, and was looked at before: asked again for the numbers of its layers. */
+static enum base_status predict_the_family(struct search *s, const struct node *node, int first,
+                                           struct tuner_found *found)
+{
+    found->plan = (struct tuner_plan){node->group, first, node->microbatches, 0};
+    return s->space->saved.levels ? tuner_predict(s->space, found->plan, &found->prediction, NULL, s->error) : BASE_OK;
+}
+
+/* Of layers, one by one. */
+static enum base_status try_every_number(struct search *s, const struct node *node, int first,
+                                         const struct model_saved *policy)
+{
+    const struct tuner_saved_space *saved = &s->space->saved;
+    const bool is_of_input = !((policy->device | policy->host) & ~tuner_input_name);
+    for (int level = 1; level < saved->levels && !is_of_input && !tuner_search_time_is_up(s) && !s->restart; level++) {
+        struct model_saved some = *policy;
+        struct tuner_found found;
+        some.layers = level * saved->level_layers;
+        BASE_TRY(tuner_policy_try(s, node, first, &some, &found));
+    }
+    return BASE_OK;
+}
+
+enum base_status tuner_policy_try_every(struct search *s, const struct tuner_chooser *c, const struct node *node,
+                                        int first)
 {
     const unsigned names = tuner_saved_useful(&s->space->saved);
+    struct tuner_layers layers = {.known = {false, false}};
     int64_t count = 2;
     for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
     for (int64_t i = 0; i < count && !tuner_search_time_is_up(s) && !s->restart; i++) {
-        struct model_saved policy = {i & 1 ? 0 : tuner_input_name, i & 1 ? tuner_input_name : 0};
+        struct model_saved policy = {i & 1 ? 0 : tuner_input_name, i & 1 ? tuner_input_name : 0, 0};
         struct tuner_found found;
         int64_t left = i / 2;
         for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
             if (left % 3 == 1) policy.device |= rest & -rest;
             if (left % 3 == 2) policy.host |= rest & -rest;
         }
-        bool is_the_family = policy.device == (names | tuner_input_name);
-        if (!is_the_family && !was_tried(c, &policy)) BASE_TRY(try_policy(s, node, first, &policy, &found));
+        if (was_tried(c, &policy)) continue;
+        BASE_TRY(policy.device == (names | tuner_input_name) ? predict_the_family(s, node, first, &found)
+                                                             : tuner_policy_try(s, node, first, &policy, &found));
+        if (!s->restart && c) BASE_TRY(tuner_policy_try_layers(s, node, first, &policy, &found.prediction, &layers));
+        if (!s->restart && !c) BASE_TRY(try_every_number(s, node, first, &policy));
     }
     return BASE_OK;
 }
 
-/* The cost above which no policy is the best of any order of the submesh: each has one that is ranked. */
-static double slowest_order(const struct tuner_chooser *c)
+double tuner_policy_slowest_order(const struct tuner_chooser *c)
 {
     const struct tuner_result *r = c->s->result;
     const int orders = tuner_group_submesh_count(c->s->space, c->node->group);
@@ -210,12 +238,13 @@ static enum base_status branch_and_cut(struct tuner_chooser *c, int first)
         struct node rest = *c->node;
         s->result->counts.programs++;
         rest.bound = tuner_search_cost_of(s, rest.group, c->all_s + more_s) * (1 - slack);
-        if (outcome == TUNER_NOTHING_WITHIN_LIMIT || tuner_search_decided(s, &rest) || rest.bound >= slowest_order(c))
+        if (outcome == TUNER_NOTHING_WITHIN_LIMIT || tuner_search_decided(s, &rest) ||
+            rest.bound >= tuner_policy_slowest_order(c))
             return BASE_OK;
         if (outcome == TUNER_UNDECIDED || tuner_search_time_is_up(s)) return leave_open(s, rest.bound), BASE_OK;
         BASE_TRY(try_choice(c, first, c->all_s + more_s, &adds_up));
         if (s->restart) return BASE_OK;
-        if (!adds_up) return try_every_policy(s, c, c->node, first);
+        if (!adds_up) return tuner_policy_try_every(s, c, c->node, first);
         if (round == MOST_ROUNDS - 1) leave_open(s, rest.bound);
     }
     return BASE_OK;
@@ -234,28 +263,59 @@ static void cut_off_the_family(struct tuner_chooser *c)
     cut_off(c, options, false);
 }
 
+/* One tensor after the other goes where the peak is lowest, until a policy fits or none is lower: to keep what a layer
+ * has to make again beside all else of that moment may take less than to recompute it. */
+static enum base_status lower(struct tuner_chooser *c, struct model_saved *policy, double peak_bytes, bool *fits)
+{
+    for (bool improved = true; improved && !*fits;) {
+        improved = false;
+        for (unsigned rest = c->all.device; rest && !*fits; rest &= rest - 1) {
+            const unsigned name = rest & -rest, others = ~name;
+            const struct model_saved places[] = {{policy->device & others, policy->host | name, 0},
+                                                 {policy->device | name, policy->host & others, 0},
+                                                 {policy->device & others, policy->host & others, 0}};
+            for (int i = c->host_rate > 0 ? 0 : 1; i < (name == tuner_input_name ? 2 : 3) && !*fits; i++) {
+                struct sim_prediction p;
+                if (places[i].device == policy->device && places[i].host == policy->host) continue;
+                BASE_TRY(tuner_policy_price(c, places[i], &p, NULL));
+                *fits = !is_too_large(c->s, &p);
+                if ((double)p.memory.peak_bytes >= peak_bytes) continue;
+                improved = true;
+                peak_bytes = (double)p.memory.peak_bytes;
+                *policy = places[i];
+            }
+        }
+    }
+    return BASE_OK;
+}
+
 /* Policies that keep least: nothing but the layer's input in the device's memory, and of the parts all recomputed or
- * all offloaded. Where none of them fits, no policy does. */
+ * all offloaded; then those near the least of them. Where none of them fits, no policy does. */
 static enum base_status least_fits(struct tuner_chooser *c, bool *fits)
 {
     const unsigned input = tuner_input_name, attention = tuner_attention_names & c->all.device,
                    projections = attention & ~(1u << MODEL_SAVED_CONTEXT | 1u << MODEL_SAVED_OUT),
                    mlp = tuner_mlp_names & c->all.device;
-    const struct model_saved least[] = {{input, 0},
-                                        {0, input},
-                                        {0, input | projections},
-                                        {0, input | attention},
-                                        {0, input | mlp},
-                                        {0, input | projections | mlp},
-                                        {0, input | attention | mlp}};
-    struct sim_prediction p;
+    const struct model_saved least[] = {{input, 0, 0},
+                                        {0, input, 0},
+                                        {0, input | projections, 0},
+                                        {0, input | attention, 0},
+                                        {0, input | mlp, 0},
+                                        {0, input | projections | mlp, 0},
+                                        {0, input | attention | mlp, 0}};
+    struct model_saved lowest = least[0];
+    double lowest_bytes = (double)INFINITY;
     *fits = false;
     for (int i = 0; i < BASE_COUNT(least) && !*fits; i++) {
+        struct sim_prediction p;
         if (least[i].host && !(c->host_rate > 0)) continue;
         BASE_TRY(tuner_policy_price(c, least[i], &p, NULL));
         *fits = !is_too_large(c->s, &p);
+        if ((double)p.memory.peak_bytes >= lowest_bytes) continue;
+        lowest_bytes = (double)p.memory.peak_bytes;
+        lowest = least[i];
     }
-    return BASE_OK;
+    return *fits ? BASE_OK : lower(c, &lowest, lowest_bytes, fits);
 }
 
 /* What stands in memory always, with what is reserved. */
@@ -280,7 +340,7 @@ static enum base_status begin(struct tuner_chooser *c, struct search *s, const s
         tuner_plan_text(s->space, (struct tuner_plan){node->group, first, node->microbatches, 0});
     c->own.exhausted = s->space->arena->exhausted;
     c->s = s, c->node = node;
-    c->all = (struct model_saved){tuner_saved_useful(&s->space->saved) | tuner_input_name, 0};
+    c->all = (struct model_saved){tuner_saved_useful(&s->space->saved) | tuner_input_name, 0, 0};
     c->attention = tuner_names_of(c->all.device & tuner_attention_names),
     c->mlp = tuner_names_of(c->all.device & tuner_mlp_names);
     c->parts[LAYER] = tuner_names_of(c->all.device & (tuner_attention_names | tuner_mlp_names)),
@@ -332,6 +392,7 @@ static enum base_status choose(struct tuner_chooser *c, int first)
     BASE_TRY(tuner_policies_price_kept(c));
     for (unsigned rest = c->all.device; rest; rest &= rest - 1) BASE_TRY(tuner_policies_weigh(c, __builtin_ctz(rest)));
     BASE_TRY(tuner_policies_price_patterns(c));
+    if (c->s->space->saved.levels) return tuner_policies_try_mixed(c, first);
     make_program(c);
     cut_off_the_family(c);
     enum base_status status = branch_and_cut(c, first);
@@ -342,7 +403,7 @@ static enum base_status choose(struct tuner_chooser *c, int first)
 enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first)
 {
     struct tuner_chooser c = {.option_count = 0};
-    if (s->options->no_integer_program) return try_every_policy(s, NULL, node, first);
+    if (s->options->no_integer_program) return tuner_policy_try_every(s, NULL, node, first);
     enum base_status status = begin(&c, s, node, first);
     if (status == BASE_OK) status = choose(&c, first);
     base_arena_free(&c.own);

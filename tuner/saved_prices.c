@@ -50,7 +50,7 @@ enum base_status tuner_policies_weigh(struct tuner_chooser *c, int name)
 {
     struct sim_prediction p;
     unsigned bit = 1u << name;
-    BASE_TRY(tuner_policy_price(c, (struct model_saved){c->all.device & ~bit, bit}, &p, NULL));
+    BASE_TRY(tuner_policy_price(c, (struct model_saved){c->all.device & ~bit, bit, 0}, &p, NULL));
     c->bytes[name] = (double)p.memory.host_bytes;
     c->host_capacity_bytes = p.memory.host_capacity_bytes ? (double)p.memory.host_capacity_bytes : (double)INFINITY;
     if (is_lighter(c, name, &p)) c->lighter_offloaded |= bit;
@@ -86,7 +86,7 @@ int tuner_pattern_of(const struct tuner_names *names, unsigned set)
 enum base_status tuner_policy_price_without(struct tuner_chooser *c, unsigned names, double *more_s)
 {
     struct sim_prediction p;
-    BASE_TRY(tuner_policy_price(c, (struct model_saved){c->all.device & ~names, 0}, &p, NULL));
+    BASE_TRY(tuner_policy_price(c, (struct model_saved){c->all.device & ~names, 0, 0}, &p, NULL));
     *more_s = p.step_s - c->all_s;
     if (!(names & (names - 1)) && is_lighter(c, __builtin_ctz(names), &p)) c->lighter_recomputed |= names;
     return BASE_OK;

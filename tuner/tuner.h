@@ -37,10 +37,11 @@ struct tuner_request {
     /* Values that were given; none: the default range. Of ici_mesh an axis without a size, as in data=1,fsdp,tensor,
      * takes every size. */
     struct tuner_values given[TUNER_DIMENSION_COUNT];
-    bool batch_auto;   /* the batch is searched, too */
-    bool beyond_t5x;   /* what T5X has no word for, too */
-    bool search_rules; /* rule sets that nobody has named */
-    bool search_saved; /* remat by tensor */
+    bool batch_auto;    /* the batch is searched, too */
+    bool beyond_t5x;    /* what T5X has no word for, too */
+    bool search_rules;  /* rule sets that nobody has named */
+    bool search_saved;  /* remat by tensor */
+    bool search_layers; /* and in how many layers, which takes search_saved */
 };
 
 /* Plans that T5X or JAX would refuse, by reason. */
@@ -68,18 +69,24 @@ struct tuner_shape {
  * - Claimed: where to recompute one tensor, all of attention or all of the MLP is no faster, no other policy is (it
  *   may be where a policy changes how tensors are sharded: then the program decides with every pattern's price).
  *   Where one tensor that is offloaded, or recomputed, lowers the peak by half its weight, it raises no other policy's.
- *   Where nothing but the layer's input is kept, and attention, its projections and the MLP are each offloaded or
- *   recomputed as a whole, no policy takes less memory than the least of these. All are held against brute force in
- *   the tests. Not claimed, since it is not so: that to offload takes less than to recompute, or the other way round.
+ *   Of policies that keep nothing but the layer's input, and offload or recompute attention, its projections and the
+ *   MLP each as a whole, the least is lowered tensor by tensor: what is then left, no policy goes below. All are held
+ *   against brute force in the tests. Not claimed, since it is not so: that to offload takes less than to recompute,
+ *   or the other way round; that what is least as a whole is least (of four and six layers, one tensor that is
+ *   offloaded took 4 % less).
  * A plan that fits is cut off alone and the program is solved again, until its bound is no better than what is ranked.
+ * A policy may be for a number of layers, the others saving their input alone (saved_layers.c): seconds and bytes are
+ * linear in it, so that prices and weights bound a policy in all its numbers at once, with what the others take known
+ * exactly, and one full prediction of it tells the best number. Claimed: that is the same in all orders of the submesh.
  * Of each plan the best policy is ranked alone: many differ from it in what hardly matters. Of policies that are as
  * fast it is the one that offloads least, and then takes least of the device's memory. What overfills the host does
  * not fit. */
 struct tuner_saved_space {
-    int value;          /* of TUNER_REMAT: its index + 1; 0: remat by tensor is not searched */
-    unsigned names;     /* bits of enum model_saved_name that the model has, but the layer's input */
-    int64_t plan_count; /* of one group, submesh and number of microbatches */
-    const char **found; /* policies that the search met, from 1 on */
+    int value;                /* of TUNER_REMAT: its index + 1; 0: remat by tensor is not searched */
+    unsigned names;           /* bits of enum model_saved_name that the model has, but the layer's input */
+    int levels, level_layers; /* numbers of layers that a policy may be for, and of what they are multiples; 0: all */
+    int64_t plan_count;       /* of one group, submesh and number of microbatches */
+    const char **found;       /* policies that the search met, from 1 on */
     int found_count, found_capacity;
 };
 

@@ -1,0 +1,270 @@
+/* Remat by tensor in a number of layers: what such a plan takes, and that a search of all policies in all numbers of
+ * layers finds what predicting each of them finds. */
+#include "tests/random_space.h"
+#include "tests/test.h"
+
+#include "tuner/tuner.h"
+
+#include <math.h>
+
+static struct sim_prediction predict(struct sim_cache *cache, struct base_arena *arena, struct sim_plan_text text,
+                                     const char *policy)
+{
+    struct base_error error;
+    struct sim_plan plan;
+    struct sim_prediction p;
+    text.values[SIM_REMAT_POLICY] = policy;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &p, NULL, &error), &error);
+    return p;
+}
+
+/* ---- what a plan says ---- */
+
+static void numbers_of_layers_are_read_and_written(struct base_arena *arena)
+{
+    static const char *const good[] = {"device:context;layers:7", "offload:query_proj;layers:1", "layers:3",
+                                       "device:context;offload:decoder_layer_input+mlpwi_0;layers:100000"};
+    static const struct {
+        const char *text, *part;
+    } bad[] = {{"layers:0", "layers:"},
+               {"layers:", "layers:"},
+               {"layers:two", "layers:"},
+               {"layers:100001", "layers:"},
+               {"layers:99999999999999999999999", "layers:"},
+               {"layers:1;layers:2", "keep one"},
+               {"device:context;layer:2", "nor layers:"}};
+    struct base_error error;
+    struct model_saved saved;
+    for (int i = 0; i < BASE_COUNT(good); i++) {
+        TEST_ROW("%s", good[i]);
+        assert_ok(model_saved_parse(good[i], &saved, &error), &error);
+        assert_string_equal(model_saved_text(arena, &saved), good[i]);
+    }
+    for (int i = 0; i < BASE_COUNT(bad); i++) {
+        TEST_ROW("%s", bad[i].text);
+        assert_fails(model_saved_parse(bad[i].text, &saved, &error), BASE_INPUT, &error, bad[i].part);
+    }
+}
+
+static void what_has_no_such_layers_is_refused(struct base_arena *arena)
+{
+#define SMALL "emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,vocab_size=1024"
+    static const struct {
+        const char *model, *topology, *stages, *policy, *part;
+    } rows[] = {
+        {"decoder_only:num_layers=6," SMALL, "v4-8", "1", "device:context;layers:7", "use 1 to 6"},
+        {"encoder_decoder:num_encoder_layers=4,num_decoder_layers=6," SMALL, "v4-8", "1", "device:context;layers:4",
+         "use a multiple of 3"},
+        {"decoder_only:num_layers=6," SMALL, "local:2", "1", "device:context;layers:3", "leave it out"},
+        {"decoder_only:num_layers=6," SMALL, "a100-80g:1x2", "2", "device:context;layers:3", "pipeline_stages 1"},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct base_error error;
+        struct sim_plan plan;
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan_text text = request_of(arena, rows[i].model, rows[i].topology, "8", "64", "64").plan;
+        TEST_ROW("%s, %s", rows[i].model, rows[i].policy);
+        text.values[SIM_BATCH_SIZE] = "8";
+        text.values[SIM_PIPELINE_STAGES] = rows[i].stages;
+        text.values[SIM_REMAT_POLICY] = rows[i].policy;
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                     &error, rows[i].part);
+        sim_cache_free(cache);
+    }
+}
+
+/* ---- what it takes ---- */
+
+static const char *stack_of(struct base_arena *arena, const char *model, int layers)
+{
+    return base_print(arena, "%s:num_layers=%d," SMALL, model, layers);
+}
+
+/* Seconds of a stack of two kinds of layers are those of two shorter stacks, of one kind each, with what stands around
+ * the layers once. */
+static void two_kinds_of_layers_take_what_shorter_stacks_take(struct base_arena *arena)
+{
+    enum { LAYERS = 8, OF_POLICY = 3 };
+    static const struct {
+        const char *model, *topology, *mesh, *software;
+        double within_frac; /* where a layer's collectives overlap its neighbour's work it matters a little whose */
+    } rows[] = {{"scalable_decoder_only", "v4-8", "2,1,1,1", "t5x", 1e-9},
+                {"decoder_only", "v4-8", "2,2,1,1", "t5x", 1e-9},
+                {"decoder_only", "v5e-16", "2,2,1,1", "maxtext", 1e-9},
+                {"decoder_only", "a100-80g:1x8", "1,4", "fsdp", 1e-3}};
+    static const char *const policies[] = {"device:query_proj+context+mlpwi_0", "device:out_proj;offload:mlpwi_0",
+                                           "offload:decoder_layer_input;device:value_proj"};
+    for (int i = 0; i < BASE_COUNT(rows) * BASE_COUNT(policies); i++) {
+        const char *model = rows[i % BASE_COUNT(rows)].model, *policy = policies[i / BASE_COUNT(rows)],
+                   *others = strstr(policy, "decoder_layer_input") ? "offload:decoder_layer_input"
+                                                                   : "device:decoder_layer_input";
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan_text text =
+            request_of(arena, model, rows[i % BASE_COUNT(rows)].topology, "16", "512", "512").plan;
+        double s[4]; /* of policy layers alone, of others alone, and of one and two of the latter */
+        const int depths[] = {OF_POLICY, LAYERS - OF_POLICY, 1, 2};
+        TEST_ROW("%s on %s, %s", model, rows[i % BASE_COUNT(rows)].topology, policy);
+        text.values[SIM_BATCH_SIZE] = "16";
+        text.values[SIM_OPTIMIZER] = "adamw";
+        text.values[SIM_SUBMESH] = rows[i % BASE_COUNT(rows)].mesh;
+        text.values[SIM_SOFTWARE] = rows[i % BASE_COUNT(rows)].software;
+        for (int d = 0; d < BASE_COUNT(depths); d++) {
+            text.values[SIM_MODEL] = stack_of(arena, model, depths[d]);
+            s[d] = predict(cache, arena, text, d == 0 ? policy : others).step_s;
+        }
+        text.values[SIM_MODEL] = stack_of(arena, model, LAYERS);
+        const double around_s = 2 * s[2] - s[3],
+                     mixed_s = predict(cache, arena, text, base_print(arena, "%s;layers:%d", policy, OF_POLICY)).step_s;
+        /* What a pass hides of transfers to the host is hidden by what stands around the layers, too. */
+        const double within_frac = strstr(policy, "offload:") ? 2e-2 : rows[i % BASE_COUNT(rows)].within_frac;
+        assert_near(mixed_s / (s[0] + s[1] - around_s), 1, within_frac);
+        sim_cache_free(cache);
+    }
+}
+
+/* From what nobody keeps to what all keep, step by step; all layers are no number of layers. */
+static void memory_grows_with_the_layers(struct base_arena *arena)
+{
+    enum { LAYERS = 6 };
+    static const char *const policy = "device:query_proj+out_proj+mlpwi_0;offload:context";
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = request_of(arena, NULL, "v4-8", "64", "512", "512").plan;
+    text.values[SIM_MODEL] = stack_of(arena, "scalable_decoder_only", LAYERS);
+    text.values[SIM_BATCH_SIZE] = "64";
+    const struct sim_prediction none = predict(cache, arena, text, "device:decoder_layer_input"),
+                                all = predict(cache, arena, text, policy);
+    for (int layers = 1; layers <= LAYERS; layers++) {
+        const struct sim_prediction p = predict(cache, arena, text, base_print(arena, "%s;layers:%d", policy, layers));
+        const double share = (double)layers / LAYERS;
+        TEST_ROW("%d layers", layers);
+        assert_near((double)p.memory.peak_bytes,
+                    (1 - share) * (double)none.memory.peak_bytes + share * (double)all.memory.peak_bytes, 1e-7);
+        assert_near((double)p.memory.host_bytes, share * (double)all.memory.host_bytes, 1e-7);
+        assert_near(p.step_s, (1 - share) * none.step_s + share * all.step_s, 1e-12);
+    }
+    assert_true(all.memory.peak_bytes > none.memory.peak_bytes && all.memory.host_bytes > 0);
+    sim_cache_free(cache);
+}
+#undef SMALL
+
+/* ---- the search ---- */
+
+enum { LIMITS = 5 };
+
+/* The least seconds of any policy in any number of layers that leaves each headroom. */
+static void find_least_of_all(struct base_arena *arena, struct sim_cache *cache, const struct tuner_space *space,
+                              struct tuner_plan plan, const double headroom_frac[LIMITS], double least_s[LIMITS])
+{
+    const unsigned input = 1u << MODEL_SAVED_LAYER_INPUT, names = space->saved.names & ~(1u << MODEL_SAVED_WO);
+    int64_t count = 2;
+    for (int limit = 0; limit < LIMITS; limit++) least_s[limit] = (double)INFINITY;
+    for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
+    for (int64_t i = 0; i < count * space->saved.levels; i++) {
+        struct model_saved policy = {i & 1 ? input : 0, i & 1 ? 0 : input,
+                                     (int)(i / count + 1) * space->saved.level_layers};
+        int64_t left = i % count / 2;
+        for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
+            if (left % 3 == 1) policy.device |= rest & -rest;
+            if (left % 3 == 2) policy.host |= rest & -rest;
+        }
+        const struct sim_prediction p =
+            predict(cache, arena, tuner_plan_text(space, plan), model_saved_text(arena, &policy));
+        for (int limit = 0; limit < LIMITS; limit++)
+            if (sim_leaves_free(&p, headroom_frac[limit])) least_s[limit] = fmin(least_s[limit], p.step_s);
+    }
+}
+
+/* Seconds of the best policy by tensor that was ranked; *mixed: of some layers alone. */
+static double found_s(const struct tuner_space *space, const struct tuner_result *result, bool *mixed)
+{
+    double s = (double)INFINITY;
+    for (int k = 0; k < result->plan_count; k++) {
+        const struct tuner_found *found = &result->plans[k];
+        if (!tuner_variant_is_saved(space, space->groups[found->plan.group].variant)) continue;
+        s = found->prediction.step_s;
+        *mixed = strstr(tuner_plan_text(space, found->plan).values[SIM_REMAT_POLICY], "layers:");
+    }
+    return s;
+}
+
+static void searches_of_layers_equal_brute_force(struct base_arena *arena)
+{
+#define WIDE "emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,vocab_size=32128,mlp_activations=gelu"
+    static const struct {
+        const char *model, *submesh, *batch, *rules;
+        double headroom_frac[LIMITS];
+        int64_t plan_count;
+    } rows[] = {
+        {"scalable_decoder_only:num_layers=6," WIDE,
+         "2,2,1,1",
+         "48",
+         "standard:2,2",
+         {0.58, 0.635, 0.66, 0.69, 0.72},
+         6 * 4372 + 3},
+        {"decoder_only:num_layers=4,parallel_block=1," WIDE,
+         "2,1,1,1",
+         "24",
+         "standard:1,2",
+         {0.77, 0.78, 0.785, 0.79, 0.8},
+         4 * 4372 + 3},
+        {"encoder_decoder:num_encoder_layers=4,num_decoder_layers=6," WIDE,
+         "2,1,1,1",
+         "16",
+         "standard:1,2",
+         {0.55, 0.6, 0.63, 0.65, 0.67},
+         2 * 4372 + 3},
+    };
+    int mixed_count = 0;
+    for (int i = 0; i < BASE_COUNT(rows) * LIMITS * 2; i++) {
+        static double least_s[LIMITS];
+        const int row = i / LIMITS / 2, limit = i / 2 % LIMITS, without = i % 2;
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_result result;
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request = request_of(arena, rows[row].model, "v4-8", rows[row].batch, "1024", "1024");
+        const struct tuner_options options = {.top = 2,
+                                              .headroom_frac = rows[row].headroom_frac[limit],
+                                              .no_integer_program = without == 1,
+                                              .gap_frac = without ? 0 : 1e-9};
+        bool mixed = false;
+        TEST_ROW("%s, headroom %g, %s", rows[row].model, options.headroom_frac,
+                 without ? "without integer programs" : "with integer programs");
+        request.search_saved = request.search_layers = true;
+        request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.given[TUNER_SUBMESH] = given(arena, 1, rows[row].submesh);
+        request.given[TUNER_RULES] = given(arena, 1, rows[row].rules);
+        request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_int_equal(space.plan_count, rows[row].plan_count);
+        if (!limit && !without)
+            find_least_of_all(arena, cache, &space, (struct tuner_plan){space.group_count - 1, 0, 0, 0},
+                              rows[row].headroom_frac, least_s);
+        assert_ok(tuner_search(&space, &options, &result, &error), &error);
+        assert_int_equal(result.bound_violations, 0);
+        const struct tuner_counts *c = &result.counts;
+        const int64_t decided = c->by_program + c->by_time + c->by_memory + c->by_sibling;
+        assert_int_equal(c->evaluated - c->looked_at + decided + c->open, space.plan_count);
+        const double s = found_s(&space, &result, &mixed);
+        assert_int_equal(isfinite(least_s[limit]), isfinite(s));
+        if (isfinite(s)) assert_near(s, least_s[limit], 1e-9);
+        mixed_count += mixed;
+        sim_cache_free(cache);
+    }
+    assert_true(mixed_count >= 6);
+#undef WIDE
+}
+
+static const struct test tests[] = {
+    TEST(numbers_of_layers_are_read_and_written),
+    TEST(what_has_no_such_layers_is_refused),
+    TEST(two_kinds_of_layers_take_what_shorter_stacks_take),
+    TEST(memory_grows_with_the_layers),
+    TEST(searches_of_layers_equal_brute_force),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
