@@ -520,6 +520,69 @@ static void integer_programs_change_no_answer(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* A clock that goes on by one each time that it is asked. */
+static double count_up(void *where)
+{
+    double *now = where;
+    return *now += 1;
+}
+
+/* What a search holds when its time is up: with remat by tensor beside rules no less than with rules alone. */
+static void more_to_search_never_leaves_less(struct base_arena *arena)
+{
+    static const double limits_s[] = {60, 200, 800, 3000};
+    int ended = 0;
+    for (int i = 0; i < BASE_COUNT(limits_s); i++) {
+        double best_s[2];
+        for (int saved = 0; saved <= 1; saved++) {
+            struct base_error error;
+            struct tuner_space space;
+            struct tuner_result result;
+            double now_s = 0;
+            const struct tuner_options options = {
+                .top = 1, .headroom_frac = 0.02, .time_limit_s = limits_s[i], .now_s = count_up, .where = &now_s};
+            struct sim_cache *cache = sim_cache_new(arena);
+            struct tuner_request request = request_of(
+                arena,
+                "decoder_only:num_layers=8,emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,vocab_size=32128",
+                "v4-16", "32", "2048", "2048");
+            request.search_rules = true;
+            request.search_saved = saved == 1;
+            request.plan.values[SIM_OPTIMIZER] = "adamw";
+            TEST_ROW("limit %g, %s", limits_s[i], saved ? "rules and remat" : "rules");
+            assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+            assert_ok(tuner_search(&space, &options, &result, &error), &error);
+            assert_true(result.plan_count == 1 && result.gap_frac >= 0 && result.gap_frac <= 1);
+            best_s[saved] = result.plans[0].prediction.step_s;
+            ended += !result.proven_optimal;
+            sim_cache_free(cache);
+        }
+        assert_true(best_s[1] <= best_s[0]);
+    }
+    assert_true(ended >= 2);
+}
+
+/* A front has room for all that is on it, whatever order it comes in; what is worse in both is not on it. */
+static void fronts_of_any_length_are_kept(struct base_arena *arena)
+{
+    enum { POINTS = 6000, STRIDE = 2777 /* shares no divisor with it */ };
+    struct tuner_space space = {.arena = arena};
+    struct tuner_result result = {.front_count = 0};
+    const struct tuner_options options = {.objective = TUNER_STEP_S, .pareto = true};
+    struct search search = {.space = &space, .options = &options, .result = &result};
+    for (int i = 0; i < 2 * POINTS; i++) {
+        const int point = (int)((int64_t)i * STRIDE % POINTS);
+        struct tuner_found found = {.prediction = {.step_s = 1 + point + (i >= POINTS ? 0.5 : 0)}};
+        found.prediction.memory.peak_bytes = 2 * POINTS - point;
+        tuner_search_insert_front(&search, &found);
+    }
+    assert_int_equal(result.front_count, POINTS);
+    for (int i = 0; i < POINTS; i++) {
+        assert_near(result.front[i].prediction.step_s, 1 + i, 0);
+        assert_int_equal(result.front[i].prediction.memory.peak_bytes, 2 * POINTS - i);
+    }
+}
+
 /* ---- remat by tensor ---- */
 
 /* The best of every policy by tensor that leaves the headroom, and of "none". */
@@ -1266,6 +1329,8 @@ static const struct test tests[] = {
     TEST(bounds_hold_a_good_part_of_the_communication),
     TEST(bounds_of_memory_spare_predictions),
     TEST(integer_programs_change_no_answer),
+    TEST(more_to_search_never_leaves_less),
+    TEST(fronts_of_any_length_are_kept),
     TEST(remat_by_tensor_equals_brute_force),
     TEST(remat_ranks_equal_brute_force),
     TEST(prices_of_policies_add_up),

@@ -98,11 +98,10 @@ static bool dominated(const struct search *s, double cost, double peak_bytes)
 
 void tuner_search_insert_front(struct search *s, const struct tuner_found *found)
 {
-    enum { MOST_FRONT = 4096 };
     struct tuner_result *r = s->result;
     double cost = tuner_search_found_cost(s, found);
-    if (!r->front) r->front = base_new(s->space->arena, struct tuner_found, MOST_FRONT + 1);
-    if (dominated(s, cost, (double)found->prediction.memory.peak_bytes) || r->front_count == MOST_FRONT) return;
+    if (dominated(s, cost, (double)found->prediction.memory.peak_bytes)) return;
+    r->front = base_grown(s->space->arena, r->front, r->front_count, &s->front_capacity, sizeof *r->front);
     int kept = 0;
     for (int i = 0; i < r->front_count; i++)
         if (tuner_search_found_cost(s, &r->front[i]) < cost ||

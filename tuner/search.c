@@ -265,17 +265,24 @@ static void begin(struct search *s)
     s->restart = false;
 }
 
+/* What is known of the named rule sets decides most of the others, and is there if the search is ended early. */
+static enum base_status take_turn(struct search *s, enum turn turn)
+{
+    for (int unnamed = 0; unnamed <= s->space->search_rules && !s->restart; unnamed++) {
+        BASE_TRY(tuner_search_add_cells(s, turn, unnamed == 1));
+        BASE_TRY(walk(s));
+    }
+    return BASE_OK;
+}
+
 static enum base_status run_once(struct search *s)
 {
     struct tuner_counts *counts = &s->result->counts;
+    const bool in_turns = s->space->search_rules && s->space->saved.value && s->options->time_limit_s > 0;
     begin(s);
-    BASE_TRY(tuner_search_add_cells(s, false));
-    BASE_TRY(walk(s));
-    /* What is known of the named rule sets decides most of the others, and is there if the search is ended early. */
-    if (s->space->search_rules && !s->restart) {
-        BASE_TRY(tuner_search_add_cells(s, true));
-        BASE_TRY(walk(s));
-    }
+    for (enum turn turn = in_turns ? NAMED_POLICIES : EVERY_POLICY;
+         turn <= (in_turns ? POLICIES_BY_TENSOR : EVERY_POLICY) && !s->restart; turn++)
+        BASE_TRY(take_turn(s, turn));
     for (int64_t i = 0; i < s->too_large_count; i++) counts->by_memory += tuner_search_plans_of(s, &s->too_large[i]);
     if (!s->result->plan_count && !s->restart) BASE_TRY(find_nearest(s));
     return BASE_OK;

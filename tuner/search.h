@@ -27,6 +27,10 @@ struct node {
     int saved;  /* as of struct tuner_plan */
 };
 
+/* Which cells are added: where the time is limited, those of remat policies with names are looked at before those that
+ * stand for all policies by tensor, whose every family takes many predictions. */
+enum turn { EVERY_POLICY, NAMED_POLICIES, POLICIES_BY_TENSOR };
+
 struct search {
     struct tuner_space *space;
     const struct tuner_options *options;
@@ -40,7 +44,7 @@ struct search {
     struct tuner_rule_space rule_space;
     const struct tuner_coding **codings; /* by variant, twice */
     int64_t *rule_counts;                /* by first group of a cell: rule sets without a name that JAX accepts */
-    int rule_capacity, group_capacity;
+    int rule_capacity, group_capacity, front_capacity;
     struct node *heap;
     int64_t heap_count, heap_capacity;
     struct node *too_large; /* families and cells whose memory bound is above the device's */
@@ -73,7 +77,7 @@ void *tuner_search_more(struct base_arena *arena, void *old, int count, int *cap
 enum base_status tuner_search_open_rules(struct search *s, const struct node *node);
 enum base_status tuner_search_open_cell(struct search *s, const struct node *cell);
 enum base_status tuner_search_find_cells(struct search *s); /* and how many rule sets each has */
-enum base_status tuner_search_add_cells(struct search *s, bool unnamed);
+enum base_status tuner_search_add_cells(struct search *s, enum turn turn, bool unnamed);
 
 struct tuner_charges tuner_search_charges(const struct search *s, int variant);
 /* saved_choice.c: of a family whose plan keeps all tensors: whether another policy may change the answer; which to keep

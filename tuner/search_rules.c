@@ -219,13 +219,19 @@ enum base_status tuner_search_find_cells(struct search *s)
     return BASE_OK;
 }
 
+static bool is_of_turn(const struct search *s, enum turn turn, int first)
+{
+    const bool saved = tuner_variant_is_saved(s->space, s->space->groups[first].variant);
+    return turn == EVERY_POLICY || saved == (turn == POLICIES_BY_TENSOR);
+}
+
 /* Cells of the named rule sets, or of those that nobody has named. */
-enum base_status tuner_search_add_cells(struct search *s, bool unnamed)
+enum base_status tuner_search_add_cells(struct search *s, enum turn turn, bool unnamed)
 {
     s->cells_are_complete = false;
     for (int first = 0; first < s->base_groups; first = s->cell_end[first]) {
         if (tuner_search_time_is_up(s)) return BASE_OK;
-        if (!is_looked_at(s, first)) continue;
+        if (!is_looked_at(s, first) || !is_of_turn(s, turn, first)) continue;
         if (!s->best_links[s->space->groups[first].shape].axes.count) BASE_TRY(tuner_search_place_shape(s, first));
         for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++)
             BASE_TRY(add_cell_of(s, first, m, unnamed));
