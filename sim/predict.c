@@ -76,7 +76,9 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
                                            scheduled_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]),
                                            p->placement->topology.chip.xla_keeps_exponentials != 0,
                                            p->placement->topology.chip.xla_windows_products != 0,
-                                           p->placement->topology.chip.xla_most_summed_keys,
+                                           p->placement->topology.chip.xla_most_summed_elements,
+                                           p->placement->topology.chip.xla_async_gathers != 0,
+                                           p->placement->topology.chip.xla_async_sums != 0,
                                            p->placement->topology.chip.xla_tile_rows};
     struct sim_compiled_memory memory;
     sim_compiled_persistent_bytes(sharded, &options, persistent_bytes);

@@ -25,12 +25,14 @@ struct topo_chip {
     int xla_windows_products;   /* 1: weight gradients whose sum is scattered are windowed einsums (libtpu 0.0.42) */
     int xla_keeps_exponentials; /* 1: of an unrolled model's softmax the exponentials are kept beside their quotient; 0:
                                    the scores alone (dumps of libtpu 0.0.42's peak, decoders of 12 layers) */
-    int xla_most_summed_keys;   /* scores' rows as long as this are summed up in the product that makes them; 0: any
-                                   (libtpu 0.0.42's dumps: 256 on v5p, not 512; all of 256 to 1024 on the others) */
-    int xla_tile_rows;   /* of 128 elements, that the smallest tile of an argument has (libtpu 0.0.42's layouts) */
-    int xla_table_bytes; /* what a table of a step's results is rounded up to (libtpu 0.0.42's dumps) */
-    int mxu_dim;         /* side of a matrix unit: 128 or 256; 0 on GPUs */
-    int link_count;      /* ICI links of a chip; NVLink links of a GPU */
+    double xla_most_summed_elements; /* scores of fewer are summed up by rows in the product that makes them; 0: any
+                                        (libtpu 0.0.42's dumps: on v5p 0.6 to 1.3e9 were, 2.5e9 and more were not) */
+    int xla_async_gathers; /* 1: all-gathers are on their way while others compute, 0: they are waited for at once */
+    int xla_async_sums;    /* the same of all-reduces (libtpu 0.0.42's dumps: v5e alone, and TPU7x alone) */
+    int xla_tile_rows;     /* of 128 elements, that the smallest tile of an argument has (libtpu 0.0.42's layouts) */
+    int xla_table_bytes;   /* what a table of a step's results is rounded up to (libtpu 0.0.42's dumps) */
+    int mxu_dim;           /* side of a matrix unit: 128 or 256; 0 on GPUs */
+    int link_count;        /* ICI links of a chip; NVLink links of a GPU */
     double link_oneway_bytes_per_s; /* usable, one direction, one link */
     double link_nominal_bytes_per_s;
     double host_link_bytes_per_s;      /* PCIe, one way */

@@ -147,13 +147,14 @@ void sim_piece_map_build(struct base_arena *arena, const struct sim_sharded *sha
 struct sim_compiled_options {
     const int64_t *sizes; /* by enum model_size */
     const struct topo_axes *mesh;
-    bool scanned;            /* layers are while loops of the program */
-    bool keeps_all;          /* what autodiff keeps is kept: no remat policy */
-    double limit_bytes;      /* what arguments and accumulators leave of the device */
-    bool keeps_exponentials; /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
-    bool windows_products;   /* so is that sums over devices go round while their products are computed */
-    int most_summed_keys;    /* topo_chip.xla_most_summed_keys */
-    int tile_rows;           /* of the smallest tile of an argument */
+    bool scanned;                /* layers are while loops of the program */
+    bool keeps_all;              /* what autodiff keeps is kept: no remat policy */
+    double limit_bytes;          /* what arguments and accumulators leave of the device */
+    bool keeps_exponentials;     /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
+    bool windows_products;       /* so is that sums over devices go round while their products are computed */
+    double most_summed_elements; /* topo_chip.xla_most_summed_elements */
+    bool async_gathers, async_sums; /* topo_chip.xla_async_gathers, xla_async_sums */
+    int tile_rows;                  /* of the smallest tile of an argument */
 };
 struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */

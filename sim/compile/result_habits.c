@@ -17,8 +17,9 @@ static const double scoped_vmem_bytes = 16 << 20;
 bool sim_is_fused_with_sums(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
 {
     const struct sim_shape *scores = &s->shapes[s->values[value].shape];
-    int keys = scores->rank - 1, most = options->most_summed_keys;
-    if (!most || local_extent(options, scores->dims[keys], scores->spec[keys]) <= most) return true;
+    double elements = 1;
+    for (int d = 0; d < scores->rank; d++) elements *= local_extent(options, scores->dims[d], scores->spec[d]);
+    if (!options->most_summed_elements || elements < options->most_summed_elements) return true;
     for (int i = s->values[value].definition + 1; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_REDUCE || op->inputs[0] != value) continue;

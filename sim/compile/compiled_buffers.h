@@ -1,0 +1,60 @@
+/* Memory as compiled, private to sim/compile: the arrays of a step as they are collected, under one of the orders that
+ * the compiler tries. compiled_buffers.c has the values of the program and the peak, compiled_stacks.c what loops over
+ * layers stack, memory_schedules.c the orders. */
+#ifndef SIM_COMPILE_COMPILED_BUFFERS_H
+#define SIM_COMPILE_COMPILED_BUFFERS_H
+
+#include "sim/compile/passes.h"
+
+/* XLA's memory scheduler tries three orders of a whole module, estimates the peak of each, and takes the least. */
+enum sim_memory_schedule { SIM_LIST, SIM_DEPTH_FIRST, SIM_POST_ORDER, SIM_MEMORY_SCHEDULE_COUNT };
+
+struct sim_buffer {
+    int birth, death;               /* operations, both included */
+    double first_bytes, last_bytes; /* in the first and in the last iteration of loops over layers that are unrolled */
+    enum model_category category;
+};
+
+struct sim_assigner {
+    const struct sim_sharded *s;
+    const struct sim_compiled_options *options;
+    struct sim_buffer *buffers;
+    int count, capacity;
+    struct base_arena *arena;
+    int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
+    bool *is_one_hot;              /* per tensor of the program */
+    bool *windowed;                /* per value: an operand of a windowed weight gradient */
+    bool *waiting;                 /* the same of one that waits for gathered activations; or NULL */
+    bool *weighed;                 /* the same of any weight gradient in a loop over layers */
+    enum sim_memory_schedule schedule;
+    bool in_haste;           /* there is no room: what can be done is done, so that its operands go */
+    bool drops_exponentials; /* since there is no room for them */
+    bool estimates;          /* as the scheduler does: it knows of no array that is written over another */
+};
+
+/* compiled_buffers.c */
+double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value);
+double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value); /* scores of one */
+void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
+                    enum model_category category);
+
+/* compiled_stacks.c */
+double sim_layers_of(const struct sim_assigner *a, int loop); /* trips of a loop */
+bool sim_is_over_layers(const struct sim_assigner *a, int loop);
+int sim_outermost_loop(const struct sim_assigner *a, int loop);
+bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op);
+/* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
+ * one more or less an iteration. */
+void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, double bytes,
+                         enum model_category category);
+void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */
+
+/* memory_schedules.c */
+bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sharded *s);
+int sim_last_loop_end(const struct sim_assigner *a);
+/* The last operation before which the gradient of the logits, last read at an operation of its own, has to stand. */
+int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use);
+/* Until when the gradients of a stack's weights wait for their updates. */
+int sim_gradient_stack_until(const struct sim_assigner *a, int backward);
+
+#endif

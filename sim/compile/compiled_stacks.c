@@ -1,0 +1,165 @@
+/* What loops over layers stack, as XLA:TPU does: residuals, casts of weights that are hoisted, gradients. */
+#include "sim/compile/compiled_buffers.h"
+
+double sim_layers_of(const struct sim_assigner *a, int loop)
+{
+    return (double)a->options->sizes[a->s->ops[loop].trips];
+}
+
+bool sim_is_over_layers(const struct sim_assigner *a, int loop)
+{
+    return loop >= 0 && a->s->ops[loop].trips != MODEL_MICROBATCHES;
+}
+
+/* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
+ * one more or less an iteration. */
+void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, double bytes,
+                         enum model_category category)
+{
+    const struct sim_op *made = &a->s->ops[made_in];
+    int user = a->s->ops[used_until].kind == SIM_LOOP_END ? a->s->ops[used_until].match : a->s->ops[used_until].loop;
+    int end = sim_is_over_layers(a, user) ? a->s->ops[user].match : used_until;
+    double n = sim_layers_of(a, made_in);
+    /* A list makes the array first of all; the scheduler takes each update of it in a loop for an array of its own. */
+    if (a->options->scanned && a->schedule == SIM_LIST)
+        sim_add_buffer(a, made->loop < 0 ? 0 : sim_outermost_loop(a, made_in) + 1, made_in - 1, n * bytes, n * bytes,
+                       category);
+    if (a->options->scanned && a->estimates)
+        sim_add_buffer(a, made->match - 1, made->match, n * bytes, n * bytes, category);
+    if (a->options->scanned || !sim_is_over_layers(a, user)) {
+        sim_add_buffer(a, a->options->scanned ? made_in : made_in + 1, end, a->options->scanned ? n * bytes : bytes,
+                       n * bytes, category);
+        if (!a->options->scanned) sim_add_buffer(a, made->match, end, (n - 1) * bytes, 0, category);
+        return;
+    }
+    sim_add_buffer(a, made_in + 1, made->match, bytes, n * bytes, category);
+    sim_add_buffer(a, made->match + 1, user, n * bytes, n * bytes, category);
+    sim_add_buffer(a, user + 1, end, n * bytes, bytes, category);
+}
+
+/* ---- what jax writes down ---- */
+
+/* Arrays that autodiff keeps of an operation, beside its operands and its result, of the shape of its result: read off
+ * jax's linearisations, which XLA can neither fuse nor drop where they cross a loop. */
+static const struct residual_arrays {
+    enum model_function function;
+    int inputs;   /* of which there are so many; 0: any */
+    int wide;     /* float32 */
+    int narrow;   /* in the compute dtype */
+    int unrolled; /* the same where layers are no loops and the chip's compiler keeps it; the rest is recomputed */
+} residual_arrays[] = {
+    {MODEL_NORM, 0, 1, 1, 0},    /* 2x of the square's derivative; the normalised rows before the scale */
+    {MODEL_SOFTMAX, 0, 0, 1, 1}, /* the exponentials beside their quotient */
+    {MODEL_GATE, 2, 0, 5, 0},    /* of tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
+};
+
+/* The forward pass's operations in a loop over layers whose residuals the backward loop reads. */
+static void add_residuals(struct sim_assigner *a, int forward_begin, int backward_end)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = forward_begin; i < s->ops[forward_begin].match; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->phase != MODEL_FORWARD || op->output_count != 1) continue;
+        for (int r = 0; r < BASE_COUNT(residual_arrays); r++) {
+            const struct residual_arrays *row = &residual_arrays[r];
+            if (row->function != op->op->function || (row->inputs && row->inputs != op->input_count)) continue;
+            struct sim_value value = s->values[op->outputs[0]];
+            double narrow = sim_value_bytes(a, &value);
+            value.dtype = MODEL_FLOAT32;
+            double bytes = a->options->scanned ? row->narrow * narrow + row->wide * sim_value_bytes(a, &value)
+                                               : a->options->keeps_exponentials * row->unrolled * narrow;
+            if (bytes > 0) sim_add_layer_stack(a, forward_begin, backward_end, bytes, MODEL_ACTIVATION);
+        }
+    }
+}
+
+/* ---- stacked weights ---- */
+
+int sim_outermost_loop(const struct sim_assigner *a, int loop)
+{
+    while (a->s->ops[loop].loop >= 0) loop = a->s->ops[loop].loop;
+    return loop;
+}
+
+/* The loop over the same layers that runs backward, or -1. */
+static int backward_loop(const struct sim_assigner *a, int forward)
+{
+    for (int i = a->s->ops[forward].match; i < a->s->op_count; i++)
+        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && a->s->ops[i].trips == a->s->ops[forward].trips) return i;
+    return -1;
+}
+
+bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE || op->op->function != MODEL_CAST || op->op->phase != MODEL_FORWARD ||
+        op->op->recomputed)
+        return false;
+    const struct sim_value *from = &a->s->values[op->inputs[0]], *to = &a->s->values[op->outputs[0]];
+    return a->s->program->tensors[from->tensor].category == MODEL_PARAMETER && from->dtype != to->dtype;
+}
+
+static void add_weight_copies(struct sim_assigner *a, int forward, int backward)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = forward; i < s->ops[forward].match; i++) {
+        if (!sim_is_weight_cast(a, &s->ops[i])) continue;
+        double bytes = sim_layers_of(a, forward) * sim_value_bytes(a, &s->values[s->ops[i].outputs[0]]);
+        int around = sim_outermost_loop(a, forward), until = backward < 0 ? forward : backward;
+        if (a->options->scanned) sim_add_buffer(a, forward, s->ops[until].match, bytes, bytes, MODEL_TEMPORARY);
+        if (around != forward) sim_add_buffer(a, around, s->ops[around].match, bytes, bytes, MODEL_TEMPORARY);
+    }
+}
+
+/* Gradients of a stack's weights, in the weights' own dtype; in the estimate of a list there from the start. */
+static void add_gradient_stacks(struct sim_assigner *a, int forward, int backward)
+{
+    const struct sim_sharded *s = a->s;
+    const bool early = a->estimates && a->schedule == SIM_LIST;
+    const int around = s->ops[forward].loop < 0 ? 0 : sim_outermost_loop(a, forward) + 1;
+    for (int i = forward; i < s->ops[forward].match; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->phase != MODEL_FORWARD || op->op->recomputed) continue;
+        for (int j = 0; j < op->input_count; j++) {
+            const struct sim_value *value = &s->values[op->inputs[j]];
+            if (s->program->tensors[value->tensor].category != MODEL_PARAMETER) continue;
+            double bytes = sim_layers_of(a, forward) * sim_value_bytes(a, value);
+            sim_add_buffer(a, early ? around : backward, sim_gradient_stack_until(a, backward), bytes, bytes,
+                           MODEL_GRADIENT);
+        }
+    }
+}
+
+/* Of scores that a backward loop computes again: what is added to them for the mask, which is the same for all heads,
+ * and, where the chip's compiler keeps them, the exponentials beside their quotient. */
+static void add_recomputed_attention(struct sim_assigner *a)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = 0; a->options->scanned && i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_SOFTMAX || op->op->phase == MODEL_FORWARD) continue;
+        const struct sim_value *scores = &s->values[op->outputs[0]];
+        double bytes = sim_value_bytes(a, scores),
+               exponentials = a->options->keeps_exponentials && !a->drops_exponentials ? bytes : 0;
+        bytes = sim_bytes_of_one_head(a, scores) + exponentials;
+        sim_add_buffer(a, i, scores->last_use, bytes, bytes, MODEL_TEMPORARY);
+    }
+}
+
+void sim_add_stacks(struct sim_assigner *a)
+{
+    add_recomputed_attention(a);
+    const struct sim_sharded *s = a->s;
+    for (int i = 0; i < s->op_count; i++) {
+        if (s->ops[i].kind != SIM_LOOP_BEGIN || !sim_is_over_layers(a, i)) continue;
+        bool backward_itself = false;
+        for (int j = 0; j < i; j++)
+            backward_itself =
+                backward_itself || (s->ops[j].kind == SIM_LOOP_BEGIN && s->ops[j].trips == s->ops[i].trips);
+        if (backward_itself) continue;
+        int backward = backward_loop(a, i);
+        add_weight_copies(a, i, backward);
+        if (backward < 0) continue;
+        if (a->options->scanned) add_gradient_stacks(a, i, backward);
+        if (a->options->keeps_all) add_residuals(a, i, s->ops[backward].match);
+    }
+}

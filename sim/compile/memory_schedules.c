@@ -1,0 +1,109 @@
+/* The three orders that XLA's memory scheduler tries of a module (hlo_memory_scheduler, whose own log says the estimate
+ * of each; libtpu 0.0.42), as far as they differ in what is alive together:
+ * - list: what frees memory comes as soon as it can. Weight gradients follow their operands, updates follow gradients;
+ *   arrays that loops fill are made first of all.
+ * - depth first: the deepest result first, so that weight gradients wait to the end of the loop, or of the pass, that
+ *   they are made in, and their operands with them.
+ * - post order: results in the order in which the step gives them out: the decoder's come before the encoder's, and
+ *   optimizer states before parameters. */
+#include "sim/compile/compiled_buffers.h"
+
+static bool has_batch(const struct sim_sharded *s, int value)
+{
+    const struct model_tensor *tensor = &s->program->tensors[s->values[value].tensor];
+    for (int d = 0; d < tensor->rank; d++)
+        if (tensor->dims[d] == MODEL_BATCH || tensor->dims[d] == MODEL_GLOBAL_BATCH) return true;
+    return false;
+}
+
+/* Through what is made where it is read, to the arrays. */
+static void mark_arrays(const struct sim_sharded *s, int value, int loop, bool *marked)
+{
+    const struct sim_value *v = &s->values[value];
+    if (v->loop != loop || v->definition < 0) return;
+    const struct sim_op *made = &s->ops[v->definition];
+    if (made->kind == SIM_COMPUTE && made->op->function == MODEL_GATE_GRAD_1) return;
+    if (v->stored) {
+        marked[value] = true;
+        return;
+    }
+    for (int i = 0; i < made->input_count; i++) mark_arrays(s, made->inputs[i], loop, marked);
+}
+
+bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sharded *s)
+{
+    bool *marked = base_new(arena, bool, s->value_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase == MODEL_FORWARD ||
+            op->op->recomputed || has_batch(s, op->outputs[0]))
+            continue;
+        for (int j = 0; j < op->input_count; j++) mark_arrays(s, op->inputs[j], op->loop, marked);
+    }
+    return marked;
+}
+
+int sim_last_loop_end(const struct sim_assigner *a)
+{
+    int end = a->s->op_count - 1;
+    while (end > 0 && a->s->ops[end].kind != SIM_LOOP_END) end--;
+    return end;
+}
+
+/* The end of the first loop over layers behind an operation. */
+static int next_loop_end(const struct sim_assigner *a, int op)
+{
+    for (int i = op + 1; i < a->s->op_count; i++)
+        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i)) return a->s->ops[i].match;
+    return op;
+}
+
+/* The gradient of the logits' weights, the one reader of the logits' gradient that nothing else waits for; or -1. */
+static int weight_gradient(const struct sim_assigner *a, int logits_gradient)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = s->values[logits_gradient].definition + 1; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || has_batch(s, op->outputs[0])) continue;
+        for (int j = 0; j < op->input_count; j++)
+            if (op->inputs[j] == logits_gradient) return op->outputs[0];
+    }
+    return -1;
+}
+
+/* What the compiler joins in one all-reduce: its options xla_jf_crs_combiner_threshold_in_bytes and others like it. */
+static const double most_combined_bytes = 125829120;
+
+/* A sum over all devices is joined with the loss's own, which is needed at once. */
+static bool is_summed_with_loss(const struct sim_assigner *a, int gradient)
+{
+    const struct topo_axes *mesh = a->options->mesh;
+    if (sim_value_bytes(a, &a->s->values[gradient]) > most_combined_bytes) return false;
+    for (int i = a->s->values[gradient].definition + 1; i < a->s->op_count; i++) {
+        const struct sim_op *op = &a->s->ops[i];
+        if (op->kind != SIM_COMMUNICATE || op->inputs[0] != gradient) continue;
+        return op->collective == SIM_ALL_REDUCE &&
+               topo_axes_product(mesh, op->axes) == topo_axes_product(mesh, topo_axes_all(mesh));
+    }
+    return false;
+}
+
+/* A sum that may be on its way while others compute does not cross loops that have such sums inside: it comes behind
+ * them. */
+int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use)
+{
+    const int loop = a->s->values[value].loop, gradient = weight_gradient(a, value),
+              end = loop >= 0 ? a->s->ops[loop].match - 1 : sim_last_loop_end(a);
+    const bool summed = gradient >= 0 && a->s->values[gradient].partial;
+    if (summed && a->options->async_sums && !a->estimates && !a->in_haste) return end;
+    if (a->schedule == SIM_LIST || (loop < 0 && summed && is_summed_with_loss(a, gradient))) return last_use;
+    return a->schedule == SIM_POST_ORDER ? next_loop_end(a, last_use) : end;
+}
+
+int sim_gradient_stack_until(const struct sim_assigner *a, int backward)
+{
+    const struct sim_op *begin = &a->s->ops[backward];
+    bool alone = begin->loop < 0;
+    if (a->schedule == SIM_LIST || (a->schedule == SIM_POST_ORDER && !alone)) return begin->match;
+    return alone ? sim_last_loop_end(a) : a->s->ops[sim_outermost_loop(a, backward)].match - 1;
+}
