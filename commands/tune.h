@@ -58,6 +58,23 @@ enum base_status commands_tune_detail_ranked(struct commands_context *context, c
                                              const struct tuner_result *result, struct reports_prediction *plans,
                                              struct base_error *error);
 
+/* tune_judged.c. --verify N --verify-with compiler: the real TPU compiler is asked about the best N plans. Whether it
+ * is, the refusal before the search where it cannot be, and the asking, plan after plan. */
+bool commands_tune_asks_compiler(const struct base_arguments *arguments);
+enum base_status commands_tune_check_judge(struct commands_context *context, const struct base_arguments *arguments,
+                                           struct base_error *error);
+enum base_status commands_tune_judge(struct commands_context *context, const struct base_arguments *arguments,
+                                     const struct tuner_space *space, const struct tuner_result *result, int count,
+                                     struct reports_tuned *report, struct base_error *error);
+#define COMMANDS_TUNE_JUDGED                                                                                           \
+    {"--verify-with", "network|compiler",                                                                              \
+     "what --verify asks: the other network's prices, or the real TPU compiler, without a TPU, as verify does of one", \
+     "network"},                                                                                                       \
+        {"--python", "PATH", "for --verify-with compiler: a Python that has jax[tpu]", "what make aot-env made"},      \
+    {                                                                                                                  \
+        "--verify-time-limit", "S", "for --verify-with compiler: seconds for each plan", "600"                         \
+    }
+
 /* tune_stages.c: whether a search is one of plans with stages, and its answer. */
 bool commands_tunes_stages(const struct sim_plan_text *plan);
 enum base_status commands_tune_stages(struct commands_context *context, const struct base_arguments *arguments,

@@ -361,7 +361,9 @@ static enum base_status answer(struct commands_context *context, const struct ba
     BASE_TRY(explain(space, &result, &report, &why, error));
     report.simulated = commands_is_simulated(context);
     const int verified = options->verified ? options->verified : report.simulated ? result.plan_count : 0;
-    if (verified && !commands_is_broken(context, request->plan.values[SIM_TOPOLOGY]))
+    if (options->verified && commands_tune_asks_compiler(arguments))
+        BASE_TRY(commands_tune_judge(context, arguments, space, &result, options->verified, &report, error));
+    else if (verified && !commands_is_broken(context, request->plan.values[SIM_TOPOLOGY]))
         BASE_TRY(verify(context, space, &result, verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(
@@ -404,9 +406,11 @@ static enum base_status tune(struct commands_context *context, const struct base
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error));
     BASE_TRY(forget_inputs(context, arguments, &plan, error));
     BASE_TRY(commands_network_of(context, arguments, plan.values[SIM_TOPOLOGY], error));
-    if (base_argument(arguments, "--verify") && commands_is_broken(context, plan.values[SIM_TOPOLOGY]))
+    if (base_argument(arguments, "--verify") && !commands_tune_asks_compiler(arguments) &&
+        commands_is_broken(context, plan.values[SIM_TOPOLOGY]))
         return base_fail(error, BASE_INPUT,
                          "--verify: what is broken is always sent link by link, and has no other price; leave it out");
+    BASE_TRY(commands_tune_check_judge(context, arguments, error));
     if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);
     BASE_TRY(read_request(context, arguments, &plan, &request, error));
     if (commands_tunes_serving(arguments, &request.plan))
@@ -457,7 +461,11 @@ static const struct base_option options[] = {
     {"--network", "analytic|simulated",
      "how plans are ranked: with collectives priced by loads of links, or every message sent over every link",
      "analytic"},
-    {"--verify", "N", "price the best N plans by the other network, and say whether their order stands", NULL},
+    {"--verify", "N",
+     "the best N plans once more: priced by the other network, and whether their order stands; or as --verify-with "
+     "says",
+     NULL},
+    COMMANDS_TUNE_JUDGED,
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL,

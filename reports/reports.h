@@ -227,6 +227,24 @@ void reports_put_column(struct base_json_writer *writer, const char *key, const 
 void reports_put_looked(struct base_json_writer *w, const struct reports_looked *looked,
                         const struct tuner_space *space, int64_t capacity_bytes, double headroom_frac);
 
+/* What the real compiler said of a plan (judged.c), and what is predicted of it as compiled. */
+struct reports_judged {
+    const struct sim_plan *plan;
+    const struct sim_prediction *predicted;
+    const struct sim_collective_row *collectives; /* of the prediction */
+    int collective_count;
+    bool answered; /* it gave a verdict; if not, message says why, and what follows is 0 */
+    bool fits;
+    int64_t peak_bytes, argument_bytes, output_bytes, temp_bytes;
+    int64_t rematerialized_count; /* instructions that the compiler made once more, or in another layout */
+    const char *message;
+    double seconds;
+    const struct base_json *compiled_collectives; /* rows of kind, mesh_axis, count and bytes; or NULL */
+};
+/* Members of an object that the caller has opened. */
+void reports_put_judged(struct base_arena *arena, const struct reports_judged *judged, struct base_json_writer *writer);
+void reports_judged_text(struct base_arena *arena, const struct reports_judged *judged, struct base_text *out);
+
 struct reports_tuned {
     struct base_arena *arena;
     const struct tuner_space *space;
@@ -245,6 +263,8 @@ struct reports_tuned {
     bool simulated;                      /* --network simulated: ranked with collectives sent link by link */
     const double *verified_step_s;       /* the first of the plans, their collectives priced the other way */
     int verified_count;
+    const struct reports_judged *judged; /* the first of the plans, by the compiler itself; or NULL */
+    int judged_count;
     double risk_frac;                           /* --risk */
     const struct sim_confidence *guarantee;     /* of the best, with --risk; or NULL */
     const struct tuner_experiment *experiments; /* --experiments, or NULL */
@@ -253,6 +273,8 @@ struct reports_tuned {
 /* Whether that leaves them in their order (verified.c). */
 void reports_put_verified(struct base_json_writer *writer, const struct reports_tuned *report);
 void reports_verified_text(const struct reports_tuned *report, struct base_text *out);
+void reports_put_compiled_plans(struct base_json_writer *writer, const struct reports_tuned *report);
+void reports_compiled_plans_text(const struct reports_tuned *report, struct base_text *out);
 void reports_tuned_json(const struct reports_tuned *report, enum base_json_layout layout, struct base_text *out);
 void reports_tuned_text(const struct reports_tuned *report, struct base_text *out);
 /* --fit: how large the model axis has to be. */

@@ -380,6 +380,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     if (r->result->plan_count) put_table(r, out);
     if (r->result->tight_count) put_tight(r, out);
     if (r->verified_count) reports_verified_text(r, out);
+    if (r->judged_count) reports_compiled_plans_text(r, out);
     reports_uncertain_text(r, out);
     if (r->result->front) put_front_table(r, out);
     if (r->why) reports_tuned_why_text(r, out);

@@ -200,6 +200,7 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     if (r->result->plan_count)
         base_json_member_double(&w, "told_apart_frac", sim_told_apart_frac(r->plans[0].confidence));
     if (r->verified_count) reports_put_verified(&w, r);
+    if (r->judged_count) reports_put_compiled_plans(&w, r);
     reports_put_uncertain(&w, r);
     if (r->result->tight_count) put_list(&w, r, "tight", r->result->tight, r->result->tight_count);
     if (r->result->front) put_list(&w, r, "pareto", r->result->front, r->result->front_count);

@@ -1,0 +1,88 @@
+/* The real XLA:TPU compiler judges a plan, without a TPU. It runs in a Python of its own (make aot-env), which is
+ * handed what `export --format aot` writes. */
+#include "commands/judging.h"
+
+#include <string.h>
+
+static enum base_status find_python(struct commands_context *context, const struct base_arguments *arguments,
+                                    const char **out, struct base_error *error)
+{
+    const char *given = base_argument(arguments, "--python");
+    *out = given;
+    if (given || base_find_beside(context->arena, "aot-env/bin/python", out, error) == BASE_OK) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "--python: a Python that has jax[tpu] is missing; `make aot-env` makes one (600 MB from PyPI), or "
+                     "name yours: python3 -m venv ENV && ENV/bin/pip install 'jax[tpu]'");
+}
+
+enum base_status commands_find_judge(struct commands_context *context, const struct base_arguments *arguments,
+                                     const char *limit_option, struct commands_judge *out, struct base_error *error)
+{
+    const char *limit = base_argument(arguments, limit_option);
+    out->time_limit_s = 600;
+    if (limit) BASE_TRY(base_parse_double(limit, limit_option, 1, 1e6, &out->time_limit_s, error));
+    return find_python(context, arguments, &out->python, error);
+}
+
+/* ---- what it answers ---- */
+
+static enum base_status read_bytes(const struct base_json *document, const char *key, int64_t *out,
+                                   struct base_error *error)
+{
+    return base_json_int(base_json_get(document, key), key, 0, INT64_C(1) << 53, out, error);
+}
+
+static enum base_status read_verdict(struct base_arena *arena, const struct base_text *answer,
+                                     struct reports_judged *out, struct base_error *error)
+{
+    const struct base_json *document, *fits, *message, *seconds;
+    BASE_TRY(base_json_parse(arena, answer->data, answer->length, &document, error));
+    fits = base_json_get(document, "fits");
+    message = base_json_get(document, "message");
+    seconds = base_json_get(document, "seconds");
+    out->message = message && message->kind == BASE_JSON_STRING ? message->string : "";
+    out->seconds = seconds ? seconds->number : 0;
+    out->answered = fits && (fits->kind == BASE_JSON_TRUE || fits->kind == BASE_JSON_FALSE);
+    if (!out->answered) return BASE_OK;
+    out->fits = fits->kind == BASE_JSON_TRUE;
+    out->compiled_collectives = base_json_get(document, "collectives");
+    BASE_TRY(read_bytes(document, "peak_memory_bytes", &out->peak_bytes, error));
+    BASE_TRY(read_bytes(document, "argument_bytes", &out->argument_bytes, error));
+    BASE_TRY(read_bytes(document, "output_bytes", &out->output_bytes, error));
+    BASE_TRY(read_bytes(document, "rematerialized", &out->rematerialized_count, error));
+    return read_bytes(document, "temp_bytes", &out->temp_bytes, error);
+}
+
+static enum base_status ask(struct commands_context *context, const struct commands_judge *judge,
+                            const struct sim_plan_text *text, struct reports_judged *out, struct base_error *error)
+{
+    struct base_text program = {.arena = context->arena}, answer = {.arena = context->arena};
+    BASE_TRY(reports_launch(context->arena, "aot", text, out->plan, &program, error));
+    const char *const argv[] = {judge->python, "-", "--time-limit",
+                                base_print(context->arena, "%g", judge->time_limit_s), NULL};
+    struct base_child child = {
+        .program = judge->python, .arguments = argv, .text = program.data, .length = program.length, .answer = &answer};
+    if (base_run_child(&child, error) != BASE_OK)
+        return base_fail(error, BASE_RUN,
+                         "%s: could not run the program that export --format aot writes; it needs jax[tpu]",
+                         judge->python);
+    return read_verdict(context->arena, &answer, out, error);
+}
+
+enum base_status commands_judge_plan(struct commands_context *context, const struct commands_judge *judge,
+                                     const struct sim_plan_text *plan, struct reports_judged *out,
+                                     struct base_error *error)
+{
+    struct sim_plan_text text = *plan;
+    struct sim_plan *checked = base_new(context->arena, struct sim_plan, 1);
+    struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
+    struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
+    text.values[SIM_MEMORY_KIND] = "compiled";
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, checked, error));
+    BASE_TRY(sim_predict(context->cache, checked, prediction, &detail, error));
+    *out = (struct reports_judged){.plan = checked,
+                                   .predicted = prediction,
+                                   .collectives = detail.collectives.rows,
+                                   .collective_count = detail.collectives.count};
+    return ask(context, judge, &text, out, error);
+}

@@ -1,0 +1,24 @@
+/* Private to commands/: the real TPU compiler, asked about a plan (judging.c). */
+#ifndef COMMANDS_JUDGING_H
+#define COMMANDS_JUDGING_H
+
+#include "commands/commands.h"
+#include "reports/reports.h"
+
+/* Python with jax[tpu], and how long it may take for one plan. */
+struct commands_judge {
+    const char *python;
+    double time_limit_s;
+};
+/* What --python names, or the environment that make aot-env makes beside this program; limit_option, "--time-limit",
+ * says the limit of one plan. BASE_INPUT says how to get one. */
+enum base_status commands_find_judge(struct commands_context *context, const struct base_arguments *arguments,
+                                     const char *limit_option, struct commands_judge *out, struct base_error *error);
+
+/* Memory as compiled of the plan, and what the compiler says, in the context's arena. BASE_INPUT: the plan is none that
+ * it can be asked about. A plan without a verdict is an answer, too: it says why. */
+enum base_status commands_judge_plan(struct commands_context *context, const struct commands_judge *judge,
+                                     const struct sim_plan_text *plan, struct reports_judged *out,
+                                     struct base_error *error);
+
+#endif

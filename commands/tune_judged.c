@@ -1,0 +1,49 @@
+/* `tune --verify N --verify-with compiler`: the real TPU compiler is asked about the best plans, one after the other.
+ */
+#include "commands/judging.h"
+#include "commands/tune.h"
+
+#include <string.h>
+
+bool commands_tune_asks_compiler(const struct base_arguments *arguments)
+{
+    const char *with = base_argument(arguments, "--verify-with");
+    return with && !strcmp(with, "compiler");
+}
+
+enum base_status commands_tune_check_judge(struct commands_context *context, const struct base_arguments *arguments,
+                                           struct base_error *error)
+{
+    static const char *const words[] = {"network", "compiler"}, *const of_compiler[] = {"--python",
+                                                                                        "--verify-time-limit"};
+    const char *with = base_argument(arguments, "--verify-with");
+    struct commands_judge judge;
+    int which = 0;
+    if (with) BASE_TRY(base_parse_word(with, "--verify-with", words, BASE_COUNT(words), &which, error));
+    for (int i = 0; which == 0 && i < BASE_COUNT(of_compiler); i++)
+        if (base_argument(arguments, of_compiler[i]))
+            return base_fail(error, BASE_INPUT, "%s: is of the compiler; use --verify N --verify-with compiler",
+                             of_compiler[i]);
+    if (with && !base_argument(arguments, "--verify"))
+        return base_fail(error, BASE_INPUT, "--verify-with: says what --verify asks; use --verify N, as in 3");
+    return which == 0 ? BASE_OK : commands_find_judge(context, arguments, "--verify-time-limit", &judge, error);
+}
+
+enum base_status commands_tune_judge(struct commands_context *context, const struct base_arguments *arguments,
+                                     const struct tuner_space *space, const struct tuner_result *result, int count,
+                                     struct reports_tuned *report, struct base_error *error)
+{
+    struct commands_judge judge;
+    if (count > result->plan_count) count = result->plan_count;
+    struct reports_judged *judged = base_new(context->arena, struct reports_judged, count + 1);
+    BASE_TRY(commands_find_judge(context, arguments, "--verify-time-limit", &judge, error));
+    report->judged = judged;
+    for (int i = 0; i < count; i++) {
+        const struct sim_plan_text text = tuner_plan_text(space, result->plans[i].plan);
+        if (context->stop && context->stop(context->clock_where)) break;
+        if (context->progress) context->progress(context->progress_where, "compiling", i, count);
+        BASE_TRY(commands_judge_plan(context, &judge, &text, &judged[i], error));
+        report->judged_count = i + 1;
+    }
+    return BASE_OK;
+}

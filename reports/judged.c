@@ -1,0 +1,168 @@
+/* What the real compiler said of a plan, beside the prediction: memory, verdict, and the collectives that are left
+ * after its passes. */
+#include "reports/reports.h"
+
+#include <string.h>
+
+enum { MOST_ROWS = 256, SHOWN_ROWS = 8 };
+
+static const char *text_of(const struct base_json *row, const char *key)
+{
+    const struct base_json *value = base_json_get(row, key);
+    return value && value->kind == BASE_JSON_STRING ? value->string : "";
+}
+
+static double number_of(const struct base_json *row, const char *key)
+{
+    const struct base_json *value = base_json_get(row, key);
+    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
+}
+
+/* Of one kind over one set of axes: how often a step has them, and the bytes of all of them. */
+struct total {
+    const char *kind, *axes;
+    double predicted_count, predicted_bytes, compiled_count, compiled_bytes;
+};
+
+static struct total *find_total(struct total *totals, int *count, const char *kind, const char *axes)
+{
+    for (int i = 0; i < *count; i++)
+        if (!strcmp(totals[i].kind, kind) && !strcmp(totals[i].axes, axes)) return &totals[i];
+    if (*count == MOST_ROWS) return &totals[MOST_ROWS - 1];
+    totals[*count] = (struct total){.kind = kind, .axes = axes};
+    return &totals[(*count)++];
+}
+
+static int join_collectives(struct base_arena *arena, const struct reports_judged *j, struct total *totals)
+{
+    int count = 0;
+    for (int i = 0; i < j->collective_count; i++) {
+        const struct sim_collective_row *row = &j->collectives[i];
+        struct total *total = find_total(totals, &count, sim_collective_name(row->kind),
+                                         topo_axes_spell(arena, &j->plan->placement->axes, (unsigned)row->axes));
+        total->predicted_count += (double)row->count;
+        total->predicted_bytes += (double)row->count * (double)row->bytes;
+    }
+    const struct base_json *row = j->compiled_collectives ? j->compiled_collectives->child : NULL;
+    for (; row; row = row->next) {
+        struct total *total = find_total(totals, &count, text_of(row, "kind"), text_of(row, "mesh_axis"));
+        total->compiled_count += number_of(row, "count");
+        total->compiled_bytes += number_of(row, "count") * number_of(row, "bytes");
+    }
+    return count;
+}
+
+static void put_line(struct base_text *out, const char *what, double predicted_bytes, double compiled_bytes)
+{
+    char left[BASE_HUMANE], right[BASE_HUMANE];
+    base_putf(out, "    %-24s %12s %12s", what, base_format_bytes(left, predicted_bytes),
+              base_format_bytes(right, compiled_bytes));
+    if (compiled_bytes > 0) base_putf(out, "   %+.1f %%", 100 * (predicted_bytes / compiled_bytes - 1));
+    base_put(out, "\n");
+}
+
+static void put_collectives_text(struct base_arena *arena, const struct reports_judged *j, struct base_text *out)
+{
+    struct total *totals = base_new(arena, struct total, MOST_ROWS);
+    int count = join_collectives(arena, j, totals);
+    char left[BASE_HUMANE], right[BASE_HUMANE];
+    base_put(out, "\n    collectives of a step\n");
+    for (int i = 0; i < count && i < SHOWN_ROWS; i++)
+        base_putf(out, "    %-14s over %-6s %6.0f of %-10s %6.0f of %s in all\n", totals[i].kind, totals[i].axes,
+                  totals[i].predicted_count, base_format_bytes(left, totals[i].predicted_bytes),
+                  totals[i].compiled_count, base_format_bytes(right, totals[i].compiled_bytes));
+}
+
+void reports_judged_text(struct base_arena *arena, const struct reports_judged *j, struct base_text *out)
+{
+    const struct sim_memory *m = &j->predicted->memory;
+    if (!j->answered) {
+        base_putf(out, "the compiler gave no verdict: %s\n", j->message);
+        return;
+    }
+    base_putf(out, "the compiler %s it, in %.0f s", j->fits ? "takes" : "refuses", j->seconds);
+    base_putf(out, "%s%s\n\n    %-24s %12s %12s\n", *j->message ? ": " : "", j->message, "", "predicted", "compiled");
+    put_line(out, "memory", (double)m->peak_bytes, (double)j->peak_bytes);
+    put_line(out, "  arguments", (double)m->argument_bytes, (double)j->argument_bytes);
+    put_line(out, "  results", (double)m->output_bytes, (double)j->output_bytes);
+    base_putf(out, "    %-24s %12s %12s\n", "verdict", j->predicted->fits ? "fits" : "does not",
+              j->fits ? "fits" : "does not");
+    put_collectives_text(arena, j, out);
+}
+
+static void put_compiled(const struct reports_judged *j, struct base_json_writer *w)
+{
+    base_json_key(w, "compiled");
+    base_json_open(w, '{');
+    base_json_member_int(w, "peak_memory_bytes", j->peak_bytes);
+    base_json_member_int(w, "argument_bytes", j->argument_bytes);
+    base_json_member_int(w, "output_bytes", j->output_bytes);
+    base_json_member_int(w, "temp_bytes", j->temp_bytes);
+    base_json_member_bool(w, "fits", j->fits);
+    base_json_member_int(w, "rematerialized_count", j->rematerialized_count);
+    base_json_member_string(w, "message", j->message);
+    base_json_member_double(w, "seconds", j->seconds);
+    base_json_close(w, '}');
+}
+
+static void put_collectives(struct base_arena *arena, const struct reports_judged *j, struct base_json_writer *w)
+{
+    struct total *totals = base_new(arena, struct total, MOST_ROWS);
+    int count = join_collectives(arena, j, totals);
+    base_json_key(w, "collectives");
+    base_json_open(w, '[');
+    for (int i = 0; i < count; i++) {
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "kind", totals[i].kind);
+        base_json_member_string(w, "mesh_axis", totals[i].axes);
+        base_json_member_double(w, "predicted_count", totals[i].predicted_count);
+        base_json_member_double(w, "predicted_bytes", totals[i].predicted_bytes);
+        base_json_member_double(w, "compiled_count", totals[i].compiled_count);
+        base_json_member_double(w, "compiled_bytes", totals[i].compiled_bytes);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+void reports_put_judged(struct base_arena *arena, const struct reports_judged *j, struct base_json_writer *w)
+{
+    const struct sim_memory *m = &j->predicted->memory;
+    base_json_key(w, "predicted");
+    base_json_open(w, '{');
+    base_json_member_int(w, "peak_memory_bytes", m->peak_bytes);
+    base_json_member_int(w, "argument_bytes", m->argument_bytes);
+    base_json_member_int(w, "output_bytes", m->output_bytes);
+    base_json_member_bool(w, "fits", j->predicted->fits);
+    base_json_close(w, '}');
+    if (!j->answered) {
+        base_json_member_string(w, "message", j->message);
+        return;
+    }
+    put_compiled(j, w);
+    base_json_member_double(w, "error_frac", (double)m->peak_bytes / (double)j->peak_bytes - 1);
+    put_collectives(arena, j, w);
+}
+
+/* ---- of the best plans of a search ---- */
+
+void reports_put_compiled_plans(struct base_json_writer *w, const struct reports_tuned *r)
+{
+    base_json_key(w, "compiled");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->judged_count; i++) {
+        base_json_open(w, '{');
+        base_json_member_int(w, "place", i + 1);
+        reports_put_judged(r->arena, &r->judged[i], w);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+void reports_compiled_plans_text(const struct reports_tuned *r, struct base_text *out)
+{
+    base_put(out, "\nBy the compiler itself, memory as compiled:\n");
+    for (int i = 0; i < r->judged_count; i++) {
+        base_putf(out, "\n  %2d.  ", i + 1);
+        reports_judged_text(r->arena, &r->judged[i], out);
+    }
+}
