@@ -1,6 +1,7 @@
 /* Tests of the search over plans with stages: no prediction undercuts its bound, and with bounds it finds what all
  * predictions find. */
 #include "tests/test.h"
+#include "tuner/ilp.h"
 #include "tuner/stage_layers.h"
 
 #include <limits.h>
@@ -394,6 +395,50 @@ static void layers_go_where_trying_all_puts_them(struct base_arena *arena)
     assert_true(uneven > 0);
 }
 
+/* Programs drawn at random, some options of which are not allowed: their list is what trying all of them gives. */
+static void lists_of_layers_are_whole(struct base_arena *arena)
+{
+    enum { STAGES = 4, MOST = 5, ROWS = 2 * STAGES, OPTIONS = STAGES * MOST, LAYERS = 11, ROOM = 600 };
+    uint64_t drawn = 20261123;
+    for (int trial = 0; trial < 200; trial++) {
+        double values[ROWS + 1][OPTIONS], least = INFINITY;
+        const double *rows[ROWS];
+        bool allowed[OPTIONS];
+        short found[ROOM * STAGES];
+        int below = 0, count;
+        for (int r = 0; r <= ROWS; r++)
+            for (int i = 0; i < OPTIONS; i++) {
+                drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+                values[r][i] = (double)(i % MOST + 1) + (double)(drawn >> 40) / (1 << 23);
+                allowed[i] = i % 7 != trial % 7;
+            }
+        for (int r = 0; r < ROWS; r++) rows[r] = values[r];
+        const struct tuner_layer_program program = {.stages = STAGES,
+                                                    .most = MOST,
+                                                    .rows = ROWS,
+                                                    .layers = LAYERS,
+                                                    .allowed = allowed,
+                                                    .row = rows,
+                                                    .last = values[ROWS]};
+        struct tuner_layer_list *list = tuner_layer_list_new(arena, &program);
+        const double limit = 18 + trial % 5;
+        for (int all = 0; all < MOST * MOST * MOST * MOST; all++) {
+            const short layers[STAGES] = {(short)(all % 5 + 1), (short)(all / 5 % 5 + 1), (short)(all / 25 % 5 + 1),
+                                          (short)(all / 125 + 1)};
+            bool may = layers[0] + layers[1] + layers[2] + layers[3] == LAYERS;
+            for (int s = 0; s < STAGES; s++) may = may && allowed[s * MOST + layers[s] - 1];
+            if (!may) continue;
+            least = fmin(least, tuner_layers_sum(&program, layers));
+            below += tuner_layers_sum(&program, layers) < limit;
+        }
+        assert_true(tuner_layer_list_least(list) + tuner_layers_least_last(&program) <= least);
+        assert_true(tuner_layer_list_below(list, limit, ROOM, found, &count));
+        assert_int_equal(count, below);
+        for (int i = 0; i < count; i++) assert_true(tuner_layers_sum(&program, &found[i * STAGES]) < limit);
+        assert_int_equal(tuner_layer_list_below(list, limit, below / 2, found, &count), below == 0);
+    }
+}
+
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
@@ -406,6 +451,7 @@ int main(int count, char **arguments)
         TEST(values_that_cannot_be_are_refused),
         TEST(values_that_are_given_are_the_space),
         TEST(layers_go_where_trying_all_puts_them),
+        TEST(lists_of_layers_are_whole),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

@@ -349,13 +349,16 @@ enum tuner_choices_outcome tuner_layers_solve(struct base_arena *arena, const st
     struct layer_columns c = {.p = program};
     *bound = 0;
     if (!make_layer_columns(arena, &c)) return c.count ? TUNER_UNDECIDED : TUNER_NOTHING_WITHIN_LIMIT;
+    const double least[] = {tuner_layer_list_least(tuner_layer_list_new(arena, program)),
+                            tuner_layers_least_last(program)};
+    if (isinf(least[0])) return TUNER_NOTHING_WITHIN_LIMIT;
     glp_term_out(GLP_OFF);
     c.program = glp_create_prob();
     glp_set_obj_dir(c.program, GLP_MIN);
     glp_add_cols(c.program, c.count + 2);
     for (int i = 1; i <= c.count; i++) glp_set_col_kind(c.program, i, GLP_BV);
     for (int i = c.count + 1; i <= c.count + 2; i++) {
-        glp_set_col_bnds(c.program, i, GLP_LO, 0, 0);
+        glp_set_col_bnds(c.program, i, GLP_LO, least[i - c.count - 1] / c.scale, 0);
         glp_set_obj_coef(c.program, i, 1);
     }
     put_layer_rows(&c);

@@ -38,13 +38,25 @@ struct tuner_layer_program {
     int stages, most /* layers of a stage */, rows, cuts;
     int64_t layers;
     const bool *allowed;      /* [stage * most + layers - 1] */
-    const double *const *row; /* [row][stage * most + layers - 1]: the sums */
+    const double *const *row; /* [row][stage * most + layers - 1]: the sums, as many of each stage, stage by stage */
     const double *last;       /* [stage * most + layers - 1]: the costs at the end */
     const short *const *cut;  /* [cut][stage]: layers */
 };
 /* As above; fills layers[stages] if it is solved. The arena holds its working tables. */
 enum tuner_choices_outcome tuner_layers_solve(struct base_arena *arena, const struct tuner_layer_program *program,
                                               short *layers, double *bound);
+
+/* The same without GLPK, stage by stage (layer_bound.c): bounds of both parts, and all assignments below a limit. Cuts
+ * do not count. */
+struct tuner_layer_list *tuner_layer_list_new(struct base_arena *arena, const struct tuner_layer_program *program);
+double tuner_layer_list_least(struct tuner_layer_list *list); /* INFINITY: no assignment is allowed */
+double tuner_layers_least_last(const struct tuner_layer_program *program);
+/* Assignments of which both parts are below the limit, into found[most * stages]; false: there are more than these, or
+ * too many that had to be looked at. */
+bool tuner_layer_list_below(struct tuner_layer_list *list, double limit, int most, short *found, int *count);
+/* Both parts of one assignment. */
+double tuner_layers_sum(const struct tuner_layer_program *program, const short *layers);
+
 void tuner_choices_end(void); /* after the last one: what GLPK keeps for all of them */
 
 #endif

@@ -1,15 +1,17 @@
 /* Which layers each stage of a pipeline gets, embedding and head counted: an integer program over the prices of stages
  * with every number of layers. Its sums are what no schedule of one forward, one backward pass undercuts, so that its
- * answer is a bound; the assignment that it names is predicted in full and cut off, until none that is left can be
- * better. */
+ * answer is a bound. Where few assignments may be better than the best that is known they are listed (layer_bound.c)
+ * and predicted in full; else the assignment that GLPK names is, and cut off, until none that is left can be better. */
 #include "tuner/stage_layers.h"
 #include "tuner/ilp.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIALS = 16 }; /* of one plan; then its best layers are not proven */
-enum { MOST_STAGES = 32 }; /* with more the integer program takes minutes */
+enum { MOST_TRIALS = 16 };  /* of one plan; then its best layers are not proven */
+enum { MOST_LISTED = 256 }; /* of one plan: what may be better and is predicted without a program */
+enum { MOST_STAGES = 32 };  /* with more the integer program takes minutes */
 
 /* Costs of every stage with every number of layers: [stage * most + layers - 1]. */
 struct table {
@@ -255,12 +257,65 @@ static bool is_out(const struct assigning *a)
     return false;
 }
 
+struct listed {
+    const short *layers;
+    double bound_s;
+};
+
+static int by_bound(const void *a, const void *b)
+{
+    const struct listed *x = a, *y = b;
+    if (x->bound_s != y->bound_s) return x->bound_s < y->bound_s ? -1 : 1;
+    return x->layers < y->layers ? -1 : x->layers > y->layers; /* in the order in which they were listed */
+}
+
+/* Predicts those that may be better, the best of their bounds first, but for those that were tried before. */
+static enum base_status try_found(struct assigning *a, const short *found, int count, double tried_s,
+                                  struct base_error *error)
+{
+    const int stages = a->table.stages;
+    struct listed *list = base_new(a->arena, struct listed, count + 1);
+    for (int i = 0; i < count; i++) {
+        const short *layers = &found[i * stages];
+        list[i] = (struct listed){layers, tuner_layers_sum(&a->program, layers) + a->table.costs[0].tied_s};
+    }
+    qsort(list, (size_t)count, sizeof *list, by_bound);
+    for (int i = 0; i < count && list[i].bound_s < a->out->step_s; i++)
+        if (list[i].bound_s >= tried_s) BASE_TRY(try_layers(a, list[i].layers, list[i].bound_s, error));
+    return BASE_OK;
+}
+
+/* Without a program: assignments whose bounds are near the least of all, and, as long as they are few enough to predict
+ * all of them, those farther off, up to what was found. */
+static enum base_status try_listed(struct assigning *a, struct base_error *error)
+{
+    static const double parts[] = {1e-6, 1e-3, 0.03, 0.3, 1};
+    const double tied_s = a->table.costs[0].tied_s;
+    struct tuner_layer_list *list = tuner_layer_list_new(a->arena, &a->program);
+    const double least_s = tuner_layer_list_least(list) + tuner_layers_least_last(&a->program) + tied_s;
+    short *found = base_new(a->arena, short, MOST_LISTED * a->table.stages);
+    a->out->least_s = least_s;
+    for (int i = 0; i < BASE_COUNT(parts) && a->out->least_s < a->out->step_s; i++) {
+        const bool bounded = isfinite(a->out->step_s);
+        const double limit_s = !bounded       ? least_s * (1 + parts[i])
+                               : parts[i] < 1 ? least_s + parts[i] * (a->out->step_s - least_s)
+                                              : a->out->step_s;
+        int count;
+        const bool whole = tuner_layer_list_below(list, limit_s - tied_s, MOST_LISTED, found, &count);
+        BASE_TRY(try_found(a, found, whole || count < MOST_TRIALS ? count : MOST_TRIALS, a->out->least_s, error));
+        if (whole) a->out->least_s = limit_s;
+    }
+    a->out->proven = a->out->least_s >= a->out->step_s;
+    return BASE_OK;
+}
+
 static enum base_status assign(struct assigning *a, struct base_error *error)
 {
     BASE_TRY(try_even(a, error));
     BASE_TRY(find_costs(a, a->out->step_s, error));
     make_program(a, a->out->step_s);
     a->out->proven = is_out(a);
+    if (!a->out->proven) BASE_TRY(try_listed(a, error));
     if (a->out->proven) return BASE_OK;
     const double tied_s = a->table.costs[0].tied_s;
     for (int trial = 0; trial < MOST_TRIALS; trial++) {
@@ -269,7 +324,7 @@ static enum base_status assign(struct assigning *a, struct base_error *error)
         const enum tuner_choices_outcome outcome = tuner_layers_solve(a->arena, &a->program, layers, &bound_s);
         a->out->by_program = true;
         a->out->proven = outcome == TUNER_NOTHING_WITHIN_LIMIT || bound_s + tied_s >= a->out->step_s;
-        a->out->least_s = bound_s + tied_s;
+        a->out->least_s = fmax(a->out->least_s, bound_s + tied_s);
         if (a->out->proven || outcome == TUNER_UNDECIDED) return BASE_OK;
         BASE_TRY(try_layers(a, layers, bound_s + tied_s, error));
         a->cuts[a->program.cuts++] = layers;

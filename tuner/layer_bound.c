@@ -1,0 +1,200 @@
+/* What no assignment of layers to stages undercuts, found stage by stage: what stages other than one add to that one's
+ * sums is at least a line of how many layers they have together, so that it is known from how many came before. Where
+ * stages cost the same but for their number of layers, as all between the first and the last do, the line is exact and
+ * so is the bound, which a program whose variables may be broken only comes near. The first stage, which reduces its
+ * gradients when all else has ended, is given each number of layers in turn. */
+#include "tuner/ilp.h"
+
+#include <math.h>
+
+/* Of one sum: what stages before and behind its own add at least, beside a slope for each layer. */
+struct lines {
+    double before, behind, slope_before, slope_behind;
+};
+
+static double value_at(const struct tuner_layer_program *p, const double *row, int stage, int layers)
+{
+    return row[stage * p->most + layers - 1];
+}
+
+enum { MOST_SUMS = 8 /* of a stage */, MOST_SEEN = 200000 /* assignments, of one list */ };
+
+struct tuner_layer_list {
+    const struct tuner_layer_program *program;
+    int sums;                         /* of each stage */
+    int first;                        /* layers of the first stage, which what follows is for */
+    struct lines (*lines)[MOST_SUMS]; /* by stage */
+    double *rest;                     /* [stage * (layers + 1) + layers before it]: the least largest sum from it on */
+    short *found, *chosen;            /* assignments, and the one that is being made */
+    int count, most, seen;
+};
+
+static bool is_allowed(const struct tuner_layer_list *l, int stage, int layers)
+{
+    return l->program->allowed[stage * l->program->most + layers - 1] && (stage > 0 || layers == l->first);
+}
+
+/* Of a stage in the middle of those from first to last, between the fewest and the most layers that it may have. */
+static double slope_of(const struct tuner_layer_list *l, const double *row, int first, int last)
+{
+    const int stage = (first + (first == 0 && last > 0) + last - (last == l->program->stages - 1 && last > first)) / 2;
+    int fewest = 0, most = 0;
+    if (last < first) return 0;
+    for (int n = 1; n <= l->program->most; n++) {
+        if (!is_allowed(l, stage, n)) continue;
+        fewest = fewest ? fewest : n;
+        most = n;
+    }
+    if (most <= fewest) return 0;
+    return (value_at(l->program, row, stage, most) - value_at(l->program, row, stage, fewest)) / (most - fewest);
+}
+
+static double least_beside(const struct tuner_layer_list *l, const double *row, int first, int last, double slope)
+{
+    double sum = 0;
+    for (int s = first; s <= last; s++) {
+        double least = INFINITY;
+        for (int n = 1; n <= l->program->most; n++)
+            if (is_allowed(l, s, n)) least = fmin(least, value_at(l->program, row, s, n) - slope * n);
+        sum += least;
+    }
+    return sum;
+}
+
+static struct lines lines_of(const struct tuner_layer_list *list, const double *row, int stage)
+{
+    const int last = list->program->stages - 1;
+    struct lines l = {.slope_before = slope_of(list, row, 0, stage - 1),
+                      .slope_behind = slope_of(list, row, stage + 1, last)};
+    l.before = least_beside(list, row, 0, stage - 1, l.slope_before);
+    l.behind = least_beside(list, row, stage + 1, last, l.slope_behind);
+    return l;
+}
+
+/* The largest sum of a stage with so many layers, and so many on those before it: at least. */
+static double sum_of(const struct tuner_layer_list *l, int stage, int64_t before, int layers)
+{
+    const struct tuner_layer_program *p = l->program;
+    double largest = 0;
+    for (int i = 0; i < l->sums; i++) {
+        const struct lines *line = &l->lines[stage][i];
+        largest = fmax(largest, line->before + line->slope_before * (double)before +
+                                    value_at(p, p->row[stage * l->sums + i], stage, layers) + line->behind +
+                                    line->slope_behind * (double)(p->layers - before - layers));
+    }
+    return largest * (1 - 1e-9); /* sums in another order may differ in their last bits */
+}
+
+static double *rest_at(const struct tuner_layer_list *l, int stage, int64_t before)
+{
+    return &l->rest[stage * (l->program->layers + 1) + before];
+}
+
+static void fill_rest(struct tuner_layer_list *l, int stage)
+{
+    const struct tuner_layer_program *p = l->program;
+    for (int64_t before = 0; before <= p->layers; before++) {
+        double *least = rest_at(l, stage, before);
+        *least = INFINITY;
+        for (int n = 1; n <= p->most && before + n <= p->layers; n++)
+            if (is_allowed(l, stage, n))
+                *least = fmin(*least, fmax(sum_of(l, stage, before, n), *rest_at(l, stage + 1, before + n)));
+    }
+}
+
+/* For so many layers of the first stage. Returns whether there may be so many. */
+static bool begin_first(struct tuner_layer_list *l, int first)
+{
+    const struct tuner_layer_program *p = l->program;
+    l->first = first;
+    if (!is_allowed(l, 0, first)) return false;
+    for (int s = 0; s < p->stages; s++)
+        for (int i = 0; i < l->sums; i++) l->lines[s][i] = lines_of(l, p->row[s * l->sums + i], s);
+    for (int64_t all = 0; all <= p->layers; all++) *rest_at(l, p->stages, all) = all < p->layers ? INFINITY : 0;
+    for (int s = p->stages - 1; s >= 0; s--) fill_rest(l, s);
+    return true;
+}
+
+struct tuner_layer_list *tuner_layer_list_new(struct base_arena *arena, const struct tuner_layer_program *p)
+{
+    struct tuner_layer_list *l = base_new(arena, struct tuner_layer_list, 1);
+    const int sums = p->rows / p->stages;
+    *l = (struct tuner_layer_list){.program = p, .sums = sums < MOST_SUMS ? sums : MOST_SUMS};
+    l->lines = base_alloc(arena, (size_t)p->stages, sizeof *l->lines);
+    l->rest = base_new(arena, double, (p->stages + 1) * (p->layers + 1));
+    l->chosen = base_new(arena, short, p->stages);
+    return l;
+}
+
+double tuner_layer_list_least(struct tuner_layer_list *l)
+{
+    double least = INFINITY;
+    for (int first = 1; first <= l->program->most; first++)
+        if (begin_first(l, first)) least = fmin(least, *rest_at(l, 0, 0));
+    return least;
+}
+
+double tuner_layers_sum(const struct tuner_layer_program *p, const short *layers)
+{
+    double largest = 0, last = 0;
+    for (int r = 0; r < p->rows; r++) {
+        double sum = 0;
+        for (int s = 0; s < p->stages; s++) sum += value_at(p, p->row[r], s, layers[s]);
+        largest = fmax(largest, sum);
+    }
+    for (int s = 0; s < p->stages; s++) last = fmax(last, value_at(p, p->last, s, layers[s]));
+    return (largest + last) * (1 - 1e-9);
+}
+
+/* Some stage has its share of the layers or more, and every stage some number of them. */
+double tuner_layers_least_last(const struct tuner_layer_program *p)
+{
+    const int64_t share = (p->layers + p->stages - 1) / p->stages;
+    double most = 0, least_with_share = INFINITY;
+    for (int s = 0; s < p->stages; s++) {
+        double least = INFINITY;
+        for (int n = 1; n <= p->most; n++) {
+            if (!p->allowed[s * p->most + n - 1]) continue;
+            least = fmin(least, value_at(p, p->last, s, n));
+            if (n >= share) least_with_share = fmin(least_with_share, value_at(p, p->last, s, n));
+        }
+        most = fmax(most, least);
+    }
+    return fmax(most, least_with_share) * (1 - 1e-9);
+}
+
+/* Both parts of what is made, against the limit of both. */
+static void take(struct tuner_layer_list *l, double limit)
+{
+    const struct tuner_layer_program *p = l->program;
+    l->seen++;
+    if (!(tuner_layers_sum(p, l->chosen) < limit)) return;
+    for (int s = 0; s < p->stages && l->count < l->most; s++) l->found[l->count * p->stages + s] = l->chosen[s];
+    l->count++;
+}
+
+static void list_from(struct tuner_layer_list *l, int stage, int64_t before, double limit, double last)
+{
+    const struct tuner_layer_program *p = l->program;
+    if (l->count > l->most || l->seen > MOST_SEEN) return;
+    if (stage == p->stages) {
+        take(l, limit);
+        return;
+    }
+    for (int n = 1; n <= p->most && before + n <= p->layers; n++) {
+        if (!is_allowed(l, stage, n) || !(sum_of(l, stage, before, n) < limit - last)) continue;
+        if (!(*rest_at(l, stage + 1, before + n) < limit - last)) continue;
+        l->chosen[stage] = (short)n;
+        list_from(l, stage + 1, before + n, limit, last);
+    }
+}
+
+bool tuner_layer_list_below(struct tuner_layer_list *l, double limit, int most, short *found, int *count)
+{
+    const double last = tuner_layers_least_last(l->program);
+    l->found = found, l->most = most, l->count = 0, l->seen = 0;
+    for (int first = 1; first <= l->program->most && l->count <= most; first++)
+        if (begin_first(l, first) && *rest_at(l, 0, 0) < limit - last) list_from(l, 0, 0, limit, last);
+    *count = l->count < most ? l->count : most;
+    return l->count <= most && l->seen <= MOST_SEEN;
+}
