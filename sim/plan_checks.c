@@ -19,13 +19,18 @@ static bool is_of_the_model(const struct model_rule *rule)
     return found;
 }
 
+/* Which axes have a place in the order: all, so that meshes of the same axes have one order whatever their sizes; or,
+ * where rules contradict each other, those of several devices. */
+enum ordered { ALL_AXES, AXES_OF_SEVERAL };
+
 /* Each axis of a rule stands behind those before it; behind[a]: the set of axes that a stands behind. */
-static void add_order(const struct topo_axes *mesh, const struct model_rule *rule, unsigned *behind)
+static void add_order(const struct topo_axes *mesh, const struct model_rule *rule, enum ordered ordered,
+                      unsigned *behind)
 {
     unsigned before = 0;
     for (int i = 0; i < rule->value.count; i++) {
         const int axis = topo_axis_named(mesh, rule->value.names[i]);
-        if (axis < 0 || mesh->sizes[axis] == 1) continue;
+        if (axis < 0 || (before >> axis & 1) || (ordered == AXES_OF_SEVERAL && mesh->sizes[axis] == 1)) continue;
         behind[axis] |= before;
         before |= 1u << axis;
     }
@@ -49,33 +54,64 @@ static int order_axes(const struct topo_axes *mesh, const unsigned *behind, cons
     return count;
 }
 
+/* Fills names with the order of all rules, or of those before the first that contradicts them, which is returned. */
+static const struct model_rule *order_by_rules(const struct topo_axes *mesh, const struct model_rules *rules,
+                                               enum ordered ordered, const char **names)
+{
+    unsigned behind[TOPO_MOST_AXES] = {0};
+    order_axes(mesh, behind, names);
+    for (int i = 0; i < rules->count; i++) {
+        const struct model_rule *rule = &rules->rules[i];
+        const char *next[TOPO_MOST_AXES];
+        if (rule->value.count < 2 || !is_of_the_model(rule) || is_batch_over_experts(rule)) continue;
+        add_order(mesh, rule, ordered, behind);
+        if (order_axes(mesh, behind, next) < mesh->count) return rule;
+        memcpy(names, next, (size_t)mesh->count * sizeof *names);
+    }
+    return NULL;
+}
+
 enum base_status sim_plan_order_axes(struct base_arena *arena, const struct topo_axes *mesh,
                                      const struct model_rules *rules, const char **names, bool *differs,
                                      struct base_error *error)
 {
-    unsigned behind[TOPO_MOST_AXES] = {0};
+    const struct model_rule *against = order_by_rules(mesh, rules, ALL_AXES, names);
+    if (against) against = order_by_rules(mesh, rules, AXES_OF_SEVERAL, names);
     *differs = false;
-    for (int i = 0; i < rules->count; i++) {
-        const struct model_rule *rule = &rules->rules[i];
-        if (rule->value.count < 2 || !is_of_the_model(rule) || is_batch_over_experts(rule)) continue;
-        unsigned set = 0, others[TOPO_MOST_AXES];
-        memcpy(others, behind, sizeof others);
-        add_order(mesh, rule, behind);
-        if (order_axes(mesh, behind, names) == mesh->count) continue;
-        struct topo_axes before = *mesh; /* in the order of the rules before this one */
-        order_axes(mesh, others, before.names);
-        for (int j = 0; j < rule->value.count; j++) {
-            const int axis = topo_axis_named(&before, rule->value.names[j]);
-            if (axis >= 0) set |= 1u << axis;
-        }
-        return base_fail(error, BASE_INPUT,
-                         "logical_axis_rules: %s goes to axes in another order than a rule before it, and a prediction "
-                         "shards over them in one; use [%s]",
-                         rule->logical, topo_axes_join(arena, &before, set, ", "));
-    }
-    order_axes(mesh, behind, names);
     for (int i = 0; i < mesh->count; i++) *differs = *differs || strcmp(names[i], mesh->names[i]) != 0;
-    return BASE_OK;
+    if (!against) return BASE_OK;
+    struct topo_axes before = *mesh;
+    unsigned set = 0;
+    memcpy(before.names, names, (size_t)mesh->count * sizeof *names);
+    for (int j = 0; j < against->value.count; j++) {
+        const int axis = topo_axis_named(&before, against->value.names[j]);
+        if (axis >= 0) set |= 1u << axis;
+    }
+    return base_fail(error, BASE_INPUT,
+                     "logical_axis_rules: %s goes to axes in another order than a rule before it, and a prediction "
+                     "shards over them in one; use [%s]",
+                     against->logical, topo_axes_join(arena, &before, set, ", "));
+}
+
+static enum base_status check_axis(struct base_arena *arena, const struct topo_axes *mesh,
+                                   const struct model_rule *rule, int at, struct base_error *error)
+{
+    const char *axis = rule->value.names[at];
+    if (!axis)
+        return base_fail(error, BASE_INPUT,
+                         "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; use null "
+                         "alone, or the list without it",
+                         rule->logical);
+    for (int i = 0; i < at; i++)
+        if (!strcmp(rule->value.names[i], axis))
+            return base_fail(error, BASE_INPUT,
+                             "logical_axis_rules: %s names the mesh axis %.60s twice, which JAX refuses; name it once",
+                             rule->logical, axis);
+    if (topo_axis_named(mesh, axis) >= 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes "
+                     "are %s",
+                     rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "));
 }
 
 enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
@@ -84,20 +120,7 @@ enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct
     for (int i = 0; i < rules->count; i++) {
         const struct model_rule *rule = &rules->rules[i];
         const int count = is_of_the_model(rule) ? rule->value.count : 0;
-        for (int j = 0; j < count; j++) {
-            const char *axis = rule->value.names[j];
-            if (!axis)
-                return base_fail(
-                    error, BASE_INPUT,
-                    "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; use null "
-                    "alone, or the list without it",
-                    rule->logical);
-            if (topo_axis_named(mesh, axis) < 0)
-                return base_fail(error, BASE_INPUT,
-                                 "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the "
-                                 "mesh; its axes are %s",
-                                 rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "));
-        }
+        for (int j = 0; j < count; j++) BASE_TRY(check_axis(arena, mesh, rule, j, error));
     }
     return BASE_OK;
 }
