@@ -4,6 +4,7 @@
 #include "exec/exec.h"
 #include "exec/kernels.h"
 #include "tests/numerics.h"
+#include "tests/rig.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,15 +38,6 @@ static void steps_are_those_of_t5x(struct base_arena *arena)
 
 /* ---- machines ---- */
 
-struct rig {
-    struct sim_cache *cache;
-    struct sim_plan plan;
-    struct sim_executable program;
-    struct exec_machine machine;
-    struct exec_array *arrays;
-    int array_count;
-};
-
 #define SIZES                                                                                                          \
     "moe_encoder_decoder:vocab_size=40,emb_dim=16,num_heads=2,head_dim=8,mlp_dim=24,num_layers=2,mlp_activations="     \
     "gelu+linear,logits_via_embedding=0,num_experts=%d,num_encoder_sparse_layers=%d,num_decoder_sparse_layers=%d,"     \
@@ -76,36 +68,7 @@ static struct sim_plan_text plan_of(struct base_arena *arena, const char *text)
 static void begin(struct base_arena *arena, const struct sim_plan_text *text, struct rig *rig)
 {
     struct base_error error;
-    struct exec_batch batch;
-    struct exec_data data;
-    memset(rig, 0, sizeof *rig);
-    rig->cache = sim_cache_new(arena);
-    assert_ok(sim_plan_check(rig->cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &rig->plan, &error), &error);
-    assert_ok(sim_executable_program(rig->cache, arena, &rig->plan, &rig->program, &error), &error);
-    assert_ok(exec_machine_begin(arena, &rig->program, &rig->plan, &rig->machine, &error), &error);
-    for (int d = 0; d < rig->machine.device_count; d++)
-        memset(rig->machine.arenas[d], 0xff, (size_t)rig->machine.map.arena_bytes);
-    exec_arrays(arena, &rig->machine, &rig->arrays, &rig->array_count);
-    exec_set_initial_values(arena, &rig->machine);
-    assert_ok(exec_data_open(arena, &rig->plan, NULL, 1, false, &data, &error), &error);
-    exec_data_batch(arena, &data, 0, 0, rig->plan.batch_size, &batch);
-    exec_feed(&rig->machine, &batch);
-}
-
-static int64_t elements_of(const struct exec_array *array)
-{
-    int64_t count = 1;
-    for (int d = 0; d < array->rank; d++) count *= array->shape[d];
-    return count;
-}
-
-static float *values_of(struct base_arena *arena, const struct rig *rig, int which)
-{
-    float *values = base_new(arena, float, elements_of(&rig->arrays[which]));
-    struct exec_region all = exec_whole(&rig->arrays[which]);
-    for (int device = 0; device < rig->machine.device_count; device++)
-        exec_gather(&rig->machine, &rig->arrays[which], device, &all, values);
-    return values;
+    assert_ok(rig_begin_as(arena, text, SIM_AS_EXECUTED, rig, &error), &error);
 }
 
 /* ---- one expert is a dense layer ---- */
@@ -131,7 +94,7 @@ static void one_expert_equals_a_dense_layer(struct base_arena *arena)
         if (of < 0 || strncmp(expert.arrays[i].path, "target.", 7) != 0) continue;
         struct exec_region all = exec_whole(&expert.arrays[i]);
         assert_int_equal(elements_of(&expert.arrays[i]), elements_of(&dense.arrays[of]));
-        exec_scatter(&expert.machine, &expert.arrays[i], &all, values_of(arena, &dense, of));
+        exec_scatter(&expert.machine, &expert.arrays[i], &all, whole_array(arena, &dense, of));
     }
     exec_step(&dense.machine);
     exec_step(&expert.machine);
@@ -142,7 +105,7 @@ static void one_expert_equals_a_dense_layer(struct base_arena *arena)
         int of = dense_array_of(arena, &dense, expert.arrays[i].path);
         if (of < 0) continue;
         TEST_ROW("%s", expert.arrays[i].path);
-        const float *a = values_of(arena, &expert, i), *b = values_of(arena, &dense, of);
+        const float *a = whole_array(arena, &expert, i), *b = whole_array(arena, &dense, of);
         for (int64_t j = 0; j < elements_of(&dense.arrays[of]); j++) assert_true(fabsf(a[j] - b[j]) < 1e-5f);
         compared++;
     }
@@ -183,7 +146,7 @@ static void check_gradients(struct base_arena *arena, const char *text, const ch
     exec_step(&stepped.machine);
     for (int i = 0; i < rig.array_count; i++) {
         if (strncmp(rig.arrays[i].path, "target.", 7) != 0 || !strstr(rig.arrays[i].path, only)) continue;
-        float *start = values_of(arena, &rig, i), *gradient = values_of(arena, &stepped, i);
+        float *start = whole_array(arena, &rig, i), *gradient = whole_array(arena, &stepped, i);
         double length = 0, step = routes ? 5e-4 : 2e-2;
         int64_t count = elements_of(&rig.arrays[i]);
         for (int64_t j = 0; j < count; j++) {
