@@ -182,8 +182,10 @@ static enum base_status explain(const struct talk *talk, const struct base_text 
     const char *stopped = commands_stop_name(talk->context);
     if (stopped && !talk->begun) return base_fail(error, status, "stopped by %s before the first step", stopped);
     if (*talk->reason) return base_fail(error, status, "%s", talk->reason);
-    if (stopped) return base_fail(error, status, "stopped by %s before it could answer", stopped);
     struct base_error why = *error;
+    if (stopped)
+        return base_fail(error, status, "stopped by %s before it could answer%s%s", stopped, *why.text ? "; " : "",
+                         why.text);
     base_fail(error, status, "%s", *why.text ? why.text : "meshwright-rank: ended without a word");
     if (talk->context->launched) base_fail_in(error, "rank %d", talk->context->launched_rank);
     for (int i = 0; i < talk->kept_count; i++) {
