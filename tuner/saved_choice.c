@@ -1,10 +1,10 @@
 /* Which tensors to keep, to offload and to recompute, where the policy that recomputes least does not fit: an integer
  * program with cuts. What a step takes is what it took with all kept, what is recomputed in attention, and what is
  * recomputed in the MLP: each is a prediction of its own. The last depends on whether attention's result is kept, since
- * the norm between them is made of it, and on nothing else inside attention. What is kept weighs its bytes, what is
- * offloaded holds the step up where it moves for longer than a pass computes. A solution is predicted in full. One that
- * does not fit is cut off together with all that keep more; one that fits is cut off alone, until what is left is no
- * better than what is ranked. */
+ * the norm between them is made of it, or its context, and on nothing else inside attention. What is kept weighs its
+ * bytes, what is offloaded holds the step up where it moves for longer than a pass computes. A solution is predicted in
+ * full. One that does not fit is cut off together with all that keep more; one that fits is cut off alone, until what
+ * is left is no better than what is ranked. */
 #include "tuner/policies.h"
 
 #include <math.h>

@@ -92,26 +92,37 @@ enum base_status tuner_policy_price_without(struct tuner_chooser *c, unsigned na
     return BASE_OK;
 }
 
-/* What is recomputed in attention, and in the MLP with attention's result kept or not: the sum. */
+/* What of attention the MLP's norm is made of is kept: its result; else what its last product is made of; else neither,
+ * and what is made again for one may be gathered for the other, too. */
+enum beneath { RESULT, CONTEXT_ALONE, NEITHER, BENEATH_COUNT };
+
+static enum beneath beneath_mlp(unsigned kept)
+{
+    const bool has_result = kept & tuner_result_of_attention;
+    return has_result ? RESULT : kept & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;
+}
+
+/* What is recomputed in attention, and in the MLP above each of these: the sum. */
 static enum base_status price_halves(struct tuner_chooser *c)
 {
+    static const unsigned dropped[BENEATH_COUNT] = {0, 1u << MODEL_SAVED_OUT,
+                                                    1u << MODEL_SAVED_OUT | 1u << MODEL_SAVED_CONTEXT};
     const int all_attention = (1 << c->attention.count) - 1, all_mlp = (1 << c->mlp.count) - 1;
-    double attention_s[1 << MOST_ATTENTION] = {0}, mlp_s[2][1 << MOST_MLP] = {{0}};
+    double attention_s[1 << MOST_ATTENTION] = {0}, mlp_s[BENEATH_COUNT][1 << MOST_MLP] = {{0}};
     for (int i = 0; i < all_attention; i++)
         BASE_TRY(tuner_policy_price_without(c, tuner_names_in(&c->attention, all_attention & ~i), &attention_s[i]));
-    const double without_result_s =
-        attention_s[all_attention & ~tuner_pattern_of(&c->attention, tuner_result_of_attention)];
-    for (int i = 0; i < all_mlp; i++) {
-        const unsigned recomputed = tuner_names_in(&c->mlp, all_mlp & ~i);
-        BASE_TRY(tuner_policy_price_without(c, recomputed, &mlp_s[true][i]));
-        BASE_TRY(tuner_policy_price_without(c, recomputed | tuner_result_of_attention, &mlp_s[false][i]));
-        mlp_s[false][i] -= without_result_s;
+    for (int i = 0; i < all_mlp * BENEATH_COUNT; i++) {
+        const enum beneath beneath = (enum beneath)(i / all_mlp);
+        const int pattern = i % all_mlp;
+        const unsigned recomputed = tuner_names_in(&c->mlp, all_mlp & ~pattern);
+        double *own_s = &mlp_s[beneath][pattern];
+        BASE_TRY(tuner_policy_price_without(c, recomputed | dropped[beneath], own_s));
+        *own_s -= attention_s[all_attention & ~tuner_pattern_of(&c->attention, dropped[beneath])];
     }
     for (int i = 0; i < 1 << c->parts[LAYER].count; i++) {
         const unsigned kept = tuner_names_in(&c->parts[LAYER], i);
-        const bool has_result = kept & tuner_result_of_attention;
-        c->layer_s[i] =
-            attention_s[tuner_pattern_of(&c->attention, kept)] + mlp_s[has_result][tuner_pattern_of(&c->mlp, kept)];
+        c->layer_s[i] = attention_s[tuner_pattern_of(&c->attention, kept)] +
+                        mlp_s[beneath_mlp(kept)][tuner_pattern_of(&c->mlp, kept)];
     }
     return BASE_OK;
 }

@@ -60,10 +60,11 @@ struct tuner_shape {
  * in the host's, or recomputed. One value of TUNER_REMAT stands for all of them: that which recomputes least and
  * offloads nothing. Where its plan fits and to recompute is no faster, no other policy is better; else an integer
  * program with cuts chooses.
- * - Exact: what a pattern of recomputation takes in attention, and in the MLP with attention's result kept or not.
- *   Each is a prediction of its own, and they add up: a layer's second half needs the first one's result whatever else
- *   is kept. Of parallel blocks, whose halves share a norm, each pattern of both is predicted. What each tensor weighs.
- *   Where a full prediction is below the sum, that plan's policies are predicted one by one.
+ * - Exact: what a pattern of recomputation takes in attention, and in the MLP above attention's result, its context
+ *   alone, or neither. Each is a prediction of its own, and they add up: a layer's second half needs the first one's
+ *   result whatever else is kept, and what that is made of. Of parallel blocks, whose halves share a norm, each pattern
+ *   of both is predicted. What each tensor weighs. Where a full prediction is below the sum, that plan's policies are
+ *   predicted one by one.
  * - Relaxed, so that the optimum of the program is a bound: links are the best of any order of the submesh, memory is
  *   state and kept tensors without what comes and goes, transfers hide behind a backward pass that recomputes all.
  * - Claimed: where to recompute one tensor, all of attention or all of the MLP is no faster, no other policy is (it
