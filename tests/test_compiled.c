@@ -16,8 +16,8 @@ static const struct answers {
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac;
     bool all_metrics; /* the step gave out T5X's; else the first four of them */
 } files[] = {{"tests/data/compiled_memory.csv", 0.03, 0.95, 0.95, 0.03, true},
-             {"tests/data/compiled_memory_drawn.csv", 0.034, 0.90, 0.97, 0.02, false},
-             {"tests/data/compiled_memory_blind.csv", 0.056, 0.83, 0.92, 0.05, false}};
+             {"tests/data/compiled_memory_drawn.csv", 0.042, 0.87, 0.95, 0.03, false},
+             {"tests/data/compiled_memory_blind.csv", 0.053, 0.79, 0.97, 0.02, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 
 struct judged {
