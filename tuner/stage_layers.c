@@ -294,6 +294,7 @@ static enum base_status try_listed(struct assigning *a, struct base_error *error
     struct tuner_layer_list *list = tuner_layer_list_new(a->arena, &a->program);
     const double least_s = tuner_layer_list_least(list) + tuner_layers_least_last(&a->program) + tied_s;
     short *found = base_new(a->arena, short, MOST_LISTED * a->table.stages);
+    double tried_s = 0; /* below it all were predicted */
     a->out->least_s = least_s;
     for (int i = 0; i < BASE_COUNT(parts) && a->out->least_s < a->out->step_s; i++) {
         const bool bounded = isfinite(a->out->step_s);
@@ -302,8 +303,10 @@ static enum base_status try_listed(struct assigning *a, struct base_error *error
                                               : a->out->step_s;
         int count;
         const bool whole = tuner_layer_list_below(list, limit_s - tied_s, MOST_LISTED, found, &count);
-        BASE_TRY(try_found(a, found, whole || count < MOST_TRIALS ? count : MOST_TRIALS, a->out->least_s, error));
-        if (whole) a->out->least_s = limit_s;
+        BASE_TRY(try_found(a, found, whole || count < MOST_TRIALS ? count : MOST_TRIALS, tried_s, error));
+        if (!whole) continue;
+        a->out->least_s = limit_s;
+        tried_s = limit_s * (1 - 1e-12); /* bounds that are summed in another order may differ in their last bits */
     }
     a->out->proven = a->out->least_s >= a->out->step_s;
     return BASE_OK;
