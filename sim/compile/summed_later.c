@@ -33,9 +33,9 @@ static void move_before(struct base_arena *arena, struct sim_sharded *s, int mov
 /* (c + sum of x) + sum of y becomes (sum of x + sum of y) + c, whose sums are taken as one. */
 static bool regroup(struct base_arena *arena, struct sim_sharded *s, int at)
 {
-    const struct sim_rewriting r = sim_rewriting_begin(arena, s);
     struct sim_op *outer = &s->ops[at];
     if (!is_addition(outer)) return false;
+    const struct sim_rewriting r = sim_rewriting_begin(arena, s);
     const int right = reduced_operand(&r, outer);
     if (right < 0) return false;
     const int inner = s->values[outer->inputs[!right]].definition;
