@@ -3,6 +3,7 @@
 #include "commands/tune.h"
 #include "reports/reports.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MOST_TOP = 1000 };
@@ -122,17 +123,37 @@ static enum base_status enumerate(struct commands_context *context, const struct
     return BASE_OK;
 }
 
+/* The last plan of the space that has stages, or that has none; false: there is no such plan. */
+static bool find_plan(const struct tuner_stages_result *space, bool has_stages, struct sim_plan_text *out)
+{
+    for (int i = space->plan_count - 1; i >= 0; i--) {
+        struct tuner_staged_plan plan = space->space[i];
+        plan.layers = NULL;
+        *out = tuner_staged_text(space, &plan);
+        if (commands_tunes_stages(out) == has_stages) return true;
+    }
+    return false;
+}
+
+/* Memory of plans with stages is known otherwise than that of plans without: where both are searched, the larger share
+ * stays free. */
 static enum base_status take_risk(struct commands_context *context, const struct base_arguments *arguments,
                                   struct tuner_stages_request *request, struct reports_staged *report,
                                   struct base_error *error)
 {
     struct tuner_stages_result space;
+    struct sim_plan_text text;
+    double most_frac = 0;
     if (!base_argument(arguments, "--risk")) return BASE_OK;
     BASE_TRY(tuner_stages_space(context->arena, context->cache, request, &space, error));
-    struct tuner_staged_plan last = space.space[space.plan_count - 1]; /* which has stages */
-    last.layers = NULL;
-    const struct sim_plan_text text = tuner_staged_text(&space, &last);
-    return commands_tune_risk_of(context, arguments, &text, &report->risk_frac, &request->headroom_frac, error);
+    for (int has_stages = 0; has_stages <= 1; has_stages++) {
+        double headroom_frac = request->headroom_frac;
+        if (!find_plan(&space, has_stages, &text)) continue;
+        BASE_TRY(commands_tune_risk_of(context, arguments, &text, &report->risk_frac, &headroom_frac, error));
+        most_frac = fmax(most_frac, headroom_frac);
+    }
+    request->headroom_frac = most_frac;
+    return BASE_OK;
 }
 
 static enum base_status warn(struct commands_context *context, const struct base_arguments *arguments,
