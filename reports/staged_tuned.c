@@ -157,8 +157,9 @@ static void put_counts(const struct tuner_stages_result *found, struct base_text
 static void put_front_text(const struct reports_staged *r, struct base_text *out)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
-    base_putf(out, "\nSpeed against peak memory: each of these plans %s than all that need no more\n",
-              r->request->objective == TUNER_STEP_S ? "takes less time a step" : "does more target tokens/s");
+    base_putf(out, "\nSpeed against peak memory: each of these plans %s than all%s that need no more\n",
+              r->request->objective == TUNER_STEP_S ? "takes less time a step" : "does more target tokens/s",
+              r->result->open_count ? " decided ones" : "");
     for (int i = 0; i < r->result->front_count; i++) {
         const struct tuner_staged_plan *plan = &r->result->front[i];
         base_putf(out, "    %12s target tokens/s %11s  %s\n",
