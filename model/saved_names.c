@@ -1,7 +1,7 @@
 /* Remat by tensor: "device:query_proj+key_proj;offload:decoder_layer_input". The names are MaxText's (checkpoint_name
  * in its layers); what is not named is recomputed, and the layer's input is on the device. "layers:12" behind them: so
- * in 12 layers of each stack alone, as Megatron-LM's --recompute-num-layers has it; the others save nothing but their
- * input. */
+ * in 12 layers of the deepest stack alone; the others save nothing but their input, as those do that Megatron-LM's
+ * --recompute-num-layers counts. */
 #include "model/model.h"
 
 #include <string.h>
