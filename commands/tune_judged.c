@@ -42,7 +42,12 @@ enum base_status commands_tune_judge(struct commands_context *context, const str
         const struct sim_plan_text text = tuner_plan_text(space, result->plans[i].plan);
         if (context->stop && context->stop(context->clock_where)) break;
         if (context->progress) context->progress(context->progress_where, "compiling", i, count);
-        BASE_TRY(commands_judge_plan(context, &judge, &text, &judged[i], error));
+        const enum base_status status = commands_judge_plan(context, &judge, &text, &judged[i], error);
+        if (status != BASE_OK && (status != BASE_INPUT || !judged[i].predicted)) return status;
+        if (status != BASE_OK) { /* this one it cannot be asked about; what the search found is said all the same */
+            judged[i].answered = false;
+            judged[i].message = base_copy(context->arena, error->text);
+        }
         report->judged_count = i + 1;
     }
     return BASE_OK;
