@@ -494,15 +494,15 @@ static struct sim_pricing begun(struct sim_cache *cache, const struct sim_plan *
 /* More microbatches of a size, or larger ones: what stays is not priced again, and all comes to what it does anew. */
 static void kernels_are_shared_by_numbers_of_microbatches(struct base_arena *arena)
 {
-    static const char *const softwares[] = {"megatron_deepspeed", "nanotron", "fsdp", "nemo"};
-    for (int i = 0; i < BASE_COUNT(softwares); i++) {
-        TEST_ROW("%s", softwares[i]);
+    static const char *const of_pipelines[] = {"megatron_deepspeed", "nanotron", "fsdp", "nemo"};
+    for (int i = 0; i < BASE_COUNT(of_pipelines); i++) {
+        TEST_ROW("%s", of_pipelines[i]);
         struct sim_cache *cache = sim_cache_new(arena);
         static struct sim_prices prices;
         double shared_s[MODEL_OPTIMIZER + 1], anew_s[MODEL_OPTIMIZER + 1];
-        const struct sim_plan few = plan_of_microbatches(arena, cache, "64", "4", softwares[i]),
-                              others[] = {plan_of_microbatches(arena, cache, "128", "8", softwares[i]),
-                                          plan_of_microbatches(arena, cache, "128", "4", softwares[i])};
+        const struct sim_plan few = plan_of_microbatches(arena, cache, "64", "4", of_pipelines[i]),
+                              others[] = {plan_of_microbatches(arena, cache, "128", "8", of_pipelines[i]),
+                                          plan_of_microbatches(arena, cache, "128", "4", of_pipelines[i])};
         const struct sim_pricing one = begun(cache, &few);
         for (int other = 0; other < BASE_COUNT(others); other++) {
             struct sim_pricing two = begun(cache, &others[other]), anew = two;
