@@ -6,14 +6,16 @@
 /* A tile's row is 128 words of four bytes; a scatter along it gives away whole ones. */
 static const double tile_row_bytes = 512;
 /* Gathers over so many devices become sums of arrays that are zero but for a device's piece, if the pieces are small:
- * over 64 devices pieces of up to 90 KiB are, those from 750 KiB on are not; over 32 none. */
+ * over 64 devices pieces of up to 90 KiB are, those from 750 KiB on are not; over 32 none. The thresholds were chosen
+ * between these observed values. */
 static const double summed_gather_devices = 64, summed_gather_bytes = 256 * 1024;
 
 static bool is_scattered(const struct sim_pricing *p, const struct sim_price_collective *c, double devices)
 {
     if (c->gradient) return false; /* it is combined with others, and what is combined is not scattered */
     if (!c->scatters_rows || devices > 2) return true;
-    const double row = ceil((double)p->sizes[c->row_size] / devices);
+    /* Other axes than the scatter's may share the row, too. */
+    const double row = ceil((double)p->sizes[c->row_size] / topo_axes_product(&p->placement->axes, c->row_axes));
     return fmod(row * (double)model_dtype_bytes(c->dtype), tile_row_bytes) == 0;
 }
 
