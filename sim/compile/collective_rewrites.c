@@ -182,7 +182,7 @@ static bool is_added_up(const struct sim_rewriting *r, int value)
     const struct sim_sharded *s = r->s;
     for (int at = s->values[value].definition; at >= 0 && s->ops[at].kind == SIM_COMPUTE;
          at = s->values[s->ops[at].inputs[0]].definition)
-        if (s->ops[at].input_count > 1) return true;
+        if (s->ops[at].input_count != 1) return s->ops[at].input_count > 1;
     return false;
 }
 
