@@ -3,22 +3,24 @@
 
 #include <math.h>
 
-static struct sim_plan_text text_at(const struct tuner_stages_result *r, int i)
-{
-    return tuner_staged_text(r, &r->space[i]);
-}
+/* Those of the space that are shown. */
+struct shown {
+    const struct tuner_staged_plan **plans;
+    int count;
+};
 
-static void put_column(struct base_json_writer *w, const struct tuner_stages_result *r, int count, enum sim_key key)
+static void put_column(struct base_json_writer *w, const struct tuner_stages_result *r, const struct shown *shown,
+                       enum sim_key key)
 {
-    const char **of_each = base_new(w->text->arena, const char *, count + 1);
-    for (int i = 0; i < count; i++) {
-        const struct sim_plan_text text = text_at(r, i);
+    const char **of_each = base_new(w->text->arena, const char *, shown->count + 1);
+    for (int i = 0; i < shown->count; i++) {
+        const struct sim_plan_text text = tuner_staged_text(r, shown->plans[i]);
         of_each[i] = text.values[key] ? text.values[key] : "";
     }
-    reports_put_column(w, sim_plan_keys[key].name, of_each, count);
+    reports_put_column(w, sim_plan_keys[key].name, of_each, shown->count);
 }
 
-static void put_columns(struct base_json_writer *w, const struct tuner_stages_result *r, int count)
+static void put_columns(struct base_json_writer *w, const struct tuner_stages_result *r, const struct shown *shown)
 {
     static const bool always[TUNER_STAGED_COUNT] = {[TUNER_STAGED_PARTITIONS] = true,
                                                     [TUNER_STAGED_STAGES] = true,
@@ -27,7 +29,7 @@ static void put_columns(struct base_json_writer *w, const struct tuner_stages_re
     base_json_key(w, "columns");
     base_json_open(w, '[');
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
-        if (always[d] || r->values[d].count > 1) put_column(w, r, count, tuner_staged_key((enum tuner_staged)d));
+        if (always[d] || r->values[d].count > 1) put_column(w, r, shown, tuner_staged_key((enum tuner_staged)d));
     base_json_close(w, ']');
 }
 
@@ -54,26 +56,31 @@ void reports_put_staged_looked(struct base_json_writer *w, const struct reports_
                                         [TUNER_STAGED_BY_TIME] = "time",
                                         [TUNER_STAGED_BY_MEMORY] = "memory"};
     const struct tuner_stages_result *r = staged->result;
-    int decided = 0; /* those that are left open stand behind them */
-    while (decided < r->plan_count && r->space[decided].end != TUNER_STAGED_OPEN) decided++;
-    const int count = decided < REPORTS_MOST_LOOKED ? decided : REPORTS_MOST_LOOKED;
+    struct shown shown = {base_new(w->text->arena, const struct tuner_staged_plan *, r->plan_count + 1), 0};
+    int decided = 0; /* those that are left open may stand among them, and are passed over */
+    for (int i = 0; i < r->plan_count; i++) {
+        if (r->space[i].end == TUNER_STAGED_OPEN) continue;
+        if (decided++ < REPORTS_MOST_LOOKED) shown.plans[shown.count++] = &r->space[i];
+    }
     base_json_key(w, "looked_at");
     base_json_open(w, '{');
-    if (count < decided) base_json_member_int(w, "cut_from_count", decided);
+    if (shown.count < decided) base_json_member_int(w, "cut_from_count", decided);
     base_json_member_int(w, "capacity_bytes", (int64_t)r->capacity_bytes);
     base_json_member_double(w, "headroom_frac", staged->request->headroom_frac);
-    put_columns(w, r, count);
+    put_columns(w, r, &shown);
     base_json_key(w, "tokens_per_s"); /* of a bound: at most */
     base_json_open_inline(w, '[');
-    for (int i = 0; i < count; i++) base_json_put_double(w, round(reports_staged_tokens_per_s(staged, &r->space[i])));
+    for (int i = 0; i < shown.count; i++)
+        base_json_put_double(w, round(reports_staged_tokens_per_s(staged, shown.plans[i])));
     base_json_close(w, ']');
     base_json_key(w, "peak_bytes"); /* of a bound: at least */
     base_json_open_inline(w, '[');
-    for (int i = 0; i < count; i++) base_json_put_int(w, (int64_t)(r->capacity_bytes - r->space[i].free_bytes));
+    for (int i = 0; i < shown.count; i++)
+        base_json_put_int(w, (int64_t)(r->capacity_bytes - shown.plans[i]->free_bytes));
     base_json_close(w, ']');
     base_json_key(w, "decided_by");
     base_json_open_inline(w, '[');
-    for (int i = 0; i < count; i++) base_json_put_string(w, words[r->space[i].end]);
+    for (int i = 0; i < shown.count; i++) base_json_put_string(w, words[shown.plans[i]->end]);
     base_json_close(w, ']');
     base_json_close(w, '}');
 }
