@@ -17,15 +17,15 @@ static double value_at(const struct tuner_layer_program *p, const double *row, i
     return row[stage * p->most + layers - 1];
 }
 
-enum { MOST_SUMS = 8 /* of a stage */, MOST_SEEN = 200000 /* assignments, of one list */ };
+enum { MOST_SEEN = 200000 /* assignments, of one list */ };
 
 struct tuner_layer_list {
     const struct tuner_layer_program *program;
-    int sums;                         /* of each stage */
-    int first;                        /* layers of the first stage, which what follows is for */
-    struct lines (*lines)[MOST_SUMS]; /* by stage */
-    double *rest;                     /* [stage * (layers + 1) + layers before it]: the least largest sum from it on */
-    short *found, *chosen;            /* assignments, and the one that is being made */
+    int sums;              /* of each stage */
+    int first;             /* layers of the first stage, which what follows is for */
+    struct lines *lines;   /* [stage * sums + sum], as the program's rows */
+    double *rest;          /* [stage * (layers + 1) + layers before it]: the least largest sum from it on */
+    short *found, *chosen; /* assignments, and the one that is being made */
     int count, most, seen;
 };
 
@@ -77,7 +77,7 @@ static double sum_of(const struct tuner_layer_list *l, int stage, int64_t before
     const struct tuner_layer_program *p = l->program;
     double largest = 0;
     for (int i = 0; i < l->sums; i++) {
-        const struct lines *line = &l->lines[stage][i];
+        const struct lines *line = &l->lines[stage * l->sums + i];
         largest = fmax(largest, line->before + line->slope_before * (double)before +
                                     value_at(p, p->row[stage * l->sums + i], stage, layers) + line->behind +
                                     line->slope_behind * (double)(p->layers - before - layers));
@@ -109,7 +109,7 @@ static bool begin_first(struct tuner_layer_list *l, int first)
     l->first = first;
     if (!is_allowed(l, 0, first)) return false;
     for (int s = 0; s < p->stages; s++)
-        for (int i = 0; i < l->sums; i++) l->lines[s][i] = lines_of(l, p->row[s * l->sums + i], s);
+        for (int i = s * l->sums; i < (s + 1) * l->sums; i++) l->lines[i] = lines_of(l, p->row[i], s);
     for (int64_t all = 0; all <= p->layers; all++) *rest_at(l, p->stages, all) = all < p->layers ? INFINITY : 0;
     for (int s = p->stages - 1; s >= 0; s--) fill_rest(l, s);
     return true;
@@ -118,9 +118,8 @@ static bool begin_first(struct tuner_layer_list *l, int first)
 struct tuner_layer_list *tuner_layer_list_new(struct base_arena *arena, const struct tuner_layer_program *p)
 {
     struct tuner_layer_list *l = base_new(arena, struct tuner_layer_list, 1);
-    const int sums = p->rows / p->stages;
-    *l = (struct tuner_layer_list){.program = p, .sums = sums < MOST_SUMS ? sums : MOST_SUMS};
-    l->lines = base_alloc(arena, (size_t)p->stages, sizeof *l->lines);
+    *l = (struct tuner_layer_list){.program = p, .sums = p->rows / p->stages};
+    l->lines = base_new(arena, struct lines, p->rows);
     l->rest = base_new(arena, double, (p->stages + 1) * (p->layers + 1));
     l->chosen = base_new(arena, short, p->stages);
     return l;
