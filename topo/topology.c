@@ -116,13 +116,17 @@ static enum base_status parse_shape(struct topo_topology *topology, const char *
 
 /* ---- names ---- */
 
-enum { GPUS_OF_NODE = 8 };
+/* Of one node, for an example: its NVLink domain, or eight where each GPU is a domain of its own. */
+static int gpus_of_node(const struct topo_chip *chip)
+{
+    return chip->domain_size > 1 ? chip->domain_size : 8;
+}
 
-/* Nodes of eight that hold so many GPUs, for an example. */
-static int gpu_nodes(const char *digits)
+/* Such nodes that hold so many GPUs. */
+static int gpu_nodes(const struct topo_chip *chip, const char *digits)
 {
     const int most = 1 << 20, gpus = strlen(digits) < 8 ? atoi(digits) : most;
-    return gpus < GPUS_OF_NODE ? 1 : gpus / GPUS_OF_NODE;
+    return gpus < gpus_of_node(chip) ? 1 : gpus / gpus_of_node(chip);
 }
 
 static enum base_status bare_name(struct topo_topology *topology, const char *name, struct base_error *error)
@@ -130,9 +134,10 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
     const struct topo_slice *slice = topo_slice_named(name);
     const struct topo_chip *chip =
         slice ? topo_chip_named(slice->chip, strlen(slice->chip)) : topo_chip_named(name, strlen(name));
+    if (chip && !slice && chip->kind == TOPO_GPU)
+        return base_fail(error, BASE_INPUT, "names a chip, not how many; use %s:1x%d", name, gpus_of_node(chip));
     if (chip && !slice) {
-        static const char *const examples[] = {
-            [TOPO_TPU] = "2x2", [TOPO_GPU] = "1x8", [TOPO_CPU] = "4x2", [TOPO_LOCAL] = "4"};
+        static const char *const examples[] = {[TOPO_TPU] = "2x2", [TOPO_CPU] = "4x2", [TOPO_LOCAL] = "4"};
         return base_fail(error, BASE_INPUT, "names a chip, not how many; use %s:%s", name, examples[chip->kind]);
     }
     const char *dash = strrchr(name, '-');
@@ -141,7 +146,7 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
     if (!slice && chip && chip->kind == TOPO_TPU) return topo_refuse_size(chip, dash + 1, error);
     if (!slice && chip && chip->kind == TOPO_GPU)
         return base_fail(error, BASE_INPUT, "GPUs are named by nodes and the GPUs of each; use %s:%dx%d", chip->name,
-                         gpu_nodes(dash + 1), GPUS_OF_NODE);
+                         gpu_nodes(chip, dash + 1), gpus_of_node(chip));
     if (!slice || !chip) return topo_refuse_name(name, error);
     topology->kind = chip->kind;
     topology->chip = *chip;
