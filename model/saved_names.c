@@ -52,12 +52,12 @@ static enum base_status read_names(const char **at, unsigned *out, struct base_e
 static enum base_status read_layers(const char **at, int *layers, struct base_error *error)
 {
     enum { MOST_LAYERS = 100000 };
-    char digits[16];
+    char digits[64];
     int64_t count;
     const size_t length = strcspn(*at, ";");
     if (*layers) return base_fail(error, BASE_INPUT, "remat_policy: layers: stands twice; keep one");
     snprintf(digits, sizeof digits, "%.*s", (int)(length < sizeof digits ? length : sizeof digits - 1), *at);
-    BASE_TRY(base_parse_int(digits, "remat_policy: layers:", 1, MOST_LAYERS, &count, error));
+    BASE_TRY(base_parse_int(digits, "remat_policy: layers", 1, MOST_LAYERS, &count, error));
     *layers = (int)count;
     *at += length;
     return BASE_OK;
@@ -85,6 +85,11 @@ enum base_status model_saved_parse(const char *text, struct model_saved *out, st
     if (saved.device & saved.host)
         return base_fail(error, BASE_INPUT,
                          "remat_policy: \"%.60s\" names a tensor for the device and for the host; keep one", text);
+    if (saved.layers && !(saved.device | saved.host))
+        return base_fail(error, BASE_INPUT,
+                         "remat_policy: \"%.60s\" names no tensor that those layers save; name some, as in "
+                         "device:query_proj;layers:%d, or use full",
+                         text, saved.layers);
     *out = saved;
     return BASE_OK;
 }

@@ -23,15 +23,16 @@ static struct sim_prediction predict(struct sim_cache *cache, struct base_arena 
 
 static void numbers_of_layers_are_read_and_written(struct base_arena *arena)
 {
-    static const char *const good[] = {"device:context;layers:7", "offload:query_proj;layers:1", "layers:3",
+    static const char *const good[] = {"device:context;layers:7", "offload:query_proj;layers:1",
                                        "device:context;offload:decoder_layer_input+mlpwi_0;layers:100000"};
     static const struct {
         const char *text, *part;
-    } bad[] = {{"layers:0", "layers:"},
-               {"layers:", "layers:"},
-               {"layers:two", "layers:"},
-               {"layers:100001", "layers:"},
-               {"layers:99999999999999999999999", "layers:"},
+    } bad[] = {{"layers:0", "layers: 0 is out of range"},
+               {"layers:", "layers: \"\" is not"},
+               {"layers:two", "layers: \"two\" is not"},
+               {"layers:100001", "layers: 100001 is out of range"},
+               {"device:context;layers:99999999999999999999", "layers: 99999999999999999999 is out"},
+               {"layers:3", "device:query_proj;layers:3, or use full"},
                {"layers:1;layers:2", "keep one"},
                {"device:context;layer:2", "nor layers:"}};
     struct base_error error;
