@@ -58,7 +58,12 @@ enum base_status commands_tune_detail_ranked(struct commands_context *context, c
                                              const struct tuner_result *result, struct reports_prediction *plans,
                                              struct base_error *error);
 
-/* tune_judged.c. --verify N --verify-with compiler: the real TPU compiler is asked about the best N plans. Whether it
+/* tune_judged.c. --verify N: the first plans once more, over the other network: simulated links, or where the search
+ * went by those, the analytic price. What is broken has no other price. */
+enum base_status commands_tune_verify(struct commands_context *context, const struct tuner_space *space,
+                                      const struct tuner_result *result, int count, struct reports_tuned *report,
+                                      struct base_error *error);
+/* --verify N --verify-with compiler: the real TPU compiler is asked about the best N plans. Whether it
  * is, the refusal before the search where it cannot be, and the asking, plan after plan. */
 bool commands_tune_asks_compiler(const struct base_arguments *arguments);
 enum base_status commands_tune_check_judge(struct commands_context *context, const struct base_arguments *arguments,

@@ -302,27 +302,6 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
     return BASE_OK;
 }
 
-/* The first plans once more, over the other network: simulated links, or where the search went by those, the analytic
- * price. What is broken has no other price. */
-static enum base_status verify(struct commands_context *context, const struct tuner_space *space,
-                               const struct tuner_result *result, int count, struct reports_tuned *report,
-                               struct base_error *error)
-{
-    const struct base_json *kept = sim_cache_overrides(context->cache);
-    double *step_s = base_new(context->arena, double, count + 1);
-    if (count > result->plan_count) count = result->plan_count;
-    BASE_TRY(commands_network(context, report->simulated ? "analytic" : "simulated", error));
-    for (int i = 0; i < count; i++) {
-        struct sim_prediction prediction;
-        BASE_TRY(tuner_predict(space, result->plans[i].plan, &prediction, NULL, error));
-        step_s[i] = prediction.step_s;
-    }
-    sim_cache_override(context->cache, kept);
-    report->verified_step_s = step_s;
-    report->verified_count = count;
-    return BASE_OK;
-}
-
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct tuner_request *request, struct tuner_space *space,
                                const struct tuner_options *options, const struct reports_training *training,
@@ -364,7 +343,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (options->verified && commands_tune_asks_compiler(arguments))
         BASE_TRY(commands_tune_judge(context, arguments, space, &result, options->verified, &report, error));
     else if (verified && !commands_is_broken(context, request->plan.values[SIM_TOPOLOGY]))
-        BASE_TRY(verify(context, space, &result, verified, &report, error));
+        BASE_TRY(commands_tune_verify(context, space, &result, verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(
             tuner_wider_that_fit(context->arena, context->cache, request, options, wider, &report.wider_count, error));

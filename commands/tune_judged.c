@@ -1,5 +1,5 @@
-/* `tune --verify N --verify-with compiler`: the real TPU compiler is asked about the best plans, one after the other.
- */
+/* `tune --verify N`: the best plans once more, by the other network or, --verify-with compiler, by the real TPU
+ * compiler, one after the other. */
 #include "commands/judging.h"
 #include "commands/tune.h"
 
@@ -27,6 +27,25 @@ enum base_status commands_tune_check_judge(struct commands_context *context, con
     if (with && !base_argument(arguments, "--verify"))
         return base_fail(error, BASE_INPUT, "--verify-with: says what --verify asks; use --verify N, as in 3");
     return which == 0 ? BASE_OK : commands_find_judge(context, arguments, "--verify-time-limit", &judge, error);
+}
+
+enum base_status commands_tune_verify(struct commands_context *context, const struct tuner_space *space,
+                                      const struct tuner_result *result, int count, struct reports_tuned *report,
+                                      struct base_error *error)
+{
+    const struct base_json *kept = sim_cache_overrides(context->cache);
+    double *step_s = base_new(context->arena, double, count + 1);
+    if (count > result->plan_count) count = result->plan_count;
+    BASE_TRY(commands_network(context, report->simulated ? "analytic" : "simulated", error));
+    for (int i = 0; i < count; i++) {
+        struct sim_prediction prediction;
+        BASE_TRY(tuner_predict(space, result->plans[i].plan, &prediction, NULL, error));
+        step_s[i] = prediction.step_s;
+    }
+    sim_cache_override(context->cache, kept);
+    report->verified_step_s = step_s;
+    report->verified_count = count;
+    return BASE_OK;
 }
 
 enum base_status commands_tune_judge(struct commands_context *context, const struct base_arguments *arguments,
