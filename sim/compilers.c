@@ -10,7 +10,7 @@ static const struct compiler {
     const char *since, *libtpu;
     bool lays_out;   /* sim_compiled_memory is its memory; else liveness in program order is */
     unsigned passes; /* bits of enum sim_pass that it runs beside those of the software's date */
-    unsigned gone;   /* and that it runs no longer */
+    unsigned gone;   /* Passes of the software that this compiler does not run. */
 } compilers[] = {{"2019-06", NULL, false, 0, 0},
                  {"2026-06", "0.0.42", true,
                   1u << SIM_PASS_REGROUP_SUMS | 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE |

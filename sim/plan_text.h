@@ -184,7 +184,7 @@ struct sim_plan {
     bool first_stage_memory;  /* the memory that is reported is the first stage's; whether it fits goes by the worst */
     bool compiled;            /* memory is what XLA:TPU of today would lay out */
     unsigned compiler_passes; /* bits of enum sim_pass: the compiler's, beside the software's */
-    unsigned gone_passes;     /* those of the software's that it runs no longer */
+    unsigned gone_passes;     /* Passes of the software that this compiler does not run. */
     enum sim_form form;
     double learning_rate, dropout_rate, z_loss;
     const char *normalizing_text;

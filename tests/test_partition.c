@@ -6,7 +6,7 @@
  * xla_orders.csv steps whose rules name mesh axes in another order than the mesh (scripts/oracle_orders.py).
  *
  * What differs today stands in xla_differs.txt, with its reason. The test fails when a case that agreed differs, and
- * when one on the list agrees: `make differs-update` takes it off. The list only shrinks. */
+ * when one on the list agrees: `make differs-update` takes it off. The list shrinks but for new cases. */
 #include "sim/partition/sharding_tiles.h"
 #include "sim/priced_program.h"
 #include "tests/meshes.h"
