@@ -28,7 +28,7 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
     if (plan->config->position_encoding != MODEL_POSITION_RELATIVE_BIAS || plan->config->norm != MODEL_NORM_RMS ||
         plan->config->biases || plan->config->qk_norm || plan->config->sliding_window)
         return refuse("model", plan->model_text,
-                      "one with T5's norms and relative positions, without biases and windows,", error);
+                      "one with T5's norms and relative positions, without biases and windows", error);
     if (plan->options.flash_attention) return refuse("attention", "flash", "unfused", error);
     if (plan->options.remat == MODEL_REMAT_SELECTIVE) return refuse("remat_policy", "selective", "minimal", error);
     if (plan->options.remat == MODEL_REMAT_TENSORS && plan->options.saved.layers)
