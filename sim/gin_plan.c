@@ -124,7 +124,7 @@ static bool only_in_comments(enum sim_key key, const char *value)
     const struct sim_word *words = sim_plan_keys[key].words;
     for (int i = 0; i < SIM_MOST_WORDS && words[i].name; i++)
         if (!strcmp(words[i].name, value)) return words[i].beyond_gin;
-    return false;
+    return key == SIM_REMAT_POLICY && strchr(value, ':'); /* by tensor */
 }
 
 static enum base_status take_comment(struct sim_gin_draft *draft, const struct model_gin_comment *comment,
