@@ -6,7 +6,8 @@
 #include "reports/reports.h"
 #include "tuner/tuner.h"
 
-/* Cuts a list at its separator, but not inside JSON. BASE_INPUT: an empty value, or too many. */
+/* Cuts a list at its separator, but not inside JSON; the same value twice is one. BASE_INPUT: an empty value, or too
+ * many. */
 enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
                                       struct tuner_values *out, struct base_error *error);
 /* In percent, with or without the sign; NULL: the default. */

@@ -18,6 +18,14 @@ enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 200000 };
 
 /* ---- the space that is asked for ---- */
 
+/* What stands twice is one value. */
+static void add_value(struct tuner_values *values, const char *value)
+{
+    for (int i = 0; i < values->count; i++)
+        if (!strcmp(values->values[i], value)) return;
+    values->values[values->count++] = value;
+}
+
 enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
                                       struct tuner_values *out, struct base_error *error)
 {
@@ -34,7 +42,7 @@ enum base_status commands_tune_values(struct base_arena *arena, const char *opti
                              separator);
         if (out->count == MOST_VALUES)
             return base_fail(error, BASE_INPUT, "%s: has more than %d values", option, MOST_VALUES);
-        out->values[out->count++] = base_copy_bytes(arena, at, (size_t)(end - at));
+        add_value(out, base_copy_bytes(arena, at, (size_t)(end - at)));
         if (!*end) return BASE_OK;
         at = end + 1;
     }
