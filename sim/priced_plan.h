@@ -164,6 +164,10 @@ enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *aren
  * say, since they are searched. */
 enum base_status sim_usual_left_out(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
                                     uint64_t searched, const char **out, struct base_error *error);
+/* That the plan's software_version has no row in software_versions.csv, and which versions have, in a sentence of the
+ * arena; *out is NULL if it has one, or is not said. */
+enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
+                                     struct base_error *error);
 bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has dropout unless a plan says otherwise */
 bool sim_is_executed(const struct sim_plan *plan);
 unsigned sim_passes_of(const struct sim_plan *plan); /* bits of enum sim_pass: those that its program goes through */

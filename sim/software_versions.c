@@ -35,3 +35,37 @@ enum base_status sim_profile_take_version(const char *software, const char *vers
     }
     return BASE_OK;
 }
+
+/* NULL: it has a row. Otherwise those of the software that have one, which may be none. */
+static const char *list_known(struct base_arena *arena, const char *software, const char *version)
+{
+    struct base_text known = {.arena = arena};
+    base_put(&known, "");
+    for (int row = 0; row < table.row_count; row++) {
+        const char *begins = field(row, "version");
+        if (strcmp(field(row, "software"), software) != 0) continue;
+        if (!strncmp(version, begins, strlen(begins))) return NULL;
+        const char *name = base_print(arena, "'%s'", begins);
+        if (!strstr(known.data, name)) base_putf(&known, "%s%s", known.length ? ", " : "", name);
+    }
+    return known.data;
+}
+
+enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
+                                     struct base_error *error)
+{
+    *out = NULL;
+    if (!sim_key_is_given(text, SIM_SOFTWARE_VERSION)) return BASE_OK;
+    const char *software = sim_key_is_given(text, SIM_SOFTWARE) ? text->values[SIM_SOFTWARE]
+                                                                : sim_plan_keys[SIM_SOFTWARE].fallback,
+               *version = text->values[SIM_SOFTWARE_VERSION];
+    BASE_TRY(base_table_read(&table, error));
+    const char *known = list_known(arena, software, version);
+    if (known)
+        *out = base_print(arena,
+                          "software_version '%.80s' changes nothing: of %.80s %s, and the answer is for its usual "
+                          "version",
+                          version, software,
+                          *known ? base_print(arena, "no other is known than %s", known) : "none is known");
+    return BASE_OK;
+}
