@@ -68,7 +68,10 @@ enum base_status commands_tune_verify(struct commands_context *context, const st
  * is, the refusal before the search where it cannot be, and the asking, plan after plan. */
 bool commands_tune_asks_compiler(const struct base_arguments *arguments);
 enum base_status commands_tune_check_judge(struct commands_context *context, const struct base_arguments *arguments,
-                                           struct base_error *error);
+                                           const char *topology, struct base_error *error);
+/* BASE_RUN: it was asked, and judged none; the answer is shown all the same. */
+enum base_status commands_tune_check_verdicts(struct commands_context *context, const struct reports_tuned *report,
+                                              struct base_error *error);
 enum base_status commands_tune_judge(struct commands_context *context, const struct base_arguments *arguments,
                                      const struct tuner_space *space, const struct tuner_result *result, int count,
                                      struct reports_tuned *report, struct base_error *error);

@@ -364,7 +364,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (context->json) reports_tuned_json(&report, context->layout, out);
     else if (report.launch) base_put(out, report.launch);
     else reports_tuned_text(&report, out);
-    return result.plan_count ? BASE_OK : BASE_NO_FIT;
+    return result.plan_count ? commands_tune_check_verdicts(context, &report, error) : BASE_NO_FIT;
 }
 
 /* A decoder has no inputs: those of the default go unsaid, and those that somebody gave with a warning. */
@@ -397,7 +397,9 @@ static enum base_status tune(struct commands_context *context, const struct base
         commands_is_broken(context, plan.values[SIM_TOPOLOGY]))
         return base_fail(error, BASE_INPUT,
                          "--verify: what is broken is always sent link by link, and has no other price; leave it out");
-    BASE_TRY(commands_tune_check_judge(context, arguments, error));
+    if (commands_tunes_stages(&plan) && base_argument(arguments, "--verify"))
+        return commands_tune_stages(context, arguments, &plan, out, error); /* which refuses it */
+    BASE_TRY(commands_tune_check_judge(context, arguments, plan.values[SIM_TOPOLOGY], error));
     if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);
     BASE_TRY(read_request(context, arguments, &plan, &request, error));
     if (commands_tunes_serving(arguments, &request.plan))

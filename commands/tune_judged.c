@@ -11,8 +11,24 @@ bool commands_tune_asks_compiler(const struct base_arguments *arguments)
     return with && !strcmp(with, "compiler");
 }
 
+/* What can be refused without the compiler's Python is, before anybody is sent for it. */
+static enum base_status check_asked(struct commands_context *context, const struct base_arguments *arguments,
+                                    const char *topology, struct base_error *error)
+{
+    enum { MOST_PLANS = 1000 };
+    struct topo_topology parsed;
+    struct base_error ignored; /* what is no topology is refused by the search */
+    int64_t count;
+    BASE_TRY(base_parse_int(base_argument(arguments, "--verify"), "--verify", 1, MOST_PLANS, &count, error));
+    if (!topology || topo_parse(context->arena, topology, &parsed, &ignored) != BASE_OK || parsed.kind != TOPO_GPU)
+        return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "topology: %.60s is no TPU, and the compiler is XLA:TPU's; leave --verify-with compiler out",
+                     topology);
+}
+
 enum base_status commands_tune_check_judge(struct commands_context *context, const struct base_arguments *arguments,
-                                           struct base_error *error)
+                                           const char *topology, struct base_error *error)
 {
     static const char *const words[] = {"network", "compiler"}, *const of_compiler[] = {"--python",
                                                                                         "--verify-time-limit"};
@@ -26,7 +42,9 @@ enum base_status commands_tune_check_judge(struct commands_context *context, con
                              of_compiler[i]);
     if (with && !base_argument(arguments, "--verify"))
         return base_fail(error, BASE_INPUT, "--verify-with: says what --verify asks; use --verify N, as in 3");
-    return which == 0 ? BASE_OK : commands_find_judge(context, arguments, "--verify-time-limit", &judge, error);
+    if (which == 0) return BASE_OK;
+    BASE_TRY(check_asked(context, arguments, topology, error));
+    return commands_find_judge(context, arguments, "--verify-time-limit", &judge, error);
 }
 
 enum base_status commands_tune_verify(struct commands_context *context, const struct tuner_space *space,
@@ -70,4 +88,25 @@ enum base_status commands_tune_judge(struct commands_context *context, const str
         report->judged_count = i + 1;
     }
     return BASE_OK;
+}
+
+/* Of what a program wrote as it failed, the line that says why. */
+static const char *last_line(struct base_arena *arena, const char *text)
+{
+    size_t length = strlen(text), start;
+    while (length && strchr("\n ", text[length - 1])) length--;
+    for (start = length; start && text[start - 1] != '\n';) start--;
+    return base_copy_bytes(arena, text + start, length - start);
+}
+
+enum base_status commands_tune_check_verdicts(struct commands_context *context, const struct reports_tuned *report,
+                                              struct base_error *error)
+{
+    for (int i = 0; i < report->judged_count; i++)
+        if (report->judged[i].answered) return BASE_OK;
+    if (!report->judged_count) return BASE_OK;
+    const char *message = last_line(context->arena, report->judged[0].message);
+    context->answers = true;
+    return base_fail(error, BASE_RUN, "the compiler judged none of the plans: %.300s%s", message,
+                     strstr(message, "jax") ? "; `make aot-env` makes a Python that has jax[tpu]" : "");
 }
