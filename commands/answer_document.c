@@ -63,14 +63,14 @@ static void draw_machine(struct commands_context *context, const struct sim_plan
     answer->drawing_title = picture.title;
 }
 
-/* The plan of the answer, or of the best of a search. A plan that gin cannot say has a reason in its place. */
+/* The plan of the answer, or of the best of a search. A plan that its launcher cannot say has a reason in its place. */
 static void add_plan(struct commands_context *context, struct reports_answer *answer)
 {
     static const char *const keys[] = {"plan", "best"};
     struct sim_plan_text text;
     struct sim_plan plan;
     struct base_error why = {0};
-    struct base_text gin = {.arena = context->arena};
+    struct base_text launcher = {.arena = context->arena};
     const struct base_json *given = NULL;
     enum model_step step = MODEL_STEP_TRAIN;
     for (int i = 0; i < BASE_COUNT(keys) && !given; i++) given = base_json_get(answer->document, keys[i]);
@@ -80,13 +80,14 @@ static void add_plan(struct commands_context *context, struct reports_answer *an
     if (status == BASE_OK)
         status = sim_plan_check(context->cache, context->arena, &text, step, SIM_AS_COMPILED, &plan, &why);
     if (status != BASE_OK) {
-        answer->no_gin = base_copy(context->arena, why.text);
+        answer->no_launcher = base_copy(context->arena, why.text);
         return;
     }
     draw_machine(context, &plan, answer);
-    status = reports_launch(context->arena, "gin", &text, &plan, &gin, &why);
-    if (status == BASE_OK) answer->gin = gin.data;
-    else answer->no_gin = base_copy(context->arena, why.text);
+    answer->launcher_format = reports_launches_itself(&plan) ? "slurm" : "gin";
+    status = reports_launch(context->arena, answer->launcher_format, &text, &plan, &launcher, &why);
+    if (status == BASE_OK) answer->launcher = launcher.data;
+    else answer->no_launcher = base_copy(context->arena, why.text);
 }
 
 enum base_status commands_put_page(struct commands_context *context, const char *name, int argument_count,
@@ -96,7 +97,8 @@ enum base_status commands_put_page(struct commands_context *context, const char 
     struct base_text page = {.arena = out->arena};
     BASE_TRY(base_json_parse(context->arena, out->data ? out->data : "", out->length, &document, error));
     struct reports_answer answer = {.document = document,
-                                    .command = command_line(context->arena, name, argument_count, arguments)};
+                                    .command = command_line(context->arena, name, argument_count, arguments),
+                                    .launcher_format = "gin"};
     add_plan(context, &answer);
     BASE_TRY(reports_answer_page(&answer, &page, error));
     *out = page;

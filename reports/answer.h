@@ -17,7 +17,7 @@ const char *reports_string(const struct base_json *object, const char *key); /* 
 enum reports_mark { REPORTS_PLAIN, REPORTS_BAD };
 void reports_put_fact(struct base_text *out, const char *name, const char *value, const char *note,
                       enum reports_mark mark);
-/* Buttons that copy the command and the gin, and both as text. */
+/* Buttons that copy the command and what launches the plan, and both as text. */
 void reports_put_tools(struct base_text *out, const struct reports_answer *answer);
 /* Title, what it is about, buttons that copy, the plan. */
 void reports_put_answer_head(struct base_text *out, const struct reports_answer *answer, const char *kicker,

@@ -94,16 +94,33 @@ static void put_copied(struct base_text *out, const char *id, const char *summar
     base_put(out, "</pre></details>\n");
 }
 
+/* What a page calls that which launches a plan, by its format. */
+struct launcher_words {
+    const char *format, *copied, *summary;
+};
+
+static struct launcher_words launcher_words(const char *format)
+{
+    static const struct launcher_words all[] = {
+        {"gin", "gin", "The plan as gin"},
+        {"slurm", "Slurm job", "The plan as a Slurm job of its own software"},
+    };
+    return all[format && !strcmp(format, all[1].format)];
+}
+
 void reports_put_tools(struct base_text *out, const struct reports_answer *answer)
 {
+    struct launcher_words words = launcher_words(answer->launcher_format);
     base_put(out, "<div class=\"tools\">");
     if (answer->command) base_put(out, "<button type=\"button\" data-copy=\"command\" hidden>copy command</button>");
-    if (answer->gin) base_put(out, "<button type=\"button\" data-copy=\"gin\" hidden>copy gin</button>");
+    if (answer->launcher)
+        base_putf(out, "<button type=\"button\" data-copy=\"launcher\" hidden>copy %s</button>", words.copied);
     base_put(out, "</div>\n");
     if (answer->command) put_copied(out, "command", "The command", answer->command);
-    if (answer->gin) put_copied(out, "gin", "The plan as gin", answer->gin);
-    else if (answer->no_gin)
-        reports_html_element(out, "p class=\"note\"", base_print(out->arena, "As gin: %s", answer->no_gin));
+    if (answer->launcher) put_copied(out, "launcher", words.summary, answer->launcher);
+    else if (answer->no_launcher)
+        reports_html_element(out, "p class=\"note\"",
+                             base_print(out->arena, "As %s: %s", words.copied, answer->no_launcher));
 }
 
 void reports_put_answer_head(struct base_text *out, const struct reports_answer *answer, const char *kicker,

@@ -193,8 +193,9 @@ struct reports_pair *reports_join(struct base_arena *arena, const struct sim_tim
 struct reports_answer {
     const struct base_json *document; /* what the command gives as JSON, with --detail where it has that */
     const char *command;              /* the command line, to be copied */
-    const char *gin;                  /* the plan as a gin file; NULL: it has none, for this reason, or nobody asked */
-    const char *no_gin;
+    const char *launcher_format;      /* of reports_launch, which wrote what follows */
+    const char *launcher;             /* what starts the plan; NULL: it has none, for this reason, or nobody asked */
+    const char *no_launcher;
     const char *drawing, *drawing_title; /* an SVG element of the machine with the plan's groups; NULL: there is none */
 };
 enum base_status reports_answer_page(const struct reports_answer *answer, struct base_text *out,

@@ -308,9 +308,10 @@ static void a_run_beside_its_prediction_has_its_plan(struct base_arena *arena)
     remove(path);
     assert_string_equal(error.text, "");
     assert_string_equal(base_json_get(base_json_get(answer, "plan"), "topology")->string, "local:4");
-    const struct reports_answer shown = {.document = answer, .command = "meshwright report x", .gin = "MODEL = @x"};
+    const struct reports_answer shown = {
+        .document = answer, .command = "meshwright report x", .launcher_format = "gin", .launcher = "MODEL = @x"};
     assert_ok(reports_answer_page(&shown, &page, &error), &error);
-    assert_non_null(strstr(page.data, "data-copy=\"gin\""));
+    assert_non_null(strstr(page.data, "data-copy=\"launcher\""));
     assert_non_null(strstr(page.data, "data-copy=\"command\""));
     assert_non_null(strstr(page.data, "A step took 500 ms, and was predicted to take"));
     assert_non_null(strstr(page.data, "a&lt;b"));
