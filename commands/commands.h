@@ -160,6 +160,9 @@ void commands_note_gin(struct commands_context *context, const struct model_gin 
 /* Both of a model that is @FILE.gin; of another, nothing. */
 void commands_note_model(struct commands_context *context, const char *model);
 struct model_config;
+/* Of a software_version that no row begins; arena: of the search for one, a warning is copied. */
+void commands_warn_of_version(struct commands_context *context, struct base_arena *arena,
+                              const struct sim_plan_text *text);
 /* What a plan leaves out of what was asked. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);

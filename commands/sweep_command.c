@@ -186,6 +186,7 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     double headroom_frac;
     enum model_step step;
     for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_csv_field(&s->csv, s->key_columns[k]);
+    commands_warn_of_version(s->context, &s->row_arena, &text);
     enum base_status status = BASE_OK;
     if (s->csv.field_count != s->csv.column_count)
         status = base_fail(&why, BASE_INPUT, "line %lld has %d fields; the header has %d",

@@ -42,7 +42,7 @@ enum base_status commands_tune_check_judge(struct commands_context *context, con
                              of_compiler[i]);
     if (with && !base_argument(arguments, "--verify"))
         return base_fail(error, BASE_INPUT, "--verify-with: says what --verify asks; use --verify N, as in 3");
-    if (which == 0) return BASE_OK;
+    if (which == 0 || (topology && strchr(topology, ';'))) return BASE_OK; /* of a list, --verify is refused later */
     BASE_TRY(check_asked(context, arguments, topology, error));
     return commands_find_judge(context, arguments, "--verify-time-limit", &judge, error);
 }

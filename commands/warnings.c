@@ -11,7 +11,8 @@ void commands_warn(struct commands_context *context, const char *text)
     if (!context->warnings) context->warnings = base_new(context->arena, const char *, MOST_WARNINGS);
     for (int i = 0; i < context->warning_count; i++)
         if (!strcmp(context->warnings[i], text)) return;
-    if (context->warning_count < MOST_WARNINGS) context->warnings[context->warning_count++] = text;
+    if (context->warning_count < MOST_WARNINGS)
+        context->warnings[context->warning_count++] = base_copy(context->arena, text);
 }
 
 void commands_note(const struct commands_context *context, const char *text)
@@ -44,19 +45,19 @@ void commands_note_gin(struct commands_context *context, const struct model_gin 
                              gin->name, notes));
 }
 
-static void warn_of_version(struct commands_context *context, const struct sim_plan_text *text)
+void commands_warn_of_version(struct commands_context *context, struct base_arena *arena,
+                              const struct sim_plan_text *text)
 {
     const char *unknown;
     struct base_error broken; /* a table that cannot be read is said by whoever prices the plan */
-    if (sim_version_unknown(context->arena, text, &unknown, &broken) == BASE_OK && unknown)
-        commands_warn(context, unknown);
+    if (sim_version_unknown(arena, text, &unknown, &broken) == BASE_OK && unknown) commands_warn(context, unknown);
 }
 
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config)
 {
     const char *inputs = text->values[SIM_INPUTS_LENGTH], *dtype = text->values[SIM_PARAMETER_DTYPE];
-    warn_of_version(context, text);
+    commands_warn_of_version(context, context->arena, text);
     if (dtype && !strcmp(dtype, "int8"))
         commands_warn(context, "parameter_dtype int8 is predicted only: T5X restores weights in float32 or bfloat16, "
                                "and `infer` runs those");
@@ -73,7 +74,7 @@ enum base_status commands_warn_of_software(struct commands_context *context, con
     const char *left_out;
     BASE_TRY(sim_usual_left_out(context->cache, context->arena, text, searched, &left_out, error));
     if (left_out) commands_warn(context, left_out);
-    warn_of_version(context, text);
+    commands_warn_of_version(context, context->arena, text);
     return BASE_OK;
 }
 
