@@ -264,10 +264,23 @@ unsigned sim_passes_of(const struct sim_plan *plan)
 
 /* ---- the whole plan ---- */
 
+/* Names stand in lines of answers and of messages, where a line break would begin a line of its own making. */
+static enum base_status check_one_line(const struct sim_plan_text *text, struct base_error *error)
+{
+    static const enum sim_key names[] = {SIM_MODEL, SIM_TOPOLOGY, SIM_SOFTWARE, SIM_SOFTWARE_VERSION, SIM_COMPILER};
+    for (int i = 0; i < BASE_COUNT(names); i++)
+        for (const char *at = text->values[names[i]]; at && *at; at++)
+            if ((unsigned char)*at < ' ')
+                return base_fail(error, BASE_INPUT, "%s: holds a control character; use one line of printable text",
+                                 sim_plan_keys[names[i]].name);
+    return BASE_OK;
+}
+
 enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
                                         enum sim_form form, struct sim_plan *out, struct base_error *error)
 {
     struct sim_plan plan = {.form = form};
+    BASE_TRY(check_one_line(text, error));
     BASE_TRY(sim_plan_find_config(cache, text->values[SIM_MODEL], &plan, error));
     BASE_TRY(read_cuts(text, &plan, error));
     BASE_TRY(sim_plan_find_placement(cache, text, &plan, error));
