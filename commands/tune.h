@@ -101,6 +101,13 @@ enum base_status commands_tune_topologies(struct commands_context *context, cons
                                           struct commands_tune_asked *asked, struct base_text *out,
                                           struct base_error *error);
 
+/* The same of plans with stages; request: but for the topology. */
+enum base_status commands_tune_stages_topologies(struct commands_context *context,
+                                                 const struct base_arguments *arguments,
+                                                 const struct tuner_stages_request *request,
+                                                 const struct reports_training *training, struct base_text *out,
+                                                 struct base_error *error);
+
 /* tune_serving.c: whether a search is one of inference, and its answer. */
 bool commands_tunes_serving(const struct base_arguments *arguments, const struct sim_plan_text *plan);
 enum base_status commands_tune_serving(struct commands_context *context, const struct base_arguments *arguments,

@@ -79,9 +79,6 @@ static enum base_status read_request(struct commands_context *context, const str
     *out = (struct tuner_stages_request){
         .plan = *plan, .now_s = context->now_s, .stop = context->stop, .where = context->clock_where};
     BASE_TRY(refuse_others(arguments, error));
-    if (commands_lists_topologies(plan))
-        return base_fail(error, BASE_INPUT, "topology: %s: plans with stages are searched on one topology; use one",
-                         plan->values[SIM_TOPOLOGY]);
     if (plan->values[SIM_BATCH_SIZE] && !strcmp(plan->values[SIM_BATCH_SIZE], "auto"))
         return base_fail(error, BASE_INPUT,
                          "batch_size: auto is not searched together with stages; use sizes, as in 1024,1536");
@@ -179,8 +176,10 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
     BASE_TRY(commands_tune_training(arguments, &report.training, error));
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     context->launches = format != NULL;
-    BASE_TRY(take_risk(context, arguments, &request, &report, error));
     BASE_TRY(warn(context, arguments, plan, error));
+    if (commands_lists_topologies(plan))
+        return commands_tune_stages_topologies(context, arguments, &request, &report.training, out, error);
+    BASE_TRY(take_risk(context, arguments, &request, &report, error));
     report.detailed = request.pareto && looks_around(context, arguments);
     if (table) return enumerate(context, &request, table, out, error);
     BASE_TRY(tuner_stages_search(context->arena, context->cache, &request, &result, error));

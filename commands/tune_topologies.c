@@ -39,17 +39,72 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     return BASE_OK;
 }
 
+static enum base_status refuse_of_one(const struct base_arguments *arguments, struct base_error *error)
+{
+    static const char *const of_one[] = {"--fit",    "--emit",      "--detail", "--verify",
+                                         "--pareto", "--enumerate", "--risk",   "--experiments"};
+    for (int i = 0; i < BASE_COUNT(of_one); i++)
+        if (base_argument(arguments, of_one[i]))
+            return base_fail(error, BASE_INPUT, "%s: is of one topology; give one", of_one[i]);
+    return BASE_OK;
+}
+
 enum base_status commands_tune_topologies(struct commands_context *context, const struct base_arguments *arguments,
                                           struct commands_tune_asked *asked, struct base_text *out,
                                           struct base_error *error)
 {
-    static const char *const of_one[] = {"--fit",    "--emit",      "--detail", "--verify",
-                                         "--pareto", "--enumerate", "--risk",   "--experiments"};
     struct reports_choice *choices;
     int count;
-    for (int i = 0; i < BASE_COUNT(of_one); i++)
-        if (base_argument(arguments, of_one[i]))
-            return base_fail(error, BASE_INPUT, "%s: is of one topology; give one", of_one[i]);
+    BASE_TRY(refuse_of_one(arguments, error));
     BASE_TRY(commands_each_topology(context, &asked->request->plan, ask_topology, asked, &choices, &count, error));
     return commands_put_choices(context, choices, count, asked->options->objective, asked->training, out, error);
+}
+
+/* ---- plans with stages ---- */
+
+struct asked_stages {
+    struct commands_context *context;
+    const struct tuner_stages_request *request;
+    const struct reports_training *training;
+};
+
+static enum base_status ask_stages(void *where, struct reports_choice *choice, struct base_error *error)
+{
+    struct asked_stages *asked = where;
+    struct base_arena *arena = asked->context->arena;
+    struct tuner_stages_request *request = base_new(arena, struct tuner_stages_request, 1);
+    struct tuner_stages_result *result = base_new(arena, struct tuner_stages_result, 1);
+    const struct reports_staged report = {.arena = arena, .request = request, .result = result};
+    *request = *asked->request;
+    request->plan.values[SIM_TOPOLOGY] = choice->topology;
+    request->top = 1;
+    request->pareto = false;
+    BASE_TRY(tuner_stages_search(arena, asked->context->cache, request, result, error));
+    if (!result->best_count && result->open_count)
+        return base_fail(error, BASE_INPUT, "the search was ended before it found a plan");
+    const struct tuner_staged_plan *found = result->best_count ? &result->best[0] : &result->nearest;
+    choice->space_count = result->plan_count;
+    choice->evaluated_count = result->evaluated_count;
+    choice->proven = !result->bound_violations && (result->within_gap || result->gap_frac == 0);
+    choice->plan = tuner_staged_text(result, found);
+    BASE_TRY(commands_tune_detail(asked->context, &choice->plan, MODEL_STEP_TRAIN, NULL, &choice->prediction, error));
+    choice->prediction.training = *asked->training;
+    choice->tight = !result->best_count && choice->prediction.prediction->fits;
+    choice->words = reports_staged_words(&report, found);
+    if (choice->tight) choice->words = base_print(arena, "%s, tight", choice->words);
+    return BASE_OK;
+}
+
+enum base_status commands_tune_stages_topologies(struct commands_context *context,
+                                                 const struct base_arguments *arguments,
+                                                 const struct tuner_stages_request *request,
+                                                 const struct reports_training *training, struct base_text *out,
+                                                 struct base_error *error)
+{
+    struct asked_stages asked = {context, request, training};
+    struct reports_choice *choices;
+    int count;
+    BASE_TRY(refuse_of_one(arguments, error));
+    BASE_TRY(commands_each_topology(context, &request->plan, ask_stages, &asked, &choices, &count, error));
+    return commands_put_choices(context, choices, count, request->objective, training, out, error);
 }

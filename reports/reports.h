@@ -341,6 +341,8 @@ struct reports_staged {
     bool detailed;                      /* with every plan that was looked at; of the JSON document */
     double risk_frac;                   /* --risk; 0: none */
 };
+/* "16 stages of 3 chunks, num_microbatches 96, remat_policy selective": what of a plan was chosen. */
+const char *reports_staged_words(const struct reports_staged *staged, const struct tuner_staged_plan *plan);
 void reports_staged_text(const struct reports_staged *staged, struct base_text *out);
 void reports_staged_json(const struct reports_staged *staged, enum base_json_layout layout, struct base_text *out);
 /* Every plan of the space, a row for sweep each. */

@@ -25,8 +25,7 @@ void reports_staged_csv(const struct tuner_stages_result *space, double headroom
 
 /* ---- words ---- */
 
-/* "16 stages of 3 chunks, tensor 8, data 8, 96 microbatches, remat selective": what is chosen. */
-static const char *words_of(const struct reports_staged *r, const struct tuner_staged_plan *plan)
+const char *reports_staged_words(const struct reports_staged *r, const struct tuner_staged_plan *plan)
 {
     const struct sim_plan_text text = tuner_staged_text(r->result, plan);
     const char *chunks = text.values[SIM_VIRTUAL_STAGES];
@@ -111,7 +110,7 @@ void reports_staged_json(const struct reports_staged *r, enum base_json_layout l
         base_json_open(&w, '{');
         base_json_key(&w, "plan");
         sim_plan_put_json(r->arena, &r->plans[i].plan, &w);
-        base_json_member_string(&w, "words", words_of(r, &found->best[i]));
+        base_json_member_string(&w, "words", reports_staged_words(r, &found->best[i]));
         base_json_key(&w, "prediction");
         reports_put_answer(&w, &r->plans[i]);
         base_json_close(&w, '}');
@@ -133,7 +132,8 @@ static void put_row(const struct reports_staged *r, int at, struct base_text *ou
     char tokens[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
     base_putf(out, "%4d.  %11s  %9s  %10s  %10s  %5.1f %%  %s\n", at + 1, base_format_count(tokens, p->tokens_per_s),
               base_format_seconds(step, p->step_s), base_format_bytes(peak, (double)p->memory.peak_bytes),
-              base_format_bytes(left, (double)p->free_bytes), 100 * p->mfu_frac, words_of(r, &r->result->best[at]));
+              base_format_bytes(left, (double)p->free_bytes), 100 * p->mfu_frac,
+              reports_staged_words(r, &r->result->best[at]));
 }
 
 static void put_counts(const struct tuner_stages_result *found, struct base_text *out)
@@ -164,7 +164,7 @@ static void put_front_text(const struct reports_staged *r, struct base_text *out
         const struct tuner_staged_plan *plan = &r->result->front[i];
         base_putf(out, "    %12s target tokens/s %11s  %s\n",
                   base_format_count(tokens, reports_staged_tokens_per_s(r, plan)),
-                  base_format_bytes(peak, peak_bytes(r->result, plan)), words_of(r, plan));
+                  base_format_bytes(peak, peak_bytes(r->result, plan)), reports_staged_words(r, plan));
     }
 }
 
@@ -198,7 +198,7 @@ static void put_nearest(const struct reports_staged *r, struct base_text *out)
     base_putf(out, "Nothing fits with %.3g %% to spare; nearest%s %s %s: %s\n", 100 * r->request->headroom_frac,
               found->nearest.layers ? " of those predicted," : ", and at least",
               base_format_bytes(over, fits ? found->nearest.free_bytes : -found->nearest.free_bytes),
-              fits ? "free" : "too much", words_of(r, &found->nearest));
+              fits ? "free" : "too much", reports_staged_words(r, &found->nearest));
 }
 
 void reports_staged_text(const struct reports_staged *r, struct base_text *out)
@@ -207,7 +207,7 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
     base_putf(out, "%s on %s: %d plans with stages\n\n", found->plan.values[SIM_MODEL],
               found->plan.values[SIM_TOPOLOGY], found->plan_count);
     if (found->best_count) {
-        base_putf(out, "Best: %s\n", words_of(r, &found->best[0]));
+        base_putf(out, "Best: %s\n", reports_staged_words(r, &found->best[0]));
         put_proof(found, out);
     } else put_nearest(r, out);
     put_counts(found, out);
