@@ -73,18 +73,19 @@ static double peak_bytes(const struct tuner_stages_result *found, const struct t
     return found->capacity_bytes - plan->free_bytes;
 }
 
-static void put_front(struct base_json_writer *w, const struct reports_staged *r)
+static void put_list(struct base_json_writer *w, const struct reports_staged *r, const char *key,
+                     const struct tuner_staged_plan *plans, int count)
 {
     const struct tuner_stages_result *found = r->result;
-    base_json_key(w, "pareto");
+    base_json_key(w, key);
     base_json_open(w, '[');
-    for (int i = 0; i < found->front_count; i++) {
-        const struct sim_plan_text text = tuner_staged_text(found, &found->front[i]);
+    for (int i = 0; i < count; i++) {
+        const struct sim_plan_text text = tuner_staged_text(found, &plans[i]);
         base_json_open(w, '{');
         base_json_key(w, "plan");
         sim_plan_put_json(r->arena, &text, w);
-        base_json_member_double(w, "tokens_per_s", reports_staged_tokens_per_s(r, &found->front[i]));
-        base_json_member_int(w, "peak_bytes", (int64_t)peak_bytes(found, &found->front[i]));
+        base_json_member_double(w, "tokens_per_s", reports_staged_tokens_per_s(r, &plans[i]));
+        base_json_member_int(w, "peak_bytes", (int64_t)peak_bytes(found, &plans[i]));
         base_json_member_int(w, "capacity_bytes", (int64_t)found->capacity_bytes);
         base_json_close(w, '}');
     }
@@ -116,7 +117,8 @@ void reports_staged_json(const struct reports_staged *r, enum base_json_layout l
         base_json_close(&w, '}');
     }
     base_json_close(&w, ']');
-    if (r->request->pareto) put_front(&w, r);
+    if (found->tight_count) put_list(&w, r, "tight", found->tight, found->tight_count);
+    if (r->request->pareto) put_list(&w, r, "pareto", found->front, found->front_count);
     if (r->risk_frac > 0 && found->best_count) put_risk(&w, r);
     put_search(&w, r);
     reports_put_launch(&w, r->launch_format, r->launch);
@@ -154,18 +156,29 @@ static void put_counts(const struct tuner_stages_result *found, struct base_text
               (long long)found->undecided_count, found->undecided_count == 1 ? "plan" : "plans");
 }
 
-static void put_front_text(const struct reports_staged *r, struct base_text *out)
+static void put_lines(const struct reports_staged *r, const struct tuner_staged_plan *plans, int count,
+                      struct base_text *out)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
+    for (int i = 0; i < count; i++)
+        base_putf(out, "    %12s target tokens/s %11s  %s\n",
+                  base_format_count(tokens, reports_staged_tokens_per_s(r, &plans[i])),
+                  base_format_bytes(peak, peak_bytes(r->result, &plans[i])), reports_staged_words(r, &plans[i]));
+}
+
+static void put_tight_text(const struct reports_staged *r, struct base_text *out)
+{
+    base_putf(out, "\n%s, but tight: under %.3g %% of a device's memory stays free (--headroom 0 ranks these, too)\n",
+              r->result->best_count ? "Faster" : "They fit", 100 * r->request->headroom_frac);
+    put_lines(r, r->result->tight, r->result->tight_count, out);
+}
+
+static void put_front_text(const struct reports_staged *r, struct base_text *out)
+{
     base_putf(out, "\nSpeed against peak memory: each of these plans %s than all%s that need no more\n",
               r->request->objective == TUNER_STEP_S ? "takes less time a step" : "does more target tokens/s",
               r->result->open_count ? " decided ones" : "");
-    for (int i = 0; i < r->result->front_count; i++) {
-        const struct tuner_staged_plan *plan = &r->result->front[i];
-        base_putf(out, "    %12s target tokens/s %11s  %s\n",
-                  base_format_count(tokens, reports_staged_tokens_per_s(r, plan)),
-                  base_format_bytes(peak, peak_bytes(r->result, plan)), reports_staged_words(r, plan));
-    }
+    put_lines(r, r->result->front, r->result->front_count, out);
 }
 
 static void put_proof(const struct tuner_stages_result *found, struct base_text *out)
@@ -219,6 +232,7 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
         base_putf(out, "\n       %11s  %9s  %10s  %10s  %7s  plan\n", "tokens/s", "step", "peak", "free", "MFU");
     for (int i = 0; i < found->best_count; i++) put_row(r, i, out);
     if (found->best_count && r->risk_frac > 0) reports_risk_text(r->risk_frac, r->plans[0].confidence, out);
+    if (found->tight_count) put_tight_text(r, out);
     if (found->front_count) put_front_text(r, out);
     if (found->refused_count)
         base_putf(out, "\n%lld more cannot be launched, the first: %s\n", (long long)found->refused_count,

@@ -144,6 +144,36 @@ static void a_front_is_that_of_all_predictions(struct base_arena *arena)
     }
 }
 
+/* With just more headroom than the fastest plan leaves, that plan is tight, and so are all that are faster than the
+ * best that is left. */
+static void tight_plans_are_those_of_all_predictions(struct base_arena *arena)
+{
+    for (int i = 0; i < BASE_COUNT(spaces); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_stages_request request = request_of(arena, &spaces[i]);
+        struct tuner_stages_result fastest, with, all;
+        struct base_error error = {.status = BASE_OK};
+        TEST_ROW("%s on %s", spaces[i].software, spaces[i].topology);
+        request.headroom_frac = 0;
+        assert_ok(tuner_stages_search(arena, cache, &request, &fastest, &error), &error);
+        assert_int_equal(fastest.tight_count, 0);
+        request.headroom_frac = fastest.best[0].free_bytes / fastest.capacity_bytes + 1e-6;
+        assert_ok(tuner_stages_search(arena, cache, &request, &with, &error), &error);
+        assert_true(with.evaluated_count < with.plan_count / 2);
+        request.no_bounds = true;
+        assert_ok(tuner_stages_search(arena, cache, &request, &all, &error), &error);
+        assert_true(with.best_count > 0 && with.tight_count > 0);
+        assert_near(with.tight[0].step_s, fastest.best[0].step_s, 0);
+        assert_int_equal(with.tight_count, all.tight_count);
+        for (int k = 0; k < with.tight_count; k++) {
+            assert_int_equal(with.tight[k].place, all.tight[k].place);
+            assert_true(with.tight[k].free_bytes >= 0 && with.tight[k].step_s < with.best[0].step_s);
+            assert_true(with.tight[k].free_bytes < request.headroom_frac * with.capacity_bytes);
+        }
+        sim_cache_free(cache);
+    }
+}
+
 struct patience {
     int asked, most; /* times that somebody was asked whether to stop; until then: not */
 };
@@ -445,6 +475,7 @@ int main(int count, char **arguments)
         TEST(no_prediction_undercuts_its_bound),
         TEST(bounds_find_what_all_predictions_find),
         TEST(a_front_is_that_of_all_predictions),
+        TEST(tight_plans_are_those_of_all_predictions),
         TEST(ended_searches_know_what_they_left),
         TEST(a_gap_is_kept),
         TEST(software_is_told_what_it_can_be_told),

@@ -21,15 +21,39 @@ static bool is_better(const struct tuner_staged_plan *a, const struct tuner_stag
     return a->step_s != b->step_s ? a->step_s < b->step_s : a->place < b->place;
 }
 
+/* Into a list that holds the best top plans. */
+static void insert_into(struct tuner_staged_plan *list, int *count, int top, const struct tuner_staged_plan *plan)
+{
+    int at = *count;
+    while (at > 0 && is_better(plan, &list[at - 1])) at--;
+    if (at == top) return;
+    if (*count < top) ++*count;
+    memmove(&list[at + 1], &list[at], (size_t)(*count - at - 1) * sizeof *list);
+    list[at] = *plan;
+}
+
 static void insert(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
-    struct tuner_stages_result *r = w->result;
-    int at = r->best_count;
-    while (at > 0 && is_better(plan, &r->best[at - 1])) at--;
-    if (at == w->request->top) return;
-    if (r->best_count < w->request->top) r->best_count++;
-    memmove(&r->best[at + 1], &r->best[at], (size_t)(r->best_count - at - 1) * sizeof *r->best);
-    r->best[at] = *plan;
+    insert_into(w->result->best, &w->result->best_count, w->request->top, plan);
+}
+
+/* ---- plans that fit, and leave less free than they should ---- */
+
+/* Whether a plan that does not leave the headroom may fit all the same, and be faster than the best that does. Layers
+ * are assigned for plans that leave it. */
+static bool may_be_tight(const struct staged_walk *w, const struct tuner_staged_plan *plan)
+{
+    const struct tuner_stages_result *r = w->result;
+    if (plan->free_bytes < 0 || tuner_staged_is_assigned(w, plan)) return false;
+    if (r->best_count && plan->least_s >= r->best[0].step_s) return false;
+    return r->tight_count < w->request->top || plan->least_s < r->tight[r->tight_count - 1].step_s;
+}
+
+/* Those found before a best plan that is faster. */
+static void drop_slow_tight(struct tuner_stages_result *r)
+{
+    while (r->best_count && r->tight_count && r->tight[r->tight_count - 1].step_s >= r->best[0].step_s)
+        r->tight_count--;
 }
 
 static const char *layers_text(struct base_arena *arena, const short *layers, int64_t stages)
@@ -109,7 +133,10 @@ static enum base_status predict(struct staged_walk *w, struct tuner_staged_plan 
     plan->step_s = tuner_staged_cost(w, plan, p.step_s);
     r->bound_violations += plan->step_s < plan->least_s || (double)p.free_bytes > plan->free_bytes;
     plan->free_bytes = (double)p.free_bytes;
-    if (!sim_leaves_free(&p, w->request->headroom_frac)) return BASE_OK;
+    if (!sim_leaves_free(&p, w->request->headroom_frac)) {
+        if (p.fits) insert_into(r->tight, &r->tight_count, w->request->top, plan);
+        return BASE_OK;
+    }
     insert(w, plan);
     if (w->request->pareto) insert_front(w, plan);
     return BASE_OK;
@@ -139,7 +166,7 @@ static enum tuner_staged_end decide(const struct staged_walk *w, const struct tu
     if (is_too_slow(w, plan) && (!asked->pareto || is_dominated(r, plan->least_s, plan->free_bytes)))
         return TUNER_STAGED_BY_TIME;
     const bool is_large = plan->free_bytes < asked->headroom_frac * r->capacity_bytes;
-    return is_large && !asked->no_bounds ? TUNER_STAGED_BY_MEMORY : TUNER_STAGED_OPEN;
+    return is_large && !asked->no_bounds && !may_be_tight(w, plan) ? TUNER_STAGED_BY_MEMORY : TUNER_STAGED_OPEN;
 }
 
 /* How much less than the best what is left open may cost. */
@@ -165,6 +192,7 @@ static enum base_status search(struct staged_walk *w, struct base_error *error)
                                [TUNER_STAGED_BY_TIME] = &r->by_time_count,
                                [TUNER_STAGED_BY_MEMORY] = &r->by_memory_count};
     r->best = base_new(w->arena, struct tuner_staged_plan, w->request->top + 1);
+    r->tight = base_new(w->arena, struct tuner_staged_plan, w->request->top + 1);
     qsort(r->space, (size_t)r->plan_count, sizeof *r->space, by_least);
     r->nearest.free_bytes = -1e300;
     int count = 0;
@@ -184,6 +212,7 @@ static enum base_status search(struct staged_walk *w, struct base_error *error)
         count++;
     }
     r->plan_count = count;
+    drop_slow_tight(r);
     find_gap(r, w);
     if (count) return BASE_OK;
     return base_fail(error, BASE_INPUT, "no plan of the space can be predicted: %s", r->refusal);

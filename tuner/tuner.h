@@ -412,6 +412,8 @@ struct tuner_stages_result {
     int plan_count;
     struct tuner_staged_plan *best; /* the best first; equal ones as in the space */
     int best_count;
+    struct tuner_staged_plan *tight; /* faster ones that fit without the headroom; not of layers that are assigned */
+    int tight_count;
     struct tuner_staged_plan nearest; /* if none fits: the one with the largest bound on free memory */
     int64_t refused_count;
     const char *refusal;             /* the first of them: why */
