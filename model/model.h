@@ -44,7 +44,6 @@ struct model_options {
     bool sends;                /* what goes to other stages is said by operations: somebody runs them */
     bool gathers_keys;         /* sequences are sharded, keys and values are not */
     bool normalizes_by_tokens; /* the loss, by the number of a microbatch's tokens, not by a constant */
-    bool one_encoder_layer, one_layer;       /* a stage has a single one: it is its stack's first and last */
     const struct model_adafactor *adafactor; /* NULL: the defaults */
     const struct model_parameter
         *parameters; /* axes that take the place of the model's own (model_overrides_apply), layers alike; or NULL */
@@ -56,6 +55,11 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
 /* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */
 void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,
                  int64_t targets_length, int64_t *sizes);
+/* The config without what its program has as a size: models of which the same bytes are left have the same program,
+ * with the same loops run once. What a build chooses by sizes stays. parts_layers: a stack's first layer, and its last,
+ * may be sharded by themselves, so that loops over the others run once, too. */
+void model_structure(const struct model_config *config, enum model_optimizer optimizer, bool parts_layers,
+                     struct model_config *out);
 
 /* What experts see of a plan (experts.c). */
 struct model_expert_plan {

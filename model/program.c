@@ -299,3 +299,21 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
         [MODEL_MICROBATCHES] = microbatches};
     memcpy(sizes, filled, sizeof filled);
 }
+
+void model_structure(const struct model_config *config, enum model_optimizer optimizer, bool parts_layers,
+                     struct model_config *out)
+{
+    const int64_t told_apart = parts_layers ? 4 : 2, encoder = config->num_encoder_layers,
+                  decoder = config->num_decoder_layers;
+    memcpy(out, config, sizeof *out); /* with its padding */
+    memset(out->name, 0, sizeof out->name);
+    if (config->experts.count) return; /* how many layers are one block */
+    memset(&out->experts, 0, sizeof out->experts);
+    if (optimizer == MODEL_ADAFACTOR && config->scan_layers) return; /* factors go by sizes, those of stacks, too */
+    out->num_encoder_layers = encoder < told_apart ? encoder : told_apart;
+    out->num_decoder_layers = decoder < told_apart ? decoder : told_apart;
+    if (optimizer == MODEL_ADAFACTOR) return;
+    out->num_heads = config->num_kv_heads == config->num_heads;
+    out->num_kv_heads = config->num_kv_heads == 1;
+    out->emb_dim = out->head_dim = out->mlp_dim = out->vocab_size = out->num_positions = 0;
+}

@@ -32,8 +32,6 @@ void sim_piece_plan(const struct sim_plan *plan, const struct sim_piece *piece, 
     *out = *plan;
     out->config = config;
     out->options.parts = piece->parts;
-    out->options.one_encoder_layer = piece->encoder_layers == model_layers_per_block(plan->config, MODEL_ENCODER_STACK);
-    out->options.one_layer = piece->decoder_layers == model_layers_per_block(plan->config, MODEL_DECODER_STACK);
     out->options.microbatches = true;
     out->options.sends = sim_is_executed(plan);
     out->batch_size = plan->batch_size / plan->num_microbatches * microbatches;

@@ -67,7 +67,6 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.gathers_keys = plan->options.gathers_keys;
     options.normalizes_by_tokens = plan->options.normalizes_by_tokens;
     options.parts = plan->options.parts, options.sends = plan->options.sends;
-    options.one_encoder_layer = plan->options.one_encoder_layer, options.one_layer = plan->options.one_layer;
     options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters,
     options.parameter_count = plan->options.parameter_count;
     return options;
@@ -93,11 +92,21 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     return sharding;
 }
 
+/* Models whose programs differ in sizes alone share them: sizes are symbols there, and what is chosen by them while a
+ * program is sharded is noted as a decision. */
+static void key_structure(struct sim_cache *cache, const struct sim_plan *plan)
+{
+    struct model_config structure;
+    const bool propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
+    model_structure(plan->config, plan->options.optimizer, propagates, &structure);
+    sim_key_bytes(cache, &structure, sizeof structure);
+}
+
 static const struct model_program *find_model_program(struct sim_cache *cache, const struct sim_plan *plan,
                                                       const struct model_options *options)
 {
     sim_key_begin(cache, 'b');
-    sim_key_text(cache, plan->model_text);
+    key_structure(cache, plan);
     sim_key_bytes(cache, options, sizeof *options);
     struct model_program *program = sim_cache_find(cache);
     if (program) return program;
@@ -179,15 +188,13 @@ static void begin_key(const struct request *r)
     const uint64_t relation = sim_mesh_relation(mesh);
     const unsigned passes = sim_passes_of(plan);
     sim_key_begin(r->cache, 's');
-    sim_key_text(r->cache, plan->model_text);
+    key_structure(r->cache, plan);
     sim_key_text(r->cache, plan->rules_text);
     sim_key_text(r->cache, plan->placement->axes_text);
     sim_key_bytes(r->cache, &r->options, sizeof r->options);
     sim_key_bytes(r->cache, &r->sharding, sizeof r->sharding);
     sim_key_bytes(r->cache, &passes, sizeof passes);
     sim_key_bytes(r->cache, &relation, sizeof relation);
-    if (r->sharding.optimizer_partitioning != SIM_REPLICATED)
-        sim_key_bytes(r->cache, mesh->sizes, (size_t)mesh->count * sizeof *mesh->sizes); /* state must divide */
 }
 
 static uint64_t hash_specs(const struct sim_shardings *shardings)

@@ -155,6 +155,114 @@ static void few_programs_serve_many_plans(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- models that differ in sizes ---- */
+
+#define GPU_MODEL "decoder_only:num_heads=16,vocab_size=32000,mlp_activations=gelu,logits_via_embedding=1,"
+
+static bool is_plan(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                    struct sim_plan *out)
+{
+    struct base_error error;
+    return sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, &error) == BASE_OK;
+}
+
+static const struct sim_program *program_of_model(struct sim_cache *cache, struct base_arena *arena, const char *model)
+{
+    const struct sim_program *program;
+    struct base_error error;
+    struct sim_plan plan;
+    const struct sim_plan_text text = {.values = {[SIM_MODEL] = model,
+                                                  [SIM_TOPOLOGY] = "h100:2x8",
+                                                  [SIM_SOFTWARE] = "nanotron",
+                                                  [SIM_OPTIMIZER] = "adamw",
+                                                  [SIM_NUM_PARTITIONS] = "4",
+                                                  [SIM_OPTIMIZER_PARTITIONING] = "data",
+                                                  [SIM_TARGETS_LENGTH] = "64",
+                                                  [SIM_BATCH_SIZE] = "64"}};
+    assert_true(is_plan(cache, arena, &text, &plan));
+    assert_ok(sim_program_find(cache, &plan, plan.options.remat, 0, SIM_PRICES_ALONE, &program, &error), &error);
+    return program;
+}
+
+static void models_that_differ_in_sizes_share_a_program(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_program
+        *program = program_of_model(cache, arena, GPU_MODEL "emb_dim=1024,head_dim=64,mlp_dim=4096,num_layers=8"),
+        *wider = program_of_model(cache, arena, GPU_MODEL "emb_dim=2048,head_dim=128,mlp_dim=8192,num_layers=24"),
+        *shallow = program_of_model(cache, arena, GPU_MODEL "emb_dim=1024,head_dim=64,mlp_dim=4096,num_layers=1"),
+        *grouped = program_of_model(cache, arena,
+                                    GPU_MODEL "emb_dim=1024,head_dim=64,mlp_dim=4096,num_layers=8,num_kv_heads=4");
+    assert_ptr_equal(wider, program);
+    assert_ptr_not_equal(shallow, program);
+    assert_ptr_not_equal(grouped, program);
+    sim_cache_free(cache);
+}
+
+static const char *drawn(struct base_random *random, const char *const *words, int count)
+{
+    return words[base_random_below(random, count)];
+}
+#define DRAWN(...) drawn(random, (const char *const[]){__VA_ARGS__}, BASE_COUNT(((const char *const[]){__VA_ARGS__})))
+
+static struct sim_plan_text drawn_plan(struct base_arena *arena, struct base_random *random)
+{
+    const bool gpu = base_random_below(random, 2);
+    const char *heads = DRAWN("4", "16"),
+               *stacks = DRAWN("decoder_only:", "encoder_decoder:", "scalable_decoder_only:");
+    const char *depth = DRAWN("1", "2", "3", "4", "7"), *kv = DRAWN("1", "2", heads);
+    const bool encodes = stacks[0] == 'e';
+    return (struct sim_plan_text){
+        .values = {
+            [SIM_MODEL] = base_print(arena, "%semb_dim=%s,num_heads=%s,%shead_dim=%s,mlp_dim=%s,vocab_size=%s,%s%s%s",
+                                     stacks, DRAWN("96", "256", "1000"), heads,
+                                     encodes ? "" : base_print(arena, "num_kv_heads=%s,", kv), DRAWN("16", "64"),
+                                     DRAWN("96", "512"), DRAWN("96", "32000"), encodes ? "num_encoder_layers=2," : "",
+                                     encodes ? "num_decoder_layers=" : "num_layers=", depth),
+            [SIM_TOPOLOGY] = gpu ? "a100-80g:2x8" : "v4-32",
+            [SIM_SOFTWARE] = gpu ? DRAWN("megatron", "nanotron", "megatron_deepspeed", "fsdp", "torchtitan") : "t5x",
+            [SIM_NUM_PARTITIONS] = DRAWN("1", "2", "4"),
+            [SIM_PIPELINE_STAGES] = gpu ? DRAWN("1", "2", "4") : "1",
+            [SIM_RULES] = DRAWN("standard:1,1", "standard:1,1", "standard:2,2", "megatron", "zero3"),
+            [SIM_OPTIMIZER_PARTITIONING] = DRAWN("none", "data", "data+gradients"),
+            [SIM_OPTIMIZER] = DRAWN("adamw", "adamw", "sgd", "adafactor"),
+            [SIM_REMAT_POLICY] = DRAWN("none", "minimal", "full"),
+            [SIM_INPUTS_LENGTH] = encodes ? "64" : "",
+            [SIM_TARGETS_LENGTH] = DRAWN("64", "512"),
+            [SIM_BATCH_SIZE] = DRAWN("64", "256"),
+            [SIM_NUM_MICROBATCHES] = DRAWN("1", "4")}};
+}
+
+/* Whichever models came before: layers that are few enough for a loop to run once, state that divides or not, heads
+ * that are shared or not, all of it in an order that is drawn. */
+static void models_get_from_others_what_they_get_by_themselves(struct base_arena *arena)
+{
+    enum { TIMES = 700 };
+    struct base_random random;
+    struct sim_cache *warm = sim_cache_new(arena);
+    int priced = 0;
+    base_random_seed(&random, 41);
+    for (int i = 0; i < TIMES; i++) {
+        const struct sim_plan_text text = drawn_plan(arena, &random);
+        struct sim_cache *cold = sim_cache_new(arena);
+        struct sim_prediction shared, own;
+        struct sim_plan plan, alone;
+        struct base_error error;
+        TEST_ROW("%s %s %s %s", text.values[SIM_MODEL], text.values[SIM_SOFTWARE], text.values[SIM_RULES],
+                 text.values[SIM_NUM_PARTITIONS]);
+        const bool is_priced =
+            is_plan(warm, arena, &text, &plan) && sim_predict(warm, &plan, &shared, NULL, &error) == BASE_OK;
+        assert_int_equal(
+            is_plan(cold, arena, &text, &alone) && sim_predict(cold, &alone, &own, NULL, &error) == BASE_OK, is_priced);
+        if (is_priced && !same_answer(&shared, &own))
+            fail_msg("%.17g s, and %.17g s from an empty cache", shared.step_s, own.step_s);
+        sim_cache_free(cold);
+        priced += is_priced;
+    }
+    assert_in_range(priced, TIMES / 3, TIMES);
+    sim_cache_free(warm);
+}
+
 /* ---- contractions that were placed before ---- */
 
 /* A sharding over at most two dimensions, each mesh axis once: the number's digits say which dimension each axis cuts.
@@ -287,6 +395,8 @@ int main(int count, char **arguments)
         TEST(programs_that_depend_on_sizes_stand_beside_each_other),
         TEST(shared_programs_answer_as_programs_of_their_own),
         TEST(few_programs_serve_many_plans),
+        TEST(models_that_differ_in_sizes_share_a_program),
+        TEST(models_get_from_others_what_they_get_by_themselves),
         TEST(contractions_from_the_cache_are_placed_as_by_themselves),
         TEST(shardings_come_back_as_they_were_kept),
     };

@@ -69,21 +69,31 @@ bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimiz
            (accumulated && partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA);
 }
 
-/* JAX demands that state divides evenly. */
+/* What is chosen by sizes is decided as resharding is, so that models of other sizes can share what comes of it. */
+static struct sim_shape vector_of(int size, unsigned axes)
+{
+    return (struct sim_shape){.rank = 1, .dims = {(unsigned char)size}, .spec = {(unsigned char)axes}};
+}
+
+/* JAX demands that state divides evenly: shares that are padded are more than the whole. */
 static bool divides(const struct sim_graph *g, int size)
 {
     const struct sim_extents *extents = &g->options->extents;
-    return !extents->sizes || extents->sizes[size] % topo_axes_product(extents->mesh, g->options->data_axis) == 0;
+    const unsigned char axes = g->options->data_axis;
+    const struct sim_decision padded = {vector_of(size, axes), vector_of(size, 0), .left_times = axes};
+    return !extents->sizes || !sim_decide(extents, &padded);
 }
 
 /* The largest dimension that nothing shards yet; -1: there is none. */
 static int largest_whole(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
-    const int64_t *sizes = g->options->extents.sizes;
     int largest = -1;
-    for (int i = 0; i < tensor->rank && sizes; i++)
-        if (!sim_spec_of_dim(spec, i) && (largest < 0 || sizes[tensor->dims[i]] > sizes[tensor->dims[largest]]))
-            largest = i;
+    for (int i = 0; i < tensor->rank && g->options->extents.sizes; i++) {
+        if (sim_spec_of_dim(spec, i)) continue;
+        const struct sim_shape one = vector_of(tensor->dims[i], 0),
+                               other = vector_of(tensor->dims[largest < 0 ? i : largest], 0);
+        if (largest < 0 || sim_is_larger(&g->options->extents, &one, &other)) largest = i;
+    }
     return largest;
 }
 
