@@ -35,7 +35,7 @@ context between attention and MLP|tuner/saved_prices.c|return has_result ? RESUL
 one policy of a family is ranked|tuner/ranking.c|if (other < *count) remove_plan(plans, count, other);|if (*count < other) remove_plan(plans, count, other);|test_tuner|remat_*
 other orders of a policy|tuner/saved_choice.c|return known == orders ? slowest : (double)INFINITY;|return known ? slowest : (double)INFINITY;|test_tuner|remat_*
 layer's input is kept|tuner/saved_choice.c|if (part == INPUT && kept != all) continue;|if (part == INPUT && kept < 0) continue;|test_tuner|remat_*
-dimensions divide, as JAX demands|tuner/rule_codings.c|if (sizes[shape->dims[d]] % topo_axes_product(mesh, spec[d])) return false;|if (sizes[shape->dims[d]] < 0 * spec[d]) return false;|test_search_properties|no_bound_of_a_subspace*
+dimensions divide, as JAX demands|tuner/rule_codings.c|if (spec[d] && coding->classes[c].divides[d] % topo_axes_product(mesh, spec[d])) return false;|if (spec[d] && coding->classes[c].divides[d] < 0 * mesh->count) return false;|test_search_properties|no_bound_of_a_subspace*
 batch divides|tuner/rule_codings.c|return batch % topo_axes_product(mesh, (unsigned)takes) == 0;|return batch >= 0 * topo_axes_product(mesh, (unsigned)takes);|test_search_properties|no_bound_of_a_subspace*
 rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].given && of->classes[c].scope & scope;|bool asked = false;|test_search_properties|no_*
 options under their context|tuner/relax.c|tuner_choices_need(choices, option, &contexts[context], 1);|(void)contexts;|test_tuner|rule_sets_*

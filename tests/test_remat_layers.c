@@ -234,6 +234,7 @@ static void searches_of_layers_equal_brute_force(struct base_arena *arena)
                  without ? "without integer programs" : "with integer programs");
         request.search_saved = request.search_layers = true;
         request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.given[TUNER_REMAT] = given(arena, 1, "none");
         request.given[TUNER_SUBMESH] = given(arena, 1, rows[row].submesh);
         request.given[TUNER_RULES] = given(arena, 1, rows[row].rules);
         request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");

@@ -562,6 +562,50 @@ static void more_to_search_never_leaves_less(struct base_arena *arena)
     assert_true(ended >= 2);
 }
 
+/* Every larger search begins with the plain one, so that after as many predictions it holds as good a plan: also where
+ * it comes to its end, since the best may be a policy that no choice of tensors says. */
+static void larger_searches_begin_with_the_plain_one(struct base_arena *arena)
+{
+    static const struct {
+        bool rules, saved, layers;
+    } kinds[] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {1, 1, 0}, {0, 1, 1}, {1, 1, 1}};
+    static const int64_t limits[] = {3, 10, 40, 0};
+    int named_best = 0, better = 0;
+    for (int i = 0; i < BASE_COUNT(limits); i++) {
+        double plain_s = 0;
+        for (int k = 0; k < BASE_COUNT(kinds); k++) {
+            struct base_error error;
+            struct tuner_space space;
+            struct tuner_result result;
+            const struct tuner_options options = {.top = 1, .headroom_frac = 0.02, .prediction_limit = limits[i]};
+            struct sim_cache *cache = sim_cache_new(arena);
+            struct tuner_request request = request_of(arena,
+                                                      "scalable_decoder_only:num_layers=8,emb_dim=4096,num_heads=32,"
+                                                      "head_dim=128,mlp_dim=16384,vocab_size=32128",
+                                                      "v4-16", "32", "2048", "2048");
+            if (!limits[i] && kinds[k].rules && kinds[k].saved) continue; /* takes seconds */
+            request.search_rules = kinds[k].rules;
+            request.search_saved = kinds[k].saved;
+            request.search_layers = kinds[k].layers;
+            request.plan.values[SIM_OPTIMIZER] = "adamw";
+            TEST_ROW("%lld predictions, rules %d, remat %d, layers %d", (long long)limits[i], kinds[k].rules,
+                     kinds[k].saved, kinds[k].layers);
+            assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+            assert_ok(tuner_search(&space, &options, &result, &error), &error);
+            assert_counts_add_up(&space, &result);
+            assert_int_equal(result.proven_optimal, !limits[i]);
+            assert_int_equal(result.plan_count, 1);
+            if (k == 0) plain_s = result.plans[0].prediction.step_s;
+            assert_true(result.plans[0].prediction.step_s <= plain_s);
+            better += result.plans[0].prediction.step_s < plain_s;
+            const char *policy = tuner_plan_text(&space, result.plans[0].plan).values[SIM_REMAT_POLICY];
+            named_best += k > 0 && !strcmp(policy, "minimal");
+            sim_cache_free(cache);
+        }
+    }
+    assert_true(named_best > 0 && better > 0);
+}
+
 /* A front has room for all that is on it, whatever order it comes in; what is worse in both is not on it. */
 static void fronts_of_any_length_are_kept(struct base_arena *arena)
 {
@@ -637,6 +681,7 @@ static void remat_by_tensor_equals_brute_force(struct base_arena *arena)
         TEST_ROW("%s on %s", rows[i].model, rows[i].submesh);
         request.search_saved = true;
         request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.given[TUNER_REMAT] = given(arena, 1, "none");
         request.given[TUNER_SUBMESH] = given(arena, 1, rows[i].submesh);
         request.given[TUNER_RULES] = given(arena, 1, rows[i].rules);
         request.given[TUNER_MICROBATCHES] = given(arena, 1, rows[i].microbatches);
@@ -1355,6 +1400,7 @@ static const struct test tests[] = {
     TEST(bounds_of_memory_spare_predictions),
     TEST(integer_programs_change_no_answer),
     TEST(more_to_search_never_leaves_less),
+    TEST(larger_searches_begin_with_the_plain_one),
     TEST(fronts_of_any_length_are_kept),
     TEST(remat_by_tensor_equals_brute_force),
     TEST(remat_ranks_equal_brute_force),

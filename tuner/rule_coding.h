@@ -10,6 +10,7 @@ struct coded_class {
     unsigned scope; /* digits that matter to it */
     int count;      /* product of their radices */
     unsigned char (*spec)[MODEL_MAX_RANK];
+    int64_t divides[MODEL_MAX_RANK]; /* what shards of each dimension must divide, as JAX demands; 0: nothing */
 };
 
 struct component {

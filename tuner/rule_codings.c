@@ -162,6 +162,29 @@ void tuner_rules_put_digits(const struct tuner_rule_space *space, unsigned scope
     }
 }
 
+static int64_t greatest_common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+/* Parameters and their state divide; what optimizer partitioning shards is nobody's argument. */
+static void find_divided(const struct tuner_outline *o, int c, struct coded_class *coded)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    memset(coded->divides, 0, sizeof coded->divides);
+    if (!o->classes[c].state || o->classes[c].zero) return;
+    model_sizes(o->config, 1, 1, o->inputs_length, o->targets_length, sizes);
+    for (int i = 0; i < o->persistent_count; i++) {
+        const struct sim_shape *shape = &o->shapes[o->persistent_shapes[i]];
+        for (int d = 0; o->persistent_classes[i] == c && d < shape->rank; d++)
+            coded->divides[d] = greatest_common_divisor(sizes[shape->dims[d]], coded->divides[d]);
+    }
+}
+
 static enum base_status code_class(struct base_arena *arena, struct tuner_coding *coding, int c,
                                    const struct sim_plan *plan, struct base_error *error)
 {
@@ -169,6 +192,7 @@ static enum base_status code_class(struct base_arena *arena, struct tuner_coding
     struct coded_class *coded = &coding->classes[c];
     coded->scope = scope_of(space, &coding->o->classes[c]);
     coded->count = tuner_rules_count_of(space, coded->scope);
+    find_divided(coding->o, c, coded);
     coded->spec = base_alloc(arena, (size_t)coded->count, sizeof *coded->spec);
     for (int i = 0; i < coded->count; i++) {
         int digits[TUNER_MOST_DIGITS] = {0};
@@ -315,20 +339,11 @@ enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_r
 
 /* ---- what JAX accepts ---- */
 
-/* Parameters and their state divide; what optimizer partitioning shards is nobody's argument. */
 static bool divides(const struct tuner_coding *coding, int c, const int *digits, const struct topo_axes *mesh)
 {
-    const struct tuner_outline *o = coding->o;
     const unsigned char *spec = tuner_rules_spec_under(coding, c, digits);
-    int64_t sizes[MODEL_SIZE_COUNT];
-    if (!o->classes[c].state || o->classes[c].zero) return true;
-    model_sizes(o->config, 1, 1, o->inputs_length, o->targets_length, sizes);
-    for (int i = 0; i < o->persistent_count; i++) {
-        const struct sim_shape *shape = &o->shapes[o->persistent_shapes[i]];
-        for (int d = 0; o->persistent_classes[i] == c && d < shape->rank; d++) {
-            if (sizes[shape->dims[d]] % topo_axes_product(mesh, spec[d])) return false;
-        }
-    }
+    for (int d = 0; d < MODEL_MAX_RANK; d++)
+        if (spec[d] && coding->classes[c].divides[d] % topo_axes_product(mesh, spec[d])) return false;
     return true;
 }
 

@@ -265,24 +265,37 @@ static void begin(struct search *s)
     s->restart = false;
 }
 
-/* What is known of the named rule sets decides most of the others, and is there if the search is ended early. */
-static enum base_status take_turn(struct search *s, enum turn turn)
+static enum base_status run_phase(struct search *s, const struct phase *phase)
 {
-    for (int unnamed = 0; unnamed <= s->space->search_rules && !s->restart; unnamed++) {
-        BASE_TRY(tuner_search_add_cells(s, turn, unnamed == 1));
-        BASE_TRY(walk(s));
-    }
+    if (phase->unnamed_rules && !s->space->search_rules) return BASE_OK;
+    if (phase->unnamed_rules) BASE_TRY(tuner_search_count_rules(s));
+    BASE_TRY(tuner_search_add_cells(s, phase));
+    return walk(s);
+}
+
+/* First the plain space, that of rule sets and policies with names, so that a larger search never ends with less than
+ * a smaller one; and what is known of it decides most of the others. Where seconds are limited, rules without remat by
+ * tensor come next, since every family of that takes many predictions. */
+static enum base_status run_phases(struct search *s)
+{
+    static const struct phase phases[] = {{.named_policies = true},
+                                          {.policies_by_tensor = true},
+                                          {.named_policies = true, .policies_by_tensor = true, .unnamed_rules = true}},
+                              in_haste[] = {{.named_policies = true},
+                                            {.named_policies = true, .unnamed_rules = true},
+                                            {.policies_by_tensor = true},
+                                            {.policies_by_tensor = true, .unnamed_rules = true}};
+    const bool limited = s->options->time_limit_s > 0;
+    const int count = limited ? BASE_COUNT(in_haste) : BASE_COUNT(phases);
+    for (int i = 0; i < count && !s->restart; i++) BASE_TRY(run_phase(s, limited ? &in_haste[i] : &phases[i]));
     return BASE_OK;
 }
 
 static enum base_status run_once(struct search *s)
 {
     struct tuner_counts *counts = &s->result->counts;
-    const bool in_turns = s->space->search_rules && s->space->saved.value && s->options->time_limit_s > 0;
     begin(s);
-    for (enum turn turn = in_turns ? NAMED_POLICIES : EVERY_POLICY;
-         turn <= (in_turns ? POLICIES_BY_TENSOR : EVERY_POLICY) && !s->restart; turn++)
-        BASE_TRY(take_turn(s, turn));
+    BASE_TRY(run_phases(s));
     for (int64_t i = 0; i < s->too_large_count; i++) counts->by_memory += tuner_search_plans_of(s, &s->too_large[i]);
     if (!s->result->plan_count && !s->restart) BASE_TRY(find_nearest(s));
     return BASE_OK;
@@ -366,12 +379,14 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     result.tight = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
     if (space->search_rules) sim_cache_hold(space->cache, searched_cache_bytes);
-    enum base_status status = tuner_search_find_cells(&s);
+    tuner_search_find_cells(&s);
+    enum base_status status = BASE_OK;
     while (status == BASE_OK) {
         if (options->looked) options->looked(options->looked_where, NULL);
         status = run_once(&s);
         if (!s.restart || s.stopped) break;
     }
+    if (status == BASE_OK) status = tuner_search_count_rules(&s);
     sim_cache_hold(space->cache, 0);
     tuner_choices_end();
     if (status != BASE_OK) return status;

@@ -27,9 +27,10 @@ struct node {
     int saved;  /* as of struct tuner_plan */
 };
 
-/* Which cells are added: where the time is limited, those of remat policies with names are looked at before those that
- * stand for all policies by tensor, whose every family takes many predictions. */
-enum turn { EVERY_POLICY, NAMED_POLICIES, POLICIES_BY_TENSOR };
+/* Cells of one phase of a search. */
+struct phase {
+    bool named_policies, policies_by_tensor, unnamed_rules; /* or, of rules, those that have a name */
+};
 
 struct search {
     struct tuner_space *space;
@@ -52,7 +53,7 @@ struct search {
     struct sim_collective_list rows; /* of the plan that was predicted last; its room is used again */
     struct tuner_charges charges;
     double least_open; /* bound of what was given up; INFINITY: nothing was */
-    bool use_bounds, restart, stopped, cells_are_complete;
+    bool use_bounds, restart, stopped, cells_are_complete, rules_are_counted;
     double limit_bytes; /* what a plan that is ranked may take of a device */
     double start_s;
 };
@@ -76,8 +77,10 @@ enum base_status tuner_search_bound_rules(struct search *s, struct node node);
 void *tuner_search_more(struct base_arena *arena, void *old, int count, int *capacity, size_t size);
 enum base_status tuner_search_open_rules(struct search *s, const struct node *node);
 enum base_status tuner_search_open_cell(struct search *s, const struct node *cell);
-enum base_status tuner_search_find_cells(struct search *s); /* and how many rule sets each has */
-enum base_status tuner_search_add_cells(struct search *s, enum turn turn, bool unnamed);
+void tuner_search_find_cells(struct search *s);
+/* How many rule sets without a name each cell has, once, however often it is asked for. */
+enum base_status tuner_search_count_rules(struct search *s);
+enum base_status tuner_search_add_cells(struct search *s, const struct phase *phase);
 
 struct tuner_charges tuner_search_charges(const struct search *s, int variant);
 /* saved_choice.c: of a family whose plan keeps all tensors: whether another policy may change the answer; which to keep

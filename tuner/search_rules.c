@@ -210,31 +210,35 @@ static bool is_looked_at(const struct search *s, int first)
     return !s->options->shape || s->space->groups[first].shape == s->options->shape - 1;
 }
 
-enum base_status tuner_search_find_cells(struct search *s)
+void tuner_search_find_cells(struct search *s)
 {
-    for (int first = 0; first < s->base_groups; first = s->cell_end[first]) {
-        s->cell_end[first] = end_of_cell(s, first);
-        if (s->space->search_rules && is_looked_at(s, first)) BASE_TRY(count_rules(s, first));
-    }
+    for (int first = 0; first < s->base_groups; first = s->cell_end[first]) s->cell_end[first] = end_of_cell(s, first);
+}
+
+enum base_status tuner_search_count_rules(struct search *s)
+{
+    const bool asked = s->space->search_rules && !s->rules_are_counted;
+    for (int first = 0; first < s->base_groups && asked; first = s->cell_end[first])
+        if (is_looked_at(s, first)) BASE_TRY(count_rules(s, first));
+    s->rules_are_counted = true;
     return BASE_OK;
 }
 
-static bool is_of_turn(const struct search *s, enum turn turn, int first)
+static bool is_of_phase(const struct search *s, const struct phase *phase, int first)
 {
-    const bool saved = tuner_variant_is_saved(s->space, s->space->groups[first].variant);
-    return turn == EVERY_POLICY || saved == (turn == POLICIES_BY_TENSOR);
+    return tuner_variant_is_saved(s->space, s->space->groups[first].variant) ? phase->policies_by_tensor
+                                                                             : phase->named_policies;
 }
 
-/* Cells of the named rule sets, or of those that nobody has named. */
-enum base_status tuner_search_add_cells(struct search *s, enum turn turn, bool unnamed)
+enum base_status tuner_search_add_cells(struct search *s, const struct phase *phase)
 {
     s->cells_are_complete = false;
     for (int first = 0; first < s->base_groups; first = s->cell_end[first]) {
         if (tuner_search_time_is_up(s)) return BASE_OK;
-        if (!is_looked_at(s, first) || !is_of_turn(s, turn, first)) continue;
+        if (!is_looked_at(s, first) || !is_of_phase(s, phase, first)) continue;
         if (!s->best_links[s->space->groups[first].shape].axes.count) BASE_TRY(tuner_search_place_shape(s, first));
         for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++)
-            BASE_TRY(add_cell_of(s, first, m, unnamed));
+            BASE_TRY(add_cell_of(s, first, m, phase->unnamed_rules));
     }
     s->cells_are_complete = true;
     return BASE_OK;

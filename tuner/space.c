@@ -39,9 +39,6 @@ static struct tuner_values words(struct tuner_space *space, enum tuner_dimension
     const char *own[] = {space->plan.values[keys[d]]};
     bool only_none = d == TUNER_REMAT && choices->is_t5x && !scanned && !request->beyond_t5x;
     struct tuner_values values = choices->words[d];
-    static const char *const unnamed[] = {"none", "selective"}; /* minimal and full are policies by tensor, too */
-    if (d == TUNER_REMAT && request->search_saved && !(own[0] && *own[0]))
-        return copy_values(space->arena, unnamed, request->beyond_t5x ? 2 : 1);
     if (values.count && only_none) values.count = 1;
     return values.count && !(own[0] && *own[0]) ? values : copy_values(space->arena, own, 1);
 }

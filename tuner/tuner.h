@@ -79,11 +79,12 @@ struct tuner_shape {
  * A policy may be for a number of layers, the others saving their input alone (saved_layers.c): seconds and bytes are
  * linear in it, so that prices and weights bound a policy in all its numbers at once, with what the others take known
  * exactly, and one full prediction of it tells the best number. Claimed: that is the same in all orders of the submesh.
- * Of each plan the best policy is ranked alone: many differ from it in what hardly matters. Of policies that are as
- * fast it is the one that offloads least, and then takes least of the device's memory. What overfills the host does
- * not fit. */
+ * What has a name (none, minimal, selective, full) is a plan beside them and looked at first: minimal keeps what no
+ * policy by tensor can name. Of each plan the best policy by tensor is ranked alone: many differ from it in what hardly
+ * matters. Of policies that are as fast it is the one that offloads least, and then takes least of the device's memory.
+ * What overfills the host does not fit. */
 struct tuner_saved_space {
-    int value;                /* of TUNER_REMAT: its index + 1; 0: remat by tensor is not searched */
+    int value;                /* of TUNER_REMAT: its index + 1, the last one; 0: remat by tensor is not searched */
     unsigned names;           /* bits of enum model_saved_name that the model has, but the layer's input */
     int levels, level_layers; /* numbers of layers that a policy may be for, and of what they are multiples; 0: all */
     int64_t plan_count;       /* of one group, submesh and number of microbatches */
