@@ -315,15 +315,17 @@ struct base_child {
     struct base_text *answer;                    /* what it prints is appended here */
     void (*line)(void *where, const char *line); /* gets each line of its stderr; NULL: its stderr is ours */
     void *where;
-    bool deaf; /* SIGTERM and SIGINT do not reach it, but its own children: for one that would end them at once */
+    bool deaf;    /* SIGTERM and SIGINT do not reach it, but its own children: for one that would end them at once */
+    bool patient; /* it answers SIGUSR1 by ending in its own time, or at once where it has not come to its work yet */
 };
 /* Runs a program until it ends. Its exit code 0-6 is the status, without a message: what it printed says why. Another
  * code or a signal is BASE_RUN, with one. It stands in a process group of its own and is asked to end if this program
  * dies. */
 enum base_status base_run_child(const struct base_child *child, struct base_error *error);
-/* It answers SIGUSR1 by ending in its own time; said by whoever listens to its lines. */
+/* It has come to its work; said by whoever listens to its lines. One that is patient and has not, a second after it was
+ * asked to end, is told to end at once. */
 void base_child_is_ready(void);
-/* From a signal handler: asks the program that runs to end: in its own time if it is ready to, the second time at once,
+/* From a signal handler: asks the program that runs to end: in its own time if it is patient, the second time at once,
  * then by force. False: none runs. Async-signal-safe. */
 bool base_stop_child(void);
 /* It said why it failed: what is left of it after a second is asked to end, and killed after two. */

@@ -13,15 +13,18 @@
 #include <unistd.h>
 
 enum { READ_END, WRITE_END, NOT_STARTED = 127, LONGEST_LINE = 2000 };
-/* In tenths of a second, after its last word. */
+/* In tenths of a second, after its last word or after it was asked to end. */
 enum { TICK_MS = 100, TICKS_TO_END = 10, TICKS_TO_KILL = 20, TICKS_TO_LEAVE = 25 };
 
 /* A signal handler has no other way to it. */
-static volatile sig_atomic_t running_child, child_is_deaf, child_is_ready, child_is_failing,
+static volatile sig_atomic_t running_child, child_is_deaf, child_is_patient, child_is_ready, child_is_failing,
     asked_count; /* running_child 0: none */
 
+/* mpirun loses what it is to pass on to ranks that are not there yet: so it is asked once more when they are. */
 void base_child_is_ready(void)
 {
+    if (!child_is_ready && child_is_patient && asked_count == 1 && running_child > 0)
+        kill((pid_t)running_child, SIGUSR1);
     child_is_ready = 1;
 }
 
@@ -47,12 +50,18 @@ bool base_parent_is(const char *name)
     return same;
 }
 
+static int end_signal(void)
+{
+    return child_is_deaf ? SIGHUP : SIGTERM;
+}
+
 bool base_stop_child(void)
 {
     if (running_child <= 0) return false;
     asked_count++;
-    int end = asked_count > 2 ? SIGKILL : child_is_deaf ? SIGHUP : SIGTERM;
-    kill((pid_t)running_child, asked_count == 1 && child_is_ready ? SIGUSR1 : end);
+    kill((pid_t)running_child, asked_count == 1 && child_is_patient ? SIGUSR1
+                               : asked_count > 2                    ? SIGKILL
+                                                                    : end_signal());
     return true;
 }
 
@@ -155,9 +164,16 @@ static bool hurry(int *ticks)
 {
     if (!child_is_failing) return true;
     ++*ticks;
-    if (*ticks == TICKS_TO_END) kill((pid_t)running_child, child_is_deaf ? SIGHUP : SIGTERM);
+    if (*ticks == TICKS_TO_END) kill((pid_t)running_child, end_signal());
     if (*ticks == TICKS_TO_KILL) kill(-(pid_t)running_child, SIGKILL);
     return *ticks < TICKS_TO_LEAVE;
+}
+
+/* Who was asked to end, and a second later has still not come to its work, is ended. */
+static void ask_again(int *ticks)
+{
+    if (child_is_patient && asked_count == 1 && !child_is_ready && ++*ticks == TICKS_TO_END)
+        kill((pid_t)running_child, end_signal());
 }
 
 /* Writes and reads by turns, so that neither side waits for the other for ever. Ends when the program has closed its
@@ -168,7 +184,7 @@ static void converse(const struct base_child *child, struct pipes *p)
     size_t length = child->length;
     char block[16384];
     struct line line = {.length = 0};
-    int ticks = 0;
+    int ticks = 0, asked_ticks = 0;
     while (p->out[READ_END] >= 0 || p->err[READ_END] >= 0) {
         struct pollfd ends[] = {{.fd = p->out[READ_END], .events = POLLIN},
                                 {.fd = p->err[READ_END], .events = POLLIN},
@@ -176,6 +192,7 @@ static void converse(const struct base_child *child, struct pipes *p)
         int ready = poll(ends, BASE_COUNT(ends), TICK_MS);
         if (ready < 0 && errno == EINTR) continue;
         if (ready < 0 || (ready == 0 && !hurry(&ticks))) return;
+        if (ready == 0) ask_again(&asked_ticks);
         if (ends[0].revents) {
             ssize_t got = read(ends[0].fd, block, sizeof block);
             if (got > 0) base_put_bytes(child->answer, block, (size_t)got);
@@ -229,6 +246,7 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
     }
     child_is_ready = child_is_failing = 0;
     child_is_deaf = child->deaf;
+    child_is_patient = child->patient;
     running_child = (sig_atomic_t)pid;
     converse(child, &p);
     close_pipes(&p);

@@ -8,9 +8,13 @@
 #include <string.h>
 
 enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
-/* What the executor's libraries map when they are loaded, 128 MiB for OpenBLAS's buffer among it: that tries for ever.
- */
-enum { LEAST_ADDRESSES_BYTES = 320 << 20 };
+/* What the executor's libraries map when they are loaded and with the first product, 128 MiB for OpenBLAS's buffer
+ * among it (measured: 249 MiB without MPI). */
+enum { LEAST_ADDRESSES_BYTES = 256 << 20 };
+/* A rank computes by one thread. Left alone, OpenBLAS starts another for each further core when it is loaded, and each
+ * of these maps a buffer of its own; where `ulimit -v` refuses that it tries again for ever, and takes what the first
+ * product was found to have room for. */
+static const char threads_of_openblas[] = "OPENBLAS_NUM_THREADS";
 
 struct talk {
     struct commands_context *context;
@@ -116,8 +120,9 @@ static enum base_status start(struct commands_context *context, const struct com
     BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
     if (!base_may_map(LEAST_ADDRESSES_BYTES))
         return base_fail(error, BASE_RUN,
-                         "a rank needs 320 MiB of address space before its first step; `ulimit -v` "
+                         "a rank needs 256 MiB of address space before its first step; `ulimit -v` "
                          "allows less");
+    if (setenv(threads_of_openblas, "1", 1) != 0) return base_fail(error, BASE_RUN, "out of memory");
     /* Ranks share cores here: no binding, and a rank that waits lets others run. */
     const char *mpirun[MOST_ARGUMENTS] = {"mpirun",
                                           "--allow-run-as-root",
@@ -127,9 +132,11 @@ static enum base_status start(struct commands_context *context, const struct com
                                           "--mca",
                                           "mpi_yield_when_idle",
                                           "1",
+                                          "-x",
+                                          threads_of_openblas,
                                           "-np",
                                           count};
-    int given = 10;
+    int given = 12;
     if (executor->hostfile) mpirun[given++] = "--hostfile", mpirun[given++] = executor->hostfile;
     mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;
     const char *const rank[] = {"meshwright-rank", executor->rank_count ? "--ranks" : NULL, patience, NULL};
@@ -141,7 +148,8 @@ static enum base_status start(struct commands_context *context, const struct com
                                .answer = answer,
                                .line = hear,
                                .where = talk,
-                               .deaf = starts_ranks};
+                               .deaf = starts_ranks,
+                               .patient = true};
     return base_run_child(&child, error);
 }
 

@@ -89,8 +89,11 @@ static void put_result(const struct exec_result *r, const char *failure, struct 
 static enum base_status infer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way,
                               const struct base_json *document, struct base_text *out, struct base_error *error)
 {
-    struct exec_infer_request request = {
-        .transport = way->transport, .stop = way->stop, .warn = way->warn, .progress = way->progress};
+    struct exec_infer_request request = {.transport = way->transport,
+                                         .stop = way->stop,
+                                         .warn = way->warn,
+                                         .ready = way->ready,
+                                         .progress = way->progress};
     struct sim_plan plan;
     const struct base_json *mode = base_json_get(document, "infer");
     if (mode->kind != BASE_JSON_STRING)

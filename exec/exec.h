@@ -30,7 +30,7 @@ struct exec_transport {
 
 /* ---- a run (run.c) ---- */
 
-/* Where a run is; rank 0 alone tells. */
+/* Where a run is. */
 struct exec_progress {
     int64_t done, steps;
     double loss, tokens_per_s, left_s;
@@ -49,8 +49,9 @@ struct exec_request {
     const volatile sig_atomic_t
         *stop;                      /* not 0 on any rank: the run ends after the step, with a checkpoint. May be NULL */
     void (*warn)(const char *text); /* what a user should know, on the rank that saw it. May be NULL */
-    void (*progress)(
-        const struct exec_progress *progress); /* after each step, and before the first with 0 done. May be NULL */
+    void (*ready)(void); /* on each rank, before any takes a step: from now on `stop` is looked at. May be NULL */
+    void (*progress)(const struct exec_progress *progress); /* on rank 0: after each step, and before the first with 0
+                                                               done. May be NULL */
     bool processor_time; /* measure what this process computes, not what passes: for benchmarks on a busy machine */
 };
 
@@ -86,9 +87,10 @@ struct exec_result {
  * was measured until then. */
 enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                           const struct exec_request *request, struct exec_result *out, struct base_error *error);
-/* The same from one JSON document to another: what meshwright-rank reads and writes. Of `way`, transport, stop, warn
- * and progress count. With a transport, rank 0 alone is given the text; all ranks answer the same. BASE_STOPPED: it was
- * stopped, and out says what it did; with BASE_RUN out may be what was measured until then, its "error" included. */
+/* The same from one JSON document to another: what meshwright-rank reads and writes. Of `way`, transport, stop, warn,
+ * ready and progress count. With a transport, rank 0 alone is given the text; all ranks answer the same. BASE_STOPPED:
+ * it was stopped, and out says what it did; with BASE_RUN out may be what was measured until then, its "error"
+ * included. */
 enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length,
                              struct base_text *out, struct base_error *error);
 
@@ -115,7 +117,8 @@ struct exec_infer_request {
     const struct exec_transport *transport; /* as of exec_request */
     const volatile sig_atomic_t *stop;      /* ends after the batch; may be NULL */
     void (*warn)(const char *text);         /* may be NULL */
-    /* Once, on rank 0, before the first batch, with 0 done: it can be stopped from now on. May be NULL */
+    void (*ready)(void);                    /* as of exec_request */
+    /* Once, on rank 0, before the first batch, with 0 done. May be NULL */
     void (*progress)(const struct exec_progress *progress);
     bool processor_time; /* batch_s is this process's own; as of exec_request */
 };

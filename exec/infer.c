@@ -204,7 +204,9 @@ enum base_status exec_infer(struct base_arena *arena, struct sim_cache *cache, c
     *r = (struct infer){.arena = arena, .plan = plan, .request = request, .result = &result, .error = error};
     BASE_TRY(exec_agree(request->transport, prepare(r, cache, &batches), error));
     make_room(r, batches);
-    BASE_TRY(exec_agree(request->transport, take_parameters(r), error));
+    enum base_status taken = take_parameters(r);
+    if (request->ready) request->ready();
+    BASE_TRY(exec_agree(request->transport, taken, error));
     BASE_TRY(exec_agree(request->transport, run_batches(r), error));
     *out = result;
     return BASE_OK;

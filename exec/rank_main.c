@@ -23,17 +23,18 @@ static enum base_status print_text(const char *bytes, size_t length, enum base_s
     return fflush(stdout) == 0 && !ferror(stdout) ? status : BASE_RUN;
 }
 
-static volatile sig_atomic_t stop;
+static volatile sig_atomic_t stop, is_ready;
 
-/* The first asks the run to end with its step; a later one ends it at once. One wish may arrive by several ways: who
- * ends a job sends SIGTERM to all of its processes, and some of these pass it on. */
+/* The first asks the run to end with its step, or at once where there is no step yet, which this rank alone knows for
+ * certain: what it says of its steps is on its way for a while. A later one ends it at once. One wish may arrive by
+ * several ways: who ends a job sends SIGTERM to all of its processes, and some of these pass it on, as SIGUSR1. */
 static void on_signal(int number)
 {
     static struct timespec asked_at;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (!stop) asked_at = now;
-    else if (now.tv_sec - asked_at.tv_sec > ONE_WISH_S) {
+    if (!is_ready || (number != SIGUSR1 && now.tv_sec - asked_at.tv_sec > ONE_WISH_S)) {
         base_output_unlink_all();
         _exit(128 + number);
     }
@@ -55,6 +56,11 @@ static enum base_status catch_signals(struct base_error *error)
     for (int i = 0; i < BASE_COUNT(numbers); i++) sigaction(numbers[i], &action, NULL);
     signal(SIGPIPE, SIG_IGN);
     return BASE_OK;
+}
+
+static void begin_steps(void)
+{
+    is_ready = 1;
 }
 
 /* What `meshwright run` listens for on stderr. */
@@ -96,8 +102,11 @@ static enum base_status answer(struct base_arena *arena, struct base_text *out, 
     size_t length = 0;
     enum base_status status = BASE_OK;
     if (ranks.rank == 0) status = base_read_file(arena, "/dev/stdin", LARGEST_REQUEST_BYTES, &text, &length, error);
-    struct exec_request way = {
-        .transport = has_ranks ? &ranks : NULL, .stop = &stop, .warn = say_warning, .progress = say_progress};
+    struct exec_request way = {.transport = has_ranks ? &ranks : NULL,
+                               .stop = &stop,
+                               .warn = say_warning,
+                               .ready = begin_steps,
+                               .progress = say_progress};
     return exec_answer(arena, &way, text, status == BASE_OK ? length : 0, out, error);
 }
 

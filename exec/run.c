@@ -73,6 +73,7 @@ static enum base_status begin(struct run *run, int64_t *first_step)
     for (int i = 0; i < run->machine_count && !restoring.path; i++)
         exec_set_initial_values(run->arena, run->machines[i]);
     if (!request->evaluates) status = exec_home_check(home, *first_step, request->steps, run->error);
+    if (request->ready) request->ready();
     return exec_agree(request->transport, status, run->error);
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -116,11 +117,11 @@ static void assert_outcome(const struct outcome *o, int exit_code, const char *p
     fail();
 }
 
-static const struct base_json *losses(struct base_arena *arena, const struct outcome *o)
+static const struct base_json *losses(struct base_arena *arena, const struct outcome *o, int exit_code)
 {
     const struct base_json *document;
     struct base_error error;
-    if (o->exit_code != 6) assert_outcome(o, 0, "\"loss\"");
+    assert_outcome(o, exit_code, "\"loss\"");
     assert_ok(base_json_parse(arena, o->out, strlen(o->out), &document, &error), &error);
     return base_json_get(document, "loss");
 }
@@ -228,11 +229,11 @@ static struct run start_long(struct base_arena *arena, const char *name, const c
 static void ranks_and_one_process_agree(struct base_arena *arena)
 {
     struct outcome ranks = run_whole(arena, "local:4", 4, "--num-partitions 2 --json"), again, alone;
-    const struct base_json *a = losses(arena, &ranks)->child;
+    const struct base_json *a = losses(arena, &ranks, 0)->child;
     again = run_whole(arena, "local:4", 4, "--num-partitions 2 --json");
-    const struct base_json *b = losses(arena, &again)->child;
+    const struct base_json *b = losses(arena, &again, 0)->child;
     alone = run_whole(arena, "local:4", 4, "--num-partitions 2 --json --in-process");
-    const struct base_json *c = losses(arena, &alone)->child;
+    const struct base_json *c = losses(arena, &alone, 0)->child;
     for (int i = 0; i < 4; i++, a = a->next, b = b->next, c = c->next) {
         assert_near(a->number, b->number, 0);
         assert_near(a->number, c->number, 1e-5);
@@ -249,7 +250,7 @@ static void collectives_pass_beside_what_computes(struct base_arena *arena)
     struct outcome waits = run_whole(arena, "local:2", 4, "--num-partitions 1 --json"),
                    beside = run_whole(arena, "local:2", 4,
                                       base_print(arena, "--num-partitions 1 --json --profile %s", profile));
-    const struct base_json *a = losses(arena, &waits)->child, *b = losses(arena, &beside)->child;
+    const struct base_json *a = losses(arena, &waits, 0)->child, *b = losses(arena, &beside, 0)->child;
     for (int i = 0; i < 4; i++, a = a->next, b = b->next) assert_near(a->number, b->number, 0);
     assert_outcome(&beside, 0, "\"hidden_communication\": {\"measured_s\": ");
     assert_null(strstr(waits.out, "hidden_communication"));
@@ -328,16 +329,50 @@ static void sigterm_leaves_a_checkpoint(struct base_arena *arena)
     assert_non_null(strstr(o.err, "stopped by SIGTERM after step "));
     assert_gone(ranks, count);
     assert_no_partial(arena, "ended");
-    int done = losses(arena, &o)->count;
+    int done = losses(arena, &o, 6)->count;
     assert_true(done >= 5);
     assert_true(exists(arena, base_print(arena, "ended/checkpoint_%d", done)));
     struct outcome rest_of = run_whole(arena, "local:4", done + 2,
                                        base_print(arena, "--num-partitions 2 --json --checkpoint %s/ended", folder));
     struct outcome straight = run_whole(arena, "local:4", done + 2, "--num-partitions 2 --json");
-    const struct base_json *a = losses(arena, &rest_of)->child, *b = losses(arena, &straight)->child;
-    assert_int_equal(losses(arena, &rest_of)->count, 2);
+    const struct base_json *a = losses(arena, &rest_of, 0)->child, *b = losses(arena, &straight, 0)->child;
+    assert_int_equal(losses(arena, &rest_of, 0)->count, 2);
     for (int i = 0; i < done; i++) b = b->next;
     for (; a; a = a->next, b = b->next) assert_near(a->number, b->number, 0);
+}
+
+/* What ranks say of their steps is on its way for a while: here nobody has read a word of it yet when the run is asked
+ * to end, and its work is kept all the same. */
+static void sigterm_overtakes_what_ranks_say(struct base_arena *arena)
+{
+    pid_t ranks[MOST_PROCESSES];
+    struct run run = start_long(arena, "unread", "--json");
+    while (ranks_of(run.pid, ranks) == 0 && seconds() - run.start_s < LONGEST_WAIT_S) rest();
+    kill(run.pid, SIGSTOP);
+    wait_for_steps(arena, run, "unread", ranks);
+    kill(run.pid, SIGTERM);
+    kill(run.pid, SIGCONT);
+    struct outcome o = finish(arena, run);
+    int done = losses(arena, &o, 6)->count;
+    assert_true(done >= 5);
+    assert_true(exists(arena, base_print(arena, "unread/checkpoint_%d", done)));
+}
+
+/* The launcher is there, and its ranks are not: the wish is not lost with it. */
+static void sigterm_before_ranks_is_heeded(struct base_arena *arena)
+{
+    pid_t ranks[MOST_PROCESSES];
+    for (int round = 0; round < 8; round++) {
+        struct run run = start_long(arena, "early", "");
+        nanosleep(&(struct timespec){0, 20000000 * round}, NULL);
+        kill(run.pid, SIGTERM);
+        double asked_s = seconds();
+        struct outcome o = finish(arena, run);
+        /* The first two: it had not come to its own handler, or to its launcher. */
+        assert_true(o.exit_code == 1000 + SIGTERM || o.exit_code == 128 + SIGTERM || o.exit_code == 6);
+        assert_true(seconds() - asked_s < 20);
+        assert_int_equal(ranks_of(run.pid, ranks), 0);
+    }
 }
 
 /* As systemd and scancel end a job: every process of it is told at once, its launcher too. */
@@ -357,7 +392,7 @@ static void sigterm_to_all_leaves_a_checkpoint(struct base_arena *arena)
         assert_outcome(&o, 6, "\"stopped\": true");
         assert_gone(ranks, count);
         assert_no_partial(arena, "all");
-        assert_true(exists(arena, base_print(arena, "all/checkpoint_%d", losses(arena, &o)->count)));
+        assert_true(exists(arena, base_print(arena, "all/checkpoint_%d", losses(arena, &o, 6)->count)));
     }
 }
 
@@ -593,6 +628,36 @@ static void what_does_not_fit_is_not_started(struct base_arena *arena)
     assert_outcome(&o, 0, "run here on 2 ranks");
 }
 
+static struct outcome run_within(struct base_arena *arena, int addresses_mib, const char *more)
+{
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)addresses_mib << 20;
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    struct run run = start(arena, command(arena, "local:2", 2, more));
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    return finish(arena, run);
+}
+
+/* OpenBLAS, left alone, starts a thread for each further core when it is loaded, which maps a buffer of 128 MiB and
+ * tries for ever where that is refused: 300 MiB are room for the one buffer that is needed, not for a second. */
+static void a_small_address_space_is_room_enough_or_refused(struct base_arena *arena)
+{
+#ifdef __SANITIZE_ADDRESS__
+    (void)arena; /* its shadow has terabytes */
+#else
+    struct outcome o = run_within(arena, 300, "--in-process");
+    assert_outcome(&o, 0, "run here in one process");
+    o = run_within(arena, 200, "--in-process");
+    assert_outcome(&o, 5, "`ulimit -v` allows less");
+    for (int mib = 260; mib < 640; mib += 60) { /* in whatever a rank begins, it runs, or ends with a word */
+        o = run_within(arena, mib, "--num-partitions 2");
+        if (o.exit_code != 0) assert_outcome(&o, 5, "meshwright: ");
+    }
+#endif
+}
+
 /* What was measured has the names of what was predicted, one for one. */
 static void what_was_measured_was_predicted(struct base_arena *arena)
 {
@@ -780,6 +845,8 @@ int main(int count, char **arguments)
         TEST(a_hung_rank_ends_the_run),
         TEST(a_signal_before_the_first_step_is_named),
         TEST(sigterm_leaves_a_checkpoint),
+        TEST(sigterm_overtakes_what_ranks_say),
+        TEST(sigterm_before_ranks_is_heeded),
         TEST(sigterm_to_all_leaves_a_checkpoint),
         TEST(two_runs_do_not_share_a_directory),
         TEST(a_pipe_for_a_chunk_is_refused),
@@ -794,6 +861,7 @@ int main(int count, char **arguments)
         TEST(damaged_files_are_refused),
         TEST(launchers_are_recognised),
         TEST(what_does_not_fit_is_not_started),
+        TEST(a_small_address_space_is_room_enough_or_refused),
         TEST(it_takes_its_place_in_an_mpirun),
         TEST(chunks_are_written_by_ranks_that_run_already),
         TEST(inference_is_stopped_and_goes_on),
