@@ -94,8 +94,10 @@ static enum base_status put_torch_job(struct base_arena *arena, const struct rep
                                       const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     struct base_text file = {.arena = arena};
+    const char *environment;
     BASE_TRY(check_line("model", plan->model_text, error));
     BASE_TRY(check_line("topology", plan->topology_text, error));
+    BASE_TRY(sim_version_environment(arena, plan->software, plan->software_version, &environment, error));
     BASE_TRY(reports_torch_put(job, plan, &file, error));
     put_head(plan, out);
     put_answers(job->answers, out);
@@ -104,8 +106,10 @@ static enum base_status put_torch_job(struct base_arena *arena, const struct rep
         base_put(out, "sed -i \"s/ TRAIN_STEPS$/ $((TRAIN_STEPS))/\" \"$PLAN_FILE\"\n");
     if (strstr(file.data, "\n# deepspeed "))
         base_put(out, "sed -n 's/^# deepspeed //p' \"$PLAN_FILE\" >\"$PLAN_FILE.json\"\n");
-    base_put(out, "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
-                  "export PLAN_FILE COORDINATOR_ADDRESS CUDA_DEVICE_MAX_CONNECTIONS=1\n");
+    base_putf(out,
+              "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
+              "export PLAN_FILE COORDINATOR_ADDRESS CUDA_DEVICE_MAX_CONNECTIONS=1%s\n",
+              environment);
     base_putf(out,
               "command=$(cat <<'%s'\nexec torchrun --nnodes=%d --nproc-per-node=%d --rdzv-backend=c10d "
               "--rdzv-endpoint=\"$COORDINATOR_ADDRESS\" --rdzv-id=\"$SLURM_JOB_ID\" %s\n%s\n)\n",

@@ -168,6 +168,10 @@ enum base_status sim_usual_left_out(struct sim_cache *cache, struct base_arena *
  * arena; *out is NULL if it has one, or is not said. */
 enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
                                      struct base_error *error);
+/* The variables that such a version of the software runs with, as a shell's export takes them (" NAME=value" each, "":
+ * none), in the arena. */
+enum base_status sim_version_environment(struct base_arena *arena, const char *software, const char *version,
+                                         const char **out, struct base_error *error);
 bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has dropout unless a plan says otherwise */
 bool sim_is_executed(const struct sim_plan *plan);
 unsigned sim_passes_of(const struct sim_plan *plan); /* bits of enum sim_pass: those that its program goes through */

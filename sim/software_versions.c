@@ -1,5 +1,6 @@
 /* What one version of a training software has otherwise than its rows of software.csv and gpu_constants.csv say: rows
- * of software_versions.csv, for every version whose name begins as the row's. Versions without a row are as usual. */
+ * of software_versions.csv, a constant each, and the variable of the environment that makes it so, if one does; for
+ * every version whose name begins as the row's. Versions without a row are as usual. */
 #include "sim/sim.h"
 
 #include <string.h>
@@ -33,6 +34,21 @@ enum base_status sim_profile_take_version(const char *software, const char *vers
         if (!strcmp(field(row, "software"), software) && !strncmp(version, begins, strlen(begins)))
             BASE_TRY(take_row(row, profile, error));
     }
+    return BASE_OK;
+}
+
+enum base_status sim_version_environment(struct base_arena *arena, const char *software, const char *version,
+                                         const char **out, struct base_error *error)
+{
+    struct base_text text = {.arena = arena};
+    base_put(&text, "");
+    BASE_TRY(base_table_read(&table, error));
+    for (int row = 0; row < table.row_count; row++) {
+        const char *begins = field(row, "version"), *sets = field(row, "environment");
+        const bool is_meant = !strcmp(field(row, "software"), software) && !strncmp(version, begins, strlen(begins));
+        if (is_meant && *sets && !strstr(text.data, sets)) base_putf(&text, " %s", sets);
+    }
+    *out = text.data;
     return BASE_OK;
 }
 
