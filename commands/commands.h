@@ -163,6 +163,8 @@ struct model_config;
 /* Of a software_version that no row begins; arena: of the search for one, a warning is copied. */
 void commands_warn_of_version(struct commands_context *context, struct base_arena *arena,
                               const struct sim_plan_text *text);
+/* Of stages, chunks and context parallelism that the plan's software cannot be told (reports_untold). */
+void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan);
 /* What a plan leaves out of what was asked. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);

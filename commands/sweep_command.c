@@ -195,6 +195,7 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     if (status == BASE_OK) status = sim_plan_step(&text, &step, &why);
     if (status == BASE_OK)
         status = sim_plan_check(s->context->cache, &s->row_arena, &text, step, SIM_AS_COMPILED, &plan, &why);
+    if (status == BASE_OK) commands_warn_of_untold(s->context, &s->row_arena, &plan);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
     if (status == BASE_OK) confidence = sim_confidence_of(NULL, &plan, &prediction);
     put_row(s, &prediction, status == BASE_OK ? &confidence : NULL, headroom_frac, why.text, line);

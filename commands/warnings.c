@@ -1,6 +1,7 @@
 /* What an answer's reader has to know of its input: warnings stand in the answer itself, at its head; notes of what was
  * passed over are one line beside it, or all of them where --notes asks. */
 #include "commands/commands.h"
+#include "reports/reports.h"
 #include "sim/sim.h"
 
 #include <string.h>
@@ -51,6 +52,12 @@ void commands_warn_of_version(struct commands_context *context, struct base_aren
     const char *unknown;
     struct base_error broken; /* a table that cannot be read is said by whoever prices the plan */
     if (sim_version_unknown(arena, text, &unknown, &broken) == BASE_OK && unknown) commands_warn(context, unknown);
+}
+
+void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan)
+{
+    const char *untold = reports_untold(arena, plan);
+    if (untold) commands_warn(context, untold);
 }
 
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,

@@ -84,15 +84,21 @@ static unsigned needs_of_model(const struct model_config *c)
     return needs;
 }
 
-static unsigned needs_of(const struct sim_plan *plan, const struct reports_torch_sizes *sizes)
+static unsigned needs_of_stages(const struct sim_plan *plan, const struct reports_torch_sizes *sizes)
 {
-    unsigned needs = needs_of_model(plan->config);
-    if (sizes->tensor > 1) needs |= REPORTS_TORCH_TENSOR;
-    if (plan->sequence_parallel) needs |= REPORTS_TORCH_SEQUENCE;
+    unsigned needs = 0;
     if (sizes->stages > 1) needs |= REPORTS_TORCH_STAGES;
     if (sizes->stages > 1 && plan->pipeline.schedule == SIM_GPIPE) needs |= REPORTS_TORCH_GPIPE;
     if (plan->pipeline.chunks > 1) needs |= REPORTS_TORCH_CHUNKS;
     if (sizes->context > 1) needs |= REPORTS_TORCH_CONTEXT;
+    return needs;
+}
+
+static unsigned needs_of(const struct sim_plan *plan, const struct reports_torch_sizes *sizes)
+{
+    unsigned needs = needs_of_model(plan->config) | needs_of_stages(plan, sizes);
+    if (sizes->tensor > 1) needs |= REPORTS_TORCH_TENSOR;
+    if (plan->sequence_parallel) needs |= REPORTS_TORCH_SEQUENCE;
     if (plan->options.remat == MODEL_REMAT_SELECTIVE) needs |= REPORTS_TORCH_SELECTIVE;
     if (plan->options.dtype == MODEL_FLOAT16) needs |= REPORTS_TORCH_FLOAT16;
     if (plan->options.dtype == MODEL_FP8) needs |= REPORTS_TORCH_FP8;
@@ -143,6 +149,21 @@ static enum base_status refuse_lacks(const struct reports_torch_job *job, unsign
                              "to start a program that has it",
                              words[i].key, job->software, words[i].use);
     return BASE_OK;
+}
+
+const char *reports_untold(struct base_arena *arena, const struct sim_plan *plan)
+{
+    const struct reports_torch_job *job = reports_torch_job_of(plan);
+    const struct reports_torch_sizes sizes = {.stages = plan->pipeline.stages, .context = plan->context_parallel};
+    const unsigned asked = job ? needs_of_stages(plan, &sizes) & ~job->can : 0;
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        if (asked & words[i].need)
+            return base_print(
+                arena,
+                "%s: %s of the version that is modelled has no setting for the plan's value (%s), so that "
+                "none of its runs does this; the answer is what it would cost",
+                words[i].key, job->software, words[i].use);
+    return NULL;
 }
 
 /* What none of them has, or no two alike. */
