@@ -12,6 +12,7 @@ struct clock {
         end_s[SIM_MOST_DISTINCT];
     int starts, what_of[SIM_MOST_DISTINCT]; /* per start: its collective */
     bool windowed;                          /* products and collectives go in pieces */
+    unsigned kinds;                         /* of collectives that are asynchronous as a whole */
     double pieces_end_s, pieces;            /* of a gather whose pieces the next product takes; 0: none */
     double product_s;                       /* of the kernel just done, if it is one */
 };
@@ -49,21 +50,37 @@ static double devices_of(const struct clock *c, int what)
     return c->p->placement->groups[c->p->list->collectives[what].axes].load.group_size;
 }
 
+/* XLA makes no loop of more pieces, since each has its cost: kMaxIterations of openxla/xla
+ * xla/service/spmd/dot_handler.cc. */
+static bool goes_in_pieces(const struct clock *c, int what)
+{
+    static const double most_pieces = 32;
+    return c->windowed && (sim_windowed_kinds >> c->p->list->collectives[what].kind & 1) &&
+           devices_of(c, what) <= most_pieces;
+}
+
+/* What is neither in pieces nor asynchronous by itself is waited for as soon as it is started. */
+static bool is_waited_for(const struct clock *c, int what)
+{
+    return c->windowed && !goes_in_pieces(c, what) && !(c->kinds >> c->p->list->collectives[what].kind & 1);
+}
+
 /* The scatter of a product's pieces begins with the first of them. */
 static void start(struct clock *c, int what)
 {
-    const bool early = c->windowed && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
+    const bool early = goes_in_pieces(c, what) && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
     const double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
     c->links_free_s = fmax(first_s, c->links_free_s) + c->collectives_s[what];
     c->what_of[c->starts] = what;
     c->end_s[c->starts++] = fmax(c->links_free_s, c->now_s);
+    if (is_waited_for(c, what)) c->now_s = fmax(c->now_s, c->links_free_s);
 }
 
 /* A product takes the pieces of a gather as they come: the last one is left when all have come. */
 static void wait(struct clock *c, int start)
 {
     const int what = c->what_of[start];
-    if (!c->windowed || c->p->list->collectives[what].kind != SIM_ALL_GATHER) {
+    if (!goes_in_pieces(c, what) || c->p->list->collectives[what].kind != SIM_ALL_GATHER) {
         c->now_s = fmax(c->now_s, c->end_s[start]);
         return;
     }
@@ -106,6 +123,7 @@ double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const
 {
     struct clock c = {.p = p, .kernels_s = kernels_s, .collectives_s = collectives_s};
     c.windowed = p->plan && sim_passes_of(p->plan) >> SIM_PASS_COLLECTIVE_MATMUL & 1;
+    if (c.windowed) c.kinds = sim_asynchronous_kinds(sim_passes_of(p->plan));
     iterate(&c, 0);
     return fmax(fmax(c.now_s, c.pieces_end_s), c.links_free_s) - c.worked_s;
 }

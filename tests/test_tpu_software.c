@@ -87,6 +87,31 @@ static void more_slices_take_no_less_time(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- windowed products ---- */
+
+/* XLA cuts a product into 32 pieces at the most: scatters over more devices are waited for, where only gathers are
+ * asynchronous by themselves. */
+static void only_short_rings_are_windowed(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *mesh, *batch;
+        double least_exposed_frac, most_exposed_frac;
+    } rows[] = {{"v5p-32", "data=1,fsdp=16,tensor=1", "32", 0, 0.15},
+                {"v5p-64", "data=1,fsdp=32,tensor=1", "64", 0, 0.15},
+                {"v5p-128", "data=1,fsdp=64,tensor=1", "128", 0.3, 1}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].mesh);
+        struct sim_plan_text text = text_of(rows[i].topology, rows[i].mesh, NULL);
+        text.values[SIM_MODEL] = "llama2_7b", text.values[SIM_TARGETS_LENGTH] = "2048";
+        text.values[SIM_BATCH_SIZE] = rows[i].batch;
+        const struct sim_prediction p = predicted(arena, cache, &text);
+        const double exposed_frac = p.exposed_communication_s / p.communication_s;
+        assert_true(exposed_frac >= rows[i].least_exposed_frac && exposed_frac <= rows[i].most_exposed_frac);
+    }
+    sim_cache_free(cache);
+}
+
 /* ---- remat by tensor ---- */
 
 /* What is saved takes memory of the device, what is offloaded the host's, and what is neither is recomputed. */
@@ -266,6 +291,7 @@ static const struct test tests[] = {
     TEST(masked_blocks_are_skipped),
     TEST(reductions_over_slices_are_hierarchical),
     TEST(more_slices_take_no_less_time),
+    TEST(only_short_rings_are_windowed),
 };
 
 int main(int argc, char **argv)

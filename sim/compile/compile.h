@@ -38,6 +38,8 @@ enum sim_pass {
 const char *sim_pass_name(enum sim_pass pass);
 /* latency_hiding.c: the collectives that may be on their way while others compute, as bits of enum sim_collective */
 unsigned sim_asynchronous_kinds(unsigned passes);
+/* and those that collective_matmul makes loops of */
+enum { sim_windowed_kinds = 1u << SIM_ALL_GATHER | 1u << SIM_REDUCE_SCATTER };
 /* passes.c: the names of those that software may have or not; the others run for every compiler, or for the executor */
 int sim_pass_choices(const char *names[SIM_PASS_COUNT]);
 int sim_pass_named(const char *name, size_t length); /* one of those; -1: none is called so */

@@ -482,6 +482,7 @@ void sim_overlap_collectives(struct base_arena *arena, const struct sim_compiler
                           .library_dots = compiler->traits >> MODEL_TRAIT_LIBRARY_DOTS & 1,
                           .costs = compiler->settings,
                           .kinds = sim_asynchronous_kinds(compiler->passes)};
+    if (compiler->passes >> SIM_PASS_COLLECTIVE_MATMUL & 1) c.kinds |= sim_windowed_kinds;
     c.node_of = base_new(arena, int, sharded->op_count + 1);
     c.seen = base_new(arena, int, sharded->op_count + 1);
     c.order = base_new(arena, int, sharded->op_count + 1);
