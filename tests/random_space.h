@@ -148,7 +148,8 @@ static inline struct tuner_bound bound_of_plan(struct base_arena *arena, const s
     assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
               &error);
     assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
-    return tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches, charges);
+    return tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches, charges,
+                          NULL);
 }
 
 #endif

@@ -301,21 +301,12 @@ static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_ou
     return allowed;
 }
 
-static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
-{
-    double extent[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
-    for (int i = 0; i < dot->label_count; i++)
-        extent[dot->labels[i].role] *= w->local[dot->labels[i].size][choice->axes[i]];
-    const struct sim_product product = {extent[TUNER_BATCH_LABEL], extent[TUNER_ROW_LABEL], extent[TUNER_COLUMN_LABEL],
-                                        extent[TUNER_CONTRACTED_LABEL]};
-    return sim_product_flop(&w->placement->profile, &product);
-}
-
 /* What a contraction takes, axis by axis: the labels that it may be over, and the cheapest choice so far. */
 struct dot_search {
     const struct tuner_work *w;
     const struct tuner_outline_dot *dot;
     double rate, bytes_s, each, once, best_s;
+    double extents; /* the product of what a device has of the labels, but for rounding */
     unsigned allowed[TOPO_MOST_AXES];
     struct choice choice;
 };
@@ -323,25 +314,41 @@ struct dot_search {
 static void price_choice(struct dot_search *search)
 {
     const struct tuner_work *w = search->w;
-    double work_s = flop_of(w, search->dot, &search->choice) / search->rate;
+    double extent[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
+    const double unpadded_flop = 2 * search->extents * (1 - 1e-12);
+    if (unpadded_flop / search->rate * search->each >= search->best_s) return;
+    for (int i = 0; i < search->dot->label_count; i++)
+        extent[search->dot->labels[i].role] *= w->local[search->dot->labels[i].size][search->choice.axes[i]];
+    const struct sim_product product = {extent[TUNER_BATCH_LABEL], extent[TUNER_ROW_LABEL], extent[TUNER_COLUMN_LABEL],
+                                        extent[TUNER_CONTRACTED_LABEL]};
+    const double work_s = sim_product_flop(&w->placement->profile, &product) / search->rate;
     double s = (work_s > search->bytes_s ? work_s : search->bytes_s) * search->each;
     if (s < search->best_s && w->charges.links)
         s += links_s(w, search->dot, &search->choice, search->each, search->once);
     if (s < search->best_s) search->best_s = s;
 }
 
+/* Choices that shard by more axes first: what they compute is least, and rules most of the others out. */
 static void try_labels(struct dot_search *search, int axis)
 {
     if (axis == search->choice.axis_count) {
         price_choice(search);
         return;
     }
-    for (int label = 0; search->allowed[axis] >> label; label++) {
+    const double extents = search->extents;
+    const double least_s = search->bytes_s * search->each; /* of any choice: once one is as cheap, none is cheaper */
+    for (int label = search->dot->label_count; label >= 0 && search->best_s > least_s; label--) {
         if (!(search->allowed[axis] >> label & 1u)) continue;
         search->choice.label[axis] = label - 1;
-        if (label) search->choice.axes[label - 1] |= 1u << axis;
+        if (label) {
+            unsigned *axes = &search->choice.axes[label - 1];
+            const double *local = search->w->local[search->dot->labels[label - 1].size];
+            search->extents = extents * local[*axes | 1u << axis] / local[*axes];
+            *axes |= 1u << axis;
+        }
         try_labels(search, axis + 1);
         if (label) search->choice.axes[label - 1] &= ~(1u << axis);
+        search->extents = extents;
     }
 }
 
@@ -408,9 +415,11 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
                                 .each = each,
                                 .once = once,
                                 .best_s = INFINITY,
+                                .extents = 1,
                                 .choice.axis_count = w->placement->axes.count};
     for (int axis = 0; axis < search.choice.axis_count; axis++)
         search.allowed[axis] = allowed_labels(w, dot, 1u << axis);
+    for (int i = 0; i < dot->label_count; i++) search.extents *= w->local[dot->labels[i].size][0];
     if (w->memo) return known_dot_s(w->memo, &search);
     try_labels(&search, 0);
     return search.best_s;
@@ -464,11 +473,12 @@ void tuner_work_size(struct tuner_work *w, uint64_t classes)
 
 struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
-                                  struct tuner_charges charges)
+                                  struct tuner_charges charges, struct tuner_dot_memo *memo)
 {
     struct tuner_work w;
     struct tuner_bound bound = {0, 0};
     tuner_work_begin(&w, outline, ruled->spec, placement, batch, microbatches, charges);
+    w.memo = memo;
     for (int k = 0; k < outline->kernel_count; k++) bound.step_s += tuner_work_kernel_s(&w, k);
     bound.peak_bytes = tuner_work_peak_bytes(&w);
     if (outline->least_memory) {

@@ -139,9 +139,9 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
 enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules,
                                     const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
 /* A lower bound on every prediction of such a plan, whatever submesh of the placement's shape it has. placement: link
- * rates are the best of those submeshes. */
+ * rates are the best of those submeshes. memo: of plans that differ in their rules alone, or NULL. */
 struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
-                                  struct tuner_charges charges);
+                                  struct tuner_charges charges, struct tuner_dot_memo *memo);
 
 #endif

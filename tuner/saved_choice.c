@@ -329,7 +329,7 @@ static enum base_status weigh_state(struct tuner_chooser *c)
     BASE_TRY(tuner_search_find_outline(s, group->variant, &c->plan, n > 1, &outline));
     BASE_TRY(tuner_rule_classes(outline, c->plan.rules, &c->plan, ruled, s->error));
     c->state_bytes = tuner_bound_of(outline, ruled, c->plan.placement, tuner_search_batch_size(s, c->node->group), n,
-                                    (struct tuner_charges){false, false})
+                                    (struct tuner_charges){false, false}, NULL)
                          .peak_bytes;
     return BASE_OK;
 }

@@ -124,8 +124,10 @@ enum base_status tuner_search_add_cell(struct search *s, int first, int microbat
     BASE_TRY(find_any(s, first, n > 1, &outline, &any));
     double bound_s = tuner_relaxed_s(outline, any->spec, &s->best_links[s->space->groups[first].shape],
                                      tuner_search_batch_size(s, first), n, s->charges);
-    tuner_search_push(s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, CELL, first,
-                                       microbatches, 0, NULL, false, 0});
+    tuner_search_push(s, (struct node){.bound = tuner_search_cost_of(s, first, bound_s) * (1 - slack),
+                                       .kind = CELL,
+                                       .group = first,
+                                       .microbatches = microbatches});
     return BASE_OK;
 }
 
@@ -137,37 +139,63 @@ struct tuner_charges tuner_search_charges(const struct search *s, int variant)
     return charges;
 }
 
-enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct node *node)
+enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct tuner_dot_memo *memo,
+                                           struct node *node)
 {
     int64_t n = tuner_search_microbatch_count(s, group, microbatches);
     const struct tuner_outline *outline;
     const struct tuner_ruled *ruled;
-    *node = (struct node){0, 0, FAMILY, group, microbatches, 0, NULL, false, 0};
+    *node = (struct node){.kind = FAMILY, .group = group, .microbatches = microbatches};
     if (!s->use_bounds) return BASE_OK;
     BASE_TRY(find_ruled(s, group, n > 1, &outline, &ruled));
     struct tuner_bound bound =
         tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape], tuner_search_batch_size(s, group),
-                       n, tuner_search_charges(s, s->space->groups[group].variant));
+                       n, tuner_search_charges(s, s->space->groups[group].variant), memo);
     node->bound = tuner_search_cost_of(s, group, bound.step_s) * (1 - slack);
     node->peak_bytes = bound.peak_bytes * (1 - slack);
     return BASE_OK;
+}
+
+enum base_status tuner_search_family_of(struct search *s, const struct node *cell, int group, struct node *node)
+{
+    if (!cell->families) return tuner_search_bound_family(s, group, cell->microbatches, NULL, node);
+    const int index = group - cell->group;
+    *node = (struct node){.bound = cell->families->context_s[index],
+                          .peak_bytes = cell->families->context_bytes[index],
+                          .kind = FAMILY,
+                          .group = group,
+                          .microbatches = cell->microbatches};
+    return BASE_OK;
+}
+
+/* The groups of a cell differ in their rules alone, and contractions that they shard alike take as long. */
+static enum base_status bound_families(struct search *s, const struct node *cell, struct tuner_table *out)
+{
+    struct base_arena known = {.exhausted = s->space->arena->exhausted};
+    struct tuner_dot_memo memo = {.arena = &known};
+    enum base_status status = BASE_OK;
+    *out = tuner_table_new(s->space->arena, s->cell_end[cell->group] - cell->group, 0, NULL);
+    for (int group = cell->group; group < s->cell_end[cell->group] && status == BASE_OK; group++) {
+        struct node node;
+        status = tuner_search_bound_family(s, group, cell->microbatches, &memo, &node);
+        out->context_s[group - cell->group] = node.bound;
+        out->context_bytes[group - cell->group] = node.peak_bytes;
+    }
+    base_arena_free(&known);
+    return status;
 }
 
 /* The bound of an integer program in place of the first one: a rule set whose weight is within the device's memory. */
 static enum base_status bound_cell(struct search *s, struct node cell)
 {
     if (s->options->no_integer_program) return cell.kind = PROGRAM, tuner_search_push(s, cell), BASE_OK;
-    struct tuner_table table = tuner_table_new(s->space->arena, s->cell_end[cell.group] - cell.group, 0, NULL);
+    struct tuner_table *families = base_new(s->space->arena, struct tuner_table, 1);
     double least;
-    for (int group = cell.group; group < s->cell_end[cell.group]; group++) {
-        struct node node;
-        BASE_TRY(tuner_search_bound_family(s, group, cell.microbatches, &node));
-        table.context_s[group - cell.group] = node.bound;
-        table.context_bytes[group - cell.group] = node.peak_bytes;
-    }
-    enum tuner_choices_outcome outcome = tuner_table_least(s->space->arena, &table, s->limit_bytes, &least);
+    BASE_TRY(bound_families(s, &cell, families));
+    enum tuner_choices_outcome outcome = tuner_table_least(s->space->arena, families, s->limit_bytes, &least);
     s->result->counts.programs++;
     cell.kind = PROGRAM;
+    cell.families = families;
     if (least * (1 - slack) > cell.bound) cell.bound = least * (1 - slack);
     if (outcome == TUNER_NOTHING_WITHIN_LIMIT) tuner_search_set_aside(s, cell);
     else tuner_search_push(s, cell);
@@ -236,7 +264,7 @@ static enum base_status find_nearest(struct search *s)
         struct node cell = s->too_large[i];
         for (int group = cell.group; cell.kind == PROGRAM && group < s->cell_end[cell.group]; group++) {
             struct node node;
-            BASE_TRY(tuner_search_bound_family(s, group, cell.microbatches, &node));
+            BASE_TRY(tuner_search_family_of(s, &cell, group, &node));
             tuner_search_set_aside(s, node);
         }
     }

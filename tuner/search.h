@@ -23,8 +23,9 @@ struct node {
     enum kind kind;
     int group /* of a cell its first */, microbatches, submesh /* of a plan */;
     struct tuner_rule_cell *rules;
-    bool tight; /* of a plan: it fits, and will not be ranked */
-    int saved;  /* as of struct tuner_plan */
+    const struct tuner_table *families; /* of a cell, once they are bounded: costs and bytes of its groups */
+    bool tight;                         /* of a plan: it fits, and will not be ranked */
+    int saved;                          /* as of struct tuner_plan */
 };
 
 /* Cells of one phase of a search. */
@@ -71,7 +72,10 @@ enum base_status tuner_search_find_outline(struct search *s, int variant, const 
                                            bool microbatches, const struct tuner_outline **out);
 int64_t tuner_search_plans_of(const struct search *s, const struct node *node);
 enum base_status tuner_search_add_cell(struct search *s, int first, int microbatches);
-enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct node *node);
+/* memo: of the groups of one cell; or NULL. */
+enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct tuner_dot_memo *memo,
+                                           struct node *node);
+enum base_status tuner_search_family_of(struct search *s, const struct node *cell, int group, struct node *node);
 double tuner_search_seconds_of_cost(const struct search *s, int group, double cost);
 enum base_status tuner_search_bound_rules(struct search *s, struct node node);
 void *tuner_search_more(struct base_arena *arena, void *old, int count, int *capacity, size_t size);

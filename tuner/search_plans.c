@@ -208,15 +208,14 @@ void tuner_search_push_siblings(struct search *s, const struct node *node, int f
     for (int i = 0; i < shape->submesh_count && !s->restart; i++) {
         if (i == first) continue;
         double step_s = sibling_s(&found->prediction, detail, s->space->placements[shape->first_submesh + i]);
-        struct node sibling = {tuner_search_cost_of(s, node->group, step_s) * (1 - slack),
-                               (double)found->prediction.memory.peak_bytes,
-                               PLAN,
-                               node->group,
-                               node->microbatches,
-                               i,
-                               NULL,
-                               !sim_leaves_free(&found->prediction, s->options->headroom_frac),
-                               node->saved};
+        struct node sibling = {.bound = tuner_search_cost_of(s, node->group, step_s) * (1 - slack),
+                               .peak_bytes = (double)found->prediction.memory.peak_bytes,
+                               .kind = PLAN,
+                               .group = node->group,
+                               .microbatches = node->microbatches,
+                               .submesh = i,
+                               .tight = !sim_leaves_free(&found->prediction, s->options->headroom_frac),
+                               .saved = node->saved};
         if (!tuner_search_decided(s, &sibling)) tuner_search_push(s, sibling);
     }
 }

@@ -51,8 +51,10 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     const struct sim_placement *placement = &s->best_links[s->space->groups[first].shape];
     BASE_TRY(find_coding(s, first, n > 1, &coding));
     double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->charges);
-    tuner_search_push(s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, RULES, first,
-                                       microbatches, 0, NULL, false, 0});
+    tuner_search_push(s, (struct node){.bound = tuner_search_cost_of(s, first, bound_s) * (1 - slack),
+                                       .kind = RULES,
+                                       .group = first,
+                                       .microbatches = microbatches});
     return BASE_OK;
 }
 
@@ -179,7 +181,7 @@ enum base_status tuner_search_open_cell(struct search *s, const struct node *cel
 {
     for (int group = cell->group; group < s->cell_end[cell->group]; group++) {
         struct node node;
-        BASE_TRY(tuner_search_bound_family(s, group, cell->microbatches, &node));
+        BASE_TRY(tuner_search_family_of(s, cell, group, &node));
         if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);
         else tuner_search_push(s, node);
     }
