@@ -32,11 +32,12 @@ struct builder {
     struct model_options options;
     int block; /* operations go here */
     enum model_phase phase;
-    const char *scope;       /* prefix of names: "encoder" */
-    enum model_size layers;  /* of the stack whose body is being built; MODEL_ONE outside */
-    enum model_dtype dtype;  /* activations */
-    enum model_dtype stream; /* the residual stream: float32 where experts leave it so */
-    int mask;                /* of the stack's tokens, which every normed input is multiplied by; -1: none */
+    const char *scope;        /* prefix of names: "encoder" */
+    enum model_size layers;   /* of the stack whose body is being built; MODEL_ONE outside */
+    enum model_dtype dtype;   /* activations */
+    enum model_dtype weights; /* as contractions read them */
+    enum model_dtype stream;  /* the residual stream: float32 where experts leave it so */
+    int mask;                 /* of the stack's tokens, which every normed input is multiplied by; -1: none */
     struct builder_parameter parameters[BUILDER_MOST_PARAMETERS];
     int parameter_count;
     int gradient_norm; /* sum of squares of all gradients, by which updates scale them; -1: they are not scaled there */

@@ -48,7 +48,8 @@ static int scores_of(struct builder *builder, int table, int y)
 int model_builder_logits(struct builder *builder, int table, int y)
 {
     const int scores = scores_of(builder, table, y);
-    if (!builder_has(builder, MODEL_TRAIT_HALF_LOGITS)) return scores;
+    const bool is_wide = model_builder_get(builder, scores)->dtype == builder_statistics_dtype(builder);
+    if (is_wide || !builder_has(builder, MODEL_TRAIT_HALF_LOGITS)) return scores;
     return builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits float32", "btv->btv", NULL,
                          builder_statistics_dtype(builder), MODEL_ROLE_PROJECTION, scores, -1, -1, -1);
 }

@@ -61,6 +61,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_EAGER_LOSS] = "eager_loss",
         [MODEL_TRAIT_REPLAYS_LAYERS] = "replays_layers",
         [MODEL_TRAIT_HALF_LOGITS] = "half_logits",
+        [MODEL_TRAIT_WIDE_ACTIVATIONS] = "wide_activations",
         [MODEL_TRAIT_SPLITS_DIMENSIONS] = "splits_dimensions",
         [MODEL_TRAIT_SHARDS_MODEL] = "shards_model",
         [MODEL_TRAIT_CACHE_IN_PLACE] = "cache_in_place",
@@ -228,6 +229,8 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
                               .marks = -1};
     bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
     if (model_dtype_is_quantized(builder.dtype)) builder.dtype = MODEL_BFLOAT16; /* activations */
+    builder.weights = builder.dtype;
+    if (builder_has(&builder, MODEL_TRAIT_WIDE_ACTIVATIONS)) builder.dtype = builder.stream = MODEL_FLOAT32;
     int step = model_builder_block(&builder, "step", -1);
     if (model_infers(options->step)) {
         model_builder_inference(&builder);

@@ -41,6 +41,8 @@ enum model_trait {
                                      where a device has no multiple of four they are kernels of their own, in float32 */
     MODEL_TRAIT_FLAT_STATE,       /* ZeRO cuts flat arrays, so that any number of devices shares them */
     MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16, /* gradients add up in float32 where a microbatch's are in bfloat16 */
+    MODEL_TRAIT_WIDE_ACTIVATIONS, /* activations are float32 beside weights of the compute dtype, as jax promotes the
+                                     two; gradients of weights are that dtype's, and so are the arrays they add up in */
     MODEL_TRAIT_COUNT
 };
 const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */

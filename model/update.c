@@ -106,7 +106,9 @@ static void declare_accumulator(struct builder *builder, struct builder_paramete
 {
     const struct model_tensor *of = model_builder_get(builder, parameter->tensor);
     const char *name = base_print(builder->arena, "%s/accumulated gradient", of->name);
-    enum model_dtype dtype = builder_has(builder, MODEL_TRAIT_FLOAT32_GRADIENTS) ? MODEL_FLOAT32 : of->dtype;
+    enum model_dtype dtype = builder_has(builder, MODEL_TRAIT_FLOAT32_GRADIENTS)  ? MODEL_FLOAT32
+                             : builder_has(builder, MODEL_TRAIT_WIDE_ACTIVATIONS) ? builder->weights
+                                                                                  : of->dtype;
     int accumulator = model_builder_tensor(builder, name, of->labels, dtype, MODEL_GRADIENT, MODEL_ROLE_WEIGHT);
     struct model_tensor *tensor = &builder->program->tensors[accumulator];
     tensor->block = -1;

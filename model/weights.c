@@ -70,11 +70,11 @@ int model_builder_parameter(struct builder *builder, const char *path, const cha
 /* The copy of a parameter in the compute dtype. */
 int model_builder_compute_copy(struct builder *builder, const char *path, int master)
 {
-    if (model_builder_get(builder, master)->dtype == builder->dtype) return master;
+    if (model_builder_get(builder, master)->dtype == builder->weights) return master;
     const char *labels = model_builder_get(builder, master)->labels,
                *equation = base_print(builder->arena, "%s->%s", labels, labels);
     int copy = builder_apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s cast", path), equation,
-                             NULL, builder->dtype, MODEL_ROLE_WEIGHT, master, -1, -1, -1);
+                             NULL, builder->weights, MODEL_ROLE_WEIGHT, master, -1, -1, -1);
     builder->program->tensors[copy].from_producer = true;
     return copy;
 }
@@ -87,7 +87,7 @@ int model_builder_weight(struct builder *builder, const char *path, const char *
     int copy = model_builder_compute_copy(builder, path, model_builder_parameter(builder, path, kept));
     if (strcmp(kept, split) == 0) return copy;
     const char *equation = base_print(builder->arena, "%s->%s", kept, split);
-    int reshaped = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, path, equation, NULL, builder->dtype,
+    int reshaped = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, path, equation, NULL, builder->weights,
                                  MODEL_ROLE_WEIGHT, copy, -1, -1, -1);
     builder->program->tensors[reshaped].from_producer = true;
     return reshaped;

@@ -1,6 +1,7 @@
 /* Tests of JAX software on TPUs: slices over the data-centre network, and how MaxText and its like write a model down.
  */
 #include "sim/priced_program.h"
+#include "tests/meshes.h"
 #include "tests/test.h"
 
 #include <string.h>
@@ -109,6 +110,45 @@ static void only_short_rings_are_windowed(struct base_arena *arena)
         const double exposed_frac = p.exposed_communication_s / p.communication_s;
         assert_true(exposed_frac >= rows[i].least_exposed_frac && exposed_frac <= rows[i].most_exposed_frac);
     }
+    sim_cache_free(cache);
+}
+
+/* ---- what is summed in which dtype ---- */
+
+/* Activations that a replica of mesh-transformer-jax sums are float32, the gradients that replicas sum bfloat16. */
+static void activations_are_wide_and_gradients_are_not(struct base_arena *arena)
+{
+    static const char *const rules =
+        "[[\"batch\",\"data\"],[\"vocab\",\"model\"],[\"mlp\",\"model\"],[\"heads\",\"model\"],"
+        "[\"joined_kv\",\"model\"]]";
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = {
+        .values = {[SIM_MODEL] = "decoder_only:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=512,num_layers=2,"
+                                 "vocab_size=512,logits_via_embedding=0,parallel_block=1,position_encoding=rotary",
+                   [SIM_TOPOLOGY] = "v3-32",
+                   [SIM_SUBMESH] = "2,2,1,2",
+                   [SIM_RULES] = rules,
+                   [SIM_SOFTWARE] = "mesh_transformer_jax",
+                   [SIM_OPTIMIZER] = "adamw",
+                   [SIM_REMAT_POLICY] = "full",
+                   [SIM_NUM_MICROBATCHES] = "4",
+                   [SIM_BATCH_SIZE] = "16",
+                   [SIM_TARGETS_LENGTH] = "64"}};
+    struct sim_plan plan = checked(arena, cache, &text);
+    const struct sim_sharded *s;
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct base_error error;
+    int sums[2] = {0};
+    assert_ok(sim_sharded_program(cache, &plan, &s, sizes, &error), &error);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_value *of = s->ops[i].kind == SIM_COMMUNICATE ? &s->values[s->ops[i].inputs[0]] : NULL;
+        if (!of || of->dtype == MODEL_INT32 || s->program->tensors[of->tensor].rank < 2) continue;
+        const bool of_replicas = s->ops[i].axes == T5X_DATA;
+        TEST_ROW("%s", s->ops[i].op->name);
+        assert_int_equal(of->dtype, of_replicas ? MODEL_BFLOAT16 : MODEL_FLOAT32);
+        sums[of_replicas]++;
+    }
+    assert_true(sums[0] >= 4 && sums[1] >= 7);
     sim_cache_free(cache);
 }
 
@@ -292,6 +332,7 @@ static const struct test tests[] = {
     TEST(reductions_over_slices_are_hierarchical),
     TEST(more_slices_take_no_less_time),
     TEST(only_short_rings_are_windowed),
+    TEST(activations_are_wide_and_gradients_are_not),
 };
 
 int main(int argc, char **argv)
