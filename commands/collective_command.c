@@ -192,6 +192,18 @@ static void links_json(const struct question *q, struct base_json_writer *w)
     base_json_close(w, ']');
 }
 
+/* What the analytic price rests on. */
+static const char *price_words(const struct question *q)
+{
+    if (sim_price_is_exact(&q->placement, q->kind, q->priced_axes)) return "exact for rings along one dimension";
+    if (q->topology.kind == TOPO_GPU && q->kind <= SIM_REDUCE_SCATTER &&
+        q->placement.profile.constants[SIM_LL_BYTES_PER_S] > 0)
+        return "as NCCL reckons, with its protocols and latencies";
+    if (q->topology.slice_count > 1) return "inside slices first, then over the data-centre network";
+    return q->network.links.torus ? "an estimate from the mean load of links"
+                                  : "a ring at the rate of its slowest part";
+}
+
 static void answer_json(const struct question *q, bool with_links, struct base_json_writer *w)
 {
     base_json_open(w, '{');
@@ -203,24 +215,13 @@ static void answer_json(const struct question *q, bool with_links, struct base_j
     base_json_member_double(w, "analytic_s", q->priced ? q->analytic_s : NAN);
     if (q->priced)
         base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->priced_axes));
+    if (q->priced) base_json_member_string(w, "analytic_basis", price_words(q));
     base_json_member_double(w, "simulated_s", q->sent.traffic.time_s);
     base_json_member_int(w, "groups", q->groups.count);
     base_json_member_int(w, "group_size", q->groups.size);
     base_json_member_int(w, "messages", q->sent.traffic.message_count);
     if (with_links) links_json(q, w);
     base_json_close(w, '}');
-}
-
-/* What the analytic price rests on. */
-static const char *price_words(const struct question *q)
-{
-    if (sim_price_is_exact(&q->placement, q->kind, q->priced_axes)) return "exact for rings along one dimension";
-    if (q->topology.kind == TOPO_GPU && q->kind <= SIM_REDUCE_SCATTER &&
-        q->placement.profile.constants[SIM_LL_BYTES_PER_S] > 0)
-        return "as NCCL reckons, with its protocols and latencies";
-    if (q->topology.slice_count > 1) return "inside slices first, then over the data-centre network";
-    return q->network.links.torus ? "an estimate from the mean load of links"
-                                  : "a ring at the rate of its slowest part";
 }
 
 static void answer_text(const struct question *q, const char *axes, struct base_text *out)

@@ -13,10 +13,12 @@ Only the standard library is needed; pandas and matplotlib are used where they a
 """
 from ._answers import Answer, Picture, Prediction, Search, Table
 from ._errors import InputError, InternalError, MeshwrightError, RunError, UsageError
-from ._session import Session, ask, ask_many, compare, plot, predict, run, session, sweep, tune
+from ._session import (Session, ask, ask_many, collective, compare, export, plot, predict, run, session, sweep, tune,
+                       verify)
 
 __all__ = [
     "Answer", "InputError", "InternalError", "MeshwrightError", "Picture", "Prediction", "RunError", "Search", "Session",
-    "Table", "UsageError", "ask", "ask_many", "compare", "plot", "predict", "run", "session", "sweep", "tune",
+    "Table", "UsageError", "ask", "ask_many", "collective", "compare", "export", "plot", "predict", "run", "session", "sweep",
+    "tune", "verify",
 ]
 __version__ = "0.1.0"

@@ -126,6 +126,26 @@ class Session:
         """Both predictions, with their detail."""
         return self.predict(first, detail=True), self.predict(second, detail=True)
 
+    def verify(self, plan: PlanLike = None, **options: Any) -> Answer:
+        """What the real TPU compiler says of the plan, without a TPU, beside the prediction. It needs jax and libtpu, in
+        the Python that `python=PATH` names; `time_limit=SECONDS` ends it."""
+        return self.ask("verify", *plan_words(plan, options))
+
+    def collective(self, kind: str, **options: Any) -> Answer:
+        """What one collective takes by itself: `collective("all_reduce", topology="v4:4x4x4",
+        model_parallel_submesh=(4, 1, 1, 1), mesh_axis="model", bytes="8MiB")`. With network="simulated" message by message."""
+        return self.ask("collective", "--kind", kind, *plan_words(None, options))
+
+    def export(self, plan: PlanLike = None, *, format: str, path: Union[None, str, "os.PathLike[str]"] = None,
+               **options: Any) -> str:
+        """The text that launches the plan, or has a compiler judge it: a run file of T5X ("gin"), JAX ("jax"), the whole
+        step ("aot"), a Slurm job ("slurm"), TPU VMs ("gcloud"); kept in `path` if given."""
+        text = self.ask("export", *plan_words(plan, options), "--format", format)["text"]
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
+
     def run(self, plan: PlanLike = None, *, steps: int, in_process: bool = True, **options: Any) -> Prediction:
         """Runs the plan on this machine, by default in one process; what was measured stands where predictions do."""
         words = plan_words(plan, dict(options, steps=steps, in_process=in_process or None))
@@ -216,6 +236,21 @@ def tune(plan: PlanLike = None, **options: Any) -> Search:
 def compare(first: PlanLike, second: PlanLike) -> Tuple[Prediction, Prediction]:
     """See Session.compare."""
     return session().compare(first, second)
+
+
+def verify(plan: PlanLike = None, **options: Any) -> Answer:
+    """See Session.verify."""
+    return session().verify(plan, **options)
+
+
+def collective(kind: str, **options: Any) -> Answer:
+    """See Session.collective."""
+    return session().collective(kind, **options)
+
+
+def export(plan: PlanLike = None, *, format: str, path: Union[None, str, "os.PathLike[str]"] = None, **options: Any) -> str:
+    """See Session.export."""
+    return session().export(plan, format=format, path=path, **options)
 
 
 def run(plan: PlanLike = None, *, steps: int, in_process: bool = True, **options: Any) -> Prediction:

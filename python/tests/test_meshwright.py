@@ -37,6 +37,31 @@ class Answers(unittest.TestCase):
         said = subprocess.run([mw.session().program, "predict", PLAN, "--json"], capture_output=True, check=True)
         self.assertEqual(json.loads(said.stdout), mw.predict(PLAN))
 
+    def test_a_collective_by_itself(self):
+        asked = dict(topology="v4:4x4x4", model_parallel_submesh=(4, 1, 1, 1), mesh_axis="model", bytes="8MiB")
+        price, sent = mw.collective("all_reduce", **asked), mw.collective("all_reduce", **asked, network="simulated")
+        self.assertTrue(price["analytic_is_exact"])
+        self.assertIn("rings", price["analytic_basis"])
+        self.assertAlmostEqual(price["time_s"] / sent["time_s"], 1, places=9)
+        self.assertEqual(sent["algorithm"], "ring")
+        with self.assertRaises(mw.MeshwrightError):
+            mw.collective("all_reduced", **asked)
+
+    def test_what_launches_a_plan(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = mw.export(PLAN, format="gin", path=os.path.join(folder, "plan.gin"))
+            self.assertEqual(pathlib.Path(folder, "plan.gin").read_text(encoding="utf-8"), text)
+            again = mw.predict(os.path.join(folder, "plan.gin"), topology="v4-512")
+        self.assertEqual(again["memory"], mw.predict(PLAN)["memory"])
+
+    def test_the_compiler_is_asked_of_tpus_alone(self):
+        with self.assertRaises(mw.InputError) as caught:
+            mw.verify(TINY)
+        self.assertIn("topology", str(caught.exception))
+        with self.assertRaises(mw.MeshwrightError) as caught:
+            mw.verify(PLAN, python="/nonexistent/python")
+        self.assertIn("python", str(caught.exception))
+
     def test_what_does_not_fit_is_an_answer(self):
         answer = mw.predict(PLAN, model_parallel_submesh=(2, 2, 2, 1))
         self.assertFalse(answer.fits)
