@@ -3,7 +3,15 @@
 #include "sim/piece_prices.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
+
+void sim_pipeline_prices_begin(struct sim_pipeline_prices *l, struct sim_cache *cache, const struct sim_plan *plan,
+                               struct sim_piece_price *prices)
+{
+    memset(l, 0, offsetof(struct sim_pipeline_prices, cut));
+    l->cache = cache, l->plan = plan, l->prices = prices;
+}
 
 const struct sim_piece_price *sim_piece_price_at(const struct sim_pipeline_prices *l, int stage, int chunk)
 {

@@ -26,19 +26,23 @@ struct sim_pipeline_prices {
     const struct sim_plan *plan;
     struct sim_pipeline_habits habits;
     int stages, chunks, pieces;
-    struct sim_piece cut[SIM_MOST_PIECES];
     struct sim_piece_price *prices; /* of those that differ */
     int price_count;
-    short price_of[SIM_MOST_PIECES];
-    double send_s[SIM_MOST_PIECES], send_back_s[SIM_MOST_PIECES]; /* from each to the next, and the gradient back */
     struct sim_timetable timetable;
     struct sim_pipeline_time time;
     int64_t *stage_bytes;                      /* of each stage: at the most on a device */
     struct sim_executable_pipeline executable; /* of a plan that the executor runs; else stages are 0 */
+    /* Of as many as there are pieces, and long: whoever cuts the model fills them. */
+    struct sim_piece cut[SIM_MOST_PIECES];
+    short price_of[SIM_MOST_PIECES];
+    double send_s[SIM_MOST_PIECES], send_back_s[SIM_MOST_PIECES]; /* from each to the next, and the gradient back */
 };
 
 /* ---- piece_prices.c ---- */
 
+/* Nothing is cut or priced yet; prices has room for SIM_MOST_PIECE_PRICES. */
+void sim_pipeline_prices_begin(struct sim_pipeline_prices *l, struct sim_cache *cache, const struct sim_plan *plan,
+                               struct sim_piece_price *prices);
 double sim_sum_of_bounds(const double parts[SIM_BOUND_COUNT]);
 const struct sim_piece_price *sim_piece_price_at(const struct sim_pipeline_prices *l, int stage, int chunk);
 enum base_status sim_pipeline_price_pieces(struct sim_pipeline_prices *l, struct base_error *error);

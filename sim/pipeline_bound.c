@@ -115,7 +115,8 @@ enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan 
 {
     struct base_arena arena = {.exhausted = cache->scratch.exhausted};
     struct sim_piece_price prices[SIM_MOST_PIECE_PRICES];
-    struct sim_pipeline_prices l = {.cache = cache, .plan = plan, .prices = prices};
+    struct sim_pipeline_prices l;
+    sim_pipeline_prices_begin(&l, cache, plan, prices);
     BASE_TRY(sim_pipeline_habits_find(plan->software, &l.habits, error));
     l.stages = l.pieces = (int)plan->pipeline.stages, l.chunks = 1;
     cut_alike(&l, layers);
@@ -143,7 +144,8 @@ enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim
 {
     struct base_arena arena = {.exhausted = cache->scratch.exhausted};
     struct sim_piece_price prices[SIM_MOST_PIECE_PRICES];
-    struct sim_pipeline_prices l = {.cache = cache, .plan = plan, .prices = prices};
+    struct sim_pipeline_prices l;
+    sim_pipeline_prices_begin(&l, cache, plan, prices);
     enum base_status status = find(&l, &arena, out, error);
     base_arena_free(&arena);
     return status;

@@ -323,7 +323,8 @@ enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_pl
 {
     struct base_arena arena = {.exhausted = cache->scratch.exhausted};
     struct sim_piece_price prices[SIM_MOST_PIECE_PRICES];
-    struct sim_pipeline_prices l = {.cache = cache, .plan = plan, .prices = prices};
+    struct sim_pipeline_prices l;
+    sim_pipeline_prices_begin(&l, cache, plan, prices);
     memset(out, 0, sizeof *out);
     enum base_status status = price(&l, &arena, p, detail, out, answer, error);
     base_arena_free(&arena);

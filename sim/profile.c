@@ -158,9 +158,9 @@ static enum base_status from_gpu(const struct topo_topology *topology, const cha
     for (int row = 0; row < gpu_constants.row_count; row++) {
         const char *chip = base_table_field(&gpu_constants, row, of_chip),
                    *named = base_table_field(&gpu_constants, row, of_software);
-        int which = sim_constant_named(base_table_field(&gpu_constants, row, name));
-        bool mine = !strncmp(chip, topology->chip.name, strlen(chip)) && (!*named || !strcmp(named, software));
-        if (!mine || which < 0) continue;
+        const bool mine = !strncmp(chip, topology->chip.name, strlen(chip)) && (!*named || !strcmp(named, software));
+        const int which = mine ? sim_constant_named(base_table_field(&gpu_constants, row, name)) : -1;
+        if (which < 0) continue;
         const double before = profile->constants[which];
         BASE_TRY(base_parse_double(base_table_field(&gpu_constants, row, value), names[which], 0, 1e30,
                                    &profile->constants[which], error));
