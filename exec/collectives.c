@@ -241,7 +241,7 @@ bool exec_can_communicate(struct exec_machine *machine, const struct sim_op *op)
     struct exec_collective c = exec_describe(machine, op);
     int members[EXEC_MOST_DEVICES];
     unsigned sharded = 0;
-    for (int d = 0; d < c.tensor->rank; d++) sharded |= c.from->spec[d];
+    for (int d = 0; d < c.tensor->rank; d++) sharded |= sim_set_of(c.from->spec[d]);
     for (int device = machine->first_device; device < machine->end_device; device++) {
         int64_t got = 0, wanted = 0;
         int count = exec_group_of(machine, device, c.reduced ? c.reduced : c.copied & sharded, members);

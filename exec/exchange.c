@@ -217,7 +217,7 @@ static void exchange_pairwise(const struct exec_collective *c, const struct grou
 static bool gathers_everything(const struct exec_collective *c)
 {
     unsigned sharded = 0;
-    for (int d = 0; d < c->tensor->rank; d++) sharded |= c->to->spec[d];
+    for (int d = 0; d < c->tensor->rank; d++) sharded |= sim_set_of(c->to->spec[d]);
     return c->op->collective == SIM_ALL_GATHER && !(sharded & c->copied);
 }
 

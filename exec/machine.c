@@ -24,11 +24,11 @@ bool exec_is_first_of(const struct exec_machine *machine, int device, unsigned a
     return true;
 }
 
-struct exec_range exec_range_of(const struct exec_machine *machine, int device, int64_t size, unsigned axes)
+struct exec_range exec_range_of(const struct exec_machine *machine, int device, int64_t size, sim_order axes)
 {
     int64_t start = 0, end = size, extent = size;
-    for (int axis = 0; axis < machine->mesh.count; axis++) {
-        if (!(axes >> axis & 1u)) continue;
+    for (int at = 0, count = __builtin_popcount(sim_set_of(axes)); at < count; at++) {
+        const int axis = sim_order_axis(axes, at);
         extent = base_ceil_div(extent, machine->mesh.sizes[axis]);
         start += extent * exec_coordinate(machine, device, axis);
         if (end > start + extent) end = start + extent;
@@ -77,12 +77,12 @@ static void add_letters(const struct exec_machine *machine, const struct sim_op 
     for (const char *letter = letters; *letter; letter++) {
         size_t count = strlen(space->letters);
         if (strchr(space->letters, *letter) || count == EXEC_MOST_LETTERS) continue;
-        unsigned axes = sim_label_axes(machine->s, op, *letter);
+        const sim_order axes = sim_label_axes(machine->s, op, *letter);
         space->letters[count] = *letter;
         space->letters[count + 1] = '\0';
         space->ranges[count] =
             exec_range_of(machine, device, machine->sizes[sim_label_size(machine->s, op, *letter)], axes);
-        space->axes |= axes;
+        space->axes |= sim_set_of(axes);
     }
 }
 

@@ -260,7 +260,8 @@ void exec_gather(const struct exec_machine *machine, const struct exec_array *ar
 unsigned exec_array_axes(const struct exec_machine *machine, const struct exec_array *array)
 {
     unsigned axes = 0;
-    for (int d = 0; d < tensor_of(machine, array)->rank; d++) axes |= machine->s->values[array->value].spec[d];
+    for (int d = 0; d < tensor_of(machine, array)->rank; d++)
+        axes |= sim_set_of(machine->s->values[array->value].spec[d]);
     return axes;
 }
 

@@ -294,12 +294,13 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     base_json_close(w, ']');
 }
 
-static void put_axes(struct base_json_writer *w, const struct topo_axes *mesh, unsigned axes)
+static void put_axes(struct base_json_writer *w, const struct topo_axes *mesh, sim_order axes)
 {
-    const bool several = axes & (axes - 1);
+    const int count = __builtin_popcount(sim_set_of(axes));
+    const bool several = count > 1;
     if (!axes) base_json_put_null(w);
     if (several) base_json_open_inline(w, '[');
-    for (unsigned rest = axes; rest; rest &= rest - 1) base_json_put_string(w, mesh->names[__builtin_ctz(rest)]);
+    for (int at = 0; at < count; at++) base_json_put_string(w, mesh->names[sim_order_axis(axes, at)]);
     if (several) base_json_close(w, ']');
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """oracle_orders.py MESHWRIGHT [OUT]: makes tests/data/xla_orders.csv: what XLA's SPMD partitioner makes of training steps whose
-rules shard a dimension over mesh axes in another order than the mesh's.
+rules shard a dimension over mesh axes in another order than the mesh's, or two dimensions in orders that contradict each other.
 
 Run by a Python that has jax==0.4.13 and jaxlib==0.4.13 (numpy<1.26). The step is the program of `export --format aot`, compiled
 for CPU devices; collectives are read from the module that the partitioner leaves, merged by kind, axes, dtype and bytes.
 """
-import collections, csv, glob, json, os, re, subprocess, sys, tempfile, types
+import collections, csv, glob, json, os, random, re, subprocess, sys, tempfile, types
 
 MODEL = ("decoder_only:emb_dim=256,num_heads=8,head_dim=64,mlp_dim=1024,num_layers=1,vocab_size=4096,mlp_activations=gelu+linear,"
          "logits_via_embedding=0")
@@ -18,6 +18,8 @@ CASES = [  # rules and meshes
     ("mlp and vocab", {"batch": "data", "mlp": ["tensor", "fsdp"], "vocab": ["tensor", "fsdp"], "heads": "tensor", "joined_kv": "tensor"}, NAMED,
      [(2, 2, 2)]),
     ("batch", {"batch": ["tensor", "data"], "embed": "fsdp", "mlp": "fsdp"}, NAMED, [(2, 2, 2)])]
+DRAWN_SEED, DRAWN_COUNT = 13, 30  # of rules that contradict each other
+DRAWN = [(T5X, (2, 4)), (T5X, (4, 2)), (T5X, (2, 2)), (NAMED, (2, 2, 2)), (NAMED, (2, 2, 2))]
 BYTES = {"f32": 4, "bf16": 2, "s32": 4, "u32": 4, "pred": 1}
 DTYPES = {"f32": "float32", "bf16": "bfloat16", "s32": "int32", "u32": "uint32", "pred": "bool"}
 KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter"
@@ -27,6 +29,21 @@ def rules_of(given):
     unsharded = [["kv", None], ["length", None], ["relpos_buckets", None], ["layers", None], ["stack", None]]
     names = ["batch", "vocab", "embed", "mlp", "heads", "joined_kv"]
     return [[name, given.get(name)] for name in names] + unsharded
+
+
+def drawn_cases():
+    """Rules of which some name two axes in one order, and some in the other."""
+    draw, cases = random.Random(DRAWN_SEED), []
+    while len(cases) < DRAWN_COUNT:
+        names, sizes = draw.choice(DRAWN)
+        first, second = draw.sample(names, 2)
+        pairs = [[first, second], [second, first]]
+        given = {name: draw.choice([None] + names + 2 * pairs) for name in ("batch", "mlp", "heads")}
+        given.update({name: draw.choice([None, None] + names) for name in ("vocab", "embed")})
+        given["joined_kv"] = given["heads"]
+        if all(pair in given.values() for pair in pairs):
+            cases.append((f"contrary {len(cases)}", given, names, [sizes]))
+    return cases
 
 
 def groups_of(line, kind, count):
@@ -89,15 +106,15 @@ def main():
         sys.exit(__doc__)
     folder = tempfile.mkdtemp()
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 --xla_dump_to={folder} --xla_dump_hlo_pass_re=spmd"
-    import jax
+    import jax, numpy as np
     jax.tree = types.SimpleNamespace(map=jax.tree_util.tree_map)
     rows = []
-    for name, given, names, meshes in CASES:
+    for name, given, names, meshes in CASES + drawn_cases():
         for sizes in meshes:
             rules = rules_of(given)
             text = partitioned(program(sys.argv[1], rules), names, sizes, folder)
             shape = ",".join(f"{n}={s}" for n, s in zip(names, sizes))
-            rows.append([f"O/{name}/{'x'.join(map(str, sizes))}", MODEL, f"local:{len(jax.devices())}", shape, json.dumps(rules), "bfloat16", ROWS, LENGTH, 1,
+            rows.append([f"O/{name}/{'x'.join(map(str, sizes))}", MODEL, f"local:{np.prod(sizes)}", shape, json.dumps(rules), "bfloat16", ROWS, LENGTH, 1,
                          "adamw", "none", "train", collectives_of(text, names, sizes)])
     header = "case,model,topology,ici_mesh,logical_axis_rules,dtype,batch_size,targets_length,num_microbatches,optimizer,remat_policy,step,collectives"
     with open(sys.argv[2] if len(sys.argv) > 2 else "tests/data/xla_orders.csv", "w", newline="") as out:

@@ -32,14 +32,6 @@ static unsigned sets_of(const struct sim_placement *p)
     return topo_axes_all(&p->axes) & SIM_ALL_AXES;
 }
 
-/* Among the axes that are kept, from 1 on. */
-static unsigned char place_among(const struct topo_axes *given, int axis)
-{
-    int before = 0;
-    for (int i = 0; i < given->count; i++) before += given->sizes[i] > 1 && given->place[i] < given->place[axis];
-    return (unsigned char)(given->place[axis] ? before + 1 : 0);
-}
-
 /* Sets of axes are bits, and shardings have room for SIM_MOST_AXES of them. Of a mesh with more axes those of one
  * device are left out: they shard nothing. */
 static enum base_status leave_out_ones(struct topo_axes *axes, struct base_error *error)
@@ -50,7 +42,6 @@ static enum base_status leave_out_ones(struct topo_axes *axes, struct base_error
     for (int i = 0; i < given.count; i++) {
         if (given.sizes[i] == 1) continue;
         axes->names[axes->count] = given.names[i];
-        axes->place[axes->count] = place_among(&given, i);
         axes->sizes[axes->count++] = given.sizes[i];
     }
     if (axes->count <= SIM_MOST_AXES) return BASE_OK;

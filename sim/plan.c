@@ -285,7 +285,6 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(read_cuts(text, &plan, error));
     BASE_TRY(sim_plan_find_placement(cache, text, &plan, error));
     BASE_TRY(sim_plan_find_rules(cache, text->values[SIM_RULES], &plan, error));
-    BASE_TRY(sim_plan_order_mesh(cache, text, &plan, error));
     BASE_TRY(read_values(cache, text, &plan, error));
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));
     BASE_TRY(read_layers(&cache->arena, text, &plan, error));

@@ -1,15 +1,8 @@
 /* What a plan must keep to beyond each key's own range: parameters, state and rows that the mesh divides, rules that
- * agree on an order of the mesh's axes, dtypes that its chip multiplies in. */
+ * name axes which the mesh has, dtypes that its chip multiplies in. */
 #include "sim/plan_parts.h"
 
 #include <string.h>
-
-/* T5X's MoE partitioner gives rows to experts, then data: which rows a device has is nothing to a prediction. */
-static bool is_batch_over_experts(const struct model_rule *rule)
-{
-    return rule->logical && !strcmp(rule->logical, "batch") && rule->value.count == 2 &&
-           !strcmp(rule->value.names[0], "expert") && !strcmp(rule->value.names[1], "data");
-}
 
 static bool is_of_the_model(const struct model_rule *rule)
 {
@@ -17,80 +10,6 @@ static bool is_of_the_model(const struct model_rule *rule)
     for (int a = 1; a < MODEL_AXIS_COUNT && rule->logical; a++)
         found = found || !strcmp(rule->logical, model_axis_name((enum model_axis)a));
     return found;
-}
-
-/* Which axes have a place in the order: all, so that meshes of the same axes have one order whatever their sizes; or,
- * where rules contradict each other, those of several devices. */
-enum ordered { ALL_AXES, AXES_OF_SEVERAL };
-
-/* Each axis of a rule stands behind those before it; behind[a]: the set of axes that a stands behind. */
-static void add_order(const struct topo_axes *mesh, const struct model_rule *rule, enum ordered ordered,
-                      unsigned *behind)
-{
-    unsigned before = 0;
-    for (int i = 0; i < rule->value.count; i++) {
-        const int axis = topo_axis_named(mesh, rule->value.names[i]);
-        if (axis < 0 || (before >> axis & 1) || (ordered == AXES_OF_SEVERAL && mesh->sizes[axis] == 1)) continue;
-        behind[axis] |= before;
-        before |= 1u << axis;
-    }
-}
-
-/* The first of the mesh's axes that only axes taken already stand before; -1: there is none. */
-static int next_in_order(const struct topo_axes *mesh, const unsigned *behind, unsigned taken)
-{
-    for (int axis = 0; axis < mesh->count; axis++)
-        if (!(taken >> axis & 1) && !(behind[axis] & ~taken)) return axis;
-    return -1;
-}
-
-/* The order nearest to the mesh's own. Returns how many axes have a place in it. */
-static int order_axes(const struct topo_axes *mesh, const unsigned *behind, const char **names)
-{
-    unsigned taken = 0;
-    int count = 0;
-    for (int axis; (axis = next_in_order(mesh, behind, taken)) >= 0; taken |= 1u << axis)
-        names[count++] = mesh->names[axis];
-    return count;
-}
-
-/* Fills names with the order of all rules, or of those before the first that contradicts them, which is returned. */
-static const struct model_rule *order_by_rules(const struct topo_axes *mesh, const struct model_rules *rules,
-                                               enum ordered ordered, const char **names)
-{
-    unsigned behind[TOPO_MOST_AXES] = {0};
-    order_axes(mesh, behind, names);
-    for (int i = 0; i < rules->count; i++) {
-        const struct model_rule *rule = &rules->rules[i];
-        const char *next[TOPO_MOST_AXES];
-        if (rule->value.count < 2 || !is_of_the_model(rule) || is_batch_over_experts(rule)) continue;
-        add_order(mesh, rule, ordered, behind);
-        if (order_axes(mesh, behind, next) < mesh->count) return rule;
-        memcpy(names, next, (size_t)mesh->count * sizeof *names);
-    }
-    return NULL;
-}
-
-enum base_status sim_plan_order_axes(struct base_arena *arena, const struct topo_axes *mesh,
-                                     const struct model_rules *rules, const char **names, bool *differs,
-                                     struct base_error *error)
-{
-    const struct model_rule *against = order_by_rules(mesh, rules, ALL_AXES, names);
-    if (against) against = order_by_rules(mesh, rules, AXES_OF_SEVERAL, names);
-    *differs = false;
-    for (int i = 0; i < mesh->count; i++) *differs = *differs || strcmp(names[i], mesh->names[i]) != 0;
-    if (!against) return BASE_OK;
-    struct topo_axes before = *mesh;
-    unsigned set = 0;
-    memcpy(before.names, names, (size_t)mesh->count * sizeof *names);
-    for (int j = 0; j < against->value.count; j++) {
-        const int axis = topo_axis_named(&before, against->value.names[j]);
-        if (axis >= 0) set |= 1u << axis;
-    }
-    return base_fail(error, BASE_INPUT,
-                     "logical_axis_rules: %s goes to axes in another order than a rule before it, and a prediction "
-                     "shards over them in one; use [%s]",
-                     against->logical, topo_axes_join(arena, &before, set, ", "));
 }
 
 static enum base_status check_axis(struct base_arena *arena, const struct topo_axes *mesh,

@@ -150,29 +150,15 @@ struct known_placement {
     struct sim_placement placement;
 };
 
-/* The mesh's axes by name; count 0: as they come. */
-struct axis_order {
-    int count;
-    const char *names[TOPO_MOST_AXES];
-};
-
-static void put_order(const struct axis_order *order, struct topo_mesh_request *request)
-{
-    request->order_count = order->count;
-    memcpy(request->order, order->names, sizeof request->order);
-}
-
 static enum base_status place(struct sim_cache *cache, const struct sim_plan_text *text, const struct sim_plan *plan,
-                              const struct axis_order *order, struct known_placement *out, struct base_error *error)
+                              struct known_placement *out, struct base_error *error)
 {
     struct topo_topology topology, stage;
     struct topo_mesh_request request;
     BASE_TRY(sim_plan_mesh_request(&cache->arena, text, &out->request, error));
-    put_order(order, &out->request);
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
     BASE_TRY(sim_stage_topology(&topology, plan->pipeline.stages, &stage, error));
     BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
-    put_order(order, &request);
     BASE_TRY(
         sim_placement_build(&cache->arena, &stage, &request, plan->software, cache->overrides, &out->placement, error));
     BASE_TRY(sim_profile_take_version(plan->software, plan->software_version, &out->placement.profile, error));
@@ -182,8 +168,8 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     return sim_residuals_find(&topology, plan->software, out->placement.residuals, error);
 }
 
-static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text,
-                                       const struct axis_order *order, struct sim_plan *plan, struct base_error *error)
+static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
+                                       struct base_error *error)
 {
     sim_key_begin(cache, 'p');
     sim_key_text(cache, plan->topology_text);
@@ -191,12 +177,11 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
     sim_key_text(cache, plan->software_version);
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].type == SIM_OF_MESH) sim_key_text(cache, text->values[key] ? text->values[key] : "");
-    for (int i = 0; i < order->count; i++) sim_key_text(cache, order->names[i]);
     sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
     struct known_placement *known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_placement, 1);
-        remember(cache, &known->answer, place(cache, text, plan, order, known, error), error);
+        remember(cache, &known->answer, place(cache, text, plan, known, error), error);
         note_file(cache, plan->topology_text);
     }
     plan->placement = &known->placement;
@@ -208,24 +193,13 @@ enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct s
                                          struct sim_plan *plan, struct base_error *error)
 {
     const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
-    const struct axis_order as_they_come = {.count = 0};
     if (!topology_text || !*topology_text)
         return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     plan->topology_text = topology_text;
     plan->compiler = sim_key_is_given(text, SIM_COMPILER) ? text->values[SIM_COMPILER] : "";
     plan->software = software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback;
     plan->software_version = sim_key_is_given(text, SIM_SOFTWARE_VERSION) ? text->values[SIM_SOFTWARE_VERSION] : "";
-    return find_placement(cache, text, &as_they_come, plan, error);
-}
-
-enum base_status sim_plan_order_mesh(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
-                                     struct base_error *error)
-{
-    const struct topo_axes *mesh = &plan->placement->named_axes;
-    struct axis_order order = {.count = mesh->count};
-    bool differs;
-    BASE_TRY(sim_plan_order_axes(&cache->arena, mesh, plan->rules, order.names, &differs, error));
-    return differs ? find_placement(cache, text, &order, plan, error) : BASE_OK;
+    return find_placement(cache, text, plan, error);
 }
 
 /* The model's own, with the axes that it names. */

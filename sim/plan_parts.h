@@ -20,10 +20,6 @@ enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct s
 /* After the placement, whose mesh the rules are for. */
 enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
                                      struct base_error *error);
-/* After the rules. Where they shard a dimension over axes in another order than the mesh's, the placement is found anew
- * with its axes in that order: which tile a device has follows from it. */
-enum base_status sim_plan_order_mesh(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
-                                     struct base_error *error);
 /* After the optimizer was read. */
 enum base_status sim_plan_find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan,
                                          struct base_error *error);
@@ -40,11 +36,6 @@ const struct model_parameter *sim_stored_parameters(struct base_arena *arena, co
 
 /* ---- plan_checks.c ---- */
 
-/* The order of the mesh's axes, by name, in which every rule over several of them lists its own, as near to the mesh's
- * as can be; differs: it is another. */
-enum base_status sim_plan_order_axes(struct base_arena *arena, const struct topo_axes *mesh,
-                                     const struct model_rules *rules, const char **names, bool *differs,
-                                     struct base_error *error);
 /* Whether the mesh has the axes that the rules name. */
 enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
                                           const struct model_rules *rules, struct base_error *error);

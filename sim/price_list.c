@@ -119,7 +119,8 @@ static struct sim_factors product_of(const struct maker *m, const struct sim_op 
     struct sim_factors product;
     memset(&product, 0, sizeof product);
     for (int i = 0; i < op->label_count; i++)
-        if (set & (1u << i)) multiply(m, &product, op->labels[i].size, share == LOCAL ? op->labels[i].axes : 0);
+        if (set & (1u << i))
+            multiply(m, &product, op->labels[i].size, share == LOCAL ? sim_set_of(op->labels[i].axes) : 0);
     return product;
 }
 
@@ -271,7 +272,7 @@ static void note_rows(const struct sim_sharded *s, const struct sim_op *op, stru
     if (op->collective != SIM_REDUCE_SCATTER || last < 0 || operand->spec[last] == result->spec[last]) return;
     out->scatters_rows = true;
     out->row_size = s->program->tensors[result->tensor].dims[last];
-    out->row_axes = result->spec[last];
+    out->row_axes = (unsigned char)sim_set_of(result->spec[last]);
 }
 
 static int collective_of(struct maker *m, const struct sim_op *op)

@@ -331,7 +331,7 @@ struct sim_tensor_sharding {
     const char *tensor, *why;
     bool first_layer;
     int rank;
-    unsigned char spec[MODEL_MAX_RANK];
+    sim_order spec[MODEL_MAX_RANK];
 };
 enum base_status sim_program_shardings(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
                                        const struct sim_tensor_sharding **out, int *count, struct base_error *error);

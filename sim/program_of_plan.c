@@ -68,7 +68,7 @@ enum base_status sim_program_shardings(struct sim_cache *cache, struct base_aren
         list[found] = (struct sim_tensor_sharding){
             .tensor = t->name, .first_layer = instance == SIM_FIRST_LAYER, .rank = t->rank};
         list[found].why = reason_of(arena, sharded->program, plan, &causes, instance, tensor);
-        for (int d = 0; d < t->rank; d++) list[found].spec[d] = (unsigned char)sim_spec_of_dim(spec, d);
+        for (int d = 0; d < t->rank; d++) list[found].spec[d] = sim_order_of_dim(&causes.orders, spec, d);
         found++;
     }
     *out = list;

@@ -144,11 +144,19 @@ static const char *const rules[] = {
 /* The rules of a plan's own: what of these is sharded, and over what, in this order. */
 static const char *const own_axes[MESH - OWN_RULES] = {"batch", "vocab",     "embed", "mlp",
                                                        "heads", "joined_kv", "kv",    "length"};
-static const char *const own_values[] = {NULL, "\"data\"", "\"model\"", "[\"data\",\"model\"]"};
+static const char *const own_values[] = {NULL, "\"data\"", "\"model\"", "[\"data\",\"model\"]", "[\"model\",\"data\"]"};
 /* The same on a mesh of named axes, and the meshes: T5X's own, then one axis, three, and four. */
-static const char *const named_values[][3] = {
-    {NULL},           {"data"},          {"model"},         {"fsdp"},           {"expert"},
-    {"data", "fsdp"}, {"fsdp", "model"}, {"model", "fsdp"}, {"expert", "data"}, {"data", "fsdp", "model"}};
+static const char *const named_values[][3] = {{NULL},
+                                              {"data"},
+                                              {"model"},
+                                              {"fsdp"},
+                                              {"expert"},
+                                              {"data", "fsdp"},
+                                              {"fsdp", "data"},
+                                              {"fsdp", "model"},
+                                              {"model", "fsdp"},
+                                              {"expert", "data"},
+                                              {"data", "fsdp", "model"}};
 static const char *const meshes[][4] = {
     {NULL}, {"fsdp"}, {"data", "fsdp", "model"}, {"data", "expert", "fsdp", "model"}};
 enum { MOST_DEVICES = 16 };

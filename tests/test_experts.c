@@ -196,7 +196,7 @@ static void expert_models_have_flaxformer_s_parameters(struct base_arena *arena)
 /* Factored at any size, each expert by itself; the moments are sharded over experts alone. */
 static void expert_kernels_are_factored_one_by_one(struct base_arena *arena)
 {
-    const struct topo_axes mesh = {3, {"data", "expert", "model"}, {1, 4, 2}, {0}};
+    const struct topo_axes mesh = {3, {"data", "expert", "model"}, {1, 4, 2}};
     const struct model_adafactor adafactor = model_adafactor_defaults();
     const struct model_parameter kernel = {
         "encoder/layers_1/mlp/expert/wo/kernel", 3, {8, 16, 24}, {"expert", "expert_mlp", "mlp_embed"}};

@@ -226,7 +226,7 @@ static enum base_status predict(struct base_arena *arena, const struct sim_plan_
 /* What one device of data 4 x model 2 holds, counted from the list of parameters. */
 static struct model_device_state count_state(struct base_arena *arena, const struct sim_plan_text *text)
 {
-    struct topo_axes mesh = {2, {"data", "model"}, {4, 2}, {0}};
+    struct topo_axes mesh = {2, {"data", "model"}, {4, 2}};
     struct model_adafactor adafactor = model_adafactor_defaults();
     const char *overrides_text = text->values[SIM_OVERRIDES], *adafactor_text = text->values[SIM_ADAFACTOR];
     struct model_overrides overrides = {.count = 0};

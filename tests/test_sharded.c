@@ -215,7 +215,8 @@ static bool is_uneven(const struct sim_executable *executable)
     for (int v = 0; v < s->value_count; v++) {
         const struct model_tensor *t = &s->program->tensors[s->values[v].tensor];
         for (int i = 0; i < t->rank; i++)
-            if (executable->sizes[t->dims[i]] % topo_axes_product(&executable->mesh, s->values[v].spec[i])) return true;
+            if (executable->sizes[t->dims[i]] % topo_axes_product(&executable->mesh, sim_set_of(s->values[v].spec[i])))
+                return true;
     }
     return false;
 }
@@ -232,7 +233,7 @@ static void look(const struct draft *d, const struct run *run, struct seen *seen
         const struct sim_value *value = &run->sharded.values[v];
         kept = kept || value->kept;
         for (int i = 0; i < d->program.tensors[value->tensor].rank; i++)
-            both = both || (value->spec[i] & (value->spec[i] - 1));
+            both = both || __builtin_popcount(sim_set_of(value->spec[i])) > 1;
     }
     seen->programs++;
     seen->uneven += is_uneven(&run->executable), seen->both += both, seen->kept += kept, seen->peeled += peeled;
@@ -249,7 +250,7 @@ static void put_operands(const struct draft *d, const struct sim_sharded *s, str
             const struct model_tensor *t = &d->program.tensors[value->tensor];
             base_putf(text, " %s[", t->name);
             for (int k = 0; k < t->rank; k++)
-                base_putf(text, "%s%s", k ? "," : "", topo_axes_spell(d->arena, &mesh, value->spec[k]));
+                base_putf(text, "%s%s", k ? "," : "", sim_order_text(d->arena, &mesh, value->spec[k], "+"));
             base_putf(text, "] of %d,", value->definition);
         }
         base_put(text, "\n");

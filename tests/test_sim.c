@@ -813,7 +813,7 @@ static bool has_event(const struct sim_sharded *s, int op, int sign, int layers,
         const struct sim_event *event = &s->events[i];
         if (event->op != op || event->sign != sign || event->bracket) continue;
         const struct sim_shape *shape = &s->shapes[event->shape];
-        if (shape->layers == layers && !memcmp(shape->spec, of->spec, sizeof shape->spec)) return true;
+        if (shape->layers == layers && !memcmp(shape->spec, s->shapes[of->shape].spec, sizeof shape->spec)) return true;
     }
     return false;
 }

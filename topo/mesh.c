@@ -391,43 +391,12 @@ static enum base_status refuse_experts(const char *mesh, struct base_error *erro
                      mesh);
 }
 
-/* ---- axes in another order ---- */
-
-/* Where a device stands that has this place among the axes in their new order; at[i]: the number that axis i of the new
- * order has in the old one. */
-static int place_before(const struct topo_axes *before, const struct topo_axes *after, const int *at, int place)
-{
-    int coordinates[TOPO_MOST_AXES] = {0}, found = 0;
-    for (int i = after->count - 1; i >= 0; place /= after->sizes[i--]) coordinates[at[i]] = place % after->sizes[i];
-    for (int i = 0; i < before->count; i++) found = found * before->sizes[i] + coordinates[i];
-    return found;
-}
-
-static void put_in_order(struct base_arena *arena, const struct topo_mesh_request *request, struct topo_mesh *mesh)
-{
-    struct topo_axes axes = {0};
-    int at[TOPO_MOST_AXES];
-    for (int i = 0; i < request->order_count; i++) {
-        const int axis = topo_axis_named(&mesh->axes, request->order[i]);
-        if (axis < 0) continue;
-        at[axes.count] = axis;
-        axes.names[axes.count] = mesh->axes.names[axis];
-        axes.place[axes.count] = (unsigned char)(axis + 1);
-        axes.sizes[axes.count++] = mesh->axes.sizes[axis];
-    }
-    int(*devices)[5] = mesh->devices ? base_alloc(arena, (size_t)mesh->device_count, sizeof *devices) : NULL;
-    for (int i = 0; i < mesh->device_count && devices; i++)
-        memcpy(devices[i], mesh->devices[place_before(&mesh->axes, &axes, at, i)], sizeof *devices);
-    mesh->devices = devices;
-    mesh->axes = axes;
-}
-
 /* ---- the door ---- */
 
 
-static enum base_status build(struct base_arena *arena, const struct topo_topology *topology,
-                              const struct topo_mesh_request *request, enum topo_extent extent, struct topo_mesh *out,
-                              struct base_error *error)
+enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology,
+                                 const struct topo_mesh_request *request, enum topo_extent extent,
+                                 struct topo_mesh *out, struct base_error *error)
 {
     struct topo_mesh mesh = {.axes = {2, {"data", "model"}, {0}},
                              .device_count = topology->device_count,
@@ -452,14 +421,5 @@ static enum base_status build(struct base_arena *arena, const struct topo_topolo
     if (request->has_experts) BASE_TRY(cut_experts(request, &mesh, error));
     if (extent == TOPO_WITH_DEVICES) topo_order_put(arena, &order, &mesh);
     *out = mesh;
-    return BASE_OK;
-}
-
-enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology,
-                                 const struct topo_mesh_request *request, enum topo_extent extent,
-                                 struct topo_mesh *out, struct base_error *error)
-{
-    BASE_TRY(build(arena, topology, request, extent, out, error));
-    if (request->order_count) put_in_order(arena, request, out);
     return BASE_OK;
 }

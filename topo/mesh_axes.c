@@ -44,33 +44,16 @@ const char *topo_axes_join(struct base_arena *arena, const struct topo_axes *axe
     return text.length ? text.data : "";
 }
 
-/* Which axis of a mesh stood n-th before it was put into another order. */
-static int axis_asked_for(const struct topo_axes *axes, int n)
-{
-    int axis = n;
-    for (int i = 0; i < axes->count; i++)
-        if (axes->place[i] == n + 1) axis = i;
-    return axis;
-}
-
 const char *topo_axes_describe(struct base_arena *arena, const struct topo_axes *axes)
 {
     struct base_text text = {.arena = arena};
-    for (int i = 0; i < axes->count; i++) {
-        const int axis = axis_asked_for(axes, i);
-        base_putf(&text, "%s%s %d", i ? " x " : "", axes->names[axis], axes->sizes[axis]);
-    }
+    for (int i = 0; i < axes->count; i++) base_putf(&text, "%s%s %d", i ? " x " : "", axes->names[i], axes->sizes[i]);
     return text.length ? text.data : "";
 }
 
 const char *topo_axes_spell(struct base_arena *arena, const struct topo_axes *axes, unsigned set)
 {
-    struct base_text text = {.arena = arena};
-    for (int i = 0; i < axes->count; i++) {
-        const int axis = axis_asked_for(axes, i);
-        if (set >> axis & 1u) base_putf(&text, "%s%s", text.length ? "+" : "", axes->names[axis]);
-    }
-    return text.length ? text.data : "";
+    return topo_axes_join(arena, axes, set, "+");
 }
 
 const char *topo_axes_sizes(struct base_arena *arena, const struct topo_axes *axes)

@@ -118,8 +118,7 @@ enum { TOPO_MOST_AXES = 16 };
 struct topo_axes {
     int count;
     const char *names[TOPO_MOST_AXES];
-    int sizes[TOPO_MOST_AXES];           /* devices along each, at least 1 */
-    unsigned char place[TOPO_MOST_AXES]; /* of a mesh in another order: where each axis stood, from 1 on; else 0 */
+    int sizes[TOPO_MOST_AXES]; /* devices along each, at least 1 */
 };
 
 /* "data=2,fsdp=4,tensor=2", or the JSON object {"data": 2, "fsdp": 4}; names live in the arena. what: the option or
@@ -136,13 +135,13 @@ int topo_axes_product(const struct topo_axes *axes, unsigned set); /* devices in
 /* Where in the mesh the n-th member of a group stands, counted from the group's first; of all axes together, groups and
  * members are row-major. */
 int topo_axes_offset(const struct topo_axes *axes, unsigned set, int n);
-/* "data+model", in the order in which the mesh was asked for; "" for no axis. In the arena, or a constant. */
+/* "data+model", in the order of the mesh; "" for no axis. In the arena, or a constant. */
 const char *topo_axes_spell(struct base_arena *arena, const struct topo_axes *axes, unsigned set);
 /* "data=2,fsdp=4", as topo_axes_parse reads it. In the arena. */
 const char *topo_axes_sizes(struct base_arena *arena, const struct topo_axes *axes);
-/* The set with other words between, "data and model", in the order of the axes as they are: that of a tile's. */
+/* The set with other words between, "data and model". */
 const char *topo_axes_join(struct base_arena *arena, const struct topo_axes *axes, unsigned set, const char *between);
-/* "data 4 x model 2": what a mesh is, for people, as it was asked for. In the arena. */
+/* "data 4 x model 2": what a mesh is, for people. In the arena. */
 const char *topo_axes_describe(struct base_arena *arena, const struct topo_axes *axes);
 /* "data+model" in any order. BASE_INPUT: an axis that the mesh lacks, or twice. */
 enum base_status topo_axes_read(const struct topo_axes *axes, const char *text, unsigned *set,
@@ -173,10 +172,6 @@ struct topo_mesh_request {
      * axis split into data and expert. As configured: it need not divide. */
     bool has_experts;
     int64_t num_expert_partitions;
-    /* The mesh's axes by name in another order, in which its devices are then listed; count 0: as they come. Names that
-     * the mesh lacks are passed over. */
-    const char *order[TOPO_MOST_AXES];
-    int order_count;
 };
 /* T5X's default_mesh, or JAX's mesh of named axes; refusals carry their condition and are BASE_INPUT. The
  * planner asks for shapes by the thousand. */

@@ -239,15 +239,6 @@ static bool is_a_repetition(const struct tuner_space *space, const struct sim_pl
     return both && plan->sequence_parallel && !propagates && topo_axes_product(mesh, sim_model_axis(mesh)) == 1;
 }
 
-/* Bounds, and rule sets that a search makes, count the axes of all plans in one order: the first group's, which is
- * the mesh's where the search makes rule sets. */
-static bool has_other_order(struct tuner_space *space, const struct sim_plan *plan)
-{
-    const bool own = plan->placement->axes.place[0] == 0;
-    if (!space->axes_text) space->axes_text = base_copy(space->arena, plan->placement->axes_text);
-    return strcmp(space->axes_text, plan->placement->axes_text) != 0 || (space->search_rules && !own);
-}
-
 /* A group is accepted as its first plan is. What fails is counted as often as it has plans. */
 static void add_group(struct tuner_space *space, struct tuner_group group)
 {
@@ -261,13 +252,6 @@ static void add_group(struct tuner_space *space, struct tuner_group group)
         return;
     }
     if (is_a_repetition(space, &plan)) return;
-    if (has_other_order(space, &plan)) {
-        tuner_refuse(space,
-                     "logical_axis_rules: shard a dimension over axes in another order than the rule sets before; "
-                     "search these rules by themselves",
-                     plan_count);
-        return;
-    }
     space->plan_count += plan_count;
     space->group_count++;
 }

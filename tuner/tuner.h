@@ -105,7 +105,6 @@ struct tuner_space {
     struct tuner_saved_space saved;
     int shape_count, variant_count;          /* variants: choices of what stands before TUNER_BATCH */
     int64_t layer_count;                     /* of the model */
-    const char *axes_text;                   /* the order in which plans count mesh axes: names of the first group's */
     enum sim_key mesh_key;                   /* of the values of TUNER_SUBMESH: submeshes, num_partitions or ici_mesh */
     const struct sim_placement **placements; /* by submesh; owned by the arena */
     struct tuner_group *groups;              /* plans that T5X accepts, in order */

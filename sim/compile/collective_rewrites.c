@@ -65,28 +65,35 @@ static bool reads(const struct sim_op *op, int value)
     return false;
 }
 
+/* The axes of two shardings of a dimension: as the one has them that has all. */
+static sim_order with_both(sim_order has, sim_order other)
+{
+    return has & ~other & SIM_ALL_AXES ? sim_join(has, other) : other;
+}
+
 /* How an update goes over its arrays: as the one that is sharded most (ZeRO's state). What is whole is read in slices.
  */
 static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op, int accumulator,
-                           unsigned char spec[MODEL_MAX_RANK])
+                           sim_order spec[MODEL_MAX_RANK])
 {
-    memcpy(spec, s->values[accumulator].spec, MODEL_MAX_RANK);
+    memcpy(spec, s->values[accumulator].spec, sizeof s->values[accumulator].spec);
     if (op->op->kind != MODEL_UPDATE) return;
     int at = 0;
     while (op->inputs[at] != accumulator) at++;
     for (int i = 0; i < op->input_count; i++) {
         bool alike = s->values[op->inputs[i]].persistent && !strcmp(op->op->input_labels[i], op->op->input_labels[at]);
-        for (int d = 0; alike && d < MODEL_MAX_RANK; d++) spec[d] |= s->values[op->inputs[i]].spec[d];
+        for (int d = 0; alike && d < MODEL_MAX_RANK; d++)
+            spec[d] = with_both(spec[d], s->values[op->inputs[i]].spec[d]);
     }
 }
 
 /* The same value, sharded like that. */
-static void cut(struct sim_rewriting *r, int value, const unsigned char spec[MODEL_MAX_RANK])
+static void cut(struct sim_rewriting *r, int value, const sim_order spec[MODEL_MAX_RANK])
 {
     struct sim_value *v = &r->s->values[value];
     struct sim_shape shape = r->s->shapes[v->shape];
     memcpy(v->spec, spec, sizeof v->spec);
-    memcpy(shape.spec, spec, sizeof shape.spec);
+    for (int d = 0; d < MODEL_MAX_RANK; d++) shape.spec[d] = (unsigned char)sim_set_of(spec[d]);
     v->shape = sim_shape_of(r->arena, r->s, &shape);
 }
 
@@ -98,7 +105,7 @@ static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled
     int sum = -1;
     for (int i = s->ops[filled].match + 1; i < s->op_count; i++) {
         if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
-        unsigned char spec[MODEL_MAX_RANK];
+        sim_order spec[MODEL_MAX_RANK];
         spec_of_update(s, &s->ops[i], accumulator, spec);
         bool serves =
             sum >= 0 && s->values[sum].loop == s->ops[i].loop && !memcmp(spec, s->values[sum].spec, sizeof spec);
@@ -116,7 +123,7 @@ static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled
 static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled)
 {
     struct sim_sharded *s = r->s;
-    unsigned char spec[MODEL_MAX_RANK] = {0}, needed[MODEL_MAX_RANK];
+    sim_order spec[MODEL_MAX_RANK] = {0}, needed[MODEL_MAX_RANK];
     int sum = -1, later = -1;
     for (int i = s->ops[filled].match + 1; i < s->op_count; i++) {
         if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
@@ -257,23 +264,23 @@ void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler 
 
 /* What an operation that only passes a value on needs of its operand, so that its result is sharded like that; false if
  * a sharded dimension is split or joined on the way. */
-static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const unsigned char spec[MODEL_MAX_RANK],
-                      unsigned char before[MODEL_MAX_RANK])
+static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const sim_order spec[MODEL_MAX_RANK],
+                      sim_order before[MODEL_MAX_RANK])
 {
     const struct sim_value *operand = &s->values[op->inputs[0]], *result = &s->values[op->outputs[0]];
-    memcpy(before, operand->spec, MODEL_MAX_RANK);
+    memcpy(before, operand->spec, sizeof operand->spec);
     for (int d = 0; op->op->output_labels[d]; d++) {
         if (spec[d] == result->spec[d]) continue;
         int from = sim_dim_labelled(op->op->input_labels[0], op->op->output_labels[d]);
         if (from < 0) return false;
-        before[from] |= spec[d];
+        before[from] = with_both(before[from], spec[d]);
     }
     return true;
 }
 
 /* Shards a value whose only reader wants a slice of it, and what it is made of, back to the all-reduce; false, and
  * nothing is sharded, if there is none. */
-static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const unsigned char spec[MODEL_MAX_RANK])
+static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const sim_order spec[MODEL_MAX_RANK])
 {
     struct sim_sharded *s = r->s;
     if (sim_all_reduce_of(r, value, axes) >= 0) {
@@ -281,7 +288,7 @@ static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const un
         return true;
     }
     int at = s->values[value].definition;
-    unsigned char before[MODEL_MAX_RANK];
+    sim_order before[MODEL_MAX_RANK];
     if (at < 0 || r->use_counts[value] != 1 || s->values[value].persistent || !is_linear(&s->ops[at]) ||
         s->ops[at].input_count != 1)
         return false;
@@ -298,10 +305,10 @@ static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const un
 }
 
 /* The axes that one sharding has more than another. */
-static unsigned more_axes(const unsigned char *spec, const unsigned char *wider)
+static unsigned more_axes(const sim_order *spec, const sim_order *wider)
 {
     unsigned axes = 0;
-    for (int d = 0; d < MODEL_MAX_RANK; d++) axes |= (unsigned)(spec[d] & ~wider[d]);
+    for (int d = 0; d < MODEL_MAX_RANK; d++) axes |= sim_set_of(spec[d] & ~wider[d]);
     return axes;
 }
 
@@ -313,7 +320,7 @@ static void slice_gradients(struct base_arena *arena, struct sim_sharded *s)
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_UPDATE) continue;
         for (int j = 0; j < op->input_count; j++) {
-            unsigned char spec[MODEL_MAX_RANK];
+            sim_order spec[MODEL_MAX_RANK];
             if (s->values[op->inputs[j]].persistent || s->values[op->inputs[j]].loop != op->loop) continue;
             spec_of_update(s, op, op->inputs[j], spec);
             unsigned axes = more_axes(spec, s->values[op->inputs[j]].spec);
@@ -357,7 +364,7 @@ static int sum_later(struct sim_rewriting *r, int at, unsigned axes, const struc
     struct sim_sharded *s = r->s;
     struct sim_op *op = &s->ops[at];
     const int partial = op->outputs[0];
-    unsigned char kept[MODEL_MAX_RANK], whole[MODEL_MAX_RANK];
+    sim_order kept[MODEL_MAX_RANK], whole[MODEL_MAX_RANK];
     memcpy(kept, s->values[partial].spec, sizeof kept);
     memcpy(whole, operand->spec, sizeof whole);
     cut(r, partial, whole);

@@ -92,8 +92,8 @@ const char *
 sim_space(const struct model_op *op); /* the labels that an operation goes over: those of its largest operand */
 bool sim_is_row_operation(const struct model_op *op); /* elementwise, or a reduction along the last label alone */
 bool sim_needs_whole_rows(const struct model_op *op); /* and no pieces of them */
-unsigned sim_label_axes(const struct sim_sharded *sharded, const struct sim_op *op,
-                        char letter); /* mesh axes over a label */
+sim_order sim_label_axes(const struct sim_sharded *sharded, const struct sim_op *op,
+                         char letter); /* mesh axes over a label */
 int sim_label_size(const struct sim_sharded *sharded, const struct sim_op *op,
                    char letter); /* enum model_size of a label */
 int64_t sim_label_extent(const struct sim_sharded *sharded, const struct sim_op *op, char letter, const int64_t *sizes,

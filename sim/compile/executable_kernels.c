@@ -59,7 +59,7 @@ const char *sim_space(const struct model_op *op)
     return space;
 }
 
-unsigned sim_label_axes(const struct sim_sharded *s, const struct sim_op *op, char letter)
+sim_order sim_label_axes(const struct sim_sharded *s, const struct sim_op *op, char letter)
 {
     for (int i = 0; i < op->label_count; i++)
         if (op->labels[i].letter == letter) return op->labels[i].axes;

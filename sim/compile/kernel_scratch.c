@@ -117,7 +117,8 @@ int64_t sim_scratch_bytes(const struct sim_local *l)
 int64_t sim_label_extent(const struct sim_sharded *s, const struct sim_op *op, char letter, const int64_t *sizes,
                          const struct topo_axes *mesh)
 {
-    return base_ceil_div(sizes[sim_label_size(s, op, letter)], topo_axes_product(mesh, sim_label_axes(s, op, letter)));
+    return base_ceil_div(sizes[sim_label_size(s, op, letter)],
+                         topo_axes_product(mesh, sim_set_of(sim_label_axes(s, op, letter))));
 }
 
 int sim_label_size(const struct sim_sharded *s, const struct sim_op *op, char letter)

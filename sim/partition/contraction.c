@@ -238,14 +238,10 @@ static void multiply(struct dot *t, const struct part *p)
     for (int i = LEFT; i <= RIGHT; i++) {
         for (int d = 0; d < sim_dot_rank_of(t, i); d++) {
             sim_order all = sim_join(p->outer[i].of[d], p->tiles[i].of[d]);
-            for (unsigned rest = sim_set_of(all); rest; rest &= rest - 1)
-                t->c->label[__builtin_ctz(rest)] = t->letters[i][d];
+            t->c->split[t->operand[i]].of[d] = all;
             if (all && t->place[i][OUT][d] >= 0) t->result.of[t->place[i][OUT][d]] = all;
-            t->c->shapes[t->operand[i]].spec[d] = (unsigned char)sim_set_of(all);
         }
     }
-    for (int d = 0; d < sim_dot_rank_of(t, OUT); d++)
-        t->c->computed[t->at[OUT][t->letters[OUT][d] % SIM_LETTERS]] = (unsigned char)sim_set_of(t->result.of[d]);
     for (int i = 0; i < t->reduction_count; i++) reduce(t, &t->reductions[i]);
 }
 

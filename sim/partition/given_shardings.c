@@ -16,23 +16,51 @@ void sim_axis_names(const struct model_tensor *tensor, const char **names)
     }
 }
 
-static enum base_status resolve_axes(const struct sim_graph *g, struct sim_graph_memo *memo)
+/* T5X's MoE partitioner gives rows to experts, then data, and reshapes rows so that those of one expert index are a
+ * dimension of their own. Programs have no such dimension: rows are counted by data first, so that they move alike. */
+static bool is_batch_over_experts(const char *logical, const struct model_axes *of)
+{
+    return logical && !strcmp(logical, "batch") && of->count == 2 && !strcmp(of->names[0], "expert") &&
+           !strcmp(of->names[1], "data");
+}
+
+/* A rule's mesh axes, in its order. */
+static sim_order order_of(const struct sim_graph *g, const char *logical, const struct model_axes *of)
+{
+    sim_order order = 0;
+    for (int j = 0; j < of->count; j++) {
+        int axis = topo_axis_named(g->options->extents.mesh, of->names[j]);
+        order = sim_join(order, axis < 0 ? 0 : 1u << axis);
+    }
+    return is_batch_over_experts(logical, of) ? sim_set_of(order) : order;
+}
+
+static enum base_status shard(struct sim_graph *g, int dim, sim_order axes, sim_spec *spec)
+{
+    unsigned number;
+    if (!sim_order_number(&g->orders, axes, &number))
+        return base_fail(g->error, BASE_INPUT,
+                         "logical_axis_rules: %s is one more order of these mesh axes than a prediction tells apart; "
+                         "use an order that another rule has",
+                         sim_order_text(g->arena, g->options->extents.mesh, axes, ", "));
+    *spec |= (sim_spec)(sim_set_of(axes) | number << SIM_MOST_AXES) << (DIM * dim);
+    return BASE_OK;
+}
+
+static enum base_status resolve_axes(struct sim_graph *g, struct sim_graph_memo *memo)
 {
     struct model_axes spec[MODEL_MAX_RANK];
     BASE_TRY(model_resolve(g->options->rules, memo->names, memo->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, g->error));
+    const unsigned live = g->options->live, model_axis = g->options->model_axis;
+    sim_order orders[MODEL_MAX_RANK];
     unsigned used = 0;
     memo->spec = 0;
     for (int i = 0; i < memo->rank; i++) {
-        unsigned axes = 0;
-        for (int j = 0; j < spec[i].count; j++) {
-            int axis = topo_axis_named(g->options->extents.mesh, spec[i].names[j]);
-            axes |= axis < 0 ? 0 : 1u << axis;
-        }
-        used |= axes;
-        memo->spec |= (sim_spec)(axes & g->options->live) << (DIM * i);
+        orders[i] = order_of(g, memo->names[i], &spec[i]);
+        used |= sim_set_of(orders[i]);
     }
-    const unsigned model_axis = g->options->model_axis;
-    if (memo->stream && !(used & model_axis)) memo->spec |= (sim_spec)(g->options->live & model_axis) << DIM;
+    if (memo->stream && !(used & model_axis)) orders[1] = sim_join(orders[1], model_axis);
+    for (int i = 0; i < memo->rank; i++) BASE_TRY(shard(g, i, sim_order_without(orders[i], ~live), &memo->spec));
     return BASE_OK;
 }
 
@@ -163,6 +191,9 @@ bool sim_shardings_keep(struct base_arena *arena, struct base_arena *scratch, co
 
 bool sim_shardings_are(const struct sim_kept_shardings *kept, const struct sim_shardings *shardings)
 {
+    const struct sim_orders *own = &kept->all.orders, *other = &shardings->orders;
+    if (own->count != other->count || memcmp(own->met, other->met, (size_t)own->count * sizeof *own->met) != 0)
+        return false;
     for (int i = 0; i < shardings->spec_count; i++)
         if (kept->distinct[kept->of[i]] != shardings->specs[i]) return false;
     return true;
@@ -180,8 +211,8 @@ struct sim_shardings sim_shardings_of(struct base_arena *arena, const struct sim
 static void write_out(const struct sim_graph *g, struct sim_shardings *out)
 {
     int tensors = g->tensor_count, slots = SIM_INSTANCES * tensors;
-    *out =
-        (struct sim_shardings){.tensor_count = tensors, .spec_count = 3 * slots + 2 * tensors, .is_layer = g->is_layer};
+    *out = (struct sim_shardings){
+        .tensor_count = tensors, .spec_count = 3 * slots + 2 * tensors, .orders = g->orders, .is_layer = g->is_layer};
     out->specs = base_new(g->arena, sim_spec, out->spec_count);
     place_parts(out);
     for (int i = 0; i < slots; i++) {
@@ -205,6 +236,7 @@ static void write_causes(const struct sim_graph *g, struct sim_causes *out)
     *out = (struct sim_causes){.mesh = g->options->extents.mesh,
                                .of_node = g->causes,
                                .spec = g->spec,
+                               .orders = g->orders,
                                .computed = g->computed,
                                .read = g->read};
     out->is_layer = g->is_layer;

@@ -83,20 +83,22 @@ static void read_labels(struct dot *t)
 }
 
 /* The result's dimensions as the contraction writes them. */
-static void reorder_result(const struct dot *t, const unsigned char *from, unsigned char *to)
+static void reorder_result(const struct dot *t, struct sim_step *step)
 {
-    for (int d = 0; t->letters[OUT][d]; d++) to[find(t, OUT, t->letters[OUT][d])] = from[d];
+    const struct sim_step old = *step;
+    for (int d = 0; t->letters[OUT][d]; d++) {
+        const int to = find(t, OUT, t->letters[OUT][d]);
+        step->before.dims[to] = old.before.dims[d];
+        step->before.spec[to] = old.before.spec[d];
+        step->from.of[to] = old.from.of[d];
+        step->after.of[to] = old.after.of[d];
+    }
 }
 
 static void reorder_steps(const struct dot *t)
 {
-    for (int i = 0; i < t->c->steps.count; i++) {
-        struct sim_step *step = &t->c->steps.steps[i], old = *step;
-        if (step->operand != OUT) continue;
-        reorder_result(t, old.before.dims, step->before.dims);
-        reorder_result(t, old.before.spec, step->before.spec);
-        reorder_result(t, old.after, step->after);
-    }
+    for (int i = 0; i < t->c->steps.count; i++)
+        if (t->c->steps.steps[i].operand == OUT) reorder_result(t, &t->c->steps.steps[i]);
 }
 
 /* ---- propagation ---- */
@@ -145,8 +147,7 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
     struct sim_layout wanted = {{0}}, natural;
     int rank = c->shapes[OUT].rank;
     c->steps.count = 0;
-    memset(c->label, 0, sizeof c->label);
-    memset(c->computed, 0, sizeof c->computed);
+    memset(c->split, 0, sizeof c->split);
     read_labels(&t);
     for (int i = LEFT; i <= RIGHT; i++) {
         t.shapes[i] = c->shapes[t.operand[i]];

@@ -12,6 +12,20 @@
 /* A set of mesh axes is a bit an axis, in the order of the mesh. */
 enum { SIM_MOST_AXES = 8, SIM_ALL_AXES = (1 << SIM_MOST_AXES) - 1 };
 
+/* The mesh axes over one dimension, the major one first. The low byte is the set of them; above it stand their numbers,
+ * three bits each, the major one lowest, or 0 if they are in the order of the mesh. So a set is such an order. */
+typedef uint32_t sim_order;
+
+static inline unsigned sim_set_of(sim_order order)
+{
+    return order & SIM_ALL_AXES;
+}
+int sim_order_axis(sim_order order, int at);          /* its number in the mesh; at 0 the major one */
+sim_order sim_join(sim_order major, sim_order minor); /* what both have counts once, as major */
+/* "fsdp+data", or with other words between; "" for no axis. */
+const char *sim_order_text(struct base_arena *arena, const struct topo_axes *mesh, sim_order order,
+                           const char *between);
+
 enum sim_collective {
     SIM_ALL_REDUCE,
     SIM_ALL_GATHER,
@@ -30,8 +44,8 @@ const char *sim_collective_name(enum sim_collective kind);
 /* A tensor as it stands on the devices at one moment: a shard, a gathered copy, or a partial sum. */
 struct sim_value {
     int tensor;
-    unsigned char spec[MODEL_MAX_RANK]; /* set of mesh axes over each dimension */
-    unsigned char partial;              /* axes over which it still has to be summed */
+    sim_order spec[MODEL_MAX_RANK]; /* mesh axes over each dimension */
+    unsigned char partial;          /* axes over which it still has to be summed */
     enum model_dtype dtype;
     int shape;       /* index into shapes: values of one local shape, dtype and multiplicity */
     int definition;  /* operation, or -1: there from the start or carried in by a loop */
@@ -55,7 +69,8 @@ enum sim_op_kind { SIM_COMPUTE, SIM_COMMUNICATE, SIM_LOOP_BEGIN, SIM_LOOP_END };
 /* A label of an operation: its size, and the axes that shard it. */
 struct sim_label {
     char letter;
-    unsigned char size, axes;
+    unsigned char size;
+    sim_order axes;
 };
 enum { SIM_MOST_LABELS = 10 };
 
@@ -197,8 +212,17 @@ int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const st
 int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape,
                  int layers); /* so many of that shape (enum model_size) */
 
-/* A sharding in one word: a byte a dimension, the set of mesh axes over it. */
+/* A sharding in one word. Of each dimension the set of mesh axes over it, and above the set which of the orders of
+ * these axes that the program's shardings have: 0 is that of the mesh. */
 typedef uint64_t sim_spec;
+enum { SIM_ORDER_BITS = 2, SIM_DIM_BITS = SIM_MOST_AXES + SIM_ORDER_BITS };
+
+/* The orders other than the mesh's, as they were met: numbers 1, 2 and 3 are the first, second and third of one set. */
+enum { SIM_MOST_ORDERS = 16 };
+struct sim_orders {
+    int count;
+    sim_order met[SIM_MOST_ORDERS];
+};
 
 enum { SIM_LATER_LAYERS, SIM_FIRST_LAYER, SIM_INSTANCES };
 
@@ -212,14 +236,19 @@ struct sim_shardings {
     sim_spec *stacked;  /* scanned loops: as the forward loop leaves it to the backward loop, all layers in one array */
     sim_spec *kept;     /* and as the backward loop finds it there */
     sim_spec *space;    /* of a reduction's result: the array that is reduced */
-    bool *is_layer;     /* by block: the body of a loop over layers, with two instances */
+    struct sim_orders orders;
+    bool *is_layer;                       /* by block: the body of a loop over layers, with two instances */
     bool first_differs[MODEL_SIZE_COUNT]; /* by what counts the layers of a stack */
 };
 
+/* The set of a dimension's axes. */
 static inline unsigned sim_spec_of_dim(sim_spec spec, int dim)
 {
-    return (unsigned)(spec >> (SIM_MOST_AXES * dim)) & SIM_ALL_AXES;
+    return (unsigned)(spec >> (SIM_DIM_BITS * dim)) & SIM_ALL_AXES;
 }
+sim_order sim_order_of_dim(const struct sim_orders *orders, sim_spec spec, int dim);
+/* The number of an order among those of its axes, met before or now; false: there are more than have a number. */
+bool sim_order_number(struct sim_orders *orders, sim_order order, unsigned *number);
 
 /* sharding_graph.c. What shardings spread over: of a program, and of options but for their rules and mesh, of whose
  * sizes it asks only how many layers there are. */
@@ -287,6 +316,7 @@ struct sim_causes {
     const struct topo_axes *mesh;
     struct sim_cause *of_node;  /* [node * mesh->count + axis] */
     const sim_spec *spec;       /* of nodes */
+    struct sim_orders orders;   /* of their axes */
     const int *computed, *read; /* nodes by slot */
     int *axes_of;               /* by tensor: whose logical axes give it a sharding; -1: it is not given one */
     const bool *is_layer;

@@ -6,7 +6,7 @@ bool sim_partition_examples(struct sim_partitioner *p, const struct model_op *so
 {
     if (!model_function_is(source->function, MODEL_IS_BY_EXAMPLE)) return false;
     const int tensor = source->outputs[0];
-    unsigned char spec[MODEL_MAX_RANK] = {sim_part_computed_as(p, tensor)[0]};
+    sim_order spec[MODEL_MAX_RANK] = {sim_part_computed_as(p, tensor)[0]};
     int inputs[MODEL_MAX_INPUTS];
     for (int i = 0; i < source->input_count; i++)
         inputs[i] = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[i]), spec);
@@ -22,7 +22,7 @@ bool sim_partition_examples(struct sim_partitioner *p, const struct model_op *so
     return true;
 }
 
-static int made(struct sim_partitioner *p, const struct model_op *source, int tensor, const unsigned char *spec,
+static int made(struct sim_partitioner *p, const struct model_op *source, int tensor, const sim_order *spec,
                 unsigned partial)
 {
     int value = sim_part_new_value(p, tensor, spec, partial);
@@ -38,8 +38,8 @@ bool sim_partition_noise(struct sim_partitioner *p, const struct model_op *sourc
 {
     if (source->function != MODEL_NOISE) return false;
     const int tensor = source->outputs[0], half = source->carries[0].in;
-    const unsigned char *spec = sim_part_computed_as(p, tensor);
-    const unsigned char none[MODEL_MAX_RANK] = {0}, rows[MODEL_MAX_RANK] = {spec[0]};
+    const sim_order *spec = sim_part_computed_as(p, tensor);
+    const sim_order none[MODEL_MAX_RANK] = {0}, rows[MODEL_MAX_RANK] = {spec[0]};
     bool as_xla = !p->options->executable || p->options->shares_gathers;
     if (!as_xla || !spec[0]) {
         *sim_part_current(p, tensor) = made(p, source, tensor, spec, 0);
@@ -47,7 +47,7 @@ bool sim_partition_noise(struct sim_partitioner *p, const struct model_op *sourc
     }
     for (int i = 0; i < 2; i++) {
         int value = made(p, source, half, rows, 0);
-        sim_part_communicate(p, source, SIM_COLLECTIVE_PERMUTE, spec[0], value, rows, 0);
+        sim_part_communicate(p, source, SIM_COLLECTIVE_PERMUTE, sim_set_of(spec[0]), value, rows, 0);
     }
     int whole = made(p, source, tensor, none, p->options->live);
     *sim_part_current(p, tensor) = sim_part_communicate(p, source, SIM_ALL_REDUCE, p->options->live, whole, none, 0);

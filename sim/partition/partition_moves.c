@@ -53,7 +53,7 @@ static void move_outside(struct sim_partitioner *p)
 }
 
 int sim_part_communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, unsigned axes,
-                         int value, const unsigned char *spec, unsigned partial)
+                         int value, const sim_order *spec, unsigned partial)
 {
     int result = sim_part_new_value(p, p->out->values[value].tensor, spec, partial);
     sim_part_set_dtype(p, result, p->out->values[value].dtype);
@@ -68,24 +68,56 @@ int sim_part_communicate(struct sim_partitioner *p, const struct model_op *why, 
     return result;
 }
 
+/* Axes leave a dimension that holds none below them. */
+static int gather_minor(struct sim_partitioner *p, const struct model_op *why, int value, int d, unsigned minor)
+{
+    sim_order spec[MODEL_MAX_RANK];
+    memcpy(spec, p->out->values[value].spec, sizeof spec);
+    spec[d] = sim_order_without(spec[d], minor);
+    return sim_part_communicate(p, why, SIM_ALL_GATHER, minor, value, spec, p->out->values[value].partial);
+}
+
+/* The axes below one of an order; of one that it has not, those that stand behind it in the mesh. */
+static unsigned axes_below(sim_order order, unsigned axis)
+{
+    const int count = __builtin_popcount(sim_set_of(order));
+    unsigned above = axis;
+    if (!(order & axis)) return sim_set_of(order) & ~(axis | (axis - 1));
+    for (int at = 0; at < count && 1u << sim_order_axis(order, at) != axis; at++)
+        above |= 1u << sim_order_axis(order, at);
+    return sim_set_of(order) & ~above;
+}
+
 /* Where an axis has to leave a dimension from above others, or to come above them, these are gathered before. */
 static int clear_minor(struct sim_partitioner *p, const struct model_op *why, int value, unsigned axis,
-                       const unsigned char *to)
+                       const sim_order *to)
 {
     for (int d = 0; d < sim_part_rank_of(p, value); d++) {
-        unsigned char spec[MODEL_MAX_RANK];
-        memcpy(spec, p->out->values[value].spec, sizeof spec);
-        unsigned minor = spec[d] & ~(axis | (axis - 1));
-        if (!minor || !((spec[d] ^ to[d]) & axis)) continue;
-        spec[d] = (unsigned char)(spec[d] & ~minor);
-        value = sim_part_communicate(p, why, SIM_ALL_GATHER, minor, value, spec, p->out->values[value].partial);
+        const sim_order has = p->out->values[value].spec[d];
+        const unsigned minor = axes_below(has, axis);
+        if (minor && ((has ^ to[d]) & axis)) value = gather_minor(p, why, value, d, minor);
     }
     return value;
 }
 
-bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const unsigned char *spec)
+/* Axes that a dimension keeps, but in another order: from the first on that stands elsewhere they are gathered. */
+static int clear_disordered(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
-    return !memcmp(p->out->values[value].spec, spec, (size_t)sim_part_rank_of(p, value));
+    for (int d = 0; d < sim_part_rank_of(p, value); d++) {
+        const sim_order has = p->out->values[value].spec[d], kept = sim_order_without(has, ~sim_set_of(to[d])),
+                        wanted = sim_order_without(to[d], ~sim_set_of(has));
+        int at = 0;
+        if (kept == wanted) continue;
+        while (sim_order_axis(kept, at) == sim_order_axis(wanted, at)) at++;
+        const unsigned first = 1u << sim_order_axis(kept, at);
+        value = gather_minor(p, why, value, d, first | axes_below(has, first));
+    }
+    return value;
+}
+
+bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const sim_order *spec)
+{
+    return !memcmp(p->out->values[value].spec, spec, (size_t)sim_part_rank_of(p, value) * sizeof *spec);
 }
 
 /* Whether two sums are one: both are over what data is sharded by. */
@@ -142,28 +174,30 @@ void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_
 }
 
 /* Where the result wants an axis of a sum on a dimension, each device keeps its slice, if its tile lies in that. */
-static void keep_slices(unsigned sum, const unsigned char *to, int rank, unsigned char *spec)
+static void keep_slices(unsigned sum, const sim_order *to, int rank, sim_order *spec)
 {
-    for (unsigned axis = 1; axis <= sum; axis <<= 1) {
-        int kept = -1;
-        for (int i = 0; i < rank && (sum & axis); i++)
-            if ((to[i] & axis) && sim_slices(spec[i], spec[i] | axis) && sim_slices((spec[i] | axis) & to[i], to[i]))
-                kept = i;
-        if (kept >= 0) spec[kept] |= (unsigned char)axis;
+    for (int i = 0; i < rank; i++) {
+        const int count = __builtin_popcount(sim_set_of(to[i]));
+        for (int at = 0; at < count; at++) {
+            const unsigned axis = 1u << sim_order_axis(to[i], at);
+            const sim_order next = sim_join(spec[i], axis), beyond = spec[i] & ~to[i] & SIM_ALL_AXES;
+            if (!(sum & axis) || (beyond && next > SIM_ALL_AXES)) continue;
+            if (sim_is_prefix(sim_order_without(next, beyond), to[i])) spec[i] = next;
+        }
     }
 }
 
-static int reduce(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+static int reduce(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
     const struct sim_value *partial = &p->out->values[value];
     const struct sim_pending *pending = partial->partial ? pending_steps(p, value) : NULL;
     int rank = sim_part_rank_of(p, value);
-    if (pending && to && !memcmp(to, sim_part_computed_as(p, partial->tensor), (size_t)rank)) {
+    if (pending && to && !memcmp(to, sim_part_computed_as(p, partial->tensor), (size_t)rank * sizeof *to)) {
         struct sim_steps own;
         own.count = pending->count, own.too_many = false;
         memcpy(own.steps, pending->steps, (size_t)own.count * sizeof *own.steps);
         struct sim_step *last = &own.steps[own.count - 1];
-        keep_slices(last->axes, to, rank, last->after);
+        keep_slices(last->axes, to, rank, last->after.of);
         return sim_part_take_steps(p, why, SIM_RESULT, value, &own, to, SIM_PART_OWN_COPIES);
     }
     unsigned sums[SIM_MOST_LABELS];
@@ -171,7 +205,7 @@ static int reduce(struct sim_partitioner *p, const struct model_op *why, int val
     bool chooses = count && model_function_is(p->out->ops[partial->definition].op->function, MODEL_IS_GATHERED);
     for (int s = 0; s < count; s++) {
         const struct sim_value *v = &p->out->values[value];
-        unsigned char spec[MODEL_MAX_RANK];
+        sim_order spec[MODEL_MAX_RANK];
         memcpy(spec, v->spec, sizeof spec);
         if (to) keep_slices(sums[s], to, rank, spec);
         value = sim_part_communicate(p, why, chooses ? SIM_ALL_GATHER : SIM_ALL_REDUCE, sums[s], value, spec,
@@ -182,11 +216,12 @@ static int reduce(struct sim_partitioner *p, const struct model_op *why, int val
 
 /* Moves an axis between dimensions, or gathers it, until no dimension has an axis that `to` lacks there; the inner axis
  * first. */
-static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
+    value = clear_disordered(p, why, value, to);
     for (unsigned axis = 1u << (SIM_MOST_AXES - 1); axis; axis >>= 1) {
         int from_dim = -1, to_dim = -1, rank = sim_part_rank_of(p, value);
-        unsigned char spec[MODEL_MAX_RANK];
+        sim_order spec[MODEL_MAX_RANK];
         value = clear_minor(p, why, value, axis, to);
         memcpy(spec, p->out->values[value].spec, sizeof spec);
         for (int i = 0; i < rank; i++) {
@@ -194,8 +229,8 @@ static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, i
             if (to[i] & axis) to_dim = i;
         }
         if (from_dim < 0 || from_dim == to_dim) continue;
-        spec[from_dim] = (unsigned char)(spec[from_dim] & ~axis);
-        if (to_dim >= 0) spec[to_dim] |= (unsigned char)axis;
+        spec[from_dim] = sim_order_without(spec[from_dim], axis);
+        if (to_dim >= 0) spec[to_dim] = sim_join(spec[to_dim], axis);
         value = sim_part_communicate(p, why, to_dim >= 0 ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, value, spec,
                                      p->out->values[value].partial);
     }
@@ -212,7 +247,7 @@ static int original(const struct sim_partitioner *p, int value)
 
 /* A copy that serves: sharded exactly like that, or so that a slice of it is. */
 enum likeness { EXACTLY_SO, SLICED_SO };
-static int find_copy(const struct sim_partitioner *p, int from, const unsigned char *spec, unsigned group,
+static int find_copy(const struct sim_partitioner *p, int from, const sim_order *spec, unsigned group,
                      enum likeness likeness)
 {
     int first = original(p, from), rank = sim_part_rank_of(p, from);
@@ -242,7 +277,7 @@ static void note_copy(struct sim_partitioner *p, struct sim_copy copy)
 }
 
 /* A copy of a slice. */
-int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec)
 {
     int tensor = p->out->values[value].tensor, result = sim_part_new_value(p, tensor, spec, 0);
     const struct model_tensor *t = sim_part_tensor_of(p, tensor);
@@ -273,27 +308,54 @@ static int take_step(struct sim_partitioner *p, const struct model_op *why, cons
 {
     unsigned partial = p->out->values[value].partial;
     if (step->kind == SIM_ALL_REDUCE) partial &= ~step->axes;
-    else if (!sim_part_is_sharded_as(p, value, step->before.spec))
-        value = sim_part_cut(p, why, value, step->before.spec);
-    return sim_part_communicate(p, why, step->kind, step->axes, value, step->after, partial);
+    else if (!sim_part_is_sharded_as(p, value, step->from.of)) value = sim_part_cut(p, why, value, step->from.of);
+    return sim_part_communicate(p, why, step->kind, step->axes, value, step->after.of, partial);
 }
 
-/* One operand's steps to a sharding, or the result's. Where a step has a
- * sharding that values of programs have not, or there are too many, sums are made and the axes go one by one. */
-int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
-                        const struct sim_steps *steps, const unsigned char *to, enum sim_part_copies copies)
+/* The executor shards axis after axis, each part padded by itself: where axes do not divide a dimension, other axes or
+ * another order of them make other pieces. */
+static bool has_same_pieces(const struct sim_partitioner *p, const struct sim_step *step, int d)
 {
-    const bool shares = copies == SIM_PART_SHARED_COPIES;
-    if (steps->too_many) return reshard_axes(p, why, reduce(p, why, value, to), to);
-    for (int i = 0; i < steps->count; i++)
-        if (steps->steps[i].operand == operand && !steps->steps[i].plain)
-            return reshard_axes(p, why, reduce(p, why, value, to), to);
+    const sim_order before = step->from.of[d], after = step->after.of[d];
+    const int64_t *sizes = p->options->extents.sizes;
+    if (!p->options->executable || !sizes || sim_slices(before, after) || sim_slices(after, before)) return true;
+    const int64_t size = sizes[step->before.dims[d]];
+    return size % sim_ways(&p->options->extents, before) == 0 && size % sim_ways(&p->options->extents, after) == 0;
+}
+
+/* Each step finds what the one before has left, or a slice of that. Not so where parts of an axis move, or where groups
+ * of devices share a result otherwise than they have summed it: pieces are in another place then than a sharding says.
+ */
+static bool follow_each_other(const struct sim_partitioner *p, int operand, int value, const struct sim_steps *steps)
+{
+    const int rank = sim_part_rank_of(p, value);
+    const sim_order *now = p->out->values[value].spec;
     for (int i = 0; i < steps->count; i++) {
         const struct sim_step *step = &steps->steps[i];
-        bool only_parts =
-            step->kind == SIM_COLLECTIVE_PERMUTE && !memcmp(step->before.spec, step->after, sizeof step->after);
+        if (step->operand != operand) continue;
+        const sim_order *next = step->kind == SIM_ALL_REDUCE ? step->after.of : step->from.of;
+        bool follows = step->plain;
+        for (int d = 0; d < rank; d++) follows = follows && sim_slices(now[d], next[d]) && has_same_pieces(p, step, d);
+        if (!follows) return false;
+        now = step->after.of;
+    }
+    return true;
+}
+
+/* One operand's steps to a sharding, or the result's. Where they do not lead there, or there are too many, sums are
+ * made and the axes go one by one. */
+int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
+                        const struct sim_steps *steps, const sim_order *to, enum sim_part_copies copies)
+{
+    const bool shares = copies == SIM_PART_SHARED_COPIES;
+    if (steps->too_many || !follow_each_other(p, operand, value, steps))
+        return reshard_axes(p, why, reduce(p, why, value, to), to);
+    for (int i = 0; i < steps->count; i++) {
+        const struct sim_step *step = &steps->steps[i];
+        bool only_parts = step->kind == SIM_COLLECTIVE_PERMUTE &&
+                          sim_layouts_equal(&step->from, &step->after, sim_part_rank_of(p, value));
         if (step->operand != operand || only_parts) continue;
-        int from = value, made = shares ? find_copy(p, from, step->after, step->groups, EXACTLY_SO) : -1;
+        int from = value, made = shares ? find_copy(p, from, step->after.of, step->groups, EXACTLY_SO) : -1;
         value = made >= 0 ? made : take_step(p, why, step, from);
         if (shares && made < 0) note_copy(p, (struct sim_copy){from, value, step->groups});
     }
@@ -301,7 +363,7 @@ int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, i
 }
 
 /* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
-int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
     if (sim_part_is_sharded_as(p, value, to)) return value;
     const struct sim_value *v = &p->out->values[value];
@@ -317,7 +379,7 @@ int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int 
     return sim_part_take_steps(p, why, 0, value, &steps, to, SIM_PART_OWN_COPIES);
 }
 
-static bool serves_as(const struct sim_partitioner *p, int value, const unsigned char *spec)
+static bool serves_as(const struct sim_partitioner *p, int value, const sim_order *spec)
 {
     const struct sim_value *v = &p->out->values[value];
     bool serves = !v->partial;
@@ -327,7 +389,7 @@ static bool serves_as(const struct sim_partitioner *p, int value, const unsigned
 }
 
 /* A value as one operation needs it. */
-int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec)
 {
     if (serves_as(p, value, spec)) return value;
     int copy = sim_part_reshard(p, why, reduce(p, why, value, spec), spec);
@@ -336,7 +398,7 @@ int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, i
 }
 
 /* The same, made once however many ask. */
-int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec)
 {
     if (serves_as(p, value, spec)) return value;
     int copy = find_copy(p, value, spec, 0, SLICED_SO);
@@ -347,7 +409,7 @@ int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int va
 
 /* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked.
  */
-const unsigned char *sim_part_found_as(const struct sim_partitioner *p, int tensor)
+const sim_order *sim_part_found_as(const struct sim_partitioner *p, int tensor)
 {
     int block = sim_part_tensor_of(p, tensor)->block;
     return block >= 0 && block != p->block && !p->shardings->is_layer[block] ? p->kept[tensor]

@@ -51,9 +51,9 @@ static void take_labels(struct sim_op *op, const struct labelled *labelled)
     op->label_count = labelled->label_count;
 }
 
-static void spec_for(struct labelled *labelled, const char *letters, unsigned char *spec)
+static void spec_for(struct labelled *labelled, const char *letters, sim_order *spec)
 {
-    memset(spec, 0, MODEL_MAX_RANK);
+    memset(spec, 0, MODEL_MAX_RANK * sizeof *spec);
     for (int i = 0; letters[i]; i++) spec[i] = find_label(labelled, letters[i])->axes;
 }
 
@@ -69,7 +69,7 @@ static void einsum_roles(struct sim_op *op, const struct labelled *labelled)
 }
 
 /* A cast to a wider type is done where its constraint wants it: what moves is the narrower operand. So is a slice. */
-static const unsigned char *done_as(const struct sim_partitioner *p, const struct model_op *source)
+static const sim_order *done_as(const struct sim_partitioner *p, const struct model_op *source)
 {
     int in = source->inputs[0], out = source->outputs[0];
     bool widens =
@@ -91,7 +91,7 @@ static void finish_output(struct sim_partitioner *p, const struct model_op *sour
                           int op_index, unsigned partial, const struct sim_contraction *contraction)
 {
     int tensor = source->outputs[0];
-    unsigned char spec[MODEL_MAX_RANK];
+    sim_order spec[MODEL_MAX_RANK];
     spec_for(labelled, source->output_labels, spec);
     int value = sim_part_new_value(p, tensor, spec, partial);
     struct sim_op *op = &p->out->ops[op_index];
@@ -109,11 +109,11 @@ static void finish_output(struct sim_partitioner *p, const struct model_op *sour
 
 /* Sequences that are sharded over context are sharded over the model axis, too, between the contractions alone: they
  * are gathered over it before each, and its sums are scattered, as Megatron-LM does. */
-static void leave_model_axis(const struct sim_partitioner *p, int rank, unsigned char *spec)
+static void leave_model_axis(const struct sim_partitioner *p, int rank, sim_order *spec)
 {
     const unsigned model = p->options->joins_gradients ? p->options->model_axis : 0;
     for (int d = 0; d < rank; d++)
-        if (spec[d] & ~model) spec[d] = (unsigned char)(spec[d] & ~model);
+        if (sim_set_of(spec[d]) & ~model) spec[d] = sim_order_without(spec[d], model);
 }
 
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
@@ -129,21 +129,24 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
         const struct model_tensor *t = sim_part_tensor_of(p, tensor);
         c.shapes[i] = (struct sim_shape){.rank = (unsigned char)t->rank, .layers = MODEL_ONE, .dtype = t->dtype};
         memcpy(c.shapes[i].dims, t->dims, sizeof c.shapes[i].dims);
-        unsigned char spec[MODEL_MAX_RANK] = {0};
-        memcpy(spec, i < 2 ? sim_part_found_as(p, tensor) : sim_part_computed_as(p, tensor), (size_t)t->rank);
+        sim_order spec[MODEL_MAX_RANK] = {0};
+        memcpy(spec, i < 2 ? sim_part_found_as(p, tensor) : sim_part_computed_as(p, tensor),
+               (size_t)t->rank * sizeof *spec);
         leave_model_axis(p, t->rank, spec);
         if (i < 2) inputs[i] = sim_part_ready(p, source, inputs[i], spec);
         c.layouts[i] = sim_layout_of(spec, t->rank);
     }
     if (p->options->cache) sim_contract_again(p->options->cache, &p->options->extents, p->options->asked, &c);
     else sim_contract(&p->options->extents, &c);
-    for (int axis = 0; axis < SIM_MOST_AXES; axis++) {
-        if (!c.label[axis]) continue;
-        find_label(labelled, c.label[axis])->axes |= (unsigned char)(1u << axis);
-        if (!is_of_result(labelled, c.label[axis])) partial |= 1u << axis;
+    for (int i = 0; i < 2; i++) {
+        for (const char *letter = source->input_labels[i]; *letter; letter++) {
+            struct sim_label *label = find_label(labelled, *letter);
+            label->axes = sim_join(label->axes, c.split[i].of[letter - source->input_labels[i]]);
+            if (!is_of_result(labelled, *letter)) partial |= sim_set_of(label->axes);
+        }
     }
     for (int i = 0; i < 2; i++) {
-        unsigned char needed[MODEL_MAX_RANK];
+        sim_order needed[MODEL_MAX_RANK];
         spec_for(labelled, source->input_labels[i], needed);
         inputs[i] = sim_part_ready(
             p, source, sim_part_take_steps(p, source, i, inputs[i], &c.steps, needed, SIM_PART_SHARED_COPIES),
@@ -158,29 +161,29 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
 /* XLA writes a broadcast as an operation of its own, and as it has one user it takes its operand's sharding where that
  * makes more tiles than its user has, even if it has to move then. Sets what it would have. */
 static bool keeps_tiles(const struct sim_partitioner *p, const struct labelled *labelled, const char *letters,
-                        const unsigned char *spec, const char *own_letters, unsigned char *kept)
+                        const sim_order *spec, const char *own_letters, sim_order *kept)
 {
     const struct sim_extents *extents = &p->options->extents;
     const struct sim_label *labels = labelled->labels;
     unsigned taken = 0, used = 0;
     bool clashes = false;
-    memset(kept, 0, MODEL_MAX_RANK);
+    memset(kept, 0, MODEL_MAX_RANK * sizeof *kept);
     for (int d = 0; letters[d]; d++) {
         const char *own = strchr(own_letters, letters[d]);
-        unsigned wanted = labels[labelled->at[letters[d] % SIM_LETTERS]].axes;
+        const sim_order wanted = labels[labelled->at[letters[d] % SIM_LETTERS]].axes;
         kept[d] = own ? spec[own - own_letters] : 0;
         clashes = clashes || (kept[d] && wanted && kept[d] != wanted) || (taken & (kept[d] | wanted));
-        taken |= kept[d] | wanted;
-        used |= kept[d];
+        taken |= sim_set_of(kept[d] | wanted);
+        used |= sim_set_of(kept[d]);
     }
     unsigned wanted = 0;
-    for (int i = 0; i < labelled->label_count; i++) wanted |= labels[i].axes;
+    for (int i = 0; i < labelled->label_count; i++) wanted |= sim_set_of(labels[i].axes);
     return clashes && sim_fewer(extents, wanted, used);
 }
 
 /* A value with all letters of an operation, of which it has some. */
 static int broadcast(struct sim_partitioner *p, const struct model_op *why, const char *own_letters, int value,
-                     int tensor, const char *letters, const unsigned char *spec)
+                     int tensor, const char *letters, const sim_order *spec)
 {
     const struct model_tensor *t = sim_part_tensor_of(p, tensor);
     struct model_op *copy = base_new(p->arena, struct model_op, 1);
@@ -222,22 +225,22 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op **
     const struct model_op *source = *at;
     bool reduces = source->kind == MODEL_REDUCE;
     const char *letters = reduces ? source->input_labels[0] : source->output_labels;
-    const unsigned char *spec = !reduces                  ? done_as(p, source)
-                                : source->input_count > 1 ? p->space[sim_part_slot_of(p, source->outputs[0])]
-                                                          : sim_part_found_as(p, source->inputs[0]);
+    const sim_order *spec = !reduces                  ? done_as(p, source)
+                            : source->input_count > 1 ? p->space[sim_part_slot_of(p, source->outputs[0])]
+                                                      : sim_part_found_as(p, source->inputs[0]);
     unsigned partial = 0;
     const bool of_rows = model_function_is(source->function, MODEL_IS_OF_ROWS);
     for (int d = 0; letters[d]; d++) {
         find_label(labelled, letters[d])->axes = of_rows && !letters[d + 1] ? 0 : spec[d];
-        if (reduces && !is_of_result(labelled, letters[d])) partial |= spec[d];
+        if (reduces && !is_of_result(labelled, letters[d])) partial |= sim_set_of(spec[d]);
     }
     for (int i = 0; i < source->input_count; i++) {
-        unsigned char own[MODEL_MAX_RANK], kept[MODEL_MAX_RANK];
+        sim_order own[MODEL_MAX_RANK], kept[MODEL_MAX_RANK];
         spec_for(labelled, source->input_labels[i], own);
         /* What is broadcast comes to each user by a reshape of its own, and XLA knows copies by what they are made of.
          */
         bool is_broadcast = strlen(source->input_labels[i]) != strlen(letters);
-        const unsigned char *found = sim_part_found_as(p, source->inputs[i]);
+        const sim_order *found = sim_part_found_as(p, source->inputs[i]);
         bool is_had = sim_part_tensor_of(p, source->outputs[0])->recomputed_of >= 0; /* from the forward pass, in XLA */
         if (is_broadcast && !is_had && keeps_tiles(p, labelled, letters, found, source->input_labels[i], kept)) {
             int tensor = reduces ? source->inputs[0] : source->outputs[0];
@@ -276,9 +279,9 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
 }
 
 /* The operand's sharding that makes the result's. */
-static void before_reshape(const struct model_op *source, const unsigned char *spec, unsigned char *out)
+static void before_reshape(const struct model_op *source, const sim_order *spec, sim_order *out)
 {
-    memset(out, 0, MODEL_MAX_RANK);
+    memset(out, 0, MODEL_MAX_RANK * sizeof *out);
     for (int d = 0; source->output_labels[d]; d++)
         if (source->reshaped_from[d] >= 0) out[source->reshaped_from[d]] = spec[d];
 }
@@ -301,7 +304,7 @@ static bool is_joined(const struct sim_partitioner *p, char letter)
 
 /* Parts of a joined dimension are whole heads only if heads divide; else it is gathered, and split or joined on every
  * device. */
-static bool gather_uneven_heads(const struct sim_partitioner *p, const struct model_op *source, unsigned char *needed)
+static bool gather_uneven_heads(const struct sim_partitioner *p, const struct model_op *source, sim_order *needed)
 {
     bool gathered = false;
     const struct model_tensor *in = sim_part_tensor_of(p, source->inputs[0]),
@@ -323,7 +326,7 @@ static enum base_status partition_reshape(struct sim_partitioner *p, const struc
 {
     int tensor = source->outputs[0];
     const struct model_tensor *t = sim_part_tensor_of(p, tensor);
-    unsigned char needed[MODEL_MAX_RANK], spec[MODEL_MAX_RANK] = {0};
+    sim_order needed[MODEL_MAX_RANK], spec[MODEL_MAX_RANK] = {0};
     before_reshape(source, sim_part_computed_as(p, tensor), needed);
     const bool gathered = gather_uneven_heads(p, source, needed);
     int input = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[0]), needed);
@@ -362,17 +365,18 @@ void sim_gather_updated_stacks(struct sim_partitioner *p, int begin)
 static enum base_status partition_update(struct sim_partitioner *p, const struct model_op *source)
 {
     int inputs[MODEL_MAX_INPUTS];
-    unsigned char spec[MODEL_MAX_RANK] = {0};
+    sim_order spec[MODEL_MAX_RANK] = {0};
     const struct model_tensor *first = sim_part_tensor_of(p, source->inputs[0]);
     for (int i = 0; i < source->input_count; i++) {
         inputs[i] = *sim_part_current(p, source->inputs[i]);
         bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]) &&
                           sim_part_tensor_of(p, source->inputs[i])->block < 0;
-        for (int d = 0; same_shape && d < first->rank; d++) spec[d] |= sim_part_used_as(p, source->inputs[i])[d];
+        for (int d = 0; same_shape && d < first->rank; d++)
+            spec[d] = sim_join(spec[d], sim_part_used_as(p, source->inputs[i])[d]);
     }
     for (int i = 0; i < source->input_count; i++) {
         bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]);
-        unsigned char own[MODEL_MAX_RANK];
+        sim_order own[MODEL_MAX_RANK];
         memcpy(own, same_shape ? spec : sim_part_used_as(p, source->inputs[i]), sizeof own);
         inputs[i] = sim_part_ready(p, source, inputs[i], own);
     }
@@ -382,7 +386,7 @@ static enum base_status partition_update(struct sim_partitioner *p, const struct
     op->output_count = source->output_count;
     for (int i = 0; i < source->output_count; i++) op->outputs[i] = *sim_part_current(p, source->outputs[i]);
     unsigned missing = 0;
-    for (int d = 0; d < first->rank; d++) missing |= (unsigned)(spec[d] & ~sim_part_used_as(p, source->inputs[0])[d]);
+    for (int d = 0; d < first->rank; d++) missing |= sim_set_of(spec[d] & ~sim_part_used_as(p, source->inputs[0])[d]);
     if (!missing || source->function == MODEL_ACCUMULATE) return BASE_OK;
     int slice = sim_part_new_value(p, source->inputs[0], spec, 0);
     p->out->values[slice].persistent = false;

@@ -9,13 +9,13 @@
 
 static enum base_status partition_block(struct sim_partitioner *p, int block);
 
-static void bind(struct sim_partitioner *p, int tensor, const unsigned char *spec)
+static void bind(struct sim_partitioner *p, int tensor, const sim_order *spec)
 {
     *sim_part_current(p, tensor) = sim_part_new_value(p, tensor, spec, 0);
 }
 
 /* A value in exactly this sharding, if need be by a copy of a slice. */
-static int exactly(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+static int exactly(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec)
 {
     value = sim_part_ready(p, why, value, spec);
     return sim_part_is_sharded_as(p, value, spec) ? value : sim_part_cut(p, why, value, spec);
@@ -186,14 +186,15 @@ static enum base_status bind_persistent(struct sim_partitioner *p)
 }
 
 /* Into what is all 0. */
-static void unpack(sim_spec spec, unsigned char *out)
+static void unpack(const struct sim_orders *orders, sim_spec spec, sim_order *out)
 {
-    for (; spec; out++, spec >>= SIM_MOST_AXES) *out = spec & SIM_ALL_AXES;
+    for (; spec; out++, spec >>= SIM_DIM_BITS) *out = sim_order_of_dim(orders, spec, 0);
 }
 
 static void take_shardings(struct sim_partitioner *p)
 {
     int tensors = p->program->tensor_count, slots = SIM_INSTANCES * tensors;
+    const struct sim_orders *orders = &p->shardings->orders;
     p->current = base_new(p->arena, int, slots);
     p->computed = base_alloc(p->arena, (size_t)slots, sizeof *p->computed);
     p->used = base_alloc(p->arena, (size_t)slots, sizeof *p->used);
@@ -202,12 +203,12 @@ static void take_shardings(struct sim_partitioner *p)
     p->stacked = base_alloc(p->arena, (size_t)tensors, sizeof *p->stacked);
     for (int i = 0; i < slots; i++) {
         p->current[i] = -1;
-        unpack(p->shardings->computed[i], p->computed[i]);
-        unpack(p->shardings->used[i], p->used[i]);
-        unpack(p->shardings->space[i], p->space[i]);
+        unpack(orders, p->shardings->computed[i], p->computed[i]);
+        unpack(orders, p->shardings->used[i], p->used[i]);
+        unpack(orders, p->shardings->space[i], p->space[i]);
         if (i >= tensors) continue;
-        unpack(p->shardings->kept[i], p->kept[i]);
-        unpack(p->shardings->stacked[i], p->stacked[i]);
+        unpack(orders, p->shardings->kept[i], p->kept[i]);
+        unpack(orders, p->shardings->stacked[i], p->stacked[i]);
     }
 }
 

@@ -23,7 +23,7 @@ int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shap
     return sim_shape_of(arena, sharded, &stack);
 }
 
-int sim_part_new_value(struct sim_partitioner *p, int tensor, const unsigned char *spec, unsigned partial)
+int sim_part_new_value(struct sim_partitioner *p, int tensor, const sim_order *spec, unsigned partial)
 {
     struct sim_sharded *out = p->out;
     const struct model_tensor *t = sim_part_tensor_of(p, tensor);
@@ -40,8 +40,10 @@ int sim_part_new_value(struct sim_partitioner *p, int tensor, const unsigned cha
     memset(&shape, 0, sizeof shape);
     shape.rank = (unsigned char)t->rank;
     memcpy(shape.dims, t->dims, sizeof shape.dims);
-    if (t->rank) memcpy(shape.spec, spec, (size_t)t->rank);
-    memcpy(value->spec, shape.spec, sizeof value->spec);
+    for (int d = 0; d < t->rank; d++) {
+        value->spec[d] = spec[d];
+        shape.spec[d] = (unsigned char)sim_set_of(spec[d]);
+    }
     shape.layers = MODEL_ONE;
     shape.dtype = t->dtype;
     value->shape = sim_shape_of(p->arena, out, &shape);

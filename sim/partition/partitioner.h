@@ -16,10 +16,10 @@ struct sim_partitioner {
     struct sim_sharded *out;
     struct base_error *error;
     const struct sim_shardings *shardings;
-    unsigned char (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK],
-        (*stacked)[MODEL_MAX_RANK], (*space)[MODEL_MAX_RANK]; /* the same, a byte a dimension, by slot */
-    int *current;                                             /* value of each tensor, or -1, by slot */
-    int instance;                                             /* of the layers that are being partitioned */
+    sim_order (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK], (*stacked)[MODEL_MAX_RANK],
+        (*space)[MODEL_MAX_RANK]; /* the same, dimension by dimension, by slot */
+    int *current;                 /* value of each tensor, or -1, by slot */
+    int instance;                 /* of the layers that are being partitioned */
     int block;
     int loop;
     struct sim_copy {
@@ -54,22 +54,22 @@ static inline int sim_part_slot_of(const struct sim_partitioner *p, int tensor)
     return block >= 0 && p->shardings->is_layer[block] ? p->instance * p->program->tensor_count + tensor : tensor;
 }
 
-static inline const unsigned char *sim_part_used_as(const struct sim_partitioner *p, int tensor)
+static inline const sim_order *sim_part_used_as(const struct sim_partitioner *p, int tensor)
 {
     return p->used[sim_part_slot_of(p, tensor)];
 }
 
-static inline const unsigned char *sim_part_computed_as(const struct sim_partitioner *p, int tensor)
+static inline const sim_order *sim_part_computed_as(const struct sim_partitioner *p, int tensor)
 {
     return p->computed[sim_part_slot_of(p, tensor)];
 }
 
 /* XLA shards no more of it than that. */
-static inline void sim_part_found_unsharded(struct sim_partitioner *p, int tensor, const unsigned char *spec)
+static inline void sim_part_found_unsharded(struct sim_partitioner *p, int tensor, const sim_order *spec)
 {
     int slot = sim_part_slot_of(p, tensor);
-    memcpy(p->computed[slot], spec, MODEL_MAX_RANK);
-    memcpy(p->used[slot], spec, MODEL_MAX_RANK);
+    memcpy(p->computed[slot], spec, sizeof p->computed[slot]);
+    memcpy(p->used[slot], spec, sizeof p->used[slot]);
 }
 
 static inline int *sim_part_current(const struct sim_partitioner *p, int tensor)
@@ -85,30 +85,30 @@ static inline int sim_part_rank_of(const struct sim_partitioner *p, int value)
 /* ---- partition_values.c ---- */
 
 /* A value of that sharding at the end of the list; an operation at the end of the program. The lists may move. */
-int sim_part_new_value(struct sim_partitioner *p, int tensor, const unsigned char *spec, unsigned partial);
+int sim_part_new_value(struct sim_partitioner *p, int tensor, const sim_order *spec, unsigned partial);
 void sim_part_set_dtype(struct sim_partitioner *p, int value, enum model_dtype dtype); /* other than its tensor's */
 struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind, const struct model_op *source);
 
 /* ---- partition_moves.c: each returns the value that an operation may read ---- */
 
-bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const unsigned char *spec);
+bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const sim_order *spec);
 /* A copy of a slice. */
-int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
+int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec);
 /* Whether what other steps have made serves, too, and what these make is kept for others. */
 enum sim_part_copies { SIM_PART_OWN_COPIES, SIM_PART_SHARED_COPIES };
 /* One operand's steps to a sharding, or the result's. */
 int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
-                        const struct sim_steps *steps, const unsigned char *to, enum sim_part_copies copies);
+                        const struct sim_steps *steps, const sim_order *to, enum sim_part_copies copies);
 /* Of a contraction, the steps that sum its result: taken when somebody uses it. */
 void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_steps *steps);
 /* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
-int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to);
+int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to);
 /* A value as one operation needs it; the same, made once however many ask. */
-int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
-int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
+int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec);
+int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec);
 /* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked.
  */
-const unsigned char *sim_part_found_as(const struct sim_partitioner *p, int tensor);
+const sim_order *sim_part_found_as(const struct sim_partitioner *p, int tensor);
 /* A tensor as its users find it: summed, and past its constraint. */
 int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int tensor);
 /* The collectives from an operation on move the arrays of all layers. */
@@ -123,7 +123,7 @@ bool sim_partition_examples(struct sim_partitioner *p, const struct model_op *so
 bool sim_partition_noise(struct sim_partitioner *p, const struct model_op *source);
 /* partition_moves.c */
 int sim_part_communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, unsigned axes,
-                         int value, const unsigned char *spec, unsigned partial);
+                         int value, const sim_order *spec, unsigned partial);
 
 /* One that is no loop. */
 enum base_status sim_partition_operation(struct sim_partitioner *p, const struct model_op *source);

@@ -19,10 +19,10 @@ static const char *axes_text(const struct printer *p, unsigned axes)
 }
 
 /* 16/data */
-static void put_dim(const struct printer *p, int size, unsigned axes)
+static void put_dim(const struct printer *p, int size, sim_order axes)
 {
     base_putf(p->out, "%lld%s%s", (long long)p->sizes[size], axes ? "/" : "",
-              topo_axes_join(p->out->arena, p->mesh, axes, "+"));
+              sim_order_text(p->out->arena, p->mesh, axes, "+"));
 }
 
 static void put_indent(struct base_text *out, int depth)
@@ -67,14 +67,14 @@ static void put_why(const struct printer *p, const struct sim_op *op)
     bool differs = false; /* partial sums, and what is put into its sharding by a collective */
     const struct model_tensor *t = &s->program->tensors[tensor];
     for (int d = 0; d < t->rank; d++)
-        differs = differs || sim_spec_of_dim(spec, d) != s->values[op->outputs[0]].spec[d];
+        differs = differs || sim_order_of_dim(&why->causes->orders, spec, d) != s->values[op->outputs[0]].spec[d];
     base_put(&reason, "");
     sim_put_reason(&reason, s->program, why->rules, why->causes, instance, tensor);
     if (!reason.length) return;
     base_put(out, "  <- ");
     for (int d = 0; d < t->rank && differs; d++) {
         base_put(out, d ? ", " : "[");
-        put_dim(p, t->dims[d], sim_spec_of_dim(spec, d));
+        put_dim(p, t->dims[d], sim_order_of_dim(&why->causes->orders, spec, d));
     }
     base_putf(out, "%s%s", differs ? "]: " : "", reason.data);
 }

@@ -26,8 +26,8 @@ static int64_t tiles_of(const struct sim_graph *g, sim_spec spec)
 /* Dimensions that anything shards, all bits of each. */
 static sim_spec sharded_dims(sim_spec spec)
 {
-    const sim_spec low = each_dim * (SIM_ALL_AXES >> 1), any = ((spec & low) + low) | spec;
-    return (any >> (DIM - 1) & each_dim) * SIM_ALL_AXES;
+    const sim_spec low = each_dim * (OF_A_DIM >> 1), any = ((spec & low) + low) | spec;
+    return (any >> (DIM - 1) & each_dim) * OF_A_DIM;
 }
 
 /* XLA gives the tiles of both the devices of both, one by one, which may fail where an axis is idle. */
@@ -35,8 +35,8 @@ static bool has_devices(const struct sim_graph *g, sim_spec a, sim_spec b)
 {
     struct sim_layout layouts[2] = {{{0}}, {{0}}}, merged;
     for (int d = 0; d < MODEL_MAX_RANK; d++) {
-        layouts[0].of[d] = sim_spec_of_dim(a, d);
-        layouts[1].of[d] = sim_spec_of_dim(b, d);
+        layouts[0].of[d] = sim_order_of_dim(&g->orders, a, d);
+        layouts[1].of[d] = sim_order_of_dim(&g->orders, b, d);
     }
     return sim_layouts_merge(&layouts[0], &layouts[1], MODEL_MAX_RANK, g->options->live, &merged);
 }
@@ -45,16 +45,24 @@ static bool has_devices(const struct sim_graph *g, sim_spec a, sim_spec b)
 static bool merge_specs(const struct sim_graph *g, sim_spec a, sim_spec b, sim_spec *out)
 {
     const sim_spec both = a | b;
-    if (__builtin_popcountll(both) != __builtin_popcount(axes_of(both))) return false;
+    if (__builtin_popcountll(both & each_dim * SIM_ALL_AXES) != __builtin_popcount(axes_of(both))) return false;
     if ((a ^ b) & sharded_dims(a) & sharded_dims(b)) return false;
     *out = both;
     return __builtin_popcount(g->options->live) < 3 || has_devices(g, a, b);
 }
 
-/* Every tile of a lies in one of b. The first axis of the mesh shards a dimension first, so one over the second alone
- * is not refined by both. */
-static bool refines(sim_spec a, sim_spec b)
+static bool refines_in_order(const struct sim_graph *g, sim_spec a, sim_spec b)
 {
+    for (int d = 0; d < MODEL_MAX_RANK; d++)
+        if (!sim_slices(sim_order_of_dim(&g->orders, b, d), sim_order_of_dim(&g->orders, a, d))) return false;
+    return true;
+}
+
+/* Every tile of a lies in one of b. The first axis of the mesh shards a dimension first, so one over the second alone
+ * is not refined by both; where they stand in another order, the first one there. */
+static bool refines(const struct sim_graph *g, sim_spec a, sim_spec b)
+{
+    if ((a | b) & ~(each_dim * SIM_ALL_AXES)) return refines_in_order(g, a, b);
     if (b & ~a) return false;
     sim_spec more = a & ~b;
     if (!(sharded_dims(more) & b)) return true;
@@ -72,7 +80,7 @@ static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
     bool partial = axes_of(from) != g->options->live && axes_of(to) != g->options->live;
     if (g->level > 0 && partial && merge_specs(g, from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to))
         return merged;
-    return tiles_of(g, from) > tiles_of(g, to) && refines(from, to) ? from : to;
+    return tiles_of(g, from) > tiles_of(g, to) && refines(g, from, to) ? from : to;
 }
 
 static void mark(uint64_t *set, int step)
@@ -106,7 +114,7 @@ static sim_spec carried(const struct sim_graph_port *port, sim_spec spec)
     sim_spec out = 0;
     if (port->in_place) return spec;
     for (int d = 0; spec; d++, spec >>= DIM)
-        if (port->to[d] >= 0) out |= (spec & SIM_ALL_AXES) << (DIM * port->to[d]);
+        if (port->to[d] >= 0) out |= (spec & OF_A_DIM) << (DIM * port->to[d]);
     return out;
 }
 
@@ -114,7 +122,7 @@ static sim_spec brought_back(const signed char *map, int rank, sim_spec spec)
 {
     sim_spec out = 0;
     for (int d = 0; d < rank && spec; d++)
-        if (map[d] >= 0) out |= (sim_spec)sim_spec_of_dim(spec, map[d]) << (DIM * d);
+        if (map[d] >= 0) out |= (spec >> (DIM * map[d]) & OF_A_DIM) << (DIM * d);
     return out;
 }
 
@@ -236,7 +244,7 @@ static void contraction_forward(struct sim_graph *g, int at)
     if (both[0] != both[1]) {
         sim_spec ahead = look_ahead(g, step->out);
         bool leads[2];
-        for (int i = 0; i < 2; i++) leads[i] = ahead && refines(ahead, offers[i]);
+        for (int i = 0; i < 2; i++) leads[i] = ahead && refines(g, ahead, offers[i]);
         struct sim_shape shapes[2] = {whole_shape(g, step->op->inputs[0]), whole_shape(g, step->op->inputs[1])};
         if (leads[0] != leads[1]) first = leads[1];
         else first = sim_is_larger(&g->options->extents, &shapes[1], &shapes[0]);

@@ -34,9 +34,9 @@ static void put_name(const struct explanation *q, const char *name)
     base_put(q->out, shown);
 }
 
-static const char *axes_text(const struct explanation *q, unsigned axes)
+static const char *axes_text(const struct explanation *q, sim_order axes)
 {
-    return topo_axes_join(q->out->arena, q->causes->mesh, axes, "+");
+    return sim_order_text(q->out->arena, q->causes->mesh, axes, "+");
 }
 
 static unsigned axes_by_rules(const struct explanation *q, const struct model_axes *axes)
@@ -60,7 +60,9 @@ static void put_rules(const struct explanation *q, sim_spec spec)
     sim_axis_names(of, names);
     if (model_resolve(q->rules, names, of->rank, MODEL_AXIS_IS_UNSHARDED, given, NULL, &ignored) != BASE_OK) return;
     for (int d = 0; d < of->rank; d++) {
-        unsigned has = sim_spec_of_dim(spec, d), by_rules = has & axes_by_rules(q, &given[d]), beside = has & ~by_rules;
+        const sim_order has = sim_order_of_dim(&q->causes->orders, spec, d);
+        const unsigned rules = axes_by_rules(q, &given[d]);
+        const sim_order by_rules = sim_order_without(has, ~rules), beside = sim_order_without(has, rules);
         if (by_rules) base_putf(q->out, "%s%s->%s", comma, names[d], axes_text(q, by_rules)), comma = ", ";
         if (beside)
             base_putf(q->out, "%s%s", comma, persistent ? "optimizer_partitioning" : "sequence_parallel"), comma = ", ";

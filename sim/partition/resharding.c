@@ -27,16 +27,12 @@ static bool is_partial(const struct sim_array *a, const struct sim_layout *layou
     return axes && axes != a->axes;
 }
 
-static bool is_in_mesh_order(const struct sim_array *a, const struct sim_layout *tiles)
+/* With how the groups share it. */
+static struct sim_layout full_layout(const struct sim_array *a)
 {
-    sim_order orders = 0;
-    for (int d = 0; d < a->shape.rank; d++) orders |= sim_join(a->outer.of[d], tiles->of[d]);
-    return orders == sim_set_of(orders);
-}
-
-static void full_spec(const struct sim_array *a, unsigned char *spec)
-{
-    for (int d = 0; d < a->shape.rank; d++) spec[d] = (unsigned char)sim_set_of(a->outer.of[d] | a->tiles.of[d]);
+    struct sim_layout full = {{0}};
+    for (int d = 0; d < a->shape.rank; d++) full.of[d] = sim_join(a->outer.of[d], a->tiles.of[d]);
+    return full;
 }
 
 void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes, const struct sim_layout *after)
@@ -45,11 +41,12 @@ void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes
                             .kind = kind,
                             .axes = axes,
                             .before = a->shape,
+                            .from = full_layout(a),
                             .groups = (sim_mesh_axes(a->extents) & ~a->axes) | a->apart,
-                            .plain = is_in_mesh_order(a, &a->tiles) && is_in_mesh_order(a, after)};
-    full_spec(a, step.before.spec);
+                            .plain = true};
+    for (int d = 0; d < a->shape.rank; d++) step.before.spec[d] = (unsigned char)sim_set_of(step.from.of[d]);
     a->tiles = *after;
-    full_spec(a, step.after);
+    step.after = full_layout(a);
     if (a->steps->count < SIM_MOST_STEPS) a->steps->steps[a->steps->count++] = step;
     else a->steps->too_many = true;
 }

@@ -72,21 +72,52 @@ sim_order sim_order_without(sim_order order, unsigned axes)
 
 int sim_order_axis(sim_order order, int at)
 {
-    return unpacked(order).axes[at];
+    unsigned rest = sim_set_of(order);
+    if (order > SIM_ALL_AXES) return (int)(order >> (SIM_MOST_AXES + NUMBER_BITS * at) & NUMBER_MASK);
+    for (; at > 0; at--) rest &= rest - 1;
+    return __builtin_ctz(rest);
+}
+
+const char *sim_order_text(struct base_arena *arena, const struct topo_axes *mesh, sim_order order, const char *between)
+{
+    const struct sequence s = unpacked(order);
+    struct base_text text = {.arena = arena};
+    for (int i = 0; i < s.count; i++) base_putf(&text, "%s%s", i ? between : "", mesh->names[s.axes[i]]);
+    return text.length ? text.data : "";
+}
+
+/* ---- orders that a program has ---- */
+
+sim_order sim_order_of_dim(const struct sim_orders *orders, sim_spec spec, int dim)
+{
+    const unsigned of = (unsigned)(spec >> (SIM_DIM_BITS * dim)) & ((1u << SIM_DIM_BITS) - 1);
+    const unsigned set = of & SIM_ALL_AXES;
+    int number = (int)(of >> SIM_MOST_AXES);
+    for (int i = 0; i < orders->count && number > 0; i++)
+        if (sim_set_of(orders->met[i]) == set && --number == 0) return orders->met[i];
+    return set;
+}
+
+bool sim_order_number(struct sim_orders *orders, sim_order order, unsigned *number)
+{
+    *number = 0;
+    if (order <= SIM_ALL_AXES) return true;
+    for (int i = 0; i < orders->count; i++) {
+        if (sim_set_of(orders->met[i]) == sim_set_of(order)) ++*number;
+        if (orders->met[i] == order) return true;
+    }
+    if (++*number >> SIM_ORDER_BITS || orders->count == SIM_MOST_ORDERS) return false;
+    orders->met[orders->count++] = order;
+    return true;
 }
 
 /* ---- layouts ---- */
 
-struct sim_layout sim_layout_of(const unsigned char *spec, int rank)
+struct sim_layout sim_layout_of(const sim_order *spec, int rank)
 {
     struct sim_layout layout = {{0}};
-    for (int d = 0; d < rank; d++) layout.of[d] = spec[d];
+    memcpy(layout.of, spec, (size_t)rank * sizeof *spec);
     return layout;
-}
-
-void sim_layout_spec(const struct sim_layout *layout, int rank, unsigned char *spec)
-{
-    for (int d = 0; d < rank; d++) spec[d] = (unsigned char)sim_set_of(layout->of[d]);
 }
 
 bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, int rank)

@@ -15,26 +15,14 @@ void sim_note_decision(struct sim_decisions *log, const struct sim_decision *mad
 
 /* ---- layouts (sharding_tiles.c) ---- */
 
-/* The mesh axes over a dimension, the major one first. The low byte is the set of them; above it stand their numbers,
- * three bits each, the major one lowest, or 0 if they are in the order of the mesh. So a set is such an order. */
-typedef uint32_t sim_order;
-
-static inline unsigned sim_set_of(sim_order order)
-{
-    return order & SIM_ALL_AXES;
-}
-
-sim_order sim_join(sim_order major, sim_order minor);  /* what both have counts once, as major */
 bool sim_is_prefix(sim_order prefix, sim_order order); /* the major axes of an order, or all, or none */
 sim_order sim_order_without(sim_order order, unsigned axes);
-int sim_order_axis(sim_order order, int at); /* its number in the mesh; at 0 the major one */
 
 /* An ordered sharding. */
 struct sim_layout {
     sim_order of[MODEL_MAX_RANK];
 };
-struct sim_layout sim_layout_of(const unsigned char *spec, int rank); /* sets, in the order of the mesh */
-void sim_layout_spec(const struct sim_layout *layout, int rank, unsigned char *spec);
+struct sim_layout sim_layout_of(const sim_order *spec, int rank);
 /* What XLA makes of two shardings of one array that do not clash: dimension by dimension what one of them has, or both.
  * Devices are given to its tiles one by one, those that hold copies last, each the first that is left to both
  * shardings' tiles: that may fail where some axes are idle (MergeShardingIfCompatible of July 2023), as if the axes
@@ -45,11 +33,12 @@ bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, i
 /* The axes that shard some dimension. */
 unsigned sim_layout_axes(const struct sim_layout *layout, int rank);
 
-/* A tile over axes lies in one over others, of one dimension, all in the order of the mesh: these are its major ones.
+/* A tile over the axes that are wanted lies in one over those that it has, of one dimension: these are the major ones.
  */
-static inline bool sim_slices(unsigned has, unsigned wanted)
+static inline bool sim_slices(sim_order has, sim_order wanted)
 {
     const unsigned more = wanted & ~has;
+    if ((has | wanted) > SIM_ALL_AXES) return sim_is_prefix(has, wanted);
     return !(has & ~wanted) && (!more || has < (more & ~(more - 1)));
 }
 
@@ -78,10 +67,10 @@ struct sim_step {
     int operand;
     enum sim_collective kind;
     unsigned axes;
-    struct sim_shape before;             /* one device's operand */
-    unsigned char after[MODEL_MAX_RANK]; /* its sharding when the step is done */
-    unsigned groups;                     /* axes of the groups of devices within which it is done, and SIM_SUMS_APART */
-    bool plain; /* before and after are shardings as programs have them: whole axes, in the order of the mesh */
+    struct sim_shape before;       /* one device's operand */
+    struct sim_layout from, after; /* its sharding before the step, and when it is done */
+    unsigned groups;               /* axes of the groups of devices within which it is done, and SIM_SUMS_APART */
+    bool plain;                    /* whole axes move */
 };
 /* Among groups: those of a sum that was split within other groups. XLA remembers what it moves there by itself, so that
  * no other contraction is served by it. */
@@ -116,17 +105,15 @@ bool sim_array_moves(const struct sim_array *array, const struct sim_layout *to)
  * the result. */
 enum sim_result { SIM_FREE, SIM_WANTED, SIM_PROPAGATED, SIM_GRADIENT };
 
-/* lhs,rhs->out. letters[i][d] is the label of dimension d of operand i (2: the result), shapes hold dims and dtypes,
- * and in the answer the operands' shardings. */
+/* lhs,rhs->out. letters[i][d] is the label of dimension d of operand i (2: the result), shapes hold dims and dtypes. */
 struct sim_contraction {
     const char *letters[3];
     struct sim_shape shapes[3];
     struct sim_layout layouts[3];
     enum sim_result result;
     /* answers */
-    char label[SIM_MOST_AXES];              /* the label that each mesh axis shards in the operation; 0: none */
-    unsigned char computed[MODEL_MAX_RANK]; /* the result as the operation leaves it, partial sums aside */
-    struct sim_layout propagated;           /* the result's final sharding */
+    struct sim_layout split[2];   /* the operands' shardings in the operation */
+    struct sim_layout propagated; /* the result's final sharding */
     struct sim_steps steps;
 };
 void sim_contract(const struct sim_extents *extents, struct sim_contraction *contraction);
