@@ -258,12 +258,50 @@ static void searches_of_layers_equal_brute_force(struct base_arena *arena)
 #undef WIDE
 }
 
+/* A policy that frees little is for few layers where memory is tight, and bounded by that number of them: bounded by
+ * what it takes in all layers, many more would be predicted. */
+static void searches_of_layers_are_few_predictions(struct base_arena *arena)
+{
+    static const struct {
+        const char *layers, *batch;
+        double headroom_frac;
+        int64_t most_predicted;
+    } rows[] = {{"decoder_only:num_layers=4,parallel_block=1", "24", 0.785, 1800},
+                {"encoder_decoder:num_encoder_layers=4,num_decoder_layers=6", "16", 0.65, 1350}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_result result;
+        struct sim_cache *cache = sim_cache_new(arena);
+        const char *model = base_print(
+            arena, "%s,emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,vocab_size=32128,mlp_activations=gelu",
+            rows[i].layers);
+        struct tuner_request request = request_of(arena, model, "v4-8", rows[i].batch, "1024", "1024");
+        const struct tuner_options options = {.top = 1,
+                                              .headroom_frac = rows[i].headroom_frac,
+                                              .gap_frac = 1e-9,
+                                              .prediction_limit = rows[i].most_predicted};
+        TEST_ROW("%s, headroom %g", rows[i].layers, options.headroom_frac);
+        request.search_saved = request.search_layers = true;
+        request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.given[TUNER_REMAT] = given(arena, 1, "none");
+        request.given[TUNER_SUBMESH] = given(arena, 1, "2,1,1,1");
+        request.given[TUNER_RULES] = given(arena, 1, "standard:1,2");
+        request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_ok(tuner_search(&space, &options, &result, &error), &error);
+        assert_near(result.proven_within_frac, 1e-9, 1e-12);
+        sim_cache_free(cache);
+    }
+}
+
 static const struct test tests[] = {
     TEST(numbers_of_layers_are_read_and_written),
     TEST(what_has_no_such_layers_is_refused),
     TEST(two_kinds_of_layers_take_what_shorter_stacks_take),
     TEST(memory_grows_with_the_layers),
     TEST(searches_of_layers_equal_brute_force),
+    TEST(searches_of_layers_are_few_predictions),
 };
 
 int main(int argument_count, char **arguments)

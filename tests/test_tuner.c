@@ -701,6 +701,34 @@ static void remat_by_tensor_equals_brute_force(struct base_arena *arena)
 #undef WIDE
 }
 
+/* A policy need not be looked for only when every order of the submesh has one that is ranked: then the slowest tells.
+ */
+static void remat_is_sought_until_every_order_is_ranked(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_small", "v4:2x2x2", "16", "64", "64");
+    request.search_saved = true;
+    request.given[TUNER_SUBMESH] = given(arena, 3, "2,1,1,1", "1,2,1,1", "1,1,2,1");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    const int group = space.group_count - 1, orders = tuner_group_submesh_count(&space, group);
+    struct tuner_found plans[5] = {0};
+    struct tuner_result result = {.plans = plans};
+    const struct tuner_options options = {.objective = TUNER_STEP_S};
+    struct search search = {.space = &space, .options = &options, .result = &result, .error = &error};
+    const struct node node = {.group = group, .microbatches = 1};
+    const struct tuner_chooser chooser = {.s = &search, .node = &node};
+    assert_int_equal(orders, 3);
+    plans[result.plan_count++] = (struct tuner_found){{group, 0, 0, 1}, {.step_s = 9}}; /* other microbatches */
+    for (int i = 0; i < orders; i++) {
+        assert_true(isinf(tuner_policy_slowest_order(&chooser)));
+        plans[result.plan_count++] = (struct tuner_found){{group, i, 1, 1}, {.step_s = 1 + i % 2}};
+    }
+    assert_near(tuner_policy_slowest_order(&chooser), 2, 0);
+    sim_cache_free(cache);
+}
+
 static int by_rank(const void *a, const void *b)
 {
     const struct ranked_policy *x = a, *y = b;
@@ -1403,6 +1431,7 @@ static const struct test tests[] = {
     TEST(larger_searches_begin_with_the_plain_one),
     TEST(fronts_of_any_length_are_kept),
     TEST(remat_by_tensor_equals_brute_force),
+    TEST(remat_is_sought_until_every_order_is_ranked),
     TEST(remat_ranks_equal_brute_force),
     TEST(prices_of_policies_add_up),
     TEST(prices_above_what_attention_drops_add_up),
