@@ -58,6 +58,14 @@ static bool lays_out(const struct sim_plan *plan)
     return plan->compiled && !sim_is_executed(plan);
 }
 
+static bool may_rematerialize(const struct sim_plan *plan)
+{
+    bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
+    return (sim_passes_of(plan) & 1u << SIM_PASS_REMATERIALIZE) && !sim_is_executed(plan) &&
+           plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention &&
+           !plan->config->scan_layers;
+}
+
 /* What scheduler and rematerialisation aim at: both options of libtpu that say so, xla_tpu_scheduler_ and
  * xla_jf_rematerialization_percent_shared_memory_limit, are 95. */
 static const double scheduled_frac = 0.95;
@@ -75,11 +83,13 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
                                            plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles,
                                            scheduled_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]),
                                            p->placement->topology.chip.xla_keeps_exponentials != 0,
+                                           p->placement->topology.chip.xla_keeps_exponentials == 2,
                                            p->placement->topology.chip.xla_windows_products != 0,
                                            p->placement->topology.chip.xla_most_summed_elements,
                                            p->placement->topology.chip.xla_async_gathers != 0,
                                            p->placement->topology.chip.xla_async_sums != 0,
-                                           p->placement->topology.chip.xla_tile_rows};
+                                           p->placement->topology.chip.xla_tile_rows,
+                                           p->by_peak_priority};
     struct sim_compiled_memory memory;
     sim_compiled_persistent_bytes(sharded, &options, persistent_bytes);
     persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
@@ -87,6 +97,7 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
     base_arena_reset(&cache->scratch);
     sim_compiled_memory(&cache->scratch, sharded, &options, &memory);
     const struct sim_op *at = memory.peak_op >= 0 ? &sharded->ops[memory.peak_op] : NULL;
+    p->remade_frac = memory.remade_frac;
     p->peak.total_bytes = memory.peak_bytes;
     memcpy(p->peak.bytes, memory.category_bytes, sizeof memory.category_bytes);
     p->peak_name = at && at->op ? at->op->name : NULL;
@@ -208,22 +219,12 @@ static unsigned droppable_roles(const struct sim_pricing *p)
     return dropped;
 }
 
-/* What today's XLA:TPU recomputes of an unrolled model: scores with their exponentials, by the fusion that has their
- * product inside; of a gated MLP both halves, outside of a loop over microbatches. */
+/* What the time of an unrolled model's step is taken for that today's XLA:TPU makes fit: its scores and, outside of a
+ * loop over microbatches, both halves of a gated MLP are computed again. */
 static unsigned remade_roles(const struct sim_plan *plan)
 {
     bool gated = plan->config->mlp_activation_count == 2 && !plan->options.microbatches;
     return 1u << MODEL_ROLE_SOFTMAX | (gated ? 1u << MODEL_ROLE_MLP_HIDDEN : 0);
-}
-
-/* A step that is to lose more than this share of its peak was never seen to get there: the pass ends with each
- * softmax's quotient recomputed and nothing else (libtpu 0.0.42; 0.45 succeeded, 0.47 and 0.70 did not). */
-static const double most_remade_frac = 0.46;
-
-static bool is_remade_in_part(const struct sim_pricing *p, double peak_bytes, double goal_bytes)
-{
-    double compiled_bytes = peak_bytes - p->placement->profile.constants[SIM_RESERVED_BYTES];
-    return lays_out(p->plan) && peak_bytes - goal_bytes > most_remade_frac * compiled_bytes;
 }
 
 /* Down to what the compiler aims at: all that there is, or what its options say. */
@@ -235,27 +236,15 @@ static double remade_until_bytes(const struct sim_pricing *p)
                              : c[SIM_CAPACITY_BYTES];
 }
 
-static bool may_rematerialize(const struct sim_plan *plan)
-{
-    bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
-    return (sim_passes_of(plan) & 1u << SIM_PASS_REMATERIALIZE) && !sim_is_executed(plan) &&
-           plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention &&
-           !plan->config->scan_layers;
-}
-
-/* Whether the compiler's rematerialisation gets to all that it may drop, or ends with softmax's quotients. */
-enum remade { REMADE_WHOLLY, REMADE_IN_PART };
-
 /* Prices the step with that recomputed. */
 static enum base_status price_remade(struct sim_cache *cache, struct sim_pricing *q, const struct sim_pricing *p,
-                                     unsigned dropped_roles, enum remade remade, struct sim_detail *detail,
-                                     struct sim_priced *out, struct base_error *error)
+                                     unsigned dropped_roles, struct sim_detail *detail, struct sim_priced *out,
+                                     struct base_error *error)
 {
     const struct sim_plan *plan = p->plan;
     const struct sim_program *program;
     enum sim_extent extent = lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
-    BASE_TRY(sim_program_find(cache, plan, remade == REMADE_IN_PART ? MODEL_REMAT_NONE : MODEL_REMAT_COMPILER,
-                              remade == REMADE_IN_PART ? 0 : dropped_roles, extent, &program, error));
+    BASE_TRY(sim_program_find(cache, plan, MODEL_REMAT_COMPILER, dropped_roles, extent, &program, error));
     BASE_TRY(sim_pricing_begin(q, plan, &program->prices, error));
     q->dropped_roles = dropped_roles;
     begin_detail(detail, program);
@@ -309,6 +298,28 @@ static enum base_status mix_other_layers(struct sim_cache *cache, const struct s
     return BASE_OK;
 }
 
+/* A step that is to lose more than this share of its peak may not get there by scores and MLPs alone; one that is to
+ * lose less always did (libtpu 0.0.42, 14 steps). */
+static const double rescued_frac = 0.46;
+
+/* Step by step, as the compiler goes about it (peak_priority.c); its time is a share of that of all that is recomputed.
+ */
+static enum base_status price_by_peak_priority(struct sim_cache *cache, struct sim_pricing *p,
+                                               const struct sim_priced *recomputed, struct sim_detail *detail,
+                                               struct sim_priced *priced, struct base_error *error)
+{
+    const struct sim_program *program;
+    BASE_TRY(sim_program_find(cache, p->plan, p->plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
+    p->by_peak_priority = true;
+    begin_detail(detail, program);
+    BASE_TRY(price(cache, p, program, detail, priced, error));
+    const struct sim_priced laid_out = *priced;
+    mix(priced, recomputed, p->remade_frac);
+    priced->peak_bytes = laid_out.peak_bytes;
+    memcpy(priced->categories_bytes, laid_out.categories_bytes, sizeof priced->categories_bytes);
+    return BASE_OK;
+}
+
 /* XLA recomputes what it must so that a program fits. It goes layer by layer, so what it saves and what it costs grow
  * with the number of layers it takes. */
 static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
@@ -321,12 +332,17 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     if (!dropped_roles) return BASE_OK;
     struct sim_pricing q;
     struct sim_priced all;
-    BASE_TRY(price_remade(cache, &q, p, dropped_roles, REMADE_WHOLLY, detail, &all, error));
-    if (all.peak_bytes <= goal_bytes && is_remade_in_part(p, priced->peak_bytes, goal_bytes))
-        BASE_TRY(price_remade(cache, &q, p, dropped_roles, REMADE_IN_PART, detail, &all, error));
+    BASE_TRY(price_remade(cache, &q, p, dropped_roles, detail, &all, error));
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
+    if (lays_out(plan) && all.peak_bytes <= goal_bytes &&
+        priced->peak_bytes - goal_bytes >
+            rescued_frac * (priced->peak_bytes - plan->placement->profile.constants[SIM_RESERVED_BYTES])) {
+        BASE_TRY(price_by_peak_priority(cache, p, &all, detail, priced, error));
+        *layers = (int64_t)ceil(p->remade_frac * (double)count);
+        return BASE_OK;
+    }
     double needed = ceil((double)count * (priced->peak_bytes - goal_bytes) / saved_bytes),
            share = needed < (double)count ? needed / (double)count : 1;
     mix(priced, &all, share);

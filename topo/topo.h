@@ -23,8 +23,8 @@ struct topo_chip {
     double xla_hbm_limit_bytes_per_device; /* what XLA lets a program use; 0 unknown */
     double xla_reserved_bytes_per_device;  /* what XLA keeps beside it */
     int xla_windows_products;   /* 1: weight gradients whose sum is scattered are windowed einsums (libtpu 0.0.42) */
-    int xla_keeps_exponentials; /* 1: of an unrolled model's softmax the exponentials are kept beside their quotient; 0:
-                                   the scores alone (dumps of libtpu 0.0.42's peak, decoders of 12 layers) */
+    int xla_keeps_exponentials; /* of an unrolled model's softmax beside its quotient; 1: the exponentials, 2: the
+                                   scores; 0: the scores alone (dumps of libtpu 0.0.42's peak, decoders of 12 layers) */
     double xla_most_summed_elements; /* scores of fewer are summed up by rows in the product that makes them; 0: any
                                         (libtpu 0.0.42's dumps: on v5p 0.6 to 1.3e9 were, 2.5e9 and more were not) */
     int xla_async_gathers; /* 1: all-gathers are on their way while others compute, 0: they are waited for at once */

@@ -153,15 +153,18 @@ struct sim_compiled_options {
     bool keeps_all;              /* what autodiff keeps is kept: no remat policy */
     double limit_bytes;          /* what arguments and accumulators leave of the device */
     bool keeps_exponentials;     /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
+    bool keeps_scores;           /* or the scores in their place */
     bool windows_products;       /* so is that sums over devices go round while their products are computed */
     double most_summed_elements; /* topo_chip.xla_most_summed_elements */
     bool async_gathers, async_sums; /* topo_chip.xla_async_gathers, xla_async_sums */
     int tile_rows;                  /* of the smallest tile of an argument */
+    bool rematerializes;            /* makes once more what layers that are no loops keep, if the limit asks for it */
 };
 struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */
     double category_bytes[MODEL_CATEGORY_COUNT]; /* of these */
     int peak_op;                                 /* -1: none */
+    double remade_frac;                          /* of the bytes that layers keep: what is made once more instead */
 };
 /* Bytes in tiles of what always stands there: parameters, state, accumulators, batch. */
 void sim_compiled_persistent_bytes(const struct sim_sharded *sharded, const struct sim_compiled_options *options,

@@ -131,10 +131,11 @@ static bool is_stacked_gradient(const struct sim_assigner *a, const struct sim_v
            value->dtype == MODEL_FLOAT32;
 }
 
-/* For the end of the backward pass. */
-static bool waits(const struct sim_assigner *a, int value)
+bool sim_waits(const struct sim_assigner *a, int value)
 {
-    return a->windowed[value] || (a->waiting && a->waiting[value]);
+    if (a->windowed[value]) return true;
+    if (!a->options->scanned && a->schedule != SIM_LIST) return a->deferred[value];
+    return a->waiting && a->waiting[value];
 }
 
 /* An elementwise kernel writes over an operand of its result's shape that ends with it; a fusion of two results writes
@@ -147,7 +148,7 @@ static bool is_overwritten(const struct sim_assigner *a, const struct sim_value 
     const struct sim_value *result = &a->s->values[op->outputs[0]];
     if (op->op->function == MODEL_SOFTMAX_GRAD && sim_is_fused_with_sums(a->s, a->options, op->outputs[0]))
         return false;
-    return result->stored && result->shape == value->shape && !waits(a, op->outputs[0]);
+    return result->stored && result->shape == value->shape && !sim_waits(a, op->outputs[0]);
 }
 
 /* The products of the logits' gradient are as near to it as they are written down, wherever their sums are added to. */
@@ -172,13 +173,15 @@ static int backward_end(const struct sim_assigner *a, int loop)
 }
 
 /* One array for each layer that is made in a loop over layers, which is none to the compiler, until the backward pass
- * is over. */
-static void add_waiting_stack(struct sim_assigner *a, int loop, double bytes, enum model_category category)
+ * is over. What is made once more is so for each of its readers. */
+static void add_waiting_stack(struct sim_assigner *a, int loop, double bytes, enum model_category category,
+                              const struct sim_remade *remade)
 {
     int end = a->s->ops[loop].match, last = backward_end(a, a->s->ops[loop].loop);
-    double n = sim_layers_of(a, loop);
-    sim_add_buffer(a, loop + 1, end, bytes, n * bytes, category);
-    if (end < last) sim_add_buffer(a, end + 1, last, n * bytes, n * bytes, category);
+    double n = sim_layers_of(a, loop), kept = remade ? n - remade->layers : n;
+    sim_add_buffer(a, loop + 1, end, bytes, (kept > 1 ? kept : 1) * bytes, category);
+    if (end < last) sim_add_buffer(a, end + 1, last, kept * bytes, kept * bytes, category);
+    if (kept < n) sim_add_buffer(a, remade->first_use, remade->last_use, kept > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
 }
 
 /* Such an operand is an array, though others make it again as they read it, and stays until the loops of all windowed
@@ -197,7 +200,8 @@ static bool add_windowed(struct sim_assigner *a, int v)
     enum model_category category = category_of(a, &value, made != v || value.kept);
     if (value.dtype == MODEL_FLOAT32) value.dtype = MODEL_BFLOAT16;
     double bytes = sim_value_bytes(a, &value);
-    if (stacked && !a->options->scanned) add_waiting_stack(a, loop, bytes, category);
+    const struct sim_remade *remade = a->remade && outlives ? &a->remade[v] : NULL;
+    if (stacked && !a->options->scanned) add_waiting_stack(a, loop, bytes, category, remade);
     else sim_add_buffer(a, birth, stacked ? s->ops[loop].match - 1 : backward_end(a, loop), bytes, bytes, category);
     return true;
 }
@@ -230,33 +234,39 @@ static void move_beside_first(const struct sim_assigner *a, int v, int *birth, i
     }
 }
 
+/* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
+double sim_stacked_bytes(const struct sim_assigner *a, int value)
+{
+    const struct sim_value *v = &a->s->values[value];
+    const bool made_again = !a->options->scanned && a->s->program->tensors[v->tensor].role == MODEL_ROLE_NORM_INPUT;
+    return sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (made_again ? 2 : 1);
+}
+
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
     const struct sim_value *value = &s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
-    if (waits(a, v) && add_windowed(a, v)) return;
+    if (sim_waits(a, v) && add_windowed(a, v)) return;
     bool counted = sim_is_over_layers(a, value->loop) && made && sim_is_weight_cast(a, made);
     if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
     if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
-    double bytes = sim_value_bytes(a, value);
-    if (is_gathered_one_hot(a, value)) bytes = gathered_rows_bytes(a, made, bytes);
-    bytes *= sim_parts_reduced(s, a->options, v);
+    double bytes = is_gathered_one_hot(a, value) ? gathered_rows_bytes(a, made, sim_value_bytes(a, value))
+                                                 : sim_stacked_bytes(a, v);
     int loop = value->loop, carried = a->carried_in[v];
-    /* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
-    if (!a->options->scanned && s->program->tensors[value->tensor].role == MODEL_ROLE_NORM_INPUT) bytes /= 2;
     bool outlives = loop >= 0 && sim_is_over_layers(a, loop) && value->last_use > s->ops[loop].match;
     enum model_category category = category_of(a, value, value->kept);
-    if (outlives) sim_add_layer_stack(a, loop, value->last_use, bytes, category);
+    if (outlives) sim_add_layer_stack(a, loop, value->last_use, bytes, category, a->remade ? &a->remade[v] : NULL);
     if (carried >= 0) sim_add_buffer(a, carried, s->ops[carried].match, bytes, bytes, category);
     if (carried >= 0 || outlives) return;
     bool result = made && made->kind == SIM_LOOP_END;
     bool of_loss = made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD;
-    int last_use = of_loss && a->options->scanned ? last_product(a, v) : value->last_use;
+    bool apart = of_loss && (a->options->scanned || a->schedule != SIM_LIST);
+    int last_use = apart ? last_product(a, v) : value->last_use;
     int birth = value->definition, death = last_use > birth ? release_point(a, loop, last_use) : birth;
     if (result) birth++;
     if (death > birth && death == value->last_use && is_overwritten(a, value, death)) death--;
-    if (of_loss && a->options->scanned) death = sim_logits_gradient_until(a, v, last_use);
+    if (apart) death = sim_logits_gradient_until(a, v, last_use);
     if (a->options->scanned && sim_is_over_layers(a, loop) && a->schedule != SIM_LIST && a->weighed[v])
         death = s->ops[loop].match - 1;
     move_beside_first(a, v, &birth, &death);
@@ -298,8 +308,8 @@ static void sum_categories(const struct sim_assigner *a, bool last, struct sim_c
     }
 }
 
-static void assign(struct sim_assigner *a, enum sim_memory_schedule schedule, bool estimates,
-                   struct sim_compiled_memory *out)
+void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, bool estimates,
+                        struct sim_compiled_memory *out)
 {
     int first_op, last_op;
     a->schedule = schedule;
@@ -310,17 +320,19 @@ static void assign(struct sim_assigner *a, enum sim_memory_schedule schedule, bo
     double first = find_peak(a, false, &first_op), last = find_peak(a, true, &last_op);
     out->peak_bytes = first > last ? first : last;
     out->peak_op = first > last ? first_op : last_op;
+    a->peaks_at_last = first <= last;
     sum_categories(a, last >= first, out);
 }
 
-/* The first of the schedules whose estimate is the least: on 33 of 38 scanned steps that of the compiler's own log. */
+/* The first of the schedules whose estimate is the least: on 33 of 38 scanned steps that of the compiler's own log.
+ * Where layers are no loops a post order is as a depth-first one. */
 static enum sim_memory_schedule choose_schedule(struct sim_assigner *a)
 {
     struct sim_compiled_memory estimate;
     enum sim_memory_schedule best = SIM_LIST;
     double least_bytes = INFINITY;
-    for (int i = 0; a->options->scanned && i < SIM_MEMORY_SCHEDULE_COUNT; i++) {
-        assign(a, (enum sim_memory_schedule)i, true, &estimate);
+    for (int i = 0; i < (a->options->scanned ? SIM_MEMORY_SCHEDULE_COUNT : SIM_POST_ORDER); i++) {
+        sim_assign_buffers(a, (enum sim_memory_schedule)i, true, &estimate);
         if (estimate.peak_bytes >= least_bytes) continue;
         least_bytes = estimate.peak_bytes;
         best = (enum sim_memory_schedule)i;
@@ -332,6 +344,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
                          const struct sim_compiled_options *options, struct sim_compiled_memory *out)
 {
     struct sim_assigner a = {.s = sharded, .options = options, .arena = arena};
+    out->remade_frac = 0;
     a.carried_in = base_new(arena, int, sharded->value_count + 1);
     a.carried_out = base_new(arena, int, sharded->value_count + 1);
     a.is_one_hot = base_new(arena, bool, sharded->program->tensor_count + 1);
@@ -339,18 +352,25 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     find_one_hots(&a);
     a.windowed = sim_windowed_operands(arena, sharded, options);
     a.weighed = sim_weight_gradient_operands(arena, sharded);
+    a.deferred = sim_deferred_operands(&a);
     bool *const waiting = sim_waiting_operands(arena, sharded, options);
     a.waiting = waiting;
-    assign(&a, SIM_LIST, false, out);
+    sim_assign_buffers(&a, SIM_LIST, false, out);
     if (options->scanned && out->peak_bytes > options->limit_bytes) a.waiting = NULL;
-    assign(&a, choose_schedule(&a), false, out);
+    sim_assign_buffers(&a, choose_schedule(&a), false, out);
     if (out->peak_bytes <= options->limit_bytes) return;
+    if (!options->scanned) {
+        a.in_haste = true;
+        sim_assign_buffers(&a, a.schedule, false, out);
+        if (options->rematerializes) sim_rematerialize(&a, out);
+        return;
+    }
     /* Over the limit what frees memory comes first, whatever the estimates said. */
     a.in_haste = true;
-    assign(&a, SIM_LIST, false, out);
+    sim_assign_buffers(&a, SIM_LIST, false, out);
     if (out->peak_bytes <= options->limit_bytes) return;
     a.drops_exponentials = true;
-    assign(&a, SIM_LIST, false, out);
+    sim_assign_buffers(&a, SIM_LIST, false, out);
 }
 
 /* Scanned layers are a dimension of one array, others are arrays of their own. */

@@ -15,6 +15,13 @@ struct sim_buffer {
     enum model_category category;
 };
 
+/* Of what loops over layers stack: in how many of the first layers it is made once more where it is read. */
+struct sim_remade {
+    int layers;
+    int first_use, last_use; /* operations of the loop that reads it */
+    bool from_start;         /* all of them before the first layer that reads one, not each before its own */
+};
+
 struct sim_assigner {
     const struct sim_sharded *s;
     const struct sim_compiled_options *options;
@@ -25,14 +32,23 @@ struct sim_assigner {
     bool *is_one_hot;              /* per tensor of the program */
     bool *windowed;                /* per value: an operand of a windowed weight gradient */
     bool *waiting;                 /* the same of one that waits for gathered activations; or NULL */
+    bool *deferred;                /* the same of any weight gradient in layers that are no loops */
     bool *weighed;                 /* the same of any weight gradient in a loop over layers */
     enum sim_memory_schedule schedule;
-    bool in_haste;           /* there is no room: what can be done is done, so that its operands go */
-    bool drops_exponentials; /* since there is no room for them */
-    bool estimates;          /* as the scheduler does: it knows of no array that is written over another */
+    bool in_haste;             /* there is no room: what can be done is done, so that its operands go */
+    bool drops_exponentials;   /* since there is no room for them */
+    bool estimates;            /* as the scheduler does: it knows of no array that is written over another */
+    struct sim_remade *remade; /* per value, and behind them per value the exponentials of that softmax; or NULL */
+    bool peaks_at_last;        /* the peak found last is in the last iteration of loops over layers */
 };
 
 /* compiled_buffers.c */
+/* Whether an operand of a weight gradient stands until the end of the backward pass. */
+bool sim_waits(const struct sim_assigner *a, int value);
+/* Collects all arrays under the order and finds their peak. */
+void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, bool estimates,
+                        struct sim_compiled_memory *out);
+double sim_stacked_bytes(const struct sim_assigner *a, int value); /* of one layer's, as add_value stacks it */
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value);
 double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value); /* scores of one */
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
@@ -46,15 +62,24 @@ bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op);
 /* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
  * one more or less an iteration. */
 void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, double bytes,
-                         enum model_category category);
+                         enum model_category category, const struct sim_remade *remade);
+double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of layers that are no loops */
+int sim_backward_loop(const struct sim_assigner *a, int forward);                     /* over the same layers, or -1 */
 void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */
 
 /* memory_schedules.c */
 bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sharded *s);
+/* Per value: an operand of a weight gradient of layers that are no loops, which a depth-first order leaves to the end.
+ */
+bool *sim_deferred_operands(struct sim_assigner *a);
 int sim_last_loop_end(const struct sim_assigner *a);
 /* The last operation before which the gradient of the logits, last read at an operation of its own, has to stand. */
 int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use);
 /* Until when the gradients of a stack's weights wait for their updates. */
 int sim_gradient_stack_until(const struct sim_assigner *a, int backward);
+
+/* peak_priority.c */
+/* What XLA's rematerialisation does to layers that are no loops, until the peak is under the limit or nothing helps. */
+void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out);
 
 #endif

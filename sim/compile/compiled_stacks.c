@@ -11,10 +11,25 @@ bool sim_is_over_layers(const struct sim_assigner *a, int loop)
     return loop >= 0 && a->s->ops[loop].trips != MODEL_MICROBATCHES;
 }
 
+/* Arrays of their own, of layers that are no loops: one more each forward, one less each backward. What is made once
+ * more stands there only while its layer reads it. */
+static void add_arrays(struct sim_assigner *a, int made_in, int user, double bytes, enum model_category category,
+                       const struct sim_remade *remade)
+{
+    const int made_until = a->s->ops[made_in].match, end = a->s->ops[user].match;
+    const double n = sim_layers_of(a, made_in), kept = remade ? n - remade->layers : n;
+    sim_add_buffer(a, made_in + 1, made_until, bytes, (kept > 1 ? kept : 1) * bytes, category);
+    sim_add_buffer(a, made_until + 1, user, kept * bytes, kept * bytes, category);
+    sim_add_buffer(a, user + 1, end, kept * bytes, kept < n ? 0 : bytes, category);
+    if (kept < n && remade->from_start) sim_add_buffer(a, user, end, (n - kept) * bytes, bytes, MODEL_TEMPORARY);
+    else if (kept < n)
+        sim_add_buffer(a, remade->first_use, remade->last_use, kept > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
+}
+
 /* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
  * one more or less an iteration. */
 void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, double bytes,
-                         enum model_category category)
+                         enum model_category category, const struct sim_remade *remade)
 {
     const struct sim_op *made = &a->s->ops[made_in];
     int user = a->s->ops[used_until].kind == SIM_LOOP_END ? a->s->ops[used_until].match : a->s->ops[used_until].loop;
@@ -26,15 +41,13 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, do
                        category);
     if (a->options->scanned && a->estimates)
         sim_add_buffer(a, made->match - 1, made->match, n * bytes, n * bytes, category);
-    if (a->options->scanned || !sim_is_over_layers(a, user)) {
-        sim_add_buffer(a, a->options->scanned ? made_in : made_in + 1, end, a->options->scanned ? n * bytes : bytes,
-                       n * bytes, category);
-        if (!a->options->scanned) sim_add_buffer(a, made->match, end, (n - 1) * bytes, 0, category);
+    if (!a->options->scanned && sim_is_over_layers(a, user)) {
+        add_arrays(a, made_in, user, bytes, category, remade);
         return;
     }
-    sim_add_buffer(a, made_in + 1, made->match, bytes, n * bytes, category);
-    sim_add_buffer(a, made->match + 1, user, n * bytes, n * bytes, category);
-    sim_add_buffer(a, user + 1, end, n * bytes, bytes, category);
+    sim_add_buffer(a, a->options->scanned ? made_in : made_in + 1, end, a->options->scanned ? n * bytes : bytes,
+                   n * bytes, category);
+    if (!a->options->scanned) sim_add_buffer(a, made->match, end, (n - 1) * bytes, 0, category);
 }
 
 /* ---- what jax writes down ---- */
@@ -43,15 +56,35 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, do
  * jax's linearisations, which XLA can neither fuse nor drop where they cross a loop. */
 static const struct residual_arrays {
     enum model_function function;
-    int inputs;   /* of which there are so many; 0: any */
-    int wide;     /* float32 */
-    int narrow;   /* in the compute dtype */
-    int unrolled; /* the same where layers are no loops and the chip's compiler keeps it; the rest is recomputed */
+    int inputs; /* of which there are so many; 0: any */
+    int wide;   /* float32 */
+    int narrow; /* in the compute dtype */
 } residual_arrays[] = {
-    {MODEL_NORM, 0, 1, 1, 0},    /* 2x of the square's derivative; the normalised rows before the scale */
-    {MODEL_SOFTMAX, 0, 0, 1, 1}, /* the exponentials beside their quotient */
-    {MODEL_GATE, 2, 0, 5, 0},    /* of tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
+    {MODEL_NORM, 0, 1, 1},    /* 2x of the square's derivative; the normalised rows before the scale */
+    {MODEL_SOFTMAX, 0, 0, 1}, /* the exponentials beside their quotient */
+    {MODEL_GATE, 2, 0, 5},    /* of tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
 };
+
+/* Of layers that are no loops XLA drops all but these, and these where the chip's compiler keeps them. */
+double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op)
+{
+    bool kept = op->kind == SIM_COMPUTE && op->op->phase == MODEL_FORWARD && op->op->function == MODEL_SOFTMAX &&
+                a->options->keeps_exponentials;
+    return kept ? sim_value_bytes(a, &a->s->values[op->outputs[0]]) : 0;
+}
+
+static double scanned_residual_bytes(const struct sim_assigner *a, const struct sim_op *op)
+{
+    for (int r = 0; r < BASE_COUNT(residual_arrays); r++) {
+        const struct residual_arrays *row = &residual_arrays[r];
+        if (row->function != op->op->function || (row->inputs && row->inputs != op->input_count)) continue;
+        struct sim_value value = a->s->values[op->outputs[0]];
+        double narrow_bytes = sim_value_bytes(a, &value);
+        value.dtype = MODEL_FLOAT32;
+        return row->narrow * narrow_bytes + row->wide * sim_value_bytes(a, &value);
+    }
+    return 0;
+}
 
 /* The forward pass's operations in a loop over layers whose residuals the backward loop reads. */
 static void add_residuals(struct sim_assigner *a, int forward_begin, int backward_end)
@@ -60,16 +93,9 @@ static void add_residuals(struct sim_assigner *a, int forward_begin, int backwar
     for (int i = forward_begin; i < s->ops[forward_begin].match; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->phase != MODEL_FORWARD || op->output_count != 1) continue;
-        for (int r = 0; r < BASE_COUNT(residual_arrays); r++) {
-            const struct residual_arrays *row = &residual_arrays[r];
-            if (row->function != op->op->function || (row->inputs && row->inputs != op->input_count)) continue;
-            struct sim_value value = s->values[op->outputs[0]];
-            double narrow = sim_value_bytes(a, &value);
-            value.dtype = MODEL_FLOAT32;
-            double bytes = a->options->scanned ? row->narrow * narrow + row->wide * sim_value_bytes(a, &value)
-                                               : a->options->keeps_exponentials * row->unrolled * narrow;
-            if (bytes > 0) sim_add_layer_stack(a, forward_begin, backward_end, bytes, MODEL_ACTIVATION);
-        }
+        const struct sim_remade *remade = a->remade ? &a->remade[s->value_count + op->outputs[0]] : NULL;
+        double bytes = a->options->scanned ? scanned_residual_bytes(a, op) : sim_exponentials_bytes(a, op);
+        if (bytes > 0) sim_add_layer_stack(a, forward_begin, backward_end, bytes, MODEL_ACTIVATION, remade);
     }
 }
 
@@ -81,8 +107,7 @@ int sim_outermost_loop(const struct sim_assigner *a, int loop)
     return loop;
 }
 
-/* The loop over the same layers that runs backward, or -1. */
-static int backward_loop(const struct sim_assigner *a, int forward)
+int sim_backward_loop(const struct sim_assigner *a, int forward)
 {
     for (int i = a->s->ops[forward].match; i < a->s->op_count; i++)
         if (a->s->ops[i].kind == SIM_LOOP_BEGIN && a->s->ops[i].trips == a->s->ops[forward].trips) return i;
@@ -156,7 +181,7 @@ void sim_add_stacks(struct sim_assigner *a)
             backward_itself =
                 backward_itself || (s->ops[j].kind == SIM_LOOP_BEGIN && s->ops[j].trips == s->ops[i].trips);
         if (backward_itself) continue;
-        int backward = backward_loop(a, i);
+        int backward = sim_backward_loop(a, i);
         add_weight_copies(a, i, backward);
         if (backward < 0) continue;
         if (a->options->scanned) add_gradient_stacks(a, i, backward);

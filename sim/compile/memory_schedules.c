@@ -43,6 +43,56 @@ bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sh
     return marked;
 }
 
+static bool is_norm(const struct sim_op *op)
+{
+    return op->kind == SIM_COMPUTE && op->op->function == MODEL_NORM;
+}
+
+/* Through gathers and norms, which are made again where they are read, and around loops. */
+static void mark_waiting(const struct sim_assigner *a, int value, bool *marked)
+{
+    const struct sim_sharded *s = a->s;
+    const struct sim_value *v = &s->values[value];
+    const int carried = a->carried_in[value];
+    if (carried >= 0 && sim_is_over_layers(a, carried)) {
+        const struct sim_op *begin = &s->ops[carried];
+        for (int c = 0; c < begin->output_count; c++)
+            if (begin->outputs[c] == value) marked[s->ops[begin->match].inputs[c]] = true;
+        return;
+    }
+    if (v->persistent || v->definition < 0) return;
+    const struct sim_op *made = &s->ops[v->definition];
+    const bool gathered = made->kind == SIM_COMMUNICATE && made->collective == SIM_ALL_GATHER;
+    if (made->kind == SIM_LOOP_END || (made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD)) return;
+    if (v->stored && !gathered && !is_norm(made)) marked[value] = true;
+    else
+        for (int i = 0; i < made->input_count; i++) mark_waiting(a, made->inputs[i], marked);
+}
+
+/* The bias of scores is a weight, too. Its gradients are summed where they are made if the sum fits there, or later. */
+static bool is_bias_gradient(const struct sim_assigner *a, const struct sim_op *op)
+{
+    const struct sim_sharded *s = a->s;
+    const int made = op->op->kind == MODEL_REDUCE ? s->values[op->inputs[0]].definition : -1;
+    return made >= 0 && s->ops[made].kind == SIM_COMPUTE && s->ops[made].op->function == MODEL_SOFTMAX_GRAD &&
+           !sim_is_fused_with_sums(s, a->options, op->inputs[0]);
+}
+
+bool *sim_deferred_operands(struct sim_assigner *a)
+{
+    const struct sim_sharded *s = a->s;
+    bool *marked = base_new(a->arena, bool, s->value_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->phase == MODEL_FORWARD || op->op->recomputed || op->loop < 0 ||
+            !sim_is_over_layers(a, op->loop) || has_batch(s, op->outputs[0]) ||
+            (op->op->kind != MODEL_EINSUM && !is_bias_gradient(a, op)))
+            continue;
+        for (int j = 0; j < op->input_count; j++) mark_waiting(a, op->inputs[j], marked);
+    }
+    return marked;
+}
+
 int sim_last_loop_end(const struct sim_assigner *a)
 {
     int end = a->s->op_count - 1;

@@ -1,0 +1,260 @@
+/* What XLA:TPU makes once more where layers are no loops and a step does not fit: hlo_rematerialization of OpenXLA with
+ * "peak priority", as libtpu 0.0.42 runs it. It goes to the moment of the peak, and of all instructions whose result
+ * waits there for a later reader it takes the one that frees most: its result, less the operands that would have to
+ * wait in its place. A copy of it is made right before the first of those readers, and before the next one of its
+ * operands: of what all layers read that is the first backward layer, so that all copies stand there. Then it looks for
+ * the peak again, until there is room or no single instruction frees anything (its log has no block of more than one).
+ * What was made once more is not dropped again, and the copy reads the operands of the first one: so of exponentials
+ * and their quotient one is dropped, and nothing whose operands come from other devices. */
+#include "sim/compile/compiled_buffers.h"
+
+#include <math.h>
+
+enum { MOST_ROUNDS = 64 };
+
+/* xla_tpu_rematerialization_min_size_in_bytes of libtpu. */
+static const double least_bytes = 10485760;
+
+/* An array that each forward layer keeps for its backward layer. */
+struct residual {
+    int id;                                       /* a value; or, behind them, the exponentials of that one */
+    int made_in, read_in;                         /* loops */
+    double bytes;                                 /* of one layer */
+    bool reads_shared;                            /* what all layers read: masks, biases, what the encoder gave */
+    bool is_summed;                               /* over devices: it cannot be made once more by one device alone */
+    int *operands, *layers_before, operand_count; /* of the other residuals, of its own layer or of the one before */
+    int layers;
+    bool *kept, *again; /* per layer: it waits for its reader; it may be made once more */
+};
+
+struct remat {
+    struct sim_assigner *a;
+    struct residual *residuals;
+    int count, *of_value; /* residual whose array a value is; -1 */
+};
+
+static int original_softmax(const struct remat *r, int id)
+{
+    return id % r->a->s->value_count;
+}
+
+static bool is_exponentials(const struct remat *r, int id)
+{
+    return id >= r->a->s->value_count;
+}
+
+/* ---- what is kept ---- */
+
+static void add_residual(struct remat *r, int id, int loop, int backward, double bytes)
+{
+    struct base_arena *arena = r->a->arena;
+    const int layers = (int)sim_layers_of(r->a, loop);
+    struct residual *new = &r->residuals[r->count++];
+    *new = (struct residual){.id = id, .made_in = loop, .read_in = backward, .bytes = bytes, .layers = layers};
+    new->kept = base_new(arena, bool, layers);
+    new->again = base_new(arena, bool, layers);
+    for (int l = 0; l < layers; l++) new->kept[l] = true, new->again[l] = bytes >= least_bytes;
+}
+
+/* Where a backward layer first and last reads the value. */
+static void find_uses(struct remat *r, int id, int backward)
+{
+    const struct sim_sharded *s = r->a->s;
+    struct sim_remade *remade = &r->a->remade[id];
+    const int value = original_softmax(r, id), end = s->ops[backward].match;
+    *remade = (struct sim_remade){0, end, end, false};
+    for (int i = end; i > backward; i--)
+        for (int j = 0; j < s->ops[i].input_count; j++)
+            if (s->ops[i].inputs[j] == value) remade->first_use = i;
+    if (s->values[value].last_use < end) remade->last_use = s->values[value].last_use;
+}
+
+/* In the order in which a forward layer makes them, and exponentials before their quotient. */
+static void find_residuals(struct remat *r)
+{
+    const struct sim_assigner *a = r->a;
+    const struct sim_sharded *s = a->s;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind == SIM_LOOP_BEGIN || op->kind == SIM_LOOP_END || op->output_count != 1) continue;
+        const int v = op->outputs[0], loop = s->values[v].loop;
+        if (!sim_is_over_layers(a, loop) || op->loop != loop) continue;
+        const int backward = sim_backward_loop(a, loop), last = s->values[v].last_use;
+        const bool kept = s->values[v].stored && backward >= 0 && last > backward && last <= s->ops[backward].match &&
+                          !a->windowed[v];
+        if (!kept) continue;
+        const double exponentials_bytes = sim_exponentials_bytes(a, op);
+        find_uses(r, v, backward);
+        find_uses(r, s->value_count + v, backward);
+        const bool scores = a->options->keeps_scores;
+        if (exponentials_bytes > 0 && !scores) add_residual(r, s->value_count + v, loop, backward, exponentials_bytes);
+        r->of_value[v] = r->count;
+        add_residual(r, v, loop, backward, sim_stacked_bytes(a, v));
+        if (exponentials_bytes > 0 && scores) add_residual(r, s->value_count + v, loop, backward, exponentials_bytes);
+    }
+    /* A norm's float32 input is the residual stream, which it is made of wherever it is read. */
+    for (int v = 0; v < s->value_count; v++) {
+        const int made = s->values[v].definition;
+        if (r->of_value[v] < 0 || s->program->tensors[s->values[v].tensor].role != MODEL_ROLE_NORM_INPUT) continue;
+        r->of_value[s->ops[made].inputs[0]] = r->of_value[v];
+    }
+}
+
+/* ---- what a copy would read ---- */
+
+static void add_operand(struct residual *to, int residual, int layers_before)
+{
+    for (int i = 0; i < to->operand_count; i++)
+        if (to->operands[i] == residual && to->layers_before[i] == layers_before) return;
+    to->operands[to->operand_count] = residual;
+    to->layers_before[to->operand_count++] = layers_before;
+}
+
+static void collect_inputs(const struct remat *r, struct residual *to, int value, int layers_before);
+
+static void collect(const struct remat *r, struct residual *to, int value, int layers_before)
+{
+    const struct sim_value *v = &r->a->s->values[value];
+    if (v->persistent) return;
+    if (v->loop != to->made_in) {
+        to->reads_shared = to->reads_shared || v->stored;
+        return;
+    }
+    if (r->of_value[value] >= 0 && &r->residuals[r->of_value[value]] != to)
+        add_operand(to, r->of_value[value], layers_before);
+    else collect_inputs(r, to, value, layers_before);
+}
+
+/* Of what makes the value: what goes round a loop is the layer's before. */
+static void collect_inputs(const struct remat *r, struct residual *to, int value, int layers_before)
+{
+    const struct sim_sharded *s = r->a->s;
+    const int carried = r->a->carried_in[value], made = s->values[value].definition;
+    if (carried >= 0) {
+        const struct sim_op *begin = &s->ops[carried], *end = &s->ops[begin->match];
+        for (int c = 0; c < begin->output_count && !layers_before; c++)
+            if (begin->outputs[c] == value) collect_inputs(r, to, end->inputs[c], 1);
+        return;
+    }
+    if (made < 0) return;
+    if (s->ops[made].kind == SIM_COMMUNICATE) to->is_summed = true;
+    else
+        for (int j = 0; j < s->ops[made].input_count; j++) collect(r, to, s->ops[made].inputs[j], layers_before);
+}
+
+static void find_operands(struct remat *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        struct residual *residual = &r->residuals[i];
+        const int value = original_softmax(r, residual->id), before = r->a->options->keeps_scores ? i + 1 : i - 1;
+        residual->operands = base_new(r->a->arena, int, 2 * r->count);
+        residual->layers_before = base_new(r->a->arena, int, 2 * r->count);
+        const bool quotient =
+            before >= 0 && before < r->count && r->residuals[before].id == residual->id + r->a->s->value_count;
+        if (quotient && !is_exponentials(r, residual->id)) add_operand(residual, before, 0);
+        else collect_inputs(r, residual, value, 0);
+    }
+}
+
+/* ---- what to drop ---- */
+
+static bool has(const struct remat *r, int residual, int layer)
+{
+    return layer < 0 || r->residuals[residual].kept[layer];
+}
+
+static double freed_bytes(const struct remat *r, const struct residual *residual, int layer)
+{
+    double bytes = residual->is_summed ? 0 : residual->bytes;
+    for (int i = 0; i < residual->operand_count; i++)
+        if (!has(r, residual->operands[i], layer - residual->layers_before[i]))
+            bytes -= r->residuals[residual->operands[i]].bytes;
+    return bytes;
+}
+
+/* How many of the first layers' arrays wait at the peak for layers yet to come. */
+static int waiting_layers(const struct remat *r, const struct residual *residual, int peak_op)
+{
+    const struct sim_sharded *s = r->a->s;
+    if (peak_op < s->ops[residual->made_in].match || peak_op > s->ops[residual->read_in].match) return 0;
+    if (peak_op <= residual->read_in) return residual->layers;
+    return r->a->peaks_at_last ? 0 : residual->layers - 1;
+}
+
+struct choice {
+    int residual, layer;
+    double freed_bytes;
+};
+
+/* XLA's cost is the limit over what is freed, as a whole number; the first of the least is taken. Layer by layer. */
+static struct choice choose(const struct remat *r, int peak_op)
+{
+    struct choice best = {-1, 0, 0};
+    double least_cost = INFINITY;
+    for (int first = 0, end; first < r->count; first = end) {
+        for (end = first; end < r->count && r->residuals[end].made_in == r->residuals[first].made_in;) end++;
+        for (int layer = 0; layer < r->residuals[first].layers; layer++)
+            for (int i = first; i < end; i++) {
+                const struct residual *residual = &r->residuals[i];
+                if (layer >= waiting_layers(r, residual, peak_op) || !residual->kept[layer] || !residual->again[layer])
+                    continue;
+                const double freed = freed_bytes(r, residual, layer),
+                             cost = freed > 0 ? floor(r->a->options->limit_bytes / freed) : INFINITY;
+                if (cost >= least_cost) continue;
+                least_cost = cost;
+                best = (struct choice){i, layer, freed};
+            }
+    }
+    return best;
+}
+
+static void drop(struct remat *r, const struct choice *choice)
+{
+    struct residual *residual = &r->residuals[choice->residual];
+    residual->kept[choice->layer] = false;
+    for (int i = 0; i < residual->operand_count; i++) {
+        const int layer = choice->layer - residual->layers_before[i];
+        if (layer >= 0) r->residuals[residual->operands[i]].kept[layer] = true;
+    }
+}
+
+static double publish(const struct remat *r)
+{
+    double remade_bytes = 0, all_bytes = 0;
+    for (int i = 0; i < r->count; i++) {
+        const struct residual *residual = &r->residuals[i];
+        struct sim_remade *remade = &r->a->remade[residual->id];
+        remade->layers = 0;
+        for (int l = 0; l < residual->layers; l++) remade->layers += !residual->kept[l];
+        remade_bytes += remade->layers * residual->bytes;
+        all_bytes += residual->layers * residual->bytes;
+    }
+    return all_bytes > 0 ? remade_bytes / all_bytes : 0;
+}
+
+void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out)
+{
+    const int values = a->s->value_count;
+    struct remat r = {.a = a};
+    a->remade = base_new(a->arena, struct sim_remade, 2 * values + 1);
+    r.residuals = base_new(a->arena, struct residual, 2 * values + 1);
+    r.of_value = base_new(a->arena, int, values + 1);
+    for (int v = 0; v < values; v++) r.of_value[v] = -1;
+    find_residuals(&r);
+    find_operands(&r);
+    for (int i = 0; i < r.count; i++) a->remade[r.residuals[i].id].from_start = r.residuals[i].reads_shared;
+    bool helps = true;
+    for (int round = 0; round < MOST_ROUNDS && helps && out->peak_bytes > a->options->limit_bytes; round++) {
+        double peak_bytes = out->peak_bytes;
+        helps = false;
+        while (peak_bytes > a->options->limit_bytes) {
+            const struct choice choice = choose(&r, out->peak_op);
+            if (choice.residual < 0) break;
+            drop(&r, &choice);
+            peak_bytes -= choice.freed_bytes;
+            helps = true;
+        }
+        out->remade_frac = publish(&r);
+        sim_assign_buffers(a, a->schedule, false, out);
+    }
+}
