@@ -16,7 +16,7 @@ static const struct compiler {
                   1u << SIM_PASS_REGROUP_SUMS | 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE |
                       1u << SIM_PASS_SUM_BEHIND_LAYERS | 1u << SIM_PASS_NARROW_ALL_REDUCES |
                       1u << SIM_PASS_HOIST_LONE_ALL_REDUCE | 1u << SIM_PASS_SCATTER_WHOLE_TILES,
-                  1u << SIM_PASS_HOIST_GRADIENT_ALL_REDUCE}};
+                  1u << SIM_PASS_HOIST_GRADIENT_ALL_REDUCE | 1u << SIM_PASS_KEEP_SUM_DTYPE}};
 
 static bool is_date(const char *text)
 {

@@ -37,6 +37,13 @@ static unsigned may_wait(const struct sim_rewriting *r, int value)
     return axes;
 }
 
+/* The dtype of such a sum. */
+static enum model_dtype summed_dtype(const struct sim_rewriting *r, int value)
+{
+    while (sim_all_reduce_of(r, value, 0) < 0) value = r->s->ops[r->s->values[value].definition].inputs[0];
+    return r->s->values[value].dtype;
+}
+
 /* Takes the all-reduces out of what makes a value; it is a partial sum then. Returns the value in its place. */
 static int make_wait(struct sim_rewriting *r, int value, unsigned axes)
 {
@@ -97,9 +104,17 @@ static void cut(struct sim_rewriting *r, int value, const sim_order spec[MODEL_M
     v->shape = sim_shape_of(r->arena, r->s, &shape);
 }
 
+/* What is summed of an accumulator, in that dtype. */
+static int summand(struct sim_rewriting *r, int before, int accumulator, enum model_dtype dtype)
+{
+    const struct sim_sharded *s = r->s;
+    if (s->values[accumulator].dtype == dtype) return accumulator;
+    return sim_rewriting_insert_cast(r, before, s->ops[before].op, accumulator, dtype);
+}
+
 /* Behind the loop that fills it, an accumulator is summed before it is first read; once in each loop that reads it. Of
  * the sum each device keeps what the update there needs. */
-static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled)
+static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype)
 {
     struct sim_sharded *s = r->s;
     int sum = -1;
@@ -110,7 +125,8 @@ static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled
         bool serves =
             sum >= 0 && s->values[sum].loop == s->ops[i].loop && !memcmp(spec, s->values[sum].spec, sizeof spec);
         if (!serves) {
-            sum = sim_rewriting_insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
+            sum = sim_rewriting_insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial,
+                                                  summand(r, i, accumulator, dtype));
             cut(r, sum, spec);
         }
         for (int j = 0; j < s->ops[i].input_count; j++)
@@ -120,8 +136,9 @@ static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled
 
 /* Behind the loop that fills it, an accumulator is summed once, where it is first read; of the sum each device keeps
  * what the update needs, and whoever reads it later reads that. */
-static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled)
+static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype)
 {
+    (void)dtype; /* reductions at a boundary are of the accumulator itself */
     struct sim_sharded *s = r->s;
     sim_order spec[MODEL_MAX_RANK] = {0}, needed[MODEL_MAX_RANK];
     int sum = -1, later = -1;
@@ -193,8 +210,9 @@ static bool is_added_up(const struct sim_rewriting *r, int value)
     return false;
 }
 
-static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twin, struct stays stays,
-                  void (*sum)(struct sim_rewriting *r, int accumulator, int filled))
+/* keeps_dtype: the sum behind the loop is of the dtype that it had inside, and not of the accumulator's. */
+static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twin, struct stays stays, bool keeps_dtype,
+                  void (*sum)(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype))
 {
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
     for (int i = 0; i < s->op_count; i++) {
@@ -209,31 +227,34 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twi
         if (!again && (!axes || is_sharded(&s->values[accumulator], axes) || !waits_everywhere(&r, accumulator, axes) ||
                        !is_read_behind(&r, accumulator, loop)))
             continue;
+        const enum model_dtype dtype =
+            keeps_dtype && !again ? summed_dtype(&r, op->inputs[1]) : s->values[accumulator].dtype;
         op->inputs[1] = make_wait(&r, op->inputs[1], axes);
         if (again) continue;
         s->values[accumulator].partial = (unsigned char)axes;
         if (twin == WITH_TWIN) hold_twin(&r, accumulator);
-        sum(&r, accumulator, loop);
+        sum(&r, accumulator, loop, dtype);
     }
     sim_rewriting_apply(&r);
 }
 
 void sim_hoist_gradient_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
-    (void)compiler;
-    hoist(arena, s, WITH_TWIN, (struct stays){false, false}, sum_accumulator);
+    const bool keeps_dtype = compiler->passes >> SIM_PASS_KEEP_SUM_DTYPE & 1;
+    hoist(arena, s, WITH_TWIN, (struct stays){false, false}, keeps_dtype, sum_accumulator);
 }
 
 void sim_hoist_lone_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
-    hoist(arena, s, WITH_TWIN, (struct stays){.in_layers = compiler->is_scanned, .added_up = true}, sum_accumulator);
+    hoist(arena, s, WITH_TWIN, (struct stays){.in_layers = compiler->is_scanned, .added_up = true}, false,
+          sum_accumulator);
 }
 
 void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct sim_compiler *compiler,
                                        struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, sum_accumulator);
+    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, false, sum_accumulator);
 }
 
 /* Squares of all gradients are added up on each device first: of the sums of single ones, those in loops go. */
@@ -256,7 +277,7 @@ static void sum_norm_once(struct base_arena *arena, struct sim_sharded *s)
 void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, sum_at_boundary);
+    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, false, sum_at_boundary);
     sum_norm_once(arena, s);
 }
 

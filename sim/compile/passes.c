@@ -25,6 +25,7 @@ static const struct {
     [SIM_PASS_NARROW_ALL_REDUCES] = {"narrow_all_reduces", SIM_STAGE_REWRITE, SOFTWARE, sim_narrow_all_reduces},
     [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = {"hoist_gradient_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
                                             sim_hoist_gradient_all_reduce},
+    [SIM_PASS_KEEP_SUM_DTYPE] = {"keep_sum_dtype", SIM_STAGE_REWRITE, SOFTWARE, NULL}, /* hoisting asks for it */
     [SIM_PASS_HOIST_LONE_ALL_REDUCE] = {"hoist_lone_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
                                         sim_hoist_lone_all_reduce},
     [SIM_PASS_REWRITE_GRADIENT_ACCUMULATION] = {"rewrite_gradient_accumulation", SIM_STAGE_REWRITE, SOFTWARE,

@@ -27,29 +27,58 @@ int sim_rewriting_copy(struct sim_rewriting *r, int value)
     return s->value_count++;
 }
 
+/* Puts an operation that makes one value of another before an operation, in its loop. Returns the value. */
+static int insert(struct sim_rewriting *r, int before, struct sim_op op, int value)
+{
+    struct sim_sharded *s = r->s;
+    const int made = sim_rewriting_copy(r, value);
+    s->values[made].persistent = false;
+    s->values[made].loop = op.loop = s->ops[before].loop;
+    s->values[made].definition = -2 - r->insertion_count; /* until sim_rewriting_apply() knows where it stands */
+    op.kernel = -1;
+    op.inputs[op.input_count++] = value;
+    op.outputs[op.output_count++] = made;
+    r->insertions =
+        base_grown(r->arena, r->insertions, r->insertion_count, &r->insertion_capacity, sizeof *r->insertions);
+    r->insertions[r->insertion_count++] = (struct sim_insertion){before, op};
+    r->changed = true;
+    return made;
+}
+
 int sim_rewriting_insert_all_reduce(struct sim_rewriting *r, int before, const struct model_op *why, unsigned axes,
                                     int value)
 {
-    struct sim_sharded *s = r->s;
-    int sum = sim_rewriting_copy(r, value);
-    s->values[sum].partial = (unsigned char)(s->values[value].partial & ~axes);
-    s->values[sum].persistent = false;
-    s->values[sum].loop = s->ops[before].loop;
-    s->values[sum].definition = -2 - r->insertion_count; /* until sim_rewriting_apply() knows where it stands */
-    r->insertions =
-        base_grown(r->arena, r->insertions, r->insertion_count, &r->insertion_capacity, sizeof *r->insertions);
-    struct sim_insertion *insertion = &r->insertions[r->insertion_count++];
-    *insertion = (struct sim_insertion){before,
-                                        {.kind = SIM_COMMUNICATE,
-                                         .op = why,
-                                         .collective = SIM_ALL_REDUCE,
-                                         .axes = axes,
-                                         .loop = s->ops[before].loop,
-                                         .kernel = -1}};
-    insertion->op.inputs[insertion->op.input_count++] = value;
-    insertion->op.outputs[insertion->op.output_count++] = sum;
-    r->changed = true;
+    const struct sim_op op = {.kind = SIM_COMMUNICATE, .op = why, .collective = SIM_ALL_REDUCE, .axes = axes};
+    const int sum = insert(r, before, op, value);
+    r->s->values[sum].partial = (unsigned char)(r->s->values[value].partial & ~axes);
     return sum;
+}
+
+int sim_rewriting_insert_cast(struct sim_rewriting *r, int before, const struct model_op *why, int value,
+                              enum model_dtype dtype)
+{
+    struct sim_sharded *s = r->s;
+    const int tensor = s->values[value].tensor;
+    const struct model_tensor *t = &s->program->tensors[tensor];
+    struct model_op *cast = base_new(r->arena, struct model_op, 1);
+    struct sim_op op = {.kind = SIM_COMPUTE, .op = cast};
+    *cast = (struct model_op){.kind = MODEL_MAP,
+                              .function = MODEL_CAST,
+                              .name = base_print(r->arena, "%s cast", why->name),
+                              .phase = why->phase,
+                              .input_count = 1,
+                              .output_count = 1,
+                              .inputs = {tensor},
+                              .outputs = {tensor}};
+    memcpy(cast->input_labels[0], t->labels, sizeof cast->input_labels[0]);
+    memcpy(cast->output_labels, t->labels, sizeof cast->output_labels);
+    for (int d = 0; d < t->rank; d++)
+        op.labels[op.label_count++] = (struct sim_label){t->labels[d], t->dims[d], s->values[value].spec[d]};
+    const int made = insert(r, before, op, value);
+    struct sim_shape shape = s->shapes[s->values[made].shape];
+    s->values[made].dtype = shape.dtype = dtype;
+    s->values[made].shape = sim_shape_of(r->arena, s, &shape);
+    return made;
 }
 
 void sim_rewriting_remove(struct sim_rewriting *r, int op)
