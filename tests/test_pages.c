@@ -140,7 +140,7 @@ static void every_answer_has_its_page(struct base_arena *arena)
         {"sweep",
          1,
          {"examples/tpu_v4_tuning.csv"},
-         {"28 plans predicted, 6.", "22 measured", "90 % interval", "seed_tpu_v4-027", "out-of-memory verdicts"}},
+         {"28 plans predicted, 4.", "22 measured", "90 % interval", "seed_tpu_v4-027", "out-of-memory verdicts"}},
         {"compare",
          2,
          {"examples/t5_11b_v4_512.json", "examples/wmt_two_way.gin"},
