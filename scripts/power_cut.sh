@@ -48,11 +48,13 @@ for options in '-O has_journal' '-O ^has_journal'; do
         cut=$((cut + 1))
         sleep "0.$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')"
         before=$(newest "$folder/disk/run")
+        # Each has a name of its own: where another program's mount namespace still holds the last one, it would be mounted again.
+        copy=$folder/copy-$cut.img
         fsfreeze -f "$folder/outer"
-        cp "$folder/outer/disk.img" "$folder/copy.img"
+        cp "$folder/outer/disk.img" "$copy"
         fsfreeze -u "$folder/outer"
-        case $options in *^*) e2fsck -fy "$folder/copy.img" >"$folder/fsck" 2>&1 || [ $? -le 2 ] ;; esac
-        mount -o loop "$folder/copy.img" "$folder/copy"
+        case $options in *^*) e2fsck -fy "$copy" >"$folder/fsck" 2>&1 || [ $? -le 2 ] ;; esac
+        mount -o loop "$copy" "$folder/copy"
         after=$(newest "$folder/copy/run")
         # The name that was seen last may not have been on the disk yet; the one before was, or it would not be gone.
         status=0
@@ -62,6 +64,7 @@ for options in '-O has_journal' '-O ^has_journal'; do
         if [ "$status" -eq 0 ] && [ "$after" -ge $((before - 1)) ] && [ "$first" = "$after" ]; then good=$((good + 1));
         else echo "power cut $cut, mkfs.ext4 $options: exit $status, step $before before, $after after, went on from ${first:-nothing}"; cat "$folder/err"; fi
         umount "$folder/copy"
+        rm -f "$copy"
     done
     kill -KILL "$run"
     wait "$run" 2>/dev/null || true
