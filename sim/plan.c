@@ -159,7 +159,7 @@ static enum base_status read_layers(struct base_arena *arena, const struct sim_p
 static enum base_status check_pipeline(const struct sim_plan_text *text, const struct sim_plan *plan,
                                        struct base_error *error)
 {
-    static const enum sim_key of_stages[] = {SIM_VIRTUAL_STAGES, SIM_PIPELINE_SPLIT_RANK};
+    static const enum sim_key of_stages[] = {SIM_VIRTUAL_STAGES, SIM_PIPELINE_SPLIT_RANK, SIM_FIRST_STAGE_LAYERS};
     const struct sim_pipeline *pipeline = &plan->pipeline;
     for (int i = 0; i < BASE_COUNT(of_stages) && pipeline->stages == 1; i++) {
         const struct sim_plan_key *row = &sim_plan_keys[of_stages[i]];

@@ -21,11 +21,26 @@ static double bucket_bytes(const struct sim_pricing *p)
     return parameters;
 }
 
-/* Parameters that sharded updates are gathered into, in a buffer of their own, unless a freed block has room for it. */
+/* Parameters that sharded updates are gathered into, in a buffer of their own, unless a freed block has room for it;
+ * and this device's share, which is flattened before it is sent. */
 static double gathered_bytes(const struct sim_pricing *p)
 {
-    double gathered = bucket_bytes(p);
-    return gathered > largest_bytes(p) ? gathered : 0;
+    const struct topo_axes *mesh = &p->placement->axes;
+    const double gathered = bucket_bytes(p);
+    return gathered > largest_bytes(p) ? gathered + gathered / topo_axes_product(mesh, sim_data_axis(mesh)) : 0;
+}
+
+/* The gradient of an embedding, one block, on a stage that has no logits: nothing that large was freed there, while the
+ * microbatches behind it are held. */
+static double embedding_bytes(const struct sim_pricing *p)
+{
+    const unsigned parts = p->plan->options.parts;
+    const struct topo_axes *mesh = &p->placement->axes;
+    const double bytes = (double)p->sizes[MODEL_VOCAB] * (double)p->sizes[MODEL_EMBED] *
+                         (double)model_dtype_bytes(p->plan->options.dtype) /
+                         topo_axes_product(mesh, sim_model_axis(mesh));
+    const bool is_first = parts & MODEL_PART_EMBEDDING && !(parts & MODEL_PART_LOGITS);
+    return is_first ? bytes : 0;
 }
 
 /* Outputs of row-parallel products in the forward pass: a freed block that a collective has read is used again only
@@ -63,6 +78,7 @@ double sim_torch_held_bytes(const struct sim_pricing *p)
     if (c[SIM_BUCKETS_FRAC] > 0 && sums && !buckets) bytes += c[SIM_BUCKETS_FRAC] * gathered_bytes(p);
     if (c[SIM_SPLIT_BLOCKS_FRAC] > 0 && !buckets && p->plan->num_microbatches > 1)
         bytes += c[SIM_SPLIT_BLOCKS_FRAC] * largest_bytes(p);
+    if (c[SIM_SPLIT_BLOCKS_FRAC] > 0) bytes += c[SIM_SPLIT_BLOCKS_FRAC] * embedding_bytes(p);
     if (c[SIM_HELD_FRAC] > 0) bytes += c[SIM_HELD_FRAC] * held_bytes(p);
     return floor(bytes);
 }

@@ -224,6 +224,16 @@ static void parts_stand_once(struct base_arena *arena)
     assert_int_equal(pieces[0].parts, MODEL_PART_EMBEDDING | MODEL_PART_LAYERS);
     assert_true(pieces[6].parts & MODEL_PART_LOGITS);
     assert_int_equal(pieces[7].parts, MODEL_PART_LOSS);
+    pipeline.stages = 4, pipeline.first_layers = 5; /* 16 layers, and a head that costs four: each has five */
+    assert_ok(sim_cut_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
+    assert_int_equal(pieces[0].decoder_layers, 5);
+    assert_int_equal(pieces[3].decoder_layers, 1);
+    pipeline.first_layers = 6;
+    assert_ok(sim_cut_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
+    assert_int_equal(pieces[0].decoder_layers, 6);
+    assert_int_equal(pieces[3].decoder_layers, 0);
+    pipeline.first_layers = 7;
+    assert_int_equal(sim_cut_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), BASE_INPUT);
     pipeline = (struct sim_pipeline){.stages = 4, .chunks = 1};
     assert_ok(sim_cut_model(&t5, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
     assert_int_equal(pieces[1].parts, MODEL_PART_ENCODER_LAYERS | MODEL_PART_ENCODER_NORM);
@@ -266,6 +276,26 @@ static void check_equal(const struct sim_prediction *a, const struct sim_predict
     assert_true(a->exposed_communication_s == b->exposed_communication_s && a->overhead_s == b->overhead_s);
     assert_true(a->tokens_per_s == b->tokens_per_s && a->mfu_frac == b->mfu_frac);
     assert_int_equal(a->free_bytes, b->free_bytes);
+}
+
+/* nanotron on one replica: 18 bytes a parameter, and the block of the embedding's gradient, for which the first stage
+ * has freed nothing that is large enough. */
+static void the_first_stage_holds_a_block_for_the_gradient_of_its_embedding(struct base_arena *arena)
+{
+    int64_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const given[][2] = {{"model", i ? DECODER(2048, 8192, 8, 65536) : DECODER(2048, 8192, 8, 32768)},
+                                        {"topology", "h100:1x2"},
+                                        {"software", "nanotron"},
+                                        {"num_partitions", "1"},
+                                        {"pipeline_stages", "2"},
+                                        {"attention", "flash"},
+                                        {"dtype", "bfloat16"},
+                                        {"memory_kind", "reserved"},
+                                        {"memory_stage", "first"}};
+        bytes[i] = predict(arena, given, BASE_COUNT(given)).memory.peak_bytes;
+    }
+    assert_int_equal(bytes[1] - bytes[0], 32768 * 2048 * (18 + 2));
 }
 
 static void one_stage_is_no_pipeline(struct base_arena *arena)
@@ -530,6 +560,7 @@ static const struct test tests[] = {
     TEST(interleaving_goes_round_all_stages),
     TEST(models_are_cut_as_published),
     TEST(parts_stand_once),
+    TEST(the_first_stage_holds_a_block_for_the_gradient_of_its_embedding),
     TEST(one_stage_is_no_pipeline),
     TEST(a_context_of_one_device_is_none),
     TEST(a_predicted_bubble_is_that_of_its_schedule),

@@ -38,7 +38,8 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
     if (row->type == SIM_OF_WORD) text.values[key] = row->words[1].name;
     if (row->type == SIM_OF_WHOLE) text.values[key] = base_print(arena, "%d", row->high > 1 ? 8 : 1);
     if (row->type == SIM_OF_REAL) text.values[key] = "0.25";
-    bool staged = key == SIM_PIPELINE_STAGES || key == SIM_VIRTUAL_STAGES || key == SIM_PIPELINE_SPLIT_RANK;
+    bool staged = key == SIM_PIPELINE_STAGES || key == SIM_VIRTUAL_STAGES || key == SIM_PIPELINE_SPLIT_RANK ||
+                  key == SIM_FIRST_STAGE_LAYERS;
     if (staged) text.values[SIM_TOPOLOGY] = "a100-80g:2x8", text.values[SIM_PIPELINE_STAGES] = "2";
     if (key == SIM_CONTEXT_PARALLEL) text.values[SIM_TOPOLOGY] = "a100-80g:2x8";
     if (key == SIM_VIRTUAL_STAGES) text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";

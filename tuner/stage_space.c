@@ -220,8 +220,11 @@ static bool is_cut(struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS);
     signed char *known = &w->cut[plan->value[TUNER_STAGED_STAGES]][plan->value[TUNER_STAGED_CHUNKS]];
-    const struct sim_pipeline pipeline = {
-        .stages = stages, .chunks = chunks, .partition = w->partition, .split_rank = w->split_rank};
+    const struct sim_pipeline pipeline = {.stages = stages,
+                                          .chunks = chunks,
+                                          .partition = w->partition,
+                                          .split_rank = w->split_rank,
+                                          .first_layers = w->first_layers};
     struct sim_piece pieces[SIM_MOST_PIECES];
     struct base_error why;
     if (stages == 1) return true;
@@ -366,6 +369,9 @@ enum base_status tuner_staged_list(struct staged_walk *w, struct base_error *err
     const char *split = plan->values[SIM_PIPELINE_SPLIT_RANK];
     if (split && *split)
         BASE_TRY(base_parse_int(split, "pipeline_split_rank", 0, SIM_MOST_STAGES, &w->split_rank, error));
+    if (sim_key_is_given(plan, SIM_FIRST_STAGE_LAYERS))
+        BASE_TRY(base_parse_int(plan->values[SIM_FIRST_STAGE_LAYERS], "first_stage_layers", 0, 1 << 20,
+                                &w->first_layers, error));
     BASE_TRY(find_habits(w, error));
     w->result->plan = *plan;
     if (w->request->assigns_layers && (!w->habits.takes_layers || w->config.encoder || w->partition != SIM_BY_LAYERS))

@@ -23,7 +23,7 @@ struct staged_walk {
     struct sim_pipeline_habits habits;
     struct tuner_software choices;
     enum sim_cut partition;
-    int64_t split_rank;
+    int64_t split_rank, first_layers;
     /* By numbers of stages and chunks: 1: is, -1: is not; 0: not known. */
     signed char cut[TUNER_STAGED_MOST_VALUES][TUNER_STAGED_MOST_VALUES];
 };

@@ -19,6 +19,7 @@ struct sim_pipeline {
     enum sim_schedule_kind schedule;
     enum sim_cut partition;
     int64_t split_rank;    /* first stage of the decoder behind an encoder; 0: half of the stages */
+    int64_t first_layers;  /* of the first stage, where the partition leaves it open; 0: as it usually comes out */
     const int64_t *layers; /* of each stage, where a plan says them; NULL: as the software shares them out */
     bool forward_alone;    /* an evaluation: there are no backward passes */
 };

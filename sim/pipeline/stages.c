@@ -63,21 +63,24 @@ static enum base_status cut_torchtitan(int64_t layers, int64_t pieces, int64_t *
 struct costs {
     double sum, total;
     int64_t stages, at;
+    bool ties_end; /* a stage that has its share to the last bit is full; else it gets one more block */
 };
 
 static int64_t place_block(struct costs *c, double cost)
 {
     const int64_t here = c->at;
     c->sum += cost;
-    if (c->sum * (double)c->stages > c->total * (double)(c->at + 1) && c->at + 1 < c->stages) c->at++;
+    const double had = c->sum * (double)c->stages, share = c->total * (double)(c->at + 1);
+    if ((had > share || (c->ties_end && had == share)) && c->at + 1 < c->stages) c->at++;
     return here;
 }
 
-static void cut_by_cost(const struct model_config *config, int64_t stages, struct sim_piece *pieces)
+static void cut_by_cost(const struct model_config *config, int64_t stages, bool ties_end, struct sim_piece *pieces)
 {
     const double embed = (double)config->emb_dim, layer = 4 * embed * embed + 3 * embed * (double)config->mlp_dim,
                  head = embed * (double)config->vocab_size;
-    struct costs c = {0, layer * (double)config->num_decoder_layers + head, stages, 0};
+    struct costs c = {0, layer * (double)config->num_decoder_layers + head, stages, 0, ties_end};
+    memset(pieces, 0, (size_t)stages * sizeof *pieces);
     pieces[place_block(&c, 0)].parts |= MODEL_PART_EMBEDDING;
     for (int64_t i = 0; i < config->num_decoder_layers; i++) pieces[place_block(&c, layer)].decoder_layers++;
     pieces[place_block(&c, 0)].parts |= MODEL_PART_FINAL_NORM;
@@ -102,7 +105,9 @@ static enum base_status cut_decoder(const struct model_config *config, const str
             return base_fail(error, BASE_INPUT,
                              "pipeline_partition: compute_cost is nanotron's, which has one chunk a stage; use "
                              "virtual_stages 1");
-        cut_by_cost(config, count, pieces);
+        cut_by_cost(config, count, false, pieces);
+        if (pipeline->first_layers && pieces[0].decoder_layers != pipeline->first_layers)
+            cut_by_cost(config, count, true, pieces);
         return BASE_OK;
     }
     if (pipeline->layers) memcpy(counts, pipeline->layers, (size_t)count * sizeof *counts);
@@ -180,5 +185,10 @@ enum base_status sim_cut_model(const struct model_config *config, const struct s
         if (pieces[i].decoder_layers) pieces[i].parts |= MODEL_PART_LAYERS;
         BASE_TRY(check_blocks(config, &pieces[i], error));
     }
-    return BASE_OK;
+    const int64_t first = pieces[0].encoder_layers + pieces[0].decoder_layers;
+    if (!pipeline->first_layers || pipeline->first_layers == first) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "first_stage_layers: the first of %lld stages comes to %lld layer%s by this pipeline_partition; "
+                     "use that, or leave it out",
+                     (long long)pipeline->stages, (long long)first, first == 1 ? "" : "s");
 }
