@@ -188,7 +188,10 @@ static enum base_status bind_persistent(struct sim_partitioner *p)
 /* Into what is all 0. */
 static void unpack(const struct sim_orders *orders, sim_spec spec, sim_order *out)
 {
-    for (; spec; out++, spec >>= SIM_DIM_BITS) *out = sim_order_of_dim(orders, spec, 0);
+    for (; spec; out++, spec >>= SIM_DIM_BITS) {
+        const unsigned of = spec & ((1u << SIM_DIM_BITS) - 1);
+        *out = of <= SIM_ALL_AXES ? of : sim_order_of_dim(orders, spec, 0);
+    }
 }
 
 static void take_shardings(struct sim_partitioner *p)

@@ -46,6 +46,8 @@ static bool stands_behind(unsigned b, unsigned a)
 
 sim_order sim_join(sim_order major, sim_order minor)
 {
+    if (!(minor & ~major & SIM_ALL_AXES)) return major; /* most are joined to themselves, or to none */
+    if (!major) return minor;
     if (major <= SIM_ALL_AXES && minor <= SIM_ALL_AXES && stands_behind(minor, major)) return major | minor;
     struct sequence s = unpacked(major), more = unpacked(minor);
     for (int i = 0; i < more.count; i++)
@@ -63,8 +65,8 @@ bool sim_is_prefix(sim_order prefix, sim_order order)
 
 sim_order sim_order_without(sim_order order, unsigned axes)
 {
-    struct sequence s = unpacked(order), kept = {.count = 0};
     if (order <= SIM_ALL_AXES) return order & ~axes;
+    struct sequence s = unpacked(order), kept = {.count = 0};
     for (int i = 0; i < s.count; i++)
         if (!(axes >> s.axes[i] & 1u)) kept.axes[kept.count++] = s.axes[i];
     return packed(&kept);
