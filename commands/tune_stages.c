@@ -24,6 +24,9 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
         {"--step", "asks for inference, whose plans have no stages; use pipeline_stages 1"},
         {"--network", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
         {"--verify", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
+        {"--beyond-t5x",
+         "plans with stages are of software other than T5X, and all that it can be told is searched; leave "
+         "it out"},
         {"--search", "seeks rules and remat by tensor for plans that are not cut; leave it out, and name those that "
                      "shall be tried: --remat-policy full,'device:context;offload:mlpwo'"},
         {"--experiments", "weighs plans that are not cut; leave it out, or use pipeline_stages 1"}};
@@ -51,6 +54,10 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_stag
 static enum base_status refuse_with_layers(const struct base_arguments *arguments,
                                            const struct tuner_stages_request *request, struct base_error *error)
 {
+    if (!request->assigns_layers && base_argument(arguments, "--no-integer-program"))
+        return base_fail(error, BASE_INPUT,
+                         "--no-integer-program: of plans with stages it decides under pipeline_layers auto alone, and "
+                         "here are bounds; leave it out");
     if (!request->assigns_layers) return BASE_OK;
     if (base_argument(arguments, "--pareto"))
         return base_fail(
@@ -76,8 +83,12 @@ static enum base_status read_request(struct commands_context *context, const str
 {
     const char *top = base_argument(arguments, "--top");
     int64_t count = 5;
-    *out = (struct tuner_stages_request){
-        .plan = *plan, .now_s = context->now_s, .stop = context->stop, .where = context->clock_where};
+    *out = (struct tuner_stages_request){.plan = *plan,
+                                         .now_s = context->now_s,
+                                         .stop = context->stop,
+                                         .where = context->clock_where,
+                                         .progress = context->progress,
+                                         .progress_where = context->progress_where};
     BASE_TRY(refuse_others(arguments, error));
     if (plan->values[SIM_BATCH_SIZE] && !strcmp(plan->values[SIM_BATCH_SIZE], "auto"))
         return base_fail(error, BASE_INPUT,

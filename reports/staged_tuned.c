@@ -45,6 +45,19 @@ const char *reports_staged_words(const struct reports_staged *r, const struct tu
 
 /* ---- JSON ---- */
 
+/* What decided each plan; together they are all of the space. */
+static void put_decided(struct base_json_writer *w, const struct tuner_stages_result *found)
+{
+    base_json_key(w, "decided_by");
+    base_json_open(w, '{');
+    base_json_member_int(w, "full_prediction", found->evaluated_count - found->program_count);
+    base_json_member_int(w, "time_bound", found->by_time_count);
+    base_json_member_int(w, "memory_bound", found->by_memory_count);
+    base_json_member_int(w, "integer_program", found->program_count);
+    base_json_member_int(w, "nothing", found->open_count);
+    base_json_close(w, '}');
+}
+
 static void put_search(struct base_json_writer *w, const struct reports_staged *r)
 {
     const struct tuner_stages_result *found = r->result;
@@ -60,6 +73,7 @@ static void put_search(struct base_json_writer *w, const struct reports_staged *
         base_json_member_int(w, "assignment_count", found->assignment_count);
         base_json_member_int(w, "undecided_count", found->undecided_count);
     }
+    put_decided(w, found);
     base_json_member_bool(w, "proven_optimal", found->bound_violations == 0 && found->gap_frac <= 0);
     base_json_member_double(w, "gap_frac", found->gap_frac);
     base_json_member_int(w, "refused_count", found->refused_count);

@@ -184,9 +184,6 @@ static void put_decided(struct base_text *out, const struct base_json *search)
     enum { MOST = 64, COLUMNS = 2 };
     static const char *const headings[COLUMNS] = {"decided by", "plans"}, *const reasons[COLUMNS] = {
                                                                               "cannot be launched, such as", "plans"};
-    static const char *const bounds[][2] = {{"evaluated_count", "prediction in full"},
-                                            {"by_time_count", "a bound on time"},
-                                            {"by_memory_count", "a bound on memory"}};
     const struct base_json *by = reports_member(search, "decided_by", BASE_JSON_OBJECT),
                            *refusals = reports_member(search, "refusals", BASE_JSON_ARRAY);
     const char *cells[MOST * COLUMNS];
@@ -196,12 +193,6 @@ static void put_decided(struct base_text *out, const struct base_json *search)
         if (item->kind != BASE_JSON_NUMBER) continue;
         cells[row * COLUMNS] = item->key, cells[row * COLUMNS + 1] = base_print(out->arena, "%.0f", item->number);
         values[row * COLUMNS] = (double)NAN, values[row++ * COLUMNS + 1] = item->number;
-    }
-    for (int i = 0; !by && i < BASE_COUNT(bounds); i++) { /* of a search of stages */
-        const double count = reports_number(search, bounds[i][0]);
-        if (!(count > 0)) continue;
-        cells[row * COLUMNS] = bounds[i][1], cells[row * COLUMNS + 1] = base_print(out->arena, "%.0f", count);
-        values[row * COLUMNS] = (double)NAN, values[row++ * COLUMNS + 1] = count;
     }
     struct reports_html_table table = {
         .align = "lr", .headings = headings, .cells = cells, .values = values, .rows = row};

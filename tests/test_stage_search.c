@@ -191,6 +191,29 @@ static void ask_for_stages(struct tuner_stages_request *request)
     request->given[TUNER_STAGED_STAGES] = (struct tuner_values){stages, 3};
 }
 
+static void note_progress(void *where, const char *what, int64_t done, int64_t total)
+{
+    int64_t *last = where;
+    assert_string_equal(what, "plans decided");
+    assert_true(done == *last + 1 && done < total);
+    *last = done;
+}
+
+/* Whoever waits is told of every plan, whatever decides it. */
+static void searches_say_how_far_they_are(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_stages_request request = request_of(arena, &spaces[0]);
+    struct tuner_stages_result result;
+    struct base_error error = {.status = BASE_OK};
+    int64_t last = -1;
+    ask_for_stages(&request);
+    request.progress = note_progress, request.progress_where = &last;
+    assert_ok(tuner_stages_search(arena, cache, &request, &result, &error), &error);
+    assert_true(last + 1 >= result.plan_count && result.by_time_count > 0);
+    sim_cache_free(cache);
+}
+
 /* Whenever a search is ended, what it says of the best plan that it has not found is so. */
 static void ended_searches_know_what_they_left(struct base_arena *arena)
 {
@@ -476,6 +499,7 @@ int main(int count, char **arguments)
         TEST(bounds_find_what_all_predictions_find),
         TEST(a_front_is_that_of_all_predictions),
         TEST(tight_plans_are_those_of_all_predictions),
+        TEST(searches_say_how_far_they_are),
         TEST(ended_searches_know_what_they_left),
         TEST(a_gap_is_kept),
         TEST(software_is_told_what_it_can_be_told),

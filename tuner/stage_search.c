@@ -199,6 +199,7 @@ static enum base_status search(struct staged_walk *w, struct base_error *error)
     for (int i = 0; i < r->plan_count; i++) {
         struct tuner_staged_plan *plan = &r->space[count];
         struct base_error why;
+        if (w->request->progress) w->request->progress(w->request->progress_where, "plans decided", i, r->plan_count);
         *plan = r->space[i];
         plan->end = decide(w, plan);
         const bool predicts = plan->end == TUNER_STAGED_OPEN && !tuner_staged_time_is_up(w, 1);

@@ -392,6 +392,8 @@ struct tuner_stages_request {
     double (*now_s)(void *where); /* NULL: there is no clock, and no limit */
     bool (*stop)(void *where);    /* NULL, or true when the search shall end with what it has */
     void *where;
+    void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* NULL: nobody looks */
+    void *progress_where;
 };
 enum tuner_staged_end { TUNER_STAGED_OPEN, TUNER_STAGED_PREDICTED, TUNER_STAGED_BY_TIME, TUNER_STAGED_BY_MEMORY };
 /* A plan by its values' numbers; what is known of it. */
