@@ -55,6 +55,23 @@ static double scaled_s(double bytes, const double *c)
     return bytes > 0 ? 2 * bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]) : 0;
 }
 
+/* A loop over pieces goes over some arrays in each trip, and its units pad each piece. */
+static double in_pieces(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
+                        struct sim_priced_kernel *priced)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const struct sim_price_dot *dot = &p->list->dots[p->list->kernel_dots[kernel->first_dot]];
+    const double trips = sim_window_trips(p->placement->groups[kernel->pieces.axes].load.group_size);
+    struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
+                             sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
+    double *const cut[] = {
+        [SIM_CUTS_ROWS] = &of.rows, [SIM_CUTS_COLUMNS] = &of.columns, [SIM_CUTS_CONTRACTED] = &of.contracted};
+    *cut[kernel->pieces.cut] /= trips;
+    for (int i = 0; i < kernel->pieces.again_count; i++)
+        priced->bytes += (trips - 1) * p->bytes[kernel->pieces.again[i]];
+    return trips * sim_product_flop(profile, &of) / rate_frac(p, dot->dtype);
+}
+
 static struct sim_priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
                                              const double *dots_flop, const double *dots_rated_flop)
 {
@@ -76,6 +93,7 @@ static struct sim_priced_kernel price_kernel(const struct sim_pricing *p, const 
         priced.flop *= sim_attention_frac(p, kernel);
         rated = priced.flop * c[SIM_MATMUL_EFFICIENCY_FRAC] / attention_rate;
     }
+    if (kernel->pieces.axes) rated = in_pieces(p, kernel, &priced);
     double compute_s = rated / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
            memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
     double before_bytes = 0;
@@ -123,6 +141,8 @@ static bool same_kernel(const struct sim_pricing *a, const struct sim_pricing *b
     const int *touched = a->list->touched + kernel->first_shape, *dots = a->list->kernel_dots + kernel->first_dot;
     for (int i = 0; i < kernel->shape_count; i++)
         if (a->bytes[touched[i]] != b->bytes[touched[i]]) return false;
+    for (int i = 0; i < kernel->pieces.again_count; i++)
+        if (a->bytes[kernel->pieces.again[i]] != b->bytes[kernel->pieces.again[i]]) return false;
     for (int i = 0; i < kernel->dot_count; i++)
         if (!same_dot(a, b, &a->list->dots[dots[i]])) return false;
     return same_factors(a, b, &kernel->fours);

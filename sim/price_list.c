@@ -17,6 +17,7 @@ struct maker {
     unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
     unsigned sets;            /* of mesh axes that the program may have */
     int *steps_before;        /* per operation: steps listed before it */
+    const struct sim_product_window *windows; /* per operation */
     struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
@@ -179,7 +180,8 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
         const struct sim_price_kernel *other = &out->kernels[found];
         if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count ||
             other->attention != kernel->attention || other->cast_count != kernel->cast_count ||
-            other->backward != kernel->backward || memcmp(&other->fours, &kernel->fours, sizeof kernel->fours) != 0)
+            other->backward != kernel->backward || memcmp(&other->fours, &kernel->fours, sizeof kernel->fours) != 0 ||
+            memcmp(&other->pieces, &kernel->pieces, sizeof kernel->pieces) != 0)
             continue;
         if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count))
             continue;
@@ -225,6 +227,20 @@ static void take_four(const struct maker *m, int softmax, struct sim_price_kerne
     for (int d = 0; d < 2; d++) multiply(m, &listed->fours, scores->dims[d], scores->spec[d]);
 }
 
+/* A kernel of one product may be a loop over pieces of it. */
+static void take_window(const struct maker *m, const struct sim_kernel *kernel, struct sim_price_kernel *out)
+{
+    const int dot = kernel->dot_count == 1 ? m->s->dots[kernel->first_dot] : -1;
+    const struct sim_product_window *window = dot >= 0 ? &m->windows[dot] : NULL;
+    if (!window || !window->axes) return;
+    const struct sim_op *op = &m->s->ops[dot];
+    out->pieces.axes = (unsigned char)window->axes, out->pieces.again_count = (unsigned char)window->value_count;
+    for (int i = 0; i < window->value_count; i++) out->pieces.again[i] = (short)m->s->values[window->values[i]].shape;
+    out->pieces.cut = op->contracted_labels >> window->label & 1 ? SIM_CUTS_CONTRACTED
+                      : op->row_labels >> window->label & 1      ? SIM_CUTS_ROWS
+                                                                 : SIM_CUTS_COLUMNS;
+}
+
 static void list_kernels(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
@@ -236,8 +252,10 @@ static void list_kernels(struct maker *m)
     list_softmaxes(m);
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_kernel *kernel = &s->kernels[k];
-        struct sim_price_kernel listed = {
-            .first_shape = out->touched_count, .first_dot = out->kernel_dot_count, .dot_count = kernel->dot_count};
+        struct sim_price_kernel listed;
+        memset(&listed, 0, sizeof listed); /* compared with its padding */
+        listed.first_shape = out->touched_count, listed.first_dot = out->kernel_dot_count,
+        listed.dot_count = kernel->dot_count;
         for (int i = 0; i < kernel->read_count; i++)
             out->touched[listed.first_shape + listed.shape_count++] = s->reads[kernel->first_read + i];
         for (int i = 0; i < kernel->write_count; i++)
@@ -247,6 +265,7 @@ static void list_kernels(struct maker *m)
             out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
         if (m->choices->flash) sim_attention_of_kernel(s, kernel, &listed);
         take_four(m, m->softmax_of[k], &listed);
+        if (m->choices->windows_products) take_window(m, kernel, &listed);
         m->kernel_of[k] = distinct_kernel(m, &listed);
     }
 }
@@ -461,6 +480,7 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
     const struct sim_op *last = sharded->op_count ? &sharded->ops[sharded->op_count - 1] : NULL;
     out->result_shape = last && last->output_count ? sharded->values[last->outputs[0]].shape : -1;
+    if (choices->windows_products) m.windows = sim_product_windows(scratch, sharded);
     list_shapes(&m);
     list_repeats(&m);
     list_dots(&m);

@@ -45,6 +45,12 @@ struct sim_price_kernel {
     struct sim_factors
         fours;     /* a softmax's sequences times heads, where its kernel takes four of them; none: another */
     bool backward; /* such a kernel of the backward pass */
+    struct sim_price_pieces {
+        unsigned char axes;        /* of its ring; 0: it is no loop over pieces */
+        unsigned char again_count; /* shapes that each trip goes over */
+        short again[2];
+        enum { SIM_CUTS_ROWS, SIM_CUTS_COLUMNS, SIM_CUTS_CONTRACTED } cut;
+    } pieces;
 };
 struct sim_price_collective {
     enum sim_collective kind;
@@ -127,7 +133,7 @@ struct sim_price_list {
  * by kernels apart, if so; flash: groups with contractions are attention kernels. */
 struct sim_price_choices {
     enum model_dtype dtype;
-    bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours;
+    bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, windows_products;
 };
 /* scratch is only needed until it returns. */
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,

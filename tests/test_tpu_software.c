@@ -113,6 +113,47 @@ static void only_short_rings_are_windowed(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+static double memory_bound_s(struct base_arena *arena, const char *topology, const char *batch, const char *passes)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = text_of(topology, NULL, NULL);
+    const struct base_json *profile;
+    struct base_error error;
+    assert_ok(base_json_parse(arena, passes, strlen(passes), &profile, &error), &error);
+    sim_cache_override(cache, profile);
+    text.values[SIM_SUBMESH] = "1,1,1,1", text.values[SIM_BATCH_SIZE] = batch;
+    text.values[SIM_SOFTWARE] = "levanter", text.values[SIM_RULES] = "zero3";
+    const double seconds = predicted(arena, cache, &text).memory_bound_s;
+    sim_cache_free(cache);
+    return seconds;
+}
+
+/* On 8 to 32 devices products with sharded weights are loops, whose trips go over the other arrays again. */
+static void pieces_of_products_read_and_add_again(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *batch;
+        bool windowed;
+    } rows[] = {{"v5p-8", "64", false},
+                {"v5p-16", "128", true},
+                {"v5p-32", "256", true},
+                {"v5p-64", "512", true},
+                {"v5p-128", "1024", false}};
+    double before_s = 0;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].topology);
+        const double with_s = memory_bound_s(arena, rows[i].topology, rows[i].batch, "{\"constants\": {}}"),
+                     without_s = memory_bound_s(arena, rows[i].topology, rows[i].batch,
+                                                "{\"constants\": {}, \"passes\": {\"window_products\": false}}");
+        if (!rows[i].windowed) {
+            assert_near(with_s, without_s, 1e-12);
+            continue;
+        }
+        assert_true(with_s > 1.5 * without_s && with_s > before_s);
+        before_s = with_s;
+    }
+}
+
 /* ---- what is summed in which dtype ---- */
 
 /* Activations that a replica of mesh-transformer-jax sums are float32, the gradients that replicas sum bfloat16. */
@@ -332,6 +373,7 @@ static const struct test tests[] = {
     TEST(reductions_over_slices_are_hierarchical),
     TEST(more_slices_take_no_less_time),
     TEST(only_short_rings_are_windowed),
+    TEST(pieces_of_products_read_and_add_again),
     TEST(activations_are_wide_and_gradients_are_not),
 };
 

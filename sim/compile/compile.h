@@ -33,6 +33,7 @@ enum sim_pass {
     SIM_PASS_OVERLAP_ALL_GATHERS,
     SIM_PASS_OVERLAP_GRADIENT_ALL_REDUCES,
     SIM_PASS_COLLECTIVE_MATMUL,
+    SIM_PASS_WINDOW_PRODUCTS,
     SIM_PASS_TRACK_LIFETIMES,
     SIM_PASS_COUNT
 };
@@ -65,6 +66,20 @@ struct sim_compiler {
 };
 /* passes.c: from what the partitioner emits to kernels and lifetimes, or to what the executor runs. */
 void sim_compile(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded);
+
+/* windowed_products.c: a product that runs as a loop over pieces of one of its dimensions, while the others of what is
+ * gathered for it, or scattered of it, are on their way (pass window_products). */
+struct sim_product_window {
+    unsigned axes; /* of the ring; 0: it is no loop */
+    int label;     /* of the operation: what is cut */
+    int values[2]; /* that every trip goes over again: another operand, or what it adds to (read and written) */
+    int value_count;
+};
+/* Per operation. Only products with an operand or a result of weights are such loops. */
+struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *sharded);
+/* How often the loop runs on a ring of so many: a trip sends a piece either way, and none are made for few or for many
+ * devices. 1: the product stays whole. */
+double sim_window_trips(double ring);
 
 /* ---- training software (software.c) ---- */
 

@@ -46,6 +46,7 @@ static const struct {
     [SIM_PASS_OVERLAP_ALL_GATHERS] = {"overlap_all_gathers", SIM_STAGE_SCHEDULE, SOFTWARE, sim_overlap_collectives},
     [SIM_PASS_OVERLAP_GRADIENT_ALL_REDUCES] = {"overlap_gradient_all_reduces", SIM_STAGE_SCHEDULE, SOFTWARE, NULL},
     [SIM_PASS_COLLECTIVE_MATMUL] = {"collective_matmul", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_WINDOW_PRODUCTS] = {"window_products", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_TRACK_LIFETIMES] = {"track_lifetimes", SIM_STAGE_LIFETIMES, COMPILER, sim_track_lifetimes},
 };
 

@@ -5,6 +5,8 @@
  * gradients of activations that had to be gathered over devices. */
 #include "sim/compile/passes.h"
 
+#include <string.h>
+
 /* Where it does so: 22 compiled steps of one to 16,384 rows on 4 to 64 devices. Rings of 4 and of 64 are not taken, of
  * 8, 16 and 32 they are; nor are 256 rows of a device's operands, 512 are. */
 static const int least_ring = 8, most_ring = 32;
@@ -103,4 +105,87 @@ bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s
         }
     }
     return waiting;
+}
+
+/* ---- what such loops cost ---- */
+
+double sim_window_trips(double ring)
+{
+    return ring >= least_ring && ring <= most_ring ? ring / 2 : 1;
+}
+
+static int dimension_cut(const struct sim_value *whole, const struct sim_value *cut, unsigned axes)
+{
+    for (int d = 0; d < MODEL_MAX_RANK; d++)
+        if ((cut->spec[d] & axes) == axes && !(whole->spec[d] & axes)) return d;
+    return -1;
+}
+
+/* The label that stands for a dimension of what a collective moves, before it was reshaped. */
+static int label_of(const struct sim_sharded *s, const struct sim_op *op, int value, int dimension)
+{
+    const unsigned size = s->program->tensors[s->values[value].tensor].dims[dimension];
+    for (int i = 0; i < op->label_count; i++)
+        if (op->labels[i].size == size) return i;
+    return -1;
+}
+
+static bool has_label(const char *labels, const struct sim_op *op, int label)
+{
+    return strchr(labels, op->labels[label].letter) != NULL;
+}
+
+/* A loop over pieces of what is contracted adds to the whole result; any other goes over the other operand. */
+static void note_window(const struct sim_op *op, unsigned axes, int label, struct sim_product_window *out)
+{
+    *out = (struct sim_product_window){.axes = axes, .label = label};
+    if (op->contracted_labels >> label & 1) out->values[out->value_count++] = out->values[1] = op->outputs[0];
+    for (int j = 0; j < op->input_count && out->value_count < 2; j++)
+        if (!has_label(op->op->input_labels[j], op, label)) out->values[out->value_count++] = op->inputs[j];
+    if (op->contracted_labels >> label & 1) out->value_count = 2;
+}
+
+static bool is_product(const struct sim_op *op)
+{
+    return op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM && op->input_count == 2;
+}
+
+/* The one product that reads a gathered weight; -1: something else does, too. */
+static int only_reader(const struct sim_sharded *s, int gathered)
+{
+    int reader = -1;
+    for (int i = 0; i < s->op_count; i++)
+        for (int j = 0;
+             s->ops[i].kind == SIM_COMPUTE && s->ops[i].op->kind != MODEL_RESHAPE && j < s->ops[i].input_count; j++) {
+            if (array_of(s, s->ops[i].inputs[j]) != gathered) continue;
+            if (reader >= 0 || !is_product(&s->ops[i])) return -1;
+            reader = i;
+        }
+    return reader;
+}
+
+static int product_of(const struct sim_sharded *s, const struct sim_op *moved)
+{
+    if (moved->collective == SIM_ALL_GATHER && !has_batch(s, moved->outputs[0]))
+        return only_reader(s, moved->outputs[0]);
+    if (moved->collective != SIM_REDUCE_SCATTER || has_batch(s, moved->inputs[0])) return -1;
+    int product = contraction_behind(s, moved->inputs[0]);
+    return product >= 0 && is_product(&s->ops[product]) ? product : -1;
+}
+
+struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *s)
+{
+    struct sim_product_window *windows = base_new(arena, struct sim_product_window, s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *moved = &s->ops[i];
+        int product = moved->kind == SIM_COMMUNICATE ? product_of(s, moved) : -1;
+        if (product < 0) continue;
+        const bool gathers = moved->collective == SIM_ALL_GATHER;
+        const int whole = gathers ? moved->outputs[0] : moved->inputs[0],
+                  cut = dimension_cut(&s->values[whole], &s->values[gathers ? moved->inputs[0] : moved->outputs[0]],
+                                      moved->axes),
+                  label = cut < 0 ? -1 : label_of(s, &s->ops[product], whole, cut);
+        if (label >= 0) note_window(&s->ops[product], moved->axes, label, &windows[product]);
+    }
+    return windows;
 }
