@@ -323,7 +323,7 @@ struct base_child {
  * dies. */
 enum base_status base_run_child(const struct base_child *child, struct base_error *error);
 /* It has come to its work; said by whoever listens to its lines. One that is patient and has not, a second after it was
- * asked to end, is told to end at once. */
+ * asked to end, is told to end at once, and a second later killed. */
 void base_child_is_ready(void);
 /* From a signal handler: asks the program that runs to end: in its own time if it is patient, the second time at once,
  * then by force. False: none runs. Async-signal-safe. */

@@ -169,11 +169,14 @@ static bool hurry(int *ticks)
     return *ticks < TICKS_TO_LEAVE;
 }
 
-/* Who was asked to end, and a second later has still not come to its work, is ended. */
+/* Who was asked to end, and a second later has still not come to its work, is ended; after another, by force: mpirun
+ * waits for ever for ranks that die of the first signal while it still starts the others. */
 static void ask_again(int *ticks)
 {
-    if (child_is_patient && asked_count == 1 && !child_is_ready && ++*ticks == TICKS_TO_END)
-        kill((pid_t)running_child, end_signal());
+    if (!child_is_patient || asked_count != 1 || child_is_ready) return;
+    ++*ticks;
+    if (*ticks == TICKS_TO_END) kill((pid_t)running_child, end_signal());
+    if (*ticks == TICKS_TO_KILL) kill(-(pid_t)running_child, SIGKILL);
 }
 
 /* Writes and reads by turns, so that neither side waits for the other for ever. Ends when the program has closed its
