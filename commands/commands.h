@@ -168,6 +168,10 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
 /* What a plan leaves out of what was asked. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);
+/* That a compiler of later than the software's date would leave a scanned model's step without remat, which takes
+ * step_s, much shorter. Asks about another plan, so the checked one's program is gone behind it. */
+enum base_status commands_warn_of_old_compiler(struct commands_context *context, const struct sim_plan_text *text,
+                                               const struct sim_plan *plan, double step_s, struct base_error *error);
 /* What people run the plan's software with and the plan leaves to T5X's defaults. searched: bits of enum sim_key, the
  * keys that are searched. */
 enum base_status commands_warn_of_software(struct commands_context *context, const struct sim_plan_text *text,

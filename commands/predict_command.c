@@ -135,6 +135,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (trace) BASE_TRY(write_trace(context, arguments, plan, &timeline, &curve, &passes, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
+    BASE_TRY(commands_warn_of_old_compiler(context, text, plan, prediction.step_s, error));
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
 }
 

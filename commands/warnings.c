@@ -85,6 +85,32 @@ enum base_status commands_warn_of_software(struct commands_context *context, con
     return BASE_OK;
 }
 
+enum base_status commands_warn_of_old_compiler(struct commands_context *context, const struct sim_plan_text *text,
+                                               const struct sim_plan *plan, double step_s, struct base_error *error)
+{
+    static const char newer[] = "2024-05";       /* spread_through_updates of passes.csv */
+    static const double worth_saying_frac = 0.9; /* of the step */
+    struct sim_plan_text other = *text;
+    struct sim_plan checked;
+    struct sim_prediction shorter;
+    const bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
+    if (plan->placement->topology.kind != TOPO_TPU || !plan->config->scan_layers || !trains || plan->compiled ||
+        plan->options.remat != MODEL_REMAT_NONE || sim_key_is_given(text, SIM_COMPILER))
+        return BASE_OK;
+    other.values[SIM_COMPILER] = newer;
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &other, plan->options.step, plan->form, &checked, error));
+    BASE_TRY(sim_predict(context->cache, &checked, &shorter, NULL, error));
+    if (shorter.step_s > worth_saying_frac * step_s) return BASE_OK;
+    commands_warn(
+        context, base_print(context->arena,
+                            "XLA of before %s, which %s on %s is taken to run with, moves what is kept of each scanned "
+                            "layer between devices in the backward pass: %.0f ms a step instead of %.0f ms; with a "
+                            "newer XLA, or jax 0.4.27 and later, say --compiler %s or --compiler today",
+                            newer, plan->software, plan->placement->topology.chip.name, 1e3 * step_s,
+                            1e3 * shorter.step_s, newer));
+    return BASE_OK;
+}
+
 /* At the head of a text, or as the first member of an object. */
 static void put_before(const struct commands_context *context, struct base_text *out)
 {

@@ -256,10 +256,14 @@ static bool runs_passes(const struct sim_plan *plan)
     return plan->form == SIM_AS_COMPILED || plan->form == SIM_AS_EXECUTED;
 }
 
+unsigned sim_compiler_passes(const struct sim_plan *plan)
+{
+    return (plan->placement->profile.passes & ~plan->gone_passes) | plan->compiler_passes;
+}
+
 unsigned sim_passes_of(const struct sim_plan *plan)
 {
-    if (!runs_passes(plan)) return 0;
-    return (plan->placement->profile.passes & ~plan->gone_passes) | plan->compiler_passes;
+    return runs_passes(plan) ? sim_compiler_passes(plan) : 0;
 }
 
 /* ---- the whole plan ---- */

@@ -174,6 +174,8 @@ enum base_status sim_version_environment(struct base_arena *arena, const char *s
                                          const char **out, struct base_error *error);
 bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has dropout unless a plan says otherwise */
 bool sim_is_executed(const struct sim_plan *plan);
+/* Bits of enum sim_pass: those of the plan's compiler, the partitioner's among them. */
+unsigned sim_compiler_passes(const struct sim_plan *plan);
 unsigned sim_passes_of(const struct sim_plan *plan); /* bits of enum sim_pass: those that its program goes through */
 bool sim_hides_collectives(const struct sim_plan *plan); /* some may run beside what computes */
 /* The plan with its defaults filled in, as a document would say it. */

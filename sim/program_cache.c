@@ -83,7 +83,9 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.cuts_flat_state = plan->placement->profile.traits >> MODEL_TRAIT_FLAT_STATE & 1;
     sharding.model_axis = (unsigned char)sim_model_axis(mesh);
     sharding.sequence_parallel = plan->sequence_parallel;
-    sharding.propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
+    const unsigned passes = sim_compiler_passes(plan);
+    sharding.propagates = passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
+    sharding.spreads_through_updates = passes & 1u << SIM_PASS_SPREAD_THROUGH_UPDATES;
     sharding.scanned = plan->config->scan_layers;
     /* Compilers gather anew in each layer instead, since every gathered parameter would stay alive. */
     sharding.shares_gathers = plan->form == SIM_AS_PARTITIONED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
@@ -231,7 +233,8 @@ static enum base_status find_alike(const struct request *r, const struct model_p
 static const struct sim_graph *find_graph(const struct request *r, const struct model_program *source)
 {
     struct sim_cache *cache = r->cache;
-    const bool options[] = {r->sharding.propagates, r->sharding.scanned, r->sharding.sequence_parallel};
+    const bool options[] = {r->sharding.propagates, r->sharding.spreads_through_updates, r->sharding.scanned,
+                            r->sharding.sequence_parallel};
     sim_key_begin(cache, 'g');
     sim_key_bytes(cache, &source, sizeof source);
     sim_key_bytes(cache, options, sizeof options);

@@ -10,6 +10,7 @@
 /* In the order in which they run (passes.c, passes.csv). */
 enum sim_pass {
     SIM_PASS_PROPAGATE_SHARDINGS,
+    SIM_PASS_SPREAD_THROUGH_UPDATES,
     SIM_PASS_REGROUP_SUMS,
     SIM_PASS_REASSOCIATE_ALL_REDUCE,
     SIM_PASS_SUM_BEHIND_LAYERS,

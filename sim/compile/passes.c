@@ -18,6 +18,7 @@ static const struct {
     sim_pass_function *run; /* NULL: whoever partitions or prices asks for the pass */
 } table[SIM_PASS_COUNT] = {
     [SIM_PASS_PROPAGATE_SHARDINGS] = {"propagate_shardings", SIM_STAGE_PARTITION, SOFTWARE, NULL},
+    [SIM_PASS_SPREAD_THROUGH_UPDATES] = {"spread_through_updates", SIM_STAGE_PARTITION, SOFTWARE, NULL},
     [SIM_PASS_REGROUP_SUMS] = {"regroup_sums", SIM_STAGE_REWRITE, SOFTWARE, sim_regroup_sums},
     [SIM_PASS_REASSOCIATE_ALL_REDUCE] = {"reassociate_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
                                          sim_reassociate_all_reduce},

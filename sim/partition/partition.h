@@ -193,8 +193,9 @@ struct sim_sharding_options {
     bool cuts_flat_state;                /* ZeRO shares dimensions that do not divide, too */
     bool sequence_parallel;
     enum sim_optimizer_partitioning optimizer_partitioning;
-    bool propagates;     /* only parameters, batch and constraints are given; else what every tensor's axes say */
-    bool scanned;        /* layers are one loop of the program, not each its own */
+    bool propagates; /* only parameters, batch and constraints are given; else what every tensor's axes say */
+    bool spreads_through_updates; /* what fills a stack of layers is looked at as early as elementwise operations */
+    bool scanned;                 /* layers are one loop of the program, not each its own */
     bool shares_gathers; /* layers are one computation: what is gathered for one serves the others and the backward
                             pass, and lives that long */
     bool executable;     /* for the executor to run */

@@ -166,7 +166,8 @@ static void add_stacks(struct sim_graph *g)
         if (!g->is_kept[t]) continue;
         const struct model_tensor *tensor = sim_graph_tensor_of(g, t);
         add_copy(g, tensor->constrained_again ? g->computed[t] : g->read[t], sim_stack_node(g, t), tensor->rank);
-        g->steps[g->step_count - 1].kind = SIM_REDUCTION; /* an update in place: not at the first level */
+        /* An update in place: not at the first level, unless the compiler's propagation goes through it there, too. */
+        if (!g->options->spreads_through_updates) g->steps[g->step_count - 1].kind = SIM_REDUCTION;
     }
 }
 
