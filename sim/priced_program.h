@@ -253,6 +253,7 @@ struct sim_prices {
         double busy_s, flop, bytes, launches;
         enum sim_bound bound;
     } kernels[SIM_MOST_DISTINCT];
+    struct sim_sent sent[SIM_MOST_DISTINCT]; /* of each collective: what is combined, priced and shown */
     double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], together_bytes[SIM_MOST_DISTINCT],
         dots_flop[SIM_MOST_DISTINCT], dots_rated_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
 };

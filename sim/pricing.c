@@ -106,9 +106,11 @@ static void note_collective(struct sim_detail *detail, const struct sim_price_st
     row->ops[row->op_count++] = step->name;
 }
 
-static bool combine_alike(const struct sim_price_collective *a, const struct sim_price_collective *b)
+static bool combine_alike(const struct sim_pricing *p, const struct sim_prices *prices, int i, int j)
 {
-    return a->gradient && b->gradient && a->kind == b->kind && a->axes == b->axes && a->dtype == b->dtype;
+    const struct sim_price_collective *a = &p->list->collectives[i], *b = &p->list->collectives[j];
+    return a->gradient && b->gradient && prices->sent[i].kind == prices->sent[j].kind && a->axes == b->axes &&
+           a->dtype == b->dtype;
 }
 
 /* Compilers combine reductions of gradients of one kind, group and dtype, up to so many bytes, into one collective.
@@ -123,9 +125,9 @@ static void combine(const struct sim_pricing *p, double most_bytes, struct sim_p
     for (int i = 0; i < list->collective_count; i++) {
         double count = 0, bytes = 0;
         for (int j = 0; j < list->collective_count; j++) {
-            if (!combine_alike(&list->collectives[i], &list->collectives[j])) continue;
+            if (!combine_alike(p, prices, i, j)) continue;
             count += counts[j];
-            bytes += counts[j] * p->bytes[list->collectives[j].shape];
+            bytes += counts[j] * prices->sent[j].bytes;
         }
         if (count > 0) prices->launched_frac[i] = fmin(1, ceil(bytes / most_bytes) / count);
         prices->together_bytes[i] = fmin(bytes, most_bytes);
@@ -134,14 +136,13 @@ static void combine(const struct sim_pricing *p, double most_bytes, struct sim_p
 
 /* One collective that is combined with others: its share of the combined one where more bytes go faster (NCCL); else
  * its own time without the launches that combining saves. */
-static double combined_s(const struct sim_pricing *p, const struct sim_price_collective *c, double launched_frac,
-                         double together_bytes)
+static double combined_s(const struct sim_pricing *p, const struct sim_price_collective *c, const struct sim_sent *sent,
+                         double launched_frac, double together_bytes)
 {
-    const double bytes = p->bytes[c->shape];
-    if (p->placement->profile.constants[SIM_LL_BYTES_PER_S] > 0 && together_bytes > bytes)
-        return sim_collective_s(p->placement, c->kind, c->axes, together_bytes) * bytes / together_bytes;
-    return sim_collective_s(p->placement, c->kind, c->axes, bytes) -
-           (1 - launched_frac) * sim_collective_s(p->placement, c->kind, c->axes, 0);
+    if (p->placement->profile.constants[SIM_LL_BYTES_PER_S] > 0 && together_bytes > sent->bytes)
+        return sim_collective_s(p->placement, sent->kind, c->axes, together_bytes) * sent->bytes / together_bytes;
+    return sim_collective_s(p->placement, sent->kind, c->axes, sent->bytes) -
+           (1 - launched_frac) * sim_collective_s(p->placement, sent->kind, c->axes, 0);
 }
 
 bool sim_is_of_sharded_weights(const struct sim_pricing *p, const struct sim_price_collective *collective)
@@ -157,15 +158,18 @@ static void price_collectives(const struct sim_pricing *p, struct sim_prices *pr
     const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
     const bool small = model_infers(p->plan->options.step);
     bool combines = (sim_passes_of(p->plan) & 1u << SIM_PASS_COMBINE_COLLECTIVES) && most_bytes > 0;
-    for (int i = 0; i < list->collective_count; i++) prices->launched_frac[i] = 1;
+    for (int i = 0; i < list->collective_count; i++) {
+        prices->launched_frac[i] = 1;
+        prices->sent[i] = sim_sent_as_compiled(p, &list->collectives[i]);
+    }
     if (combines) combine(p, most_bytes, prices);
     for (int i = 0; i < list->collective_count; i++) {
         const struct sim_price_collective *c = &list->collectives[i];
-        const struct sim_sent sent = sim_sent_as_compiled(p, c);
+        const struct sim_sent *sent = &prices->sent[i];
         prices->collectives_s[i] =
             prices->launched_frac[i] < 1
-                ? combined_s(p, c, prices->launched_frac[i], prices->together_bytes[i])
-                : (small ? sim_small_collective_s : sim_collective_s)(p->placement, sent.kind, c->axes, sent.bytes);
+                ? combined_s(p, c, sent, prices->launched_frac[i], prices->together_bytes[i])
+                : (small ? sim_small_collective_s : sim_collective_s)(p->placement, sent->kind, c->axes, sent->bytes);
         if (p->weight_gathers == SIM_GATHERED_BEFORE && sim_is_of_sharded_weights(p, c)) prices->collectives_s[i] = 0;
     }
 }
@@ -188,14 +192,14 @@ static void note_communication(const struct sim_pricing *p, const struct sim_pri
 {
     double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
-    const struct sim_sent sent = sim_sent_as_compiled(p, collective);
+    const struct sim_sent *sent = &prices->sent[step->what];
     if (p->weight_gathers == SIM_GATHERED_ONCE && sim_is_of_sharded_weights(p, collective))
         count /= (double)p->sizes[MODEL_MICROBATCHES];
     const double steps = step->region == SIM_OUTSIDE ? 1 : (double)p->sizes[MODEL_DECODE_STEPS],
                  rows = count / steps; /* rows are of one decode step, entries of the whole answer */
-    note_collective(detail, step, collective, &sent, (int64_t)rows, rows * prices->launched_frac[step->what], time_s);
+    note_collective(detail, step, collective, sent, (int64_t)rows, rows * prices->launched_frac[step->what], time_s);
     note_entry(detail, &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0,
-                                           sent.bytes, collective->axes, sent.kind});
+                                           sent->bytes, collective->axes, sent->kind});
 }
 
 static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step,
