@@ -317,10 +317,10 @@ static int take_step(struct sim_partitioner *p, const struct model_op *why, cons
 static bool has_same_pieces(const struct sim_partitioner *p, const struct sim_step *step, int d)
 {
     const sim_order before = step->from.of[d], after = step->after.of[d];
-    const int64_t *sizes = p->options->extents.sizes;
-    if (!p->options->executable || !sizes || sim_slices(before, after) || sim_slices(after, before)) return true;
-    const int64_t size = sizes[step->before.dims[d]];
-    return size % sim_ways(&p->options->extents, before) == 0 && size % sim_ways(&p->options->extents, after) == 0;
+    const bool asks = p->options->executable && p->options->extents.sizes;
+    if (!asks || sim_slices(before, after) || sim_slices(after, before)) return true;
+    const int size = step->before.dims[d];
+    return !sim_part_is_uneven(p, size, sim_set_of(before)) && !sim_part_is_uneven(p, size, sim_set_of(after));
 }
 
 /* Each step finds what the one before has left, or a slice of that. Not so where parts of an axis move, or where groups

@@ -286,8 +286,7 @@ static void before_reshape(const struct model_op *source, const sim_order *spec,
         if (source->reshaped_from[d] >= 0) out[source->reshaped_from[d]] = spec[d];
 }
 
-/* Heads that do not divide by what shards them. */
-static bool is_uneven(const struct sim_partitioner *p, int size, unsigned axes)
+bool sim_part_is_uneven(const struct sim_partitioner *p, int size, unsigned axes)
 {
     struct sim_decision question;
     memset(&question, 0, sizeof question);
@@ -313,8 +312,8 @@ static bool gather_uneven_heads(const struct sim_partitioner *p, const struct mo
         const int i = source->reshaped_from[d];
         const char made = source->output_labels[d], of = i < 0 ? made : source->input_labels[0][i];
         if (made == of || !needed[i]) continue;
-        bool uneven = (!is_joined(p, of) && is_uneven(p, in->dims[i], needed[i])) ||
-                      (!is_joined(p, made) && is_uneven(p, out->dims[d], needed[i]));
+        bool uneven = (!is_joined(p, of) && sim_part_is_uneven(p, in->dims[i], needed[i])) ||
+                      (!is_joined(p, made) && sim_part_is_uneven(p, out->dims[d], needed[i]));
         if (!uneven) continue;
         needed[i] = 0;
         gathered = true;

@@ -116,6 +116,8 @@ void sim_part_move_stacks(struct sim_partitioner *p, int first, int layers);
 
 /* ---- partition_operations.c ---- */
 
+/* Whether the axes do not divide a dimension of that size (enum model_size); noted as a decision. */
+bool sim_part_is_uneven(const struct sim_partitioner *p, int size, unsigned axes);
 /* partition_decoding.c: what is done example by example: all that an example has is brought to its device. Returns that
  * the operation was such a one. */
 bool sim_partition_examples(struct sim_partitioner *p, const struct model_op *source);
