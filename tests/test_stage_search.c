@@ -244,6 +244,33 @@ static void ended_searches_know_what_they_left(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Plans that leave too little free are not ranked: that none of them was looked at leaves nothing open. */
+static void an_ended_search_is_open_for_plans_that_may_be_ranked(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_stages_request request = request_of(arena, &spaces[0]);
+    struct tuner_stages_result fastest, ended;
+    struct base_error error = {.status = BASE_OK};
+    struct patience patience = {0, INT_MAX};
+    int large = 0;
+    ask_for_stages(&request);
+    request.headroom_frac = 0;
+    assert_ok(tuner_stages_search(arena, cache, &request, &fastest, &error), &error);
+    request.headroom_frac = fastest.best[0].free_bytes / fastest.capacity_bytes + 1e-6;
+    request.stop = is_over, request.where = &patience;
+    assert_ok(tuner_stages_search(arena, cache, &request, &ended, &error), &error);
+    const int tight = ended.tight_count;
+    patience = (struct patience){0, ended.plan_count};
+    assert_ok(tuner_stages_search(arena, cache, &request, &ended, &error), &error);
+    for (int i = 0; i < ended.plan_count; i++) {
+        const bool is_large = ended.space[i].free_bytes < request.headroom_frac * ended.capacity_bytes;
+        large += is_large && ended.space[i].end == TUNER_STAGED_BY_MEMORY;
+        assert_false(is_large && ended.space[i].end == TUNER_STAGED_OPEN);
+    }
+    assert_true(tight > 0 && large > 0 && ended.open_count > 0);
+    sim_cache_free(cache);
+}
+
 static void a_gap_is_kept(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
@@ -501,6 +528,7 @@ int main(int count, char **arguments)
         TEST(tight_plans_are_those_of_all_predictions),
         TEST(searches_say_how_far_they_are),
         TEST(ended_searches_know_what_they_left),
+        TEST(an_ended_search_is_open_for_plans_that_may_be_ranked),
         TEST(a_gap_is_kept),
         TEST(software_is_told_what_it_can_be_told),
         TEST(values_that_cannot_be_are_refused),

@@ -158,6 +158,12 @@ static bool is_too_slow(const struct staged_walk *w, const struct tuner_staged_p
     return r->best_count == w->request->top && plan->least_s > r->best[r->best_count - 1].step_s;
 }
 
+/* By its bound it does not leave the headroom, and is not ranked. */
+static bool is_too_large(const struct staged_walk *w, const struct tuner_staged_plan *plan)
+{
+    return !w->request->no_bounds && plan->free_bytes < w->request->headroom_frac * w->result->capacity_bytes;
+}
+
 /* What decides a plan, without a prediction: or OPEN. */
 static enum tuner_staged_end decide(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
@@ -165,8 +171,7 @@ static enum tuner_staged_end decide(const struct staged_walk *w, const struct tu
     const struct tuner_stages_result *r = w->result;
     if (is_too_slow(w, plan) && (!asked->pareto || is_dominated(r, plan->least_s, plan->free_bytes)))
         return TUNER_STAGED_BY_TIME;
-    const bool is_large = plan->free_bytes < asked->headroom_frac * r->capacity_bytes;
-    return is_large && !asked->no_bounds && !may_be_tight(w, plan) ? TUNER_STAGED_BY_MEMORY : TUNER_STAGED_OPEN;
+    return is_too_large(w, plan) && !may_be_tight(w, plan) ? TUNER_STAGED_BY_MEMORY : TUNER_STAGED_OPEN;
 }
 
 /* How much less than the best what is left open may cost. */
@@ -207,6 +212,8 @@ static enum base_status search(struct staged_walk *w, struct base_error *error)
             tuner_staged_refuse(w, why.text);
             continue;
         }
+        /* What might have been tight is decided all the same when the time is up. */
+        if (plan->end == TUNER_STAGED_OPEN && is_too_large(w, plan)) plan->end = TUNER_STAGED_BY_MEMORY;
         if (!predicts) ++*counts[plan->end];
         const bool known = plan->end != TUNER_STAGED_OPEN;
         if (known && plan->free_bytes > r->nearest.free_bytes) r->nearest = *plan;
