@@ -595,6 +595,7 @@ static void larger_searches_begin_with_the_plain_one(struct base_arena *arena)
             assert_counts_add_up(&space, &result);
             assert_int_equal(result.proven_optimal, !limits[i]);
             assert_int_equal(result.plan_count, 1);
+            assert_true(k > 0 || result.gap_frac < 1); /* all that it has to look at is bounded */
             if (k == 0) plain_s = result.plans[0].prediction.step_s;
             assert_true(result.plans[0].prediction.step_s <= plain_s);
             better += result.plans[0].prediction.step_s < plain_s;

@@ -291,6 +291,7 @@ static void begin(struct search *s)
     r->has_nearest = r->has_unfit = false;
     s->heap_count = s->too_large_count = 0;
     s->restart = false;
+    s->cells_are_complete = true;
 }
 
 static enum base_status run_phase(struct search *s, const struct phase *phase)

@@ -234,14 +234,12 @@ static bool is_of_phase(const struct search *s, const struct phase *phase, int f
 
 enum base_status tuner_search_add_cells(struct search *s, const struct phase *phase)
 {
-    s->cells_are_complete = false;
     for (int first = 0; first < s->base_groups; first = s->cell_end[first]) {
-        if (tuner_search_time_is_up(s)) return BASE_OK;
         if (!is_looked_at(s, first) || !is_of_phase(s, phase, first)) continue;
+        if (tuner_search_time_is_up(s)) return s->cells_are_complete = false, BASE_OK;
         if (!s->best_links[s->space->groups[first].shape].axes.count) BASE_TRY(tuner_search_place_shape(s, first));
         for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++)
             BASE_TRY(add_cell_of(s, first, m, phase->unnamed_rules));
     }
-    s->cells_are_complete = true;
     return BASE_OK;
 }
