@@ -49,7 +49,7 @@ struct exec_machine {
 struct exec_range {
     int64_t start, valid, extent;
 };
-/* The axes shard in the order of the mesh, the first one outermost. */
+/* The axes shard in their own order, the major one outermost. */
 struct exec_range exec_range_of(const struct exec_machine *machine, int device, int64_t size, sim_order axes);
 int exec_coordinate(const struct exec_machine *machine, int device, int axis);
 /* True on the first of the devices that hold the same part: those that differ in axes other than these. */
