@@ -82,7 +82,9 @@ static enum base_status ask_stages(void *where, struct reports_choice *choice, s
     BASE_TRY(tuner_stages_search(arena, asked->context->cache, request, result, error));
     if (!result->best_count && result->open_count)
         return base_fail(error, BASE_INPUT, "the search was ended before it found a plan");
-    const struct tuner_staged_plan *found = result->best_count ? &result->best[0] : &result->nearest;
+    const struct tuner_staged_plan *found = result->best_count    ? &result->best[0]
+                                            : result->tight_count ? &result->tight[0]
+                                                                  : &result->nearest;
     choice->space_count = result->plan_count;
     choice->evaluated_count = result->evaluated_count;
     choice->proven = !result->bound_violations && (result->within_gap || result->gap_frac == 0);

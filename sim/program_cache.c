@@ -151,6 +151,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     const struct sim_shardings shardings = sim_shardings_of(arena, kept);
     BASE_TRY(sim_partition(arena, source, options, &shardings, sharded, error));
     const struct sim_compiler compiler = compiler_of(plan);
+    sharded->lasting = &cache->arena;
     sim_compile(arena, &compiler, sharded);
     if (sharded->shape_count > SIM_MOST_SHAPES)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);

@@ -64,7 +64,7 @@ int sim_rewriting_insert_cast(struct sim_rewriting *r, int before, const struct 
     struct sim_op op = {.kind = SIM_COMPUTE, .op = cast};
     *cast = (struct model_op){.kind = MODEL_MAP,
                               .function = MODEL_CAST,
-                              .name = base_print(r->arena, "%s cast", why->name),
+                              .name = base_print(s->lasting ? s->lasting : r->arena, "%s cast", why->name),
                               .phase = why->phase,
                               .input_count = 1,
                               .output_count = 1,

@@ -129,6 +129,8 @@ struct sim_sharded {
     int event_count;
     int persistent_shapes[512], persistent_count;
     enum model_category persistent_categories[512];
+    struct base_arena
+        *lasting; /* of names that passes give: lists of prices keep them, and the program goes; or NULL */
 };
 
 /* Which dimension a letter stands for; -1: none. */
