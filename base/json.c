@@ -183,6 +183,8 @@ static enum base_status check_values(struct base_arena *arena, const struct base
 enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length,
                                  const struct base_json **out, struct base_error *error)
 {
+    /* Without a byte there may be no text either: what a program printed that printed nothing. */
+    if (length == 0) return base_fail(error, BASE_INPUT, "is empty; a JSON document is needed");
     const char *nul = memchr(text, 0, length), *bad = base_bad_utf8(text, length);
     if (nul) return base_fail(error, BASE_INPUT, "line %d: a NUL byte; JSON is text", line_of(text, nul));
     if (bad) return base_fail(error, BASE_INPUT, "line %d: not UTF-8", line_of(text, bad));

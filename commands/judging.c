@@ -66,6 +66,8 @@ static enum base_status ask(struct commands_context *context, const struct comma
         return base_fail(error, BASE_RUN,
                          "%s: could not run the program that export --format aot writes; it needs jax[tpu]",
                          judge->python);
+    if (answer.length == 0)
+        return base_fail(error, BASE_RUN, "%s: printed nothing where a verdict was due", judge->python);
     return read_verdict(context->arena, &answer, out, error);
 }
 

@@ -34,6 +34,9 @@ compare_case() {
         diff -u --label "$1.$part expected" --label "$1.$part" "$expected" "$work/$part" || true
     done
     case $(cat "$work/rc") in 2 | 3) sed 's/^/left behind: /' "$work/left" ;; esac
+    # Whatever is expected, a crash is not: so that --update can never make one the expected answer.
+    grep -E 'Segmentation fault|Aborted|core dumped|runtime error:|Sanitizer' "$work/out" "$work/err" |
+        sed 's/^[^:]*:/crashed: /'
 }
 
 # Keeps only the parts that say something: no empty .out or .err, no .rc of 0.
