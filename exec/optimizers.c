@@ -147,6 +147,21 @@ static int gradient_operand(const struct model_op *op)
     }
 }
 
+/* Of a row as it stands in memory: accumulators are float32, sums over devices may be bfloat16. */
+static double squares_of_row(enum model_dtype dtype, const char *row, int64_t n)
+{
+    enum { PIECE = 512 };
+    float piece[PIECE];
+    if (dtype == MODEL_FLOAT32) return exec_row_squares((const float *)(const void *)row, n);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t count = n - i < PIECE ? n - i : PIECE;
+        exec_load(dtype, row + i * model_dtype_bytes(dtype), 1, piece, count);
+        sum += exec_row_squares(piece, count);
+    }
+    return sum;
+}
+
 static double squares_of(const struct exec_view *view, const struct exec_space *space)
 {
     int rank = view->rank;
@@ -157,7 +172,7 @@ static double squares_of(const struct exec_view *view, const struct exec_space *
     for (;;) {
         int64_t offset = 0;
         for (int d = 0; d < rank - 1; d++) offset += index[d] * view->strides[d];
-        sum += exec_row_squares((const float *)(const void *)view->at + offset, row);
+        sum += squares_of_row(view->dtype, view->at + offset * model_dtype_bytes(view->dtype), row);
         int d = rank - 2;
         while (d >= 0 && ++index[d] == exec_space_range(space, view->letters[d])->valid) index[d--] = 0;
         if (d < 0) return sum;

@@ -545,6 +545,35 @@ static void sharded_bfloat16_runs_equal_whole_ones(struct base_arena *arena)
     run_random_plans(arena, random_genome, 2, 200, "bfloat16", 0.3);
 }
 
+/* XLA:TPU sums bfloat16 gradients over devices in bfloat16 behind the loop over microbatches: their norm is of what the
+ * update reads, whatever its dtype. */
+static void norms_are_of_sums_as_they_are(struct base_arena *arena)
+{
+    const struct genome genome = {{[EMBED] = 1, [BATCH] = 1, [MICROBATCHES] = 1}};
+    struct sim_plan_text sharded_text = plan_of(arena, &genome, false), whole_text = plan_of(arena, &genome, true);
+    struct rig sharded, whole;
+    struct base_error error;
+    sharded_text.values[SIM_TOPOLOGY] = "v5e:1x2";
+    sharded_text.values[SIM_SUBMESH] = "1,1,1,1";
+    sharded_text.values[SIM_BATCH_SIZE] = whole_text.values[SIM_BATCH_SIZE] = "8";
+    sharded_text.values[SIM_NUM_MICROBATCHES] = "2";
+    sharded_text.values[SIM_DTYPE] = whole_text.values[SIM_DTYPE] = "bfloat16";
+    assert_ok(rig_begin(arena, &sharded_text, &sharded, &error), &error);
+    assert_ok(rig_begin(arena, &whole_text, &whole, &error), &error);
+    bool narrow = false;
+    for (int i = 0; i < sharded.machine.s->op_count; i++) {
+        const struct sim_op *op = &sharded.machine.s->ops[i];
+        narrow = narrow || (op->kind == SIM_COMPUTE && op->op->kind == MODEL_UPDATE &&
+                            sharded.machine.s->values[op->inputs[1]].dtype == MODEL_BFLOAT16);
+    }
+    assert_true(narrow);
+    const char *why = compare_gradients(arena, &sharded, &whole, 0.1);
+    if (why) print_error("%s\n", why);
+    assert_null(why);
+    sim_cache_free(sharded.cache);
+    sim_cache_free(whole.cache);
+}
+
 static void runs_on_named_meshes_equal_whole_ones(struct base_arena *arena)
 {
     run_random_plans(arena, random_named_genome, 3, 300, "float32", 5e-4);
@@ -1717,6 +1746,7 @@ static const struct test tests[] = {
     TEST(sharded_runs_equal_whole_ones),
     TEST(runs_on_named_meshes_equal_whole_ones),
     TEST(sharded_bfloat16_runs_equal_whole_ones),
+    TEST(norms_are_of_sums_as_they_are),
     TEST(bfloat16_stays_near),
     TEST(sharded_state_changes_no_parameter),
     TEST(dropout_draws_the_same_masks_on_every_mesh),
