@@ -222,8 +222,8 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
         out,
         "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld, ",
         (long long)r->space->plan_count, (long long)(c->evaluated - c->looked_at),
-        100 * (double)(c->evaluated - c->looked_at) / all, (long long)(c->by_time + c->by_program),
-        (long long)c->by_memory);
+        100 * (double)(c->evaluated - c->looked_at) / all, (long long)c->by_time, (long long)c->by_memory);
+    if (c->programs) base_putf(out, "integer programs %lld, ", (long long)c->by_program);
     base_putf(out, "a plan of the same mesh in another order %lld", (long long)c->by_sibling);
     if (c->open) base_putf(out, "; %lld are open", (long long)c->open);
     base_put(out, ".\n");
