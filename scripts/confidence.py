@@ -6,8 +6,8 @@ that have several, under a flat prior on that deviation (Gelman 2006, Bayesian A
 Of memory that nobody measured, where it is known what ran and what did not fit, the deviation under which a verdict
 less or more would be wrong than was. Of a kind without a table, the interval that holds a random row of a new kind with
 90 %, whatever the distribution, if kinds are exchangeable (hierarchical conformal prediction: Lee, Barber, Willett
-2023). Writes that file;
---check only says whether it is what the program's predictions give, and how often every second row lies within the 90 %
+2023), smoothed, so that it is 90 % in the mean and not 90 % at least (Vovk, Gammerman, Shafer 2005, ch. 2). Writes that
+file; --check only says whether it is what the program's predictions give, and how often every second row lies within the 90 %
 intervals of the others, and a whole table within what all others give: of the mean table, 85 to 95 %."""
 import collections
 import csv
@@ -221,12 +221,13 @@ def is_known(entries):
 
 
 def deviation_of_new_kinds(found, quantity):
-    """Each kind, and the one to come, weighs the same, and its rows share that; the one to come may lie anywhere."""
+    """Each kind weighs the same, and its rows share that. The one to come weighs as much, and may lie anywhere: half of
+    it is taken to lie beyond all others, since to take all of it holds more than was asked."""
     kinds = list(of_family(found, quantity).values())
     rows = sorted((abs(e[0]), 1 / len(entries)) for entries in kinds for e in entries)
     reached = 0.0
     for half, weight in rows:
-        reached += weight / (len(kinds) + 1)
+        reached += weight / (len(kinds) + 0.5)
         if reached >= COVERED:
             break
     return half / WITHIN
