@@ -180,7 +180,9 @@ $(BUILD)/meshwright-rank: $(rank_sources:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwrigh
 	$(if $(and $(executor_libraries),$(rank_libraries)),,$(error pkg-config does not find all of $(executor_packages) ompi-c: make deps installs them))
 	$(call say,link $@)$(link) -o $@ $^ $(executor_libraries) $(rank_libraries) $(libraries)
 
-$(BUILD)/exec/%.o: optimized := -O3
+# Nobody reads the floating-point exceptions or errno: where they must be kept, no branch becomes a select and no loop
+# with a root becomes vectors (GELU took 16 ns an element, now 2). No value changes.
+$(BUILD)/exec/%.o: optimized := -O3 -fno-trapping-math -fno-math-errno
 $(BUILD)/exec/%.o: include_paths += $(executor_paths)
 $(BUILD)/exec/comm.o: include_paths += $(rank_paths)
 
