@@ -13,12 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A message may quote its input: what a terminal would obey becomes a question mark. */
+/* A message may quote its input: what a terminal would obey becomes a question mark. It is one write: ranks that share
+ * a stderr do not speak into each other's lines. */
 static void say(const char *what)
 {
     fputs("meshwright: ", stderr);
     for (; *what; what++) fputc(((unsigned char)*what < 0x20 && *what != '\n') || *what == 0x7f ? '?' : *what, stderr);
     fputs("\n", stderr);
+    fflush(stderr);
 }
 
 static void print_note(void *where, const char *text)
@@ -67,6 +69,7 @@ static void show_progress(void *where, const char *what, int64_t done, int64_t t
         fprintf(stderr, "\r%s: %lld of %lld (%.0f %%)  ", what, (long long)done, (long long)total,
                 100.0 * (double)done / (double)total);
     else fprintf(stderr, "\r%s: %lld  ", what, (long long)done);
+    fflush(stderr);
 }
 
 /* Whoever read has seen enough, as `| head` has: the end is the quiet one that any filter has, and nothing is left
@@ -236,7 +239,9 @@ int main(int argument_count, char **argument_values)
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
     struct progress progress = {.start_s = seconds_now()};
+    static char said[BUFSIZ];
     hold_standard_streams();
+    setvbuf(stderr, said, _IOFBF, sizeof said);
     if (!has_stack()) return say("the stack is limited to less than 1 MiB; `ulimit -s 8192` raises it"), BASE_INTERNAL;
     catch_signals();
     if (setjmp(exhausted)) {
@@ -258,7 +263,7 @@ int main(int argument_count, char **argument_values)
     context.stop_signal = &stop_signal;
     struct base_text out = {.arena = &arena};
     enum base_status status = run(argument_count, (const char *const *)argument_values, &context, &out, &error);
-    if (progress.shown) fputs("\r\033[K", stderr);
+    if (progress.shown) fputs("\r\033[K", stderr), fflush(stderr);
     base_output_abandon_all();
     /* Rank 0 speaks; but a rank that failed by itself may be the only one that is left to say why. */
     if (context.silent) out.length = 0;

@@ -158,25 +158,28 @@ static bool has_ended(ssize_t got)
     return got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
 }
 
-/* A program that said why it failed and does not end: false, it is not waited for any longer. It has a group of its
- * own, with what it started. */
-static bool hurry(int *ticks)
+/* Ends what does not end by itself, in the end by force; it has a group of its own, with what it started. False: who
+ * still holds its pipes has left that group, and is not waited for any longer. */
+static bool press(int *ticks)
 {
-    if (!child_is_failing) return true;
     ++*ticks;
     if (*ticks == TICKS_TO_END) kill((pid_t)running_child, end_signal());
     if (*ticks == TICKS_TO_KILL) kill(-(pid_t)running_child, SIGKILL);
     return *ticks < TICKS_TO_LEAVE;
 }
 
+/* A program that said why it failed and does not end. */
+static bool hurry(int *ticks)
+{
+    return !child_is_failing || press(ticks);
+}
+
 /* Who was asked to end, and a second later has still not come to its work, is ended; after another, by force: mpirun
  * waits for ever for ranks that die of the first signal while it still starts the others. */
-static void ask_again(int *ticks)
+static bool ask_again(int *ticks)
 {
-    if (!child_is_patient || asked_count != 1 || child_is_ready) return;
-    ++*ticks;
-    if (*ticks == TICKS_TO_END) kill((pid_t)running_child, end_signal());
-    if (*ticks == TICKS_TO_KILL) kill(-(pid_t)running_child, SIGKILL);
+    if (!child_is_patient || asked_count != 1 || child_is_ready) return true;
+    return press(ticks);
 }
 
 /* Writes and reads by turns, so that neither side waits for the other for ever. Ends when the program has closed its
@@ -194,8 +197,7 @@ static void converse(const struct base_child *child, struct pipes *p)
                                 {.fd = p->in[WRITE_END], .events = POLLOUT}};
         int ready = poll(ends, BASE_COUNT(ends), TICK_MS);
         if (ready < 0 && errno == EINTR) continue;
-        if (ready < 0 || (ready == 0 && !hurry(&ticks))) return;
-        if (ready == 0) ask_again(&asked_ticks);
+        if (ready < 0 || (ready == 0 && (!hurry(&ticks) || !ask_again(&asked_ticks)))) return;
         if (ends[0].revents) {
             ssize_t got = read(ends[0].fd, block, sizeof block);
             if (got > 0) base_put_bytes(child->answer, block, (size_t)got);

@@ -188,7 +188,7 @@ static enum base_status explain(const struct talk *talk, const struct base_text 
     if (answer->length && *answer->data != '{' && !*error->text) return base_fail(error, status, "%s", answer->data);
     status = BASE_RUN; /* exit codes without a word are mpirun's */
     const char *stopped = commands_stop_name(talk->context);
-    if (stopped && !talk->begun) return base_fail(error, status, "stopped by %s before the first step", stopped);
+    if (stopped && !talk->begun) return base_fail(error, BASE_STOPPED, "stopped by %s before the first step", stopped);
     if (*talk->reason) return base_fail(error, status, "%s", talk->reason);
     struct base_error why = *error;
     if (stopped)
@@ -212,7 +212,19 @@ enum base_status commands_ask_executor(struct commands_context *context, const s
     enum base_status status = start(context, executor, request, talk, answer, error);
     if (status == BASE_OK || status == BASE_STOPPED) return status;
     if (context->launched_rank == 0) remove_partial(context, executor);
-    return explain(talk, answer, status, error);
+    status = explain(talk, answer, status, error);
+    if (status == BASE_STOPPED && context->launched_rank == 0) commands_note(context, error->text);
+    return status;
+}
+
+void commands_answer_stopped(struct commands_context *context, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .layout = context->layout};
+    if (!context->json || context->page) return;
+    base_json_open(&w, '{');
+    base_json_member_bool(&w, "stopped", true);
+    base_json_close(&w, '}');
+    context->answers = true;
 }
 
 enum base_status commands_check_memory(const struct commands_context *context, const struct commands_executor *executor,

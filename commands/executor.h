@@ -16,10 +16,14 @@ struct commands_executor {
 const char *commands_stop_name(const struct commands_context *context);
 /* Hands the executor a request and takes its answer. While it runs, what it says of its steps becomes the context's
  * progress. BASE_RUN: it failed, and the message says which rank and why; another status and message are the executor's
- * own. Whatever the status, an answer that begins with { is a result. */
+ * own. Whatever the status, an answer that begins with { is a result. BASE_STOPPED without one: it was stopped before
+ * its first step, and that has been said. */
 enum base_status commands_ask_executor(struct commands_context *context, const struct commands_executor *executor,
                                        const struct base_text *request, struct base_text *answer,
                                        struct base_error *error);
+
+/* {"stopped": true}, where an answer was asked for as JSON and there was no step to answer of. */
+void commands_answer_stopped(struct commands_context *context, struct base_text *out);
 
 /* Ranks that would stand on this machine together: none of them is started if it cannot hold them all. BASE_INPUT: it
  * cannot. */

@@ -293,6 +293,7 @@ static enum base_status infer_run(struct commands_context *context, const struct
             return base_fail(error, BASE_USAGE, "--checkpoint-period: is of --output-dir DIR");
         put_request(context, arguments, q, NULL, &request);
         status = commands_ask_executor(context, &executor, &request, &answer, error);
+        if (status == BASE_STOPPED && !answer.length) commands_answer_stopped(context, out);
         if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
         BASE_TRY(base_json_parse(context->arena, answer.data, answer.length, &result, error));
     }

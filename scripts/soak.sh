@@ -59,7 +59,7 @@ while :; do
     case $status in
     0 | 6) first=$(sed -n 's/^  "first_step": \([0-9]*\),*$/\1/p' "$folder/part.json")
        losses "$folder/part.json" | awk -v first="$first" '{ print first + NR - 1, $1 }' >>"$folder/parts" ;;
-    5 | 143) ;; # 143: the signal came before the first step
+    5 | 143) ;; # 143: the signal came before the ranks were started
     *) cat "$folder/said" >&2; exit 1 ;;
     esac
     reached=$(newest "$folder/run")

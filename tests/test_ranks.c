@@ -309,12 +309,39 @@ static void a_signal_before_the_first_step_is_named(struct base_arena *arena)
     struct run run =
         start(arena,
               "run --model decoder_only:emb_dim=512,num_heads=4,head_dim=128,mlp_dim=2048,num_layers=8,vocab_size=32000"
-              " --topology local:2 --task-feature-lengths 16 --batch-size 16 --steps 3");
+              " --topology local:2 --task-feature-lengths 16 --batch-size 16 --steps 3 --json");
     while (ranks_of(run.pid, ranks) < 2 && seconds() - run.start_s < LONGEST_WAIT_S) rest();
     kill(run.pid, SIGTERM);
     struct outcome o = finish(arena, run);
-    /* The first step, or its answer where it began just then. */
-    assert_outcome(&o, 128 + SIGTERM, "stopped by SIGTERM before ");
+    assert_outcome(&o, 6, "\"stopped\": true");
+    /* The first step, or after one where it began just then. */
+    assert_non_null(strstr(o.err, "stopped by SIGTERM "));
+}
+
+/* A launcher that heeds no signal, and has left somebody in a session of his own who holds its pipes. */
+static void who_cannot_be_ended_is_left(struct base_arena *arena)
+{
+    const char *bin = base_print(arena, "%s/bin", folder), *left = base_print(arena, "%s/left", folder);
+    const char *script = base_print(arena, "#!/bin/sh\ntrap '' HUP USR1\nsetsid sleep %d &\necho $! >%s\nsleep %d\n",
+                                    LONGEST_WAIT_S, left, LONGEST_WAIT_S);
+    const char *before = base_copy(arena, getenv("PATH"));
+    struct base_error error;
+    assert_ok(base_directory_make(bin, &error), &error);
+    assert_ok(base_write_file(base_print(arena, "%s/mpirun", bin), script, strlen(script), &error), &error);
+    assert_int_equal(chmod(base_print(arena, "%s/mpirun", bin), 0700), 0);
+    setenv("PATH", base_print(arena, "%s:%s", bin, before), 1);
+    struct run run = start(arena, command(arena, "local:2", 3, "--json"));
+    setenv("PATH", before, 1);
+    while (!exists(arena, "left") && seconds() - run.start_s < LONGEST_WAIT_S) rest();
+    rest();
+    kill(run.pid, SIGTERM);
+    double asked_s = seconds();
+    struct outcome o = finish(arena, run);
+    double took_s = seconds() - asked_s;
+    kill((pid_t)atoi(text_of(arena, "left")), SIGKILL);
+    assert_outcome(&o, 6, "\"stopped\": true");
+    assert_non_null(strstr(o.err, "stopped by SIGTERM before the first step"));
+    assert_true(took_s < LONGEST_WAIT_S / 2);
 }
 
 /* Ended in the middle, resumed: the steps are those of a run that was not. */
@@ -844,6 +871,7 @@ int main(int count, char **arguments)
         TEST(a_killed_rank_ends_the_run),
         TEST(a_hung_rank_ends_the_run),
         TEST(a_signal_before_the_first_step_is_named),
+        TEST(who_cannot_be_ended_is_left),
         TEST(sigterm_leaves_a_checkpoint),
         TEST(sigterm_overtakes_what_ranks_say),
         TEST(sigterm_before_ranks_is_heeded),
