@@ -5,6 +5,7 @@
 #   - An outside library is included by its one door alone.
 #   - Heap, files, exit, clock and stdout are used only where they belong.
 #   - A file name stands once in the tree.
+#   - No file has more than 500 lines, but tables and tests.
 #   - With the objects in BUILD: what a room does not keep static carries the room's prefix.
 set -eu
 build=${1:-}
@@ -146,6 +147,12 @@ code ~ /^[ \t]*#[ \t]*include/ {
 find . \( -path ./build -o -path ./.git -o -path ./tests/data -o -path ./tests/golden \) -prune -o -type f \
     \( -name '*.[ch]' -o -name '*.csv' -o -name '*.json' -o -name '*.sh' \) -print | sed 's,^\./,,' | sort |
     awk '{ name = $0; sub(/.*\//, "", name); if (name in seen) print $0 ":1: its name is taken by " seen[name]; else seen[name] = $0 }' >>"$violations"
+
+for source in $sources; do
+    case $source in tests/* | *_table.c) continue ;; esac
+    lines=$(wc -l <"$source")
+    [ "$lines" -le 500 ] || echo "$source:500: $lines lines: one idea a file; a table is called *_table.c" >>"$violations"
+done
 
 # Circles: tsort names the files of each.
 for source in $sources; do

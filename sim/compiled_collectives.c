@@ -3,20 +3,14 @@
 
 #include <math.h>
 
-/* A tile's row is 128 words of four bytes; a scatter along it gives away whole ones. */
-static const double tile_row_bytes = 512;
-/* Gathers over so many devices become sums of arrays that are zero but for a device's piece, if the pieces are small:
- * over 64 devices pieces of up to 90 KiB are, those from 750 KiB on are not; over 32 none. The thresholds were chosen
- * between these observed values. */
-static const double summed_gather_devices = 64, summed_gather_bytes = 256 * 1024;
-
+/* A scatter along the rows of tiles gives away whole ones. */
 static bool is_scattered(const struct sim_pricing *p, const struct sim_price_collective *c, double devices)
 {
     if (c->gradient) return false; /* it is combined with others, and what is combined is not scattered */
     if (!c->scatters_rows || devices > 2) return true;
     /* Other axes than the scatter's may share the row, too. */
     const double row = ceil((double)p->sizes[c->row_size] / topo_axes_product(&p->placement->axes, c->row_axes));
-    return fmod(row * (double)model_dtype_bytes(c->dtype), tile_row_bytes) == 0;
+    return fmod(row * (double)model_dtype_bytes(c->dtype), SIM_TILE_ROW_BYTES) == 0;
 }
 
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *c)
@@ -25,7 +19,10 @@ struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct s
     if (!(sim_passes_of(p->plan) & 1u << SIM_PASS_SCATTER_WHOLE_TILES)) return sent;
     const double devices = topo_axes_product(&p->placement->axes, c->axes);
     if (c->kind == SIM_REDUCE_SCATTER && !is_scattered(p, c, devices)) sent.kind = SIM_ALL_REDUCE;
-    if (c->kind == SIM_ALL_GATHER && devices >= summed_gather_devices && sent.bytes < summed_gather_bytes)
+    /* A gather of small pieces over many devices becomes the sum of arrays that are zero but for a device's piece. */
+    const struct sim_settings *settings = &p->placement->profile.settings;
+    if (c->kind == SIM_ALL_GATHER && devices >= settings->least_summed_gather_devices &&
+        sent.bytes < settings->most_summed_gather_bytes)
         sent.kind = SIM_ALL_REDUCE, sent.bytes *= devices;
     return sent;
 }

@@ -39,11 +39,11 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
 
 /* A register has 8 sublanes of 128 lanes. Which of a product's extents lie along lanes depends on the layouts that the
  * compiler gives its arrays; the others are cut, and padded, by sublanes. */
-enum { SUBLANES = 8, LANES = 128, LAYOUTS = 4 };
-static const struct sim_product layouts[LAYOUTS] = {{1, SUBLANES, LANES, LANES},
-                                                    {1, SUBLANES, LANES, SUBLANES},
-                                                    {1, LANES, SUBLANES, LANES},
-                                                    {1, LANES, SUBLANES, SUBLANES}};
+enum { LAYOUTS = 4 };
+static const struct sim_product layouts[LAYOUTS] = {{1, SIM_SUBLANES, SIM_LANES, SIM_LANES},
+                                                    {1, SIM_SUBLANES, SIM_LANES, SIM_SUBLANES},
+                                                    {1, SIM_LANES, SIM_SUBLANES, SIM_LANES},
+                                                    {1, SIM_LANES, SIM_SUBLANES, SIM_SUBLANES}};
 
 /* The next larger size that cuts an extent into equal windows; INFINITY behind the whole. Every such size up to STEPS
  * granules, and beyond them one in each STEPS-th of the size before: so there are few, and none of the small is lost.
@@ -95,7 +95,7 @@ struct question {
 
 static double whole_lanes(double extent)
 {
-    return LANES * ceil(extent / LANES);
+    return SIM_LANES * ceil(extent / SIM_LANES);
 }
 
 /* Windows are fetched while others are multiplied, so there are two of each, and sums in float32. What the compiler had
@@ -114,7 +114,7 @@ static bool fits(const struct question *q, const struct sim_product *s)
 
 static double cycles_of(const struct question *q, const struct window *w, enum split split)
 {
-    enum { REGISTER = SUBLANES * LANES };
+    enum { REGISTER = SIM_SUBLANES * SIM_LANES };
     const struct constants *c = &q->c;
     const struct sim_product *s = &w->size, n = trips_of_core(w, split);
     const bool is_narrow = q->operand_bytes == 1, stays_wide = q->result_bytes >= (double)sizeof(float);

@@ -28,7 +28,7 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
 
 /* ---- arrays ---- */
 
-enum { SUBLANES = 8, LANES = 128, REGISTER = SUBLANES * LANES };
+enum { REGISTER = SIM_SUBLANES * SIM_LANES };
 
 /* "float32[1024,4096]" */
 static enum base_status read_array(char *text, struct sim_compiled_array *out, struct base_error *error)
@@ -73,7 +73,8 @@ static double registers_of(const struct sim_compiled_array *a)
     for (int d = 0; d < a->rank - 2; d++) registers *= (double)a->shape[d];
     if (a->rank == 1) return ceil((double)a->shape[0] / REGISTER);
     if (a->rank > 1)
-        registers *= ceil((double)a->shape[a->rank - 2] / SUBLANES) * ceil((double)a->shape[a->rank - 1] / LANES);
+        registers *=
+            ceil((double)a->shape[a->rank - 2] / SIM_SUBLANES) * ceil((double)a->shape[a->rank - 1] / SIM_LANES);
     return registers;
 }
 

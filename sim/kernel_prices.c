@@ -61,7 +61,8 @@ static double in_pieces(const struct sim_pricing *p, const struct sim_price_kern
 {
     const struct sim_profile *profile = &p->placement->profile;
     const struct sim_price_dot *dot = &p->list->dots[p->list->kernel_dots[kernel->first_dot]];
-    const double trips = sim_window_trips(p->placement->groups[kernel->pieces.axes].load.group_size);
+    const double trips =
+        sim_window_trips(&p->placement->profile.settings, p->placement->groups[kernel->pieces.axes].load.group_size);
     struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
                              sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
     double *const cut[] = {

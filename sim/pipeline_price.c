@@ -113,24 +113,17 @@ static struct sim_holding kept_by(const struct sim_pipeline_prices *l, int piece
     return kept;
 }
 
-/* Bytes a parameter that DeepSpeed holds for its update beside gradients and state: in float16 the flat gradient of
- * this device's share and its float32 cast (runtime/fp16/fused_optimizer.py, 2 + 4); with its bfloat16 optimizer,
- * whose gradients add up in float32, those of a microbatch (2), and what 7 rows of BigScience want beside (2.5;
- * inferred). */
+/* What the software holds for its update beside gradients and state, in flat arrays: with float16 of this device's
+ * share of the parameters, with bfloat16 of all. */
 static double flattened_bytes(const struct sim_pipeline_prices *l, const double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
     const struct topo_axes *mesh = &l->plan->placement->axes;
     const double parameters = persistent_bytes[MODEL_PARAMETER] / (double)model_dtype_bytes(l->plan->options.dtype);
     const bool sharded = l->plan->optimizer_partitioning != SIM_REPLICATED;
-    if (!l->habits.flattens_gradients) return 0;
-    if (l->plan->options.dtype == MODEL_BFLOAT16) return floor(4.5 * parameters);
-    return floor(6 * parameters / (sharded ? topo_axes_product(mesh, sim_data_axis(mesh)) : 1));
+    if (l->plan->options.dtype == MODEL_BFLOAT16) return floor(l->habits.flat_bfloat16_bytes * parameters);
+    return floor(l->habits.flat_float16_bytes * parameters /
+                 (sharded ? topo_axes_product(mesh, sim_data_axis(mesh)) : 1));
 }
-
-/* Of what the allocator holds because the host is ahead, what each other microbatch in flight has of its own: its
- * blocks were cut while it was. Calibrated on 339 rows of the nanotron sweep, 2026-11; 0.15 to 0.45 are within 0.2
- * points. */
-static const double held_in_flight_frac = 0.3;
 
 /* The largest sum of activations and temporaries on a stage, into p->peak. */
 static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, struct sim_pricing *p)
@@ -158,7 +151,7 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
     for (int c = 0; c < l->chunks; c++) {
         const struct sim_piece_price *price = sim_piece_price_at(l, stage, c);
         const double held_bytes =
-            price->held_bytes + floor(held_in_flight_frac * peak.in_flight[c] * price->ahead_bytes);
+            price->held_bytes + floor(l->habits.held_in_flight_frac * peak.in_flight[c] * price->ahead_bytes);
         at.holding.total_bytes += held_bytes;
         at.holding.bytes[MODEL_TEMPORARY] += held_bytes;
     }

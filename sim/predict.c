@@ -66,10 +66,6 @@ static bool may_rematerialize(const struct sim_plan *plan)
            !plan->config->scan_layers;
 }
 
-/* What scheduler and rematerialisation aim at: both options of libtpu that say so, xla_tpu_scheduler_ and
- * xla_jf_rematerialization_percent_shared_memory_limit, are 95. */
-static const double scheduled_frac = 0.95;
-
 /* The buffers of the compiled step, in place of the walk over the events. A sum over devices of an accumulator takes
  * its place. */
 static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sharded, struct sim_pricing *p,
@@ -77,19 +73,25 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
 {
     const struct sim_plan *plan = p->plan;
     const double *c = p->placement->profile.constants;
-    struct sim_compiled_options options = {p->sizes,
-                                           &p->placement->axes,
-                                           plan->config->scan_layers,
-                                           plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles,
-                                           scheduled_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]),
-                                           p->placement->topology.chip.xla_keeps_exponentials != 0,
-                                           p->placement->topology.chip.xla_keeps_exponentials == 2,
-                                           p->placement->topology.chip.xla_windows_products != 0,
-                                           p->placement->topology.chip.xla_most_summed_elements,
-                                           p->placement->topology.chip.xla_async_gathers != 0,
-                                           p->placement->topology.chip.xla_async_sums != 0,
-                                           p->placement->topology.chip.xla_tile_rows,
-                                           p->by_peak_priority};
+    const struct topo_chip *chip = &p->placement->topology.chip;
+    const struct sim_settings *settings = &p->placement->profile.settings;
+    struct sim_compiled_options options = {
+        .sizes = p->sizes,
+        .mesh = &p->placement->axes,
+        .scanned = plan->config->scan_layers,
+        .keeps_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles,
+        .limit_bytes = settings->aimed_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]),
+        .least_remade_bytes = c[SIM_REMATERIALIZATION_MIN_BYTES],
+        .settings = settings,
+        .keeps_exponentials = chip->xla_keeps_exponentials != 0,
+        .keeps_scores = chip->xla_keeps_exponentials == 2,
+        .windows_products = chip->xla_windows_products != 0,
+        .most_summed_elements = chip->xla_most_summed_elements,
+        .async_gathers = chip->xla_async_gathers != 0,
+        .async_sums = chip->xla_async_sums != 0,
+        .tile_rows = chip->xla_tile_rows,
+        .rematerializes = p->by_peak_priority,
+    };
     struct sim_compiled_memory memory;
     sim_compiled_persistent_bytes(sharded, &options, persistent_bytes);
     persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
@@ -232,8 +234,9 @@ static double remade_until_bytes(const struct sim_pricing *p)
 {
     const double *c = p->placement->profile.constants;
     double reserved_bytes = c[SIM_RESERVED_BYTES];
-    return lays_out(p->plan) ? scheduled_frac * (c[SIM_CAPACITY_BYTES] - reserved_bytes) + reserved_bytes
-                             : c[SIM_CAPACITY_BYTES];
+    return lays_out(p->plan)
+               ? p->placement->profile.settings.aimed_frac * (c[SIM_CAPACITY_BYTES] - reserved_bytes) + reserved_bytes
+               : c[SIM_CAPACITY_BYTES];
 }
 
 /* Prices the step with that recomputed. */
@@ -298,10 +301,6 @@ static enum base_status mix_other_layers(struct sim_cache *cache, const struct s
     return BASE_OK;
 }
 
-/* A step that is to lose more than this share of its peak may not get there by scores and MLPs alone; one that is to
- * lose less always did (libtpu 0.0.42, 14 steps). */
-static const double rescued_frac = 0.46;
-
 /* Step by step, as the compiler goes about it (peak_priority.c); its time is a share of that of all that is recomputed.
  */
 static enum base_status price_by_peak_priority(struct sim_cache *cache, struct sim_pricing *p,
@@ -338,7 +337,8 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
     if (lays_out(plan) && all.peak_bytes <= goal_bytes &&
         priced->peak_bytes - goal_bytes >
-            rescued_frac * (priced->peak_bytes - plan->placement->profile.constants[SIM_RESERVED_BYTES])) {
+            p->placement->profile.settings.roles_frac *
+                (priced->peak_bytes - plan->placement->profile.constants[SIM_RESERVED_BYTES])) {
         BASE_TRY(price_by_peak_priority(cache, p, &all, detail, priced, error));
         *layers = (int64_t)ceil(p->remade_frac * (double)count);
         return BASE_OK;

@@ -90,6 +90,7 @@ static void from_chip(const struct topo_topology *topology, struct sim_profile *
         profile->kinds[i] = c[i] > 0 ? "vendor or measured, as the catalogue's row says" : NULL;
         profile->sources[i] = chip->source;
     }
+    if (xla_limit) profile->sources[SIM_RESERVED_BYTES] = profile->sources[SIM_CAPACITY_BYTES] = chip->xla_source;
 }
 
 /* Rates that a vendor states, where the platform has no measured share of the bfloat16 rate. */

@@ -31,7 +31,7 @@ struct propagated {
 static struct sim_kept_decisions keep(struct base_arena *arena, const struct sim_decisions *log)
 {
     struct sim_decision *made = base_new(arena, struct sim_decision, log->count + 1);
-    memcpy(made, log->made, (size_t)log->count * sizeof *made);
+    if (log->count) memcpy(made, log->made, (size_t)log->count * sizeof *made);
     return (struct sim_kept_decisions){made, log->count, log->compares_mesh};
 }
 
@@ -46,7 +46,7 @@ static bool decisions_hold(const struct sim_kept_decisions *decisions, const str
 {
     for (int i = 0; i < decisions->count; i++)
         if (sim_decide(extents, &decisions->made[i]) != decisions->made[i].larger) return false;
-    return decisions->count < SIM_MOST_DECISIONS;
+    return true;
 }
 
 static struct model_options model_options_of(const struct sim_plan *plan, enum model_remat remat,
@@ -259,7 +259,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
         const struct sim_graph *graph = find_graph(r, source);
         struct sim_sharding_options options = r->sharding;
         struct sim_shardings shardings;
-        struct sim_decisions log = {.count = 0};
+        struct sim_decisions log = {.arena = &cache->notes};
         found = base_new(&cache->arena, struct propagated, 1);
         options.rules = r->plan->rules;
         options.extents = r->extents;
@@ -291,10 +291,11 @@ static void add_way(struct sim_cache *cache, const struct sim_extents *extents, 
                     struct alike *alike, struct sim_program *program)
 {
     struct way *way = base_new(&cache->arena, struct way, 1);
-    struct sim_decisions log;
-    log.count = program->decisions.count;
-    log.compares_mesh = program->decisions.compares_mesh;
-    memcpy(log.made, program->decisions.made, (size_t)log.count * sizeof *log.made);
+    const struct sim_kept_decisions *own = &program->decisions;
+    struct sim_decisions log = {.arena = &cache->notes, .compares_mesh = own->compares_mesh};
+    log.made = base_new(log.arena, struct sim_decision, own->count + 1);
+    if (own->count) memcpy(log.made, own->made, (size_t)own->count * sizeof *log.made);
+    log.count = own->count, log.capacity = own->count + 1;
     sim_note_asked(asked, &log);
     way->decisions = keep(&cache->arena, &log);
     way->mesh_relation = sim_mesh_relation(extents->mesh);
@@ -311,7 +312,7 @@ static bool holds(const struct sim_program *program, enum sim_extent extent)
 static struct sim_program *find_program(struct sim_cache *cache, const struct sim_extents *extents, struct alike *alike,
                                         enum sim_extent extent)
 {
-    struct sim_asked asked;
+    struct sim_asked asked = {.arena = &cache->notes};
     for (struct way *way = alike->ways; way; way = way->next)
         if (holds(way->program, extent) && hold_on_mesh(&way->decisions, way->mesh_relation, extents))
             return way->program;
@@ -328,6 +329,7 @@ static void begin_request(struct request *r, struct sim_cache *cache, const stru
                           enum model_remat remat, unsigned dropped_roles, int64_t *sizes)
 {
     memset(r, 0, sizeof *r);
+    base_arena_reset(&cache->notes);
     sim_plan_sizes(plan, sizes);
     r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, &plan->placement->axes, NULL};
     r->options = model_options_of(plan, remat, dropped_roles);
@@ -361,10 +363,8 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
     struct sim_program *program = find_program(cache, &r.extents, alike, extent);
     if (!program) {
         struct sim_sharding_options options = r.sharding;
-        struct sim_decisions log;
-        struct sim_asked asked;
-        log.count = asked.count = 0;
-        log.compares_mesh = false;
+        struct sim_decisions log = {.arena = &cache->notes};
+        struct sim_asked asked = {.arena = &cache->notes};
         program = base_new(&cache->arena, struct sim_program, 1);
         program->mesh_relation = sim_mesh_relation(r.extents.mesh);
         options.extents = r.extents;

@@ -104,12 +104,12 @@ void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out)
 
 /* ---- as XLA:TPU lays it out ---- */
 
-enum { TABLE_ENTRY_BYTES = 4, TILE_ROW_BYTES = 512 };
+enum { TABLE_ENTRY_BYTES = 4 };
 
 /* An array of one element is one tile. */
 static double smallest_array_bytes(const struct sim_pricing *p)
 {
-    return TILE_ROW_BYTES * p->placement->topology.chip.xla_tile_rows;
+    return SIM_TILE_ROW_BYTES * p->placement->topology.chip.xla_tile_rows;
 }
 
 static double rounded_up(double bytes, double unit)

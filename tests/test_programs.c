@@ -342,12 +342,12 @@ static void contractions_from_the_cache_are_placed_as_by_themselves(struct base_
         bool whole = true;
         for (int k = 0, number = i % (16 * 16 * 16); k < 3; k++, number /= 16)
             whole = whole && shard(number % 16, (int)strlen(letters[k]), specs[k]);
-        struct sim_asked first = {.count = 0};
+        struct sim_asked first = {.arena = arena};
         struct sim_contraction before;
         for (int turn = 0; whole && turn < BASE_COUNT(meshes) * BASE_COUNT(sizes); turn++) {
             struct sim_extents extents = {sizes[turn % BASE_COUNT(sizes)], &meshes[turn / BASE_COUNT(sizes)], NULL};
             struct sim_contraction own = contraction_of(letters, specs), found = own;
-            struct sim_asked asked = {.count = 0}, again;
+            struct sim_asked asked = {.arena = arena}, again = {.arena = arena};
             TEST_ROW("%s,%s->%s %d on %dx%d", letters[0], letters[1], letters[2], i, extents.mesh->sizes[0],
                      extents.mesh->sizes[1]);
             sim_contract(&extents, &own);

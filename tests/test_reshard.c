@@ -71,7 +71,7 @@ static void every_sharding_becomes_every_other(struct base_arena *arena)
     for (int m = 0; m < BASE_COUNT(meshes); m++) {
         struct sim_layout layouts[MOST_LAYOUTS];
         struct topo_axes mesh = t5x_mesh(meshes[m][0], meshes[m][1]);
-        struct sim_extents extents = {sizes, &mesh, base_new(arena, struct sim_decisions, 1)};
+        struct sim_extents extents = {sizes, &mesh, &(struct sim_decisions){.arena = arena}};
         int count = list_layouts(&extents, layouts);
         for (int i = 0; i < count * count; i++) {
             struct sim_steps steps = {.count = 0};
@@ -128,7 +128,7 @@ static void questions_about_the_mesh_are_noted(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(cases); i++)
         for (int m = 0; m < 2; m++) {
             struct topo_axes mesh = t5x_mesh(meshes[m][0], meshes[m][1]);
-            struct sim_extents extents = {sizes, &mesh, base_new(arena, struct sim_decisions, 1)};
+            struct sim_extents extents = {sizes, &mesh, &(struct sim_decisions){.arena = arena}};
             TEST_ROW("%d", i);
             assert_int_equal(sim_as_many(&extents, cases[i].axes, cases[i].others), cases[i].as_many[m]);
             assert_int_equal(extents.decisions->compares_mesh, cases[i].noted);
@@ -136,10 +136,24 @@ static void questions_about_the_mesh_are_noted(struct base_arena *arena)
     test_row[0] = '\0';
 }
 
+/* A list that ended would have programs made anew that are there. */
+static void every_choice_is_noted_once(struct base_arena *arena)
+{
+    enum { CHOICES = 200 };
+    struct sim_decisions log = {.arena = arena};
+    for (int i = 0; i < 2 * CHOICES; i++) {
+        struct sim_decision made = {.left_times = (unsigned char)(i % CHOICES)};
+        sim_note_decision(&log, &made);
+    }
+    assert_int_equal(log.count, CHOICES);
+    for (int i = 0; i < CHOICES; i++) assert_int_equal(log.made[i].left_times, i);
+}
+
 static const struct test tests[] = {
     TEST(every_sharding_becomes_every_other),
     TEST(what_only_cuts_moves_nothing),
     TEST(questions_about_the_mesh_are_noted),
+    TEST(every_choice_is_noted_once),
 };
 
 int main(int argument_count, char **arguments)

@@ -18,6 +18,8 @@ static struct sim_sharding_options options_of(struct draft *d, const struct topo
 {
     struct sim_sharding_options options = {.executable = true};
     struct model_rules *rules = base_new(d->arena, struct model_rules, 1);
+    struct sim_decisions *log = base_new(d->arena, struct sim_decisions, 1);
+    log->arena = d->arena;
     reseed(d, 3);
     *rules = choose_rules(d);
     options.rules = rules;
@@ -25,7 +27,7 @@ static struct sim_sharding_options options_of(struct draft *d, const struct topo
     options.scanned = chance(d, 50);
     options.shares_gathers =
         chance(d, 50) && !options.scanned; /* whole stacks moved in every turn are counted and never run */
-    options.extents = (struct sim_extents){d->sizes, mesh, base_new(d->arena, struct sim_decisions, 1)};
+    options.extents = (struct sim_extents){d->sizes, mesh, log};
     options.live = (unsigned char)sim_mesh_axes(&options.extents);
     return options;
 }

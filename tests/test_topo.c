@@ -621,6 +621,7 @@ static void chips_are_sane(struct base_arena *arena)
         assert_true(chip->hbm_bytes > 1000000000 && chip->hbm_bytes_per_s > 1e11 && chip->hbm_bytes_per_s < 1e14);
         assert_true(chip->link_oneway_bytes_per_s > 1e9 && chip->link_oneway_bytes_per_s < 1e12);
         if (chip->kind != TOPO_TPU) continue;
+        assert_true(*chip->xla_source);
         assert_true(*chip->device_kind && (chip->torus_rank == 2 || chip->torus_rank == 3) && chip->mxu_dim > 0);
         assert_int_equal(chip->chips_per_host, chip->host_shape[0] * chip->host_shape[1] * chip->host_shape[2]);
     }

@@ -65,6 +65,7 @@ static const struct column chip_columns[] = {
     COLUMN(REAL, topo_chip, hbm_efficiency_frac),
     COLUMN(TEXT, topo_chip, confidence),
     COLUMN(TEXT, topo_chip, source),
+    COLUMN(TEXT, topo_chip, xla_source),
 };
 
 static const struct column slice_columns[] = {

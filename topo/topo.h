@@ -53,6 +53,7 @@ struct topo_chip {
     int host_shape[3];  /* chips of one host along x, y, z; TPUs only */
     int chips_per_host; /* their product; 0 on other kinds */
     const char *confidence, *source;
+    const char *xla_source; /* of the columns that begin with xla_ */
 };
 
 /* One row of slices.csv: what a cloud accelerator type is. */

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-enum { LANES = 128, SUBLANES = 8 };
-
 static double round_up(double count, double tile)
 {
     double tiles = (double)(int64_t)((count + tile - 1) / tile);
@@ -16,8 +14,8 @@ static double round_up(double count, double tile)
 /* Of one dimension: tiles of 128, 256, 512 or 1024. */
 static double round_up_alone(double count, int least_rows)
 {
-    double tile = LANES * least_rows;
-    while (tile < count && tile < SUBLANES * LANES) tile *= 2;
+    double tile = SIM_LANES * least_rows;
+    while (tile < count && tile < SIM_SUBLANES * SIM_LANES) tile *= 2;
     return round_up(count, tile);
 }
 
@@ -25,7 +23,7 @@ static double round_up_alone(double count, int least_rows)
 static double round_up_rows(double rows, int least_rows)
 {
     double tile = least_rows;
-    while (tile < rows && tile < SUBLANES) tile *= 2;
+    while (tile < rows && tile < SIM_SUBLANES) tile *= 2;
     return round_up(rows, tile);
 }
 
@@ -41,8 +39,8 @@ static void choose_tile(const double *extents, int rank, const unsigned char *di
         chosen[1] = d;
     }
     if (chosen[1] < 0) chosen[1] = rank - 2;
-    double waste = round_up(extents[chosen[0]], LANES) / extents[chosen[0]],
-           other = round_up(extents[chosen[1]], LANES) / extents[chosen[1]];
+    double waste = round_up(extents[chosen[0]], SIM_LANES) / extents[chosen[0]],
+           other = round_up(extents[chosen[1]], SIM_LANES) / extents[chosen[1]];
     bool swap = other < waste;
     *lanes = chosen[swap];
     *sublanes = chosen[!swap];
@@ -56,7 +54,9 @@ double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dim
     choose_tile(extents, rank, dims, &lanes, &sublanes);
     double bytes = element_bytes;
     for (int d = 0; d < rank; d++)
-        bytes *= d == lanes ? round_up(extents[d], LANES) : d == sublanes ? round_up_rows(extents[d], 1) : extents[d];
+        bytes *= d == lanes      ? round_up(extents[d], SIM_LANES)
+                 : d == sublanes ? round_up_rows(extents[d], 1)
+                                 : extents[d];
     return bytes;
 }
 
@@ -68,8 +68,8 @@ double sim_argument_bytes(const double *extents, int rank, int tile_rows, double
     for (int lanes = 0; lanes < rank; lanes++)
         for (int rows = 0; rows < rank; rows++) {
             if (rows == lanes) continue;
-            double waste = round_up(extents[lanes], LANES) / extents[lanes] * round_up_rows(extents[rows], tile_rows) /
-                           extents[rows];
+            double waste = round_up(extents[lanes], SIM_LANES) / extents[lanes] *
+                           round_up_rows(extents[rows], tile_rows) / extents[rows];
             if (waste < least_waste) least_waste = waste;
         }
     return rint(elements * least_waste) * element_bytes;

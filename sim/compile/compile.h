@@ -47,11 +47,21 @@ enum { sim_windowed_kinds = 1u << SIM_ALL_GATHER | 1u << SIM_REDUCE_SCATTER };
 int sim_pass_choices(const char *names[SIM_PASS_COUNT]);
 int sim_pass_named(const char *name, size_t length); /* one of those; -1: none is called so */
 
+/* Of a TPU's vector register, and of the tiles in which arrays stand in memory: 8 rows of 128 words of four bytes
+ * (jax-ml/scaling-book tpus.md). */
+enum { SIM_LANES = 128, SIM_SUBLANES = 8, SIM_TILE_ROW_BYTES = 4 * SIM_LANES };
+
 /* settings.c: what passes go by beside the program (pass_settings.csv), the same for all software */
 struct sim_settings {
     unsigned rematerialized_roles, rematerialized_roles_in_loop; /* bits of enum model_role: what may be dropped, and
                                                                     what inside the loop over microbatches */
     double collective_latency, other_latency, dot_cost, kernel_cost, least_cost; /* of the scheduler, in its units */
+    double aimed_frac; /* of the device's memory: what rematerialisation and the memory scheduler aim at */
+    double roles_frac; /* of a peak, the most that recomputing scores and MLPs alone is relied on to save */
+    double least_summed_gather_devices, most_summed_gather_bytes; /* gathers that become sums of mostly zeros */
+    double least_ring, most_ring, least_rows;                     /* of products that run as loops over pieces */
+    double most_combined_bytes;                                   /* of sums that one all-reduce joins */
+    double accumulator_bytes; /* a sum of fewer is fused beside another result of its kernel */
 };
 enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error);
 
@@ -80,7 +90,7 @@ struct sim_product_window {
 struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *sharded);
 /* How often the loop runs on a ring of so many: a trip sends a piece either way, and none are made for few or for many
  * devices. 1: the product stays whole. */
-double sim_window_trips(double ring);
+double sim_window_trips(const struct sim_settings *settings, double ring);
 
 /* ---- training software (software.c) ---- */
 
@@ -166,9 +176,11 @@ void sim_piece_map_build(struct base_arena *arena, const struct sim_sharded *sha
 struct sim_compiled_options {
     const int64_t *sizes; /* by enum model_size */
     const struct topo_axes *mesh;
-    bool scanned;                /* layers are while loops of the program */
-    bool keeps_all;              /* what autodiff keeps is kept: no remat policy */
-    double limit_bytes;          /* what arguments and accumulators leave of the device */
+    bool scanned;              /* layers are while loops of the program */
+    bool keeps_all;            /* what autodiff keeps is kept: no remat policy */
+    double limit_bytes;        /* what arguments and accumulators leave of the device */
+    double least_remade_bytes; /* smaller arrays are not recomputed */
+    const struct sim_settings *settings;
     bool keeps_exponentials;     /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
     bool keeps_scores;           /* or the scores in their place */
     bool windows_products;       /* so is that sums over devices go round while their products are computed */

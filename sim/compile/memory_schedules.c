@@ -121,14 +121,11 @@ static int weight_gradient(const struct sim_assigner *a, int logits_gradient)
     return -1;
 }
 
-/* What the compiler joins in one all-reduce: its options xla_jf_crs_combiner_threshold_in_bytes and others like it. */
-static const double most_combined_bytes = 125829120;
-
 /* A sum over all devices is joined with the loss's own, which is needed at once. */
 static bool is_summed_with_loss(const struct sim_assigner *a, int gradient)
 {
     const struct topo_axes *mesh = a->options->mesh;
-    if (sim_value_bytes(a, &a->s->values[gradient]) > most_combined_bytes) return false;
+    if (sim_value_bytes(a, &a->s->values[gradient]) > a->options->settings->most_combined_bytes) return false;
     for (int i = a->s->values[gradient].definition + 1; i < a->s->op_count; i++) {
         const struct sim_op *op = &a->s->ops[i];
         if (op->kind != SIM_COMMUNICATE || op->inputs[0] != gradient) continue;

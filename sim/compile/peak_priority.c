@@ -12,9 +12,6 @@
 
 enum { MOST_ROUNDS = 64 };
 
-/* xla_tpu_rematerialization_min_size_in_bytes of libtpu. */
-static const double least_bytes = 10485760;
-
 /* An array that each forward layer keeps for its backward layer. */
 struct residual {
     int id;                                       /* a value; or, behind them, the exponentials of that one */
@@ -53,7 +50,7 @@ static void add_residual(struct remat *r, int id, int loop, int backward, double
     *new = (struct residual){.id = id, .made_in = loop, .read_in = backward, .bytes = bytes, .layers = layers};
     new->kept = base_new(arena, bool, layers);
     new->again = base_new(arena, bool, layers);
-    for (int l = 0; l < layers; l++) new->kept[l] = true, new->again[l] = bytes >= least_bytes;
+    for (int l = 0; l < layers; l++) new->kept[l] = true, new->again[l] = bytes >= r->a->options->least_remade_bytes;
 }
 
 /* Where a backward layer first and last reads the value. */

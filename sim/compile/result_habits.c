@@ -8,10 +8,6 @@ static double local_extent(const struct sim_compiled_options *options, int size,
     return (double)base_ceil_div(options->sizes[size], topo_axes_product(options->mesh, axes));
 }
 
-/* Accumulators of a sum that one fusion makes beside another result: what a kernel may have of the vector memory.
- * Sums of 12 MiB were fused so, of 16 and more they were not (dumps of libtpu 0.0.42, v3 to TPU7x). */
-static const double scoped_vmem_bytes = 16 << 20;
-
 /* The softmax's derivative is one fusion with the sum for the bias behind it, where accumulators of that sum fit; and
  * what it reads is one of two results of a fusion where the product sums its rows up itself. */
 bool sim_is_fused_with_sums(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
@@ -26,7 +22,7 @@ bool sim_is_fused_with_sums(const struct sim_sharded *s, const struct sim_compil
         const struct sim_shape *sum = &s->shapes[s->values[op->outputs[0]].shape];
         double bytes = (double)model_dtype_bytes(MODEL_FLOAT32);
         for (int d = 0; d < sum->rank; d++) bytes *= local_extent(options, sum->dims[d], sum->spec[d]);
-        if (bytes < scoped_vmem_bytes) return true;
+        if (bytes < options->settings->accumulator_bytes) return true;
     }
     return false;
 }
@@ -43,11 +39,10 @@ static int readers(const struct sim_sharded *s, int value)
  * the whole batch, and each part is copied out of it at once. */
 static bool fills_lanes(const struct sim_shape *shape, const struct sim_compiled_options *options)
 {
-    enum { LANES = 128 };
     int64_t positions = shape->rank > 1 ? base_ceil_div(options->sizes[shape->dims[1]],
                                                         topo_axes_product(options->mesh, shape->spec[1]))
                                         : 1;
-    return positions % LANES == 0;
+    return positions % SIM_LANES == 0;
 }
 
 /* The compiler makes a reduce-scatter of an all-reduce and the one slice of it; where parts are taken in more than one

@@ -19,6 +19,17 @@ static const struct {
     {"overlap_collectives", "dot_cost", NUMBER, offsetof(struct sim_settings, dot_cost)},
     {"overlap_collectives", "kernel_cost", NUMBER, offsetof(struct sim_settings, kernel_cost)},
     {"overlap_collectives", "least_cost", NUMBER, offsetof(struct sim_settings, least_cost)},
+    {"rematerialize", "aimed_frac", NUMBER, offsetof(struct sim_settings, aimed_frac)},
+    {"rematerialize", "roles_frac", NUMBER, offsetof(struct sim_settings, roles_frac)},
+    {"scatter_whole_tiles", "least_summed_gather_devices", NUMBER,
+     offsetof(struct sim_settings, least_summed_gather_devices)},
+    {"scatter_whole_tiles", "most_summed_gather_bytes", NUMBER,
+     offsetof(struct sim_settings, most_summed_gather_bytes)},
+    {"window_products", "least_ring", NUMBER, offsetof(struct sim_settings, least_ring)},
+    {"window_products", "most_ring", NUMBER, offsetof(struct sim_settings, most_ring)},
+    {"window_products", "least_rows", NUMBER, offsetof(struct sim_settings, least_rows)},
+    {"track_lifetimes", "most_combined_bytes", NUMBER, offsetof(struct sim_settings, most_combined_bytes)},
+    {"track_lifetimes", "accumulator_bytes", NUMBER, offsetof(struct sim_settings, accumulator_bytes)},
 };
 
 static const struct {

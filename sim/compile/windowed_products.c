@@ -7,11 +7,6 @@
 
 #include <string.h>
 
-/* Where it does so: 22 compiled steps of one to 16,384 rows on 4 to 64 devices. Rings of 4 and of 64 are not taken, of
- * 8, 16 and 32 they are; nor are 256 rows of a device's operands, 512 are. */
-static const int least_ring = 8, most_ring = 32;
-static const int64_t least_rows = 512;
-
 /* Through what moves or converts a contraction's result and is no array of its own. */
 static int contraction_behind(const struct sim_sharded *s, int value)
 {
@@ -44,10 +39,11 @@ static int64_t contracted_rows(const struct sim_sharded *s, const struct sim_op 
 static bool is_windowed(const struct sim_sharded *s, const struct sim_op *scatter, int product,
                         const struct sim_compiled_options *options)
 {
+    const struct sim_settings *settings = options->settings;
     int ring = topo_axes_product(options->mesh, scatter->axes);
     const struct sim_op *op = product >= 0 ? &s->ops[product] : NULL;
-    return op && op->op->phase != MODEL_FORWARD && !has_batch(s, op->outputs[0]) && ring >= least_ring &&
-           ring <= most_ring && contracted_rows(s, op, options) >= least_rows;
+    return op && op->op->phase != MODEL_FORWARD && !has_batch(s, op->outputs[0]) && ring >= settings->least_ring &&
+           ring <= settings->most_ring && (double)contracted_rows(s, op, options) >= settings->least_rows;
 }
 
 /* What a value is a reshape of. */
@@ -109,9 +105,9 @@ bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s
 
 /* ---- what such loops cost ---- */
 
-double sim_window_trips(double ring)
+double sim_window_trips(const struct sim_settings *settings, double ring)
 {
-    return ring >= least_ring && ring <= most_ring ? ring / 2 : 1;
+    return ring >= settings->least_ring && ring <= settings->most_ring ? ring / 2 : 1;
 }
 
 static int dimension_cut(const struct sim_value *whole, const struct sim_value *cut, unsigned axes)

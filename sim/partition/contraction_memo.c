@@ -59,7 +59,7 @@ static bool holds(const struct sim_placed *placed, const struct sim_extents *ext
     if (placed->compares_mesh && placed->mesh_relation != sim_mesh_relation(extents->mesh)) return false;
     for (int i = 0; i < placed->decision_count; i++)
         if (sim_decide(&unnoted, &placed->decisions[i]) != placed->decisions[i].larger) return false;
-    return placed->decision_count < SIM_MOST_DECISIONS;
+    return true;
 }
 
 static bool same_step(const struct sim_step *a, const struct sim_step *b, int rank)
@@ -90,7 +90,8 @@ static const struct sim_placed *first_alike(const struct known_contraction *know
 static const struct sim_placed *answer(struct sim_cache *cache, const struct sim_extents *extents,
                                        struct known_contraction *known)
 {
-    struct sim_decisions log = {.count = 0};
+    struct sim_decision few[16]; /* as nearly all have it */
+    struct sim_decisions log = {.arena = &cache->notes, .made = few, .capacity = BASE_COUNT(few)};
     struct sim_extents noted = {extents->sizes, extents->mesh, &log};
     for (struct sim_placed *placed = known->answers; placed; placed = placed->next)
         if (holds(placed, extents)) return placed;
@@ -102,18 +103,24 @@ static const struct sim_placed *answer(struct sim_cache *cache, const struct sim
     placed->compares_mesh = log.compares_mesh;
     placed->decision_count = log.count;
     placed->decisions = base_new(&cache->arena, struct sim_decision, log.count);
-    memcpy(placed->decisions, log.made, (size_t)log.count * sizeof *log.made);
+    if (log.count) memcpy(placed->decisions, log.made, (size_t)log.count * sizeof *log.made);
     placed->alike = first_alike(known, placed);
     placed->next = known->answers;
     known->answers = placed;
     return placed;
 }
 
+static void add_asked(struct sim_asked *asked, const struct sim_placed *placed)
+{
+    asked->placed = base_grown(asked->arena, asked->placed, asked->count, &asked->capacity, sizeof *asked->placed);
+    asked->placed[asked->count++] = placed;
+}
+
 static void note(struct sim_asked *asked, const struct sim_placed *placed)
 {
     for (int i = 0; i < asked->count; i++)
         if (asked->placed[i] == placed) return;
-    if (asked->count < SIM_MOST_ASKED) asked->placed[asked->count++] = placed;
+    add_asked(asked, placed);
 }
 
 void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked,
@@ -130,11 +137,10 @@ bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, c
                    int before_count, struct sim_asked *now)
 {
     now->count = 0;
-    if (before_count == SIM_MOST_ASKED) return false; /* there may be more */
     for (int i = 0; i < before_count; i++) {
         const struct sim_placed *placed = answer(cache, extents, before[i]->known);
         if (placed->alike != before[i]->alike) return false;
-        now->placed[now->count++] = placed;
+        add_asked(now, placed);
     }
     return true;
 }

@@ -22,7 +22,8 @@ void sim_note_decision(struct sim_decisions *log, const struct sim_decision *mad
 {
     for (int i = 0; log && i < log->count; i++)
         if (is_same_question(&log->made[i], made)) return;
-    if (!log || log->count == SIM_MOST_DECISIONS) return;
+    if (!log) return;
+    log->made = base_grown(log->arena, log->made, log->count, &log->capacity, sizeof *log->made);
     log->made[log->count++] = *made;
 }
 

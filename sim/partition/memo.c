@@ -15,6 +15,7 @@ void sim_cache_free(struct sim_cache *cache)
 {
     base_arena_free(&cache->arena);
     base_arena_free(&cache->scratch);
+    base_arena_free(&cache->notes);
 }
 
 /* Documents of one content have one hash, wherever they stand: the next one may stand where the last one stood. The
@@ -63,7 +64,7 @@ void sim_cache_hold(struct sim_cache *cache, int64_t most_bytes)
 
 void sim_cache_begin(struct sim_cache *cache, struct base_arena *arena)
 {
-    cache->arena.exhausted = cache->scratch.exhausted = arena->exhausted;
+    cache->arena.exhausted = cache->scratch.exhausted = cache->notes.exhausted = arena->exhausted;
     const int64_t most = cache->held_bytes ? cache->held_bytes : LARGEST_CACHE_BYTES;
     if ((int64_t)cache->arena.allocated_bytes >= most) forget(cache);
 }

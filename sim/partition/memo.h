@@ -7,6 +7,7 @@
 struct sim_cache {
     struct base_arena arena;
     struct base_arena scratch; /* for what is needed until an entry is made */
+    struct base_arena notes;   /* for the choices that lead to a program, until it is found or made */
     struct base_index index;   /* of entries, by key */
     struct cache_entry {
         const char *key;

@@ -149,8 +149,6 @@ struct sim_shardings; /* below */
 
 enum sim_optimizer_partitioning { SIM_REPLICATED, SIM_STATE_OVER_DATA, SIM_STATE_AND_GRADIENTS_OVER_DATA };
 
-enum { SIM_MOST_DECISIONS = 64 };
-
 /* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. Which
  * shape is larger, each counted as often as its axes have devices. */
 struct sim_decision {
@@ -159,8 +157,9 @@ struct sim_decision {
     bool larger;
 };
 struct sim_decisions {
-    struct sim_decision made[SIM_MOST_DECISIONS];
-    int count;
+    struct base_arena *arena; /* of the list, which grows */
+    struct sim_decision *made;
+    int count, capacity;
     bool compares_mesh; /* something depended on how the sizes of the mesh axes relate */
 };
 
@@ -176,10 +175,10 @@ unsigned sim_mesh_axes(const struct sim_extents *extents);
 
 /* Where a contraction went, and the choices that it depended on. */
 struct sim_placed;
-enum { SIM_MOST_ASKED = 256 };
 struct sim_asked {
-    const struct sim_placed *placed[SIM_MOST_ASKED];
-    int count;
+    struct base_arena *arena; /* of the list, which grows */
+    const struct sim_placed **placed;
+    int count, capacity;
 }; /* each contraction once */
 /* The same contractions for other sizes or another mesh: false if one comes out otherwise. */
 bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_placed *const *before,

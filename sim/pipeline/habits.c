@@ -12,6 +12,12 @@ static bool flag(int row, const char *column)
     return *base_table_field(&rows, row, base_table_column(&rows, column)) == '1';
 }
 
+static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
+{
+    return base_parse_double(base_table_field(&rows, row, base_table_column(&rows, column)), column, 0, 100, out,
+                             error);
+}
+
 /* Words of pipeline_schedule, with " or " between them. */
 static unsigned schedules_of(const char *words)
 {
@@ -39,10 +45,11 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
                                             .hides_messages = flag(row, "hidden_messages"),
                                             .overlaps_interleaved = flag(row, "interleaved_overlap"),
                                             .keeps_outputs = flag(row, "kept_outputs"),
-                                            .keeps_weights = flag(row, "kept_weights"),
-                                            .flattens_gradients = flag(row, "flat_gradients")};
-        return base_parse_double(base_table_field(&rows, row, base_table_column(&rows, "message_latency_s")),
-                                 "message_latency_s", 0, 1, &out->message_latency_s, error);
+                                            .keeps_weights = flag(row, "kept_weights")};
+        BASE_TRY(read_number(row, "flat_float16_bytes", &out->flat_float16_bytes, error));
+        BASE_TRY(read_number(row, "flat_bfloat16_bytes", &out->flat_bfloat16_bytes, error));
+        BASE_TRY(read_number(row, "held_in_flight_frac", &out->held_in_flight_frac, error));
+        return read_number(row, "message_latency_s", &out->message_latency_s, error);
     }
     return base_fail(error, BASE_INPUT,
                      "pipeline_stages: %s has no pipelines, or none that are modelled; use 1, or software megatron, "

@@ -39,7 +39,9 @@ struct sim_pipeline_habits {
     bool overlaps_interleaved;  /* the same, of the interleaved schedule, since there is fp8 */
     bool keeps_outputs;         /* what was sent stays until its gradient is there */
     bool keeps_weights;         /* that were gathered, until the step ends; their gradients whole, too */
-    bool flattens_gradients;    /* for the update, into arrays of their own */
+    double flat_float16_bytes, flat_bfloat16_bytes; /* a parameter, by compute dtype: the update's own flat arrays */
+    double held_in_flight_frac; /* of what the allocator holds because the host is ahead: what each other microbatch in
+                                   flight has of its own, since its blocks were split while it was */
     double message_latency_s;   /* of the host, for each message, beside what the link takes */
 };
 /* BASE_INPUT: the software has no pipelines. */
