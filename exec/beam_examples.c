@@ -188,7 +188,7 @@ void exec_beam_improves(const struct exec_example *e)
         float score = exec_whole_in(e, 2)[k] ? exec_real_in(e, 1)[k] : negative;
         if (score < worst) worst = score;
     }
-    *(float *)e->out = !(worst > best_live(e, e->in[0]));
+    *(float *)e->out = worst > best_live(e, e->in[0]) ? 0.0F : 1.0F;
 }
 
 /* prompt lengths */
