@@ -33,6 +33,8 @@ struct tuner_coding {
 int tuner_rules_count_of(const struct tuner_rule_space *space, unsigned scope);
 int tuner_rules_number_of(const struct tuner_rule_space *space, unsigned scope, const int *digits);
 void tuner_rules_put_digits(const struct tuner_rule_space *space, unsigned scope, int number, int *digits);
+/* Digits of the axes that weights have beside embed: what they take, and in which order. */
+unsigned tuner_rules_weight_scope(const struct tuner_rule_space *space);
 const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, int c, const int *digits);
 bool tuner_rules_all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits,
                             const struct topo_axes *mesh);

@@ -59,13 +59,13 @@ static void settle_both(struct pricer *p, unsigned settled, unsigned touched)
 }
 
 /* Kernels of the context (scope 0), or of a component. */
-static double kernels_s(const struct pricer *p, unsigned scope, bool rest)
+static double kernels_s(const struct pricer *p, unsigned scope)
 {
     const struct tuner_coding *coding = p->coding;
     double s = 0;
     for (int k = 0; k < coding->o->kernel_count; k++) {
         unsigned own = coding->kernel_scopes[k] & ~coding->context_scope;
-        if (rest ? own != 0 : scope ? own & scope : !own) s += tuner_work_kernel_s(&p->timed.work, k);
+        if (scope ? own & scope : !own) s += tuner_work_kernel_s(&p->timed.work, k);
     }
     return s;
 }
@@ -98,29 +98,99 @@ static double bytes_of(const struct pricer *p, unsigned scope)
     return bytes + tuner_work_state_bytes(&p->timed.work, classes);
 }
 
-static void price_component(struct pricer *p, struct tuner_rule_cell *cell, int context, int j)
+/* A component of one context: below which seconds its options are of use, and the least that one of them takes. */
+struct component_search {
+    struct pricer *p;
+    struct tuner_rule_cell *cell;
+    int context, j;
+    double limit_s, least_s;
+};
+
+/* Too slow an option is none. */
+static void price_option(struct component_search *search, int option)
 {
-    const struct component *component = &p->coding->components[j];
-    for (int i = 0; i < component->option_count; i++) {
-        int at = context * component->option_count + i;
-        double *s = &cell->table.option_s[j][at], *bytes = &cell->table.option_bytes[j][at];
-        tuner_rules_put_digits(p->coding->space, component->scope, i, p->digits);
-        *s = *bytes = INFINITY;
+    struct pricer *p = search->p;
+    const struct component *component = &p->coding->components[search->j];
+    const int at = search->context * component->option_count + option;
+    const unsigned settled = p->coding->context_scope | component->scope;
+    settle(&p->timed, settled, component->scope, p->digits);
+    const double s = kernels_s(p, component->scope);
+    if (s >= search->limit_s) return;
+    if (p->coding->least) settle(&p->weighed, settled, component->scope, p->digits);
+    search->cell->table.option_s[search->j][at] = s;
+    search->cell->table.option_bytes[search->j][at] = bytes_of(p, component->scope);
+    search->least_s = fmin(search->least_s, s);
+}
+
+/* With digits of the outer scope settled and the others open one price is a bound on many options. */
+static bool is_too_slow(struct component_search *search, unsigned outer)
+{
+    struct pricer *p = search->p;
+    const unsigned scope = p->coding->components[search->j].scope;
+    settle(&p->timed, p->coding->context_scope | outer, scope, p->digits);
+    return kernels_s(p, scope) >= search->limit_s;
+}
+
+/* Options that share their outer digits, which are set: none is priced where all together are too slow. Of those that
+ * shard every class alike the first one is priced. */
+static void price_options(struct component_search *search, unsigned outer)
+{
+    struct pricer *p = search->p;
+    const struct tuner_rule_space *space = p->coding->space;
+    const struct component *component = &p->coding->components[search->j];
+    const unsigned inner = component->scope & ~outer;
+    const int first = search->context * component->option_count;
+    bool bounded = !outer, too_slow = false;
+    for (int i = 0; i < tuner_rules_count_of(space, inner); i++) {
+        tuner_rules_put_digits(space, inner, i, p->digits);
+        const int option = tuner_rules_number_of(space, component->scope, p->digits),
+                  alike = p->coding->alike[search->j][first + option];
         if (!tuner_rules_all_divide(p->coding, component->scope, false, p->digits, p->mesh)) continue;
-        int alike = p->coding->alike[j][at];
-        cell->equals[j][context * component->option_count + alike]++;
-        if (alike != i) continue;
-        settle_both(p, p->coding->context_scope | component->scope, component->scope);
-        *s = kernels_s(p, component->scope, false);
-        *bytes = bytes_of(p, component->scope);
+        search->cell->equals[search->j][first + alike]++;
+        if (alike != option) continue;
+        too_slow = bounded ? too_slow : is_too_slow(search, outer);
+        bounded = true;
+        if (!too_slow) price_option(search, option);
+    }
+}
+
+/* Returns the least that an option of less than limit_s takes; INFINITY: there is none. */
+static double price_component(struct pricer *p, struct tuner_rule_cell *cell, int context, int j, double limit_s)
+{
+    enum { MANY = 12 };
+    const struct component *component = &p->coding->components[j];
+    const unsigned others = component->scope & ~tuner_rules_weight_scope(p->coding->space),
+                   outer = component->option_count > MANY && others != component->scope ? others : 0;
+    struct component_search search = {p, cell, context, j, limit_s, INFINITY};
+    for (int i = 0; i < component->option_count; i++) {
+        const int at = context * component->option_count + i;
+        cell->table.option_s[j][at] = cell->table.option_bytes[j][at] = INFINITY;
+    }
+    for (int i = 0; i < tuner_rules_count_of(p->coding->space, outer); i++) {
+        tuner_rules_put_digits(p->coding->space, outer, i, p->digits);
+        price_options(&search, outer);
     }
     settle_both(p, p->coding->context_scope, component->scope);
+    return search.least_s;
+}
+
+/* Components of few options first: what these take may spare the others. */
+static void order_components(const struct tuner_coding *coding, int order[TUNER_MOST_COMPONENTS])
+{
+    for (int j = 0; j < coding->component_count; j++) {
+        int at = j;
+        for (; at > 0 && coding->components[order[at - 1]].option_count > coding->components[j].option_count; at--)
+            order[at] = order[at - 1];
+        order[at] = j;
+    }
 }
 
 static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int context, int64_t batch, double limit_s)
 {
     const struct tuner_coding *coding = p->coding;
     const double *c = p->timed.work.placement->profile.constants;
+    int order[TUNER_MOST_COMPONENTS];
+    double rest_s[TUNER_MOST_COMPONENTS];
     memset(p->digits, 0, sizeof p->digits);
     tuner_rules_put_digits(coding->space, coding->context_scope, context, p->digits);
     cell->table.context_s[context] = cell->table.context_bytes[context] = INFINITY;
@@ -128,11 +198,17 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
         !tuner_rules_all_divide(coding, 0, true, p->digits, p->mesh))
         return;
     settle_both(p, coding->context_scope, 0);
-    double own_s = kernels_s(p, 0, false);
-    if (own_s + kernels_s(p, 0, true) >= limit_s) return;
+    const double own_s = kernels_s(p, 0), bytes = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
+    double room_s = limit_s - own_s; /* what the components may take beside the least that is known of each */
+    for (int j = 0; j < coding->component_count; j++) room_s -= rest_s[j] = kernels_s(p, coding->components[j].scope);
+    order_components(coding, order);
+    for (int i = 0; i < coding->component_count && room_s > 0; i++) {
+        const int j = order[i];
+        room_s -= price_component(p, cell, context, j, room_s + rest_s[j]) - rest_s[j];
+    }
+    if (!(room_s > 0)) return;
     cell->table.context_s[context] = own_s;
-    cell->table.context_bytes[context] = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
-    for (int j = 0; j < coding->component_count; j++) price_component(p, cell, context, j);
+    cell->table.context_bytes[context] = bytes;
 }
 
 static void open_view(struct view *v, const struct tuner_coding *coding, const struct sim_placement *placement,

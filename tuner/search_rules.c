@@ -70,6 +70,14 @@ static double rule_limit_s(const struct search *s, int group)
                               : tuner_search_seconds_of_cost(s, group, tuner_search_best_threshold(s)) * (1 + slack);
 }
 
+/* A cell without one is too slow, whatever its weight. */
+static bool has_open_context(const struct tuner_rule_cell *cell)
+{
+    for (int context = 0; context < cell->table.context_count; context++)
+        if (isfinite(cell->table.context_s[context])) return true;
+    return false;
+}
+
 enum base_status tuner_search_bound_rules(struct search *s, struct node node)
 {
     const struct tuner_coding *coding;
@@ -87,8 +95,9 @@ enum base_status tuner_search_bound_rules(struct search *s, struct node node)
     double bound = tuner_search_cost_of(s, node.group, least_s) * (1 - slack);
     s->result->counts.programs++;
     if (bound > node.bound) node.bound = bound;
-    if (outcome == TUNER_NOTHING_WITHIN_LIMIT) s->result->counts.by_memory += tuner_search_plans_of(s, &node);
-    else tuner_search_push(s, node);
+    if (outcome != TUNER_NOTHING_WITHIN_LIMIT) return tuner_search_push(s, node), BASE_OK;
+    *(has_open_context(node.rules) ? &s->result->counts.by_memory : &s->result->counts.by_time) +=
+        tuner_search_plans_of(s, &node);
     return BASE_OK;
 }
 
