@@ -203,22 +203,38 @@ static char *element(const struct contraction *c, int operand, int64_t offset)
     return c->views[operand].at + offset * model_dtype_bytes(c->views[operand].dtype);
 }
 
-/* rows x columns of an operand into a dense tile. */
-static void load_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows, int64_t row_stride,
-                      int64_t columns, int64_t column_stride, float *to)
+/* rows x columns of an operand into a dense tile, which lies as the operand does: BLAS reads either way as fast, and
+ * only neighbours are converted in vectors. */
+static struct exec_matrix load_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows,
+                                    int64_t row_stride, int64_t columns, int64_t column_stride, float *to)
 {
-    for (int64_t i = 0; i < rows; i++)
-        exec_load(c->views[operand].dtype, element(c, operand, offset + i * row_stride), column_stride,
-                  to + i * columns, columns);
+    const bool across = row_stride == 1 && column_stride != 1;
+    const int64_t lines = across ? columns : rows, length = across ? rows : columns,
+                  line_stride = across ? column_stride : row_stride, stride = across ? row_stride : column_stride;
+    for (int64_t i = 0; i < lines; i++)
+        exec_load(c->views[operand].dtype, element(c, operand, offset + i * line_stride), stride, to + i * length,
+                  length);
+    return across ? (struct exec_matrix){to, 1, rows} : (struct exec_matrix){to, columns, 1};
 }
 
-static void store_tile(const struct contraction *c, int64_t offset, const struct tile *t, const float *from)
+/* The result's, which lies as the result does; products of bfloat16 write row by row. */
+static struct exec_matrix result_tile(const struct contraction *c, const struct tile *t, const struct tiles *tiles)
 {
-    int64_t row_stride = c->strides[ROW][RESULT], column_stride = c->strides[COLUMN][RESULT];
-    for (int64_t i = 0; i < t->rows; i++)
-        exec_store(c->views[RESULT].dtype, from + i * t->columns,
-                   element(c, RESULT, offset + (t->row + i) * row_stride + t->column * column_stride), column_stride,
-                   t->columns);
+    const bool across = !tiles->narrow && c->strides[ROW][RESULT] == 1 && c->strides[COLUMN][RESULT] != 1;
+    return across ? (struct exec_matrix){tiles->result, 1, t->rows}
+                  : (struct exec_matrix){tiles->result, t->columns, 1};
+}
+
+static void store_tile(const struct contraction *c, int64_t offset, const struct tile *t, struct exec_matrix from)
+{
+    const bool across = from.column_stride != 1;
+    const int64_t row_stride = c->strides[ROW][RESULT], column_stride = c->strides[COLUMN][RESULT],
+                  lines = across ? t->columns : t->rows, length = across ? t->rows : t->columns,
+                  line_stride = across ? column_stride : row_stride, stride = across ? row_stride : column_stride;
+    for (int64_t i = 0; i < lines; i++)
+        exec_store(c->views[RESULT].dtype, from.at + i * length,
+                   element(c, RESULT, offset + t->row * row_stride + t->column * column_stride + i * line_stride),
+                   stride, length);
 }
 
 static void copy_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows, int64_t row_stride,
@@ -253,13 +269,13 @@ static void multiply_tile(const struct contraction *c, const int64_t *offsets, c
     for (int64_t depth = 0; depth < c->extents[DEPTH]; depth += SIM_TILE_DEPTH) {
         int64_t size = c->extents[DEPTH] - depth < SIM_TILE_DEPTH ? c->extents[DEPTH] - depth : SIM_TILE_DEPTH;
         if (multiply_narrow(c, offsets, t, depth, size, tiles, add || depth > 0)) continue;
-        load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT], t->rows,
-                  c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->left);
-        load_tile(c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT],
-                  size, c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->right);
-        exec_gemm(t->rows, t->columns, size, (struct exec_matrix){tiles->left, size, 1},
-                  (struct exec_matrix){tiles->right, t->columns, 1}, (struct exec_matrix){tiles->result, t->columns, 1},
-                  add || depth > 0);
+        const struct exec_matrix left =
+            load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT],
+                      t->rows, c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->left);
+        const struct exec_matrix right = load_tile(
+            c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT], size,
+            c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->right);
+        exec_gemm(t->rows, t->columns, size, left, right, result_tile(c, t, tiles), add || depth > 0);
     }
 }
 
@@ -270,7 +286,7 @@ static void contract_tile(const struct contraction *c, int64_t *index, int64_t *
     bool nothing = is_empty(c, c->free_count, c->loop_count);
     for (bool more = !nothing; more; more = next(c, c->free_count, c->loop_count, index, offsets))
         multiply_tile(c, offsets, t, tiles, true);
-    store_tile(c, offsets[RESULT], t, tiles->result);
+    store_tile(c, offsets[RESULT], t, result_tile(c, t, tiles));
 }
 
 static int64_t at_most(int64_t value, int64_t bound)

@@ -2,7 +2,7 @@
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
-EXEC_VECTORIZED void exec_widen(const uint16_t *from, int64_t stride, float *to, int64_t n)
+static inline void widen(const uint16_t *from, int64_t stride, float *to, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits = (uint32_t)from[i * stride] << 16;
@@ -11,7 +11,7 @@ EXEC_VECTORIZED void exec_widen(const uint16_t *from, int64_t stride, float *to,
 }
 
 /* Not a number stays one: rounding would carry it into infinity. */
-EXEC_VECTORIZED void exec_narrow(const float *from, uint16_t *to, int64_t stride, int64_t n)
+static inline void narrow(const float *from, uint16_t *to, int64_t stride, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits;
@@ -19,6 +19,19 @@ EXEC_VECTORIZED void exec_narrow(const float *from, uint16_t *to, int64_t stride
         uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
         to[i * stride] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
     }
+}
+
+/* Neighbours have a loop of their own: a stride that the compiler does not know is walked element by element. */
+EXEC_VECTORIZED void exec_widen(const uint16_t *from, int64_t stride, float *to, int64_t n)
+{
+    if (stride == 1) widen(from, 1, to, n);
+    else widen(from, stride, to, n);
+}
+
+EXEC_VECTORIZED void exec_narrow(const float *from, uint16_t *to, int64_t stride, int64_t n)
+{
+    if (stride == 1) narrow(from, to, 1, n);
+    else narrow(from, to, stride, n);
 }
 
 void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *to, int64_t n)
