@@ -43,5 +43,7 @@ int model_builder_to_cache(struct builder *builder, const char *name, int tensor
 int model_builder_from_cache(struct builder *builder, const char *name, int tensor)
 {
     if (!builder->options.decoding.cache_rules) return tensor;
+    builder->program->tensors[tensor].constrained = true;
+    model_builder_shard_as_cache(builder, tensor);
     return moved(builder, base_print(builder->arena, "%s from cache", name), tensor);
 }

@@ -338,9 +338,9 @@ struct model_op {
     int group;     /* operations of one number > 0 are one kernel (flash attention) */
     bool apart;    /* writes over none of its operands, though they end with it */
     bool in_place; /* an update that writes its new elements, and neither reads nor writes the others */
-    bool lookup;   /* a contraction with a one-hot that is an indexed read (or, backward, an indexed sum) */
-    bool causal;   /* of attention: no query sees a later key, and relative positions are one-sided */
-    bool needed;   /* counted in mfu_frac: a contraction that the model needs, not recomputed */
+    bool lookup; /* an indexed read, written as a product with a one-hot (backward an indexed sum), and that one-hot */
+    bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
+    bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
     int64_t window, window_every; /* of an attention's mask, as in the model's config; 0: none */
     /* MODEL_RESHAPE: for each dimension of the result the operand's dimension whose shards it keeps (itself, the joined
      * dimension of which it is the outer part, or the other way round, the heads that it repeats), or -1 */

@@ -218,7 +218,7 @@ static void published_speeds_are_met(struct base_arena *arena)
     struct base_csv csv;
     struct base_error error;
     bool more = true;
-    int rows = 0, near = 0;
+    int rows = 0;
     double sum = 0;
     assert_ok(base_csv_open(&csv, arena, "tests/data/measured/inference_tpu.csv", &error), &error);
     for (;;) {
@@ -241,14 +241,14 @@ static void published_speeds_are_met(struct base_arena *arena)
         assert_ok(sim_plan_check(cache, arena, &text, step, SIM_AS_COMPILED, &plan, &error), &error);
         assert_ok(sim_predict(cache, &plan, &p, NULL, &error), &error);
         const double off = fabs(p.step_s / measured_s - 1);
-        if (off > 0.18) fail_msg("%.1f %% off: %g s, measured %g s", 100 * off, p.step_s, measured_s);
+        if (off > 0.15) fail_msg("%.1f %% off: %g s, measured %g s", 100 * off, p.step_s, measured_s);
         if (!strcmp(base_csv_field(&csv, base_csv_column(&csv, "confidence")), "high")) assert(off < 0.1);
-        near += off <= 0.15;
+        assert(p.fits); /* it ran */
         sum += off;
         rows++;
     }
     base_csv_close(&csv);
-    assert(rows == 8 && near >= 7 && sum / rows < 0.08);
+    assert(rows == 10 && sum / rows < 0.08);
     sim_cache_free(cache);
 }
 
@@ -268,6 +268,53 @@ static void caches_may_be_sharded_apart(struct base_arena *arena)
     assert(rows.prediction.memory.cache_bytes == 2 * 2 * 128 * 64 * (16 / 8) * 2);
 }
 
+/* One device's operand bytes of the largest collective of that kind, or 0. */
+static double largest_bytes(struct base_arena *arena, const struct sim_plan_text *text, enum model_step step,
+                            enum sim_collective kind)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan;
+    struct sim_prediction p;
+    struct sim_detail detail = {.arena = arena, .lists_collectives = true};
+    struct base_error error;
+    double most = 0;
+    assert_ok(sim_plan_check(cache, arena, text, step, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
+    for (int i = 0; i < detail.collectives.count; i++)
+        if (detail.collectives.rows[i].kind == kind) most = fmax(most, (double)detail.collectives.rows[i].bytes);
+    sim_cache_free(cache);
+    return most;
+}
+
+/* Where activations keep all rows, queries go to the cache's devices and what they find comes back: the cache stays. */
+static void attention_is_done_where_the_cache_is(struct base_arena *arena)
+{
+    struct sim_plan_text text =
+        text_of("decoder_only:emb_dim=1024,num_heads=8,num_kv_heads=1,head_dim=128,mlp_dim=4096,"
+                "num_layers=2,vocab_size=4096,position_encoding=rotary",
+                "16", "2048");
+    text.values[SIM_RULES] =
+        "[[\"cache_batch\",[\"data\",\"model\"]],[\"batch\",null],[\"vocab\",\"model\"],"
+        "[\"mlp\",\"model\"],[\"heads\",\"model\"],[\"joined_kv\",\"model\"],[\"embed\",\"data\"]]";
+    const double cache_bytes = 16.0 / 8 * 128 * 2048 * 2; /* of keys, or of values */
+    assert(largest_bytes(arena, &text, MODEL_STEP_DECODE, SIM_ALL_GATHER) < cache_bytes / 16);
+}
+
+/* Weights gathered over all devices: rows that are looked up are on the devices of their tokens, so that no activation
+ * is; a one-hot's product goes to the devices of the table's columns. */
+static void rows_that_are_looked_up_stay_with_their_tokens(struct base_arena *arena)
+{
+    struct sim_plan_text text = text_of("decoder_only:emb_dim=1024,num_heads=8,head_dim=128,mlp_dim=4096,num_layers=2,"
+                                        "vocab_size=4096,position_encoding=rotary",
+                                        "64", "2048");
+    text.values[SIM_RULES] = "[[\"batch\",[\"data\",\"model\"]],[\"embed\",[\"data\",\"model\"]]]";
+    const double one_hot_bytes = 64.0 / 8 * 2048 * 4096 * 2, widest_weight_bytes = 1024.0 / 8 * 4096 * 2;
+    assert_near(largest_bytes(arena, &text, MODEL_STEP_PREFILL, SIM_ALL_GATHER), one_hot_bytes, 1e-9);
+    text.values[SIM_SOFTWARE] = "pope";
+    assert_near(largest_bytes(arena, &text, MODEL_STEP_PREFILL, SIM_ALL_GATHER), widest_weight_bytes, 1e-9);
+    assert(largest_bytes(arena, &text, MODEL_STEP_PREFILL, SIM_REDUCE_SCATTER) == 0);
+}
+
 /* A token written into its slice of the cache leaves the rest alone: what is left is one reading of the cache. */
 static void caches_written_in_place_are_read_once(struct base_arena *arena)
 {
@@ -283,6 +330,8 @@ static const struct test tests[] = {
     TEST(caches_written_in_place_are_read_once),
     TEST(published_speeds_are_met),
     TEST(caches_may_be_sharded_apart),
+    TEST(attention_is_done_where_the_cache_is),
+    TEST(rows_that_are_looked_up_stay_with_their_tokens),
     TEST(int8_weights_are_half_of_bfloat16),
     TEST(int8_weights_are_not_run),
     TEST(searches_of_inference_equal_brute_force),

@@ -229,6 +229,13 @@ static struct sim_shape whole_shape(const struct sim_graph *g, int tensor)
     return shape;
 }
 
+/* What is read at indices is sharded as they are, and as rows of the table only where that leaves something: XLA asks
+ * a gather's indices first (GatherOutputShardingFromIndex… in openxla/xla xla/service/sharding_propagation.cc). */
+static bool looks_up(const struct model_op *op)
+{
+    return op->lookup && op->phase == MODEL_FORWARD;
+}
+
 static void contraction_forward(struct sim_graph *g, int at)
 {
     const struct sim_graph_step *step = &g->steps[at];
@@ -241,7 +248,7 @@ static void contraction_forward(struct sim_graph *g, int at)
     }
     for (int i = 0; i < 2; i++) both[i] = improved(g, offers[1 - i], offers[i]);
     int first = 0;
-    if (both[0] != both[1]) {
+    if (both[0] != both[1] && !looks_up(step->op)) {
         sim_spec ahead = look_ahead(g, step->out);
         bool leads[2];
         for (int i = 0; i < 2; i++) leads[i] = ahead && refines(g, ahead, offers[i]);

@@ -123,6 +123,13 @@ static void add_labelled(struct sim_graph *g, int node, const char *letters, con
     for (int d = 0; result[d]; d++) port->whole = port->whole && sim_dim_labelled(letters, result[d]) >= 0;
 }
 
+/* A gather's indices: nothing is broadcast to a one-hot that is none. */
+static void add_indices(struct sim_graph *g, int node, const struct model_op *op)
+{
+    add_labelled(g, node, op->input_labels[0], op->output_labels);
+    g->ports[g->port_count - 1].whole = true;
+}
+
 /* Only the examples, which come first, are the same dimension. */
 static void add_examples(struct sim_graph *g, int node, const char *letters)
 {
@@ -230,6 +237,7 @@ static void add_operation(struct sim_graph *g, const struct model_op *op, int in
         add_step(g, SIM_ELEMENTWISE, out, op);
         for (int i = 0; i < op->input_count; i++)
             if (model_function_is(op->function, MODEL_IS_BY_EXAMPLE)) add_examples(g, nodes[i], op->input_labels[i]);
+            else if (op->lookup) add_indices(g, nodes[i], op);
             else add_labelled(g, nodes[i], op->input_labels[i], op->output_labels);
         break;
     case MODEL_UPDATE:
