@@ -329,6 +329,7 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     bool applies = may_rematerialize(plan) && priced->peak_bytes > goal_bytes;
     unsigned dropped_roles = !applies ? 0 : lays_out(plan) ? remade_roles(plan) : droppable_roles(p);
     if (!dropped_roles) return BASE_OK;
+    if (detail && detail->slow_s > 0 && total_s(priced) >= detail->slow_s) return detail->is_slow = true, BASE_OK;
     struct sim_pricing q;
     struct sim_priced all;
     BASE_TRY(price_remade(cache, &q, p, dropped_roles, detail, &all, error));
@@ -423,6 +424,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     struct sim_pricing p;
     struct sim_priced priced;
     struct sim_prediction answer = {.profile = plan->placement->profile.name, .mesh = plan->placement->axes};
+    if (detail) detail->is_slow = false;
     if (detail && detail->passes) detail->passes->count = 0;
     if (plan->pipeline.stages > 1)
         BASE_TRY(sim_price_pipeline(cache, plan, &p, detail, &priced, &answer.pipeline, error));

@@ -147,6 +147,10 @@ struct sim_detail {
     struct sim_memory_curve *curve;
     struct sim_passes *passes; /* count 0: there is no pipeline */
     struct base_arena *arena;  /* of all of it */
+    /* Asked for: of a step that takes this long, and only fits where the compiler recomputes something, that is not
+     * priced; 0: it always is. Answered: whether that is so, and the answer is of the step without it. */
+    double slow_s;
+    bool is_slow;
 };
 
 /* plan_decoding.c. What a plan's text says that it is of: training, unless it says something else. BASE_INPUT: no such

@@ -218,6 +218,48 @@ static void sums_over_both_axes_may_be_one(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* What the compiler recomputes so that a step fits takes at least half of what the step took without: searches count on
+ * it (tuner.h). Prints the least share that was met. */
+static void what_recomputes_takes_at_least_half(struct base_arena *arena)
+{
+    enum { SETS = 20 };
+    struct base_random random;
+    int recomputed = 0, predicted = 0, wanted = samples();
+    double least = 2;
+    base_random_seed(&random, seed(909));
+    while (predicted < wanted) {
+        struct question q;
+        bool any = begin_question(&q, arena, &random);
+        for (int j = 0; any && j < SETS; j++) {
+            struct base_error error;
+            struct sim_detail detail = {.arena = &q.own, .slow_s = 1e-12};
+            struct sim_prediction without, with;
+            struct sim_plan plan;
+            int digits[TUNER_MOST_DIGITS];
+            struct sim_plan_text text = tuner_plan_text(&q.space, q.named);
+            draw_digits(&q.rules, &random, digits);
+            text.values[SIM_RULES] = tuner_rule_text(&q.own, &q.rules, digits);
+            text.values[SIM_REMAT_POLICY] = "none";
+            text.values[SIM_BATCH_SIZE] = base_print(&q.own, "%lld", 16 * (long long)q.plan.batch_size);
+            if (sim_plan_check(q.cache, &q.own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) != BASE_OK)
+                continue;
+            predicted++;
+            assert_ok(sim_predict(q.cache, &plan, &without, &detail, &error), &error);
+            if (!detail.is_slow) continue;
+            recomputed++;
+            assert_false(without.fits && without.free_bytes > 0.05 * (double)without.memory.capacity_bytes);
+            assert_ok(sim_predict(q.cache, &plan, &with, NULL, &error), &error);
+            least = fmin(least, with.step_s / without.step_s);
+            if (with.step_s < 0.5 * without.step_s)
+                print_error("%s: %.6g s, %.6g s without\n", text.values[SIM_RULES], with.step_s, without.step_s);
+            assert_true(with.step_s >= 0.5 * without.step_s);
+        }
+        end_question(&q);
+    }
+    print_message("%d of %d recomputed something, the least at %.3f of the time\n", recomputed, predicted, least);
+    assert_true(recomputed > wanted / 50);
+}
+
 /* ---- bounds of subspaces ---- */
 
 /* Closes about half of what a cell's rule sets may choose, but what one of them has. */
@@ -291,6 +333,59 @@ static void no_bound_of_a_subspace_is_above_its_plans(struct base_arena *arena)
     }
     assert_true(fitting > wanted / 20);
     tuner_choices_end();
+}
+
+struct visited {
+    double sum_s, sum_bytes, least_s;
+    int64_t choices, sets;
+};
+
+static void add_visited(void *where, const int *digits, double s, double bytes, int64_t equals)
+{
+    struct visited *visited = where;
+    (void)digits;
+    visited->sum_s += s, visited->sum_bytes += bytes, visited->sets += equals, visited->choices++;
+    visited->least_s = fmin(visited->least_s, s);
+}
+
+static struct visited visit_below(const struct tuner_rule_cell *cell, double limit_s)
+{
+    struct visited visited = {.least_s = INFINITY};
+    tuner_rule_cell_visit(cell, limit_s, INFINITY, add_visited, &visited);
+    return visited;
+}
+
+static struct tuner_rule_cell *price_below(struct question *q, double limit_s)
+{
+    return tuner_rule_cell_price(&q->own, q->coding, q->plan.placement, q->plan.batch_size, q->plan.num_microbatches,
+                                 (struct tuner_charges){true, true}, limit_s);
+}
+
+/* A cell that was priced up to a limit holds every choice below it, as one without a limit does. */
+static void limits_leave_what_is_below_them(struct base_arena *arena)
+{
+    static const double limits[] = {1.001, 1.05, 1.3, 2, 10};
+    struct base_random random;
+    int64_t choices = 0;
+    base_random_seed(&random, seed(910));
+    for (int cells = 0; cells < samples() / 10; cells++) {
+        struct question q;
+        if (begin_question(&q, arena, &random)) {
+            code_question(&q);
+            const struct tuner_rule_cell *whole = price_below(&q, INFINITY);
+            const double limit_s =
+                visit_below(whole, INFINITY).least_s * limits[base_random_below(&random, BASE_COUNT(limits))];
+            const struct visited all = visit_below(whole, limit_s),
+                                 left = visit_below(price_below(&q, limit_s), limit_s);
+            assert_int_equal(left.choices, all.choices);
+            assert_int_equal(left.sets, all.sets);
+            assert_near(left.sum_s, all.sum_s, 1e-9);
+            assert_near(left.sum_bytes, all.sum_bytes, 1e-9);
+            choices += left.choices;
+        }
+        end_question(&q);
+    }
+    assert_true(choices > 0);
 }
 
 /* A contraction that came the same way before is not worked out again: kernels take to the last bit what they take
@@ -510,11 +605,17 @@ static void policies_by_tensor_equal_brute_force(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(alike_rule_sets_have_one_prediction),        TEST(no_bound_is_above_the_simulator),
-    TEST(bounds_of_rules_are_never_undercut),         TEST(sums_over_both_axes_may_be_one),
-    TEST(no_bound_of_a_subspace_is_above_its_plans),  TEST(searches_equal_brute_force),
-    TEST(no_rule_set_is_better_than_the_proven_best), TEST(known_contractions_take_what_they_took),
+    TEST(alike_rule_sets_have_one_prediction),
+    TEST(no_bound_is_above_the_simulator),
+    TEST(bounds_of_rules_are_never_undercut),
+    TEST(sums_over_both_axes_may_be_one),
+    TEST(no_bound_of_a_subspace_is_above_its_plans),
+    TEST(searches_equal_brute_force),
+    TEST(no_rule_set_is_better_than_the_proven_best),
+    TEST(known_contractions_take_what_they_took),
     TEST(policies_by_tensor_equal_brute_force),
+    TEST(what_recomputes_takes_at_least_half),
+    TEST(limits_leave_what_is_below_them),
 };
 
 int main(int argument_count, char **arguments)

@@ -417,6 +417,43 @@ static void bounds_change_nothing(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Steps that are several times too slow before the compiler recomputes anything are not priced with that; the answer
+ * is that of all predictions, whether the best plan recomputes or not. */
+static void what_is_too_slow_is_not_recomputed(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_0_11B", "v4-512", "896", "512", "512");
+    int64_t recomputed = 0;
+    request.plan.values[SIM_OPTIMIZER] = "adamw";
+    request.given[TUNER_SUBMESH] = given(arena, 6, "4,2,2,1", "2,4,2,1", "4,4,1,1", "2,2,2,1", "4,2,1,1", "1,1,1,1");
+    request.given[TUNER_MICROBATCHES] = given(arena, 2, "1", "2");
+    request.given[TUNER_RULES] = given(
+        arena, 3, "standard:2,2", "standard:1,2",
+        "[[\"batch\",\"data\"],[\"embed\",\"model\"],[\"mlp\",\"model\"],[\"heads\",\"model\"],[\"vocab\",null]]");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    for (int top = 1; top <= 6; top++) {
+        struct tuner_result with, without;
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = top}, &with, &error), &error);
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = top, .no_bounds = true}, &without, &error),
+                  &error);
+        assert_int_equal(with.plan_count, without.plan_count);
+        for (int i = 0; i < with.plan_count; i++) {
+            const struct sim_prediction *p = &with.plans[i].prediction;
+            assert_near(p->step_s, without.plans[i].prediction.step_s, 0);
+            recomputed += p->memory.rematerialized_layer_count > 0;
+        }
+        assert_int_equal(with.has_unfit, without.has_unfit);
+        if (with.has_unfit) assert_near(with.unfit.prediction.step_s, without.unfit.prediction.step_s, 0);
+        if (top == 1) assert_true(with.counts.priced > 0);
+        assert_int_equal(without.counts.priced, 0);
+        assert_counts_add_up(&space, &with);
+    }
+    assert_true(recomputed > 0);
+    sim_cache_free(cache);
+}
+
 /* Where tensors of activations are sharded over the model axis, a third of what is communicated and more is certain:
  * the bound of a plan has it, and without its links is lower by as much. */
 static void bounds_hold_a_good_part_of_the_communication(struct base_arena *arena)
@@ -1425,6 +1462,7 @@ static const struct test tests[] = {
     TEST(named_spaces_are_refused_with_the_place),
     TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),
+    TEST(what_is_too_slow_is_not_recomputed),
     TEST(bounds_hold_a_good_part_of_the_communication),
     TEST(bounds_of_memory_spare_predictions),
     TEST(integer_programs_change_no_answer),

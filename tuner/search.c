@@ -346,11 +346,14 @@ static void show_ruled_out(const struct search *s, const struct node *nodes, int
     }
 }
 
-/* Tight plans are shown where they are faster than the best, or nothing else fits. */
-static void drop_slow_tight(const struct search *s)
+/* Plans that leave too little memory free, or do not fit, are shown where they are faster than the best, or nothing
+ * else fits. */
+static void drop_slow_unranked(const struct search *s)
 {
     struct tuner_result *r = s->result;
-    double best = tuner_search_best_threshold(s);
+    const double best = tuner_search_best_threshold(s);
+    if (r->has_unfit && r->plan_count && tuner_search_found_cost(s, &r->unfit) >= tuner_search_found_cost(s, r->plans))
+        r->has_unfit = false;
     while (r->tight_count && tuner_search_found_cost(s, &r->tight[r->tight_count - 1]) >= best) r->tight_count--;
 }
 
@@ -420,7 +423,7 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     tuner_choices_end();
     if (status != BASE_OK) return status;
     settle(&s);
-    drop_slow_tight(&s);
+    drop_slow_unranked(&s);
     if (!s.stopped) show_ruled_out(&s, s.heap, s.heap_count, false);
     if (!s.stopped) show_ruled_out(&s, s.too_large, s.too_large_count, true);
     result.wall_s = options->now_s ? options->now_s(options->where) - s.start_s : 0;

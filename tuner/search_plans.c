@@ -41,24 +41,35 @@ static void show_predicted(const struct search *s, const struct tuner_found *fou
                            &(struct tuner_looked){found->plan, p, p->step_s, (double)p->memory.peak_bytes, false});
 }
 
-enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
-                                       struct sim_detail *detail, struct tuner_found *found)
+static void note_predicted(struct search *s, const struct node *node, const struct tuner_found *found)
 {
-    found->plan = (struct tuner_plan){node->group, submesh, node->microbatches, node->saved};
-    BASE_TRY(tuner_predict(s->space, found->plan, &found->prediction, detail, s->error));
-    s->result->counts.evaluated++;
+    struct tuner_result *r = s->result;
+    const bool ranks = sim_leaves_free(&found->prediction, s->options->headroom_frac);
+    r->counts.evaluated++;
     show_predicted(s, found);
     audit(s, node, found);
-    struct tuner_result *r = s->result;
-    bool ranks = sim_leaves_free(&found->prediction, s->options->headroom_frac);
     if (!ranks) tuner_search_note_nearest(s, found);
     if (!found->prediction.fits) {
         tuner_search_note_unfit(s, found);
-        return BASE_OK;
+        return;
     }
     if (ranks) tuner_search_insert_plan(s, r->plans, &r->plan_count, found);
     else tuner_search_insert_plan(s, r->tight, &r->tight_count, found);
     if (s->options->pareto && ranks) tuner_search_insert_front(s, found);
+}
+
+static enum base_status predict(struct search *s, const struct node *node, int submesh, struct sim_detail *detail,
+                                struct tuner_found *found)
+{
+    found->plan = (struct tuner_plan){node->group, submesh, node->microbatches, node->saved};
+    return tuner_predict(s->space, found->plan, &found->prediction, detail, s->error);
+}
+
+enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
+                                       struct sim_detail *detail, struct tuner_found *found)
+{
+    BASE_TRY(predict(s, node, submesh, detail, found));
+    note_predicted(s, node, found);
     return BASE_OK;
 }
 
@@ -220,21 +231,70 @@ void tuner_search_push_siblings(struct search *s, const struct node *node, int f
     }
 }
 
+/* A step with something recomputed takes at least this share of what it takes without (tuner.h). */
+static const double recomputed_least_frac = 0.5;
+
+/* From which seconds on a step is too slow whatever the compiler recomputes of it; 0: none is. */
+static double slow_s(const struct search *s, const struct node *node)
+{
+    const double cost = node->group >= s->base_groups ? tuner_search_best_threshold(s) : tuner_search_threshold(s);
+    if (s->options->pareto || !isfinite(cost)) return 0;
+    return tuner_search_seconds_of_cost(s, node->group, cost) * (1 + slack) / recomputed_least_frac;
+}
+
+static bool are_siblings_slow(const struct search *s, const struct node *node, const struct tuner_found *found,
+                              const struct sim_detail *detail)
+{
+    const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
+    for (int i = 0; i < shape->submesh_count; i++)
+        if (sibling_s(&found->prediction, detail, s->space->placements[shape->first_submesh + i]) < detail->slow_s)
+            return false;
+    return true;
+}
+
+static void count_as_slow(struct search *s, const struct node *node, const struct tuner_found *found)
+{
+    s->result->counts.priced++;
+    s->result->counts.by_time += tuner_search_plans_of(s, node);
+    if (s->options->looked)
+        s->options->looked(s->options->looked_where,
+                           &(struct tuner_looked){found->plan, NULL, found->prediction.step_s * recomputed_least_frac,
+                                                  node->peak_bytes, false});
+}
+
+/* One plan of the family is predicted; *slow: none of them is of use, and what the compiler would recompute was left
+ * out. */
+static enum base_status predict_first(struct search *s, const struct node *node, int first, struct sim_detail *detail,
+                                      struct tuner_found *found, bool *slow)
+{
+    detail->slow_s = slow_s(s, node);
+    BASE_TRY(predict(s, node, first, detail, found));
+    *slow = detail->is_slow && are_siblings_slow(s, node, found, detail);
+    if (*slow) return count_as_slow(s, node, found), BASE_OK;
+    if (detail->is_slow) {
+        detail->slow_s = 0;
+        BASE_TRY(predict(s, node, first, detail, found));
+    }
+    note_predicted(s, node, found);
+    return BASE_OK;
+}
+
 enum base_status tuner_search_open_family(struct search *s, const struct node *node)
 {
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
     struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
     struct tuner_found found;
     int first = quickest_submesh(s, shape);
+    bool slow;
     if (node->group >= s->base_groups && refuses(s, node)) return BASE_OK;
-    BASE_TRY(tuner_search_evaluate(s, node, first, &detail, &found));
+    BASE_TRY(predict_first(s, node, first, &detail, &found, &slow));
     s->rows = detail.collectives;
+    if (slow || s->restart) return BASE_OK;
     bool saved = tuner_variant_is_saved(s->space, s->space->groups[node->group].variant);
     int64_t orders = shape->submesh_count * s->space->groups[node->group].rule_set_count;
     s->result->counts.by_sibling += orders - 1;
     s->result->counts.by_program += tuner_search_plans_of(s, node) - orders;
     bool fits = sim_leaves_free(&found.prediction, s->options->headroom_frac);
-    if (s->restart) return BASE_OK;
     if (found.prediction.fits) tuner_search_push_siblings(s, node, first, &found, &detail);
     bool chooses = false;
     if (saved) BASE_TRY(tuner_search_needs_choice(s, node, first, fits, &chooses));

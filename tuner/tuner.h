@@ -140,7 +140,11 @@ bool tuner_variant_is_saved(const struct tuner_space *space, int variant);      
 int64_t tuner_variant_plan_count(const struct tuner_space *space, int variant); /* plans that one plan of it is for */
 int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
 
-/* ---- the search (search.c) ---- */
+/* ---- the search (search.c) ----
+ *
+ * What a search takes for granted beside its bounds, which are in bounds.h: where the compiler recomputes what does not
+ * fit, the step takes at least half of what it takes without. It does all that it did, and again; what it saves is to
+ * write and to read what it no longer keeps. So a plan that takes twice too long is not predicted with that. */
 
 enum tuner_objective {
     TUNER_TOKENS_PER_S,
@@ -196,7 +200,7 @@ struct tuner_counts {
     int64_t by_sibling; /* the same work on the same mesh: only the links differ, or it does not fit either */
     int64_t open;       /* left when the time was up */
     int64_t programs;   /* integer programs solved */
-    int64_t priced;     /* predictions that only gave coefficients */
+    int64_t priced;     /* predictions that only gave coefficients, or a bound */
     int64_t looked_at;  /* of those predicted in full: again, since a bound was given up and the search began anew */
 };
 /* evaluated - looked_at and what stands between them add up to the plans of the space (programs are none). */
