@@ -202,6 +202,12 @@ static void models_are_cut_as_published(struct base_arena *arena)
          "5,6,6,6,6,6,6,6,6,6,6,5"},
         {DECODER(14336, 57344, 78, 250880), 12, 1, SIM_BY_LAYERS, SIM_DIVIDES_UNEVENLY, "7,7,7,7,7,7,7,7,7,7,7,1"},
         {DECODER(14336, 57344, 78, 250880), 12, 1, SIM_BY_LAYERS, SIM_DIVIDES_EVENLY, "refused"},
+        {DECODER(5120, 20480, 48, 51200), 32, 1, SIM_BY_LAYERS, SIM_DIVIDES_FINELY,
+         "2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1"},
+        {DECODER(8192, 32768, 6, 51200), 10, 1, SIM_BY_LAYERS, SIM_DIVIDES_FINELY, "0,1,1,1,0,1,1,1,0,0"},
+        {DECODER(8192, 32768, 6, 51200), 8, 1, SIM_BY_LAYERS, SIM_DIVIDES_FINELY, "0,1,1,1,1,1,1,0"},
+        {DECODER(8192, 32768, 6, 51200), 7, 1, SIM_BY_LAYERS, SIM_DIVIDES_FINELY, "refused"},
+        {DECODER(8192, 32768, 6, 51200), 6, 1, SIM_BY_LAYERS, SIM_DIVIDES_FINELY, "1,1,1,1,1,1"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         const struct sim_pipeline pipeline = {
@@ -323,6 +329,29 @@ static void a_context_of_one_device_is_none(struct base_arena *arena)
             struct sim_prediction none = predict(arena, given, 2), one = predict(arena, given, 3);
             check_equal(&none, &one);
         }
+}
+
+/* Stages without a layer hand on what comes: more of them than layers change the time of a step by the way through
+ * them, not by what each microbatch takes, and the worst holds no more than a layer. */
+static void more_stages_than_layers_are_as_slow_as_a_layer(struct base_arena *arena)
+{
+    struct sim_prediction p[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const given[][2] = {{"software", "alpa"},
+                                        {"dtype", "float16"},
+                                        {"num_partitions", "1"},
+                                        {"topology", i ? "v100-32g:1x8" : "v100-32g:1x4"},
+                                        {"model", DECODER(2048, 8192, 4, 512)},
+                                        {"pipeline_stages", i ? "8" : "4"},
+                                        {"batch_size", "1024"},
+                                        {"num_microbatches", "1024"},
+                                        {"remat_policy", "full"}};
+        p[i] = predict(arena, given, BASE_COUNT(given));
+        assert_int_equal(p[i].pipeline.stages, i ? 8 : 4);
+    }
+    assert_true(p[1].step_s < 1.02 * p[0].step_s); /* the ends have stages of their own */
+    assert_true(p[1].step_s > 0.85 * p[0].step_s);
+    assert_true(p[1].memory.peak_bytes < 1.1 * (double)p[0].memory.peak_bytes);
 }
 
 /* GPipe holds every microbatch, 1F1B as many as there are stages. */
@@ -562,6 +591,7 @@ static const struct test tests[] = {
     TEST(parts_stand_once),
     TEST(the_first_stage_holds_a_block_for_the_gradient_of_its_embedding),
     TEST(one_stage_is_no_pipeline),
+    TEST(more_stages_than_layers_are_as_slow_as_a_layer),
     TEST(a_context_of_one_device_is_none),
     TEST(a_predicted_bubble_is_that_of_its_schedule),
     TEST(versions_differ_by_their_rows),

@@ -18,6 +18,15 @@ static enum base_status read_number(int row, const char *column, double *out, st
                              error);
 }
 
+static enum sim_division division_of(const char *word)
+{
+    static const char *const names[SIM_DIVISION_COUNT] = {
+        [SIM_DIVIDES_EVENLY] = "evenly", [SIM_DIVIDES_UNEVENLY] = "unevenly", [SIM_DIVIDES_FINELY] = "finely"};
+    int division = 0;
+    while (division + 1 < SIM_DIVISION_COUNT && strcmp(names[division], word) != 0) division++;
+    return (enum sim_division)division;
+}
+
 /* Words of pipeline_schedule, with " or " between them. */
 static unsigned schedules_of(const char *words)
 {
@@ -36,8 +45,8 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
     for (int row = 0; row < rows.row_count; row++) {
         if (strcmp(base_table_field(&rows, row, 0), software) != 0) continue;
         const char *schedules = base_table_field(&rows, row, base_table_column(&rows, "schedules"));
-        *out = (struct sim_pipeline_habits){.division =
-                                                flag(row, "uneven_layers") ? SIM_DIVIDES_UNEVENLY : SIM_DIVIDES_EVENLY,
+        const char *division = base_table_field(&rows, row, base_table_column(&rows, "division"));
+        *out = (struct sim_pipeline_habits){.division = division_of(division),
                                             .schedules = schedules_of(schedules),
                                             .schedule_words = schedules,
                                             .takes_layers = flag(row, "told_layers"),

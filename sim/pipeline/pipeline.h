@@ -26,8 +26,9 @@ struct sim_pipeline {
 
 /* ---- software (habits.c, pipelines.csv) ---- */
 
-/* Layers that stages do not divide are refused, or the last stages get fewer. */
-enum sim_division { SIM_DIVIDES_EVENLY, SIM_DIVIDES_UNEVENLY };
+/* Layers that stages do not divide are refused, or the last stages get fewer, or every few stages get one less, even
+ * none. */
+enum sim_division { SIM_DIVIDES_EVENLY, SIM_DIVIDES_UNEVENLY, SIM_DIVIDES_FINELY, SIM_DIVISION_COUNT };
 
 struct sim_pipeline_habits {
     enum sim_division division; /* of layers among stages */

@@ -33,6 +33,20 @@ static enum base_status cut_evenly(int64_t layers, int64_t pieces, enum sim_divi
     return BASE_OK;
 }
 
+/* Alpa's stages are runs of operations that read about as much of the weights each, and may end inside a layer. Here a
+ * stage has whole layers, as even as it goes, the first more since the last has the head. Where there are more stages
+ * than layers, embedding and head have stages of their own, and some others none: the slowest, of one whole layer, is
+ * as slow as Alpa's, whose clusters do not end between the products of a sublayer. */
+static enum base_status cut_finely(int64_t layers, int64_t pieces, int64_t *counts, struct base_error *error)
+{
+    const int64_t ends = pieces > layers ? 1 : 0, stages = pieces - 2 * ends;
+    if (stages < layers && ends) return refuse_layers("pipeline_stages", layers, "", pieces, error);
+    counts[0] = counts[pieces - 1] = 0;
+    for (int64_t i = 0; i < stages; i++)
+        counts[ends + i] = base_ceil_div((i + 1) * layers, stages) - base_ceil_div(i * layers, stages);
+    return BASE_OK;
+}
+
 /* Embedding and head count as a layer each. */
 static enum base_status cut_with_embeddings(int64_t layers, int64_t pieces, enum sim_division division, int64_t *counts,
                                             struct base_error *error)
@@ -112,6 +126,8 @@ static enum base_status cut_decoder(const struct model_config *config, const str
     }
     if (pipeline->layers) memcpy(counts, pipeline->layers, (size_t)count * sizeof *counts);
     else if (pipeline->partition == SIM_BY_TORCHTITAN) BASE_TRY(cut_torchtitan(layers, count, counts, error));
+    else if (pipeline->partition == SIM_BY_LAYERS && division == SIM_DIVIDES_FINELY)
+        BASE_TRY(cut_finely(layers, count, counts, error));
     else if (pipeline->partition == SIM_BY_LAYERS) BASE_TRY(cut_evenly(layers, count, division, "", counts, error));
     else BASE_TRY(cut_with_embeddings(layers, count, division, counts, error));
     for (int64_t i = 0; i < count; i++) pieces[i].decoder_layers = counts[i];
@@ -182,7 +198,7 @@ enum base_status sim_cut_model(const struct model_config *config, const struct s
     BASE_TRY((config->encoder ? cut_encoder_decoder : cut_decoder)(config, pipeline, division, pieces, error));
     for (int64_t i = 0; i < count; i++) {
         if (pieces[i].encoder_layers) pieces[i].parts |= MODEL_PART_ENCODER_LAYERS;
-        if (pieces[i].decoder_layers) pieces[i].parts |= MODEL_PART_LAYERS;
+        if (pieces[i].decoder_layers || !pieces[i].parts) pieces[i].parts |= MODEL_PART_LAYERS; /* perhaps none */
         BASE_TRY(check_blocks(config, &pieces[i], error));
     }
     const int64_t first = pieces[0].encoder_layers + pieces[0].decoder_layers;
