@@ -85,18 +85,10 @@ awk 'NR == FNR { again[$1] = $2; next } { n++; if ($2 != again[$1]) { differ++; 
     END { printf "soak: %d steps of resumed runs, %d differ from those of a run that was not interrupted\n", n, differ; exit !(n > 0 && !differ) }' \
     "$folder/again" "$folder/parts"
 
-# The resident set of each rank, in KiB, from the first sample to the last.
-# shellcheck disable=SC2086
-"$program" run --model decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=1,vocab_size=300 --task-feature-lengths 8 --batch-size 4 --topology local:2 --data "$data" --steps "$long" >/dev/null &
-run=$!
-while kill -0 "$run" 2>/dev/null; do
-    ranks_of "$run"
-    sleep 0.2
-done >"$folder/memory"
-wait "$run"
-# What each rank has in the last third is more than in the third before by no more than a page in ten steps: a leak of 400
-# bytes a step is found.
-awk -v long="$long" '{ kib[$1, ++count[$1]] = $2 }
+# Samples of each rank, "number KiB" a line: what it has in the last third is more than in the third before by no more than
+# a page in ten steps: a leak of 400 bytes a step is found.
+judge_memory() {
+    awk -v long="$long" '{ kib[$1, ++count[$1]] = $2 }
     END { for (rank in count) {
               n = count[rank]; third = int(n / 3); before = after = 0; ranks++
               if (third < 10) { print "soak: " n " samples are no measurement; a larger SOAK_LONG gives more"; exit 1 }
@@ -105,6 +97,26 @@ awk -v long="$long" '{ kib[$1, ++count[$1]] = $2 }
               printf "soak: rank %d of %d samples: %.0f KiB at first, %.0f in the middle third, %.0f in the last\n", ranks, n, kib[rank, 1], before, after
               if (after - before > long / 3 * 0.4) grows = 1
           }
-          exit grows || ranks != 2 }' "$folder/memory"
+          exit grows || ranks != 2 }' "$1"
+}
+
+# What it must find and what it must not: two ranks, one of which leaks so many bytes a step beside what begins and is kept.
+samples() { awk -v long="$long" -v leak="$1" 'BEGIN { for (i = 0; i < 90; i++) { print 1, 90000 + 2000 * (i > 3); print 2, 90000 + 2000 * (i > 3) + i / 90 * long * leak / 1024 } }'; }
+samples 0 >"$folder/steady"
+samples 440 >"$folder/leaks"
+judge_memory "$folder/steady" >/dev/null || { echo "soak: memory that does not grow is said to grow" >&2; exit 1; }
+! judge_memory "$folder/leaks" >/dev/null || { echo "soak: a leak of 440 bytes a step is not found" >&2; exit 1; }
+
+# The resident set of each rank, in KiB, from the first sample to the last. SOAK_LEAK, a library that leaks, is loaded into
+# the ranks by who wants to see the soak fail.
+# shellcheck disable=SC2086
+LD_PRELOAD=${SOAK_LEAK:-} "$program" run --model decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=1,vocab_size=300 --task-feature-lengths 8 --batch-size 4 --topology local:2 --data "$data" --steps "$long" >/dev/null &
+run=$!
+while kill -0 "$run" 2>/dev/null; do
+    ranks_of "$run"
+    sleep 0.2
+done >"$folder/memory"
+wait "$run"
+judge_memory "$folder/memory"
 
 scripts/power_cut.sh "$program" "${SOAK_CUTS:-20}"
