@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Shown values are cut so that a hostile one cannot fill the message. */
+/* Shown values are truncated so that a hostile one cannot fill the message. */
 enum { SHOWN = 60 };
 
 struct unit {

@@ -32,7 +32,7 @@ struct base_key base_key_of_seed(int64_t seed)
     return (struct base_key){{(uint32_t)((uint64_t)seed >> 32), (uint32_t)seed}};
 }
 
-/* Counters 0 … count-1 are cut into two halves, one for each word of a block; an odd one is filled up with a 0. */
+/* Counters 0 … count-1 are split into two halves, one for each word of a block; an odd one is filled up with a 0. */
 uint32_t base_key_bits(const struct base_key *key, int64_t count, int64_t at)
 {
     int64_t half = (count + 1) / 2, low = at < half ? at : at - half, high = low + half;

@@ -155,8 +155,9 @@ struct model_gin;
 void commands_warn(struct commands_context *context, const char *text);
 /* What was passed over and changes no answer. */
 void commands_note(const struct commands_context *context, const char *text);
-/* Both of a gin file; all: every note by itself. */
-void commands_note_gin(struct commands_context *context, const struct model_gin *gin, bool all);
+/* Both of a gin file; several notes are counted, or each is listed. */
+enum commands_notes { COMMANDS_NOTES_COUNTED, COMMANDS_NOTES_LISTED };
+void commands_note_gin(struct commands_context *context, const struct model_gin *gin, enum commands_notes notes);
 /* Both of a model that is @FILE.gin; of another, nothing. */
 void commands_note_model(struct commands_context *context, const char *model);
 struct model_config;

@@ -117,8 +117,9 @@ static enum base_status run_data(struct commands_context *context, const struct 
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
     if (plan.batch_size > INT32_MAX / (plan.targets_length + plan.inputs_length))
         return base_fail(error, BASE_INPUT, "batch_size: more than 2^31 tokens in a batch cannot be shown");
-    BASE_TRY(exec_data_open(context->arena, &plan, path, step + 1, base_argument(arguments, "--held-out") != NULL,
-                            &data, error));
+    BASE_TRY(exec_data_open(context->arena, &plan, path, step + 1,
+                            base_argument(arguments, "--held-out") != NULL ? EXEC_HELD_OUT : EXEC_OF_TRAINING, &data,
+                            error));
     exec_data_batch(context->arena, &data, step, 0, plan.batch_size, &batch);
     if (context->json) put_json(&plan, &batch, out);
     else put_people(&plan, &batch, step, path && !is_table_of_batches(path), out);

@@ -44,7 +44,7 @@ enum base_status commands_draw_links(struct commands_context *context, const cha
     enum base_status status = sim_step_links_find(context->arena, &plan, &timeline, &links, error);
     if (status != BASE_OK) return base_fail_in(error, "%s", path);
     const struct topo_topology *topology = &plan.placement->topology;
-    if (sim_links_alike(context->arena, &links, false, &alike) == 0)
+    if (sim_links_alike(context->arena, &links, SIM_LINKS_TOGETHER, &alike) == 0)
         return base_fail(error, BASE_INPUT, "%s: a step sends nothing over a link; use a plan of several devices",
                          path);
     const struct plots_topology request = {

@@ -35,7 +35,7 @@ enum base_status commands_read_gin(struct commands_context *context, const char 
     BASE_TRY(model_gin_read(context->arena, path, context->gin_search_path, &gin, error));
     enum base_status status = sim_plan_from_gin(gin, out, error);
     /* On an error, too: what was passed over is often why. */
-    commands_note_gin(context, gin, context->lists_notes);
+    commands_note_gin(context, gin, context->lists_notes ? COMMANDS_NOTES_LISTED : COMMANDS_NOTES_COUNTED);
     return status;
 }
 

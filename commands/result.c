@@ -57,7 +57,7 @@ static void read_passes(struct base_arena *arena, const struct base_json *docume
 }
 
 enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count,
-                                      bool evaluates, struct commands_result *out, struct base_error *error)
+                                      enum commands_run_of of, struct commands_result *out, struct base_error *error)
 {
     const struct base_json *document;
     if (base_json_parse(arena, answer->data ? answer->data : "", answer->length, &document, error) != BASE_OK)
@@ -75,7 +75,7 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
     out->steps.loss = numbers(arena, document, "loss", &out->steps.step_count);
     out->steps.gradient_norm = numbers(arena, document, "gradient_norm", &out->steps.step_count);
     out->steps.step_s = numbers(arena, document, "step_s", &out->steps.step_count);
-    if (evaluates) {
+    if (of == COMMANDS_RUN_EVALUATES) {
         out->steps.accuracy = numbers(arena, document, "accuracy", &out->steps.step_count);
         out->steps.weight = numbers(arena, document, "weight", &out->steps.step_count);
     }

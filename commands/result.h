@@ -17,8 +17,9 @@ struct commands_result {
     double exposed_s;                                     /* of communication_s: nothing was computed meanwhile */
 };
 /* BASE_RUN: the answer is no result. */
+enum commands_run_of { COMMANDS_RUN_TRAINS, COMMANDS_RUN_EVALUATES };
 enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count,
-                                      bool evaluates, struct commands_result *out, struct base_error *error);
+                                      enum commands_run_of of, struct commands_result *out, struct base_error *error);
 /* What was measured, in the form of a prediction; the FLOP that the model needs are the prediction's. */
 void commands_result_prediction(const struct commands_result *result, const struct sim_plan *plan,
                                 const struct sim_prediction *predicted, struct sim_prediction *out);

@@ -112,8 +112,8 @@ static enum base_status resolve(struct resolution *r, struct base_error *error)
         model_resolve(&r->rules, r->names, r->rank, r->fallback, r->spec, r->has_fallback ? &r->outcome : NULL, error));
     if (!r->has_mesh) return BASE_OK;
     /* A constraint inside a step pads what does not divide; an array that enters or leaves a step has to divide. */
-    return model_local_shape(&r->mesh, r->rank, r->shape, r->names, r->spec, r->shape_rank && !r->has_fallback,
-                             r->local_shape, error);
+    return model_local_shape(&r->mesh, r->rank, r->shape, r->names, r->spec,
+                             r->shape_rank && !r->has_fallback ? MODEL_EXACT : MODEL_ROUNDED_UP, r->local_shape, error);
 }
 
 /* ---- why ---- */

@@ -240,7 +240,8 @@ static enum base_status run_run(struct commands_context *context, const struct b
     status = commands_ask_executor(context, &executor, &request, &answer, error);
     if (status == BASE_STOPPED && !answer.length) commands_answer_stopped(context, out);
     if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
-    BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count, asked.evaluates, &result, error));
+    BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count,
+                                  asked.evaluates ? COMMANDS_RUN_EVALUATES : COMMANDS_RUN_TRAINS, &result, error));
     if (status == BASE_RUN && !result.steps.failure) result.steps.failure = base_copy(context->arena, error->text);
     return put_result(context, arguments, &text, &plan, &predicted, &detail, &result, out, error);
 }

@@ -17,8 +17,9 @@ enum base_status commands_tune_headroom(struct base_arena *arena, const char *gi
 enum base_status commands_tune_percent(struct base_arena *arena, const char *given, const char *what, double least,
                                        double most, double *out, struct base_error *error);
 
-/* --objective; names_latency: that word is one, too. BASE_USAGE: a price is asked for, and none is given. */
-enum base_status commands_tune_objective(const struct base_arguments *arguments, bool names_latency,
+/* --objective; a search of plans may ask for latency, too. BASE_USAGE: a price is asked for, and none is given. */
+enum commands_search { COMMANDS_OF_STAGES, COMMANDS_OF_PLANS };
+enum base_status commands_tune_objective(const struct base_arguments *arguments, enum commands_search search,
                                          enum tuner_objective *out, struct base_error *error);
 /* --train-tokens and --device-hour-price; a price alone is that of so many tokens. */
 enum base_status commands_tune_training(const struct base_arguments *arguments, struct reports_training *out,

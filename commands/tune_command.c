@@ -166,7 +166,7 @@ enum base_status commands_tune_headroom(struct base_arena *arena, const char *gi
     return commands_tune_percent(arena, given ? given : DEFAULT_HEADROOM, "--headroom (in percent)", 0, 99, out, error);
 }
 
-enum base_status commands_tune_objective(const struct base_arguments *arguments, bool names_latency,
+enum base_status commands_tune_objective(const struct base_arguments *arguments, enum commands_search search,
                                          enum tuner_objective *out, struct base_error *error)
 {
     const char *names[TUNER_OBJECTIVE_COUNT + 1] = {[TUNER_OBJECTIVE_COUNT] = "latency_s"}; /* a search of inference */
@@ -174,7 +174,8 @@ enum base_status commands_tune_objective(const struct base_arguments *arguments,
     int which = TUNER_TOKENS_PER_S;
     for (int i = 0; i < TUNER_OBJECTIVE_COUNT; i++) names[i] = tuner_objective_name((enum tuner_objective)i);
     if (given)
-        BASE_TRY(base_parse_word(given, "--objective", names, TUNER_OBJECTIVE_COUNT + names_latency, &which, error));
+        BASE_TRY(base_parse_word(given, "--objective", names, TUNER_OBJECTIVE_COUNT + (search == COMMANDS_OF_PLANS),
+                                 &which, error));
     *out = (enum tuner_objective)which;
     if (which == TUNER_PRICE && !base_argument(arguments, "--device-hour-price"))
         return base_fail(error, BASE_USAGE, "--objective price: needs --device-hour-price P; no price is made up");
@@ -213,7 +214,7 @@ static enum base_status read_options(struct commands_context *context, const str
                                       .progress_where = context->progress_where};
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
     if (verified) BASE_TRY(base_parse_int(verified, "--verify", 1, MOST_TOP, &verified_count, error));
-    BASE_TRY(commands_tune_objective(arguments, true, &options->objective, error));
+    BASE_TRY(commands_tune_objective(arguments, COMMANDS_OF_PLANS, &options->objective, error));
     BASE_TRY(commands_tune_headroom(context->arena, headroom, &options->headroom_frac, error));
     BASE_TRY(commands_tune_limits(context->arena, arguments, &options->time_limit_s, &options->gap_frac, error));
     if (base_argument(arguments, "--search") && !(options->time_limit_s > 0))

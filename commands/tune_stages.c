@@ -27,7 +27,7 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
         {"--beyond-t5x",
          "plans with stages are of software other than T5X, and all that it can be told is searched; leave "
          "it out"},
-        {"--search", "seeks rules and remat by tensor for plans that are not cut; leave it out, and name those that "
+        {"--search", "seeks rules and remat by tensor for plans without stages; leave it out, and name those that "
                      "shall be tried: --remat-policy full,'device:context;offload:mlpwo'"},
         {"--experiments", "weighs plans that are not cut; leave it out, or use pipeline_stages 1"}};
     for (int i = 0; i < BASE_COUNT(others); i++)
@@ -93,7 +93,7 @@ static enum base_status read_request(struct commands_context *context, const str
     if (plan->values[SIM_BATCH_SIZE] && !strcmp(plan->values[SIM_BATCH_SIZE], "auto"))
         return base_fail(error, BASE_INPUT,
                          "batch_size: auto is not searched together with stages; use sizes, as in 1024,1536");
-    BASE_TRY(commands_tune_objective(arguments, false, &out->objective, error));
+    BASE_TRY(commands_tune_objective(arguments, COMMANDS_OF_STAGES, &out->objective, error));
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
         BASE_TRY(read_dimension(context->arena, (enum tuner_staged)d, out, error));
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));

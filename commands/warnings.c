@@ -25,20 +25,21 @@ void commands_note_model(struct commands_context *context, const char *model)
 {
     const struct model_gin *gin =
         model ? model_gin_config_notes(context->arena, model, context->gin_search_path) : NULL;
-    if (gin) commands_note_gin(context, gin, context->lists_notes);
+    if (gin) commands_note_gin(context, gin, context->lists_notes ? COMMANDS_NOTES_LISTED : COMMANDS_NOTES_COUNTED);
 }
 
 /* What changes values alone concerns who computes them; to all others it is a note. */
-void commands_note_gin(struct commands_context *context, const struct model_gin *gin, bool all)
+void commands_note_gin(struct commands_context *context, const struct model_gin *gin, enum commands_notes as)
 {
     const int notes = gin->note_count + (context->computes ? 0 : gin->difference_count);
     for (int i = 0; i < gin->warning_count; i++) commands_warn(context, gin->warnings[i]);
     for (int i = 0; i < gin->difference_count; i++) {
         if (context->computes) commands_warn(context, gin->differences[i]);
-        else if (all || notes == 1) commands_note(context, gin->differences[i]);
+        else if (as == COMMANDS_NOTES_LISTED || notes == 1) commands_note(context, gin->differences[i]);
     }
-    for (int i = 0; i < gin->note_count && (all || notes == 1); i++) commands_note(context, gin->notes[i]);
-    if (all || notes < 2) return;
+    for (int i = 0; i < gin->note_count && (as == COMMANDS_NOTES_LISTED || notes == 1); i++)
+        commands_note(context, gin->notes[i]);
+    if (as == COMMANDS_NOTES_LISTED || notes < 2) return;
     commands_note(context,
                   base_print(context->arena,
                              "%.300s: %d notes of what no plan holds or T5X's defaults say, none of which changes an "

@@ -45,9 +45,9 @@ static enum base_status run_chunk(struct base_arena *arena, struct sim_cache *ca
     enum base_status status = BASE_OK;
     BASE_TRY(exec_infer(arena, cache, plan, chunk, &result, error));
     if (result.stopped) return BASE_STOPPED;
-    exec_tell_storing(chunk->transport, true);
+    exec_tell_storing(chunk->transport, EXEC_STORING_BEGINS);
     if (exec_rank(chunk->transport) == 0) status = write_chunk(arena, chunk, path, &result, error);
-    exec_tell_storing(chunk->transport, false);
+    exec_tell_storing(chunk->transport, EXEC_STORING_ENDS);
     return exec_agree(chunk->transport, status, error);
 }
 

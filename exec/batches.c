@@ -217,13 +217,13 @@ static void random_batch(const struct exec_data *data, int64_t step, int32_t *in
 /* ---- batches ---- */
 
 enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count,
-                                bool held_out, struct exec_data *out, struct base_error *error)
+                                enum exec_examples_of examples, struct exec_data *out, struct base_error *error)
 {
-    struct exec_data data = {.plan = plan, .held_out = held_out};
+    struct exec_data data = {.plan = plan, .held_out = examples == EXEC_HELD_OUT};
     if (path && ends_in(path, ".jsonl")) BASE_TRY(read_file(arena, plan, path, count, &data.batches, error));
     else if (path) {
         data.corpus = base_new(arena, struct exec_corpus, 1);
-        BASE_TRY(exec_corpus_open(arena, plan, path, held_out, data.corpus, error));
+        BASE_TRY(exec_corpus_open(arena, plan, path, examples, data.corpus, error));
     }
     *out = data;
     return BASE_OK;

@@ -31,7 +31,7 @@ struct exec_box {
 bool exec_intersect(const struct exec_collective *c, int source, int target, struct exec_box *box);
 /* The devices that differ from this one in these axes only, in the order of the mesh. Returns how many. */
 int exec_group_of(const struct exec_machine *machine, int device, unsigned axes, int *members);
-void exec_combine(float *sum, const float *part, int64_t n, bool maximum);
+void exec_combine(float *sum, const float *part, int64_t n, enum exec_reduction reduction);
 /* Both devices are of this process. */
 void exec_copy_box(const struct exec_collective *c, const struct exec_box *box, int source, int target);
 /* The collective between ranks, one device each (exchange.c). */

@@ -54,9 +54,9 @@ bool exec_intersect(const struct exec_collective *c, int source, int target, str
     return true;
 }
 
-void exec_combine(float *sum, const float *part, int64_t n, bool maximum)
+void exec_combine(float *sum, const float *part, int64_t n, enum exec_reduction reduction)
 {
-    if (maximum)
+    if (reduction == EXEC_MAXIMUM)
         for (int64_t i = 0; i < n; i++) sum[i] = part[i] > sum[i] ? part[i] : sum[i];
     else
         for (int64_t i = 0; i < n; i++) sum[i] += part[i];
@@ -111,7 +111,7 @@ static void sum_piece(const struct exec_collective *c, char *const *from, int co
     exec_load(c->from->dtype, from[0] + offset_bytes, 1, sum, n);
     for (int i = 1; i < count; i++) {
         exec_load(c->from->dtype, from[i] + offset_bytes, 1, part, n);
-        exec_combine(sum, part, n, c->takes_maximum);
+        exec_combine(sum, part, n, c->takes_maximum ? EXEC_MAXIMUM : EXEC_ADDITION);
     }
 }
 

@@ -137,10 +137,10 @@ static void exchange(void *self, int to, const void *out, size_t out_bytes, int 
     if (count) finish(lane, requests, count, in_bytes ? from : to);
 }
 
-static void tell_storing(void *self, bool on)
+static void tell_storing(void *self, enum exec_storing storing)
 {
     (void)self;
-    atomic_store(&own_sign()->storing, on);
+    atomic_store(&own_sign()->storing, storing == EXEC_STORING_BEGINS);
 }
 
 /* ---- beginning and end ---- */
@@ -188,7 +188,7 @@ static bool meet_hosts(struct comm *comm)
     comm->signs.seen = calloc(ranks, sizeof *comm->signs.seen);
     if (!names || !comm->reaches || !comm->signs.seen) return false;
     gethostname(name, sizeof name - 1);
-    comm->heart = exec_heart_open(comm->local[0] == comm->signs.rank, &reach);
+    comm->heart = exec_heart_open(comm->local[0] == comm->signs.rank ? EXEC_SPEAKS : EXEC_LISTENS, &reach);
     comm->signs.hosts = (const char(*)[EXEC_HOST_NAME])names;
     return MPI_Allgather(name, sizeof name, MPI_BYTE, names, sizeof name, MPI_BYTE, comm->lane.world) == MPI_SUCCESS &&
            MPI_Allgather(&reach, sizeof reach, MPI_BYTE, comm->reaches, sizeof reach, MPI_BYTE, comm->lane.world) ==

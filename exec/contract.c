@@ -162,10 +162,10 @@ static bool is_empty(const struct contraction *c, int first, int last)
     return false;
 }
 
-static void multiply(const struct contraction *c, const int64_t *offsets, int64_t depth, bool add)
+static void multiply(const struct contraction *c, const int64_t *offsets, int64_t depth, enum exec_writing store)
 {
     exec_gemm(c->extents[ROW], c->extents[COLUMN], depth, matrix(c, LEFT, ROW, DEPTH, offsets),
-              matrix(c, RIGHT, DEPTH, COLUMN, offsets), matrix(c, RESULT, ROW, COLUMN, offsets), add);
+              matrix(c, RIGHT, DEPTH, COLUMN, offsets), matrix(c, RESULT, ROW, COLUMN, offsets), store);
 }
 
 static void contract_wide(const struct contraction *c)
@@ -176,7 +176,7 @@ static void contract_wide(const struct contraction *c)
     do {
         bool add = false;
         do {
-            multiply(c, offsets, nothing ? 0 : c->extents[DEPTH], add);
+            multiply(c, offsets, nothing ? 0 : c->extents[DEPTH], add ? EXEC_ACCUMULATE : EXEC_OVERWRITE);
             add = true;
         } while (!nothing && next(c, c->free_count, c->loop_count, index, offsets));
     } while (next(c, 0, c->free_count, index, offsets));
@@ -250,7 +250,7 @@ static void copy_tile(const struct contraction *c, int operand, int64_t offset, 
 
 /* False: it is left to float32. */
 static bool multiply_narrow(const struct contraction *c, const int64_t *offsets, const struct tile *t, int64_t depth,
-                            int64_t size, const struct tiles *tiles, bool add)
+                            int64_t size, const struct tiles *tiles, enum exec_writing store)
 {
     if (!tiles->narrow) return false;
     copy_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT], t->rows,
@@ -259,23 +259,24 @@ static bool multiply_narrow(const struct contraction *c, const int64_t *offsets,
               c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->narrow_right);
     const struct exec_onednn_operand left = {tiles->narrow_left, size, 1}, right = {tiles->narrow_right, t->columns, 1},
                                      result = {tiles->result, t->columns, 1};
-    return exec_onednn_gemm(tiles->narrow, t->rows, t->columns, size, &left, &right, &result, MODEL_FLOAT32, add,
+    return exec_onednn_gemm(tiles->narrow, t->rows, t->columns, size, &left, &right, &result, MODEL_FLOAT32, store,
                             tiles->workspace, tiles->workspace_bytes);
 }
 
 static void multiply_tile(const struct contraction *c, const int64_t *offsets, const struct tile *t,
-                          const struct tiles *tiles, bool add)
+                          const struct tiles *tiles, enum exec_writing store)
 {
     for (int64_t depth = 0; depth < c->extents[DEPTH]; depth += SIM_TILE_DEPTH) {
         int64_t size = c->extents[DEPTH] - depth < SIM_TILE_DEPTH ? c->extents[DEPTH] - depth : SIM_TILE_DEPTH;
-        if (multiply_narrow(c, offsets, t, depth, size, tiles, add || depth > 0)) continue;
+        const enum exec_writing part = depth > 0 ? EXEC_ACCUMULATE : store;
+        if (multiply_narrow(c, offsets, t, depth, size, tiles, part)) continue;
         const struct exec_matrix left =
             load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT],
                       t->rows, c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->left);
         const struct exec_matrix right = load_tile(
             c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT], size,
             c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->right);
-        exec_gemm(t->rows, t->columns, size, left, right, result_tile(c, t, tiles), add || depth > 0);
+        exec_gemm(t->rows, t->columns, size, left, right, result_tile(c, t, tiles), part);
     }
 }
 
@@ -285,7 +286,7 @@ static void contract_tile(const struct contraction *c, int64_t *index, int64_t *
     memset(tiles->result, 0, (size_t)(t->rows * t->columns) * sizeof(float));
     bool nothing = is_empty(c, c->free_count, c->loop_count);
     for (bool more = !nothing; more; more = next(c, c->free_count, c->loop_count, index, offsets))
-        multiply_tile(c, offsets, t, tiles, true);
+        multiply_tile(c, offsets, t, tiles, EXEC_ACCUMULATE);
     store_tile(c, offsets[RESULT], t, result_tile(c, t, tiles));
 }
 
@@ -340,12 +341,12 @@ static bool multiply_whole(const struct contraction *c, const int64_t *offsets, 
     const int64_t rows = c->extents[ROW], columns = c->extents[COLUMN], depth = c->extents[DEPTH];
     const enum model_dtype dtype = c->views[RESULT].dtype;
     if (result.column_stride == 1)
-        return exec_onednn_gemm(tiles->narrow, rows, columns, depth, &left, &right, &result, dtype, false, tiles->left,
-                                tiles->whole_bytes);
+        return exec_onednn_gemm(tiles->narrow, rows, columns, depth, &left, &right, &result, dtype, EXEC_OVERWRITE,
+                                tiles->left, tiles->whole_bytes);
     const struct exec_onednn_operand left_across = across(&left), right_across = across(&right),
                                      result_across = across(&result);
     return exec_onednn_gemm(tiles->narrow, columns, rows, depth, &right_across, &left_across, &result_across, dtype,
-                            false, tiles->left, tiles->whole_bytes);
+                            EXEC_OVERWRITE, tiles->left, tiles->whole_bytes);
 }
 
 static void contract_narrow(const struct exec_machine *machine, const struct contraction *c, int device)

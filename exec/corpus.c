@@ -1,4 +1,4 @@
-/* A text file as T5X's tasks would feed it: bytes as ByT5 reads them (Xue et al., 2021), cut into segments that are
+/* A text file as T5X's tasks would feed it: bytes as ByT5 reads them (Xue et al., 2021), split into segments that are
  * shuffled anew in each epoch; span corruption for encoder-decoder models (Raffel et al., 2020, as seqio computes it),
  * the next token for decoder-only ones. Row r of step K is worked out from the seed, K and r alone: no state, so that a
  * run goes on anywhere, and each rank makes the rows that it feeds. */
@@ -79,9 +79,9 @@ static enum base_status find_segment_length(const struct sim_plan *plan, int64_t
 }
 
 enum base_status exec_corpus_open(struct base_arena *arena, const struct sim_plan *plan, const char *path,
-                                  bool in_order, struct exec_corpus *out, struct base_error *error)
+                                  enum exec_examples_of examples, struct exec_corpus *out, struct base_error *error)
 {
-    struct exec_corpus corpus = {.plan = plan, .in_order = in_order};
+    struct exec_corpus corpus = {.plan = plan, .in_order = examples == EXEC_HELD_OUT};
     size_t length;
     if (plan->config->vocab_size < BYTE_VOCABULARY)
         return base_fail(error, BASE_INPUT,
@@ -113,7 +113,7 @@ static int64_t read_segment(const struct exec_corpus *corpus, int64_t segment, i
 
 /* ---- span corruption ---- */
 
-/* Cuts `total` into `count` parts of one or more: which of the total-1 places between two are cut is drawn by
+/* Splits `total` into `count` parts of one or more: at which of the total-1 places between two is drawn by
  * shuffling. */
 static void cut(uint64_t key, int64_t total, int64_t count, int64_t *parts)
 {

@@ -13,7 +13,7 @@ struct exec_corpus {
 /* BASE_INPUT: a vocabulary without room for bytes, lengths without room for a span, or a text that cannot be read or is
  * empty. */
 enum base_status exec_corpus_open(struct base_arena *arena, const struct sim_plan *plan, const char *path,
-                                  bool in_order, struct exec_corpus *out, struct base_error *error);
+                                  enum exec_examples_of examples, struct exec_corpus *out, struct base_error *error);
 /* inputs [inputs_length], NULL for decoder-only models; targets [targets_length]; scratch [segment_length]. Padded with
  * 0. */
 void exec_corpus_row(const struct exec_corpus *corpus, int64_t step, int64_t row, int32_t *scratch, int32_t *inputs,

@@ -186,5 +186,6 @@ void exec_row_one_hot(struct exec_row *row)
 void exec_row_relpos_one_hot(struct exec_row *row)
 {
     for (int64_t i = 0; i < row->n; i++)
-        row->out[0][i] = exec_relpos_bucket(row->before, row->start + i, row->op->causal) == row->first;
+        row->out[0][i] = exec_relpos_bucket(row->before, row->start + i,
+                                            row->op->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL) == row->first;
 }

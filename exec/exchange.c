@@ -89,18 +89,18 @@ static struct part incoming(const struct exec_collective *c, int source)
 enum act { PACK, UNPACK, SUM_THERE, SUM_HERE };
 
 /* sum = sum + part, or the larger of the two; in float32 whatever they are. */
-static void add_run(const struct part *p, char *sum, const char *part, int64_t n, bool maximum)
+static void add_run(const struct part *p, char *sum, const char *part, int64_t n, enum exec_reduction reduction)
 {
     float wide[PIECE], other[PIECE];
     if (p->dtype == MODEL_FLOAT32) {
-        exec_combine((float *)(void *)sum, (const float *)(const void *)part, n, maximum);
+        exec_combine((float *)(void *)sum, (const float *)(const void *)part, n, reduction);
         return;
     }
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = n - i < PIECE ? n - i : PIECE;
         exec_load(p->dtype, sum + i * p->bytes, 1, wide, count);
         exec_load(p->dtype, part + i * p->bytes, 1, other, count);
-        exec_combine(wide, other, count, maximum);
+        exec_combine(wide, other, count, reduction);
         exec_store(p->dtype, wide, sum + i * p->bytes, 1, count);
     }
 }
@@ -110,8 +110,8 @@ static void act_on_run(const struct part *p, char *at, char *buffer, int64_t n, 
     switch (act) {
     case PACK: memcpy(buffer, at, (size_t)(n * p->bytes)); return;
     case UNPACK: memcpy(at, buffer, (size_t)(n * p->bytes)); return;
-    case SUM_THERE: add_run(p, buffer, at, n, p->maximum); return;
-    case SUM_HERE: add_run(p, at, buffer, n, p->maximum); return;
+    case SUM_THERE: add_run(p, buffer, at, n, p->maximum ? EXEC_MAXIMUM : EXEC_ADDITION); return;
+    case SUM_HERE: add_run(p, at, buffer, n, p->maximum ? EXEC_MAXIMUM : EXEC_ADDITION); return;
     }
 }
 

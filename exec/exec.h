@@ -12,6 +12,9 @@
 
 /* ---- ranks ---- */
 
+enum exec_reduction { EXEC_ADDITION, EXEC_MAXIMUM };
+enum exec_storing { EXEC_STORING_ENDS, EXEC_STORING_BEGINS };
+
 /* This rank's way to the others: rank r runs device r of the mesh. rank_main.c has one through MPI, tests have others.
  */
 struct exec_transport {
@@ -22,7 +25,7 @@ struct exec_transport {
      * process. */
     void (*exchange)(void *self, int to, const void *out, size_t out_bytes, int from, void *in, size_t in_bytes);
     /* This rank begins or ends to read or write files, which may take its time: others wait for it. May be NULL. */
-    void (*storing)(void *self, bool on);
+    void (*storing)(void *self, enum exec_storing storing);
     /* Another way between the same ranks, whose messages do not mix with these, for a thread of its own; NULL: none,
      * and all collectives are waited for where they start. */
     const struct exec_transport *aside;
@@ -186,8 +189,9 @@ struct exec_data {
 };
 /* For steps 0 … count-1. A .jsonl is checked whole, before the first step. Held out: a text in its order, or other
  * random tokens than those of training. */
+enum exec_examples_of { EXEC_OF_TRAINING, EXEC_HELD_OUT };
 enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count,
-                                bool held_out, struct exec_data *out, struct base_error *error);
+                                enum exec_examples_of examples, struct exec_data *out, struct base_error *error);
 /* All batches of a .jsonl, or of a text with an example a line, for inference: the last may have fewer examples, and is
  * filled up with copies of its first. */
 enum base_status exec_inference_batches(struct base_arena *arena, const struct sim_plan *plan, const char *path,

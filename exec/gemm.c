@@ -58,13 +58,13 @@ static void clear(int64_t rows, int64_t columns, struct exec_matrix c)
 /* A matrix and a vector: each element is used once, and packing them, as a product of matrices does, would read and
  * write what there is to read three times. */
 static void multiply_vector(int64_t count, int64_t depth, const struct exec_matrix *m, const float *vector,
-                            int64_t vector_stride, float *result, int64_t result_stride, bool add)
+                            int64_t vector_stride, float *result, int64_t result_stride, enum exec_writing store)
 {
     const bool along = m->column_stride == 1; /* depth x count: a row is an element of the vector's */
     const int64_t stride = along ? m->row_stride : m->column_stride, length = along ? count : depth;
     cblas_sgemv(CblasRowMajor, along ? CblasTrans : CblasNoTrans, (blasint)(along ? depth : count), (blasint)length,
                 1.0f, m->at, (blasint)(stride > length ? stride : length), vector, (blasint)vector_stride,
-                add ? 1.0f : 0.0f, result, (blasint)result_stride);
+                store == EXEC_ACCUMULATE ? 1.0f : 0.0f, result, (blasint)result_stride);
 }
 
 static bool is_vector(int64_t columns, const struct exec_matrix *b)
@@ -73,32 +73,32 @@ static bool is_vector(int64_t columns, const struct exec_matrix *b)
 }
 
 void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b,
-               struct exec_matrix c, bool add)
+               struct exec_matrix c, enum exec_writing store)
 {
     if (rows == 0 || columns == 0) return;
     if (depth == 0) {
-        if (!add) clear(rows, columns, c);
+        if (store == EXEC_OVERWRITE) clear(rows, columns, c);
         return;
     }
     if (c.column_stride != 1 && columns > 1) { /* the result lies transposed: c' = b' a' */
         struct exec_matrix at = {a.at, a.column_stride, a.row_stride}, bt = {b.at, b.column_stride, b.row_stride},
                            ct = {c.at, c.column_stride, c.row_stride};
-        exec_gemm(columns, rows, depth, bt, at, ct, add);
+        exec_gemm(columns, rows, depth, bt, at, ct, store);
         return;
     }
     if (columns == 1) c.column_stride = 1;
     if (rows == 1 && is_vector(columns, &b)) {
-        multiply_vector(columns, depth, &b, a.at, a.column_stride, c.at, 1, add);
+        multiply_vector(columns, depth, &b, a.at, a.column_stride, c.at, 1, store);
         return;
     }
     const struct exec_onednn_matrix left = {a.at, leading(&a, rows, depth), is_transposed(&a)},
                                     right = {b.at, leading(&b, depth, columns), is_transposed(&b)};
     if (rows * columns * depth >= LEAST_FOR_ONEDNN && exec_onednn_is_wide() &&
-        exec_onednn_multiply(rows, columns, depth, &left, &right, c.at, leading(&c, rows, columns), add))
+        exec_onednn_multiply(rows, columns, depth, &left, &right, c.at, leading(&c, rows, columns), store))
         return;
     CBLAS_TRANSPOSE ta = is_transposed(&a) ? CblasTrans : CblasNoTrans,
                     tb = is_transposed(&b) ? CblasTrans : CblasNoTrans;
     cblas_sgemm(CblasRowMajor, ta, tb, (blasint)rows, (blasint)columns, (blasint)depth, 1.0f, a.at,
-                leading(&a, rows, depth), b.at, leading(&b, depth, columns), add ? 1.0f : 0.0f, c.at,
-                leading(&c, rows, columns));
+                leading(&a, rows, depth), b.at, leading(&b, depth, columns), store == EXEC_ACCUMULATE ? 1.0f : 0.0f,
+                c.at, leading(&c, rows, columns));
 }

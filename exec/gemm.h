@@ -2,7 +2,7 @@
 #ifndef EXEC_GEMM_H
 #define EXEC_GEMM_H
 
-#include "base/base.h"
+#include "exec/onednn.h"
 
 /* A float32 matrix by its strides, in elements; one of the two is 1 (or there is one row or column). */
 struct exec_matrix {
@@ -12,7 +12,7 @@ struct exec_matrix {
 
 /* c = a * b, or c += a * b: a is rows x depth, b is depth x columns. depth 0 gives zeros. */
 void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b,
-               struct exec_matrix c, bool add);
+               struct exec_matrix c, enum exec_writing store);
 /* One thread, whatever the machine has. BASE_RUN: this process may not have the memory that a product needs. */
 enum base_status exec_gemm_begin(struct base_error *error);
 const char *exec_gemm_kernel(struct base_arena *arena); /* what products are computed with on this processor */

@@ -56,12 +56,12 @@ static void list_addresses(struct exec_reach *out)
     freeifaddrs(all);
 }
 
-struct exec_heart *exec_heart_open(bool speaks, struct exec_reach *out)
+struct exec_heart *exec_heart_open(enum exec_voice voice, struct exec_reach *out)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_ANY)}};
     socklen_t length = sizeof address;
     memset(out, 0, sizeof *out);
-    if (!speaks) return &only;
+    if (voice == EXEC_LISTENS) return &only;
     only.socket = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool bound = only.socket >= 0 && bind(only.socket, (const struct sockaddr *)&address, sizeof address) == 0 &&
                  getsockname(only.socket, (struct sockaddr *)&address, &length) == 0;

@@ -8,13 +8,13 @@
 
 enum { MOST_BUCKETS = 64 };
 
-int exec_relpos_bucket(int64_t query, int64_t key, bool causal)
+int exec_relpos_bucket(int64_t query, int64_t key, enum model_direction direction)
 {
-    const int buckets = causal ? 32 : 16, exact = buckets / 2;
+    const int buckets = direction == MODEL_CAUSAL ? 32 : 16, exact = buckets / 2;
     const float most_distance = 128.0f, epsilon = 1.1920929e-07f;
     int64_t distance = query - key, side = 0;
-    if (!causal && distance < 0) side = buckets;
-    distance = distance < 0 ? causal ? 0 : -distance : distance;
+    if (direction == MODEL_BIDIRECTIONAL && distance < 0) side = buckets;
+    distance = distance < 0 ? direction == MODEL_CAUSAL ? 0 : -distance : distance;
     if (distance < exact) return (int)(side + distance);
     float scaled = logf((float)distance / (float)exact + epsilon) / (float)log((double)(most_distance / (float)exact)) *
                    (float)(buckets - exact);
@@ -183,8 +183,9 @@ static struct distances make_distances(const struct lookup *l, struct exec_scrat
     int64_t count = queries->valid + keys->valid;
     int32_t *buckets = exec_scratch_take(scratch, count * (int64_t)sizeof *buckets);
     for (int64_t i = 0; i + 1 < count; i++) {
-        int64_t bucket =
-            exec_relpos_bucket(queries->start + i, keys->start + keys->valid - 1, l->made->op->causal) - hot->start;
+        int64_t bucket = exec_relpos_bucket(queries->start + i, keys->start + keys->valid - 1,
+                                            l->made->op->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL) -
+                         hot->start;
         buckets[i] = bucket >= 0 && bucket < hot->valid ? (int32_t)bucket : -1;
     }
     return (struct distances){buckets, queries->valid, keys->valid, hot->valid};

@@ -38,11 +38,12 @@ bool exec_onednn_is_wide(void)
 }
 
 bool exec_onednn_multiply(int64_t rows, int64_t columns, int64_t depth, const struct exec_onednn_matrix *a,
-                          const struct exec_onednn_matrix *b, float *c, int64_t c_leading, bool add)
+                          const struct exec_onednn_matrix *b, float *c, int64_t c_leading, enum exec_writing store)
 {
     omp_set_num_threads(1);
     return dnnl_sgemm(a->transposed ? 'T' : 'N', b->transposed ? 'T' : 'N', rows, columns, depth, 1.0f, a->at,
-                      a->leading, b->at, b->leading, add ? 1.0f : 0.0f, c, c_leading) == dnnl_success;
+                      a->leading, b->at, b->leading, store == EXEC_ACCUMULATE ? 1.0f : 0.0f, c,
+                      c_leading) == dnnl_success;
 }
 
 static bool has_instructions(enum model_dtype operands)
@@ -95,13 +96,13 @@ static bool describe(dnnl_memory_desc_t *out, int64_t rows, int64_t columns, con
 }
 
 /* The workspace is ours, and the old result is added where that is asked for. */
-static bool make_attributes(bool add, dnnl_primitive_attr_t *out)
+static bool make_attributes(enum exec_writing store, dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t after = NULL;
     *out = NULL;
     if (dnnl_primitive_attr_create(out) != dnnl_success) return false;
     bool made = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user) == dnnl_success;
-    if (made && add)
+    if (made && store == EXEC_ACCUMULATE)
         made = dnnl_post_ops_create(&after) == dnnl_success && dnnl_post_ops_append_sum(after, 1.0f) == dnnl_success &&
                dnnl_primitive_attr_set_post_ops(*out, after) == dnnl_success;
     if (after) dnnl_post_ops_destroy(after);
@@ -145,7 +146,7 @@ static bool make(const struct exec_onednn *self, struct product *p)
                 describe(&matrices[1], s->depth, s->columns, s->strides[1], self->operands) &&
                 describe(&matrices[2], s->rows, s->columns, s->strides[2], (dnnl_data_type_t)s->c_type) &&
                 dnnl_matmul_desc_init(&matmul, &matrices[0], &matrices[1], NULL, &matrices[2]) == dnnl_success &&
-                make_attributes(s->add, &attributes) &&
+                make_attributes(s->add ? EXEC_ACCUMULATE : EXEC_OVERWRITE, &attributes) &&
                 dnnl_primitive_desc_create(&desc, &matmul, attributes, self->engine, NULL) == dnnl_success &&
                 is_fast(desc) && prepare(self, p, desc, matrices);
     if (desc) dnnl_primitive_desc_destroy(desc);
@@ -184,13 +185,13 @@ static void *untyped(const void *bytes)
 
 bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth,
                       const struct exec_onednn_operand *a, const struct exec_onednn_operand *b,
-                      const struct exec_onednn_operand *c, enum model_dtype c_dtype, bool add, void *workspace,
-                      size_t workspace_bytes)
+                      const struct exec_onednn_operand *c, enum model_dtype c_dtype, enum exec_writing store,
+                      void *workspace, size_t workspace_bytes)
 {
     const struct exec_onednn_operand *const matrices[MATRICES] = {a, b, c};
     struct shape shape;
     memset(&shape, 0, sizeof shape); /* padding, too, is compared */
-    shape.rows = rows, shape.columns = columns, shape.depth = depth, shape.add = add;
+    shape.rows = rows, shape.columns = columns, shape.depth = depth, shape.add = store == EXEC_ACCUMULATE;
     shape.c_type = c_dtype == MODEL_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
     for (int i = 0; i < MATRICES; i++)
         shape.strides[i][0] = matrices[i]->row_stride, shape.strides[i][1] = matrices[i]->column_stride;

@@ -17,8 +17,9 @@ struct exec_onednn_matrix {
     int64_t leading;
     bool transposed;
 };
+enum exec_writing { EXEC_OVERWRITE, EXEC_ACCUMULATE }; /* c = a * b, or c += a * b */
 bool exec_onednn_multiply(int64_t rows, int64_t columns, int64_t depth, const struct exec_onednn_matrix *a,
-                          const struct exec_onednn_matrix *b, float *c, int64_t c_leading, bool add);
+                          const struct exec_onednn_matrix *b, float *c, int64_t c_leading, enum exec_writing store);
 
 /* ---- bfloat16 ---- */
 
@@ -38,7 +39,7 @@ struct exec_onednn_operand {
  * oneDNN has no kernel for such strides. One thread; the same operands give the same bits. */
 bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth,
                       const struct exec_onednn_operand *a, const struct exec_onednn_operand *b,
-                      const struct exec_onednn_operand *c, enum model_dtype c_dtype, bool add, void *workspace,
-                      size_t workspace_bytes);
+                      const struct exec_onednn_operand *c, enum model_dtype c_dtype, enum exec_writing store,
+                      void *workspace, size_t workspace_bytes);
 
 #endif

@@ -19,9 +19,9 @@ void exec_swap(const struct exec_transport *transport, int to, const void *out, 
     transport->exchange(transport->self, to, out, (size_t)out_bytes, from, in, (size_t)in_bytes);
 }
 
-void exec_tell_storing(const struct exec_transport *transport, bool on)
+void exec_tell_storing(const struct exec_transport *transport, enum exec_storing storing)
 {
-    if (transport && transport->storing) transport->storing(transport->self, on);
+    if (transport && transport->storing) transport->storing(transport->self, storing);
 }
 
 /* Down a binomial tree from rank 0, in pieces that any transport takes. */
@@ -42,7 +42,7 @@ void exec_broadcast(const struct exec_transport *t, void *bytes, int64_t count)
 }
 
 /* Up the same tree, then down again: the order of additions is the tree's. */
-static void combine(const struct exec_transport *t, double *values, int count, bool maximum)
+static void combine(const struct exec_transport *t, double *values, int count, enum exec_reduction reduction)
 {
     double other[EXEC_MOST_NUMBERS];
     if (exec_is_alone(t)) return;
@@ -54,19 +54,20 @@ static void combine(const struct exec_transport *t, double *values, int count, b
         if (!takes) continue;
         exec_swap(t, t->rank + distance, NULL, 0, t->rank + distance, other, bytes);
         for (int i = 0; i < count; i++)
-            values[i] = maximum ? (other[i] > values[i] ? other[i] : values[i]) : values[i] + other[i];
+            values[i] =
+                reduction == EXEC_MAXIMUM ? (other[i] > values[i] ? other[i] : values[i]) : values[i] + other[i];
     }
     exec_broadcast(t, values, count * (int64_t)sizeof *values);
 }
 
 void exec_sum_numbers(const struct exec_transport *transport, double *values, int count)
 {
-    combine(transport, values, count, false);
+    combine(transport, values, count, EXEC_ADDITION);
 }
 
 void exec_largest_numbers(const struct exec_transport *transport, double *values, int count)
 {
-    combine(transport, values, count, true);
+    combine(transport, values, count, EXEC_MAXIMUM);
 }
 
 /* The lowest rank that failed says why, and all fail with it. */

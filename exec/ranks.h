@@ -15,7 +15,8 @@ void exec_broadcast(const struct exec_transport *transport, void *bytes, int64_t
 void exec_sum_numbers(const struct exec_transport *transport, double *values,
                       int count); /* at most EXEC_MOST_NUMBERS; all get the same bits */
 void exec_largest_numbers(const struct exec_transport *transport, double *values, int count);
-void exec_tell_storing(const struct exec_transport *transport, bool on); /* this rank reads or writes files */
+void exec_tell_storing(const struct exec_transport *transport,
+                       enum exec_storing storing); /* this rank reads or writes files */
 /* Rank 0 learns which hosts there are, and warns where they compute with different kernels. Collective. */
 void exec_meet_hosts(struct base_arena *arena, const struct exec_request *request, const char *kernel,
                      struct exec_result *out);

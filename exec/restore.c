@@ -229,9 +229,9 @@ enum base_status exec_restore(struct base_arena *arena, struct exec_machine *mac
     exec_holders_find(&own, machine, &r.holders);
     r.checksums = base_new(&own, uint64_t, r.holders.count);
     const struct exec_transport *ranks = r.holders.transport;
-    exec_tell_storing(ranks, true);
+    exec_tell_storing(ranks, EXEC_STORING_BEGINS);
     enum base_status status = read_arrays(&r, step);
-    exec_tell_storing(ranks, false);
+    exec_tell_storing(ranks, EXEC_STORING_ENDS);
     status = exec_agree(ranks, status, error);
     if (status == BASE_OK) status = exec_agree(ranks, verify(&r), error);
     if (status == BASE_OK) warn_of_unchecked(&r);

@@ -80,6 +80,6 @@ exec_row_run exec_row_token_mask, exec_row_shifted_mask, exec_row_mask, exec_row
 void exec_note_gradient(struct exec_machine *machine, const struct sim_op *op, int device);
 
 /* T5's bucket of a key as a query sees it (lookup.c); the logarithm is in float32, as T5X computes it. */
-int exec_relpos_bucket(int64_t query, int64_t key, bool causal);
+int exec_relpos_bucket(int64_t query, int64_t key, enum model_direction direction);
 
 #endif

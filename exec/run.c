@@ -264,7 +264,9 @@ static enum base_status begin_stages(struct run *run, struct sim_cache *cache, c
     const struct exec_request *request = run->request;
     run->stages = base_new(run->arena, struct exec_stages, 1);
     run->stages->transport = request->transport;
-    BASE_TRY(exec_stages_begin(run->arena, cache, plan, request->processor_time, run->stages, run->error));
+    BASE_TRY(exec_stages_begin(run->arena, cache, plan,
+                               request->processor_time ? EXEC_PROCESSOR_CLOCK : EXEC_WALL_CLOCK, run->stages,
+                               run->error));
     run->machines = exec_own_machines(run->arena, run->stages, &run->machine_count);
     return BASE_OK;
 }
@@ -276,7 +278,8 @@ static enum base_status prepare(struct run *run, struct sim_cache *cache, const 
     struct base_error *error = run->error;
     BASE_TRY(exec_check_plan(plan, error));
     BASE_TRY((plan->pipeline.stages > 1 ? begin_stages : begin_machine)(run, cache, plan));
-    BASE_TRY(exec_data_open(run->arena, plan, request->data, request->steps, request->evaluates, &run->data, error));
+    BASE_TRY(exec_data_open(run->arena, plan, request->data, request->steps,
+                            request->evaluates ? EXEC_HELD_OUT : EXEC_OF_TRAINING, &run->data, error));
     run->first_row = plan->batch_size;
     for (int i = 0; i < run->machine_count; i++) exec_fed_rows(run->machines[i], &run->first_row, &run->end_row);
     return exec_gemm_begin(error);

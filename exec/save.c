@@ -102,9 +102,9 @@ static enum base_status write_end(const struct saving *s, const struct exec_home
 /* A rank that is at the disk is not taken for one that hangs. */
 static enum base_status at_disk(struct saving *s, enum base_status (*write)(struct saving *s))
 {
-    exec_tell_storing(s->holders.transport, true);
+    exec_tell_storing(s->holders.transport, EXEC_STORING_BEGINS);
     enum base_status status = write(s);
-    exec_tell_storing(s->holders.transport, false);
+    exec_tell_storing(s->holders.transport, EXEC_STORING_ENDS);
     return status;
 }
 
@@ -118,16 +118,16 @@ enum base_status exec_save(struct base_arena *arena, struct exec_machine *machin
     const struct exec_transport *ranks = s.holders.transport;
     const bool first = exec_rank(ranks) == 0;
     uint64_t *checksums = base_new(&own, uint64_t, s.holders.count);
-    exec_tell_storing(ranks, true);
+    exec_tell_storing(ranks, EXEC_STORING_BEGINS);
     if (first && home->has_removed) base_directory_sync_system(home->directory);
     home->has_removed = false;
     enum base_status status = exec_agree(ranks, first ? at_disk(&s, write_frames) : BASE_OK, error);
     if (status == BASE_OK) status = exec_agree(ranks, at_disk(&s, write_parts), error);
     if (status == BASE_OK) {
         exec_checksums(&own, &s.holders, checksums);
-        exec_tell_storing(ranks, true);
+        exec_tell_storing(ranks, EXEC_STORING_BEGINS);
         status = first ? write_end(&s, home, checksums) : BASE_OK;
-        exec_tell_storing(ranks, false);
+        exec_tell_storing(ranks, EXEC_STORING_ENDS);
         status = exec_agree(ranks, status, error);
     }
     if (first && status != BASE_OK) base_directory_remove(&own, s.directory);

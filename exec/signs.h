@@ -55,8 +55,9 @@ struct exec_reach {
     uint16_t speaks; /* it is the one of its host that talks to others */
 };
 struct exec_heart;
+enum exec_voice { EXEC_LISTENS, EXEC_SPEAKS };
 /* A socket that others can reach, or a reach that nobody speaks from. */
-struct exec_heart *exec_heart_open(bool speaks, struct exec_reach *out);
+struct exec_heart *exec_heart_open(enum exec_voice voice, struct exec_reach *out);
 /* From now on this rank's pulse counts; the one that speaks sends the signs of its host, `local` of them, to every
  * other that speaks, and takes theirs. key: the run's own number. reaches: of each rank. False: there can be no thread.
  */

@@ -13,10 +13,10 @@ static void exchange_inside(void *self, int to, const void *out, size_t out_byte
     stages->transport->exchange(stages->transport->self, first + to, out, out_bytes, first + from, in, in_bytes);
 }
 
-static void tell_storing_inside(void *self, bool on)
+static void tell_storing_inside(void *self, enum exec_storing storing)
 {
     const struct exec_stages *stages = self;
-    exec_tell_storing(stages->transport, on);
+    exec_tell_storing(stages->transport, storing);
 }
 
 static enum base_status find_place(struct exec_stages *stages, struct base_error *error)
@@ -60,12 +60,12 @@ struct exec_machine **exec_own_machines(struct base_arena *arena, const struct e
 }
 
 static enum base_status begin_machine(struct base_arena *arena, struct exec_stages *stages, int piece,
-                                      bool processor_time, struct base_error *error)
+                                      enum exec_clock clock, struct base_error *error)
 {
     const struct sim_executable_piece *of = &stages->program.pieces[piece];
     struct exec_machine *m = &stages->machines[piece];
     const int stage = piece % stages->program.stages;
-    *m = (struct exec_machine){.processor_time = processor_time,
+    *m = (struct exec_machine){.processor_time = clock == EXEC_PROCESSOR_CLOCK,
                                .transport = stages->transport ? &stages->inside : NULL,
                                .stages = stages,
                                .piece = of,
@@ -197,7 +197,7 @@ static void describe_piece(struct exec_stages *stages, int piece)
 }
 
 enum base_status exec_stages_begin(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                                   bool processor_time, struct exec_stages *out, struct base_error *error)
+                                   enum exec_clock clock, struct exec_stages *out, struct base_error *error)
 {
     struct sim_prediction predicted;
     BASE_TRY(sim_predict(cache, plan, &predicted, NULL, error));
@@ -212,7 +212,7 @@ enum base_status exec_stages_begin(struct base_arena *arena, struct sim_cache *c
     out->end_s = base_new(arena, double, passes);
     for (int i = 0; i < pieces; i++) {
         describe_piece(out, i);
-        if (exec_is_own_piece(out, i)) BASE_TRY(begin_machine(arena, out, i, processor_time, error));
+        if (exec_is_own_piece(out, i)) BASE_TRY(begin_machine(arena, out, i, clock, error));
     }
     BASE_TRY(check_messages(out, error));
     return exec_shared_find(arena, out, error);

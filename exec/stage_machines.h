@@ -22,9 +22,10 @@ struct exec_stages {
     int reported_stage;                    /* whose operations and collectives stand for all */
 };
 
+enum exec_clock { EXEC_WALL_CLOCK, EXEC_PROCESSOR_CLOCK };
 /* out->device_count and transport are set: ranks, stage after stage. */
 enum base_status exec_stages_begin(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                                   bool processor_time, struct exec_stages *out, struct base_error *error);
+                                   enum exec_clock clock, struct exec_stages *out, struct base_error *error);
 bool exec_is_own_piece(const struct exec_stages *stages, int piece);
 int exec_piece_count(const struct exec_stages *stages);
 /* Of those that run in this process, in the order of pieces. */

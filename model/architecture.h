@@ -30,6 +30,9 @@ struct model_rules {
 };
 
 /* Every named set of rules, spelled as plans spell it: what a search looks at, and what a list is called. */
+/* Whether attention sees later keys. */
+enum model_direction { MODEL_BIDIRECTIONAL, MODEL_CAUSAL };
+
 enum { MODEL_RULE_SETS = 12 };
 extern const char *const model_rule_sets[MODEL_RULE_SETS];
 

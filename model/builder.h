@@ -179,15 +179,16 @@ static inline int builder_constrained_if_flaxformer(struct builder *builder, int
     return model_builder_is_flaxformer(builder) ? builder_constrained(builder, tensor) : tensor;
 }
 /* Sets the mask and the residual stream's dtype of the layers that follow; tokens are those that the stack reads. */
-void model_builder_begin_stack(struct builder *builder, int tokens, char length, bool decoder);
+void model_builder_begin_stack(struct builder *builder, int tokens, char length, enum model_stack_kind of);
 int model_builder_masked(struct builder *builder, const char *name, int x, char length);
-int model_builder_experts(struct builder *builder, int x, char length, bool decoder);
+int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of);
 
 /* dropout.c. What is left of a tensor; the tensor itself where the plan has no dropout. */
 int model_builder_dropout(struct builder *builder, const char *name, int x, const char *labels, enum model_role role);
 /* The same where only JAX's software has it: inside an MLP, and behind the last norm of a stack. */
 int model_builder_inner_dropout(struct builder *builder, const char *name, int x, const char *labels);
-int model_builder_last_dropout(struct builder *builder, const char *name, int x, const char *labels, bool encoder);
+int model_builder_last_dropout(struct builder *builder, const char *name, int x, const char *labels,
+                               enum model_stack_kind of);
 
 /* forward.c */
 struct builder_forward {
@@ -197,7 +198,8 @@ struct builder_forward model_builder_forward_pass(struct builder *builder);
 int model_builder_feature(struct builder *builder, const char *name, char length); /* "decoder_input_tokens" */
 int model_builder_table(struct builder *builder);                                  /* of embeddings */
 int model_builder_encode(struct builder *builder, int table, int tokens);
-int model_builder_relpos(struct builder *builder, char query, char key, bool causal); /* -1: each layer has its own */
+int model_builder_relpos(struct builder *builder, char query, char key,
+                         enum model_direction direction); /* -1: each layer has its own */
 
 /* What a decoder's self-attention reads and writes while a sequence is made token by token, or prepared for that. */
 struct builder_cache {

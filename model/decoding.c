@@ -69,7 +69,7 @@ static void read_prompts(struct builder *builder, struct inputs *in)
 static int relpos_table(struct builder *builder, char query, char key)
 {
     builder->scope = "decoder";
-    int table = model_builder_relpos(builder, query, key, true);
+    int table = model_builder_relpos(builder, query, key, MODEL_CAUSAL);
     builder->scope = "";
     return table;
 }

@@ -42,9 +42,10 @@ int model_builder_inner_dropout(struct builder *builder, const char *name, int x
     return model_builder_dropout(builder, name, x, labels, MODEL_ROLE_MLP_HIDDEN);
 }
 
-int model_builder_last_dropout(struct builder *builder, const char *name, int x, const char *labels, bool encoder)
+int model_builder_last_dropout(struct builder *builder, const char *name, int x, const char *labels,
+                               enum model_stack_kind of)
 {
     if (!builder->options.dropout || draws_every_element(builder)) return x;
-    if (!encoder) return model_builder_dropout(builder, name, x, labels, MODEL_ROLE_PROJECTION);
+    if (of == MODEL_DECODER_STACK) return model_builder_dropout(builder, name, x, labels, MODEL_ROLE_PROJECTION);
     return drop(builder, name, x, labels, labels, MODEL_ROLE_PROJECTION, MODEL_ROLE_FUSED);
 }

@@ -11,9 +11,10 @@ struct letters {
     char length, group, token, place;
 };
 
-static struct letters letters_of(char length, bool decoder)
+static struct letters letters_of(char length, enum model_stack_kind of)
 {
-    return decoder ? (struct letters){length, 'H', 'U', 'D'} : (struct letters){length, 'G', 'T', 'C'};
+    return of == MODEL_DECODER_STACK ? (struct letters){length, 'H', 'U', 'D'}
+                                     : (struct letters){length, 'G', 'T', 'C'};
 }
 
 /* Replaces q, G, T and C of a pattern by the stack's letters. */
@@ -53,23 +54,22 @@ bool model_builder_is_flaxformer(const struct builder *builder)
     return builder->config->family == MODEL_MOE_T5;
 }
 
-static bool tokens_choose(const struct builder *builder, bool decoder)
+static bool tokens_choose(const struct builder *builder, enum model_stack_kind of)
 {
-    return decoder || builder->config->experts.router != MODEL_EXPERTS_CHOOSE_MASKED;
+    return of == MODEL_DECODER_STACK || builder->config->experts.router != MODEL_EXPERTS_CHOOSE_MASKED;
 }
 
 /* Weights of a combination in float32 make a sparse layer's output float32, and with it all that it is added to. A
  * stack that has one is taken to be so from its embedding on. */
-void model_builder_begin_stack(struct builder *builder, int tokens, char length, bool decoder)
+void model_builder_begin_stack(struct builder *builder, int tokens, char length, enum model_stack_kind of)
 {
-    const struct letters l = letters_of(length, decoder);
-    bool widens = model_sparse_layers(builder->config, decoder ? MODEL_DECODER_STACK : MODEL_ENCODER_STACK) > 0 &&
-                  tokens_choose(builder, decoder);
+    const struct letters l = letters_of(length, of);
+    bool widens = model_sparse_layers(builder->config, of) > 0 && tokens_choose(builder, of);
     builder->stream = widens ? MODEL_FLOAT32 : builder->dtype;
     builder->mask = -1;
     if (!model_builder_is_flaxformer(builder)) return;
-    builder->mask = apply(builder, &l, MODEL_MAP, decoder ? MODEL_SHIFTED_MASK : MODEL_TOKEN_MASK, "mask", "bq->bq",
-                          builder->dtype, MODEL_ROLE_STATISTIC, tokens, -1, -1);
+    builder->mask = apply(builder, &l, MODEL_MAP, of == MODEL_DECODER_STACK ? MODEL_SHIFTED_MASK : MODEL_TOKEN_MASK,
+                          "mask", "bq->bq", builder->dtype, MODEL_ROLE_STATISTIC, tokens, -1, -1);
 }
 
 int model_builder_masked(struct builder *builder, const char *name, int x, char length)
@@ -132,10 +132,11 @@ static int balanced(struct builder *builder, const struct letters *l, int softma
                  MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, softmax, load, -1);
 }
 
-static enum model_function routing(const struct builder *builder, bool decoder)
+static enum model_function routing(const struct builder *builder, enum model_stack_kind of)
 {
-    if (!tokens_choose(builder, decoder)) return MODEL_ROUTE_EXPERTS;
-    return builder->config->experts.batch_prioritized && !decoder ? MODEL_ROUTE_FIRST : MODEL_ROUTE_TOKENS;
+    if (!tokens_choose(builder, of)) return MODEL_ROUTE_EXPERTS;
+    return builder->config->experts.batch_prioritized && of == MODEL_ENCODER_STACK ? MODEL_ROUTE_FIRST
+                                                                                   : MODEL_ROUTE_TOKENS;
 }
 
 /* ---- experts ---- */
@@ -202,14 +203,14 @@ static int grouped_tokens(struct builder *builder, const struct letters *l, int 
     return constrained_to(builder, grouped, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 
-int model_builder_experts(struct builder *builder, int x, char length, bool decoder)
+int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of)
 {
-    const struct letters letters = letters_of(length, decoder), *l = &letters;
-    bool tokens = tokens_choose(builder, decoder);
+    const struct letters letters = letters_of(length, of), *l = &letters;
+    bool tokens = tokens_choose(builder, of);
     const enum model_dtype weights = tokens ? MODEL_FLOAT32 : builder->dtype;
     int grouped = grouped_tokens(builder, l, x);
     int softmax = probabilities(builder, l, router_logits(builder, l, grouped));
-    int places = apply(builder, l, MODEL_RESHAPE, routing(builder, decoder), "mlp/router/places", "GTx->GTxC",
+    int places = apply(builder, l, MODEL_RESHAPE, routing(builder, of), "mlp/router/places", "GTx->GTxC",
                        builder->dtype, MODEL_ROLE_SOFTMAX, softmax, -1, -1);
     if (tokens) softmax = balanced(builder, l, softmax);
     int gates = builder_in_dtype(builder, "mlp/router/gates", softmax, spelled(builder, "GTx->GTx", l), weights);

@@ -29,13 +29,13 @@ static int constrained_as_input(struct builder *builder, int tensor)
 /* ---- layers ---- */
 
 /* Bias [heads, queries, keys] from the table of 32 buckets, contracted with a one-hot as T5X does. */
-static int relative_position_bias(struct builder *builder, char query, char key, bool causal)
+static int relative_position_bias(struct builder *builder, char query, char key, enum model_direction direction)
 {
     int table = model_builder_weight(builder, "relpos_bias/rel_embedding", "hr", "hr");
     const char *buckets = builder_letters(builder, "rqk", query, key);
     int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_RELPOS_ONE_HOT, "relpos_bias/one_hot", buckets, NULL,
                                       builder->dtype, MODEL_ROLE_FUSED, NULL, 0);
-    builder_last_op(builder)->causal = causal;
+    builder_last_op(builder)->causal = direction == MODEL_CAUSAL;
     return builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias",
                          builder_letters(builder, "hr,rqk->hqk", query, key), NULL, builder->dtype, MODEL_ROLE_RELPOS,
                          table, one_hot, -1, -1);
@@ -103,25 +103,27 @@ static int feed_forward(struct builder *builder, const struct stack *stack, int 
     char length = stack->query;
     int normed = constrained_as_input(builder, model_builder_norm(builder, "pre_mlp_layer_norm", x, length));
     if (!sparse) return add(builder, "mlp residual", mlp(builder, "mlp", normed, length), x, length);
-    x = add(builder, "mlp residual", model_builder_experts(builder, normed, length, stack->decoder), x, length);
+    x = add(builder, "mlp residual",
+            model_builder_experts(builder, normed, length, stack->decoder ? MODEL_DECODER_STACK : MODEL_ENCODER_STACK),
+            x, length);
     if (!builder->config->experts.extra_mlp) return x;
     normed = constrained_as_input(builder, model_builder_norm(builder, "pre_extra_mlp_layer_norm", x, length));
     return add(builder, "extra_mlp residual", mlp(builder, "extra_mlp", normed, length), x, length);
 }
 
 /* -1: the model knows positions otherwise. */
-static int own_relpos(struct builder *builder, char query, char key, bool causal)
+static int own_relpos(struct builder *builder, char query, char key, enum model_direction direction)
 {
     bool has = builder->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS &&
                !builder_has(builder, MODEL_TRAIT_OWN_POSITIONS);
-    return has ? relative_position_bias(builder, query, key, causal) : -1;
+    return has ? relative_position_bias(builder, query, key, direction) : -1;
 }
 
 /* Of the one token that is decoded: a row of the table, which scanned layers have each of their own. */
 static int layer_position_bias(struct builder *builder)
 {
     if (builder->cache->bias >= 0 || !builder->config->scan_layers) return builder->cache->bias;
-    int table = own_relpos(builder, 'P', 'S', true);
+    int table = own_relpos(builder, 'P', 'S', MODEL_CAUSAL);
     return table >= 0 ? model_builder_position_bias(builder, table) : -1;
 }
 
@@ -131,7 +133,7 @@ static int layer(struct builder *builder, const struct stack *stack, int x, bool
     bool decoder = stack->decoder, scanned = builder->config->scan_layers;
     const bool decodes = decoder && builder->letters_from;
     int relpos = decodes   ? layer_position_bias(builder)
-                 : scanned ? own_relpos(builder, stack->query, stack->key, decoder)
+                 : scanned ? own_relpos(builder, stack->query, stack->key, decoder ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL)
                            : stack->relpos;
     struct builder_attention self = {.name = decoder ? "self_attention" : "attention",
                                      .query = stack->query,
@@ -171,9 +173,9 @@ static int layer(struct builder *builder, const struct stack *stack, int x, bool
 }
 
 /* t5 and decoder_only share one table among a stack's layers; scanned layers have their own. */
-static int shared_relpos(struct builder *builder, char query, char key, bool causal)
+static int shared_relpos(struct builder *builder, char query, char key, enum model_direction direction)
 {
-    return builder->config->scan_layers ? -1 : own_relpos(builder, query, key, causal);
+    return builder->config->scan_layers ? -1 : own_relpos(builder, query, key, direction);
 }
 
 /* Layers that one turn of the loop does: one, or those up to the next one with experts. */
@@ -223,14 +225,16 @@ static int run_stack(struct builder *builder, struct stack *stack, int x, unsign
 {
     if (builder_has_part(builder, layers)) {
         if (stack->relpos < 0 && (!stack->decoder || !builder->letters_from))
-            stack->relpos = shared_relpos(builder, stack->query, stack->key, stack->decoder);
+            stack->relpos =
+                shared_relpos(builder, stack->query, stack->key, stack->decoder ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL);
         x = run_layers(builder, stack, x);
     }
     bool is_read = !builder->cache || !builder->cache->fills; /* of a prompt, only keys and values are */
     if (!builder_has_part(builder, last_norm) || !is_read) return x;
     const char *last = base_print(builder->arena, "%s_norm", stack->name);
     return model_builder_last_dropout(builder, last, model_builder_norm(builder, last, x, stack->query),
-                                      builder_letters(builder, "bqe", stack->query, stack->query), !stack->decoder);
+                                      builder_letters(builder, "bqe", stack->query, stack->query),
+                                      stack->decoder ? MODEL_DECODER_STACK : MODEL_ENCODER_STACK);
 }
 
 /* ---- the whole model ---- */
@@ -308,7 +312,7 @@ static bool has_table(const struct builder *builder)
 static int encode(struct builder *builder, int table, int tokens)
 {
     builder->scope = "encoder";
-    model_builder_begin_stack(builder, tokens, 'l', false);
+    model_builder_begin_stack(builder, tokens, 'l', MODEL_ENCODER_STACK);
     struct stack encoder = {"encoder", 'l', 'm', MODEL_ENCODER_LAYERS, false, tokens, -1, -1, -1};
     int x = builder_has_part(builder, MODEL_PART_ENCODER_EMBEDDING)
                 ? embed(builder, table, tokens, 'l')
@@ -320,7 +324,7 @@ static int encode(struct builder *builder, int table, int tokens)
 static int decode(struct builder *builder, struct stack *decoder, int table, int tokens)
 {
     bool stream = builder_has_part(builder, MODEL_DECODER_PARTS & ~MODEL_PART_LOSS);
-    model_builder_begin_stack(builder, tokens, 't', true);
+    model_builder_begin_stack(builder, tokens, 't', MODEL_DECODER_STACK);
     int x = builder_has_part(builder, MODEL_PART_EMBEDDING)
                 ? add_learned_positions(builder, embed(builder, table, tokens, 't'))
                 : model_builder_receive(builder, "received", stream ? "bte" : "btv",
@@ -348,9 +352,9 @@ int model_builder_table(struct builder *builder)
     return table;
 }
 
-int model_builder_relpos(struct builder *builder, char query, char key, bool causal)
+int model_builder_relpos(struct builder *builder, char query, char key, enum model_direction direction)
 {
-    return shared_relpos(builder, query, key, causal);
+    return shared_relpos(builder, query, key, direction);
 }
 
 int model_builder_encode(struct builder *builder, int table, int tokens)

@@ -56,9 +56,10 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
 void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,
                  int64_t targets_length, int64_t *sizes);
 /* The config without what its program has as a size: models of which the same bytes are left have the same program,
- * with the same loops run once. What a build chooses by sizes stays. parts_layers: a stack's first layer, and its last,
- * may be sharded by themselves, so that loops over the others run once, too. */
-void model_structure(const struct model_config *config, enum model_optimizer optimizer, bool parts_layers,
+ * with the same loops run once. What a build chooses by sizes stays. Told apart, a stack's first layer and its last may
+ * be sharded by themselves, so that loops over the others run once, too. */
+enum model_layers { MODEL_LAYERS_ALIKE, MODEL_LAYERS_TOLD_APART };
+void model_structure(const struct model_config *config, enum model_optimizer optimizer, enum model_layers layers,
                      struct model_config *out);
 
 /* What experts see of a plan (experts.c). */
@@ -76,12 +77,13 @@ int64_t model_expert_groups(int64_t token_count, int64_t group_size, int64_t par
 
 /* ---- what one device holds (sharding.c) ---- */
 
-/* exact: JAX's demand on arguments and results of a step, that every dimension divides; BASE_INPUT names what does not.
- * Otherwise the last devices hold padding, as inside a step. axes may be NULL; they are for the message. An axis that
- * the mesh lacks, or that stands in spec twice, is BASE_INPUT. */
+/* Exact is JAX's demand on arguments and results of a step, that every dimension divides; BASE_INPUT names what does
+ * not. Rounded up, the last devices hold padding, as inside a step. axes may be NULL; they are for the message. An axis
+ * that the mesh lacks, or that stands in spec twice, is BASE_INPUT. */
+enum model_division { MODEL_ROUNDED_UP, MODEL_EXACT };
 enum base_status model_local_shape(const struct topo_axes *mesh, int rank, const int64_t *shape,
-                                   const char *const *axes, const struct model_axes *spec, bool exact, int64_t *out,
-                                   struct base_error *error);
+                                   const char *const *axes, const struct model_axes *spec, enum model_division division,
+                                   int64_t *out, struct base_error *error);
 
 /* Elements and bytes of the train state on one device. Bytes hold the optimizer's int32 step, counts do not. */
 struct model_device_state {

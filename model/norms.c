@@ -78,7 +78,7 @@ int model_builder_placed(struct builder *builder, const char *name, int x, const
         x = over_root_mean_square(builder, norm_name, wide, rows);
     }
     if (config->position_encoding != MODEL_POSITION_ROTARY) return x;
-    const bool decodes = builder->letters_from && rows[1] == 't'; /* a token a row, each at a place of its own */
+    const bool decodes = model_builder_get(builder, x)->dims[1] == MODEL_ONE; /* a token a row, at a place of its own */
     return builder_apply(builder, MODEL_MAP, MODEL_ROTARY, base_print(builder->arena, "%s rotary", name),
                          base_print(builder->arena, "%s%s->%s", rows, decodes ? ",b" : "", rows), NULL, builder->dtype,
                          MODEL_ROLE_FUSED, x, decodes ? builder->cache->index : -1, -1, -1);

@@ -128,13 +128,13 @@ static void add_experts(struct list *list, struct scope scope)
     add_mlp(list, scope, "extra_mlp");
 }
 
-static void add_layer(struct list *list, struct scope scope, bool encoder, bool sparse)
+static void add_layer(struct list *list, struct scope scope, enum model_stack_kind of, bool sparse)
 {
     const struct model_config *config = list->config;
     if (config->family == MODEL_SCALABLE_T5) add_relpos(list, scope);
-    add_norm(list, scope, encoder ? "pre_attention_layer_norm" : "pre_self_attention_layer_norm");
-    add_attention(list, scope, encoder ? "attention" : "self_attention");
-    if (!encoder && config->encoder) {
+    add_norm(list, scope, of == MODEL_ENCODER_STACK ? "pre_attention_layer_norm" : "pre_self_attention_layer_norm");
+    add_attention(list, scope, of == MODEL_ENCODER_STACK ? "attention" : "self_attention");
+    if (of == MODEL_DECODER_STACK && config->encoder) {
         add_norm(list, scope, "pre_cross_attention_layer_norm");
         add_attention(list, scope, "encoder_decoder_attention");
     }
@@ -144,17 +144,17 @@ static void add_layer(struct list *list, struct scope scope, bool encoder, bool 
     else add_mlp(list, scope, "mlp");
 }
 
-static void add_stack(struct list *list, const char *name, int64_t layer_count, bool encoder)
+static void add_stack(struct list *list, const char *name, int64_t layer_count, enum model_stack_kind of)
 {
     struct scope stack = {name, 0};
     if (list->config->family != MODEL_SCALABLE_T5) add_relpos(list, stack);
     if (list->config->scan_layers)
-        add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, encoder, false);
+        add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, of, false);
     else
         for (int64_t i = 0; i < layer_count; i++)
-            add_layer(list, (struct scope){base_print(list->arena, "%s/layers_%d", name, (int)i), 0}, encoder,
-                      model_is_sparse(list->config, encoder ? MODEL_ENCODER_STACK : MODEL_DECODER_STACK, i));
-    add_norm(list, stack, encoder ? "encoder_norm" : "decoder_norm");
+            add_layer(list, (struct scope){base_print(list->arena, "%s/layers_%d", name, (int)i), 0}, of,
+                      model_is_sparse(list->config, of, i));
+    add_norm(list, stack, of == MODEL_ENCODER_STACK ? "encoder_norm" : "decoder_norm");
 }
 
 static int by_path(const void *a, const void *b)
@@ -173,8 +173,8 @@ enum base_status model_parameters(struct base_arena *arena, const struct model_c
     struct scope decoder = {"decoder", 0};
     add(&list, config->encoder ? (struct scope){"token_embedder", 0} : (struct scope){"decoder/token_embedder", 0},
         "embedding", DIMENSIONS(vocab, embed));
-    if (config->encoder) add_stack(&list, "encoder", config->num_encoder_layers, true);
-    add_stack(&list, "decoder", config->num_decoder_layers, false);
+    if (config->encoder) add_stack(&list, "encoder", config->num_encoder_layers, MODEL_ENCODER_STACK);
+    add_stack(&list, "decoder", config->num_decoder_layers, MODEL_DECODER_STACK);
     if (config->position_encoding == MODEL_POSITION_LEARNED) /* an embedding like the tokens', as MaxText has it */
         add(&list, decoder, "position_embedder/embedding", DIMENSIONS({"vocab", config->num_positions}, embed));
     if (!config->logits_via_embedding) {

@@ -303,10 +303,10 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
     memcpy(sizes, filled, sizeof filled);
 }
 
-void model_structure(const struct model_config *config, enum model_optimizer optimizer, bool parts_layers,
+void model_structure(const struct model_config *config, enum model_optimizer optimizer, enum model_layers layers,
                      struct model_config *out)
 {
-    const int64_t told_apart = parts_layers ? 4 : 2, encoder = config->num_encoder_layers,
+    const int64_t told_apart = layers == MODEL_LAYERS_TOLD_APART ? 4 : 2, encoder = config->num_encoder_layers,
                   decoder = config->num_decoder_layers;
     memcpy(out, config, sizeof *out); /* with its padding */
     memset(out->name, 0, sizeof out->name);

@@ -42,19 +42,20 @@ static enum base_status find_factor(const struct topo_axes *mesh, const struct m
 }
 
 enum base_status model_local_shape(const struct topo_axes *mesh, int rank, const int64_t *shape,
-                                   const char *const *axes, const struct model_axes *spec, bool exact, int64_t *out,
-                                   struct base_error *error)
+                                   const char *const *axes, const struct model_axes *spec, enum model_division division,
+                                   int64_t *out, struct base_error *error)
 {
     unsigned taken = 0;
     for (int i = 0; i < rank; i++) {
         int64_t factor = 1;
         const char *axis = axes ? axes[i] : NULL;
-        if (exact && spec[i].unconstrained)
+        if (division == MODEL_EXACT && spec[i].unconstrained)
             return base_fail(error, BASE_INPUT,
                              "dimension %d (%.60s) is %s, which JAX takes inside a step alone; use a mesh axis or null",
                              i, axis ? axis : "unnamed", MODEL_UNCONSTRAINED);
         BASE_TRY(find_factor(mesh, &spec[i], &taken, &factor, error));
-        if (exact && shape[i] % factor != 0) return refuse_indivisible(i, axis, shape[i], factor, error);
+        if (division == MODEL_EXACT && shape[i] % factor != 0)
+            return refuse_indivisible(i, axis, shape[i], factor, error);
         out[i] = base_ceil_div(shape[i], factor);
     }
     return BASE_OK;
@@ -114,7 +115,8 @@ static enum base_status add_parameter(const struct model_parameter *parameter, c
     struct model_axes spec[MODEL_MAX_RANK];
     int64_t local[MODEL_MAX_RANK];
     BASE_TRY(model_resolve(rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
-    BASE_TRY(model_local_shape(mesh, parameter->rank, parameter->shape, parameter->axes, spec, true, local, error));
+    BASE_TRY(
+        model_local_shape(mesh, parameter->rank, parameter->shape, parameter->axes, spec, MODEL_EXACT, local, error));
     int64_t local_count = product(local, parameter->rank);
     sum->parameter_count += local_count;
     return add_state(parameter, local_count, mesh, optimizer, adafactor, sum, error);

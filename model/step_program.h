@@ -256,7 +256,7 @@ enum model_function {
     MODEL_NEXT_COUNT_THRESHOLD,
     MODEL_NEXT_MASS_THRESHOLD,
     MODEL_KEEP_ABOVE,
-    MODEL_NOISE, /* its carries[0].in is a tensor of half the counters that JAX's generator cuts them into */
+    MODEL_NOISE, /* its carries[0].in is a tensor of half the counters that JAX's generator splits them into */
     MODEL_ADD_NOISE,
     MODEL_LARGEST,
     MODEL_LARGEST_INDEX,

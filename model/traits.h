@@ -39,7 +39,7 @@ enum model_trait {
     MODEL_TRAIT_PADS_VOCABULARY,  /* to a multiple of 128 for each device that has a part of it */
     MODEL_TRAIT_SOFTMAX_IN_FOURS, /* the kernel of softmax, scale and mask takes four sequences times heads at once;
                                      where a device has no multiple of four they are kernels of their own, in float32 */
-    MODEL_TRAIT_FLAT_STATE,       /* ZeRO cuts flat arrays, so that any number of devices shares them */
+    MODEL_TRAIT_FLAT_STATE,       /* ZeRO shards flat arrays, which any number of devices can share */
     MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16, /* gradients add up in float32 where a microbatch's are in bfloat16 */
     MODEL_TRAIT_WIDE_ACTIVATIONS, /* activations are float32 beside weights of the compute dtype, as jax promotes the
                                      two; gradients of weights are that dtype's, and so are the arrays they add up in */

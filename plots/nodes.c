@@ -103,7 +103,7 @@ static void draw_devices(const struct node *node)
 {
     for (int local = 0; local < devices_of_node(node->machine->topology); local++)
         plots_device(node->machine, device_place(node, local), node->radius_px, 0, (int[]){node->index, local, 0, 0},
-                     node->machine->tiles != NULL);
+                     node->machine->tiles != NULL ? PLOTS_ON_AREA : PLOTS_ON_PAGE);
 }
 
 /* ---- the first node ---- */

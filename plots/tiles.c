@@ -74,13 +74,13 @@ const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struc
     return tiles;
 }
 
-struct plots_look plots_tile_tint(bool odd)
+struct plots_look plots_tile_tint(enum plots_parity parity)
 {
-    return (struct plots_look){.colour = PLOTS_COMMUNICATION_MODEL, .fill_frac = odd ? 0.12 : 0.3};
+    return (struct plots_look){.colour = PLOTS_COMMUNICATION_MODEL, .fill_frac = parity == PLOTS_ODD ? 0.12 : 0.3};
 }
 
 struct plots_look plots_tile_look(const struct plots_tiles *tiles, int tile)
 {
-    if (tile != 0) return plots_tile_tint(tiles->odd[tile]);
+    if (tile != 0) return plots_tile_tint(tiles->odd[tile] ? PLOTS_ODD : PLOTS_EVEN);
     return (struct plots_look){.colour = PLOTS_COMMUNICATION_MODEL, .fill_frac = 0.85, .stroke_px = 1};
 }

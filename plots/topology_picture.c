@@ -34,11 +34,11 @@ static const char *device_words(const struct plots_machine *machine, int slice, 
     return text.data;
 }
 
-static struct plots_look device_look(const struct plots_machine *machine, int index, bool on_area)
+static struct plots_look device_look(const struct plots_machine *machine, int index, enum plots_ground ground)
 {
     const struct plots_tiles *tiles = machine->tiles;
     if (!tiles) return (struct plots_look){.colour = PLOTS_COMPUTE, .fill_frac = 1};
-    if (on_area)
+    if (ground == PLOTS_ON_AREA)
         return (struct plots_look){.colour = tiles->tile_of[index] == 0 ? PLOTS_INK : PLOTS_MUTED, .fill_frac = 1};
     struct plots_look look = plots_tile_look(tiles, tiles->tile_of[index]);
     look.stroke_px = 0.8;
@@ -55,7 +55,7 @@ static void put_place(const struct plots_machine *machine, struct plots_point at
 }
 
 void plots_device(const struct plots_machine *machine, struct plots_point at, double radius_px, int slice,
-                  const int device[4], bool on_area)
+                  const int device[4], enum plots_ground ground)
 {
     static const double ring_frac = 1.45;
     struct plots_canvas *canvas = machine->canvas;
@@ -64,7 +64,7 @@ void plots_device(const struct plots_machine *machine, struct plots_point at, do
         put_place(machine, at, radius_px, index);
         return;
     }
-    plots_circle(canvas, at.x, at.y, radius_px, device_look(machine, index, on_area));
+    plots_circle(canvas, at.x, at.y, radius_px, device_look(machine, index, ground));
     if (machine->tiles && machine->tiles->tile_size > 1 && machine->tiles->place_of[index] == 0) {
         struct plots_look ring = plots_data_group_look;
         ring.stroke_px = fmin(ring.stroke_px, 0.5 * radius_px);
@@ -121,9 +121,9 @@ static void key_groups(struct key *key, const struct plots_machine *machine)
     if (tiles->tile_count == 2) plots_rect(key->canvas, key_entry(key, others), plots_tile_look(tiles, 1));
     if (tiles->tile_count > 2) {
         struct plots_box swatch = key_entry(key, others), half = {swatch.x, swatch.y, swatch.width / 2, swatch.height};
-        plots_rect(key->canvas, half, plots_tile_tint(false));
+        plots_rect(key->canvas, half, plots_tile_tint(PLOTS_EVEN));
         half.x += half.width;
-        plots_rect(key->canvas, half, plots_tile_tint(true));
+        plots_rect(key->canvas, half, plots_tile_tint(PLOTS_ODD));
     }
     if (tiles->tile_count == 1 || tiles->tile_size == 1) return;
     struct plots_box swatch =

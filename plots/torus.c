@@ -280,7 +280,7 @@ static void chip(const struct slice *s, int along, int into, int plane)
     }
     for (device[3] = 0; device[3] < cores; device[3]++) {
         struct plots_point at = {centre.x + (device[3] - (cores - 1) / 2.0) * apart_px, centre.y};
-        plots_device(s->machine, at, radius_px, s->index, device, on_area);
+        plots_device(s->machine, at, radius_px, s->index, device, on_area ? PLOTS_ON_AREA : PLOTS_ON_PAGE);
     }
 }
 
@@ -382,7 +382,7 @@ static struct rack fit_rack(const struct topo_topology *topology)
         int rows = (topology->slice_count + columns - 1) / columns;
         double width_px = (page_px - trunk_px - (columns - 1) * slice_gap_px) / columns,
                height_px = tallest_px / rows - slice_name_px - trunk_px;
-        struct plots_view view = plots_view_fit(topology, width_px, height_px, false);
+        struct plots_view view = plots_view_fit(topology, width_px, height_px, PLOTS_PLAIN);
         if (view.width_px > width_px && best.columns) break;
         if (best.columns && view.pitch_px < best.view.pitch_px) continue;
         double cell_px = fmin(width_px, 1.5 * view.width_px),
@@ -444,7 +444,7 @@ double plots_torus(const struct plots_machine *machine, double y)
         struct rack rack = fit_rack(machine->topology);
         return draw_slices(machine, &rack, caption(machine, &rack.view, y));
     }
-    struct plots_view view = plots_view_fit(machine->topology, page_px, tallest_alone_px, true);
+    struct plots_view view = plots_view_fit(machine->topology, page_px, tallest_alone_px, PLOTS_LABELLED);
     y = caption(machine, &view, y);
     plots_slice(machine, &view, (struct plots_point){PLOTS_MARGIN_PX + fmax(0, (page_px - view.width_px) / 2), y}, 0);
     return y + view.height_px;

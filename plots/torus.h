@@ -24,7 +24,8 @@ const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struc
                                            const struct topo_mesh *mesh, unsigned axes);
 /* Of the area under a group: the first one stands out, the others alternate between two tints. */
 struct plots_look plots_tile_look(const struct plots_tiles *tiles, int tile);
-struct plots_look plots_tile_tint(bool odd); /* of those others */
+enum plots_parity { PLOTS_EVEN, PLOTS_ODD };
+struct plots_look plots_tile_tint(enum plots_parity parity); /* of those others */
 
 /* ---- the picture as a whole (topology_picture.c) ---- */
 
@@ -47,9 +48,10 @@ void plots_find_loads(struct plots_machine *machine);
 enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct plots_topology *request,
                                        struct base_error *error);
 /* One device: a dot, with a ring where it belongs to the first data group, and its words for a viewer of the SVG.
- * on_area: the group's area lies under it; otherwise the dot itself has the group's colour. slice counts from 0. */
+ * On an area, that of the group; otherwise the dot itself has the group's colour. slice counts from 0. */
+enum plots_ground { PLOTS_ON_PAGE, PLOTS_ON_AREA };
 void plots_device(const struct plots_machine *machine, struct plots_point at, double radius_px, int slice,
-                  const int device[4], bool on_area);
+                  const int device[4], enum plots_ground ground);
 /* A line that boxes hang on, at y, from left_px on, with a stub down to each box; lines of several rows meet at their
  * left ends, from from_y on. */
 void plots_trunk(struct plots_canvas *canvas, double left_px, double from_y, double y, const double *x_px, int count,
@@ -89,8 +91,9 @@ struct plots_view {
  * the other two goes along the page. */
 void plots_view_axes(const struct topo_topology *topology, struct plots_view *view);
 /* The view with the largest pitch that fits. The height gives way where the chips would be too small to see. */
+enum plots_labels { PLOTS_PLAIN, PLOTS_LABELLED };
 struct plots_view plots_view_fit(const struct topo_topology *topology, double width_px, double height_px,
-                                 bool labelled);
+                                 enum plots_labels labels);
 /* Where a chip, or a place between chips, stands in a view with that top left corner. */
 struct plots_point plots_view_at(const struct plots_view *view, struct plots_point corner, double along, double into,
                                  int plane);

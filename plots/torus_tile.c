@@ -59,7 +59,7 @@ double plots_torus_tile(const struct plots_machine *machine, double y)
     const struct topo_topology box = box_of(machine);
     const struct plots_machine small = machine_of(machine, &box);
     const double width_px = PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX;
-    const struct plots_view view = plots_view_fit(&box, width_px, height_px, true);
+    const struct plots_view view = plots_view_fit(&box, width_px, height_px, PLOTS_LABELLED);
     const struct plots_point corner = {PLOTS_MARGIN_PX + fmax(0, (width_px - view.width_px) / 2), y + caption_px};
     plots_text(machine->canvas, PLOTS_MARGIN_PX, y + caption_px / 2, PLOTS_LEFT, PLOTS_HEADING, PLOTS_INK,
                base_print(machine->canvas->arena, "One %s group, enlarged: the number of a chip is its rank on %s",

@@ -154,9 +154,10 @@ static struct plots_view fit_panels(struct plots_view view, double width_px, dou
     return view;
 }
 
-struct plots_view plots_view_fit(const struct topo_topology *topology, double width_px, double height_px, bool labelled)
+struct plots_view plots_view_fit(const struct topo_topology *topology, double width_px, double height_px,
+                                 enum plots_labels labels)
 {
-    struct plots_view view = {.labelled = labelled, .columns = 1};
+    struct plots_view view = {.labelled = labels == PLOTS_LABELLED, .columns = 1};
     plots_view_axes(topology, &view);
     view.stacked = view.size[2] > 1;
     if (view.stacked && shrink(&view, stacked_largest_px, stacked_smallest_px, width_px, height_px)) return view;

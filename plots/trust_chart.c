@@ -79,7 +79,7 @@ static void draw_group(struct plots_canvas *canvas, const struct group *g, const
     double dots_y = narrow ? y + 1.45 * row_px : y + row_px / 2;
     const char *rows = base_print(canvas->arena, " (%d)", g->count);
     const double room_px =
-        (narrow ? x->to_px : label_px) - PLOTS_MARGIN_PX - plots_text_width(PLOTS_SMALL, rows); /* names are cut */
+        (narrow ? x->to_px : label_px) - PLOTS_MARGIN_PX - plots_text_width(PLOTS_SMALL, rows); /* of truncated names */
     plots_text(canvas, narrow ? PLOTS_MARGIN_PX : label_px, y + row_px / 2, narrow ? PLOTS_LEFT : PLOTS_RIGHT,
                PLOTS_SMALL, PLOTS_INK,
                base_print(canvas->arena, "%s%s", plots_fit(canvas->arena, PLOTS_SMALL, g->name, room_px), rows));

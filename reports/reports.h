@@ -237,7 +237,7 @@ struct reports_judged {
     bool answered; /* it gave a verdict; if not, message says why, and what follows is 0 */
     bool fits;
     int64_t peak_bytes, argument_bytes, output_bytes, temp_bytes;
-    int64_t rematerialized_count; /* instructions that the compiler made once more, or in another layout */
+    int64_t rematerialized_count; /* instructions that the compiler recomputed, or changed the layout of */
     const char *message;
     double seconds;
     const struct base_json *compiled_collectives; /* rows of kind, mesh_axis, count and bytes; or NULL */

@@ -219,10 +219,10 @@ static void put_network(struct base_json_writer *w, int process, const struct si
 {
     enum { MOST_TRACKS = 512, MOST_EVENTS = 100000 };
     struct sim_alike *alike;
-    int count = sim_links_alike(w->text->arena, links, true, &alike), events = 0;
+    int count = sim_links_alike(w->text->arena, links, SIM_EACH_LINK, &alike), events = 0;
     for (int i = 0; i < timeline->count; i++) events += sim_link_use_of(links, &timeline->entries[i]) != NULL;
     if (!every_link && (count > MOST_TRACKS || (int64_t)count * events > MOST_EVENTS))
-        count = sim_links_alike(w->text->arena, links, false, &alike);
+        count = sim_links_alike(w->text->arena, links, SIM_LINKS_TOGETHER, &alike);
     put_name(w, "process_name", process, COMPUTATION, "links of the network, as simulated");
     for (int i = 0; i < count; i++) put_link(w, process, i, &alike[i], timeline, links);
 }

@@ -37,10 +37,10 @@ void sim_attention_of_kernel(const struct sim_sharded *s, const struct sim_kerne
 
 /* Of the scores of one layer: those in blocks that hold any that the mask leaves. Rows of blocks see all blocks before
  * their own and that one; with a window, as many as it touches. */
-static double blocks_frac(double length, double block, bool causal, double window)
+static double blocks_frac(double length, double block, enum model_direction direction, double window)
 {
     const double rows = ceil(length / block), seen = window > 0 ? ceil((window - 1) / block) + 1 : rows;
-    if (!causal) return 1;
+    if (direction == MODEL_BIDIRECTIONAL) return 1;
     double blocks = 0;
     for (double row = 1; row <= rows; row++) blocks += fmin(row, seen);
     return blocks / (rows * rows);
@@ -58,8 +58,9 @@ double sim_attention_frac(const struct sim_pricing *p, const struct sim_price_ke
     const double length = (double)p->sizes[MODEL_TARGETS_LENGTH], layers = (double)p->sizes[MODEL_DECODER_LAYERS],
                  block = fmin(fmax(p->placement->profile.constants[SIM_ATTENTION_BLOCK], 1), length);
     const double windowed = windowed_frac(kernel, layers);
-    return windowed * blocks_frac(length, block, kernel->causal, (double)kernel->window) +
-           (1 - windowed) * blocks_frac(length, block, kernel->causal, 0);
+    return windowed *
+               blocks_frac(length, block, kernel->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL, (double)kernel->window) +
+           (1 - windowed) * blocks_frac(length, block, kernel->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL, 0);
 }
 
 /* The program makes scores and their gradient anew for each of the three gradients, 8 products. Published rates count

@@ -1,4 +1,4 @@
-/* What the TPU compiler's cost model says of one product. It cuts the product into windows: of rows, columns,
+/* What the TPU compiler's cost model says of one product. It splits the product into windows: of rows, columns,
  * contraction and batch. Each step fetches the windows that changed and multiplies them; the last step along the
  * contraction writes a window of the result. Fetching and writing share the way to HBM and hide behind the matrix
  * units, or these behind them. Of all windows that fit its vector memory it takes those with which that ends first.
@@ -38,14 +38,14 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
 /* ---- windows ---- */
 
 /* A register has 8 sublanes of 128 lanes. Which of a product's extents lie along lanes depends on the layouts that the
- * compiler gives its arrays; the others are cut, and padded, by sublanes. */
+ * compiler gives its arrays; the others are tiled, and padded, by sublanes. */
 enum { LAYOUTS = 4 };
 static const struct sim_product layouts[LAYOUTS] = {{1, SIM_SUBLANES, SIM_LANES, SIM_LANES},
                                                     {1, SIM_SUBLANES, SIM_LANES, SIM_SUBLANES},
                                                     {1, SIM_LANES, SIM_SUBLANES, SIM_LANES},
                                                     {1, SIM_LANES, SIM_SUBLANES, SIM_SUBLANES}};
 
-/* The next larger size that cuts an extent into equal windows; INFINITY behind the whole. Every such size up to STEPS
+/* The next larger size that splits an extent into equal windows; INFINITY behind the whole. Every such size up to STEPS
  * granules, and beyond them one in each STEPS-th of the size before: so there are few, and none of the small is lost.
  */
 static double larger_size(double size, double extent, double granule)

@@ -41,11 +41,12 @@ static double in_tiles(double multiprocessors, const struct sim_product *of, int
 /* A causal kernel skips the blocks behind the diagonal: half of all. */
 static const double causal_share = 0.5;
 
-double sim_attention_share(const struct sim_profile *profile, bool causal)
+double sim_attention_share(const struct sim_profile *profile, enum model_direction direction)
 {
     const double *c = profile->constants;
     if (!(c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0)) return 1;
-    return (causal ? causal_share : 1) * c[SIM_MATMUL_EFFICIENCY_FRAC] / c[SIM_ATTENTION_EFFICIENCY_FRAC];
+    return (direction == MODEL_CAUSAL ? causal_share : 1) * c[SIM_MATMUL_EFFICIENCY_FRAC] /
+           c[SIM_ATTENTION_EFFICIENCY_FRAC];
 }
 
 double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *of)

@@ -32,7 +32,8 @@ static double rated_flop(const struct sim_profile *profile, const struct sim_pri
                          const struct sim_product *of, double flop)
 {
     const double *c = profile->constants;
-    if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0) return flop * sim_attention_share(profile, dot->causal);
+    if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0)
+        return flop * sim_attention_share(profile, dot->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL);
     if (!(c[SIM_MULTIPROCESSORS] > 0)) return flop;
     const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot->dtype);
     return sim_tiled_product_flop(profile, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);

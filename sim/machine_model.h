@@ -52,7 +52,7 @@ enum sim_constant {
     SIM_COMMUNICATORS /* groups that a device is in, with and */,
     SIM_TENSOR_COMMUNICATORS /* beside these with tensor parallelism */,
     SIM_BUCKETS_FRAC /* of half gradients that data parallelism copies before it sums them, unless state is sharded */,
-    SIM_SPLIT_BLOCKS_FRAC /* of a second block as the largest, which the allocator cuts up between microbatches */,
+    SIM_SPLIT_BLOCKS_FRAC /* of a second block as the largest, which the allocator splits between microbatches */,
     SIM_HELD_FRAC /* of what row-parallel products leave to a stream: blocks that wait for the device */,
     SIM_CONSTANT_COUNT
 };
@@ -253,7 +253,9 @@ struct sim_alike {
     int link, count;
     double busy_s; /* of the step, each */
 };
-/* Those that carry anything, the busiest first; each: none are put together. Returns how many. */
-int sim_links_alike(struct base_arena *arena, const struct sim_step_links *links, bool each, struct sim_alike **out);
+/* Those that carry anything, the busiest first; with the same history together, or each by itself. Returns how many. */
+enum sim_links { SIM_LINKS_TOGETHER, SIM_EACH_LINK };
+int sim_links_alike(struct base_arena *arena, const struct sim_step_links *links, enum sim_links which,
+                    struct sim_alike **out);
 
 #endif

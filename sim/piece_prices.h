@@ -32,7 +32,7 @@ struct sim_pipeline_prices {
     struct sim_pipeline_time time;
     int64_t *stage_bytes;                      /* of each stage: at the most on a device */
     struct sim_executable_pipeline executable; /* of a plan that the executor runs; else stages are 0 */
-    /* Of as many as there are pieces, and long: whoever cuts the model fills them. */
+    /* Of as many as there are pieces, and long: whoever splits the model into pieces fills them. */
     struct sim_piece cut[SIM_MOST_PIECES];
     short price_of[SIM_MOST_PIECES];
     double send_s[SIM_MOST_PIECES], send_back_s[SIM_MOST_PIECES]; /* from each to the next, and the gradient back */
@@ -40,7 +40,7 @@ struct sim_pipeline_prices {
 
 /* ---- piece_prices.c ---- */
 
-/* Nothing is cut or priced yet; prices has room for SIM_MOST_PIECE_PRICES. */
+/* Nothing is split or priced yet; prices has room for SIM_MOST_PIECE_PRICES. */
 void sim_pipeline_prices_begin(struct sim_pipeline_prices *l, struct sim_cache *cache, const struct sim_plan *plan,
                                struct sim_piece_price *prices);
 double sim_sum_of_bounds(const double parts[SIM_BOUND_COUNT]);

@@ -33,7 +33,7 @@ static enum base_status read_temperatures(struct base_arena *arena, const struct
 static enum base_status check(const struct sim_plan *plan, const struct sim_decoding *d, struct base_error *error)
 {
     if (d->function == MODEL_TEMPERATURE_SAMPLE && d->topk && d->topp > 0)
-        return base_fail(error, BASE_INPUT, "topp: T5X cuts by topk or by topp, not by both; use topk 0, or topp 0");
+        return base_fail(error, BASE_INPUT, "topp: T5X filters by topk or by topp, not by both; use topk 0, or topp 0");
     if (d->max_decode_steps > plan->targets_length)
         return base_fail(error, BASE_INPUT,
                          "max_decode_steps: %lld is more than the length of the targets; at most %lld",

@@ -283,7 +283,7 @@ static int operand_shape(const struct maker *m, const struct sim_op *op)
     return i;
 }
 
-/* Of a reduce-scatter, if it cuts the last dimension. */
+/* Of a reduce-scatter, if it shards the last dimension. */
 static void note_rows(const struct sim_sharded *s, const struct sim_op *op, struct sim_price_collective *out)
 {
     const struct sim_value *operand = &s->values[op->inputs[0]], *result = &s->values[op->outputs[0]];

@@ -58,7 +58,7 @@ struct sim_product {
 double sim_product_flop(const struct sim_profile *profile, const struct sim_product *product);
 /* gpu_products.c. What a flash attention kernel's rate makes of a product inside it; at least 0.
  * causal: blocks behind the diagonal are skipped. */
-double sim_attention_share(const struct sim_profile *profile, bool causal);
+double sim_attention_share(const struct sim_profile *profile, enum model_direction direction);
 /* The same on a GPU: as many FLOP as its multiprocessors could do while they work through the tiles. */
 double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *product);
 /* A loop's iterations differ by a constant: what one leaves behind, or takes away. So much more is there behind the
@@ -217,7 +217,7 @@ struct sim_pipeline_least {
 };
 enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,
                                        struct sim_pipeline_least *out, struct base_error *error);
-/* What a stage would cost with some number of layers, where stages are not cut into chunks. */
+/* What a stage would cost with some number of layers, where stages are not split into chunks. */
 struct sim_stage_cost {
     double forward_s, backward_s; /* of a microbatch */
     double send_s, send_back_s;   /* to the stage behind, and the gradient to the one before; 0: there is none */

@@ -193,7 +193,7 @@ struct sim_pricing {
     int64_t sizes[MODEL_SIZE_COUNT];
     unsigned dropped_roles;         /* of the program: what is recomputed for want of memory */
     bool by_peak_priority;          /* memory as compiled: what has to go goes as the compiler chooses it */
-    double remade_frac;             /* then: of what layers keep, what is made once more instead */
+    double remade_frac;             /* then: of what layers keep, what is recomputed instead */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop,

@@ -100,7 +100,8 @@ static void key_structure(struct sim_cache *cache, const struct sim_plan *plan)
 {
     struct model_config structure;
     const bool propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
-    model_structure(plan->config, plan->options.optimizer, propagates, &structure);
+    model_structure(plan->config, plan->options.optimizer, propagates ? MODEL_LAYERS_TOLD_APART : MODEL_LAYERS_ALIKE,
+                    &structure);
     sim_key_bytes(cache, &structure, sizeof structure);
 }
 

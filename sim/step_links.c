@@ -121,7 +121,8 @@ static int by_history(const void *a, const void *b)
     return order ? order : first->link - second->link;
 }
 
-int sim_links_alike(struct base_arena *arena, const struct sim_step_links *links, bool each, struct sim_alike **out)
+int sim_links_alike(struct base_arena *arena, const struct sim_step_links *links, enum sim_links which,
+                    struct sim_alike **out)
 {
     const int count = links->network.links.link_count;
     struct history *histories = base_new(arena, struct history, count + 1);
@@ -132,7 +133,7 @@ int sim_links_alike(struct base_arena *arena, const struct sim_step_links *links
     qsort(histories, (size_t)used, sizeof *histories, by_history);
     *out = base_new(arena, struct sim_alike, used + 1);
     for (int i = 0; i < used; i++) {
-        const bool same = found && !each && !compare_histories(&histories[i - 1], &histories[i]);
+        const bool same = found && which == SIM_LINKS_TOGETHER && !compare_histories(&histories[i - 1], &histories[i]);
         if (same) (*out)[found - 1].count++;
         else (*out)[found++] = (struct sim_alike){.link = histories[i].link, .count = 1, .busy_s = histories[i].busy_s};
     }

@@ -145,7 +145,9 @@ static inline struct tuner_bound bound_of_plan(struct base_arena *arena, const s
     const struct tuner_outline *outline;
     struct sim_plan_text text = tuner_plan_text(space, plan);
     assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
-    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
+    assert_ok(tuner_outline_build(arena, space->cache, &checked,
+                                  checked.num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline,
+                                  &error),
               &error);
     assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
     return tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches, charges,

@@ -52,7 +52,7 @@ static inline enum base_status rig_begin_as(struct base_arena *arena, const stru
     exec_set_initial_values(arena, &rig->machine);
     clear_state(arena, rig);
     struct exec_data data;
-    BASE_TRY(exec_data_open(arena, &rig->plan, NULL, 1, false, &data, error));
+    BASE_TRY(exec_data_open(arena, &rig->plan, NULL, 1, EXEC_OF_TRAINING, &data, error));
     exec_data_batch(arena, &data, 0, 0, rig->plan.batch_size, &batch);
     exec_feed(&rig->machine, &batch);
     return BASE_OK;

@@ -103,7 +103,7 @@ static void corrupted_spans_come_back(struct base_arena *arena)
         for (int64_t j = 0; j < cases[i].length; j++) text[j] = (char)((unsigned char)text[j] % 120 + 1);
         const char *path = text_file(arena, text, (size_t)cases[i].length);
         struct exec_data data;
-        assert_ok(exec_data_open(arena, &plan, path, 1, false, &data, &error), &error);
+        assert_ok(exec_data_open(arena, &plan, path, 1, EXEC_OF_TRAINING, &data, &error), &error);
         int64_t segments = data.corpus->segment_count, steps = base_ceil_div(segments, 5), covered = 0;
         int32_t *whole = base_new(arena, int32_t, data.corpus->segment_length);
         char *seen = base_alloc(arena, (size_t)segments, 1);
@@ -147,8 +147,8 @@ static void decoders_read_on(struct base_arena *arena)
     struct exec_data data, held_out;
     struct exec_batch batch, part, in_order;
     int64_t counts[2][256] = {{0}};
-    assert_ok(exec_data_open(arena, &plan, path, 1, false, &data, &error), &error);
-    assert_ok(exec_data_open(arena, &plan, path, 1, true, &held_out, &error), &error);
+    assert_ok(exec_data_open(arena, &plan, path, 1, EXEC_OF_TRAINING, &data, &error), &error);
+    assert_ok(exec_data_open(arena, &plan, path, 1, EXEC_HELD_OUT, &held_out, &error), &error);
     assert_int_equal(data.corpus->segment_count, 21);
     for (int64_t i = 0; i < 1010; i++) counts[0][(unsigned char)text[i]]++;
     for (int64_t at = 0; at < 21; at++) { /* an epoch, row by row; rows that were not asked for stay empty */
@@ -166,7 +166,7 @@ static void decoders_read_on(struct base_arena *arena)
     /* Another seed and another epoch go another way. */
     struct sim_plan other = plan_of(arena, cache, NULL, 259, NULL, "50", "4", "9");
     struct exec_data others;
-    assert_ok(exec_data_open(arena, &other, path, 1, false, &others, &error), &error);
+    assert_ok(exec_data_open(arena, &other, path, 1, EXEC_OF_TRAINING, &others, &error), &error);
     exec_data_batch(arena, &data, 0, 0, 4, &batch);
     exec_data_batch(arena, &others, 0, 0, 4, &part);
     assert_memory_not_equal(batch.tokens[EXEC_DECODER_TARGET], part.tokens[EXEC_DECODER_TARGET], 200 * sizeof(int32_t));
@@ -195,7 +195,8 @@ static void texts_that_cannot_be_fed_are_refused(struct base_arena *arena)
         struct sim_plan plan =
             plan_of(arena, cache, NULL, rows[i].vocabulary, rows[i].inputs, rows[i].targets, "2", "0");
         const char *path = text_file(arena, rows[i].text, strlen(rows[i].text));
-        assert_fails(exec_data_open(arena, &plan, path, 1, false, &data, &error), BASE_INPUT, &error, rows[i].part);
+        assert_fails(exec_data_open(arena, &plan, path, 1, EXEC_OF_TRAINING, &data, &error), BASE_INPUT, &error,
+                     rows[i].part);
         remove_file(arena, path);
         sim_cache_free(cache);
     }

@@ -938,7 +938,7 @@ static void a_llama_is_what_its_paper_says(struct base_arena *arena)
     struct exec_data data;
     struct exec_batch batch;
     assert_ok(rig_begin(arena, &text, &rig, &error), &error);
-    assert_ok(exec_data_open(arena, &rig.plan, NULL, 1, false, &data, &error), &error);
+    assert_ok(exec_data_open(arena, &rig.plan, NULL, 1, EXEC_OF_TRAINING, &data, &error), &error);
     exec_data_batch(arena, &data, 0, 0, L_BATCH, &batch);
     assert_near(loss_of(&rig), llama_loss(arena, &rig, &batch), 1e-5);
     sim_cache_free(rig.cache);
@@ -970,12 +970,12 @@ static void check_product(struct base_arena *arena, struct exec_onednn *products
     for (uint64_t i = 0; i < count_b; i++) narrow_b[i] = narrowed(b[i] = (float)base_random_below(&random, 17) - 8);
     for (int64_t i = 0; i < rows * columns; i++) c[i] = expected[i] = (float)base_random_below(&random, 9);
     exec_gemm(rows, columns, depth, (struct exec_matrix){a, depth, 1}, (struct exec_matrix){b, columns, 1},
-              (struct exec_matrix){expected, columns, 1}, add);
+              (struct exec_matrix){expected, columns, 1}, add ? EXEC_ACCUMULATE : EXEC_OVERWRITE);
     const struct exec_onednn_operand left = {narrow ? (const void *)narrow_a : a, depth, 1},
                                      right = {narrow ? (const void *)narrow_b : b, columns, 1},
                                      result = {c, columns, 1};
-    assert_true(exec_onednn_gemm(products, rows, columns, depth, &left, &right, &result, MODEL_FLOAT32, add, workspace,
-                                 WORKSPACE));
+    assert_true(exec_onednn_gemm(products, rows, columns, depth, &left, &right, &result, MODEL_FLOAT32,
+                                 add ? EXEC_ACCUMULATE : EXEC_OVERWRITE, workspace, WORKSPACE));
     for (int64_t i = 0; i < rows * columns; i++) assert_near((double)c[i], (double)expected[i], 0);
 }
 
@@ -1000,7 +1000,8 @@ static void products_by_onednn_are_blas_products(struct base_arena *arena)
     float one[1] = {1};
     const struct exec_onednn_operand single = {one, 1, 1};
     assert_non_null(products);
-    assert_false(exec_onednn_gemm(products, 0, 1, 1, &single, &single, &single, MODEL_FLOAT32, false, NULL, 0));
+    assert_false(
+        exec_onednn_gemm(products, 0, 1, 1, &single, &single, &single, MODEL_FLOAT32, EXEC_OVERWRITE, NULL, 0));
     exec_onednn_end(products);
 }
 
@@ -1414,7 +1415,7 @@ static void batches_that_do_not_fit_are_refused(struct base_arena *arena)
         struct exec_data data;
         TEST_ROW("%s", bad_batches[i].text);
         assert_ok(base_write_file(path, bad_batches[i].text, strlen(bad_batches[i].text), &error), &error);
-        assert_fails(exec_data_open(arena, &plan, path, 1, false, &data, &error), BASE_INPUT, &error,
+        assert_fails(exec_data_open(arena, &plan, path, 1, EXEC_OF_TRAINING, &data, &error), BASE_INPUT, &error,
                      bad_batches[i].part);
     }
     base_directory_remove(arena, folder);
@@ -1514,7 +1515,9 @@ static void relative_positions_have_buckets(struct base_arena *arena)
     (void)arena;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("query %d, key %d, %s", rows[i].query, rows[i].key, rows[i].causal ? "causal" : "bidirectional");
-        assert_int_equal(exec_relpos_bucket(rows[i].query, rows[i].key, rows[i].causal), rows[i].bucket);
+        assert_int_equal(
+            exec_relpos_bucket(rows[i].query, rows[i].key, rows[i].causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL),
+            rows[i].bucket);
     }
 }
 
@@ -1532,7 +1535,7 @@ static void products_are_sums_of_products(struct base_arena *arena)
                                mc = {c, lie & 4 ? 1 : n, lie & 4 ? m : 1};
             TEST_ROW("%d x %d x %d, lying %d", m, n, k, lie);
             for (int i = 0; i < 64; i++) c[i] = 1;
-            exec_gemm(m, n, k, ma, mb, mc, add);
+            exec_gemm(m, n, k, ma, mb, mc, add ? EXEC_ACCUMULATE : EXEC_OVERWRITE);
             for (int i = 0; i < m; i++)
                 for (int j = 0; j < n; j++) {
                     float sum = add;

@@ -238,7 +238,7 @@ static void products_are_worked_through_in_tiles(struct base_arena *arena)
     assert_in_range((int64_t)(100 * sim_tiled_product_flop(&profile, &large) / needed), 100, 108);
     assert_true(sim_tiled_product_flop(&profile, &small) > 2 * 2.0 * 256 * 256 * 1024);
     assert_true(sim_tiled_product_flop(&profile, &skinny) > 2 * 2.0 * 16 * 8192 * 8192);
-    assert_in_range((int64_t)(100 * sim_attention_share(&profile, true)), 100, 100);
+    assert_in_range((int64_t)(100 * sim_attention_share(&profile, MODEL_CAUSAL)), 100, 100);
     (void)arena;
 }
 

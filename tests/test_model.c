@@ -864,18 +864,18 @@ static void shards_inside_a_step_may_be_padded(struct base_arena *arena)
     struct topo_axes mesh;
     int64_t local[3];
     assert_ok(topo_axes_parse(arena, "data=2,model=4", "mesh", &mesh, &error), &error);
-    assert_ok(model_local_shape(&mesh, 3, shape, axes, spec, false, local, &error), &error);
+    assert_ok(model_local_shape(&mesh, 3, shape, axes, spec, MODEL_ROUNDED_UP, local, &error), &error);
     assert_int_equal(local[0], 15);
     assert_int_equal(local[1], 512);
     assert_int_equal(local[2], 2);
-    assert_fails(model_local_shape(&mesh, 3, shape, axes, spec, true, local, &error), BASE_INPUT, &error,
+    assert_fails(model_local_shape(&mesh, 3, shape, axes, spec, MODEL_EXACT, local, &error), BASE_INPUT, &error,
                  "dimension 0 (batch) has 29 elements");
-    assert_fails(model_local_shape(&mesh, 2, shape + 1, axes + 1, spec + 1, true, local, &error), BASE_INPUT, &error,
-                 "UNCONSTRAINED");
-    assert_fails(model_local_shape(&mesh, 1, shape + 2, axes + 2, spec + 2, true, local, &error), BASE_INPUT, &error,
-                 "use axes of 3 devices, or a rule that leaves heads unsharded");
+    assert_fails(model_local_shape(&mesh, 2, shape + 1, axes + 1, spec + 1, MODEL_EXACT, local, &error), BASE_INPUT,
+                 &error, "UNCONSTRAINED");
+    assert_fails(model_local_shape(&mesh, 1, shape + 2, axes + 2, spec + 2, MODEL_EXACT, local, &error), BASE_INPUT,
+                 &error, "use axes of 3 devices, or a rule that leaves heads unsharded");
     const int64_t odd[] = {7};
-    assert_fails(model_local_shape(&mesh, 1, odd, axes + 2, spec + 2, true, local, &error), BASE_INPUT, &error,
+    assert_fails(model_local_shape(&mesh, 1, odd, axes + 2, spec + 2, MODEL_EXACT, local, &error), BASE_INPUT, &error,
                  "use a rule that leaves heads unsharded");
 }
 
@@ -933,8 +933,9 @@ static void rules_of_maxtext_shard_weights_and_activations(struct base_arena *ar
         TEST_ROW("row %d", i);
         assert_ok(model_resolve(&rules, rows[i].names, rows[i].rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error),
                   &error);
-        assert_ok(model_local_shape(&mesh, rows[i].rank, rows[i].shape, rows[i].names, spec, true, local, &error),
-                  &error);
+        assert_ok(
+            model_local_shape(&mesh, rows[i].rank, rows[i].shape, rows[i].names, spec, MODEL_EXACT, local, &error),
+            &error);
         for (int d = 0; d < rows[i].rank; d++) assert_int_equal(local[d], rows[i].local[d]);
     }
 }

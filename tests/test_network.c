@@ -401,8 +401,8 @@ static void links_of_a_step_add_up(struct base_arena *arena)
             for (int l = 0; use && l < links.network.links.link_count; l++)
                 sum += use->link_bytes[l] * (double)timeline.entries[e].count;
         }
-        int groups = sim_links_alike(arena, &links, false, &alike),
-            links_used = sim_links_alike(arena, &links, true, &each);
+        int groups = sim_links_alike(arena, &links, SIM_LINKS_TOGETHER, &alike),
+            links_used = sim_links_alike(arena, &links, SIM_EACH_LINK, &each);
         for (int g = 0; g < groups; g++) {
             count += alike[g].count;
             grouped += alike[g].count * links.step_bytes[alike[g].link];

@@ -49,7 +49,9 @@ static bool begin_question(struct question *q, struct base_arena *arena, struct 
                                    (int)base_random_below(random, tuner_group_microbatch_count(&q->space, group)), 0};
     struct sim_plan_text text = tuner_plan_text(&q->space, q->named);
     assert_ok(sim_plan_check(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &q->plan, &error), &error);
-    assert_ok(tuner_outline_build(&q->own, q->cache, &q->plan, q->plan.num_microbatches > 1, &q->outline, &error),
+    assert_ok(tuner_outline_build(&q->own, q->cache, &q->plan,
+                                  q->plan.num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &q->outline,
+                                  &error),
               &error);
     q->rules = tuner_rule_space_of(q->outline);
     return true;

@@ -1292,7 +1292,7 @@ static void rule_sets_come_apart(struct base_arena *arena)
     text.values[SIM_BATCH_SIZE] = "16";
     text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "64";
     assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-    assert_ok(tuner_outline_build(arena, cache, &plan, false, &outline, &error), &error);
+    assert_ok(tuner_outline_build(arena, cache, &plan, TUNER_WHOLE_BATCH, &outline, &error), &error);
     struct tuner_rule_space rules = tuner_rule_space_of(outline);
     assert_int_equal(rules.count, 4 * 3 * 5 * 3 * 3 * 3 * 3 * 3 * 2 * 2 * 2);
     assert_ok(tuner_code_rules(arena, &rules, outline, &plan, &coding, &error), &error);

@@ -233,9 +233,9 @@ static void add_parts(const struct topo_torus *torus, const struct topo_axes *ic
 
 /* ---- the whole ---- */
 
-int topo_ici_device_count(const struct topo_topology *topology, bool has_dcn)
+int topo_ici_device_count(const struct topo_topology *topology, enum topo_dcn_mesh dcn_mesh)
 {
-    if (!has_dcn || topology->kind == TOPO_LOCAL) return topology->device_count;
+    if (dcn_mesh == TOPO_WITHOUT_DCN_MESH || topology->kind == TOPO_LOCAL) return topology->device_count;
     return topology->kind == TOPO_TPU ? topology->devices_per_slice : topology->bounds[1];
 }
 
@@ -245,8 +245,9 @@ static enum base_status count_granules(const struct topo_topology *topology, con
     bool tpu = topology->kind == TOPO_TPU;
     int64_t wanted = 1, devices = 1;
     char shown[TOPO_TUPLE];
-    *out = (struct granules){.device_count = topo_ici_device_count(topology, request->has_dcn),
-                             .slice_count = request->has_dcn ? 1 : topology->slice_count};
+    *out = (struct granules){
+        .device_count = topo_ici_device_count(topology, request->has_dcn ? TOPO_WITH_DCN_MESH : TOPO_WITHOUT_DCN_MESH),
+        .slice_count = request->has_dcn ? 1 : topology->slice_count};
     out->count = topology->device_count / out->device_count;
     for (int i = 0; i < request->ici.count; i++) {
         wanted = wanted > INT32_MAX || !request->has_dcn ? wanted : wanted * request->dcn[i];

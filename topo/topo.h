@@ -182,7 +182,8 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
                                  struct topo_mesh *out, struct base_error *error);
 
 /* Devices that an ici_mesh is over: of a slice or process where a dcn_mesh is given, else all of them. */
-int topo_ici_device_count(const struct topo_topology *topology, bool has_dcn);
+enum topo_dcn_mesh { TOPO_WITHOUT_DCN_MESH, TOPO_WITH_DCN_MESH };
+int topo_ici_device_count(const struct topo_topology *topology, enum topo_dcn_mesh dcn_mesh);
 
 /* ---- data layout (data_layout.c): which part of a global batch each host reads ---- */
 

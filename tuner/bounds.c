@@ -407,7 +407,8 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
 {
     const double *c = w->placement->profile.constants;
     double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1;
-    if (dot->attention) fastest /= sim_attention_share(&w->placement->profile, dot->causal);
+    if (dot->attention)
+        fastest /= sim_attention_share(&w->placement->profile, dot->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL);
     struct dot_search search = {.w = w,
                                 .dot = dot,
                                 .rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC] * fastest,

@@ -131,9 +131,11 @@ void tuner_work_kept(const struct tuner_work *work, double counts[TUNER_MOST_SHA
 double tuner_work_peak_bytes(const struct tuner_work *work);
 double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); /* of what stands in memory always */
 
+enum tuner_batch { TUNER_WHOLE_BATCH, TUNER_IN_MICROBATCHES };
 /* plan: a checked plan of the variant. The outline owns all that it holds. */
 enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                                     bool microbatches, const struct tuner_outline **out, struct base_error *error);
+                                     enum tuner_batch batch, const struct tuner_outline **out,
+                                     struct base_error *error);
 enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules,
                                   const struct sim_plan *plan, unsigned char *spec, struct base_error *error);
 enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules,

@@ -86,7 +86,9 @@ enum base_status tuner_named_meshes(struct tuner_space *space, const struct topo
         return base_fail(error, BASE_INPUT,
                          "--search rules: looks for rules of T5X's axes data and model; leave out ici_mesh");
     for (int i = 0; i < meshes->count; i++)
-        BASE_TRY(add_meshes(&s, meshes->values[i], topo_ici_device_count(topology, has_dcn), error));
+        BASE_TRY(add_meshes(&s, meshes->values[i],
+                            topo_ici_device_count(topology, has_dcn ? TOPO_WITH_DCN_MESH : TOPO_WITHOUT_DCN_MESH),
+                            error));
     *axes = s.axes;
     for (int i = 0; i < axes->count; i++) axes->sizes[i] = 1;
     *meshes = out;

@@ -361,7 +361,7 @@ static void draft_kernels(struct drafter *d)
 }
 
 static enum base_status draft(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                              bool microbatches, struct tuner_outline *out, struct base_error *error)
+                              enum tuner_batch batch, struct tuner_outline *out, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     struct sim_placement *one = base_new(arena, struct sim_placement, 1);
@@ -370,7 +370,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     *one = *plan->placement;
     for (int i = 0; i < one->axes.count; i++) one->axes.sizes[i] = 1;
     alone.placement = one;
-    alone.options.microbatches = microbatches;
+    alone.options.microbatches = batch == TUNER_IN_MICROBATCHES;
     alone.num_microbatches = 1;
     BASE_TRY(sim_sharded_program(cache, &alone, &d.s, sizes, error));
     int tensors = d.s->program->tensor_count;
@@ -405,15 +405,15 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
 /* The compiler may recompute what does not fit (XLA's rematerialisation): it cannot keep less than full
  * rematerialisation does. */
 enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                                     bool microbatches, const struct tuner_outline **out, struct base_error *error)
+                                     enum tuner_batch batch, const struct tuner_outline **out, struct base_error *error)
 {
     struct tuner_outline *outline = base_new(arena, struct tuner_outline, 1);
-    BASE_TRY(draft(arena, cache, plan, microbatches, outline, error));
+    BASE_TRY(draft(arena, cache, plan, batch, outline, error));
     if ((plan->placement->profile.passes & 1u << SIM_PASS_REMATERIALIZE) && plan->options.remat == MODEL_REMAT_NONE) {
         struct tuner_outline *least = base_new(arena, struct tuner_outline, 1);
         struct sim_plan full = *plan;
         full.options.remat = MODEL_REMAT_FULL;
-        BASE_TRY(draft(arena, cache, &full, microbatches, least, error));
+        BASE_TRY(draft(arena, cache, &full, batch, least, error));
         outline->least_memory = least;
     }
     *out = outline;

@@ -36,8 +36,10 @@ void tuner_rules_put_digits(const struct tuner_rule_space *space, unsigned scope
 /* Digits of the axes that weights have beside embed: what they take, and in which order. */
 unsigned tuner_rules_weight_scope(const struct tuner_rule_space *space);
 const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, int c, const int *digits);
-bool tuner_rules_all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits,
-                            const struct topo_axes *mesh);
+/* Of the dimensions of one scope, or of those that the context of all scopes decides. */
+enum tuner_scope { TUNER_OWN_AXES, TUNER_AXES_IN_CONTEXT };
+bool tuner_rules_all_divide(const struct tuner_coding *coding, unsigned scope, enum tuner_scope within,
+                            const int *digits, const struct topo_axes *mesh);
 bool tuner_rules_batch_divides(const struct tuner_coding *coding, const int *digits, const struct topo_axes *mesh,
                                int64_t batch);
 

@@ -355,12 +355,12 @@ static bool divides(const struct tuner_coding *coding, int c, const int *digits,
     return true;
 }
 
-bool tuner_rules_all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits,
-                            const struct topo_axes *mesh)
+bool tuner_rules_all_divide(const struct tuner_coding *coding, unsigned scope, enum tuner_scope within,
+                            const int *digits, const struct topo_axes *mesh)
 {
     for (int c = 0; c < coding->o->class_count; c++) {
         unsigned own = coding->classes[c].scope;
-        bool asked = within_context ? !(own & ~coding->context_scope) : own & scope;
+        bool asked = within == TUNER_AXES_IN_CONTEXT ? !(own & ~coding->context_scope) : own & scope;
         if (asked && !divides(coding, c, digits, mesh)) return false;
     }
     return true;
@@ -382,13 +382,13 @@ int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const struct to
         int64_t product = 1;
         tuner_rules_put_digits(coding->space, coding->context_scope, context, digits);
         if (!tuner_rules_batch_divides(coding, digits, mesh, batch) ||
-            !tuner_rules_all_divide(coding, 0, true, digits, mesh))
+            !tuner_rules_all_divide(coding, 0, TUNER_AXES_IN_CONTEXT, digits, mesh))
             continue;
         for (int j = 0; j < coding->component_count; j++) {
             int64_t options = 0;
             for (int i = 0; i < coding->components[j].option_count; i++) {
                 tuner_rules_put_digits(coding->space, coding->components[j].scope, i, digits);
-                options += tuner_rules_all_divide(coding, coding->components[j].scope, false, digits, mesh);
+                options += tuner_rules_all_divide(coding, coding->components[j].scope, TUNER_OWN_AXES, digits, mesh);
             }
             product *= options;
         }

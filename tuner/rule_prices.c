@@ -145,7 +145,7 @@ static void price_options(struct component_search *search, unsigned outer)
         tuner_rules_put_digits(space, inner, i, p->digits);
         const int option = tuner_rules_number_of(space, component->scope, p->digits),
                   alike = p->coding->alike[search->j][first + option];
-        if (!tuner_rules_all_divide(p->coding, component->scope, false, p->digits, p->mesh)) continue;
+        if (!tuner_rules_all_divide(p->coding, component->scope, TUNER_OWN_AXES, p->digits, p->mesh)) continue;
         search->cell->equals[search->j][first + alike]++;
         if (alike != option) continue;
         too_slow = bounded ? too_slow : is_too_slow(search, outer);
@@ -195,7 +195,7 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     tuner_rules_put_digits(coding->space, coding->context_scope, context, p->digits);
     cell->table.context_s[context] = cell->table.context_bytes[context] = INFINITY;
     if (!tuner_rules_batch_divides(coding, p->digits, p->mesh, batch) ||
-        !tuner_rules_all_divide(coding, 0, true, p->digits, p->mesh))
+        !tuner_rules_all_divide(coding, 0, TUNER_AXES_IN_CONTEXT, p->digits, p->mesh))
         return;
     settle_both(p, coding->context_scope, 0);
     const double own_s = kernels_s(p, 0), bytes = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];

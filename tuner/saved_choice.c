@@ -326,7 +326,8 @@ static enum base_status weigh_state(struct tuner_chooser *c)
     const struct tuner_outline *outline;
     struct tuner_ruled *ruled = base_new(&c->own, struct tuner_ruled, 1);
     int64_t n = tuner_search_microbatch_count(s, c->node->group, c->node->microbatches);
-    BASE_TRY(tuner_search_find_outline(s, group->variant, &c->plan, n > 1, &outline));
+    BASE_TRY(tuner_search_find_outline(s, group->variant, &c->plan, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH,
+                                       &outline));
     BASE_TRY(tuner_rule_classes(outline, c->plan.rules, &c->plan, ruled, s->error));
     c->state_bytes = tuner_bound_of(outline, ruled, c->plan.placement, tuner_search_batch_size(s, c->node->group), n,
                                     (struct tuner_charges){false, false}, NULL)

@@ -93,7 +93,7 @@ enum base_status tuner_policy_price_without(struct tuner_chooser *c, unsigned na
 }
 
 /* What of attention the MLP's norm is made of is kept: its result; else what its last product is made of; else neither,
- * and what is made again for one may be gathered for the other, too. */
+ * and what is recomputed for one may be gathered for the other, too. */
 enum beneath { RESULT, CONTEXT_ALONE, NEITHER, BENEATH_COUNT };
 
 static enum beneath beneath_mlp(unsigned kept)

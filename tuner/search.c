@@ -52,31 +52,31 @@ bool tuner_search_time_is_up(struct search *s)
 /* ---- bounds ---- */
 
 enum base_status tuner_search_find_outline(struct search *s, int variant, const struct sim_plan *plan,
-                                           bool microbatches, const struct tuner_outline **out)
+                                           enum tuner_batch batch, const struct tuner_outline **out)
 {
-    const struct tuner_outline **slot = &s->space->outlines[2 * variant + microbatches];
-    if (!*slot) BASE_TRY(tuner_outline_build(s->space->arena, s->space->cache, plan, microbatches, slot, s->error));
+    const struct tuner_outline **slot = &s->space->outlines[2 * variant + (batch == TUNER_IN_MICROBATCHES)];
+    if (!*slot) BASE_TRY(tuner_outline_build(s->space->arena, s->space->cache, plan, batch, slot, s->error));
     *out = *slot;
     return BASE_OK;
 }
 
 /* How the rules of a group shard the classes of its outline. */
-static enum base_status find_ruled(struct search *s, int group, bool microbatches, const struct tuner_outline **outline,
-                                   const struct tuner_ruled **out)
+static enum base_status find_ruled(struct search *s, int group, enum tuner_batch batch,
+                                   const struct tuner_outline **outline, const struct tuner_ruled **out)
 {
-    struct tuner_ruled **slot = &s->ruled[2 * group + microbatches];
+    struct tuner_ruled **slot = &s->ruled[2 * group + (batch == TUNER_IN_MICROBATCHES)];
     int variant = s->space->groups[group].variant;
     if (!*slot) {
         struct sim_plan plan;
         struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, 0, 0, 0});
         BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
                                 s->error));
-        BASE_TRY(tuner_search_find_outline(s, variant, &plan, microbatches, outline));
+        BASE_TRY(tuner_search_find_outline(s, variant, &plan, batch, outline));
         struct tuner_ruled *ruled = base_new(s->space->arena, struct tuner_ruled, 1);
         BASE_TRY(tuner_rule_classes(*outline, plan.rules, &plan, ruled, s->error));
         *slot = ruled;
     }
-    *outline = s->space->outlines[2 * variant + microbatches];
+    *outline = s->space->outlines[2 * variant + (batch == TUNER_IN_MICROBATCHES)];
     *out = *slot;
     return BASE_OK;
 }
@@ -98,22 +98,22 @@ int64_t tuner_search_plans_of(const struct search *s, const struct node *node)
 }
 
 /* As sharded as any rule set of the cell shards a class. */
-static enum base_status find_any(struct search *s, int first, bool microbatches, const struct tuner_outline **outline,
-                                 const struct tuner_ruled **out)
+static enum base_status find_any(struct search *s, int first, enum tuner_batch batch,
+                                 const struct tuner_outline **outline, const struct tuner_ruled **out)
 {
-    struct tuner_ruled **slot = &s->any[2 * first + microbatches];
+    struct tuner_ruled **slot = &s->any[2 * first + (batch == TUNER_IN_MICROBATCHES)];
     const struct tuner_ruled *ruled;
     if (!*slot) {
         struct tuner_ruled *any = base_new(s->space->arena, struct tuner_ruled, 1);
         for (int group = first; group < s->cell_end[first]; group++) {
-            BASE_TRY(find_ruled(s, group, microbatches, outline, &ruled));
+            BASE_TRY(find_ruled(s, group, batch, outline, &ruled));
             for (int c = 0; c < TUNER_MOST_CLASSES; c++)
                 for (int d = 0; d < MODEL_MAX_RANK; d++) any->spec[c][d] |= ruled->spec[c][d];
         }
         *slot = any;
     }
     *out = *slot;
-    return find_ruled(s, first, microbatches, outline, &ruled);
+    return find_ruled(s, first, batch, outline, &ruled);
 }
 
 enum base_status tuner_search_add_cell(struct search *s, int first, int microbatches)
@@ -121,7 +121,7 @@ enum base_status tuner_search_add_cell(struct search *s, int first, int microbat
     const struct tuner_outline *outline;
     const struct tuner_ruled *any;
     int64_t n = tuner_search_microbatch_count(s, first, microbatches);
-    BASE_TRY(find_any(s, first, n > 1, &outline, &any));
+    BASE_TRY(find_any(s, first, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline, &any));
     double bound_s = tuner_relaxed_s(outline, any->spec, &s->best_links[s->space->groups[first].shape],
                                      tuner_search_batch_size(s, first), n, s->charges);
     tuner_search_push(s, (struct node){.bound = tuner_search_cost_of(s, first, bound_s) * (1 - slack),
@@ -147,7 +147,7 @@ enum base_status tuner_search_bound_family(struct search *s, int group, int micr
     const struct tuner_ruled *ruled;
     *node = (struct node){.kind = FAMILY, .group = group, .microbatches = microbatches};
     if (!s->use_bounds) return BASE_OK;
-    BASE_TRY(find_ruled(s, group, n > 1, &outline, &ruled));
+    BASE_TRY(find_ruled(s, group, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline, &ruled));
     struct tuner_bound bound =
         tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape], tuner_search_batch_size(s, group),
                        n, tuner_search_charges(s, s->space->groups[group].variant), memo);

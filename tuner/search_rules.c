@@ -7,17 +7,18 @@
 
 /* ---- rule sets without a name ---- */
 
-static enum base_status find_coding(struct search *s, int first, bool microbatches, const struct tuner_coding **out)
+static enum base_status find_coding(struct search *s, int first, enum tuner_batch batch,
+                                    const struct tuner_coding **out)
 {
     int variant = s->space->groups[first].variant;
-    const struct tuner_coding **slot = &s->codings[2 * variant + microbatches];
+    const struct tuner_coding **slot = &s->codings[2 * variant + (batch == TUNER_IN_MICROBATCHES)];
     if (!*slot) {
         const struct tuner_outline *outline;
         struct sim_plan plan;
         struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){first, 0, 0, 0});
         BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
                                 s->error));
-        BASE_TRY(tuner_search_find_outline(s, variant, &plan, microbatches, &outline));
+        BASE_TRY(tuner_search_find_outline(s, variant, &plan, batch, &outline));
         if (!s->rule_space.count) s->rule_space = tuner_rule_space_of(outline);
         BASE_TRY(tuner_code_rules(s->space->arena, &s->rule_space, outline, &plan, slot, s->error));
     }
@@ -31,7 +32,7 @@ static enum base_status count_rules(struct search *s, int first)
     const struct tuner_coding *coding;
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[first].shape];
     const int64_t each = tuner_group_plan_count(s->space, first);
-    BASE_TRY(find_coding(s, first, false, &coding));
+    BASE_TRY(find_coding(s, first, TUNER_WHOLE_BATCH, &coding));
     s->rule_counts[first] = tuner_count_rule_sets(coding, &shape->axes, tuner_search_batch_size(s, first));
     s->space->rule_set_count = s->space->named_rule_count + s->rule_space.count;
     s->space->plan_count += s->rule_counts[first] * each;
@@ -49,7 +50,7 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     const struct tuner_coding *coding;
     int64_t n = tuner_search_microbatch_count(s, first, microbatches), batch = tuner_search_batch_size(s, first);
     const struct sim_placement *placement = &s->best_links[s->space->groups[first].shape];
-    BASE_TRY(find_coding(s, first, n > 1, &coding));
+    BASE_TRY(find_coding(s, first, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &coding));
     double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->charges);
     tuner_search_push(s, (struct node){.bound = tuner_search_cost_of(s, first, bound_s) * (1 - slack),
                                        .kind = RULES,
@@ -83,7 +84,7 @@ enum base_status tuner_search_bound_rules(struct search *s, struct node node)
     const struct tuner_coding *coding;
     int64_t n = tuner_search_microbatch_count(s, node.group, node.microbatches);
     double least_s;
-    BASE_TRY(find_coding(s, node.group, n > 1, &coding));
+    BASE_TRY(find_coding(s, node.group, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &coding));
     const double limit_s = rule_limit_s(s, node.group);
     node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape],
                                        tuner_search_batch_size(s, node.group), n,

@@ -82,7 +82,7 @@ void sim_compile(struct base_arena *arena, const struct sim_compiler *compiler, 
  * gathered for it, or scattered of it, are on their way (pass window_products). */
 struct sim_product_window {
     unsigned axes; /* of the ring; 0: it is no loop */
-    int label;     /* of the operation: what is cut */
+    int label;     /* of the operation: what is split */
     int values[2]; /* that every trip goes over again: another operand, or what it adds to (read and written) */
     int value_count;
 };
@@ -187,7 +187,7 @@ struct sim_compiled_options {
     double most_summed_elements; /* topo_chip.xla_most_summed_elements */
     bool async_gathers, async_sums; /* topo_chip.xla_async_gathers, xla_async_sums */
     int tile_rows;                  /* of the smallest tile of an argument */
-    bool rematerializes;            /* makes once more what layers that are no loops keep, if the limit asks for it */
+    bool rematerializes;            /* recomputes what layers that are no loops save, if the limit asks for it */
 };
 struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */

@@ -173,7 +173,7 @@ static int backward_end(const struct sim_assigner *a, int loop)
 }
 
 /* One array for each layer that is made in a loop over layers, which is none to the compiler, until the backward pass
- * is over. What is made once more is so for each of its readers. */
+ * is over. What is recomputed is so for each of its readers. */
 static void add_waiting_stack(struct sim_assigner *a, int loop, double bytes, enum model_category category,
                               const struct sim_remade *remade)
 {

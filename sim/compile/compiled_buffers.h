@@ -15,7 +15,7 @@ struct sim_buffer {
     enum model_category category;
 };
 
-/* Of what loops over layers stack: in how many of the first layers it is made once more where it is read. */
+/* Of what loops over layers stack: in how many of the first layers it is recomputed where it is read. */
 struct sim_remade {
     int layers;
     int first_use, last_use; /* operations of the loop that reads it */

@@ -8,14 +8,6 @@
  *   optimizer states before parameters. */
 #include "sim/compile/compiled_buffers.h"
 
-static bool has_batch(const struct sim_sharded *s, int value)
-{
-    const struct model_tensor *tensor = &s->program->tensors[s->values[value].tensor];
-    for (int d = 0; d < tensor->rank; d++)
-        if (tensor->dims[d] == MODEL_BATCH || tensor->dims[d] == MODEL_GLOBAL_BATCH) return true;
-    return false;
-}
-
 /* Through what is made where it is read, to the arrays. */
 static void mark_arrays(const struct sim_sharded *s, int value, int loop, bool *marked)
 {
@@ -36,7 +28,7 @@ bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sh
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase == MODEL_FORWARD ||
-            op->op->recomputed || has_batch(s, op->outputs[0]))
+            op->op->recomputed || sim_has_batch(s, op->outputs[0]))
             continue;
         for (int j = 0; j < op->input_count; j++) mark_arrays(s, op->inputs[j], op->loop, marked);
     }
@@ -48,7 +40,7 @@ static bool is_norm(const struct sim_op *op)
     return op->kind == SIM_COMPUTE && op->op->function == MODEL_NORM;
 }
 
-/* Through gathers and norms, which are made again where they are read, and around loops. */
+/* Through gathers and norms, which are recomputed where they are read, and around loops. */
 static void mark_waiting(const struct sim_assigner *a, int value, bool *marked)
 {
     const struct sim_sharded *s = a->s;
@@ -85,7 +77,7 @@ bool *sim_deferred_operands(struct sim_assigner *a)
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->phase == MODEL_FORWARD || op->op->recomputed || op->loop < 0 ||
-            !sim_is_over_layers(a, op->loop) || has_batch(s, op->outputs[0]) ||
+            !sim_is_over_layers(a, op->loop) || sim_has_batch(s, op->outputs[0]) ||
             (op->op->kind != MODEL_EINSUM && !is_bias_gradient(a, op)))
             continue;
         for (int j = 0; j < op->input_count; j++) mark_waiting(a, op->inputs[j], marked);
@@ -114,7 +106,7 @@ static int weight_gradient(const struct sim_assigner *a, int logits_gradient)
     const struct sim_sharded *s = a->s;
     for (int i = s->values[logits_gradient].definition + 1; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
-        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || has_batch(s, op->outputs[0])) continue;
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || sim_has_batch(s, op->outputs[0])) continue;
         for (int j = 0; j < op->input_count; j++)
             if (op->inputs[j] == logits_gradient) return op->outputs[0];
     }

@@ -35,6 +35,15 @@ void sim_reorder_operations(struct base_arena *arena, struct sim_sharded *sharde
 /* The same while nothing is known yet of last uses. */
 void sim_renumber_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done);
 
+/* Gradients of activations have the batch among their dimensions, those of weights sum over it. */
+static inline bool sim_has_batch(const struct sim_sharded *sharded, int value)
+{
+    const struct model_tensor *tensor = &sharded->program->tensors[sharded->values[value].tensor];
+    for (int d = 0; d < tensor->rank; d++)
+        if (tensor->dims[d] == MODEL_BATCH || tensor->dims[d] == MODEL_GLOBAL_BATCH) return true;
+    return false;
+}
+
 /* array_tiles.c: of an array of these extents; dims: enum model_size, since the compiler keeps some outside of tiles.
  */
 double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes);

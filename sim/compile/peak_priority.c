@@ -1,11 +1,12 @@
-/* What XLA:TPU makes once more where layers are no loops and a step does not fit: hlo_rematerialization of OpenXLA with
+/* What XLA:TPU recomputes where layers are no loops and a step does not fit: hlo_rematerialization of OpenXLA with
  * "peak priority", as libtpu 0.0.42 runs it. It goes to the moment of the peak, and of all instructions whose result
  * waits there for a later reader it takes the one that frees most: its result, less the operands that would have to
  * wait in its place. A copy of it is made right before the first of those readers, and before the next one of its
  * operands: of what all layers read that is the first backward layer, so that all copies stand there. Then it looks for
  * the peak again, until there is room or no single instruction frees anything (its log has no block of more than one).
- * What was made once more is not dropped again, and the copy reads the operands of the first one: so of exponentials
- * and their quotient one is dropped, and nothing whose operands come from other devices. */
+ * A copy is never dropped itself. It reads its operands' first results: one of them that had been dropped is saved
+ * again for the copy, and may be chosen anew. So of exponentials and their quotient one is dropped, and nothing whose
+ * operands come from other devices. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -18,10 +19,10 @@ struct residual {
     int made_in, read_in;                         /* loops */
     double bytes;                                 /* of one layer */
     bool reads_shared;                            /* what all layers read: masks, biases, what the encoder gave */
-    bool is_summed;                               /* over devices: it cannot be made once more by one device alone */
+    bool is_summed;                               /* over devices: one device alone cannot recompute it */
     int *operands, *layers_before, operand_count; /* of the other residuals, of its own layer or of the one before */
     int layers;
-    bool *kept, *again; /* per layer: it waits for its reader; it may be made once more */
+    bool *kept, *again; /* per layer: it is saved for its reader; it may be recomputed */
 };
 
 struct remat {

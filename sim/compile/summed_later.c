@@ -109,14 +109,6 @@ static void sum_behind(struct sim_rewriting *r, int loop, int carried, int reduc
 
 /* Only gradients of activations: those of a table of relative positions, which all layers share, are summed layer by
  * layer. */
-static bool is_activation(const struct sim_sharded *s, int value)
-{
-    const struct model_tensor *tensor = &s->program->tensors[s->values[value].tensor];
-    for (int d = 0; d < tensor->rank; d++)
-        if (tensor->dims[d] == MODEL_BATCH || tensor->dims[d] == MODEL_GLOBAL_BATCH) return true;
-    return false;
-}
-
 void sim_sum_behind_layers(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     if (compiler->is_scanned) return;
@@ -125,7 +117,7 @@ void sim_sum_behind_layers(struct base_arena *arena, const struct sim_compiler *
         if (s->ops[i].kind != SIM_LOOP_BEGIN || s->ops[i].trips == MODEL_MICROBATCHES) continue;
         for (int c = 0; c < s->ops[i].output_count; c++) {
             const int reduced = added_sum(&r, i, c);
-            if (reduced >= 0 && is_activation(s, s->ops[i].outputs[c])) sum_behind(&r, i, c, reduced);
+            if (reduced >= 0 && sim_has_batch(s, s->ops[i].outputs[c])) sum_behind(&r, i, c, reduced);
         }
     }
     sim_rewriting_apply(&r);

@@ -17,15 +17,6 @@ static int contraction_behind(const struct sim_sharded *s, int value)
     return at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->kind == MODEL_EINSUM ? at : -1;
 }
 
-/* A gradient of activations has the batch among its dimensions, one of weights sums over it. */
-static bool has_batch(const struct sim_sharded *s, int value)
-{
-    const struct model_tensor *tensor = &s->program->tensors[s->values[value].tensor];
-    for (int d = 0; d < tensor->rank; d++)
-        if (tensor->dims[d] == MODEL_BATCH || tensor->dims[d] == MODEL_GLOBAL_BATCH) return true;
-    return false;
-}
-
 static int64_t contracted_rows(const struct sim_sharded *s, const struct sim_op *op,
                                const struct sim_compiled_options *options)
 {
@@ -42,7 +33,7 @@ static bool is_windowed(const struct sim_sharded *s, const struct sim_op *scatte
     const struct sim_settings *settings = options->settings;
     int ring = topo_axes_product(options->mesh, scatter->axes);
     const struct sim_op *op = product >= 0 ? &s->ops[product] : NULL;
-    return op && op->op->phase != MODEL_FORWARD && !has_batch(s, op->outputs[0]) && ring >= settings->least_ring &&
+    return op && op->op->phase != MODEL_FORWARD && !sim_has_batch(s, op->outputs[0]) && ring >= settings->least_ring &&
            ring <= settings->most_ring && (double)contracted_rows(s, op, options) >= settings->least_rows;
 }
 
@@ -56,7 +47,7 @@ static int array_of(const struct sim_sharded *s, int value)
     return value;
 }
 
-/* Which is made again from the logits wherever it is read. */
+/* Which is recomputed from the logits wherever it is read. */
 static bool is_logits_gradient(const struct sim_sharded *s, int value)
 {
     int made = s->values[value].definition;
@@ -67,7 +58,7 @@ static bool is_logits_gradient(const struct sim_sharded *s, int value)
 static bool reads_gathered(const struct sim_sharded *s, const struct sim_op *op)
 {
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase == MODEL_FORWARD ||
-        has_batch(s, op->outputs[0]))
+        sim_has_batch(s, op->outputs[0]))
         return false;
     for (int j = 0; j < op->input_count; j++) {
         int made = s->values[array_of(s, op->inputs[j])].definition;
@@ -162,9 +153,9 @@ static int only_reader(const struct sim_sharded *s, int gathered)
 
 static int product_of(const struct sim_sharded *s, const struct sim_op *moved)
 {
-    if (moved->collective == SIM_ALL_GATHER && !has_batch(s, moved->outputs[0]))
+    if (moved->collective == SIM_ALL_GATHER && !sim_has_batch(s, moved->outputs[0]))
         return only_reader(s, moved->outputs[0]);
-    if (moved->collective != SIM_REDUCE_SCATTER || has_batch(s, moved->inputs[0])) return -1;
+    if (moved->collective != SIM_REDUCE_SCATTER || sim_has_batch(s, moved->inputs[0])) return -1;
     int product = contraction_behind(s, moved->inputs[0]);
     return product >= 0 && is_product(&s->ops[product]) ? product : -1;
 }
