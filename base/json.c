@@ -264,7 +264,9 @@ static void separate(struct base_json_writer *writer)
     writer->any[writer->depth] = true;
 }
 
-static void open_level(struct base_json_writer *writer, char bracket, bool one_line)
+enum layout { LINE_A_MEMBER, ONE_LINE };
+
+static void open_level(struct base_json_writer *writer, char bracket, enum layout layout)
 {
     separate(writer);
     base_put_bytes(writer->text, &bracket, 1);
@@ -272,17 +274,17 @@ static void open_level(struct base_json_writer *writer, char bracket, bool one_l
     assert(writer->depth + 1 < BASE_COUNT(writer->any));
     writer->depth++;
     writer->any[writer->depth] = false;
-    writer->inline_[writer->depth] = one_line || inside;
+    writer->inline_[writer->depth] = layout == ONE_LINE || inside;
 }
 
 void base_json_open(struct base_json_writer *writer, char bracket)
 {
-    open_level(writer, bracket, false);
+    open_level(writer, bracket, LINE_A_MEMBER);
 }
 
 void base_json_open_inline(struct base_json_writer *writer, char bracket)
 {
-    open_level(writer, bracket, true);
+    open_level(writer, bracket, ONE_LINE);
 }
 
 void base_json_close(struct base_json_writer *writer, char bracket)

@@ -20,13 +20,15 @@ static struct line cut(const char *at, size_t length)
     return (struct line){at, tab + 1, tab - at, (int64_t)length - (tab - at) - 1};
 }
 
+enum ending { GOES_ON, ENDS };
+
 /* Up to so many tokens, the end of the sequence among them; how many there are. */
-static int64_t put_tokens(const char *bytes, int64_t count, bool ends, int64_t room, int32_t *out)
+static int64_t put_tokens(const char *bytes, int64_t count, enum ending ending, int64_t room, int32_t *out)
 {
-    const int64_t kept = count + ends <= room ? count : room - ends;
+    const int64_t end = ending == ENDS, kept = count + end <= room ? count : room - end;
     for (int64_t i = 0; i < kept; i++) out[i] = (int32_t)(unsigned char)bytes[i] + FIRST_BYTE;
-    if (ends && room > 0) out[kept] = END_OF_SEQUENCE;
-    return kept + ends;
+    if (end && room > 0) out[kept] = END_OF_SEQUENCE;
+    return kept + end;
 }
 
 struct rows {
@@ -43,10 +45,10 @@ static void put_decoder(const struct rows *r, int64_t row, const struct line *li
             *marks = r->tokens[EXEC_CAUSAL_ATTENTION] + row * length;
     /* a token stays free behind the prompt, for the first that is decoded */
     const int64_t prompt =
-        r->plan->config->encoder ? 0 : put_tokens(line->inputs, line->input_count, false, length - 1, targets);
+        r->plan->config->encoder ? 0 : put_tokens(line->inputs, line->input_count, GOES_ON, length - 1, targets);
     const int64_t count =
         prompt +
-        (line->targets ? put_tokens(line->targets, line->target_count, true, length - prompt, targets + prompt) : 0);
+        (line->targets ? put_tokens(line->targets, line->target_count, ENDS, length - prompt, targets + prompt) : 0);
     for (int64_t i = 0; i < length; i++) {
         fed[i] = i && i <= count ? targets[i - 1] : 0;
         weights[i] = i >= prompt && i < count;
@@ -58,7 +60,7 @@ static void put_row(const struct rows *r, int64_t row, const struct line *line)
 {
     const int64_t length = r->plan->inputs_length;
     if (r->plan->config->encoder)
-        put_tokens(line->inputs, line->input_count, true, length, r->tokens[EXEC_ENCODER_INPUT] + row * length);
+        put_tokens(line->inputs, line->input_count, ENDS, length, r->tokens[EXEC_ENCODER_INPUT] + row * length);
     put_decoder(r, row, line);
 }
 

@@ -110,24 +110,26 @@ static enum base_status answer(struct base_arena *arena, struct base_text *out, 
     return exec_answer(arena, &way, text, status == BASE_OK ? length : 0, out, error);
 }
 
+enum leaks { LEAKS_COUNT, LEAKS_IGNORED };
+
 /* Open MPI keeps what it finds out when it begins, and unloads parts of itself with what they hold, which no
  * suppression finds then: the leak sanitizer looks away while it begins, and looks for leaks before it ends. */
 #ifdef __SANITIZE_ADDRESS__
 void __lsan_disable(void);
 void __lsan_enable(void);
 void __lsan_do_leak_check(void);
-static void ignore_leaks(bool ignore)
+static void ignore_leaks(enum leaks leaks)
 {
-    (ignore ? __lsan_disable : __lsan_enable)();
+    (leaks == LEAKS_IGNORED ? __lsan_disable : __lsan_enable)();
 }
 static void look_for_leaks(void)
 {
     __lsan_do_leak_check();
 }
 #else
-static void ignore_leaks(bool ignore)
+static void ignore_leaks(enum leaks leaks)
 {
-    (void)ignore;
+    (void)leaks;
 }
 static void look_for_leaks(void)
 {
@@ -136,9 +138,9 @@ static void look_for_leaks(void)
 
 static enum base_status join_ranks(int patience_s, struct base_error *error)
 {
-    ignore_leaks(true);
+    ignore_leaks(LEAKS_IGNORED);
     enum base_status status = exec_comm_begin(&ranks, patience_s, say_failed, say_warning, error);
-    ignore_leaks(false);
+    ignore_leaks(LEAKS_COUNT);
     return status;
 }
 

@@ -201,21 +201,23 @@ static bool find_overlap(const struct exec_machine *machine, const struct exec_a
     return any && out->first_layer < out->end_layer;
 }
 
-static void copy_element(enum model_dtype dtype, char *local, float *region, bool into_arena)
+enum way { OUT_OF_ARENA, INTO_ARENA };
+
+static void copy_element(enum model_dtype dtype, char *local, float *region, enum way way)
 {
-    if (dtype == MODEL_BFLOAT16 && into_arena) exec_narrow(region, (uint16_t *)(void *)local, 1, 1);
+    if (dtype == MODEL_BFLOAT16 && way == INTO_ARENA) exec_narrow(region, (uint16_t *)(void *)local, 1, 1);
     else if (dtype == MODEL_BFLOAT16) exec_widen((const uint16_t *)(const void *)local, 1, region, 1);
-    else if (into_arena) memcpy(local, region, sizeof *region);
+    else if (way == INTO_ARENA) memcpy(local, region, sizeof *region);
     else memcpy(region, local, sizeof *region);
 }
 
-static void copy_layer(const struct overlap *o, enum model_dtype dtype, char *local, float *region, bool into_arena)
+static void copy_layer(const struct overlap *o, enum model_dtype dtype, char *local, float *region, enum way way)
 {
     int64_t index[MODEL_MAX_RANK] = {0}, bytes = model_dtype_bytes(dtype);
     for (;;) {
         int64_t from = o->local_offset, to = o->region_offset;
         for (int d = 0; d < o->rank; d++) from += index[d] * o->local_stride[d], to += index[d] * o->region_stride[d];
-        copy_element(dtype, local + from * bytes, region + to, into_arena);
+        copy_element(dtype, local + from * bytes, region + to, way);
         int d = o->rank - 1;
         while (d >= 0 && ++index[d] == o->count[d]) index[d--] = 0;
         if (d < 0) return;
@@ -231,7 +233,7 @@ bool exec_has_part(const struct exec_machine *machine, const struct exec_array *
 }
 
 static void copy_part(const struct exec_machine *machine, const struct exec_array *array, int device,
-                      const struct exec_region *region, float *values, bool into_arena)
+                      const struct exec_region *region, float *values, enum way way)
 {
     struct exec_machine at_layer = *machine; /* with its own index of the layer */
     struct overlap overlap;
@@ -240,7 +242,7 @@ static void copy_part(const struct exec_machine *machine, const struct exec_arra
         at_layer.index[tensor_of(machine, array)->layers] = layer;
         char *local = exec_address(&at_layer, array->value, device);
         copy_layer(&overlap, machine->s->values[array->value].dtype, local,
-                   values + (layer - overlap.first_layer) * overlap.layer_stride, into_arena);
+                   values + (layer - overlap.first_layer) * overlap.layer_stride, way);
     }
 }
 
@@ -248,13 +250,13 @@ void exec_scatter(const struct exec_machine *machine, const struct exec_array *a
                   float *values)
 {
     for (int device = machine->first_device; device < machine->end_device; device++)
-        copy_part(machine, array, device, region, values, true);
+        copy_part(machine, array, device, region, values, INTO_ARENA);
 }
 
 void exec_gather(const struct exec_machine *machine, const struct exec_array *array, int device,
                  const struct exec_region *region, float *values)
 {
-    copy_part(machine, array, device, region, values, false);
+    copy_part(machine, array, device, region, values, OUT_OF_ARENA);
 }
 
 unsigned exec_array_axes(const struct exec_machine *machine, const struct exec_array *array)

@@ -111,13 +111,15 @@ static enum base_status read_octal(struct reader *reader)
     return put_character(reader, value);
 }
 
+enum place { OUTSIDE_SETS, IN_SET };
+
 /* Outside a set a number is a group, unless it begins with 0 or has three octal digits; inside it is octal. */
-static enum base_status read_number(struct reader *reader, bool in_set)
+static enum base_status read_number(struct reader *reader, enum place place)
 {
     const char *at = reader->at;
     bool octal = at[0] == '0' || (is_octal(at[0]) && is_octal(at[1]) && is_octal(at[2]));
-    if (octal || (in_set && is_octal(at[0]))) return read_octal(reader);
-    if (in_set) return refuse(reader, "bad escape");
+    if (octal || (place == IN_SET && is_octal(at[0]))) return read_octal(reader);
+    if (place == IN_SET) return refuse(reader, "bad escape");
     int group = *reader->at++ - '0';
     if (is_digit(*reader->at)) group = group * 10 + (*reader->at++ - '0');
     if (group > reader->group_count) return refuse(reader, "invalid group reference");
@@ -127,7 +129,7 @@ static enum base_status read_number(struct reader *reader, bool in_set)
 }
 
 /* A letter after a backslash: what Python gives a meaning to. Others are refused, as there. */
-static enum base_status read_letter(struct reader *reader, bool in_set)
+static enum base_status read_letter(struct reader *reader, enum place place)
 {
     static const char same_in_set[] = "abfnrtdDsSwW", same_outside[] = "afnrtdDsSwWbB";
     static const struct {
@@ -135,7 +137,7 @@ static enum base_status read_letter(struct reader *reader, bool in_set)
         int digits;
     } numbers[] = {{'x', 2}, {'u', 4}, {'U', 8}};
     char letter = *reader->at;
-    if (strchr(in_set ? same_in_set : same_outside, letter)) {
+    if (strchr(place == IN_SET ? same_in_set : same_outside, letter)) {
         base_putf(&reader->out, "\\%c", *reader->at++);
         return BASE_OK;
     }
@@ -144,7 +146,7 @@ static enum base_status read_letter(struct reader *reader, bool in_set)
         reader->at++;
         return read_hex(reader, numbers[i].digits);
     }
-    bool start = letter == 'A' && !in_set, end = letter == 'Z' && !in_set;
+    bool start = letter == 'A' && place == OUTSIDE_SETS, end = letter == 'Z' && place == OUTSIDE_SETS;
     if (!start && !end && letter != 'v') return refuse(reader, "bad escape");
     base_put(&reader->out, start ? "\\A" : end ? "\\z" : "\\x0b");
     reader->at++;
@@ -157,13 +159,13 @@ static bool is_anchor_letter(char letter)
     return letter == 'A' || letter == 'Z' || letter == 'b' || letter == 'B';
 }
 
-static enum base_status read_escape(struct reader *reader, bool in_set)
+static enum base_status read_escape(struct reader *reader, enum place place)
 {
     char next = *++reader->at;
     if (!next) return refuse(reader, "bad escape (end of pattern)");
-    reader->before = !in_set && is_anchor_letter(next) ? NOTHING : ITEM;
-    if (is_digit(next)) return read_number(reader, in_set);
-    if (is_letter(next)) return read_letter(reader, in_set);
+    reader->before = place == OUTSIDE_SETS && is_anchor_letter(next) ? NOTHING : ITEM;
+    if (is_digit(next)) return read_number(reader, place);
+    if (is_letter(next)) return read_letter(reader, place);
     base_put(&reader->out, "\\");
     base_put_bytes(&reader->out, reader->at++, 1);
     return BASE_OK;
@@ -182,7 +184,7 @@ static enum base_status read_set(struct reader *reader)
             return refuse(reader, "unterminated character set");
         }
         if (*reader->at == '\\') {
-            BASE_TRY(read_escape(reader, true));
+            BASE_TRY(read_escape(reader, IN_SET));
             continue;
         }
         if (*reader->at == '[') base_put(&reader->out, "\\");
@@ -369,7 +371,7 @@ static enum base_status read_quantifier(struct reader *reader)
 static enum base_status read_item(struct reader *reader)
 {
     char c = *reader->at;
-    if (c == '\\') return read_escape(reader, false);
+    if (c == '\\') return read_escape(reader, OUTSIDE_SETS);
     if (c == '[') return read_set(reader);
     if (c == '(') return read_group(reader);
     if (c == ')') return close_group(reader);

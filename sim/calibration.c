@@ -250,11 +250,13 @@ static struct sim_calibration_error error_of(struct base_arena *arena, const str
     return error;
 }
 
-static bool predict_at(struct calibrating *c, const double *parameters, double *out_s, bool left_out_alone)
+enum rows { ALL_ROWS, ROWS_LEFT_OUT };
+
+static bool predict_at(struct calibrating *c, const double *parameters, double *out_s, enum rows rows)
 {
     bool good = predict(c, parameters, ALL);
     for (int i = 0; good && i < c->count; i++)
-        if (!left_out_alone || c->left_out[i]) out_s[i] = c->steps[i].step_s;
+        if (rows == ALL_ROWS || c->left_out[i]) out_s[i] = c->steps[i].step_s;
     return good;
 }
 
@@ -265,7 +267,7 @@ static enum base_status cross_validate(struct calibrating *c, const struct sim_f
         struct sim_fit fitted;
         for (int i = 0; i < c->count; i++) c->left_out[i] = i % folds == fold;
         BASE_TRY(fit(c, whole, &fitted));
-        if (!predict_at(c, fitted.parameters, out_s, true)) return c->error->status;
+        if (!predict_at(c, fitted.parameters, out_s, ROWS_LEFT_OUT)) return c->error->status;
         if (c->progress) c->progress(c->progress_where, "validated", fold + 1, folds);
     }
     memset(c->left_out, false, (size_t)c->count * sizeof *c->left_out);
@@ -356,8 +358,8 @@ static enum base_status calibrate(struct calibrating *c, struct base_arena *aren
     out->predicted_after_s = base_new(arena, double, c->count);
     out->cross_validated_s = base_new(arena, double, c->count);
     out->fold_count = c->count < MOST_FOLDS ? c->count : MOST_FOLDS;
-    if (!predict_at(c, none, out->predicted_before_s, false) ||
-        !predict_at(c, fitted.parameters, out->predicted_after_s, false))
+    if (!predict_at(c, none, out->predicted_before_s, ALL_ROWS) ||
+        !predict_at(c, fitted.parameters, out->predicted_after_s, ALL_ROWS))
         return c->error->status;
     BASE_TRY(cross_validate(c, &fitted, out->fold_count, out->cross_validated_s));
     out->before = error_of(arena, c, out->predicted_before_s);

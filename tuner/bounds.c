@@ -123,11 +123,13 @@ static double bytes_with(const struct tuner_work *w, int shape, unsigned axes)
     return w->least_bytes[shape] / w->shards[axes & ~w->least_axes[shape]];
 }
 
-static double repeats(const struct tuner_work *w, const unsigned char *trips, bool once_a_step)
+enum counting { EACH_TIME, ONCE_A_STEP };
+
+static double repeats(const struct tuner_work *w, const unsigned char *trips, enum counting counting)
 {
     double count = 1;
     for (int i = 0; i < TUNER_MOST_TRIPS; i++)
-        if (!once_a_step || trips[i] != MODEL_MICROBATCHES) count *= (double)w->sizes[trips[i]];
+        if (counting == EACH_TIME || trips[i] != MODEL_MICROBATCHES) count *= (double)w->sizes[trips[i]];
     return count;
 }
 
@@ -432,7 +434,8 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
     const double *c = w->placement->profile.constants;
     unsigned axes = axes_of_classes(w, kernel->classes);
     if (kernel->dot_count) axes = with_stand_in(w, axes);
-    double bytes = 0, each = repeats(w, kernel->trips, false), once = repeats(w, kernel->trips, true), dots_s = 0;
+    double bytes = 0, each = repeats(w, kernel->trips, EACH_TIME), once = repeats(w, kernel->trips, ONCE_A_STEP),
+           dots_s = 0;
     for (int i = 0; i < kernel->read_count; i++) bytes += bytes_with(w, w->o->reads[kernel->first_read + i], axes);
     for (int i = 0; i < kernel->write_count; i++) bytes += bytes_with(w, w->o->writes[kernel->first_write + i], axes);
     double bytes_s = bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);

@@ -38,10 +38,12 @@ struct tuner_rule_space tuner_rule_space_of(const struct tuner_outline *outline)
     return space;
 }
 
-static int digit_of(const struct tuner_rule_space *space, const char *axis, bool order)
+enum digit_kind { WHICH_AXES, WHICH_ORDER };
+
+static int digit_of(const struct tuner_rule_space *space, const char *axis, enum digit_kind kind)
 {
     for (int i = 0; i < space->digit_count; i++)
-        if (space->digits[i].order == order && !strcmp(space->digits[i].axis, axis)) return i;
+        if (space->digits[i].order == (kind == WHICH_ORDER) && !strcmp(space->digits[i].axis, axis)) return i;
     return -1;
 }
 
@@ -69,7 +71,7 @@ static void add_rule(struct model_rule *rules, int *count, const char *axis, int
 static void add_axis(const struct tuner_rule_space *space, const int *digits, const char *axis,
                      struct model_rule *rules, int *count)
 {
-    int digit = digit_of(space, axis, false);
+    int digit = digit_of(space, axis, WHICH_AXES);
     if (digit < 0) return;
     if (digits[digit] < 3) {
         add_rule(rules, count, axis, digits[digit]);
@@ -89,7 +91,7 @@ static int rules_of(const struct tuner_rule_space *space, const int *digits, str
     add_axis(space, digits, "length", rules, &count);
     for (int after = 0; after <= 1; after++) {
         for (int i = 0; i < BASE_COUNT(axes); i++) {
-            int order = digit_of(space, axes[i].axis, true);
+            int order = digit_of(space, axes[i].axis, WHICH_ORDER);
             bool embed_first = order >= 0 && digits[order];
             if (!axes[i].context && embed_first == (after == 1)) add_axis(space, digits, axes[i].axis, rules, &count);
         }
@@ -166,7 +168,7 @@ unsigned tuner_rules_weight_scope(const struct tuner_rule_space *space)
 {
     unsigned scope = 0;
     for (int d = 0; d < space->digit_count; d++)
-        if (digit_of(space, space->digits[d].axis, true) >= 0) scope |= 1u << d;
+        if (digit_of(space, space->digits[d].axis, WHICH_ORDER) >= 0) scope |= 1u << d;
     return scope;
 }
 
@@ -369,7 +371,7 @@ bool tuner_rules_all_divide(const struct tuner_coding *coding, unsigned scope, e
 bool tuner_rules_batch_divides(const struct tuner_coding *coding, const int *digits, const struct topo_axes *mesh,
                                int64_t batch)
 {
-    int digit = digit_of(coding->space, "batch", false),
+    int digit = digit_of(coding->space, "batch", WHICH_AXES),
         takes = digit < 0 ? 0 : digits[digit]; /* 3: both, which are bits as in a spec */
     return batch % topo_axes_product(mesh, (unsigned)takes) == 0;
 }

@@ -80,16 +80,18 @@ static bool keeps_more(const struct tuner_chooser *c, const struct model_saved *
            !(added & own->host & ~c->lighter_offloaded) && !(added & ~own->host & ~c->lighter_recomputed);
 }
 
+enum cut_of { ALONE, AND_ALL_LARGER };
+
 /* This choice, and with it all that keep more. What is offloaded or recomputed otherwise may take less while it comes
  * and goes. */
-static void cut_off(struct tuner_chooser *c, const int options[PART_COUNT], bool and_larger)
+static void cut_off(struct tuner_chooser *c, const int options[PART_COUNT], enum cut_of which)
 {
     int cut[TUNER_MOST_POLICY_OPTIONS], count = 0;
     for (int i = 0; i < PART_COUNT; i++)
         for (int o = 0; o < c->option_counts[i]; o++) {
             int option = c->first_options[i] + o;
             bool larger = keeps_more(c, &c->options[options[i]], &c->options[option]);
-            if (option == options[i] || (and_larger && larger)) cut[count++] = option;
+            if (option == options[i] || (which == AND_ALL_LARGER && larger)) cut[count++] = option;
         }
     tuner_choices_at_most(c->choices, cut, count, PART_COUNT - 1);
 }
@@ -155,7 +157,7 @@ static enum base_status try_choice(struct tuner_chooser *c, int first, double bo
     if (s->result->plan_count && tuner_search_is_same_plan(&s->result->plans[0].plan, &found.plan))
         s->result->memory_worth_s_per_byte = tuner_choices_unit_worth(c->choices);
     *adds_up = found.prediction.step_s >= bound_s * (1 - slack);
-    cut_off(c, options, is_too_large(s, &found.prediction));
+    cut_off(c, options, is_too_large(s, &found.prediction) ? AND_ALL_LARGER : ALONE);
     return BASE_OK;
 }
 
@@ -260,7 +262,7 @@ static void cut_off_the_family(struct tuner_chooser *c)
             if (option->device == tuner_names_in(&c->parts[i], (1 << c->parts[i].count) - 1))
                 options[i] = c->first_options[i] + o;
         }
-    cut_off(c, options, false);
+    cut_off(c, options, ALONE);
 }
 
 /* One tensor after the other goes where the peak is lowest, until a policy fits or none is lower: to keep what a layer
@@ -355,7 +357,7 @@ static enum base_status begin(struct tuner_chooser *c, struct search *s, const s
 /* Whether another policy than the family's own, which keeps all, may change the answer: it does not fit, and would if
  * it did; or to recompute takes less, since a policy changes how tensors are sharded. That is asked of each tensor, of
  * all of attention and of all of the MLP. */
-static enum base_status ask_for_others(struct tuner_chooser *c, bool fits, bool *others)
+static enum base_status ask_for_others(struct tuner_chooser *c, enum tuner_fit fit, bool *others)
 {
     const struct tuner_names *layer = &c->parts[LAYER];
     struct sim_prediction all;
@@ -363,7 +365,7 @@ static enum base_status ask_for_others(struct tuner_chooser *c, bool fits, bool 
     BASE_TRY(tuner_policy_price(c, c->all, &all, NULL));
     c->all_s = all.step_s;
     family.bound = tuner_search_cost_of(c->s, family.group, c->all_s) * (1 - slack);
-    *others = !fits && !tuner_search_decided(c->s, &family);
+    *others = fit == TUNER_DOES_NOT_FIT && !tuner_search_decided(c->s, &family);
     for (int i = 0; i < layer->count + 2 && !*others; i++) {
         const unsigned names = i < layer->count    ? 1u << layer->list[i]
                                : i == layer->count ? tuner_attention_names
@@ -375,11 +377,12 @@ static enum base_status ask_for_others(struct tuner_chooser *c, bool fits, bool 
     return BASE_OK;
 }
 
-enum base_status tuner_search_needs_choice(struct search *s, const struct node *node, int first, bool fits, bool *needs)
+enum base_status tuner_search_needs_choice(struct search *s, const struct node *node, int first, enum tuner_fit fit,
+                                           bool *needs)
 {
     struct tuner_chooser c = {.option_count = 0};
     enum base_status status = begin(&c, s, node, first);
-    if (status == BASE_OK) status = ask_for_others(&c, fits, needs);
+    if (status == BASE_OK) status = ask_for_others(&c, fit, needs);
     base_arena_free(&c.own);
     return status;
 }

@@ -330,8 +330,10 @@ static enum base_status run_once(struct search *s)
     return BASE_OK;
 }
 
+enum reason { BY_TIME, BY_MEMORY };
+
 /* Families and plans that bounds alone tuner_search_decided; cells stand for too many plans to be shown. */
-static void show_ruled_out(const struct search *s, const struct node *nodes, int64_t count, bool by_memory)
+static void show_ruled_out(const struct search *s, const struct node *nodes, int64_t count, enum reason reason)
 {
     for (int64_t i = 0; i < count && s->options->looked; i++) {
         const struct node *n = &nodes[i];
@@ -342,7 +344,7 @@ static void show_ruled_out(const struct search *s, const struct node *nodes, int
                                    NULL,
                                    tuner_search_seconds_of_cost(s, n->group, n->bound),
                                    n->peak_bytes,
-                                   by_memory});
+                                   reason == BY_MEMORY});
     }
 }
 
@@ -424,8 +426,8 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     if (status != BASE_OK) return status;
     settle(&s);
     drop_slow_unranked(&s);
-    if (!s.stopped) show_ruled_out(&s, s.heap, s.heap_count, false);
-    if (!s.stopped) show_ruled_out(&s, s.too_large, s.too_large_count, true);
+    if (!s.stopped) show_ruled_out(&s, s.heap, s.heap_count, BY_TIME);
+    if (!s.stopped) show_ruled_out(&s, s.too_large, s.too_large_count, BY_MEMORY);
     result.wall_s = options->now_s ? options->now_s(options->where) - s.start_s : 0;
     *out = result;
     return BASE_OK;

@@ -297,7 +297,7 @@ enum base_status tuner_search_open_family(struct search *s, const struct node *n
     bool fits = sim_leaves_free(&found.prediction, s->options->headroom_frac);
     if (found.prediction.fits) tuner_search_push_siblings(s, node, first, &found, &detail);
     bool chooses = false;
-    if (saved) BASE_TRY(tuner_search_needs_choice(s, node, first, fits, &chooses));
+    if (saved) BASE_TRY(tuner_search_needs_choice(s, node, first, fits ? TUNER_FITS : TUNER_DOES_NOT_FIT, &chooses));
     return chooses ? tuner_search_choose_saved(s, node, first) : BASE_OK;
 }
 

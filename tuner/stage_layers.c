@@ -33,14 +33,16 @@ static double busy_s(const struct table *t, int stage, const struct sim_stage_co
     return m * (c->forward_s + c->backward_s + c->waited_s) - (stage > 0 && c->waited_s > 0 ? c->send_back_s : 0);
 }
 
+enum pass { FORWARD, BACKWARD };
+
 /* Sums that a step is no shorter than. The way forward to stage k, all that k does, and the way back to the first
  * stage, or only what k reduces then. */
-static double way_and_work_s(const struct table *t, int k, bool back, int stage, const struct sim_stage_cost *c)
+static double way_and_work_s(const struct table *t, int k, enum pass pass, int stage, const struct sim_stage_cost *c)
 {
     if (stage > k) return 0;
     double sum = stage == k ? busy_s(t, k, c) : c->forward_s + c->send_s;
-    if (back) sum += (stage < k ? c->backward_s : 0) + (stage > 0 ? c->send_back_s : 0);
-    return sum + (back && stage == 0 ? c->reduce_s : 0) + (!back && stage == k ? c->reduce_s : 0);
+    if (pass == BACKWARD) sum += (stage < k ? c->backward_s : 0) + (stage > 0 ? c->send_back_s : 0);
+    return sum + (pass == BACKWARD && stage == 0 ? c->reduce_s : 0) + (pass == FORWARD && stage == k ? c->reduce_s : 0);
 }
 
 /* How many forward passes 1F1B has stage k run after its first backward pass. */
@@ -72,7 +74,7 @@ static double bare_s(const struct table *t, const struct sim_stage_cost *costs)
     for (int k = 0; k < t->stages; k++) {
         double way = 0, round = 0;
         for (int s = 0; s < t->stages; s++) {
-            way += way_and_work_s(t, k, true, s, &costs[s]);
+            way += way_and_work_s(t, k, BACKWARD, s, &costs[s]);
             round += round_s(t, k, s, &costs[s]);
         }
         most = fmax(most, fmax(way, round));
@@ -164,8 +166,9 @@ static const double *row_of(struct assigning *a, enum sum kind, int k)
     double *row = base_new(a->arena, double, t->stages * t->most);
     for (int s = 0; s < t->stages; s++)
         for (int n = 1; n <= t->most; n++)
-            row[s * t->most + n - 1] = kind == ROUND ? round_s(t, k, s, at(t, s, n))
-                                                     : way_and_work_s(t, k, kind == WAY_AND_BACK, s, at(t, s, n));
+            row[s * t->most + n - 1] =
+                kind == ROUND ? round_s(t, k, s, at(t, s, n))
+                              : way_and_work_s(t, k, kind == WAY_AND_BACK ? BACKWARD : FORWARD, s, at(t, s, n));
     return row;
 }
 

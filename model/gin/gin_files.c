@@ -291,11 +291,13 @@ static enum base_status read_statements(struct model_gin_reader *reader, struct 
 
 /* ---- files ---- */
 
-static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place, bool known,
-                                  struct base_error *error)
+enum source { OF_USER, OF_T5X };
+
+static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place,
+                                  enum source source, struct base_error *error)
 {
     struct model_gin_reader reader = {
-        .gin = gin, .at = text, .place = place, .known = known, .file = gin->file_count++};
+        .gin = gin, .at = text, .place = place, .known = source == OF_T5X, .file = gin->file_count++};
     const char *bad = base_bad_utf8(text, strlen(text));
     for (const char *at = text; bad && at < bad; at++) reader.place.line += *at == '\n';
     if (bad) return model_gin_fail(&reader, error, "not UTF-8");
@@ -313,7 +315,7 @@ static enum base_status read_file(struct model_gin *gin, const char *path, struc
     if (gin->read_bytes > LARGEST_SUM_BYTES)
         return base_fail(error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path,
                          LARGEST_SUM_BYTES);
-    return read_text(gin, text, (struct model_gin_place){path, 1}, false, error);
+    return read_text(gin, text, (struct model_gin_place){path, 1}, OF_USER, error);
 }
 
 /* What is known of a file that T5X ships, as gin text: settings of its runs, or a model of the zoo. NULL: nothing. */
@@ -378,7 +380,7 @@ static enum base_status include_known(struct model_gin_reader *reader, const cha
     if (!reader->known)
         model_gin_note(reader->gin, reader->place,
                        "include '%.200s': is not on the search path; what is known of it stands in", name);
-    return read_text(reader->gin, text, reader->place, true, error);
+    return read_text(reader->gin, text, reader->place, OF_T5X, error);
 }
 
 static enum base_status refuse_cycle(const struct model_gin_reader *reader, const char *path, struct base_error *error)
@@ -447,7 +449,7 @@ enum base_status model_gin_parse(struct base_arena *arena, const char *name, con
 {
     struct model_gin *gin = new_gin(arena, name);
     gin->without_files = true;
-    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, false, error));
+    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, OF_USER, error));
     *out = gin;
     return BASE_OK;
 }

@@ -127,8 +127,10 @@ static enum base_status refuse_value(const struct model_gin_reader *reader, stru
         (int)(length < 30 ? length : 30), reader->at);
 }
 
+enum sign { PLUS, MINUS };
+
 /* Whole numbers become decimal digits, whatever their base. */
-static enum base_status read_number(struct model_gin_reader *reader, bool negative, struct model_gin_value **out,
+static enum base_status read_number(struct model_gin_reader *reader, enum sign sign, struct model_gin_value **out,
                                     struct base_error *error)
 {
     char digits[64];
@@ -154,11 +156,12 @@ static enum base_status read_number(struct model_gin_reader *reader, bool negati
         long long number = strtoll(digits + 2, &end, bases[i].base);
         if (*end || end == digits + 2 || errno) return model_gin_fail(reader, error, "\"%s\" is no number", digits);
         return new_value(reader, MODEL_GIN_NUMBER,
-                         base_print(reader->gin->arena, "%s%lld", negative ? "-" : "", number), out, error);
+                         base_print(reader->gin->arena, "%s%lld", sign == MINUS ? "-" : "", number), out, error);
     }
     double number;
     struct base_error why;
-    const char *text = base_print(reader->gin->arena, "%s%s%s", negative ? "-" : "", *digits == '.' ? "0" : "", digits);
+    const char *text =
+        base_print(reader->gin->arena, "%s%s%s", sign == MINUS ? "-" : "", *digits == '.' ? "0" : "", digits);
     bool open = length && digits[length - 1] == '.';
     if (open) text = base_print(reader->gin->arena, "%s0", text); /* 1. is 1.0 */
     if (base_parse_double(text, "number", -1e300, 1e300, &number, &why) != BASE_OK)
@@ -362,9 +365,9 @@ static enum base_status read_any(struct model_gin_reader *reader, int depth, str
         model_gin_skip(reader, where);
         c = *reader->at;
         if (!is_digit(c) && c != '.') return refuse_value(reader, error);
-        return read_number(reader, true, out, error);
+        return read_number(reader, MINUS, out, error);
     }
-    return is_digit(c) || c == '.' ? read_number(reader, false, out, error) : refuse_value(reader, error);
+    return is_digit(c) || c == '.' ? read_number(reader, PLUS, out, error) : refuse_value(reader, error);
 }
 
 enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out,

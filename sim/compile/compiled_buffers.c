@@ -279,13 +279,15 @@ struct totals {
     double *all, *categories[MODEL_CATEGORY_COUNT];
 };
 
-static double find_peak(const struct sim_assigner *a, bool last, int *peak_op)
+enum sim_iteration { SIM_FIRST_ITERATION, SIM_LAST_ITERATION }; /* of loops over layers */
+
+static double find_peak(const struct sim_assigner *a, enum sim_iteration of, int *peak_op)
 {
     double *change = base_new(a->arena, double, a->s->op_count + 2), now = 0, peak = 0;
     *peak_op = -1;
     for (int i = 0; i < a->count; i++) {
         const struct sim_buffer *b = &a->buffers[i];
-        double bytes = last ? b->last_bytes : b->first_bytes;
+        double bytes = of == SIM_LAST_ITERATION ? b->last_bytes : b->first_bytes;
         change[b->birth < 0 ? 0 : b->birth] += bytes;
         change[b->death + 1] -= bytes;
     }
@@ -298,30 +300,30 @@ static double find_peak(const struct sim_assigner *a, bool last, int *peak_op)
     return peak;
 }
 
-static void sum_categories(const struct sim_assigner *a, bool last, struct sim_compiled_memory *out)
+static void sum_categories(const struct sim_assigner *a, enum sim_iteration of, struct sim_compiled_memory *out)
 {
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->category_bytes[c] = 0;
     for (int i = 0; i < a->count; i++) {
         const struct sim_buffer *b = &a->buffers[i];
         if (b->birth > out->peak_op || b->death < out->peak_op) continue;
-        out->category_bytes[b->category] += last ? b->last_bytes : b->first_bytes;
+        out->category_bytes[b->category] += of == SIM_LAST_ITERATION ? b->last_bytes : b->first_bytes;
     }
 }
 
-void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, bool estimates,
+void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
                         struct sim_compiled_memory *out)
 {
     int first_op, last_op;
     a->schedule = schedule;
-    a->estimates = estimates;
+    a->estimates = view == SIM_AS_ESTIMATED;
     a->count = 0;
     sim_add_stacks(a);
     for (int v = 0; v < a->s->value_count; v++) add_value(a, v);
-    double first = find_peak(a, false, &first_op), last = find_peak(a, true, &last_op);
+    double first = find_peak(a, SIM_FIRST_ITERATION, &first_op), last = find_peak(a, SIM_LAST_ITERATION, &last_op);
     out->peak_bytes = first > last ? first : last;
     out->peak_op = first > last ? first_op : last_op;
     a->peaks_at_last = first <= last;
-    sum_categories(a, last >= first, out);
+    sum_categories(a, last >= first ? SIM_LAST_ITERATION : SIM_FIRST_ITERATION, out);
 }
 
 /* The first of the schedules whose estimate is the least: on 33 of 38 scanned steps that of the compiler's own log.
@@ -332,7 +334,7 @@ static enum sim_memory_schedule choose_schedule(struct sim_assigner *a)
     enum sim_memory_schedule best = SIM_LIST;
     double least_bytes = INFINITY;
     for (int i = 0; i < (a->options->scanned ? SIM_MEMORY_SCHEDULE_COUNT : SIM_POST_ORDER); i++) {
-        sim_assign_buffers(a, (enum sim_memory_schedule)i, true, &estimate);
+        sim_assign_buffers(a, (enum sim_memory_schedule)i, SIM_AS_ESTIMATED, &estimate);
         if (estimate.peak_bytes >= least_bytes) continue;
         least_bytes = estimate.peak_bytes;
         best = (enum sim_memory_schedule)i;
@@ -355,22 +357,22 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.deferred = sim_deferred_operands(&a);
     bool *const waiting = sim_waiting_operands(arena, sharded, options);
     a.waiting = waiting;
-    sim_assign_buffers(&a, SIM_LIST, false, out);
+    sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
     if (options->scanned && out->peak_bytes > options->limit_bytes) a.waiting = NULL;
-    sim_assign_buffers(&a, choose_schedule(&a), false, out);
+    sim_assign_buffers(&a, choose_schedule(&a), SIM_AS_LAID_OUT, out);
     if (out->peak_bytes <= options->limit_bytes) return;
     if (!options->scanned) {
         a.in_haste = true;
-        sim_assign_buffers(&a, a.schedule, false, out);
+        sim_assign_buffers(&a, a.schedule, SIM_AS_LAID_OUT, out);
         if (options->rematerializes) sim_rematerialize(&a, out);
         return;
     }
     /* Over the limit what frees memory comes first, whatever the estimates said. */
     a.in_haste = true;
-    sim_assign_buffers(&a, SIM_LIST, false, out);
+    sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
     if (out->peak_bytes <= options->limit_bytes) return;
     a.drops_exponentials = true;
-    sim_assign_buffers(&a, SIM_LIST, false, out);
+    sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
 }
 
 /* Scanned layers are a dimension of one array, others are arrays of their own. */

@@ -45,8 +45,9 @@ struct sim_assigner {
 /* compiled_buffers.c */
 /* Whether an operand of a weight gradient stands until the end of the backward pass. */
 bool sim_waits(const struct sim_assigner *a, int value);
-/* Collects all arrays under the order and finds their peak. */
-void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, bool estimates,
+/* Collects all arrays under the order and finds their peak; as the scheduler estimates it, or as it is. */
+enum sim_memory_view { SIM_AS_LAID_OUT, SIM_AS_ESTIMATED };
+void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
                         struct sim_compiled_memory *out);
 double sim_stacked_bytes(const struct sim_assigner *a, int value); /* of one layer's, as add_value stacks it */
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value);

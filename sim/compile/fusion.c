@@ -397,13 +397,16 @@ static void extend_lives(struct fuser *f)
     }
 }
 
-static void fuse(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded, bool eager)
+enum kernels { COMPILED, EAGER };
+
+static void fuse(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded,
+                 enum kernels kernels)
 {
     bool library_dots = compiler->traits >> MODEL_TRAIT_LIBRARY_DOTS & 1;
     struct fuser f = {.arena = arena,
                       .s = sharded,
                       .library_dots = library_dots,
-                      .eager = eager,
+                      .eager = kernels == EAGER,
                       .adds_up = compiler->traits >> MODEL_TRAIT_FUSED_ACCUMULATION & 1};
     f.read_by = base_new(arena, int, sharded->value_count);
     f.done_by = base_new(arena, int, sharded->op_count + 1);
@@ -414,17 +417,17 @@ static void fuse(struct base_arena *arena, const struct sim_compiler *compiler, 
     count_consumers(&f);
     for (int v = 0; v < sharded->value_count; v++) sharded->values[v].stored = is_stored(&f, v);
     if (!library_dots) find_epilogues(&f);
-    if (eager) find_sums(&f);
+    if (kernels == EAGER) find_sums(&f);
     build_kernels(&f);
     extend_lives(&f);
 }
 
 void sim_fuse_kernels(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
 {
-    fuse(arena, compiler, sharded, false);
+    fuse(arena, compiler, sharded, COMPILED);
 }
 
 void sim_eager_kernels(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
 {
-    fuse(arena, compiler, sharded, true);
+    fuse(arena, compiler, sharded, EAGER);
 }

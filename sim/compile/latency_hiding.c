@@ -197,16 +197,18 @@ static unsigned arrays_of(const struct graph *g, int op, int tensor)
     return s->ops[op].stack != MODEL_ONE ? FIRST_ARRAY | LATER_ARRAYS : FIRST_ARRAY;
 }
 
-static void touch(struct graph *g, int op, const struct sim_value *value, bool writes)
+enum access { READS, WRITES };
+
+static void touch(struct graph *g, int op, const struct sim_value *value, enum access access)
 {
     int node = g->scheduler->node_of[op];
     if (!value->persistent) return;
     for (unsigned arrays = arrays_of(g, op, value->tensor), a = 0; arrays >> a; a++) {
         int array = 2 * value->tensor + (int)a;
         if (!(arrays >> a & 1)) continue;
-        if (node >= 0 && writes) write_array(g, array, node);
-        if (node >= 0 && !writes) read_array(g, array, first_of(g, node));
-        for (int r = g->inside[op - g->from]; r >= 0 && !writes; r = g->readers[r].next)
+        if (node >= 0 && access == WRITES) write_array(g, array, node);
+        if (node >= 0 && access == READS) read_array(g, array, first_of(g, node));
+        for (int r = g->inside[op - g->from]; r >= 0 && access == READS; r = g->readers[r].next)
             read_array(g, array, g->readers[r].node);
     }
 }
@@ -215,8 +217,8 @@ static void touch(struct graph *g, int op, const struct sim_value *value, bool w
 static void touch_arrays(struct graph *g, int op)
 {
     const struct sim_sharded *s = g->scheduler->s;
-    for (int i = 0; i < s->ops[op].input_count; i++) touch(g, op, &s->values[s->ops[op].inputs[i]], false);
-    for (int o = 0; o < s->ops[op].output_count; o++) touch(g, op, &s->values[s->ops[op].outputs[o]], true);
+    for (int i = 0; i < s->ops[op].input_count; i++) touch(g, op, &s->values[s->ops[op].inputs[i]], READS);
+    for (int o = 0; o < s->ops[op].output_count; o++) touch(g, op, &s->values[s->ops[op].outputs[o]], WRITES);
 }
 
 static void add_edges(struct graph *g)

@@ -253,6 +253,6 @@ void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out)
             helps = true;
         }
         out->remade_frac = publish(&r);
-        sim_assign_buffers(a, a->schedule, false, out);
+        sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
     }
 }

@@ -89,11 +89,13 @@ static int64_t place_block(struct costs *c, double cost)
     return here;
 }
 
-static void cut_by_cost(const struct model_config *config, int64_t stages, bool ties_end, struct sim_piece *pieces)
+enum ties { TIES_GO_ON, TIES_END_STAGES };
+
+static void cut_by_cost(const struct model_config *config, int64_t stages, enum ties ties, struct sim_piece *pieces)
 {
     const double embed = (double)config->emb_dim, layer = 4 * embed * embed + 3 * embed * (double)config->mlp_dim,
                  head = embed * (double)config->vocab_size;
-    struct costs c = {0, layer * (double)config->num_decoder_layers + head, stages, 0, ties_end};
+    struct costs c = {0, layer * (double)config->num_decoder_layers + head, stages, 0, ties == TIES_END_STAGES};
     memset(pieces, 0, (size_t)stages * sizeof *pieces);
     pieces[place_block(&c, 0)].parts |= MODEL_PART_EMBEDDING;
     for (int64_t i = 0; i < config->num_decoder_layers; i++) pieces[place_block(&c, layer)].decoder_layers++;
@@ -119,9 +121,9 @@ static enum base_status cut_decoder(const struct model_config *config, const str
             return base_fail(error, BASE_INPUT,
                              "pipeline_partition: compute_cost is nanotron's, which has one chunk a stage; use "
                              "virtual_stages 1");
-        cut_by_cost(config, count, false, pieces);
+        cut_by_cost(config, count, TIES_GO_ON, pieces);
         if (pipeline->first_layers && pieces[0].decoder_layers != pipeline->first_layers)
-            cut_by_cost(config, count, true, pieces);
+            cut_by_cost(config, count, TIES_END_STAGES, pieces);
         return BASE_OK;
     }
     if (pipeline->layers) memcpy(counts, pipeline->layers, (size_t)count * sizeof *counts);
