@@ -113,8 +113,10 @@ static void add(enum model_dtype dtype, char *sum, const char *part, int64_t n)
     }
 }
 
+enum direction { TO_HOME, BACK };
+
 /* Between the k-th piece that has it and the first: its part goes there, or the sum comes back. */
-static void move(struct exec_stages *stages, const struct exec_shared *shared, int k, bool back)
+static void move(struct exec_stages *stages, const struct exec_shared *shared, int k, enum direction direction)
 {
     const int home = shared->pieces[0], away = shared->pieces[k], home_stage = home % stages->program.stages,
               away_stage = away % stages->program.stages;
@@ -130,11 +132,11 @@ static void move(struct exec_stages *stages, const struct exec_shared *shared, i
         for (int64_t at = 0; at < count; at += EXEC_SEGMENT_BYTES / bytes) {
             const int64_t n = count - at < EXEC_SEGMENT_BYTES / bytes ? count - at : EXEC_SEGMENT_BYTES / bytes;
             char *here = (at_home ? first : other) + at * bytes;
-            if (at_home && is_away && back) memcpy(other + at * bytes, here, (size_t)(n * bytes));
+            if (at_home && is_away && direction == BACK) memcpy(other + at * bytes, here, (size_t)(n * bytes));
             else if (at_home && is_away) add(dtype, here, other + at * bytes, n);
-            else if (at_home == back) exec_swap(stages->transport, peer, here, n * bytes, peer, NULL, 0);
+            else if (at_home == (direction == BACK)) exec_swap(stages->transport, peer, here, n * bytes, peer, NULL, 0);
             else exec_swap(stages->transport, peer, NULL, 0, peer, at_home ? stages->buffer : here, n * bytes);
-            if (at_home && !is_away && !back) add(dtype, here, stages->buffer, n);
+            if (at_home && !is_away && direction == TO_HOME) add(dtype, here, stages->buffer, n);
         }
     }
 }
@@ -143,7 +145,7 @@ void exec_shared_sum(struct exec_stages *stages)
 {
     for (int i = 0; i < stages->shared_count; i++) {
         const struct exec_shared *shared = &stages->shared[i];
-        for (int k = 1; k < shared->piece_count; k++) move(stages, shared, k, false);
-        for (int k = 1; k < shared->piece_count; k++) move(stages, shared, k, true);
+        for (int k = 1; k < shared->piece_count; k++) move(stages, shared, k, TO_HOME);
+        for (int k = 1; k < shared->piece_count; k++) move(stages, shared, k, BACK);
     }
 }

@@ -80,11 +80,13 @@ static int piece_of(const struct exec_stages *stages, const struct sim_pass_of *
     return pass->chunk * stages->program.stages + pass->stage;
 }
 
+enum pass { FORWARD, BACKWARD };
+
 /* The operation that sends (or receives) the n-th message of a pass; -1: there are no more. */
-static int message_at(const struct exec_machine *m, bool backward, enum model_function function, int n)
+static int message_at(const struct exec_machine *m, enum pass pass, enum model_function function, int n)
 {
     const struct sim_pass_bounds *b = &m->stages->program.pieces[m - m->stages->machines].bounds;
-    for (int i = backward ? b->backward : b->loop; i < (backward ? b->end : b->backward); i++)
+    for (int i = pass == BACKWARD ? b->backward : b->loop; i < (pass == BACKWARD ? b->end : b->backward); i++)
         if (m->s->ops[i].kind == SIM_COMPUTE && m->s->ops[i].op->function == function && n-- == 0) return i;
     return -1;
 }
@@ -114,7 +116,7 @@ static void send(struct exec_stages *stages, const struct sim_pass_of *pass)
     const int piece = piece_of(stages, pass), to = pass->backward ? piece - 1 : piece + 1;
     struct exec_machine *m = &stages->machines[piece];
     const double start_s = exec_seconds(m);
-    for (int n = 0, at; (at = message_at(m, pass->backward, MODEL_SEND, n)) >= 0; n++) {
+    for (int n = 0, at; (at = message_at(m, pass->backward ? BACKWARD : FORWARD, MODEL_SEND, n)) >= 0; n++) {
         const int value = m->s->ops[at].outputs[0];
         pass_on(stages, to % stages->program.stages, exec_address(m, value, m->first_device), NULL,
                 message_bytes(m, value));
@@ -124,10 +126,10 @@ static void send(struct exec_stages *stages, const struct sim_pass_of *pass)
 }
 
 /* Which message of its pass it is. */
-static int number_of(const struct exec_machine *m, const struct sim_op *op, bool backward)
+static int number_of(const struct exec_machine *m, const struct sim_op *op, enum pass pass)
 {
     int n = 0;
-    while (message_at(m, backward, MODEL_RECEIVE, n) != op - m->s->ops) n++;
+    while (message_at(m, pass, MODEL_RECEIVE, n) != op - m->s->ops) n++;
     return n;
 }
 
@@ -142,8 +144,10 @@ void exec_receive(struct exec_machine *m, const struct sim_op *op)
         pass_on(stages, from % stages->program.stages, NULL, exec_address(m, value, m->first_device), bytes);
     } else {
         const struct exec_machine *sender = &stages->machines[from];
-        const int sent =
-            sender->s->ops[message_at(sender, backward, MODEL_SEND, number_of(m, op, backward))].outputs[0];
+        const int sent = sender->s
+                             ->ops[message_at(sender, backward ? BACKWARD : FORWARD, MODEL_SEND,
+                                              number_of(m, op, backward ? BACKWARD : FORWARD))]
+                             .outputs[0];
         for (int d = 0; d < m->device_count; d++)
             memcpy(exec_address(m, value, d), exec_address(sender, sent, d), (size_t)bytes);
     }
@@ -155,12 +159,11 @@ void exec_receive(struct exec_machine *m, const struct sim_op *op)
 }
 
 /* What one piece sends is what the other receives. */
-static bool fits(const struct exec_stages *stages, int from, int to, bool backward)
+static bool fits(const struct exec_stages *stages, int from, int to, enum pass pass)
 {
     const struct exec_machine *sender = &stages->machines[from], *receiver = &stages->machines[to];
     for (int n = 0;; n++) {
-        const int out = message_at(sender, backward, MODEL_SEND, n),
-                  in = message_at(receiver, backward, MODEL_RECEIVE, n);
+        const int out = message_at(sender, pass, MODEL_SEND, n), in = message_at(receiver, pass, MODEL_RECEIVE, n);
         if (out < 0 || in < 0) return out == in;
         const struct sim_value *sent = &sender->s->values[sender->s->ops[out].outputs[0]],
                                *received = &receiver->s->values[receiver->s->ops[in].outputs[0]];
@@ -175,7 +178,7 @@ static bool fits(const struct exec_stages *stages, int from, int to, bool backwa
 static enum base_status check_messages(const struct exec_stages *stages, struct base_error *error)
 {
     for (int i = 0; i + 1 < exec_piece_count(stages); i++)
-        if (!fits(stages, i, i + 1, false) || !fits(stages, i + 1, i, true))
+        if (!fits(stages, i, i + 1, FORWARD) || !fits(stages, i + 1, i, BACKWARD))
             return base_fail(error, BASE_INPUT,
                              "pipeline_stages: what stage %d sends is not what stage %d receives; use other stages",
                              i % stages->program.stages, (i + 1) % stages->program.stages);
@@ -236,13 +239,15 @@ static void run_pass(struct exec_stages *stages, const struct sim_pass_of *pass,
     m->slot = 0;
 }
 
+enum side { BEHIND_LOOP, BEFORE_LOOP };
+
 /* What stands before the loop over microbatches, or behind it. */
-static void run_outside(struct exec_stages *stages, bool before)
+static void run_outside(struct exec_stages *stages, enum side side)
 {
     for (int i = 0; i < exec_piece_count(stages); i++) {
         struct exec_machine *m = &stages->machines[i];
         if (!exec_is_own_piece(stages, i)) continue;
-        if (before) exec_run_range(m, 0, m->piece->bounds.loop);
+        if (side == BEFORE_LOOP) exec_run_range(m, 0, m->piece->bounds.loop);
         else exec_run_range(m, m->piece->bounds.end + 1, m->s->op_count);
     }
 }
@@ -256,7 +261,7 @@ void exec_stages_step(struct exec_stages *stages)
     for (int i = 0; i < exec_piece_count(stages); i++)
         if (exec_is_own_piece(stages, i)) exec_begin_step(&stages->machines[i]);
     stages->step_start_s = exec_seconds(&stages->machines[stages->own_stage < 0 ? 0 : stages->own_stage]);
-    run_outside(stages, true);
+    run_outside(stages, BEFORE_LOOP);
     for (int i = 0; i < order->count; i++) {
         const struct sim_pass_of *pass = &order->events[i].pass;
         const int at = order->events[i].is_message ? -1 : next[pass->stage]++;
@@ -265,5 +270,5 @@ void exec_stages_step(struct exec_stages *stages)
         else if (stages->transport) send(stages, pass);
     }
     exec_shared_sum(stages);
-    run_outside(stages, false);
+    run_outside(stages, BEHIND_LOOP);
 }

@@ -128,7 +128,9 @@ static void add_experts(struct list *list, struct scope scope)
     add_mlp(list, scope, "extra_mlp");
 }
 
-static void add_layer(struct list *list, struct scope scope, enum model_stack_kind of, bool sparse)
+enum layer_kind { DENSE_LAYER, SPARSE_LAYER };
+
+static void add_layer(struct list *list, struct scope scope, enum model_stack_kind of, enum layer_kind kind)
 {
     const struct model_config *config = list->config;
     if (config->family == MODEL_SCALABLE_T5) add_relpos(list, scope);
@@ -140,7 +142,7 @@ static void add_layer(struct list *list, struct scope scope, enum model_stack_ki
     }
     if (!config->parallel_block)
         add_norm(list, scope, "pre_mlp_layer_norm"); /* a parallel block's one norm feeds both */
-    if (sparse) add_experts(list, scope);
+    if (kind == SPARSE_LAYER) add_experts(list, scope);
     else add_mlp(list, scope, "mlp");
 }
 
@@ -149,11 +151,11 @@ static void add_stack(struct list *list, const char *name, int64_t layer_count, 
     struct scope stack = {name, 0};
     if (list->config->family != MODEL_SCALABLE_T5) add_relpos(list, stack);
     if (list->config->scan_layers)
-        add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, of, false);
+        add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, of, DENSE_LAYER);
     else
         for (int64_t i = 0; i < layer_count; i++)
             add_layer(list, (struct scope){base_print(list->arena, "%s/layers_%d", name, (int)i), 0}, of,
-                      model_is_sparse(list->config, of, i));
+                      model_is_sparse(list->config, of, i) ? SPARSE_LAYER : DENSE_LAYER);
     add_norm(list, stack, of == MODEL_ENCODER_STACK ? "encoder_norm" : "decoder_norm");
 }
 

@@ -12,11 +12,13 @@ struct layout {
     struct plots_axis axis;
 };
 
-static double widest(const struct plots_bar *bars, int count, bool labels)
+enum words { AMOUNTS, LABELS };
+
+static double widest(const struct plots_bar *bars, int count, enum words words)
 {
     double width = 0;
     for (int i = 0; i < count; i++)
-        width = fmax(width, plots_text_width(PLOTS_SMALL, labels ? bars[i].label : bars[i].amount));
+        width = fmax(width, plots_text_width(PLOTS_SMALL, words == LABELS ? bars[i].label : bars[i].amount));
     return width;
 }
 
@@ -33,12 +35,12 @@ static struct layout lay_out(const struct plots_canvas *canvas, const struct plo
                              enum plots_unit unit)
 {
     struct layout l = {.narrow = plots_width(canvas) < narrow_px};
-    double amount_px = widest(bars, count, false) + words_gap_px, width_px = plots_width(canvas),
+    double amount_px = widest(bars, count, AMOUNTS) + words_gap_px, width_px = plots_width(canvas),
            room_px = width_px - 2 * PLOTS_MARGIN_PX;
     for (int i = 0; i < count; i++) l.low = fmin(l.low, bars[i].value), l.high = fmax(l.high, bars[i].value);
     const bool nothing = !(l.high > l.low);
     if (nothing) l.high = l.low + 1;
-    l.label_px = PLOTS_MARGIN_PX + (l.narrow ? 0 : fmin(widest(bars, count, true), 0.45 * room_px) + words_gap_px);
+    l.label_px = PLOTS_MARGIN_PX + (l.narrow ? 0 : fmin(widest(bars, count, LABELS), 0.45 * room_px) + words_gap_px);
     l.pitch_px = l.narrow ? 2 * row_px - 2 : row_px;
     double left_px = l.label_px + (l.low < 0 ? amount_px : 0), right_px = width_px - PLOTS_MARGIN_PX - amount_px,
            zero_px = left_px + (right_px - left_px) * -l.low / (l.high - l.low);

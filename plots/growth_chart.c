@@ -79,9 +79,11 @@ static void tick_values(struct plots_axis *axis, const struct growth *g)
         }
 }
 
+enum growth_scale { EACH_ITS_OWN, IN_STEP_IS_STRAIGHT };
+
 /* doubles: of speeds that grow with what is across, so that in step is a straight line. */
 static enum base_status draw(struct plots_canvas *canvas, const struct plots_request *request, struct growth *g,
-                             const char *title, const char *x_name, bool doubles, struct plots_picture *out,
+                             const char *title, const char *x_name, enum growth_scale scale, struct plots_picture *out,
                              struct base_error *error)
 {
     double top = plots_heading(canvas, title, plots_answer_words(canvas->arena, request->document));
@@ -90,7 +92,7 @@ static enum base_status draw(struct plots_canvas *canvas, const struct plots_req
     top = plots_put_keys(canvas, top + 6, keys, BASE_COUNT(keys)) + 28;
     const double right_px = plots_width(canvas) - PLOTS_MARGIN_PX - plots_series_room(g->series, g->count);
     struct plots_frame frame = {.x = plots_axis_logarithmic(g->low_x, g->high_x, left_px, right_px, 60),
-                                .y = doubles
+                                .y = scale == IN_STEP_IS_STRAIGHT
                                          ? plots_axis_logarithmic(g->low_y, g->high_y, top + area_height_px, top, 34)
                                          : plots_axis_from_zero(1.06 * g->high_y, top + area_height_px, top, 34),
                                 .x_unit = PLOTS_NUMBER,
@@ -120,7 +122,7 @@ enum base_status plots_batch(struct base_arena *arena, const struct plots_reques
                            g.series[g.best_series].name, plots_amount(arena, PLOTS_COUNT, g.best.y),
                            largest < g.high_x ? base_print(arena, "beyond %.0f none of these fit", largest)
                                               : "all of them fit in some way");
-    return draw(&canvas, request, &g, title, "sequences in a global batch", false, out, error);
+    return draw(&canvas, request, &g, title, "sequences in a global batch", EACH_ITS_OWN, out, error);
 }
 
 enum base_status plots_scaling(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
@@ -139,5 +141,5 @@ enum base_status plots_scaling(struct base_arena *arena, const struct plots_requ
             base_print(arena, "From %.0f to %.0f devices, %s: %.3g times the devices, %.3g times the target tokens/s",
                        first->x, last->x, s->name, last->x / first->x, last->y / first->y);
     }
-    return draw(&canvas, request, &g, title, "devices", true, out, error);
+    return draw(&canvas, request, &g, title, "devices", IN_STEP_IS_STRAIGHT, out, error);
 }

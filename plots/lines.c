@@ -20,15 +20,19 @@ static void put_line(struct plots_canvas *canvas, const struct plots_frame *f, c
                    (struct plots_look){.colour = s->colour, .stroke_px = s->dashed ? 1.2 : 1.8, .dashed = s->dashed});
 }
 
-static void put_dots(struct plots_canvas *canvas, const struct plots_frame *f, const struct plots_series *s, bool fits)
+enum dots { THAT_DO_NOT_FIT, THAT_FIT };
+
+static void put_dots(struct plots_canvas *canvas, const struct plots_frame *f, const struct plots_series *s,
+                     enum dots dots)
 {
     const struct plots_look paper = {PLOTS_PAPER, 1, 0, false};
-    struct plots_look look = {fits ? s->colour : PLOTS_ALARM, fits, fits ? 0 : 1.4, false};
+    struct plots_look look = {dots == THAT_FIT ? s->colour : PLOTS_ALARM, dots == THAT_FIT, dots == THAT_FIT ? 0 : 1.4,
+                              false};
     for (int i = 0; i < s->count && !s->dashed; i++) {
         struct plots_point at = place(f, &s->points[i]);
-        if (s->points[i].fits != fits) continue;
-        if (!fits) plots_circle(canvas, at.x, at.y, ring_px, paper);
-        plots_circle(canvas, at.x, at.y, fits ? dot_px : ring_px, look);
+        if (s->points[i].fits != (dots == THAT_FIT)) continue;
+        if (dots == THAT_DO_NOT_FIT) plots_circle(canvas, at.x, at.y, ring_px, paper);
+        plots_circle(canvas, at.x, at.y, dots == THAT_FIT ? dot_px : ring_px, look);
         plots_hover(canvas, (struct plots_box){at.x - 8, at.y - 8, 16, 16}, s->points[i].words);
     }
 }
@@ -88,7 +92,7 @@ void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *f, 
                       int count)
 {
     for (int i = 0; i < count; i++) put_line(canvas, f, &series[i]);
-    for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], false);
-    for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], true);
+    for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], THAT_DO_NOT_FIT);
+    for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], THAT_FIT);
     put_names(canvas, f, series, count);
 }

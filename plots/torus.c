@@ -45,21 +45,23 @@ static double nested_pad(int box, int other)
     return box >= other ? outer : inner;
 }
 
+enum box_colour { AS_HOSTS, AS_GROUPS };
+
 /* Areas of boxes of the given size on one plane. by_tile: in the colours of the groups; otherwise they are hosts. */
-static void boxes(const struct slice *s, int plane, const int *box, const int *other, bool by_tile)
+static void boxes(const struct slice *s, int plane, const int *box, const int *other, enum box_colour colour)
 {
     const struct plots_view *view = s->view;
     const int extent[2] = {box[view->axis[0]], box[view->axis[1]]};
     double pad[2];
     for (int i = 0; i < 2; i++)
-        pad[i] =
-            by_tile ? nested_pad(extent[i], other[view->axis[i]] + 1) : nested_pad(extent[i], other[view->axis[i]]);
+        pad[i] = colour == AS_GROUPS ? nested_pad(extent[i], other[view->axis[i]] + 1)
+                                     : nested_pad(extent[i], other[view->axis[i]]);
     for (int into = view->size[1] - extent[1]; into >= 0; into -= extent[1])
         for (int along = 0; along < view->size[0]; along += extent[0]) {
             int device[4], from[2] = {along, into}, to[2] = {along + extent[0] - 1, into + extent[1] - 1};
             device_at(s, along, into, plane, device);
             struct plots_look look = plots_thinner(plots_host_look, s->view);
-            if (by_tile)
+            if (colour == AS_GROUPS)
                 look = plots_tile_look(s->machine->tiles,
                                        s->machine->tiles->tile_of[plots_device_index(s->machine->topology, device)]);
             else if (s->machine->tiles) look.fill_frac = 0;
@@ -82,8 +84,8 @@ static void areas(const struct slice *s, int plane)
     const int *host = s->machine->topology->host;
     bool by_tile = tiles && tiles->boxed;
     ground(s, plane);
-    if (by_tile) boxes(s, plane, tiles->box, host, true);
-    boxes(s, plane, host, by_tile ? tiles->box : none, false);
+    if (by_tile) boxes(s, plane, tiles->box, host, AS_GROUPS);
+    boxes(s, plane, host, by_tile ? tiles->box : none, AS_HOSTS);
 }
 
 /* ---- links ---- */
@@ -224,18 +226,20 @@ static void wraps_into(const struct slice *s, int plane)
     }
 }
 
+enum hooks { ABOVE_TOP, BELOW_BOTTOM };
+
 /* Between the outermost planes of a stack: hooks down before the bottom plane is drawn, up from the top one. */
-static void wraps_up(const struct slice *s, bool below)
+static void wraps_up(const struct slice *s, enum hooks hooks)
 {
     int top = s->view->size[2] - 1, last = s->view->size[0] - 1, back = s->view->size[1] - 1;
     for (int into = back; into >= 0; into--)
         for (int along = 0; along <= last; along++) {
             if (into == back && along == last) continue;
-            struct plots_point vertical = {0, (below ? 0.7 : -0.7) * s->view->pitch_px};
-            hook(s, place(s, along, into, below ? 0 : top), vertical, direction(s, 0.6, 0),
+            struct plots_point vertical = {0, (hooks == BELOW_BOTTOM ? 0.7 : -0.7) * s->view->pitch_px};
+            hook(s, place(s, along, into, hooks == BELOW_BOTTOM ? 0 : top), vertical, direction(s, 0.6, 0),
                  link_look(s, along, into, top, 2));
         }
-    if (below) return;
+    if (hooks == BELOW_BOTTOM) return;
     double height_px = plots_view_arc_px(s->view), radius_px = plots_view_chip_radius_px(s->view);
     struct plots_point low = place(s, last, back, 0), high = place(s, last, back, top);
     low.x += radius_px;
@@ -348,7 +352,7 @@ static void draw_plane(const struct slice *s, int plane)
     if (s->view->closed[0]) wraps_along(s, plane);
     if (s->view->closed[1]) wraps_into(s, plane);
     links_up(s, plane);
-    if (s->view->stacked && s->view->closed[2] && plane + 1 == s->view->size[2]) wraps_up(s, false);
+    if (s->view->stacked && s->view->closed[2] && plane + 1 == s->view->size[2]) wraps_up(s, ABOVE_TOP);
     chips(s, plane);
     name_plane(s, plane);
 }
@@ -357,7 +361,7 @@ void plots_slice(const struct plots_machine *machine, const struct plots_view *v
                  int slice)
 {
     struct slice s = {machine, view, corner, slice};
-    if (view->stacked && view->closed[2]) wraps_up(&s, true);
+    if (view->stacked && view->closed[2]) wraps_up(&s, BELOW_BOTTOM);
     for (int plane = 0; plane < view->size[2]; plane++) draw_plane(&s, plane);
     if (plots_view_is_framed(view)) name_dimensions(&s);
 }

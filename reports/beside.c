@@ -175,12 +175,14 @@ void reports_beside_page(const struct reports_beside *b, enum reports_format for
 
 /* ---- JSON ---- */
 
-static void put_line(struct base_json_writer *w, const struct line *l, bool whole)
+enum line_of { OF_PART, OF_OPERATION };
+
+static void put_line(struct base_json_writer *w, const struct line *l, enum line_of of)
 {
     base_json_open_inline(w, '{');
     base_json_member_string(w, "name", l->name);
-    if (whole) base_json_member_string(w, "phase", reports_phase_name(l->phase));
-    if (whole) base_json_member_string(w, "part", part_names[part_of(l->bound)]);
+    if (of == OF_OPERATION) base_json_member_string(w, "phase", reports_phase_name(l->phase));
+    if (of == OF_OPERATION) base_json_member_string(w, "part", part_names[part_of(l->bound)]);
     base_json_member_int(w, "count", l->count);
     base_json_member_double(w, "measured_s", l->measured_s);
     base_json_member_double(w, "predicted_s", l->predicted_s);
@@ -216,11 +218,11 @@ void reports_beside_json(const struct reports_beside *b, enum base_json_layout l
     base_json_member_int(&w, "predicted_peak_bytes", b->predicted->memory.peak_bytes);
     base_json_key(&w, "parts");
     base_json_open(&w, '[');
-    for (int p = 0; p < PARTS; p++) put_line(&w, &parts[p], false);
+    for (int p = 0; p < PARTS; p++) put_line(&w, &parts[p], OF_PART);
     base_json_close(&w, ']');
     base_json_key(&w, "operations");
     base_json_open(&w, '[');
-    for (int i = 0; i < count; i++) put_line(&w, &lines[i], true);
+    for (int i = 0; i < count; i++) put_line(&w, &lines[i], OF_OPERATION);
     base_json_close(&w, ']');
     base_json_close(&w, '}');
 }

@@ -37,14 +37,16 @@ static void put_facts(struct base_text *out, const struct base_json *d)
     base_put(out, "</dl>\n");
 }
 
+enum line_of { OF_PART, OF_OPERATION };
+
 /* Lines of parts or of operations with their differences, from one of the list on (NULL: nothing), at most so many.
  * Returns the next. */
 static const struct base_json *put_lines(struct base_text *out, const struct base_json *first, int most,
-                                         const char *const *headings, bool whole)
+                                         const char *const *headings, enum line_of of)
 {
     enum { COLUMNS = 8 };
     struct base_arena *arena = out->arena;
-    const int columns = whole ? COLUMNS : COLUMNS - 2;
+    const int columns = of == OF_OPERATION ? COLUMNS : COLUMNS - 2;
     const char **cells = base_new(arena, const char *, most *columns + 1);
     double *values = base_new(arena, double, most *columns + 1);
     int at = 0, rows = 0;
@@ -64,17 +66,17 @@ static const struct base_json *put_lines(struct base_text *out, const struct bas
         const double numbers[COLUMNS] = {NAN,        NAN,         NAN,          count,
                                          measured_s, predicted_s, difference_s, predicted_s / measured_s};
         for (int c = 0; c < COLUMNS; c++) {
-            if (!whole && (c == 1 || c == 2)) continue;
+            if (of == OF_PART && (c == 1 || c == 2)) continue;
             cells[at] = words[c];
             values[at++] = numbers[c];
         }
     }
-    struct reports_html_table table = {.align = whole ? "Lllrrrrr" : "lrrrrr",
+    struct reports_html_table table = {.align = of == OF_OPERATION ? "Lllrrrrr" : "lrrrrr",
                                        .headings = headings,
                                        .cells = cells,
                                        .values = values,
                                        .rows = rows,
-                                       .fixed = !whole};
+                                       .fixed = of == OF_PART};
     reports_html_table(out, &table);
     return item;
 }
@@ -86,11 +88,11 @@ static void put_operations(struct base_text *out, const struct base_json *list)
     static const char *const headings[] = {"operation", "phase",     "kind",       "times",
                                            "measured",  "predicted", "difference", "in percent"};
     base_put(out, "<section class=\"wide\">\n<h2>Where they differ most</h2>\n");
-    const struct base_json *rest = put_lines(out, list->child, SHOWN, headings, true);
+    const struct base_json *rest = put_lines(out, list->child, SHOWN, headings, OF_OPERATION);
     if (rest) {
         base_put(out, "<details>");
         reports_html_element(out, "summary", base_print(out->arena, "%d more", list->count - SHOWN));
-        put_lines(out, rest, list->count - SHOWN, headings, true);
+        put_lines(out, rest, list->count - SHOWN, headings, OF_OPERATION);
         base_put(out, "</details>\n");
     }
     base_put(out, "</section>\n");
@@ -116,7 +118,7 @@ enum base_status reports_beside_html(const struct reports_answer *answer, struct
     base_put(out, "<main>\n");
     reports_put_warnings(out, d);
     base_put(out, "<section class=\"wide\">\n<h2>Time of a step, by part</h2>\n");
-    put_lines(out, parts->child, parts->count, headings, false);
+    put_lines(out, parts->child, parts->count, headings, OF_PART);
     base_put(out, "</section>\n");
     put_operations(out, operations);
     base_put(out, "</main>\n");

@@ -85,22 +85,25 @@ static size_t part_of(const char *name)
     return layers ? (size_t)(layers - name) + strlen("/layers") : strcspn(name, "/");
 }
 
-static bool is_one_part(const struct sim_entry *a, const struct sim_entry *b, bool phases_alone)
+enum group_by { BY_PART, BY_PHASE };
+
+static bool is_one_part(const struct sim_entry *a, const struct sim_entry *b, enum group_by by)
 {
     size_t length = part_of(a->name);
     if (a->phase != b->phase) return false;
-    return phases_alone || (part_of(b->name) == length && !memcmp(a->name, b->name, length));
+    return by == BY_PHASE || (part_of(b->name) == length && !memcmp(a->name, b->name, length));
 }
 
 /* Around the operations of a phase one event, and inside it one around those of a part of the model. */
 static void put_groups(struct base_json_writer *w, int process, const struct sim_timeline *timeline,
-                       const double *from_s, bool phases_alone)
+                       const double *from_s, enum group_by by)
 {
     for (int first = 0, end; first < timeline->count; first = end) {
         const struct sim_entry *e = &timeline->entries[first];
-        for (end = first; end < timeline->count && is_one_part(e, &timeline->entries[end], phases_alone); end++) {
+        for (end = first; end < timeline->count && is_one_part(e, &timeline->entries[end], by); end++) {
         }
-        const char *name = phases_alone ? phases[e->phase] : base_copy_bytes(w->text->arena, e->name, part_of(e->name));
+        const char *name =
+            by == BY_PHASE ? phases[e->phase] : base_copy_bytes(w->text->arena, e->name, part_of(e->name));
         begin_event(w, name, "X", process, COMPUTATION);
         put_span(w, from_s[first], from_s[end]);
         base_json_close(w, '}');
@@ -118,8 +121,8 @@ static void put_process(struct base_json_writer *w, int process, const char *nam
     put_name(w, "thread_name", process, COMPUTATION, "computation");
     if (!links->count) put_name(w, "thread_name", process, LINKS, "links");
     for (int i = 0; i < links->count; i++) put_name(w, "thread_name", process, LINKS + i, links->names[i]);
-    put_groups(w, process, timeline, from_s, true);
-    put_groups(w, process, timeline, from_s, false);
+    put_groups(w, process, timeline, from_s, BY_PHASE);
+    put_groups(w, process, timeline, from_s, BY_PART);
     for (int i = 0; i < timeline->count; i++)
         put_entry(w, process, links, &timeline->entries[i], axes[i], from_s[i], from_s[i + 1]);
 }

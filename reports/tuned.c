@@ -143,14 +143,17 @@ static void put_other_rules(const struct reports_tuned *r, const struct tuner_fo
     }
 }
 
+enum plans_that { ARE_TIGHT, ARE_RANKED };
+
 /* Plans that are alike are one line. */
-static void put_lines(const struct reports_tuned *r, const struct tuner_found *plans, int count, bool ranked,
+static void put_lines(const struct reports_tuned *r, const struct tuner_found *plans, int count, enum plans_that that,
                       struct base_text *out)
 {
     for (int i = 0, last; i < count; i = last + 1) {
         for (last = i; last + 1 < count && is_alike(r, &plans[i], &plans[last + 1]);) last++;
-        put_line_of_table(r, ranked ? base_print(r->arena, "%d.", i + 1) : "", &plans[i], out);
-        put_other_rules(r, plans + i, last - i + 1, ranked ? base_print(r->arena, "to %d.", last + 1) : "", out);
+        put_line_of_table(r, that == ARE_RANKED ? base_print(r->arena, "%d.", i + 1) : "", &plans[i], out);
+        put_other_rules(r, plans + i, last - i + 1, that == ARE_RANKED ? base_print(r->arena, "to %d.", last + 1) : "",
+                        out);
     }
 }
 
@@ -159,7 +162,7 @@ static void put_table(const struct reports_tuned *r, struct base_text *out)
     base_putf(out, "\n      %15s %10s %11s %11s  ", "target tokens/s", "step", "peak", "free");
     if (r->training.device_hour_price > 0) base_putf(out, "%12s  ", "price");
     base_put(out, "plan\n");
-    put_lines(r, r->result->plans, r->result->plan_count, true, out);
+    put_lines(r, r->result->plans, r->result->plan_count, ARE_RANKED, out);
     reports_tuned_apart_text(r, out);
 }
 
@@ -168,7 +171,7 @@ static void put_tight(const struct reports_tuned *r, struct base_text *out)
     const struct tuner_result *result = r->result;
     base_putf(out, "\n%s, but tight: under %.3g %% of a device's memory stays free (--headroom 0 ranks these, too)\n",
               result->plan_count ? "Faster" : "They fit", 100 * r->headroom_frac);
-    put_lines(r, result->tight, result->tight_count, false, out);
+    put_lines(r, result->tight, result->tight_count, ARE_TIGHT, out);
 }
 
 /* What is missing for the plan to be ranked: memory, or the headroom. */

@@ -265,13 +265,15 @@ static void end_row(struct layer_columns *c, int kind, double low, double high)
     glp_set_mat_row(c->program, row, c->length, c->at, c->value);
 }
 
+enum weight { EACH_ONCE, AS_ITS_LAYERS };
+
 /* All options' columns, with what each is worth, of one stage or (-1) of all. */
-static void put_options(struct layer_columns *c, const double *worth, bool by_layers, int stage)
+static void put_options(struct layer_columns *c, const double *worth, enum weight weight, int stage)
 {
     const struct tuner_layer_program *p = c->p;
     for (int i = 0; i < p->stages * p->most; i++) {
         if (!c->number[i] || (stage >= 0 && i / p->most != stage)) continue;
-        put(c, c->number[i], worth ? worth[i] / c->scale : by_layers ? i % p->most + 1 : 1);
+        put(c, c->number[i], worth ? worth[i] / c->scale : weight == AS_ITS_LAYERS ? i % p->most + 1 : 1);
     }
 }
 
@@ -281,17 +283,17 @@ static void put_layer_rows(struct layer_columns *c)
 {
     const struct tuner_layer_program *p = c->p;
     for (int s = 0; s < p->stages; s++) {
-        begin_row(c), put_options(c, NULL, false, s);
+        begin_row(c), put_options(c, NULL, EACH_ONCE, s);
         end_row(c, GLP_FX, 1, 1);
     }
-    begin_row(c), put_options(c, NULL, true, -1);
+    begin_row(c), put_options(c, NULL, AS_ITS_LAYERS, -1);
     end_row(c, GLP_FX, (double)p->layers, (double)p->layers);
     for (int r = 0; r < p->rows; r++) {
-        begin_row(c), put_options(c, p->row[r], false, -1), put(c, c->count + 1, -1);
+        begin_row(c), put_options(c, p->row[r], EACH_ONCE, -1), put(c, c->count + 1, -1);
         end_row(c, GLP_UP, 0, 0);
     }
     for (int s = 0; s < p->stages; s++) {
-        begin_row(c), put_options(c, p->last, false, s), put(c, c->count + 2, -1);
+        begin_row(c), put_options(c, p->last, EACH_ONCE, s), put(c, c->count + 2, -1);
         end_row(c, GLP_UP, 0, 0);
     }
     for (int k = 0; k < p->cuts; k++) {

@@ -226,19 +226,21 @@ static enum base_status search(struct staged_walk *w, struct base_error *error)
     return base_fail(error, BASE_INPUT, "no plan of the space can be predicted: %s", r->refusal);
 }
 
+enum purpose { TO_COUNT, TO_SEARCH };
+
 static enum base_status walk(struct base_arena *arena, struct sim_cache *cache,
-                             const struct tuner_stages_request *request, bool searches, struct tuner_stages_result *out,
-                             struct base_error *error)
+                             const struct tuner_stages_request *request, enum purpose purpose,
+                             struct tuner_stages_result *out, struct base_error *error)
 {
     struct staged_walk *w = base_new(arena, struct staged_walk, 1);
     *out = (struct tuner_stages_result){.plan_count = 0};
     *w = (struct staged_walk){.request = request, .result = out, .cache = cache, .arena = arena};
     w->scratch.exhausted = arena->exhausted;
-    w->searches = searches;
+    w->searches = purpose == TO_SEARCH;
     w->start_s = request->now_s ? request->now_s(request->where) : 0;
     enum base_status status = tuner_staged_list(w, error);
-    if (status == BASE_OK && searches) status = search(w, error);
-    if (searches) tuner_choices_end();
+    if (status == BASE_OK && purpose == TO_SEARCH) status = search(w, error);
+    if (purpose == TO_SEARCH) tuner_choices_end();
     base_arena_free(&w->scratch);
     out->wall_s = request->now_s ? request->now_s(request->where) - w->start_s : 0;
     return status;
@@ -248,12 +250,12 @@ enum base_status tuner_stages_space(struct base_arena *arena, struct sim_cache *
                                     const struct tuner_stages_request *request, struct tuner_stages_result *out,
                                     struct base_error *error)
 {
-    return walk(arena, cache, request, false, out, error);
+    return walk(arena, cache, request, TO_COUNT, out, error);
 }
 
 enum base_status tuner_stages_search(struct base_arena *arena, struct sim_cache *cache,
                                      const struct tuner_stages_request *request, struct tuner_stages_result *out,
                                      struct base_error *error)
 {
-    return walk(arena, cache, request, true, out, error);
+    return walk(arena, cache, request, TO_SEARCH, out, error);
 }

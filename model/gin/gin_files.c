@@ -106,9 +106,11 @@ static enum base_status add_binding(struct model_gin_reader *reader, struct mode
     return BASE_OK;
 }
 
+enum source { OF_USER, OF_T5X };
+
 /* Files that this program knows bind macros that the user's own have to bind; there an open one is no news. */
-static const struct model_gin_value *follow(struct model_gin *gin, const struct model_gin_value *value, bool known,
-                                            struct model_gin_place *place)
+static const struct model_gin_value *follow(struct model_gin *gin, const struct model_gin_value *value,
+                                            enum source source, struct model_gin_place *place)
 {
     for (int i = 0; value->kind == MODEL_GIN_MACRO; i++) {
         if (!strcmp(value->text, "gin.REQUIRED")) return NULL;
@@ -116,7 +118,7 @@ static const struct model_gin_value *follow(struct model_gin *gin, const struct 
             i < LONGEST_MACRO_CHAIN ? model_gin_find(gin, value->scope, "", value->text) : NULL;
         if (!macro) {
             const bool is_constant = strchr(value->text, '.') != NULL; /* of the code: moe_enums.LayerLayout.MIXED */
-            (known || is_constant ? model_gin_note : model_gin_warn)(
+            (source == OF_T5X || is_constant ? model_gin_note : model_gin_warn)(
                 gin, *place,
                 is_constant ? "%%%.80s is a constant of the code; read as if nothing were bound"
                 : i < LONGEST_MACRO_CHAIN
@@ -127,7 +129,7 @@ static const struct model_gin_value *follow(struct model_gin *gin, const struct 
         }
         value = macro->value;
         *place = macro->place;
-        known = macro->known;
+        source = macro->known ? OF_T5X : OF_USER;
     }
     return value;
 }
@@ -135,7 +137,7 @@ static const struct model_gin_value *follow(struct model_gin *gin, const struct 
 const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,
                                                struct model_gin_place *place)
 {
-    return follow(gin, value, false, place);
+    return follow(gin, value, OF_USER, place);
 }
 
 const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable,
@@ -144,7 +146,7 @@ const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *s
     const struct model_gin_binding *binding = model_gin_find(gin, scope, configurable, parameter);
     if (!binding) return NULL;
     *place = binding->place;
-    return follow(gin, binding->value, binding->known, place);
+    return follow(gin, binding->value, binding->known ? OF_T5X : OF_USER, place);
 }
 
 /* ---- statements ---- */
@@ -290,8 +292,6 @@ static enum base_status read_statements(struct model_gin_reader *reader, struct 
 }
 
 /* ---- files ---- */
-
-enum source { OF_USER, OF_T5X };
 
 static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place,
                                   enum source source, struct base_error *error)

@@ -210,8 +210,11 @@ static bool is_added_up(const struct sim_rewriting *r, int value)
     return false;
 }
 
+enum sum_dtype { DTYPE_OF_ACCUMULATOR, DTYPE_OF_SUM };
+
 /* keeps_dtype: the sum behind the loop is of the dtype that it had inside, and not of the accumulator's. */
-static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twin, struct stays stays, bool keeps_dtype,
+static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twin, struct stays stays,
+                  enum sum_dtype sum_dtype,
                   void (*sum)(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype))
 {
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
@@ -228,7 +231,7 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twi
                        !is_read_behind(&r, accumulator, loop)))
             continue;
         const enum model_dtype dtype =
-            keeps_dtype && !again ? summed_dtype(&r, op->inputs[1]) : s->values[accumulator].dtype;
+            sum_dtype == DTYPE_OF_SUM && !again ? summed_dtype(&r, op->inputs[1]) : s->values[accumulator].dtype;
         op->inputs[1] = make_wait(&r, op->inputs[1], axes);
         if (again) continue;
         s->values[accumulator].partial = (unsigned char)axes;
@@ -241,20 +244,21 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twi
 void sim_hoist_gradient_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     const bool keeps_dtype = compiler->passes >> SIM_PASS_KEEP_SUM_DTYPE & 1;
-    hoist(arena, s, WITH_TWIN, (struct stays){false, false}, keeps_dtype, sum_accumulator);
+    hoist(arena, s, WITH_TWIN, (struct stays){false, false}, keeps_dtype ? DTYPE_OF_SUM : DTYPE_OF_ACCUMULATOR,
+          sum_accumulator);
 }
 
 void sim_hoist_lone_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
-    hoist(arena, s, WITH_TWIN, (struct stays){.in_layers = compiler->is_scanned, .added_up = true}, false,
-          sum_accumulator);
+    hoist(arena, s, WITH_TWIN, (struct stays){.in_layers = compiler->is_scanned, .added_up = true},
+          DTYPE_OF_ACCUMULATOR, sum_accumulator);
 }
 
 void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct sim_compiler *compiler,
                                        struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, false, sum_accumulator);
+    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, DTYPE_OF_ACCUMULATOR, sum_accumulator);
 }
 
 /* Squares of all gradients are added up on each device first: of the sums of single ones, those in loops go. */
@@ -277,7 +281,7 @@ static void sum_norm_once(struct base_arena *arena, struct sim_sharded *s)
 void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, false, sum_at_boundary);
+    hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, DTYPE_OF_ACCUMULATOR, sum_at_boundary);
     sum_norm_once(arena, s);
 }
 
