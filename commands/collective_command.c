@@ -228,7 +228,7 @@ static void answer_text(const struct question *q, const char *axes, struct base_
 {
     char time[BASE_HUMANE], bytes[BASE_HUMANE], rate[BASE_HUMANE], other[BASE_HUMANE];
     const struct sim_traffic *t = &q->sent.traffic;
-    base_putf(out, "%s over %s of %s, %d group%s of %d on %s\n", sim_collective_name(q->kind), axes,
+    base_putf(out, "%s over %s of %s from each device, %d group%s of %d on %s\n", sim_collective_name(q->kind), axes,
               base_format_bytes(bytes, q->bytes), q->groups.count, q->groups.count == 1 ? "" : "s", q->groups.size,
               q->topology.name);
     base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_format_seconds(time, answer_s(q)),

@@ -161,18 +161,22 @@ void commands_note_gin(struct commands_context *context, const struct model_gin 
 /* Both of a model that is @FILE.gin; of another, nothing. */
 void commands_note_model(struct commands_context *context, const char *model);
 struct model_config;
+struct sim_prediction;
 /* Of a software_version that no row begins; arena: of the search for one, a warning is copied. */
 void commands_warn_of_version(struct commands_context *context, struct base_arena *arena,
                               const struct sim_plan_text *text);
 /* Of stages, chunks and context parallelism that the plan's software cannot be told (reports_untold). */
 void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan);
+/* Of a plan that export would refuse to write for its software of PyTorch: who plans is told before. */
+void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan);
 /* What a plan leaves out of what was asked. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);
 /* That a compiler of later than the software's date would leave a scanned model's step without remat, which takes
- * step_s, much shorter. Asks about another plan, so the checked one's program is gone behind it. */
+ * older, much shorter. Asks about another plan, so the checked one's program is gone behind it. */
 enum base_status commands_warn_of_old_compiler(struct commands_context *context, const struct sim_plan_text *text,
-                                               const struct sim_plan *plan, double step_s, struct base_error *error);
+                                               const struct sim_plan *plan, const struct sim_prediction *older,
+                                               struct base_error *error);
 /* What people run the plan's software with and the plan leaves to T5X's defaults. searched: bits of enum sim_key, the
  * keys that are searched. */
 enum base_status commands_warn_of_software(struct commands_context *context, const struct sim_plan_text *text,

@@ -99,6 +99,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                 .passes = trace || detailed ? &passes : NULL,
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
+    commands_warn_of_untold(context, context->arena, plan);
+    if (plan->options.step == MODEL_STEP_TRAIN && !context->json) commands_note_unlaunched(context, plan);
     struct sim_confidence confidence = sim_confidence_of(context->arena, plan, &prediction);
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,
@@ -135,7 +137,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (trace) BASE_TRY(write_trace(context, arguments, plan, &timeline, &curve, &passes, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
-    BASE_TRY(commands_warn_of_old_compiler(context, text, plan, prediction.step_s, error));
+    BASE_TRY(commands_warn_of_old_compiler(context, text, plan, &prediction, error));
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
 }
 
@@ -152,7 +154,9 @@ static enum base_status print_program(struct commands_context *context, const st
     const char *trace = base_argument(arguments, "--trace");
     if (trace) BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
     if (trace) BASE_TRY(write_trace(context, arguments, plan, &timeline, &curve, &passes, error));
-    return sim_program_print(context->cache, plan, out, error);
+    BASE_TRY(sim_program_print(context->cache, plan, out, error));
+    commands_warn_of_untold(context, context->arena, plan);
+    return BASE_OK;
 }
 
 static enum base_status read_training(const struct base_arguments *arguments, enum model_step step,
@@ -186,9 +190,9 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
     BASE_TRY(sim_plan_check(context->cache, context->arena, &choice->plan, asked->step, asked->form, plan, error));
     commands_warn_of_plan(context, &choice->plan, plan->config);
-    commands_warn_of_untold(context, context->arena, plan);
     if (!model_infers(asked->step)) BASE_TRY(commands_warn_of_software(context, &choice->plan, 0, error));
     BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
+    commands_warn_of_untold(context, context->arena, plan);
     *confidence = sim_confidence_of(context->arena, plan, prediction);
     choice->words = base_print(context->arena, "mesh %s", topo_axes_describe(context->arena, &prediction->mesh));
     choice->prediction = (struct reports_prediction){.plan = choice->plan,
@@ -249,7 +253,6 @@ static enum base_status run_predict(struct commands_context *context, const stru
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
     BASE_TRY(check_trace(arguments, &plan, error));
     commands_warn_of_plan(context, &text, plan.config);
-    commands_warn_of_untold(context, context->arena, &plan);
     if (!model_infers(plan.options.step)) BASE_TRY(commands_warn_of_software(context, &text, 0, error));
     if (base_argument(arguments, "--program") && !context->json)
         return print_program(context, arguments, &plan, out, error);

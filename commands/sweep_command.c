@@ -44,6 +44,26 @@ struct sweep {
     struct base_arena row_arena;
 };
 
+/* A table may have columns of its own, which are copied; one that is a slip of the pen away from a column that is read,
+ * and that is not there, was meant for it. */
+static void warn_of_misspelt(struct sweep *s)
+{
+    enum { LONG_NAME = 12 };
+    const char *read[SIM_KEY_COUNT + MEASURED_COUNT];
+    int read_count = 0;
+    for (int k = 0; k < SIM_KEY_COUNT; k++) read[read_count++] = sim_plan_keys[k].name;
+    for (int m = 0; m < MEASURED_COUNT; m++) read[read_count++] = measured[m].column;
+    for (int c = 0; c < s->csv.column_count; c++) {
+        const char *name = s->csv.names[c], *meant = base_nearest(name, read, read_count);
+        const int slips = meant ? base_edit_distance(name, meant) : 0;
+        if (!slips || slips > (strlen(name) < LONG_NAME ? 1 : 2) || base_csv_column(&s->csv, meant) >= 0) continue;
+        commands_warn(s->context, base_print(s->context->arena,
+                                             "the column %.60s is none that is read, and changes no prediction; did "
+                                             "you mean %s?",
+                                             name, meant));
+    }
+}
+
 static enum base_status find_columns(struct sweep *s, struct base_error *error)
 {
     for (int k = 0; k < SIM_KEY_COUNT; k++) {
@@ -62,6 +82,7 @@ static enum base_status find_columns(struct sweep *s, struct base_error *error)
         for (int i = 0; i < ADDED_COLUMNS; i++) ours = ours || !strcmp(s->csv.names[c], added[i]);
         if (!ours) s->copied[s->copied_count++] = c;
     }
+    warn_of_misspelt(s);
     return BASE_OK;
 }
 
@@ -195,8 +216,8 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     if (status == BASE_OK) status = sim_plan_step(&text, &step, &why);
     if (status == BASE_OK)
         status = sim_plan_check(s->context->cache, &s->row_arena, &text, step, SIM_AS_COMPILED, &plan, &why);
-    if (status == BASE_OK) commands_warn_of_untold(s->context, &s->row_arena, &plan);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
+    if (status == BASE_OK) commands_warn_of_untold(s->context, &s->row_arena, &plan);
     if (status == BASE_OK) confidence = sim_confidence_of(NULL, &plan, &prediction);
     put_row(s, &prediction, status == BASE_OK ? &confidence : NULL, headroom_frac, why.text, line);
     note_accuracy(s, &text, &prediction, status == BASE_OK, why.text);

@@ -36,13 +36,21 @@ static enum base_status check_comparable(struct commands_context *context, const
                      broken, whole);
 }
 
+/* What is given twice is asked once. */
+static bool is_listed(const struct reports_choice *choices, int count, const char *topology)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(choices[i].topology, topology)) return true;
+    return false;
+}
+
 enum base_status commands_each_topology(struct commands_context *context, const struct sim_plan_text *plan,
                                         commands_ask_topology *ask, void *where, struct reports_choice **out,
                                         int *count, struct base_error *error)
 {
     const char *at = plan->values[SIM_TOPOLOGY];
     struct reports_choice *choices = base_new(context->arena, struct reports_choice, MOST_TOPOLOGIES);
-    for (*count = 0; at; ++*count) {
+    for (*count = 0; at;) {
         const char *end = strchr(at, ';');
         struct reports_choice *choice = &choices[*count];
         if (!*at || at == end)
@@ -53,6 +61,7 @@ enum base_status commands_each_topology(struct commands_context *context, const 
         choice->plan = *plan;
         choice->plan.values[SIM_TOPOLOGY] = choice->topology;
         at = end ? end + 1 : NULL;
+        *count += !is_listed(choices, *count, choice->topology);
     }
     BASE_TRY(check_comparable(context, choices, *count, error));
     for (int i = 0; i < *count; i++) {

@@ -30,6 +30,9 @@ enum base_status commands_tune_limits(struct base_arena *arena, const struct bas
 /* --emit; NULL: not given. */
 enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
                                            struct base_error *error);
+/* A search. Where no plan leaves the headroom and some fit without it, tight are the fastest of all of these. */
+enum base_status commands_tune_search(struct tuner_space *space, const struct tuner_options *options,
+                                      struct tuner_result *out, struct base_error *error);
 /* What starts the best plan; BASE_INPUT names what the plan says and what starts it cannot. */
 enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
                                       const char *format, struct base_text *out, struct base_error *error);

@@ -329,7 +329,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     watched.pareto = options->pareto || (looked && !request->search_saved);
     if (base_argument(arguments, "--experiments") && options->top < TUNER_EXPERIMENT_CANDIDATES)
         watched.top = TUNER_EXPERIMENT_CANDIDATES;
-    BASE_TRY(tuner_search(space, &watched, &result, error));
+    BASE_TRY(commands_tune_search(space, &watched, &result, error));
     struct reports_tuned report = {.arena = context->arena,
                                    .space = space,
                                    .result = &result,

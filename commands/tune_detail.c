@@ -37,3 +37,21 @@ enum base_status commands_tune_detail_ranked(struct commands_context *context, c
     }
     return BASE_OK;
 }
+
+enum base_status commands_tune_search(struct tuner_space *space, const struct tuner_options *options,
+                                      struct tuner_result *out, struct base_error *error)
+{
+    struct tuner_options all = *options;
+    struct tuner_result every;
+    BASE_TRY(tuner_search(space, options, out, error));
+    const bool fits = out->has_nearest && out->nearest.prediction.fits;
+    /* Searched rules are spaces that a search has changed: there tight plans stay those that it came upon. */
+    if (out->plan_count || !fits || !out->proven_optimal || space->search_rules || space->saved.value) return BASE_OK;
+    all.headroom_frac = 0;
+    all.pareto = false;
+    all.looked = NULL;
+    BASE_TRY(tuner_search(space, &all, &every, error));
+    out->tight = every.plans;
+    out->tight_count = every.plan_count;
+    return BASE_OK;
+}

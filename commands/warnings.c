@@ -57,8 +57,16 @@ void commands_warn_of_version(struct commands_context *context, struct base_aren
 
 void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan)
 {
-    const char *untold = reports_untold(arena, plan);
-    if (untold) commands_warn(context, untold);
+    const char *untold[REPORTS_MOST_UNTOLD];
+    const int count = reports_untold(arena, plan, untold);
+    for (int i = 0; i < count; i++) commands_warn(context, untold[i]);
+}
+
+void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan)
+{
+    const char *why = reports_unlaunched(context->arena, plan);
+    if (why)
+        commands_note(context, base_print(context->arena, "export --format slurm would refuse this plan: %s", why));
 }
 
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
@@ -86,29 +94,50 @@ enum base_status commands_warn_of_software(struct commands_context *context, con
     return BASE_OK;
 }
 
+/* The plan under another compiler. */
+static enum base_status predict_with(struct commands_context *context, const struct sim_plan_text *text,
+                                     const struct sim_plan *plan, const char *compiler, struct sim_prediction *out,
+                                     struct base_error *error)
+{
+    struct sim_plan_text other = *text;
+    struct sim_plan checked;
+    other.values[SIM_COMPILER] = compiler;
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &other, plan->options.step, plan->form, &checked, error));
+    return sim_predict(context->cache, &checked, out, NULL, error);
+}
+
+/* "128 ms and 4.21 GiB" */
+static const char *cost_words(struct base_arena *arena, const struct sim_prediction *p)
+{
+    char step[BASE_HUMANE], peak[BASE_HUMANE];
+    return base_print(arena, "%s and %s", base_format_seconds(step, p->step_s),
+                      base_format_bytes(peak, (double)p->memory.peak_bytes));
+}
+
 enum base_status commands_warn_of_old_compiler(struct commands_context *context, const struct sim_plan_text *text,
-                                               const struct sim_plan *plan, double step_s, struct base_error *error)
+                                               const struct sim_plan *plan, const struct sim_prediction *older,
+                                               struct base_error *error)
 {
     static const char newer[] = "2024-05";       /* spread_through_updates of passes.csv */
     static const double worth_saying_frac = 0.9; /* of the step */
-    struct sim_plan_text other = *text;
-    struct sim_plan checked;
-    struct sim_prediction shorter;
+    struct sim_prediction shorter, newest;
+    struct base_error none;
     const bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
     if (plan->placement->topology.kind != TOPO_TPU || !plan->config->scan_layers || !trains || plan->compiled ||
         plan->options.remat != MODEL_REMAT_NONE || sim_key_is_given(text, SIM_COMPILER))
         return BASE_OK;
-    other.values[SIM_COMPILER] = newer;
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &other, plan->options.step, plan->form, &checked, error));
-    BASE_TRY(sim_predict(context->cache, &checked, &shorter, NULL, error));
-    if (shorter.step_s > worth_saying_frac * step_s) return BASE_OK;
+    BASE_TRY(predict_with(context, text, plan, newer, &shorter, error));
+    if (shorter.step_s > worth_saying_frac * older->step_s) return BASE_OK;
+    const bool has_newest = predict_with(context, text, plan, "today", &newest, &none) == BASE_OK;
     commands_warn(
-        context, base_print(context->arena,
-                            "XLA of before %s, which %s on %s is taken to run with, moves what is kept of each scanned "
-                            "layer between devices in the backward pass: %.0f ms a step instead of %.0f ms; with a "
-                            "newer XLA, or jax 0.4.27 and later, say --compiler %s or --compiler today",
-                            newer, plan->software, plan->placement->topology.chip.name, 1e3 * step_s,
-                            1e3 * shorter.step_s, newer));
+        context,
+        base_print(context->arena,
+                   "XLA of before %s, which %s on %s is taken to run with, moves what is kept of each scanned layer "
+                   "between devices in the backward pass: it takes %s; a newer XLA, or jax 0.4.27 and later, %s "
+                   "(--compiler %s)%s%s%s",
+                   newer, plan->software, plan->placement->topology.chip.name, cost_words(context->arena, older),
+                   cost_words(context->arena, &shorter), newer, has_newest ? ", the newest " : "",
+                   has_newest ? cost_words(context->arena, &newest) : "", has_newest ? " (--compiler today)" : ""));
     return BASE_OK;
 }
 

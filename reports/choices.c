@@ -57,6 +57,13 @@ static void put_row(const struct reports_choice *c, int width, struct base_text 
     base_putf(out, "  %s\n", c->words);
 }
 
+static bool is_any_tight(const struct reports_choice *choices, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (choices[i].tight) return true;
+    return false;
+}
+
 void reports_choices_text(const struct reports_choice *choices, int count, enum tuner_objective objective,
                           const struct reports_training *training, struct base_text *out)
 {
@@ -70,7 +77,7 @@ void reports_choices_text(const struct reports_choice *choices, int count, enum 
     base_put(out, "  plan\n");
     for (int i = 0; i < count; i++) put_row(&choices[i], width, out);
     if (best >= 0) base_putf(out, "\nBest: %s, by %s\n", choices[best].topology, tuner_objective_name(objective));
-    else base_put(out, "\nNothing fits.\n");
+    else base_put(out, is_any_tight(choices, count) ? "\nNothing leaves the headroom.\n" : "\nNothing fits.\n");
 }
 
 /* ---- JSON ---- */

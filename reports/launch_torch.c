@@ -151,19 +151,44 @@ static enum base_status refuse_lacks(const struct reports_torch_job *job, unsign
     return BASE_OK;
 }
 
-const char *reports_untold(struct base_arena *arena, const struct sim_plan *plan)
+/* What of stages and context parallelism is done by software that no settings are written for here: t5x/partitioning.py
+ * has neither; alpa-projects/alpa@adac559f alpa/pipeline_parallel/schedules.py has stages, and no chunks. */
+static const struct {
+    const char *software;
+    unsigned can;
+} others[] = {{"t5x", 0}, {"alpa", REPORTS_TORCH_STAGES | REPORTS_TORCH_GPIPE}};
+
+/* All of it where nobody knows. The executor runs any of it. */
+static unsigned can_be_told(const struct sim_plan *plan)
 {
     const struct reports_torch_job *job = reports_torch_job_of(plan);
+    if (plan->placement->topology.kind == TOPO_LOCAL) return ~0u;
+    for (int i = 0; !job && i < BASE_COUNT(others); i++)
+        if (!strcmp(others[i].software, plan->software)) return others[i].can;
+    return job ? job->can : ~0u;
+}
+
+int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const char *out[REPORTS_MOST_UNTOLD])
+{
     const struct reports_torch_sizes sizes = {.stages = plan->pipeline.stages, .context = plan->context_parallel};
-    const unsigned asked = job ? needs_of_stages(plan, &sizes) & ~job->can : 0;
-    for (int i = 0; i < BASE_COUNT(words); i++)
+    const unsigned asked = needs_of_stages(plan, &sizes) & ~can_be_told(plan);
+    int count = 0;
+    for (int i = 0; i < BASE_COUNT(words) && count < REPORTS_MOST_UNTOLD; i++)
         if (asked & words[i].need)
-            return base_print(
-                arena,
-                "%s: %s of the version that is modelled has no setting for the plan's value (%s), so that "
-                "none of its runs does this; the answer is what it would cost",
-                words[i].key, job->software, words[i].use);
-    return NULL;
+            out[count++] =
+                base_print(arena,
+                           "%s: %s of the version that is modelled has no setting for the plan's value (%s), so that "
+                           "none of its runs does this; the answer is what it would cost",
+                           words[i].key, plan->software, words[i].use);
+    return count;
+}
+
+const char *reports_unlaunched(struct base_arena *arena, const struct sim_plan *plan)
+{
+    const struct reports_torch_job *job = reports_torch_job_of(plan);
+    struct base_error why;
+    if (!job || plan->placement->topology.kind != TOPO_GPU) return NULL;
+    return refuse_lacks(job, needs_of_model(plan->config), &why) == BASE_OK ? NULL : base_copy(arena, why.text);
 }
 
 /* What none of them has, or no two alike. */

@@ -46,8 +46,11 @@ static void put_facts(struct base_text *out, const struct base_json *d, bool fit
         reports_put_fact(out, "it fits with probability", base_print(arena, "%.0f %%", 100 * odds), "",
                          fits ? REPORTS_PLAIN : REPORTS_BAD);
     if (isfinite(mfu))
-        reports_put_fact(out, "MFU", base_print(arena, "%.1f %%", 100 * mfu),
-                         "contractions that the model needs, over the chip's bfloat16 peak", REPORTS_PLAIN);
+        reports_put_fact(
+            out, "MFU", base_print(arena, "%.1f %%", 100 * mfu),
+            "contractions that the model needs, causal attention in full as PaLM counts it, over the chip's bfloat16 "
+            "peak",
+            REPORTS_PLAIN);
     base_put(out, "</dl>\n");
     double layers = reports_number(memory, "rematerialized_layer_count");
     if (layers > 0)

@@ -404,9 +404,13 @@ void reports_calibration_text(const struct reports_calibration *report, const ch
 /* Whether --format slurm writes the settings and the launch line of the plan's own software, of PyTorch, where others
  * get a run file of T5X. */
 bool reports_launches_itself(const struct sim_plan *plan);
-/* What of stages, chunks and context parallelism the plan asks for and its software of PyTorch cannot be told, in a
- * sentence of the arena; NULL: nothing, or the software is another. */
-const char *reports_untold(struct base_arena *arena, const struct sim_plan *plan);
+/* What of stages, chunks and context parallelism the plan asks for and its software cannot be told: how many sentences
+ * of the arena. */
+enum { REPORTS_MOST_UNTOLD = 4 };
+int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const char *out[REPORTS_MOST_UNTOLD]);
+/* Which part of the model makes --format slurm refuse to write settings of the plan's software; NULL: none, or it is no
+ * software of PyTorch on GPU nodes. */
+const char *reports_unlaunched(struct base_arena *arena, const struct sim_plan *plan);
 /* gin: a run file of T5X, which model_gin_read and sim_plan_from_gin turn into the same plan again; what gin has no
  * word for stands in comment lines. jax: the mesh and the shardings in plain JAX. slurm: a job script for GPU nodes,
  * gcloud: one for TPU VMs, that hold the run file. text is the plan as given, plan the same checked. BASE_USAGE: an

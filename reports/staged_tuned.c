@@ -222,10 +222,14 @@ static void put_nearest(const struct reports_staged *r, struct base_text *out)
         base_put(out, "The search was ended before it found a plan that fits.\n");
         return;
     }
-    base_putf(out, "Nothing fits with %.3g %% to spare; nearest%s %s %s: %s\n", 100 * r->request->headroom_frac,
-              found->nearest.layers ? " of those predicted," : ", and at least",
+    const bool by_bound = !found->nearest.layers; /* which says what a plan takes at least */
+    base_putf(out, "Nothing fits with %.3g %% to spare. The nearest%s %s %s%s: %s\n", 100 * r->request->headroom_frac,
+              by_bound ? "" : " of those predicted",
+              !fits      ? by_bound ? "lacks at least" : "lacks"
+              : by_bound ? "has at most"
+                         : "has",
               base_format_bytes(over, fits ? found->nearest.free_bytes : -found->nearest.free_bytes),
-              fits ? "free" : "too much", reports_staged_words(r, &found->nearest));
+              fits ? " free" : "", reports_staged_words(r, &found->nearest));
 }
 
 void reports_staged_text(const struct reports_staged *r, struct base_text *out)

@@ -66,8 +66,10 @@ static double in_pieces(const struct sim_pricing *p, const struct sim_price_kern
         sim_window_trips(&p->placement->profile.settings, p->placement->groups[kernel->pieces.axes].load.group_size);
     struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
                              sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
-    double *const cut[] = {
-        [SIM_CUTS_ROWS] = &of.rows, [SIM_CUTS_COLUMNS] = &of.columns, [SIM_CUTS_CONTRACTED] = &of.contracted};
+    double *const cut[] = {[SIM_CUTS_ROWS] = &of.rows,
+                           [SIM_CUTS_COLUMNS] = &of.columns,
+                           [SIM_CUTS_CONTRACTED] = &of.contracted,
+                           [SIM_CUTS_BATCH] = &of.batch};
     *cut[kernel->pieces.cut] /= trips;
     for (int i = 0; i < kernel->pieces.again_count; i++)
         priced->bytes += (trips - 1) * p->bytes[kernel->pieces.again[i]];

@@ -238,7 +238,8 @@ static void take_window(const struct maker *m, const struct sim_kernel *kernel, 
     for (int i = 0; i < window->value_count; i++) out->pieces.again[i] = (short)m->s->values[window->values[i]].shape;
     out->pieces.cut = op->contracted_labels >> window->label & 1 ? SIM_CUTS_CONTRACTED
                       : op->row_labels >> window->label & 1      ? SIM_CUTS_ROWS
-                                                                 : SIM_CUTS_COLUMNS;
+                      : op->column_labels >> window->label & 1   ? SIM_CUTS_COLUMNS
+                                                                 : SIM_CUTS_BATCH;
 }
 
 static void list_kernels(struct maker *m)

@@ -49,7 +49,7 @@ struct sim_price_kernel {
         unsigned char axes;        /* of its ring; 0: it is no loop over pieces */
         unsigned char again_count; /* shapes that each trip goes over */
         short again[2];
-        enum { SIM_CUTS_ROWS, SIM_CUTS_COLUMNS, SIM_CUTS_CONTRACTED } cut;
+        enum { SIM_CUTS_ROWS, SIM_CUTS_COLUMNS, SIM_CUTS_CONTRACTED, SIM_CUTS_BATCH } cut;
     } pieces;
 };
 struct sim_price_collective {

@@ -7,6 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Tuple
 
 from ._arguments import optional
+from ._errors import file_is
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -150,7 +151,7 @@ class Picture:
         return self.data if self.data.startswith(b"\x89PNG") else None
 
     def save(self, path: str) -> None:
-        with open(path, "wb") as file:
+        with file_is("written", path), open(path, "wb") as file:
             file.write(self.data)
 
 

@@ -5,6 +5,8 @@ import json
 import os
 from typing import Any, List, Mapping, Optional, Sequence, Union
 
+from ._errors import file_is
+
 PlanLike = Union[None, str, "os.PathLike[str]", Mapping[str, Any]]
 
 # Values of these keys hold commas themselves: several of them are joined by semicolons.
@@ -78,7 +80,7 @@ def plan_words(plan: PlanLike, options: Mapping[str, Any]) -> List[str]:
 def csv_rows(path: Union[str, "os.PathLike[str]"]) -> List[dict]:
     import csv
 
-    with open(path, newline="", encoding="utf-8") as file:
+    with file_is("read", path), open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 

@@ -1,6 +1,10 @@
 """What is refused, as exceptions."""
 from __future__ import annotations
 
+import contextlib
+import os
+from typing import Iterator, Union
+
 
 class MeshwrightError(Exception):
     """A question that was not answered.
@@ -32,6 +36,15 @@ class RunError(MeshwrightError):
 
 class InternalError(MeshwrightError):
     """The program failed (exit 1), or went away."""
+
+
+@contextlib.contextmanager
+def file_is(done: str, path: Union[str, "os.PathLike[str]"]) -> Iterator[None]:
+    """What the system says of a file, in the program's words; done: "read" or "written"."""
+    try:
+        yield
+    except OSError as why:
+        raise InputError(3, f"{os.fspath(path)}: cannot be {done}: {why.strerror}") from why
 
 
 def error_of(code: int, message: str) -> MeshwrightError:

@@ -14,7 +14,7 @@ from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, Unio
 
 from ._answers import Answer, Picture, Prediction, Search, Table, answer_of
 from ._arguments import PlanLike, plan_words, row_words, rows_of, words_of
-from ._errors import InternalError, MeshwrightError, UsageError, error_of
+from ._errors import InternalError, MeshwrightError, UsageError, error_of, file_is
 
 _ASKED_AT_ONCE = 256  # questions on their way, so that neither end waits for the other with a full pipe
 
@@ -142,7 +142,7 @@ class Session:
         step ("aot"), a Slurm job ("slurm"), TPU VMs ("gcloud"); kept in `path` if given."""
         text = self.ask("export", *plan_words(plan, options), "--format", format)["text"]
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
+            with file_is("written", path), open(path, "w", encoding="utf-8") as file:
                 file.write(text)
         return text
 

@@ -54,6 +54,14 @@ class Answers(unittest.TestCase):
             again = mw.predict(os.path.join(folder, "plan.gin"), topology="v4-512")
         self.assertEqual(again["memory"], mw.predict(PLAN)["memory"])
 
+    def test_files_that_are_not_there_are_refused_like_all_else(self):
+        chart = mw.plot("memory", PLAN)
+        for ask in (lambda: mw.export(PLAN, format="gin", path="/nonexistent/plan.gin"),
+                    lambda: chart.save("/nonexistent/plan.gin"), lambda: mw.sweep("/nonexistent/plan.gin")):
+            with self.assertRaises(mw.InputError) as caught:
+                ask()
+            self.assertEqual(caught.exception.place, "/nonexistent/plan.gin")
+
     def test_the_compiler_is_asked_of_tpus_alone(self):
         with self.assertRaises(mw.InputError) as caught:
             mw.verify(TINY)
