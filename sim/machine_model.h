@@ -165,7 +165,13 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
 void sim_place_on_torus(struct base_arena *arena, struct sim_placement *placement, const struct topo_mesh *mesh);
 /* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
 bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes);
-/* nccl.c. Seconds of a collective on GPUs behind NVLink, as NCCL runs it. */
+/* nccl.c: what NCCL's leanest protocol (LL) takes once, and for each step inside a node; steps of rings that leave
+ * nodes are posted by the host. */
+struct sim_nccl_latency {
+    double once_s, inside_s;
+};
+struct sim_nccl_latency sim_nccl_latency(bool across_nodes);
+/* Seconds of a collective on GPUs behind NVLink, as NCCL runs it. */
 double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
 /* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);

@@ -25,6 +25,12 @@ static const double nvls_reckoned = 5.0 / 6, nvls_least_gpus = 5;
  * all-reduces of 8 A100, H100 and H200, 4 MiB to 16 GiB. Rings and trees across nodes have latencies that hide it. */
 static const double ramp_bytes = 16.8e6, ramp_share = 0.5;
 
+struct sim_nccl_latency sim_nccl_latency(bool across_nodes)
+{
+    const double inside_s = across_nodes ? fmax(ring_inside_s[LL], posted_s) : ring_inside_s[LL];
+    return (struct sim_nccl_latency){ring_base_s[LL], inside_s};
+}
+
 struct collective {
     double ranks, nodes, in_node, passes /* round the ring */, bytes, bus_bytes_per_s, nic_s /* beside NCCL's own */;
     double fabric_bytes_per_s /* of a GPU's links, as NCCL has them */, ll_most_bytes_per_s, nvls_bytes_per_s,

@@ -12,17 +12,17 @@ static struct sim_link_rates link_rates(const struct topo_topology *topology, co
     double card_frac = c[SIM_NIC_EFFICIENCY_FRAC] > 0 ? c[SIM_NIC_EFFICIENCY_FRAC] : frac;
     int cards = topology->chip.nics_per_node > 0 ? topology->chip.nics_per_node : 1;
     bool gpu = topology->kind == TOPO_GPU;
-    struct sim_link_rates rates = {.start_s = c[SIM_COLLECTIVE_LATENCY_S] + topology->straggler_s,
+    const struct sim_nccl_latency nccl = gpu ? sim_nccl_latency(topology->bounds[0] > 1) : (struct sim_nccl_latency){0};
+    struct sim_link_rates rates = {.start_s = c[SIM_COLLECTIVE_LATENCY_S] + nccl.once_s + topology->straggler_s,
                                    .store_and_forward = topology->kind != TOPO_TPU};
     rates.bytes_per_s[TOPO_LINK_ICI] = rates.bytes_per_s[TOPO_LINK_NVLINK] = link;
     rates.bytes_per_s[TOPO_LINK_NIC] = c[SIM_NIC_BYTES_PER_S] / cards * card_frac;
     rates.bytes_per_s[TOPO_LINK_SPINE] = rates.bytes_per_s[TOPO_LINK_NIC];
     rates.bytes_per_s[TOPO_LINK_HOST] = topology->chip.host_link_bytes_per_s;
     rates.bytes_per_s[TOPO_LINK_DCN] = c[SIM_DCN_BYTES_PER_S] * c[SIM_DCN_EFFICIENCY_FRAC];
-    /* A message crosses two links of a switch, two of network cards: what a step takes is half of each. Inside a node
-     * of GPUs it is part of what any collective takes. */
+    /* A message crosses two links of a switch, two of network cards: what a step takes is half of each. */
     rates.latency_s[TOPO_LINK_ICI] = hop_s;
-    rates.latency_s[TOPO_LINK_NVLINK] = gpu ? 0 : hop_s / 2;
+    rates.latency_s[TOPO_LINK_NVLINK] = (gpu ? nccl.inside_s : hop_s) / 2;
     rates.latency_s[TOPO_LINK_NIC] = rates.latency_s[TOPO_LINK_DCN] = hop_s / 2;
     return rates;
 }

@@ -209,6 +209,30 @@ static void switches_add_up_for_part_of_a_node(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Small gathers wait for the steps of a ring: sent link by link they take what NCCL's price says, so that a network
+ * that is partly slow, which is sent so, is not faster than a sound one. A card at all of its rate is none that is
+ * slow. */
+static void small_gathers_are_simulated_as_priced(struct base_arena *arena)
+{
+    static const struct {
+        const char *sound, *sent, *batch;
+    } rows[] = {{"h100:2x8", "h100:2x8@slow_nic=0:1", "16"},
+                {"h100:16x8", "h100:16x8@slow_nic=0:1", "128"},
+                {"a100-80g:32x8", "a100-80g:32x8@slow_nic=0:1", "256"}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].sound);
+        const struct sim_plan sound = plan_of_batch(arena, cache, "alpa", rows[i].sound, "none", rows[i].batch),
+                              sent = plan_of_batch(arena, cache, "alpa", rows[i].sent, "none", rows[i].batch);
+        const unsigned axes = sim_data_axis(&sound.placement->axes);
+        assert_true(sent.placement->profile.simulated && !sound.placement->profile.simulated);
+        assert_near(sim_collective_s(sent.placement, SIM_ALL_GATHER, axes, 4096) /
+                        sim_collective_s(sound.placement, SIM_ALL_GATHER, axes, 4096),
+                    1, 0.15);
+    }
+    sim_cache_free(cache);
+}
+
 /* AWS's cards, as its plugin tells NCCL of them: 32 B200 on four nodes, within a tenth. */
 static void cards_that_answer_late_cost_each_step(struct base_arena *arena)
 {
@@ -399,6 +423,7 @@ static const struct test tests[] = {
     TEST(collectives_take_what_was_measured),
     TEST(switches_add_up_for_part_of_a_node),
     TEST(cards_that_answer_late_cost_each_step),
+    TEST(small_gathers_are_simulated_as_priced),
     TEST(products_are_worked_through_in_tiles),
     TEST(peaks_are_those_of_the_runs),
     TEST(states_are_what_each_software_keeps),
