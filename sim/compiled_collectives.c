@@ -13,10 +13,21 @@ static bool is_scattered(const struct sim_pricing *p, const struct sim_price_col
     return fmod(row * (double)model_dtype_bytes(c->dtype), SIM_TILE_ROW_BYTES) == 0;
 }
 
+/* Whether the group is all chips of a slice whose dimensions, several of them, all close. */
+static bool is_whole_slice(const struct sim_placement *placement, unsigned axes)
+{
+    const struct topo_ring_load *load = &placement->groups[axes].load;
+    return load->has_whole_rings && load->dimension_count > 1 &&
+           load->group_size == placement->topology.devices_per_slice;
+}
+
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *c)
 {
     struct sim_sent sent = {c->kind, p->bytes[c->shape]};
-    if (!(sim_passes_of(p->plan) & 1u << SIM_PASS_SCATTER_WHOLE_TILES)) return sent;
+    const unsigned passes = sim_passes_of(p->plan);
+    const bool sums = passes & 1u << SIM_PASS_SUM_WHOLE_SLICES && is_whole_slice(p->placement, c->axes);
+    if (c->kind == SIM_REDUCE_SCATTER && sums) sent.kind = SIM_ALL_REDUCE;
+    if (!(passes & 1u << SIM_PASS_SCATTER_WHOLE_TILES)) return sent;
     const double devices = topo_axes_product(&p->placement->axes, c->axes);
     if (c->kind == SIM_REDUCE_SCATTER && !is_scattered(p, c, devices)) sent.kind = SIM_ALL_REDUCE;
     /* A gather of small pieces over many devices becomes the sum of arrays that are zero but for a device's piece. */

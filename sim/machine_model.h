@@ -130,7 +130,8 @@ struct sim_placement {
     const char *axes_text;       /* the names of these: "data+model" */
     struct sim_group {           /* by set of axes: a collective's devices */
         struct topo_ring_load load;
-        double seconds_per_byte;          /* of one pass round the ring: an all-gather of that many gathered bytes */
+        double seconds_per_byte;          /* of one pass of an all-reduce, of which there are two */
+        double ring_seconds_per_byte;     /* of an all-gather of so many gathered bytes, or a reduce-scatter */
         double across_seconds_per_byte;   /* the part of it on the data-centre network between slices */
         double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
         int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */

@@ -1,6 +1,7 @@
 /* A mesh on a topology, and what a collective over one of its axes costs there. */
 #include "sim/sim.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *sim_collective_name(enum sim_collective kind)
@@ -56,17 +57,29 @@ static enum base_status leave_out_ones(struct topo_axes *axes, struct base_error
  * round. */
 static const double exchange_share = 0.25;
 
-/* Rings over several dimensions keep all their links busy at once, but less well than one dimension's. The cost is the
- * mean load of the links of the dimensions that the group spans: what is left of the busiest link's excess when the
- * bytes are split into several rings. That is an estimate: of a group that is no whole plane XLA:TPU makes one ring
- * (topo/links.c), whose busiest link takes about twice as long on v4. With that price and the sums that the compiler
- * joins, published steps on v4 come out 18 % too slow, and 5 % off where all memory were twice as fast, which v4's
+/* Gathers and scatters go round one ring through all devices, over several dimensions as over one: libtpu of 2024 and
+ * 2026 calls it 1DAllGather on planes of v5p and whole v6e slices, and flags for gathers along several dimensions came
+ * later (2D asymmetric gathers, SparseCore's 1D, 2D and 3D). Its busiest link decides, which is known where the group
+ * is whole dimensions that close; elsewhere the ring is not known to keep the listed order, and the mean load stays. */
+static double ring_s_per_byte(const struct topo_ring_load *load, double link_bytes_per_s, double mean_s_per_byte)
+{
+    if (!load->has_whole_rings || load->dimension_count < 2 || !(link_bytes_per_s > 0)) return mean_s_per_byte;
+    const double share = (load->group_size - 1.0) / load->group_size;
+    return fmax(share * load->busiest_link / link_bytes_per_s, mean_s_per_byte);
+}
+
+/* An all-reduce over several dimensions keeps all their links busy at once, but less well than one dimension's: XLA:TPU
+ * divides it into as many parts as there are directions, each of which takes the dimensions in another order. The cost
+ * is the mean load of the links of the dimensions that the group spans. Of a group that is no whole plane the compiler
+ * makes one ring (topo/links.c), whose busiest link takes about twice as long on v4: that price and the sums that the
+ * compiler joins make published steps on v4 18 % too slow, and 5 % where all memory were twice as fast, which v4's
  * CMEM, where four fifths of what fusions read and write are kept, may be: that is not modelled. */
 void sim_place_on_torus(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh)
 {
     const double *c = p->profile.constants;
     double one = c[SIM_LINK_EFFICIENCY_FRAC],
            several = c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] < one ? c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] : one;
+    const bool along_dimensions = p->profile.passes >> SIM_PASS_GATHER_BY_DIMENSION & 1;
     for (unsigned axes = 1; axes <= sets_of(p); axes++) {
         struct sim_group *group = &p->groups[axes];
         topo_ring_loads(arena, &p->topology, mesh, axes, &group->load);
@@ -74,6 +87,9 @@ void sim_place_on_torus(struct base_arena *arena, struct sim_placement *p, const
         double ring_share = load->group_size > 1 ? (load->group_size - 1.0) / load->group_size : 0;
         double rate = c[SIM_LINK_BYTES_PER_S] * (load->dimension_count > 1 ? several : one);
         group->seconds_per_byte = rate > 0 ? ring_share * load->mean_link / rate : 0;
+        group->ring_seconds_per_byte =
+            along_dimensions ? group->seconds_per_byte
+                             : ring_s_per_byte(load, c[SIM_LINK_BYTES_PER_S] * one, group->seconds_per_byte);
         group->exchange_seconds_per_byte = exchange_share * load->group_size * group->seconds_per_byte;
         group->step_hops = load->hops;
     }
@@ -134,6 +150,7 @@ static enum base_status place_on_slices(struct base_arena *arena, struct sim_pla
         const double across_s = (slices - 1.0) / slices / group->load.group_size / rate;
         group->exchange_seconds_per_byte += (slices - 1.0) / slices / rate; /* nobody takes a part of it for others */
         group->seconds_per_byte += across_s;
+        group->ring_seconds_per_byte += across_s;
         group->across_seconds_per_byte = across_s;
         group->load.group_size *= slices;
     }
@@ -191,6 +208,7 @@ static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh
         p->groups[axes] = (struct sim_group){
             .load = {.group_size = size, .hops = size},
             .seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
+            .ring_seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
             .exchange_seconds_per_byte = exchange_s,
             .step_hops = p->topology.kind == TOPO_GPU ? nodes : size,
         };
@@ -321,9 +339,11 @@ static double collective_s(const struct sim_placement *placement, enum sim_colle
     if (placement->topology.kind == TOPO_GPU && c[SIM_LL_BYTES_PER_S] > 0 && kind <= SIM_REDUCE_SCATTER)
         return sim_nccl_s(placement, kind, axes, bytes);
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
-    double moving_s = kind == SIM_ALL_TO_ALL
-                          ? bytes * placement->groups[axes].exchange_seconds_per_byte
-                          : shapes[kind].passes * gathered * placement->groups[axes].seconds_per_byte;
+    const struct sim_group *group = &placement->groups[axes];
+    const bool one_ring = kind == SIM_ALL_GATHER || kind == SIM_REDUCE_SCATTER;
+    const double pass_s = one_ring ? group->ring_seconds_per_byte : group->seconds_per_byte;
+    double moving_s =
+        kind == SIM_ALL_TO_ALL ? bytes * group->exchange_seconds_per_byte : shapes[kind].passes * gathered * pass_s;
     if (placement->topology.kind == TOPO_GPU)
         return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
     double walking_s = shapes[kind].passes * hops * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */

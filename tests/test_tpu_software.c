@@ -88,6 +88,76 @@ static void more_slices_take_no_less_time(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- rings ---- */
+
+static double moving_s(const struct sim_plan *plan, enum sim_collective kind, unsigned axes, double bytes)
+{
+    return sim_collective_s(plan->placement, kind, axes, bytes) -
+           plan->placement->profile.constants[SIM_COLLECTIVE_LATENCY_S];
+}
+
+/* Over both dimensions of a torus a gather or a scatter goes round one ring, by two links of each chip; a reduction
+ * keeps all four busy. Along one dimension, and where it does not close, they are halves of a reduction. */
+static void gathers_over_several_dimensions_go_round_one_ring(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *mesh;
+        bool one_ring;
+    } rows[] = {{"v6e-256", "data=1,fsdp=256,tensor=1", true},  {"v5e-256", "data=1,fsdp=256,tensor=1", true},
+                {"v5e-256", "data=1,fsdp=16,tensor=16", false}, {"v5p-1024", "data=1,fsdp=64,tensor=8", true},
+                {"v4-256", "data=1,fsdp=128,tensor=1", true},   {"tpu7x:4x4x4", "data=1,fsdp=128,tensor=1", true},
+                {"v6e-64", "data=1,fsdp=64,tensor=1", false}};
+    const double bytes = 1 << 30;
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s %s", rows[i].topology, rows[i].mesh);
+        struct sim_plan_text text = text_of(rows[i].topology, rows[i].mesh, NULL);
+        text.values[SIM_MODEL] = "llama2_7b";
+        const struct sim_plan plan = checked(arena, cache, &text);
+        const double *c = plan.placement->profile.constants, size = plan.placement->groups[2].load.group_size,
+                     link_s = 1 / (c[SIM_LINK_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC]),
+                     half_s = moving_s(&plan, SIM_ALL_REDUCE, 2, bytes) / 2,
+                     ring_s = rows[i].one_ring ? (size - 1) / size * bytes / 2 * link_s : half_s,
+                     scatter_s = moving_s(&plan, SIM_REDUCE_SCATTER, 2, bytes);
+        assert_near(moving_s(&plan, SIM_ALL_GATHER, 2, bytes / size), scatter_s, 1e-3 * scatter_s);
+        assert_near(scatter_s, ring_s, 1e-3 * ring_s);
+        assert_true(scatter_s >= 0.999 * half_s);
+    }
+    sim_cache_free(cache);
+}
+
+static int scatters_of(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text)
+{
+    struct sim_plan plan = checked(arena, cache, text);
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
+    struct sim_prediction prediction;
+    struct base_error error;
+    int count = 0;
+    assert_ok(sim_predict(cache, &plan, &prediction, &detail, &error), &error);
+    for (int i = 0; i < detail.collectives.count; i++) count += detail.collectives.rows[i].kind == SIM_REDUCE_SCATTER;
+    return count;
+}
+
+/* Gradients of a slice that closes both ways are summed and cut; where a dimension is open, or another axis has a part
+ * of the slice, they are scattered. */
+static void whole_slices_sum_what_they_scatter(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *mesh;
+        bool sums;
+    } rows[] = {{"v6e-256", "data=1,fsdp=256,tensor=1", true},
+                {"v6e-256", "data=1,fsdp=16,tensor=16", false},
+                {"v6e-64", "data=1,fsdp=64,tensor=1", false}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s %s", rows[i].topology, rows[i].mesh);
+        struct sim_plan_text text = text_of(rows[i].topology, rows[i].mesh, NULL);
+        text.values[SIM_MODEL] = "llama2_7b";
+        assert_int_equal(scatters_of(arena, cache, &text) == 0, rows[i].sums);
+    }
+    sim_cache_free(cache);
+}
+
 /* ---- windowed products ---- */
 
 /* XLA cuts a product into 32 pieces at the most: scatters over more devices are waited for, where only gathers are
@@ -372,6 +442,8 @@ static const struct test tests[] = {
     TEST(masked_blocks_are_skipped),
     TEST(reductions_over_slices_are_hierarchical),
     TEST(more_slices_take_no_less_time),
+    TEST(gathers_over_several_dimensions_go_round_one_ring),
+    TEST(whole_slices_sum_what_they_scatter),
     TEST(only_short_rings_are_windowed),
     TEST(pieces_of_products_read_and_add_again),
     TEST(activations_are_wide_and_gradients_are_not),

@@ -106,6 +106,8 @@ static void summarize(const struct router *r, struct topo_ring_load *out)
     const struct topo_topology *t = r->topology;
     int chips = t->bounds[0] * t->bounds[1] * t->bounds[2];
     double links = 0, crossed = 0;
+    int64_t chips_spanned = 1;
+    bool closes = true;
     for (int d = 0; d < DIMENSIONS; d++) {
         double here = 0;
         for (int i = 0; i < chips * DIRECTIONS; i++) {
@@ -119,8 +121,13 @@ static void summarize(const struct router *r, struct topo_ring_load *out)
         crossed += here;
         links += directed_links(t, d);
         out->dimension_count++;
+        chips_spanned *= t->bounds[d];
+        closes = closes && topo_closes(t, d);
     }
     out->mean_link = links > 0 ? crossed / links : 0;
+    const bool all_chips =
+        out->group_size == chips_spanned || out->group_size == chips_spanned * t->chip.jax_devices_per_chip;
+    out->has_whole_rings = out->dimension_count > 0 && closes && all_chips;
 }
 
 static int chip_count(const struct topo_topology *t)

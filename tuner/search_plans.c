@@ -131,6 +131,7 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
         for (unsigned axes = 0; axes <= all; axes++) {
             struct sim_group *least = &best->groups[axes];
             least->seconds_per_byte = fmin(least->seconds_per_byte, own->groups[axes].seconds_per_byte);
+            least->ring_seconds_per_byte = fmin(least->ring_seconds_per_byte, own->groups[axes].ring_seconds_per_byte);
             least->exchange_seconds_per_byte =
                 fmin(least->exchange_seconds_per_byte, own->groups[axes].exchange_seconds_per_byte);
             if (own->groups[axes].step_hops < least->step_hops) least->step_hops = own->groups[axes].step_hops;

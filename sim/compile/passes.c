@@ -39,6 +39,8 @@ static const struct {
     [SIM_PASS_PREFETCH_SHARDS] = {"prefetch_shards", SIM_STAGE_REWRITE, SOFTWARE, sim_prefetch_shards},
     [SIM_PASS_COMBINE_COLLECTIVES] = {"combine_collectives", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_SCATTER_WHOLE_TILES] = {"scatter_whole_tiles", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_SUM_WHOLE_SLICES] = {"sum_whole_slices", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_GATHER_BY_DIMENSION] = {"gather_by_dimension", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_REMATERIALIZE] = {"rematerialize", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_FUSE_KERNELS] = {"fuse_kernels", SIM_STAGE_FUSE, COMPILER, sim_fuse_kernels},
     [SIM_PASS_EAGER_KERNELS] = {"eager_kernels", SIM_STAGE_FUSE, SOFTWARE, sim_eager_kernels},
