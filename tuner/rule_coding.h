@@ -33,8 +33,6 @@ struct tuner_coding {
 int tuner_rules_count_of(const struct tuner_rule_space *space, unsigned scope);
 int tuner_rules_number_of(const struct tuner_rule_space *space, unsigned scope, const int *digits);
 void tuner_rules_put_digits(const struct tuner_rule_space *space, unsigned scope, int number, int *digits);
-/* Digits of the axes that weights have beside embed: what they take, and in which order. */
-unsigned tuner_rules_weight_scope(const struct tuner_rule_space *space);
 const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, int c, const int *digits);
 /* Of the dimensions of one scope, or of those that the context of all scopes decides. */
 enum tuner_scope { TUNER_OWN_AXES, TUNER_AXES_IN_CONTEXT };

@@ -164,14 +164,6 @@ void tuner_rules_put_digits(const struct tuner_rule_space *space, unsigned scope
     }
 }
 
-unsigned tuner_rules_weight_scope(const struct tuner_rule_space *space)
-{
-    unsigned scope = 0;
-    for (int d = 0; d < space->digit_count; d++)
-        if (digit_of(space, space->digits[d].axis, WHICH_ORDER) >= 0) scope |= 1u << d;
-    return scope;
-}
-
 static int64_t greatest_common_divisor(int64_t a, int64_t b)
 {
     while (b) {

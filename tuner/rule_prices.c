@@ -122,53 +122,18 @@ static void price_option(struct component_search *search, int option)
     search->least_s = fmin(search->least_s, s);
 }
 
-/* With digits of the outer scope settled and the others open one price is a bound on many options. */
-static bool is_too_slow(struct component_search *search, unsigned outer)
-{
-    struct pricer *p = search->p;
-    const unsigned scope = p->coding->components[search->j].scope;
-    settle(&p->timed, p->coding->context_scope | outer, scope, p->digits);
-    return kernels_s(p, scope) >= search->limit_s;
-}
-
-/* Options that share their outer digits, which are set: none is priced where all together are too slow. Of those that
- * shard every class alike the first one is priced. */
-static void price_options(struct component_search *search, unsigned outer)
-{
-    struct pricer *p = search->p;
-    const struct tuner_rule_space *space = p->coding->space;
-    const struct component *component = &p->coding->components[search->j];
-    const unsigned inner = component->scope & ~outer;
-    const int first = search->context * component->option_count;
-    bool bounded = !outer, too_slow = false;
-    for (int i = 0; i < tuner_rules_count_of(space, inner); i++) {
-        tuner_rules_put_digits(space, inner, i, p->digits);
-        const int option = tuner_rules_number_of(space, component->scope, p->digits),
-                  alike = p->coding->alike[search->j][first + option];
-        if (!tuner_rules_all_divide(p->coding, component->scope, TUNER_OWN_AXES, p->digits, p->mesh)) continue;
-        search->cell->equals[search->j][first + alike]++;
-        if (alike != option) continue;
-        too_slow = bounded ? too_slow : is_too_slow(search, outer);
-        bounded = true;
-        if (!too_slow) price_option(search, option);
-    }
-}
-
 /* Returns the least that an option of less than limit_s takes; INFINITY: there is none. */
 static double price_component(struct pricer *p, struct tuner_rule_cell *cell, int context, int j, double limit_s)
 {
-    enum { MANY = 12 };
     const struct component *component = &p->coding->components[j];
-    const unsigned others = component->scope & ~tuner_rules_weight_scope(p->coding->space),
-                   outer = component->option_count > MANY && others != component->scope ? others : 0;
     struct component_search search = {p, cell, context, j, limit_s, INFINITY};
     for (int i = 0; i < component->option_count; i++) {
-        const int at = context * component->option_count + i;
+        const int at = context * component->option_count + i, alike = p->coding->alike[j][at];
         cell->table.option_s[j][at] = cell->table.option_bytes[j][at] = INFINITY;
-    }
-    for (int i = 0; i < tuner_rules_count_of(p->coding->space, outer); i++) {
-        tuner_rules_put_digits(p->coding->space, outer, i, p->digits);
-        price_options(&search, outer);
+        tuner_rules_put_digits(p->coding->space, component->scope, i, p->digits);
+        if (!tuner_rules_all_divide(p->coding, component->scope, TUNER_OWN_AXES, p->digits, p->mesh)) continue;
+        cell->equals[j][context * component->option_count + alike]++;
+        if (alike == i) price_option(&search, i);
     }
     settle_both(p, p->coding->context_scope, component->scope);
     return search.least_s;
@@ -190,7 +155,6 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     const struct tuner_coding *coding = p->coding;
     const double *c = p->timed.work.placement->profile.constants;
     int order[TUNER_MOST_COMPONENTS];
-    double rest_s[TUNER_MOST_COMPONENTS];
     memset(p->digits, 0, sizeof p->digits);
     tuner_rules_put_digits(coding->space, coding->context_scope, context, p->digits);
     cell->table.context_s[context] = cell->table.context_bytes[context] = INFINITY;
@@ -199,13 +163,12 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
         return;
     settle_both(p, coding->context_scope, 0);
     const double own_s = kernels_s(p, 0), bytes = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
-    double room_s = limit_s - own_s; /* what the components may take beside the least that is known of each */
-    for (int j = 0; j < coding->component_count; j++) room_s -= rest_s[j] = kernels_s(p, coding->components[j].scope);
+    /* What the components may take together. None is counted before it is priced: with digits open a kernel may come
+     * out above what it takes with some of them settled. */
+    double room_s = limit_s - own_s;
     order_components(coding, order);
-    for (int i = 0; i < coding->component_count && room_s > 0; i++) {
-        const int j = order[i];
-        room_s -= price_component(p, cell, context, j, room_s + rest_s[j]) - rest_s[j];
-    }
+    for (int i = 0; i < coding->component_count && room_s > 0; i++)
+        room_s -= price_component(p, cell, context, order[i], room_s);
     if (!(room_s > 0)) return;
     cell->table.context_s[context] = own_s;
     cell->table.context_bytes[context] = bytes;
