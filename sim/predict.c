@@ -66,6 +66,13 @@ static bool may_rematerialize(const struct sim_plan *plan)
            !plan->config->scan_layers;
 }
 
+/* Of layers that are no loops the search for what is dropped decides; what is in the body of a loop is always tried. */
+static bool drops_arrays(const struct sim_pricing *p)
+{
+    if (!p->plan->config->scan_layers) return p->by_peak_priority;
+    return (sim_passes_of(p->plan) & 1u << SIM_PASS_REMATERIALIZE) != 0;
+}
+
 /* The buffers of the compiled step, in place of the walk over the events. A sum over devices of an accumulator takes
  * its place. */
 static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sharded, struct sim_pricing *p,
@@ -90,7 +97,7 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
         .async_gathers = chip->xla_async_gathers != 0,
         .async_sums = chip->xla_async_sums != 0,
         .tile_rows = chip->xla_tile_rows,
-        .rematerializes = p->by_peak_priority,
+        .rematerializes = drops_arrays(p),
     };
     struct sim_compiled_memory memory;
     sim_compiled_persistent_bytes(sharded, &options, persistent_bytes);

@@ -17,7 +17,7 @@ static const struct answers {
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac;
     bool all_metrics; /* each step gave out T5X's; else some the first four of them */
 } files[] = {{"tests/data/compiled_memory.csv", 0.028, 0.93, 0.95, 0.03, true},
-             {"tests/data/compiled_memory_drawn.csv", 0.033, 0.89, 0.945, 0.03, false},
+             {"tests/data/compiled_memory_drawn.csv", 0.032, 0.9, 0.96, 0.03, false},
              {"tests/data/compiled_memory_blind.csv", 0.039, 0.83, 0.97, 0.02, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 
@@ -98,6 +98,34 @@ static void compiled_peaks_are_what_the_compiler_says(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(files); i++) judge_file(arena, &files[i]);
 }
 
+/* A backward layer that computes all of the forward layer again holds both layers' scores at its peak: the compiler
+ * makes those of self-attention once more, and a step of 101 GiB by its own log fits into 95.74 (drawn-7303-2). What
+ * is kept across the loop stays, so that half as many rows again fit into no order. */
+static void bodies_of_loops_are_made_once_more(struct base_arena *arena)
+{
+    static const struct {
+        const char *batch_size;
+        bool fits;
+    } cases[] = {{"24192", true}, {"36288", false}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = {{0}};
+    struct base_error error;
+    text.values[SIM_MODEL] = "scalable_t5_1_1_xl", text.values[SIM_TOPOLOGY] = "v5p-64";
+    text.values[SIM_SUBMESH] = "1,1,1,1", text.values[SIM_REMAT_POLICY] = "full";
+    text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "512";
+    text.values[SIM_NUM_MICROBATCHES] = "2", text.values[SIM_COMPILER] = "today";
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        struct sim_plan plan;
+        struct sim_prediction prediction;
+        text.values[SIM_BATCH_SIZE] = cases[i].batch_size;
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+        assert_int_equal(prediction.fits, cases[i].fits);
+        assert_true(prediction.memory.rematerializes);
+    }
+    sim_cache_free(cache);
+}
+
 /* What the compiler answered for arrays of random extents: which dimensions are minor, and the tile of those. */
 static void arguments_are_laid_out_as_the_compiler_does(struct base_arena *arena)
 {
@@ -151,6 +179,7 @@ static void compilers_are_named_by_date_and_version(struct base_arena *arena)
 
 static const struct test tests[] = {
     TEST(compiled_peaks_are_what_the_compiler_says),
+    TEST(bodies_of_loops_are_made_once_more),
     TEST(arguments_are_laid_out_as_the_compiler_does),
     TEST(compilers_are_named_by_date_and_version),
 };

@@ -242,6 +242,17 @@ double sim_stacked_bytes(const struct sim_assigner *a, int value)
     return sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (made_again ? 2 : 1);
 }
 
+/* From its first operation to its last, but while it is dropped. */
+static void add_pieces(struct sim_assigner *a, int v, int birth, int death, double bytes, enum model_category category)
+{
+    if (a->until && a->until[v] > death) death = a->until[v];
+    for (const struct sim_gap *gap = a->gaps ? a->gaps[v] : NULL; gap; gap = gap->next) {
+        if (gap->from >= birth) sim_add_buffer(a, birth, gap->from, bytes, bytes, category);
+        birth = gap->until;
+    }
+    if (death >= birth) sim_add_buffer(a, birth, death, bytes, bytes, category);
+}
+
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -270,7 +281,7 @@ static void add_value(struct sim_assigner *a, int v)
     if (a->options->scanned && sim_is_over_layers(a, loop) && a->schedule != SIM_LIST && a->weighed[v])
         death = s->ops[loop].match - 1;
     move_beside_first(a, v, &birth, &death);
-    if (death >= birth) sim_add_buffer(a, birth, death, bytes, bytes, category);
+    if (death >= birth) add_pieces(a, v, birth, death, bytes, category);
 }
 
 /* ---- the peak ---- */
@@ -373,6 +384,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     if (out->peak_bytes <= options->limit_bytes) return;
     a.drops_exponentials = true;
     sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
+    if (options->rematerializes) sim_rematerialize_in_loops(&a, out);
 }
 
 /* Scanned layers are a dimension of one array, others are arrays of their own. */

@@ -22,6 +22,12 @@ struct sim_remade {
     bool from_start;         /* all of them before the first layer that reads one, not each before its own */
 };
 
+/* A time in which an array is not there, since it is made again: operations, both excluded. */
+struct sim_gap {
+    int from, until;
+    struct sim_gap *next; /* a later one */
+};
+
 struct sim_assigner {
     const struct sim_sharded *s;
     const struct sim_compiled_options *options;
@@ -39,6 +45,8 @@ struct sim_assigner {
     bool drops_exponentials;   /* since there is no room for them */
     bool estimates;            /* as the scheduler does: it knows of no array that is written over another */
     struct sim_remade *remade; /* per value, and behind them per value the exponentials of that softmax; or NULL */
+    struct sim_gap **gaps;     /* per value of a scanned layer; or NULL */
+    int *until;                /* per value: an operation that makes another one again of it; with gaps */
     bool peaks_at_last;        /* the peak found last is in the last iteration of loops over layers */
 };
 
@@ -78,6 +86,10 @@ int sim_last_loop_end(const struct sim_assigner *a);
 int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use);
 /* Until when the gradients of a stack's weights wait for their updates. */
 int sim_gradient_stack_until(const struct sim_assigner *a, int backward);
+
+/* loop_remat.c */
+/* The same to the bodies of loops over layers. */
+void sim_rematerialize_in_loops(struct sim_assigner *a, struct sim_compiled_memory *out);
 
 /* peak_priority.c */
 /* What XLA's rematerialisation does to layers that are no loops, until the peak is under the limit or nothing helps. */
