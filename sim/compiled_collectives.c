@@ -1,4 +1,5 @@
-/* What XLA:TPU leaves of a collective of the sharded program, where sizes decide (scatter_whole_tiles, passes.csv). */
+/* What XLA:TPU leaves of a collective of the sharded program, where sizes, readers and links decide:
+ * scatter_whole_tiles, narrow_gathers, move_broadcasts and sum_whole_slices of passes.csv. */
 #include "sim/priced_program.h"
 
 #include <math.h>
@@ -6,7 +7,8 @@
 /* A scatter along the rows of tiles gives away whole ones. */
 static bool is_scattered(const struct sim_pricing *p, const struct sim_price_collective *c, double devices)
 {
-    if (c->gradient) return false; /* it is combined with others, and what is combined is not scattered */
+    if (devices == topo_axes_product(&p->placement->axes, topo_axes_all(&p->placement->axes))) return false;
+    if (c->gradient) return false; /* it is combined with others */
     if (!c->scatters_rows || devices > 2) return true;
     /* Other axes than the scatter's may share the row, too. */
     const double row = ceil((double)p->sizes[c->row_size] / topo_axes_product(&p->placement->axes, c->row_axes));
@@ -23,8 +25,13 @@ static bool is_whole_slice(const struct sim_placement *placement, unsigned axes)
 
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *c)
 {
-    struct sim_sent sent = {c->kind, p->bytes[c->shape]};
+    struct sim_sent sent = {c->kind, c->dtype, p->bytes[c->shape]};
     const unsigned passes = sim_passes_of(p->plan);
+    if (passes & 1u << SIM_PASS_NARROW_GATHERS && c->narrow_dtype != c->dtype) {
+        sent.bytes *= (double)model_dtype_bytes(c->narrow_dtype) / (double)model_dtype_bytes(c->dtype);
+        sent.dtype = c->narrow_dtype;
+    }
+    if (passes & 1u << SIM_PASS_MOVE_BROADCASTS && c->kind == SIM_ALL_TO_ALL && c->of_norm_gradient) sent.bytes *= 2;
     const bool sums = passes & 1u << SIM_PASS_SUM_WHOLE_SLICES && is_whole_slice(p->placement, c->axes);
     if (c->kind == SIM_REDUCE_SCATTER && sums) sent.kind = SIM_ALL_REDUCE;
     if (!(passes & 1u << SIM_PASS_SCATTER_WHOLE_TILES)) return sent;

@@ -14,10 +14,11 @@ static const struct compiler {
 } compilers[] = {{"2019-06", NULL, false, 0, 0},
                  {"2024-05", NULL, false, 1u << SIM_PASS_SPREAD_THROUGH_UPDATES, 0},
                  {"2026-06", "0.0.42", true,
-                  1u << SIM_PASS_SPREAD_THROUGH_UPDATES | 1u << SIM_PASS_REGROUP_SUMS |
+                  1u << SIM_PASS_SPREAD_THROUGH_UPDATES | 1u << SIM_PASS_MERGE_GATHERS | 1u << SIM_PASS_REGROUP_SUMS |
                       1u << SIM_PASS_REASSOCIATE_ALL_REDUCE | 1u << SIM_PASS_SUM_BEHIND_LAYERS |
                       1u << SIM_PASS_NARROW_ALL_REDUCES | 1u << SIM_PASS_HOIST_LONE_ALL_REDUCE |
-                      1u << SIM_PASS_SCATTER_WHOLE_TILES,
+                      1u << SIM_PASS_SCATTER_WHOLE_TILES | 1u << SIM_PASS_NARROW_GATHERS |
+                      1u << SIM_PASS_MOVE_BROADCASTS,
                   1u << SIM_PASS_HOIST_GRADIENT_ALL_REDUCE | 1u << SIM_PASS_KEEP_SUM_DTYPE}};
 
 static bool is_date(const char *text)

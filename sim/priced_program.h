@@ -56,10 +56,11 @@ struct sim_price_collective {
     enum sim_collective kind;
     unsigned axes;
     int shape;
-    enum model_dtype dtype;
-    bool gradient;                    /* waits for no other one */
-    bool scatters_rows;               /* along the last dimension, of this size, over these axes */
-    unsigned char row_size, row_axes; /* enum model_size */
+    enum model_dtype dtype, narrow_dtype; /* the narrowest that its readers do with */
+    bool gradient;                        /* waits for no other one */
+    bool of_norm_gradient;                /* moves what it multiplies by a number of each row */
+    bool scatters_rows;                   /* along the last dimension, of this size, over these axes */
+    unsigned char row_size, row_axes;     /* enum model_size */
 };
 
 /* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
@@ -213,6 +214,7 @@ enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_err
 /* compiled_collectives.c: as which kind, and with how many bytes of a device. */
 struct sim_sent {
     enum sim_collective kind;
+    enum model_dtype dtype;
     double bytes;
 };
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *collective);

@@ -95,7 +95,7 @@ static void note_collective(struct sim_detail *detail, const struct sim_price_st
     const struct sim_collective_row like = {.kind = sent->kind,
                                             .where = step->region,
                                             .axes = c->axes,
-                                            .dtype = c->dtype,
+                                            .dtype = sent->dtype,
                                             .bytes = (int64_t)sent->bytes,
                                             .first_op = step->name};
     struct sim_collective_row *row = sim_collective_row_of(detail->arena, &detail->collectives, &like);

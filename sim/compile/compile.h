@@ -11,6 +11,7 @@
 enum sim_pass {
     SIM_PASS_PROPAGATE_SHARDINGS,
     SIM_PASS_SPREAD_THROUGH_UPDATES,
+    SIM_PASS_MERGE_GATHERS,
     SIM_PASS_REGROUP_SUMS,
     SIM_PASS_REASSOCIATE_ALL_REDUCE,
     SIM_PASS_SUM_BEHIND_LAYERS,
@@ -28,6 +29,8 @@ enum sim_pass {
     SIM_PASS_SCATTER_WHOLE_TILES,
     SIM_PASS_SUM_WHOLE_SLICES,
     SIM_PASS_GATHER_BY_DIMENSION,
+    SIM_PASS_NARROW_GATHERS,
+    SIM_PASS_MOVE_BROADCASTS,
     SIM_PASS_REMATERIALIZE,
     SIM_PASS_FUSE_KERNELS,
     SIM_PASS_FUSE_ROWS,
@@ -189,7 +192,7 @@ struct sim_compiled_options {
     double most_summed_elements; /* topo_chip.xla_most_summed_elements */
     bool async_gathers, async_sums; /* topo_chip.xla_async_gathers, xla_async_sums */
     int tile_rows;                  /* of the smallest tile of an argument */
-    bool rematerializes;            /* recomputes what layers that are no loops save, if the limit asks for it */
+    bool rematerializes;            /* recomputes what layers save, or loops over them make, if the limit asks for it */
 };
 struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */

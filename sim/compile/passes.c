@@ -19,6 +19,7 @@ static const struct {
 } table[SIM_PASS_COUNT] = {
     [SIM_PASS_PROPAGATE_SHARDINGS] = {"propagate_shardings", SIM_STAGE_PARTITION, SOFTWARE, NULL},
     [SIM_PASS_SPREAD_THROUGH_UPDATES] = {"spread_through_updates", SIM_STAGE_PARTITION, SOFTWARE, NULL},
+    [SIM_PASS_MERGE_GATHERS] = {"merge_gathers", SIM_STAGE_REWRITE, SOFTWARE, sim_merge_gathers},
     [SIM_PASS_REGROUP_SUMS] = {"regroup_sums", SIM_STAGE_REWRITE, SOFTWARE, sim_regroup_sums},
     [SIM_PASS_REASSOCIATE_ALL_REDUCE] = {"reassociate_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
                                          sim_reassociate_all_reduce},
@@ -41,6 +42,8 @@ static const struct {
     [SIM_PASS_SCATTER_WHOLE_TILES] = {"scatter_whole_tiles", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_SUM_WHOLE_SLICES] = {"sum_whole_slices", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_GATHER_BY_DIMENSION] = {"gather_by_dimension", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_NARROW_GATHERS] = {"narrow_gathers", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_MOVE_BROADCASTS] = {"move_broadcasts", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_REMATERIALIZE] = {"rematerialize", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_FUSE_KERNELS] = {"fuse_kernels", SIM_STAGE_FUSE, COMPILER, sim_fuse_kernels},
     [SIM_PASS_EAGER_KERNELS] = {"eager_kernels", SIM_STAGE_FUSE, SOFTWARE, sim_eager_kernels},

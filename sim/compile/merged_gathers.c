@@ -1,0 +1,41 @@
+/* What XLA gathers twice in one computation to the same sharding it gathers once: its partitioner remembers what it has
+ * made of an array, and equal operations that are left are merged (hlo_cse). */
+#include "sim/compile/passes.h"
+#include "sim/compile/rewriting.h"
+
+static bool is_gather(const struct sim_op *op)
+{
+    return op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_GATHER;
+}
+
+/* The first gather of the same weight in the same loop, before this one; or -1. */
+static int first_alike(const struct sim_rewriting *r, int at)
+{
+    const struct sim_sharded *s = r->s;
+    const struct sim_op *op = &s->ops[at];
+    for (int i = 0; i < at; i++) {
+        const struct sim_op *other = &s->ops[i];
+        if (!r->removed[i] && is_gather(other) && other->loop == op->loop && other->axes == op->axes &&
+            other->inputs[0] == op->inputs[0] &&
+            sim_same_spec(&s->values[other->outputs[0]], &s->values[op->outputs[0]]))
+            return i;
+    }
+    return -1;
+}
+
+void sim_merge_gathers(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
+{
+    struct sim_rewriting r = sim_rewriting_begin(arena, s);
+    (void)compiler;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (!is_gather(op) || !s->values[op->inputs[0]].persistent) continue;
+        const int first = first_alike(&r, i);
+        if (first < 0) continue;
+        for (int j = i + 1; j < s->op_count; j++)
+            for (int k = 0; k < s->ops[j].input_count; k++)
+                if (s->ops[j].inputs[k] == op->outputs[0]) s->ops[j].inputs[k] = s->ops[first].outputs[0];
+        sim_rewriting_remove(&r, i);
+    }
+    sim_rewriting_apply(&r);
+}
