@@ -432,7 +432,48 @@ static void more_axes_than_sets_hold_are_refused(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+static int64_t gradient_sums(const struct sim_detail *detail, enum model_dtype dtype, int64_t bytes)
+{
+    for (int i = 0; i < detail->collectives.count; i++) {
+        const struct sim_collective_row *row = &detail->collectives.rows[i];
+        if (row->kind == SIM_ALL_REDUCE && row->dtype == dtype && row->bytes == bytes) return row->count;
+    }
+    return 0;
+}
+
+/* As libtpu 0.0.30 of November 2025 left a step of four microbatches (2 x 2 x 1 chips, the plan below): gradients of
+ * both uses of the embedding in every microbatch, in bfloat16; that of the logits' kernel once, and those of both last
+ * norms, in float32; of scanned layers those of each layer in every microbatch. */
+static void sums_of_a_tpu7x_step_are_its_compilers(struct base_arena *arena)
+{
+    static const struct {
+        enum model_dtype dtype;
+        int64_t bytes, count;
+    } sums[] = {{MODEL_BFLOAT16, 32128 * 512 * 2, 4 * 2},
+                {MODEL_FLOAT32, 512 * 32128 * 4, 1},
+                {MODEL_FLOAT32, 512 * 4, 2},
+                {MODEL_BFLOAT16, 512 * 1024 * 2, 4 * 16 * 3}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_plan_text text = {.values = {[SIM_MODEL] = "scalable_t5_1_1_small",
+                                                  [SIM_TOPOLOGY] = "tpu7x:2x2x1",
+                                                  [SIM_SUBMESH] = "1,1,1,1",
+                                                  [SIM_REMAT_POLICY] = "minimal",
+                                                  [SIM_NUM_MICROBATCHES] = "4",
+                                                  [SIM_BATCH_SIZE] = "64",
+                                                  [SIM_INPUTS_LENGTH] = "128",
+                                                  [SIM_TARGETS_LENGTH] = "64"}};
+    const struct sim_plan plan = checked(arena, cache, &text);
+    struct sim_prediction prediction;
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
+    struct base_error error;
+    assert_ok(sim_predict(cache, &plan, &prediction, &detail, &error), &error);
+    for (int i = 0; i < BASE_COUNT(sums); i++)
+        assert_int_equal(gradient_sums(&detail, sums[i].dtype, sums[i].bytes), sums[i].count);
+    sim_cache_free(cache);
+}
+
 static const struct test tests[] = {
+    TEST(sums_of_a_tpu7x_step_are_its_compilers),
     TEST(axes_of_one_device_change_nothing),
     TEST(more_axes_than_sets_hold_are_refused),
     TEST(narrow_heads_fill_the_lanes_of_an_attention_kernel),
