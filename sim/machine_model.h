@@ -204,10 +204,11 @@ struct sim_simulated {
     enum sim_algorithm algorithm;
     struct sim_traffic traffic;
 };
-/* By all algorithms that such hardware is known to run. */
+/* By all algorithms that such hardware is known to run, or round one ring alone. */
+enum sim_routes { SIM_ANY_ROUTE, SIM_ONE_RING };
 enum base_status sim_wire_build(struct base_arena *arena, const struct sim_network *network,
-                                const struct sim_groups *groups, enum sim_collective kind, struct sim_wire *out,
-                                struct base_error *error);
+                                const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
+                                struct sim_wire *out, struct base_error *error);
 /* One that takes no longer than either, for any number of bytes. */
 struct sim_wire sim_wire_least(const struct sim_wire *a, const struct sim_wire *b);
 /* The fastest of them. */

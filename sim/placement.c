@@ -215,6 +215,12 @@ static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh
     }
 }
 
+/* Gathers and scatters, of what reductions are made. */
+static bool goes_round(enum sim_collective kind)
+{
+    return kind == SIM_ALL_GATHER || kind == SIM_REDUCE_SCATTER;
+}
+
 /* ---- link by link ---- */
 
 /* A set without its axes of one device: its groups are the same. */
@@ -223,6 +229,16 @@ static unsigned without_ones(const struct topo_axes *axes, unsigned set)
     for (int i = 0; i < axes->count; i++)
         if (axes->sizes[i] == 1) set &= ~(1u << i);
     return set;
+}
+
+/* What goes round one ring where no link is slow or dead does so where one is: a broken torus is not the faster one. */
+static enum sim_routes routes_of(const struct sim_placement *p, enum sim_collective kind, unsigned axes)
+{
+    const struct topo_ring_load *load = &p->groups[axes].load;
+    const bool along_dimensions = p->profile.passes >> SIM_PASS_GATHER_BY_DIMENSION & 1;
+    const bool one_ring = p->topology.kind == TOPO_TPU && !along_dimensions && goes_round(kind) &&
+                          load->has_whole_rings && load->dimension_count > 1;
+    return one_ring ? SIM_ONE_RING : SIM_ANY_ROUTE;
 }
 
 static enum base_status send_over_links(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh,
@@ -237,8 +253,10 @@ static enum base_status send_over_links(struct base_arena *arena, struct sim_pla
         p->groups[axes].wires = same < axes ? p->groups[same].wires : wires;
         if (same < axes) continue;
         sim_groups_find(arena, &network, mesh, axes, &groups);
-        for (int kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++)
-            BASE_TRY(sim_wire_build(arena, &network, &groups, (enum sim_collective)kind, &wires[kind], error));
+        for (int i = 0; i < SIM_COLLECTIVE_COUNT; i++) {
+            const enum sim_collective kind = (enum sim_collective)i;
+            BASE_TRY(sim_wire_build(arena, &network, &groups, kind, routes_of(p, kind, axes), &wires[i], error));
+        }
     }
     return BASE_OK;
 }
@@ -340,8 +358,7 @@ static double collective_s(const struct sim_placement *placement, enum sim_colle
         return sim_nccl_s(placement, kind, axes, bytes);
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
     const struct sim_group *group = &placement->groups[axes];
-    const bool one_ring = kind == SIM_ALL_GATHER || kind == SIM_REDUCE_SCATTER;
-    const double pass_s = one_ring ? group->ring_seconds_per_byte : group->seconds_per_byte;
+    const double pass_s = goes_round(kind) ? group->ring_seconds_per_byte : group->seconds_per_byte;
     double moving_s =
         kind == SIM_ALL_TO_ALL ? bytes * group->exchange_seconds_per_byte : shapes[kind].passes * gathered * pass_s;
     if (placement->topology.kind == TOPO_GPU)

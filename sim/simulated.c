@@ -108,13 +108,14 @@ static enum base_status fastest(struct base_arena *arena, const struct sim_netwo
 static const double plenty_bytes = 1e15;
 
 enum base_status sim_wire_build(struct base_arena *arena, const struct sim_network *network,
-                                const struct sim_groups *groups, enum sim_collective kind, struct sim_wire *out,
-                                struct base_error *error)
+                                const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
+                                struct sim_wire *out, struct base_error *error)
 {
     struct sim_wire wire = {.start_s = network->rates.start_s, .store_and_forward = network->rates.store_and_forward};
     for (int i = 0; i < SIM_MOST_WIRES; i++) {
         struct sim_simulated sent;
         enum sim_algorithm algorithm = candidate(network, groups, kind, i);
+        if (routes == SIM_ONE_RING && algorithm != SIM_ALGORITHM_RING) continue;
         if (!is_tried(network, groups, kind, algorithm)) continue;
         BASE_TRY(sim_simulate(arena, network, groups, kind, algorithm, plenty_bytes, &sent, error));
         wire.ways[wire.count].algorithm = algorithm;

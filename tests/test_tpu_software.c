@@ -126,6 +126,24 @@ static void gathers_over_several_dimensions_go_round_one_ring(struct base_arena 
     sim_cache_free(cache);
 }
 
+/* So they do where a link is dead, and each message is sent: a broken torus is no faster than a sound one. */
+static void gathers_on_a_broken_torus_take_no_less_time(struct base_arena *arena)
+{
+    static const char *const topologies[] = {"v4:4x4x8", "v4:4x4x8@dead_links=x:0.0.0"};
+    static const enum sim_collective kinds[] = {SIM_ALL_GATHER, SIM_REDUCE_SCATTER};
+    struct sim_cache *cache = sim_cache_new(arena);
+    double s[2][2];
+    for (int i = 0; i < 2; i++) {
+        struct sim_plan_text text = text_of(topologies[i], "data=1,fsdp=128,tensor=1", NULL);
+        text.values[SIM_MODEL] = "llama2_7b";
+        const struct sim_plan plan = checked(arena, cache, &text);
+        assert_true(plan.placement->profile.simulated == (i == 1));
+        for (int k = 0; k < 2; k++) s[i][k] = sim_collective_s(plan.placement, kinds[k], 2, 1 << 26);
+    }
+    for (int k = 0; k < 2; k++) assert_true(s[1][k] > 0.999 * s[0][k]);
+    sim_cache_free(cache);
+}
+
 static int scatters_of(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text)
 {
     struct sim_plan plan = checked(arena, cache, text);
@@ -484,6 +502,7 @@ static const struct test tests[] = {
     TEST(reductions_over_slices_are_hierarchical),
     TEST(more_slices_take_no_less_time),
     TEST(gathers_over_several_dimensions_go_round_one_ring),
+    TEST(gathers_on_a_broken_torus_take_no_less_time),
     TEST(whole_slices_sum_what_they_scatter),
     TEST(only_short_rings_are_windowed),
     TEST(pieces_of_products_read_and_add_again),
