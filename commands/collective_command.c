@@ -200,6 +200,10 @@ static const char *price_words(const struct question *q)
         q->placement.profile.constants[SIM_LL_BYTES_PER_S] > 0)
         return "as NCCL reckons, with its protocols and latencies";
     if (q->topology.slice_count > 1) return "inside slices first, then over the data-centre network";
+    const struct sim_group *group = &q->placement.groups[q->priced_axes];
+    const bool gathers = q->kind == SIM_ALL_GATHER || q->kind == SIM_REDUCE_SCATTER;
+    if (gathers && group->ring_seconds_per_byte > group->seconds_per_byte)
+        return "one ring over all of these dimensions, by its busiest link";
     return q->network.links.torus ? "an estimate from the mean load of links"
                                   : "a ring at the rate of its slowest part";
 }
