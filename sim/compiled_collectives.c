@@ -1,5 +1,5 @@
 /* What XLA:TPU leaves of a collective of the sharded program, where sizes, readers and links decide:
- * scatter_whole_tiles, narrow_gathers, move_broadcasts and sum_whole_slices of passes.csv. */
+ * scatter_whole_tiles, sum_whole_slices, narrow_gathers and move_broadcasts (passes.csv). */
 #include "sim/priced_program.h"
 
 #include <math.h>

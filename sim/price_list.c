@@ -295,27 +295,6 @@ static void note_rows(const struct sim_sharded *s, const struct sim_op *op, stru
     out->row_axes = (unsigned char)sim_set_of(result->spec[last]);
 }
 
-static bool is_read_by_products(const struct sim_sharded *s, int value)
-{
-    int readers = 0;
-    for (int i = 0; i < s->op_count; i++)
-        for (int j = 0; j < s->ops[i].input_count; j++) {
-            if (s->ops[i].inputs[j] != value) continue;
-            if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->kind != MODEL_EINSUM) return false;
-            readers++;
-        }
-    return readers > 0;
-}
-
-static enum model_dtype narrow_dtype(const struct sim_sharded *s, const struct sim_op *op)
-{
-    const struct sim_value *value = &s->values[op->inputs[0]];
-    if (op->collective != SIM_ALL_GATHER) return value->dtype;
-    const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
-    if (made && made->kind == SIM_COMPUTE && made->op->function == MODEL_ONE_HOT) return MODEL_BOOL;
-    return value->dtype == MODEL_FLOAT32 && is_read_by_products(s, op->outputs[0]) ? MODEL_BFLOAT16 : value->dtype;
-}
-
 static int collective_of(struct maker *m, const struct sim_op *op)
 {
     const struct sim_value *value = &m->s->values[op->inputs[0]];
@@ -323,7 +302,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     memset(&collective, 0, sizeof collective);
     collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op),
     collective.dtype = value->dtype;
-    collective.narrow_dtype = narrow_dtype(m->s, op);
+    collective.narrow_dtype = sim_narrow_dtype(m->s, op);
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
     collective.of_norm_gradient = op->op->function == MODEL_NORM_GRAD || op->op->function == MODEL_NORM_GRAD_SCALE;
     note_rows(m->s, op, &collective);

@@ -52,6 +52,9 @@ enum { sim_windowed_kinds = 1u << SIM_ALL_GATHER | 1u << SIM_REDUCE_SCATTER };
 int sim_pass_choices(const char *names[SIM_PASS_COUNT]);
 int sim_pass_named(const char *name, size_t length); /* one of those; -1: none is called so */
 
+/* merged_gathers.c: the dtype in which a collective's operand travels where narrow_gathers runs */
+enum model_dtype sim_narrow_dtype(const struct sim_sharded *s, const struct sim_op *op);
+
 /* Of a TPU's vector register, and of the tiles in which arrays stand in memory: 8 rows of 128 words of four bytes
  * (jax-ml/scaling-book tpus.md). */
 enum { SIM_LANES = 128, SIM_SUBLANES = 8, SIM_TILE_ROW_BYTES = 4 * SIM_LANES };

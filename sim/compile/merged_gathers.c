@@ -1,5 +1,6 @@
-/* What XLA gathers twice in one computation to the same sharding it gathers once: its partitioner remembers what it has
- * made of an array, and equal operations that are left are merged (hlo_cse). */
+/* What XLA:TPU makes of gathers. What it gathers twice in one computation to the same sharding it gathers
+ * once: its partitioner remembers what it has made of an array, and equal operations that are left are merged
+ * (hlo_cse). And it gathers no more than its readers read. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -38,4 +39,25 @@ void sim_merge_gathers(struct base_arena *arena, const struct sim_compiler *comp
         sim_rewriting_remove(&r, i);
     }
     sim_rewriting_apply(&r);
+}
+
+static bool is_read_by_products(const struct sim_sharded *s, int value)
+{
+    int readers = 0;
+    for (int i = 0; i < s->op_count; i++)
+        for (int j = 0; j < s->ops[i].input_count; j++) {
+            if (s->ops[i].inputs[j] != value) continue;
+            if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->kind != MODEL_EINSUM) return false;
+            readers++;
+        }
+    return readers > 0;
+}
+
+enum model_dtype sim_narrow_dtype(const struct sim_sharded *s, const struct sim_op *op)
+{
+    const struct sim_value *value = &s->values[op->inputs[0]];
+    if (op->collective != SIM_ALL_GATHER) return value->dtype;
+    const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
+    if (made && made->kind == SIM_COMPUTE && made->op->function == MODEL_ONE_HOT) return MODEL_BOOL;
+    return value->dtype == MODEL_FLOAT32 && is_read_by_products(s, op->outputs[0]) ? MODEL_BFLOAT16 : value->dtype;
 }
