@@ -11,6 +11,9 @@ enum runner {
     EXECUTOR  /* the executor */
 };
 
+/* Sets of passes are bits of an unsigned. */
+_Static_assert(SIM_PASS_COUNT <= 32, "sets of passes need a wider type");
+
 static const struct {
     const char *name;
     enum sim_stage stage;
