@@ -166,7 +166,7 @@
       g.beginPath(); g.arc(x, y, 6, 0, 7); g.stroke(); g.fillText("AB"[n], x + 9, y - 6);
     });
     const good = shown.filter((i) => predicted[i] && fits[i]).length;
-    said.textContent = `${shown.length} of ${count} plans that were looked at${data.cut_from_count ? `, the first of ${data.cut_from_count}` : ""}: ${good} fit. Point at a dot for its plan; a click picks it as A, with Shift as B.`;
+    said.textContent = `${shown.length} of ${count} plans that were looked at${data.cut_from_count ? `, of ${data.cut_from_count} in all` : ""}: ${good} fit. Point at a dot for its plan; a click picks it as A, with Shift as B.`;
     rank();
   };
 

@@ -2,6 +2,7 @@
 #include "reports/reports.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct reports_looked {
@@ -10,6 +11,7 @@ struct reports_looked {
         struct tuner_looked looked;
         double tokens_per_s;
         bool fits;
+        int64_t number; /* in the order in which they were seen */
     } * plans;
     int count, capacity;
     int64_t seen_count; /* kept or not */
@@ -22,11 +24,37 @@ struct reports_looked *reports_looked_new(struct base_arena *arena)
     return looked;
 }
 
+/* What fits before what was predicted and does not, and these before what a bound decided; then the faster. */
+static int by_worth(const void *left, const void *right)
+{
+    const struct plan *a = left, *b = right;
+    const int rank_a = a->fits ? 0 : a->tokens_per_s > 0 ? 1 : 2, rank_b = b->fits ? 0 : b->tokens_per_s > 0 ? 1 : 2;
+    if (rank_a != rank_b) return rank_a - rank_b;
+    if (a->tokens_per_s != b->tokens_per_s) return a->tokens_per_s > b->tokens_per_s ? -1 : 1;
+    if (a->looked.step_s != b->looked.step_s) return a->looked.step_s < b->looked.step_s ? -1 : 1;
+    return a->number < b->number ? -1 : 1;
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const struct plan *a = left, *b = right;
+    return a->number < b->number ? -1 : 1;
+}
+
+static void keep_the_best(struct reports_looked *all)
+{
+    if (all->count <= REPORTS_MOST_LOOKED) return;
+    qsort(all->plans, (size_t)all->count, sizeof *all->plans, by_worth);
+    all->count = REPORTS_MOST_LOOKED;
+    qsort(all->plans, (size_t)all->count, sizeof *all->plans, by_number);
+}
+
 void reports_looked_add(void *where, const struct tuner_looked *plan)
 {
     struct reports_looked *all = where;
     if (!plan) all->count = 0, all->seen_count = 0;
-    if (!plan || ++all->seen_count > REPORTS_MOST_LOOKED) return;
+    if (!plan) return;
+    if (all->count == 2 * REPORTS_MOST_LOOKED) keep_the_best(all);
     if (all->count == all->capacity) {
         int capacity = all->capacity ? 2 * all->capacity : 512;
         struct plan *grown = base_new(all->arena, struct plan, capacity);
@@ -34,7 +62,7 @@ void reports_looked_add(void *where, const struct tuner_looked *plan)
         all->plans = grown, all->capacity = capacity;
     }
     const struct sim_prediction *p = plan->prediction;
-    all->plans[all->count++] = (struct plan){*plan, p ? p->tokens_per_s : 0, p && p->fits};
+    all->plans[all->count++] = (struct plan){*plan, p ? p->tokens_per_s : 0, p && p->fits, all->seen_count++};
     all->plans[all->count - 1].looked.prediction = NULL;
 }
 
@@ -91,9 +119,10 @@ static double tokens_of(const struct reports_looked *all, const struct tuner_spa
     return batch * length / p->looked.step_s;
 }
 
-void reports_put_looked(struct base_json_writer *w, const struct reports_looked *all, const struct tuner_space *space,
+void reports_put_looked(struct base_json_writer *w, struct reports_looked *all, const struct tuner_space *space,
                         int64_t capacity_bytes, double headroom_frac)
 {
+    keep_the_best(all);
     base_json_key(w, "looked_at");
     base_json_open(w, '{');
     if (all->count < all->seen_count) base_json_member_int(w, "cut_from_count", all->seen_count);

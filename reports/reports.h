@@ -210,7 +210,7 @@ struct reports_served {
     const struct tuner_serving_result *result;
     const struct reports_prediction *plans; /* of result->plans, with collectives */
 };
-/* Of a list of plans to look around in, for its page, the first that many are kept. */
+/* Of a list of plans to look around in, for its page, that many are kept. */
 enum { REPORTS_MOST_LOOKED = 20000 };
 /* "cut_from_count" says how many plans there were, where not all of them are kept. */
 void reports_put_served_looked(struct base_json_writer *writer, const struct reports_served *report);
@@ -219,14 +219,15 @@ void reports_served_text(const struct reports_served *report, struct base_text *
 
 /* ---- a search (tuned.c) ---- */
 
-/* The plans that a search looked at by themselves: tuner_options.looked and its `where`. The first
- * REPORTS_MOST_LOOKED are kept. */
+/* The plans that a search looked at by themselves: tuner_options.looked and its `where`. Of more than
+ * REPORTS_MOST_LOOKED those that fit are kept before others, predicted ones before those that a bound decided, faster
+ * ones before slower ones. */
 struct reports_looked *reports_looked_new(struct base_arena *arena);
 void reports_looked_add(void *where, const struct tuner_looked *plan);
 /* A column of such a list: {"key", "values", "of"}, each value once and for each plan which one it is. */
 void reports_put_column(struct base_json_writer *writer, const char *key, const char *const *of_each, int64_t count);
-void reports_put_looked(struct base_json_writer *w, const struct reports_looked *looked,
-                        const struct tuner_space *space, int64_t capacity_bytes, double headroom_frac);
+void reports_put_looked(struct base_json_writer *w, struct reports_looked *looked, const struct tuner_space *space,
+                        int64_t capacity_bytes, double headroom_frac);
 
 /* What the real compiler said of a plan (judged.c), and what is predicted of it as compiled. */
 struct reports_judged {
@@ -259,10 +260,10 @@ struct reports_tuned {
     int alternative_count;
     const struct tuner_wider *wider; /* where nothing fits: where something does */
     int wider_count;
-    const char *launch_format, *launch;  /* --emit, or NULL */
-    const struct reports_looked *looked; /* --detail, or NULL */
-    bool simulated;                      /* --network simulated: ranked with collectives sent link by link */
-    const double *verified_step_s;       /* the first of the plans, their collectives priced the other way */
+    const char *launch_format, *launch; /* --emit, or NULL */
+    struct reports_looked *looked;      /* --detail, or NULL */
+    bool simulated;                     /* --network simulated: ranked with collectives sent link by link */
+    const double *verified_step_s;      /* the first of the plans, their collectives priced the other way */
     int verified_count;
     const struct reports_judged *judged; /* the first of the plans, by the compiler itself; or NULL */
     int judged_count;

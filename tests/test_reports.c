@@ -1,6 +1,7 @@
 /* Reports: measured joined with predicted, and pages in their three forms. */
 #include "reports/page.h"
 #include "reports/reports.h"
+#include "tests/random_space.h"
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -266,11 +267,45 @@ static void pages_say_the_same_in_three_forms(struct base_arena *arena)
     }
 }
 
+/* Of more plans than a page takes those stay that somebody would look for, in the order in which they were seen. */
+static void the_best_plans_stay_to_look_at(struct base_arena *arena)
+{
+    enum { SEEN = 3 * REPORTS_MOST_LOOKED };
+    struct tuner_request request = request_of(arena, "t5_1_1_small", "v4-8", "64", "64", "64");
+    struct tuner_space space;
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_text text = {.arena = arena};
+    struct base_json_writer w = {.text = &text};
+    const struct base_json *document;
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    struct reports_looked *looked = reports_looked_new(arena);
+    for (int i = 0; i < SEEN; i++) {
+        const struct sim_prediction prediction = {.tokens_per_s = i + 1, .fits = i % 2 == 0};
+        reports_looked_add(looked, &(struct tuner_looked){.prediction = i % 3 ? &prediction : NULL, .step_s = 1});
+    }
+    base_json_open(&w, '{');
+    reports_put_looked(&w, looked, &space, 1, 0);
+    base_json_close(&w, '}');
+    assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
+    document = base_json_get(document, "looked_at");
+    assert_near(base_json_get(document, "cut_from_count")->number, SEEN, 0);
+    int count = 0;
+    double last = 0;
+    for (const struct base_json *t = base_json_get(document, "tokens_per_s")->child; t; t = t->next, count++) {
+        assert_true(t->number > last && ((int)t->number - 1) % 2 == 0);
+        last = t->number;
+    }
+    assert_int_equal(count, REPORTS_MOST_LOOKED);
+    assert_near(last, SEEN - 1, 0);
+    sim_cache_free(cache);
+}
+
 int main(int count, char **arguments)
 {
-    static const struct test tests[] = {TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each),
-                                        TEST(traces_have_a_track_for_each_link),
-                                        TEST(traces_have_a_track_for_every_link),
-                                        TEST(pages_say_the_same_in_three_forms)};
+    static const struct test tests[] = {
+        TEST(entries_meet_those_of_their_name),  TEST(traces_have_a_track_for_each),
+        TEST(traces_have_a_track_for_each_link), TEST(traces_have_a_track_for_every_link),
+        TEST(pages_say_the_same_in_three_forms), TEST(the_best_plans_stay_to_look_at)};
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }
