@@ -416,6 +416,7 @@ void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row 
     base_json_key(&w, "smallest_model_axis");
     if (smallest >= 0) base_json_put_int(&w, model_axis(&rows[smallest]));
     else base_json_put_null(&w);
+    base_json_member_double(&w, "headroom_frac", r->headroom_frac); /* of a device's memory that stays free */
     base_json_key(&w, "sizes");
     base_json_open(&w, '[');
     for (int i = 0; i < count; i++) {
@@ -443,11 +444,14 @@ void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row 
     char tokens[BASE_HUMANE];
     int smallest = smallest_fit(rows, count);
     const char *model = r->space->plan.values[SIM_MODEL], *topology = r->space->plan.values[SIM_TOPOLOGY];
+    const int least = smallest >= 0 ? model_axis(&rows[smallest]) : 0;
     if (smallest >= 0)
-        base_putf(out, "%s fits on %s from %d devices a copy on.\n\n", model, topology, model_axis(&rows[smallest]));
-    else
-        base_putf(out, "%s does not fit on %s%s, however it is partitioned.\n\n", model, topology,
-                  r->headroom_frac > 0 ? base_print(r->arena, " with %.3g %% to spare", 100 * r->headroom_frac) : "");
+        base_putf(out, "%s fits on %s with %d device%s or more to a copy of the model.\n", model, topology, least,
+                  least == 1 ? "" : "s");
+    else base_putf(out, "%s does not fit on %s, however it is partitioned.\n", model, topology);
+    put_shared(r->space, out);
+    base_putf(out, "What is predicted of memory decides, with %.3g %% of a device's left free (--headroom).\n\n",
+              100 * r->headroom_frac);
     base_putf(out, "    %-20s %15s  %s\n", "mesh", "target tokens/s", "the fastest plan that fits there");
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;
