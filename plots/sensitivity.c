@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { SHOWN_FITTING = 4, SHOWN_OTHERS = 2, MOST_CHANGES = 1024 };
-static const double row_px = 18, bar_px = 11, label_frac = 0.27, most_label_px = 176;
+static const double row_px = 18, bar_px = 11, words_gap_px = 6, label_frac = 0.27, most_label_px = 176;
 static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_INK, 0, 1, false},
                                fitting = {PLOTS_THROUGHPUT, 1, 0, false},
                                tight_look = {PLOTS_THROUGHPUT, 0.25, 1.2, false}, unfit = {PLOTS_ALARM, 0, 1.2, false};
@@ -96,6 +96,14 @@ static const char *signed_percent(struct base_arena *arena, double frac)
     return base_print(arena, "%s%.1f %%", frac > 0 ? "+" : "−", fabs(100 * frac));
 }
 
+static const char *change_words(struct base_arena *arena, const struct change *c)
+{
+    return base_print(arena, "%s%s", signed_percent(arena, c->change_frac),
+                      !c->fits   ? ", does not fit"
+                      : c->tight ? ", tight"
+                                 : "");
+}
+
 static void draw_change(struct plots_canvas *canvas, const struct changes *all, const struct change *c, double y)
 {
     const struct plots_axis *axis = &all->axis;
@@ -117,11 +125,8 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
                !c->fits   ? unfit
                : c->tight ? tight_look
                           : fitting);
-    const char *text = base_print(canvas->arena, "%s%s", signed_percent(canvas->arena, c->change_frac),
-                                  !c->fits   ? ", does not fit"
-                                  : c->tight ? ", tight"
-                                             : "");
-    plots_text(canvas, fmax(from, to) + 6, y, PLOTS_LEFT, PLOTS_SMALL, c->fits ? PLOTS_INK : PLOTS_ALARM, text);
+    plots_text(canvas, fmax(from, to) + words_gap_px, y, PLOTS_LEFT, PLOTS_SMALL, c->fits ? PLOTS_INK : PLOTS_ALARM,
+               change_words(canvas->arena, c));
 }
 
 /* Of each key the best that fit and the worst, and the fastest that do not fit. */
@@ -205,19 +210,19 @@ static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis
 static struct plots_axis scale(const struct plots_canvas *canvas, const struct changes *c)
 {
     static const double rounds[] = {0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1};
-    double low = 0, high = 0;
+    double low = 0, high = 0, words_px = 0; /* words stand right of the bars, and of the best */
     for (int i = 0; i < c->count; i++) {
         if (c->list[i].refused || !c->list[i].shown) continue;
+        words_px = fmax(words_px, plots_text_width(PLOTS_SMALL, change_words(canvas->arena, &c->list[i])));
         low = fmin(low, c->list[i].change_frac);
         high = fmax(high, c->list[i].change_frac);
     }
     int i = 0;
     while (i < BASE_COUNT(rounds) - 1 && rounds[i] < -low) i++;
-    double words_px = high > 0 ? 130 : 60; /* "+12.3 %, does not fit" */
     return (struct plots_axis){.low = -rounds[i],
                                .high = high,
                                .from_px = c->label_px + 8,
-                               .to_px = plots_width(canvas) - PLOTS_MARGIN_PX - words_px};
+                               .to_px = plots_width(canvas) - PLOTS_MARGIN_PX - words_gap_px - words_px};
 }
 
 enum base_status plots_sensitivity(struct base_arena *arena, const struct plots_request *request,

@@ -47,6 +47,7 @@ make_page generate predict --model t5_1_0_11B --topology v5e-64 --model-parallel
 make_page serving tune --model t5_1_0_11B --topology v5e-64 --batch-size auto --task-feature-lengths 512,128 --max-latency-s 2
 make_page stages tune --model gpt3_175b --topology a100-80g:32x8 --batch-size 256 --software megatron --pipeline-stages auto \
     --task-feature-lengths 2048
+make_page losses_do_not_fit tune --model t5_1_1_base --topology v4-64 --batch-size 4096 --beyond-t5x
 make_page nothing_fits tune --model t5_1_0_11B --topology v4-8 --batch-size 896 --optimizer adamw
 "$program" tune --model t5_1_0_11B --topology v4-512 --batch-size auto --optimizer adamw --detail --out tuned.json >/dev/null
 
