@@ -118,7 +118,7 @@ enum base_status commands_warn_of_old_compiler(struct commands_context *context,
                                                const struct sim_plan *plan, const struct sim_prediction *older,
                                                struct base_error *error)
 {
-    static const char newer[] = "2024-05";       /* spread_through_updates of passes.csv */
+    const char *newer = sim_compiler_since(SIM_PASS_SPREAD_THROUGH_UPDATES);
     static const double worth_saying_frac = 0.9; /* of the step */
     struct sim_prediction shorter, newest;
     struct base_error none;

@@ -79,9 +79,9 @@ static void tick_values(struct plots_axis *axis, const struct growth *g)
         }
 }
 
-enum growth_scale { EACH_ITS_OWN, IN_STEP_IS_STRAIGHT };
+/* Upwards from zero; or, of speeds that grow with what is across, so that in step is a straight line. */
+enum growth_scale { FROM_ZERO, IN_STEP_IS_STRAIGHT };
 
-/* doubles: of speeds that grow with what is across, so that in step is a straight line. */
 static enum base_status draw(struct plots_canvas *canvas, const struct plots_request *request, struct growth *g,
                              const char *title, const char *x_name, enum growth_scale scale, struct plots_picture *out,
                              struct base_error *error)
@@ -122,7 +122,7 @@ enum base_status plots_batch(struct base_arena *arena, const struct plots_reques
                            g.series[g.best_series].name, plots_amount(arena, PLOTS_COUNT, g.best.y),
                            largest < g.high_x ? base_print(arena, "beyond %.0f none of these fit", largest)
                                               : "all of them fit in some way");
-    return draw(&canvas, request, &g, title, "sequences in a global batch", EACH_ITS_OWN, out, error);
+    return draw(&canvas, request, &g, title, "sequences in a global batch", FROM_ZERO, out, error);
 }
 
 enum base_status plots_scaling(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,

@@ -21,6 +21,13 @@ static const struct compiler {
                       1u << SIM_PASS_MOVE_BROADCASTS,
                   1u << SIM_PASS_HOIST_GRADIENT_ALL_REDUCE | 1u << SIM_PASS_KEEP_SUM_DTYPE}};
 
+const char *sim_compiler_since(enum sim_pass pass)
+{
+    for (int i = 0; i < BASE_COUNT(compilers); i++)
+        if (compilers[i].passes >> pass & 1) return compilers[i].since;
+    return NULL;
+}
+
 static bool is_date(const char *text)
 {
     static const char pattern[] = "0000-00-00";

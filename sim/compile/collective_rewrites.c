@@ -212,7 +212,7 @@ static bool is_added_up(const struct sim_rewriting *r, int value)
 
 enum sum_dtype { DTYPE_OF_ACCUMULATOR, DTYPE_OF_SUM };
 
-/* keeps_dtype: the sum behind the loop is of the dtype that it had inside, and not of the accumulator's. */
+/* The sum behind the loop is of the accumulator's dtype, or of that which it had inside. */
 static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twin, struct stays stays,
                   enum sum_dtype sum_dtype,
                   void (*sum)(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype))

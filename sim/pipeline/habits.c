@@ -18,13 +18,15 @@ static enum base_status read_number(int row, const char *column, double *out, st
                              error);
 }
 
-static enum sim_division division_of(const char *word)
+static enum base_status read_division(int row, enum sim_division *out, struct base_error *error)
 {
     static const char *const names[SIM_DIVISION_COUNT] = {
         [SIM_DIVIDES_EVENLY] = "evenly", [SIM_DIVIDES_UNEVENLY] = "unevenly", [SIM_DIVIDES_FINELY] = "finely"};
     int division = 0;
-    while (division + 1 < SIM_DIVISION_COUNT && strcmp(names[division], word) != 0) division++;
-    return (enum sim_division)division;
+    BASE_TRY(base_parse_word(base_table_field(&rows, row, base_table_column(&rows, "division")), "division", names,
+                             SIM_DIVISION_COUNT, &division, error));
+    *out = (enum sim_division)division;
+    return BASE_OK;
 }
 
 /* Words of pipeline_schedule, with " or " between them. */
@@ -45,9 +47,7 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
     for (int row = 0; row < rows.row_count; row++) {
         if (strcmp(base_table_field(&rows, row, 0), software) != 0) continue;
         const char *schedules = base_table_field(&rows, row, base_table_column(&rows, "schedules"));
-        const char *division = base_table_field(&rows, row, base_table_column(&rows, "division"));
-        *out = (struct sim_pipeline_habits){.division = division_of(division),
-                                            .schedules = schedules_of(schedules),
+        *out = (struct sim_pipeline_habits){.schedules = schedules_of(schedules),
                                             .schedule_words = schedules,
                                             .takes_layers = flag(row, "told_layers"),
                                             .cuts_messages = flag(row, "cut_messages"),
@@ -55,6 +55,7 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
                                             .overlaps_interleaved = flag(row, "interleaved_overlap"),
                                             .keeps_outputs = flag(row, "kept_outputs"),
                                             .keeps_weights = flag(row, "kept_weights")};
+        BASE_TRY(read_division(row, &out->division, error));
         BASE_TRY(read_number(row, "flat_float16_bytes", &out->flat_float16_bytes, error));
         BASE_TRY(read_number(row, "flat_bfloat16_bytes", &out->flat_bfloat16_bytes, error));
         BASE_TRY(read_number(row, "held_in_flight_frac", &out->held_in_flight_frac, error));
