@@ -9,7 +9,8 @@ CFLAGS  ?= -O2
 LDFLAGS ?=
 
 rooms    := base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim tuner exec plots reports commands
-packages := libcjson libpcre2-8 gsl cairo cairo-svg cairo-pdf cairo-png
+packages := libcjson libpcre2-8 gsl
+loaded   := cairo cairo-pdf cairo-png # when the first picture is drawn: its headers alone are asked for here
 
 # Contracted multiply-adds would make results differ between machines, so they are off whatever CFLAGS says.
 language := -std=c11 -D_POSIX_C_SOURCE=200809L -ffp-contract=off
@@ -19,9 +20,10 @@ MAKEFLAGS += --no-print-directory
 
 # Headers of libraries are system headers (-isystem), so that the warnings are about our own code.
 found_links   := $(shell pkg-config --libs $(packages) 2>/dev/null)
-include_paths := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(packages) 2>/dev/null))
-libraries     := $(found_links) -lglpk -lm
-found_all      = $(if $(found_links),,$(error pkg-config does not find all of $(packages): make deps installs them))
+include_paths := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(packages) $(loaded) 2>/dev/null))
+libraries     := $(found_links) -lglpk -ldl -lm
+found_loaded  := $(shell pkg-config --libs $(loaded) 2>/dev/null)
+found_all      = $(if $(and $(found_links),$(found_loaded)),,$(error pkg-config does not find all of $(packages) $(loaded): make deps installs them))
 
 compile = $(found_all)$(CC) $(language) $(warnings) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. $(include_paths) -MMD -MP
 link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(LDFLAGS) -Wl,--as-needed

@@ -66,8 +66,9 @@ void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes)
 
 char *base_copy_bytes(struct base_arena *arena, const char *bytes, size_t length)
 {
-    char *copy = base_alloc(arena, length + 1, 1);
+    char *copy = base_reserve(arena, length + 1, 1);
     if (length) memcpy(copy, bytes, length);
+    copy[length] = 0;
     return copy;
 }
 

@@ -193,6 +193,7 @@ const char *base_nearest(const char *text, const char *const *names, int count)
     const char *nearest = NULL;
     int length = (int)strlen(text), bound = length > LONGEST_NAME ? 0 : length < 4 ? 1 : (length + 1) / 3;
     for (int i = 0; i < count; i++) {
+        if (abs((int)strlen(names[i]) - length) > bound) continue; /* a slip changes the length by one at most */
         int d = base_edit_distance(text, names[i]);
         if (d > bound || (nearest && d == bound)) continue;
         bound = d;

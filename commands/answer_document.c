@@ -95,6 +95,7 @@ enum base_status commands_put_page(struct commands_context *context, const char 
 {
     const struct base_json *document;
     struct base_text page = {.arena = out->arena};
+    BASE_TRY(plots_ready(error));
     BASE_TRY(base_json_parse(context->arena, out->data ? out->data : "", out->length, &document, error));
     struct reports_answer answer = {.document = document,
                                     .command = command_line(context->arena, name, argument_count, arguments),

@@ -258,6 +258,7 @@ static enum base_status draw(struct commands_context *context, const struct ques
                          "--picture: links are drawn of one torus, and %s is none; use --links --json",
                          q->topology.name);
     BASE_TRY(plots_format_parse(path, &format, error));
+    BASE_TRY(plots_ready(error));
     request.busy_frac =
         sim_link_shares(context->arena, &q->network, q->sent.traffic.link_bytes, q->sent.traffic.time_s);
     request.title = base_print(context->arena, "%s over %s keeps the busiest link busy %.0f %% of the time",

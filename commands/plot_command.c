@@ -174,6 +174,7 @@ static enum base_status run_plot(struct commands_context *context, const struct 
         return base_fail(error, BASE_USAGE, "plot %s: --out is missing: --out FILE.svg, FILE.pdf or FILE.png",
                          kind->name);
     BASE_TRY(plots_format_parse(path, &format, error));
+    BASE_TRY(plots_ready(error));
     struct question question = {context, arguments->positional + 1, arguments->positional_count - 1, format};
     BASE_TRY(draw_kind(kind, &question, &picture, error));
     BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));

@@ -44,6 +44,13 @@ struct sweep {
     struct base_arena row_arena;
 };
 
+static bool is_one_of(const char *name, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
+}
+
 /* A table may have columns of its own, which are copied; one that is a slip of the pen away from a column that is read,
  * and that is not there, was meant for it. */
 static void warn_of_misspelt(struct sweep *s)
@@ -54,7 +61,9 @@ static void warn_of_misspelt(struct sweep *s)
     for (int k = 0; k < SIM_KEY_COUNT; k++) read[read_count++] = sim_plan_keys[k].name;
     for (int m = 0; m < MEASURED_COUNT; m++) read[read_count++] = measured[m].column;
     for (int c = 0; c < s->csv.column_count; c++) {
-        const char *name = s->csv.names[c], *meant = base_nearest(name, read, read_count);
+        const char *name = s->csv.names[c];
+        if (is_one_of(name, read, read_count)) continue;
+        const char *meant = base_nearest(name, read, read_count);
         const int slips = meant ? base_edit_distance(name, meant) : 0;
         if (!slips || slips > (strlen(name) < LONG_NAME ? 1 : 2) || base_csv_column(&s->csv, meant) >= 0) continue;
         commands_warn(s->context, base_print(s->context->arena,

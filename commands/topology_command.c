@@ -361,6 +361,7 @@ static enum base_status draw_topology(const struct commands_context *context, co
 {
     struct plots_topology request = {.topology = facts->topology, .mesh = facts->mesh, .axes = facts->axes};
     struct plots_picture picture;
+    BASE_TRY(plots_ready(error));
     BASE_TRY(plots_topology_draw(context->arena, &request, format, &picture, error));
     BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
     commands_put_picture(context, "topology", path, &picture, out);

@@ -1,11 +1,74 @@
 /* A canvas that draws with Cairo (the door to it) or records the same marks for SVG. */
 #include "plots/canvas.h"
 
+#include <assert.h>
 #include <cairo-pdf.h>
 #include <cairo.h>
+#include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- loading ---- */
+
+/* Cairo brings X11 and twenty libraries more, which take longer to load than a plan to predict: so it is loaded by the
+ * first picture. Its functions have their own names after `cairo.`, and their own types. */
+/* clang-format off */
+#define CAIRO_FUNCTIONS(X) \
+    X(arc) X(close_path) X(create) X(curve_to) X(destroy) X(fill_preserve) X(font_options_create) \
+    X(font_options_destroy) X(font_options_set_antialias) X(font_options_set_hint_metrics) \
+    X(font_options_set_hint_style) X(image_surface_create) X(line_to) X(move_to) X(new_path) X(paint) \
+    X(pdf_surface_create_for_stream) X(pdf_surface_set_metadata) X(rectangle) X(select_font_face) X(set_dash) \
+    X(set_font_options) X(set_font_size) X(set_line_width) X(set_source_rgb) X(show_text) X(status) \
+    X(status_to_string) X(stroke) X(surface_destroy) X(surface_finish) X(surface_set_device_scale) \
+    X(surface_status) X(surface_write_to_png_stream) X(text_extents)
+/* clang-format on */
+
+#define DECLARE(name) __typeof__(cairo_##name) *name;
+#define LOAD(name) load("cairo_" #name, &cairo.name, sizeof cairo.name);
+
+static struct {
+    CAIRO_FUNCTIONS(DECLARE)
+    void *library;
+    bool complete;
+} cairo;
+
+static void load(const char *name, void *function, size_t size_bytes)
+{
+    void *found = dlsym(cairo.library, name);
+    cairo.complete = cairo.complete && found;
+    memcpy(function, &found, size_bytes); /* POSIX: a function's address fits a void pointer */
+}
+
+static void load_all(void)
+{
+    cairo.library = dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
+    cairo.complete = cairo.library;
+    if (!cairo.library) return;
+    CAIRO_FUNCTIONS(LOAD)
+}
+
+enum base_status plots_ready(struct base_error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_all);
+    if (cairo.complete) return BASE_OK;
+    const char *why = cairo.library ? "it lacks a function of Cairo 1.16" : dlerror();
+    return base_fail(error, BASE_INTERNAL, "libcairo.so.2, which draws pictures, cannot be loaded: %.200s",
+                     why ? why : "unknown");
+}
+
+/* Whoever asks for a picture has asked plots_ready before. */
+static void need_cairo(void)
+{
+    struct base_error none;
+    const enum base_status status = plots_ready(&none);
+    assert(status == BASE_OK);
+    (void)status;
+}
+
+/* ---- sizes ---- */
 
 /* Half the height of a capital letter over the font's size: what puts a line's middle at y. */
 static const double half_capital_frac = 0.365;
@@ -16,29 +79,30 @@ static const double png_scale = 2;
 /* ---- measuring ---- */
 
 /* Hinting would round widths to the device's pixels, and the three back ends would disagree. */
-static void choose_font(cairo_t *cairo, enum plots_style style)
+static void choose_font(cairo_t *on, enum plots_style style)
 {
-    cairo_font_options_t *options = cairo_font_options_create();
-    cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
-    cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
-    cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
-    cairo_set_font_options(cairo, options);
-    cairo_font_options_destroy(options);
-    cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+    cairo_font_options_t *options = cairo.font_options_create();
+    cairo.font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
+    cairo.font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
+    cairo.font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
+    cairo.set_font_options(on, options);
+    cairo.font_options_destroy(options);
+    cairo.select_font_face(on, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
                            plots_font_is_bold(style) ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(cairo, plots_font_size(style));
+    cairo.set_font_size(on, plots_font_size(style));
 }
 
 /* No object of Cairo outlives a call, so that a jump out of the arena leaks nothing. Cairo caches the fonts. */
 static cairo_text_extents_t measure(enum plots_style style, const char *text)
 {
+    need_cairo();
     cairo_text_extents_t extents;
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
-    cairo_t *cairo = cairo_create(surface);
-    choose_font(cairo, style);
-    cairo_text_extents(cairo, text, &extents);
-    cairo_destroy(cairo);
-    cairo_surface_destroy(surface);
+    cairo_surface_t *surface = cairo.image_surface_create(CAIRO_FORMAT_A8, 1, 1);
+    cairo_t *on = cairo.create(surface);
+    choose_font(on, style);
+    cairo.text_extents(on, text, &extents);
+    cairo.destroy(on);
+    cairo.surface_destroy(surface);
     return extents;
 }
 
@@ -163,77 +227,77 @@ void plots_hover(struct plots_canvas *canvas, struct plots_box box, const char *
 
 /* ---- rendering ---- */
 
-static void set_colour(cairo_t *cairo, enum plots_colour colour, double strength_frac)
+static void set_colour(cairo_t *on, enum plots_colour colour, double strength_frac)
 {
     struct plots_rgb rgb = plots_rgb(colour, strength_frac);
-    cairo_set_source_rgb(cairo, rgb.red, rgb.green, rgb.blue);
+    cairo.set_source_rgb(on, rgb.red, rgb.green, rgb.blue);
 }
 
-static void trace_path(cairo_t *cairo, const struct plots_mark *mark)
+static void trace_path(cairo_t *on, const struct plots_mark *mark)
 {
     const struct plots_box *box = &mark->box;
     const struct plots_point *points = mark->points;
-    cairo_new_path(cairo);
+    cairo.new_path(on);
     switch (mark->kind) {
-    case PLOTS_RECT: cairo_rectangle(cairo, box->x, box->y, box->width, box->height); break;
+    case PLOTS_RECT: cairo.rectangle(on, box->x, box->y, box->width, box->height); break;
     case PLOTS_LINE:
-        cairo_move_to(cairo, box->x, box->y);
-        cairo_line_to(cairo, box->x + box->width, box->y + box->height);
+        cairo.move_to(on, box->x, box->y);
+        cairo.line_to(on, box->x + box->width, box->y + box->height);
         break;
     case PLOTS_CIRCLE:
-        cairo_arc(cairo, box->x + box->width / 2, box->y + box->height / 2, box->width / 2, 0, 2 * acos(-1));
+        cairo.arc(on, box->x + box->width / 2, box->y + box->height / 2, box->width / 2, 0, 2 * acos(-1));
         break;
     case PLOTS_QUAD:
-        cairo_move_to(cairo, points[0].x, points[0].y);
-        for (int i = 1; i < 4; i++) cairo_line_to(cairo, points[i].x, points[i].y);
-        cairo_close_path(cairo);
+        cairo.move_to(on, points[0].x, points[0].y);
+        for (int i = 1; i < 4; i++) cairo.line_to(on, points[i].x, points[i].y);
+        cairo.close_path(on);
         break;
     case PLOTS_CURVE:
-        cairo_move_to(cairo, points[0].x, points[0].y);
-        cairo_curve_to(cairo, points[1].x, points[1].y, points[2].x, points[2].y, points[3].x, points[3].y);
+        cairo.move_to(on, points[0].x, points[0].y);
+        cairo.curve_to(on, points[1].x, points[1].y, points[2].x, points[2].y, points[3].x, points[3].y);
         break;
     case PLOTS_POLYGON:
     case PLOTS_POLYLINE:
-        for (int i = 0; i < mark->many_count; i++) cairo_line_to(cairo, mark->many[i].x, mark->many[i].y);
-        if (mark->kind == PLOTS_POLYGON) cairo_close_path(cairo);
+        for (int i = 0; i < mark->many_count; i++) cairo.line_to(on, mark->many[i].x, mark->many[i].y);
+        if (mark->kind == PLOTS_POLYGON) cairo.close_path(on);
         break;
     case PLOTS_TEXT: break;
     }
 }
 
-static void render_area(cairo_t *cairo, const struct plots_mark *mark)
+static void render_area(cairo_t *on, const struct plots_mark *mark)
 {
     const struct plots_look *look = &mark->look;
     const double dashes[] = {plots_dash_px, plots_dash_gap_px};
-    trace_path(cairo, mark);
+    trace_path(on, mark);
     if (look->fill_frac > 0) {
-        set_colour(cairo, look->colour, look->fill_frac);
-        cairo_fill_preserve(cairo);
+        set_colour(on, look->colour, look->fill_frac);
+        cairo.fill_preserve(on);
     }
     if (look->stroke_px <= 0) return;
-    set_colour(cairo, look->colour, 1);
-    cairo_set_line_width(cairo, look->stroke_px);
-    cairo_set_dash(cairo, dashes, look->dashed ? BASE_COUNT(dashes) : 0, 0);
-    cairo_stroke(cairo);
+    set_colour(on, look->colour, 1);
+    cairo.set_line_width(on, look->stroke_px);
+    cairo.set_dash(on, dashes, look->dashed ? BASE_COUNT(dashes) : 0, 0);
+    cairo.stroke(on);
 }
 
-static void render_text(cairo_t *cairo, const struct plots_mark *mark)
+static void render_text(cairo_t *on, const struct plots_mark *mark)
 {
-    choose_font(cairo, mark->style);
+    choose_font(on, mark->style);
     struct plots_rgb rgb = plots_text_rgb(mark->look.colour);
-    cairo_set_source_rgb(cairo, rgb.red, rgb.green, rgb.blue);
-    cairo_move_to(cairo, mark->text_x, mark->baseline_y);
-    cairo_show_text(cairo, mark->text);
+    cairo.set_source_rgb(on, rgb.red, rgb.green, rgb.blue);
+    cairo.move_to(on, mark->text_x, mark->baseline_y);
+    cairo.show_text(on, mark->text);
 }
 
-static void render_marks(cairo_t *cairo, const struct plots_canvas *canvas)
+static void render_marks(cairo_t *on, const struct plots_canvas *canvas)
 {
-    set_colour(cairo, PLOTS_PAPER, 1);
-    cairo_paint(cairo);
+    set_colour(on, PLOTS_PAPER, 1);
+    cairo.paint(on);
     for (int i = 0; i < canvas->mark_count; i++) {
         const struct plots_mark *mark = &canvas->marks[i];
-        if (mark->kind == PLOTS_TEXT) render_text(cairo, mark);
-        else render_area(cairo, mark);
+        if (mark->kind == PLOTS_TEXT) render_text(on, mark);
+        else render_area(on, mark);
     }
 }
 
@@ -262,34 +326,35 @@ static cairo_status_t keep_bytes(void *closure, const unsigned char *data, unsig
 static cairo_surface_t *open_pdf(const struct plots_canvas *canvas, struct file_bytes *file)
 {
     cairo_surface_t *surface =
-        cairo_pdf_surface_create_for_stream(keep_bytes, file, plots_width(canvas), ceil(canvas->height_px));
-    cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, canvas->title);
-    cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, canvas->subtitle);
+        cairo.pdf_surface_create_for_stream(keep_bytes, file, plots_width(canvas), ceil(canvas->height_px));
+    cairo.pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, canvas->title);
+    cairo.pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, canvas->subtitle);
     /* Cairo would write the time of day; the same input is to give the same bytes. */
-    cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, "2000-01-01T00:00:00Z");
+    cairo.pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, "2000-01-01T00:00:00Z");
     return surface;
 }
 
 static cairo_surface_t *open_png(const struct plots_canvas *canvas)
 {
     int width = (int)(png_scale * plots_width(canvas)), height = (int)(png_scale * ceil(canvas->height_px));
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
-    cairo_surface_set_device_scale(surface, png_scale, png_scale);
+    cairo_surface_t *surface = cairo.image_surface_create(CAIRO_FORMAT_RGB24, width, height);
+    cairo.surface_set_device_scale(surface, png_scale, png_scale);
     return surface;
 }
 
 static cairo_status_t render_file(const struct plots_canvas *canvas, enum plots_format format, struct file_bytes *file)
 {
+    need_cairo();
     cairo_surface_t *surface = format == PLOTS_PDF ? open_pdf(canvas, file) : open_png(canvas);
-    cairo_t *cairo = cairo_create(surface);
-    render_marks(cairo, canvas);
-    cairo_status_t status = cairo_status(cairo);
-    cairo_destroy(cairo);
+    cairo_t *on = cairo.create(surface);
+    render_marks(on, canvas);
+    cairo_status_t status = cairo.status(on);
+    cairo.destroy(on);
     if (status == CAIRO_STATUS_SUCCESS && format == PLOTS_PNG)
-        status = cairo_surface_write_to_png_stream(surface, keep_bytes, file);
-    cairo_surface_finish(surface);
-    if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_status(surface);
-    cairo_surface_destroy(surface);
+        status = cairo.surface_write_to_png_stream(surface, keep_bytes, file);
+    cairo.surface_finish(surface);
+    if (status == CAIRO_STATUS_SUCCESS) status = cairo.surface_status(surface);
+    cairo.surface_destroy(surface);
     return status;
 }
 
@@ -316,7 +381,7 @@ enum base_status plots_render(const struct plots_canvas *canvas, enum plots_form
     cairo_status_t status = render_file(canvas, format, &file);
     if (status != CAIRO_STATUS_SUCCESS) {
         free(file.data);
-        return base_fail(error, BASE_INTERNAL, "the picture cannot be drawn: %s", cairo_status_to_string(status));
+        return base_fail(error, BASE_INTERNAL, "the picture cannot be drawn: %s", cairo.status_to_string(status));
     }
     hand_over(out, &file);
     return BASE_OK;

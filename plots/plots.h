@@ -12,6 +12,8 @@
 /* PLOTS_EMBEDDED: an SVG element of an HTML page, which says title and subtitle itself and gives the colours
  * (plots_put_page_colours). */
 enum plots_format { PLOTS_SVG, PLOTS_PDF, PLOTS_PNG, PLOTS_EMBEDDED };
+/* Whether pictures can be drawn here: Cairo is loaded by the first. BASE_INTERNAL where it is not installed. */
+enum base_status plots_ready(struct base_error *error);
 /* By the ending of the file's name; BASE_INPUT for any other ending. */
 enum base_status plots_format_parse(const char *path, enum plots_format *out, struct base_error *error);
 

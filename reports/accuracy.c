@@ -11,7 +11,6 @@ void reports_accuracy_begin(struct reports_accuracy *accuracy, struct base_arena
 {
     memset(accuracy, 0, sizeof *accuracy);
     accuracy->arena = arena;
-    accuracy->rows = base_new(arena, struct reports_row, REPORTS_KEPT_ROWS);
 }
 
 static struct reports_group *group_of(struct reports_accuracy *a, const struct reports_row *row)
@@ -36,17 +35,47 @@ static double step_error(const struct reports_row *row)
     return row->prediction.step_s / row->measured_step_s - 1;
 }
 
+/* Alike rows mostly stand together, and share the two names. */
+static int first_alike(const struct reports_accuracy *a, const struct reports_row *row)
+{
+    for (int i = a->kept_count - 1; i >= 0; i--)
+        if (!strcmp(a->rows[i].model, row->model) && !strcmp(a->rows[i].topology, row->topology))
+            return a->rows[i].alike;
+    return a->kept_count;
+}
+
+static const char *kept_value(struct reports_accuracy *a, const struct reports_row *row, enum sim_key key)
+{
+    const char *value = row->plan.values[key];
+    return a->kept_count < TABLE_ROWS && value && *value ? base_copy(a->arena, value) : "";
+}
+
 static void keep(struct reports_accuracy *a, const struct reports_row *row)
 {
     if (a->kept_count == REPORTS_KEPT_ROWS) return;
-    struct reports_row *kept = &a->rows[a->kept_count++];
-    *kept = *row;
-    kept->id = base_copy(a->arena, row->id);
-    kept->model = base_copy(a->arena, row->model);
-    kept->topology = base_copy(a->arena, row->topology);
-    kept->error = base_copy(a->arena, row->error);
-    for (int k = 0; k < SIM_KEY_COUNT; k++)
-        kept->plan.values[k] = base_copy(a->arena, row->plan.values[k] ? row->plan.values[k] : "");
+    a->rows = base_grown(a->arena, a->rows, a->kept_count, &a->kept_capacity, sizeof *a->rows);
+    const int alike = first_alike(a, row);
+    const bool is_first = alike == a->kept_count;
+    a->rows[a->kept_count] = (struct reports_kept_row){
+        .model = is_first ? base_copy(a->arena, row->model) : a->rows[alike].model,
+        .topology = is_first ? base_copy(a->arena, row->topology) : a->rows[alike].topology,
+        .submesh = kept_value(a, row, SIM_SUBMESH),
+        .batch_size = kept_value(a, row, SIM_BATCH_SIZE),
+        .num_microbatches = kept_value(a, row, SIM_NUM_MICROBATCHES),
+        .targets_length = kept_value(a, row, SIM_TARGETS_LENGTH),
+        .error = row->predicted ? "" : base_copy(a->arena, row->error),
+        .alike = alike,
+        .timed = has_time(row),
+        .predicted = row->predicted,
+        .fits = row->prediction.fits,
+        .measured_step_s = row->measured_step_s,
+        .measured_tokens_per_s = row->measured_tokens_per_s,
+        .step_s = row->prediction.step_s,
+        .tokens_per_s = row->prediction.tokens_per_s,
+        .peak_bytes = row->prediction.memory.peak_bytes,
+        .measured_oom = row->measured_oom,
+    };
+    a->kept_count++;
 }
 
 void reports_accuracy_add(struct reports_accuracy *a, const struct reports_row *row)
@@ -94,13 +123,12 @@ static double pair_order(const struct reports_accuracy *a, int64_t *pairs)
 {
     int64_t same = 0, other = 0;
     for (int i = 0; i < a->kept_count; i++) {
-        for (int j = 0; j < i; j++) {
-            const struct reports_row *x = &a->rows[i], *y = &a->rows[j];
-            if (!has_time(x) || !has_time(y) || strcmp(x->model, y->model) != 0 ||
-                strcmp(x->topology, y->topology) != 0)
-                continue;
+        const struct reports_kept_row *x = &a->rows[i];
+        for (int j = x->alike; j < i && x->timed; j++) {
+            const struct reports_kept_row *y = &a->rows[j];
+            if (y->alike != x->alike || !y->timed) continue;
             double measured = x->measured_tokens_per_s - y->measured_tokens_per_s,
-                   predicted = x->prediction.tokens_per_s - y->prediction.tokens_per_s;
+                   predicted = x->tokens_per_s - y->tokens_per_s;
             if (!isfinite(measured) || measured == 0)
                 continue; /* one of them has no measured target tokens/s, or they are equal */
             if (measured * predicted > 0) same++;
@@ -120,30 +148,29 @@ static const char *short_model(const struct reports_accuracy *a, const char *mod
     return base_print(a->arena, "%.*s…", WIDEST - 1, model);
 }
 
-static void put_verdict(const struct reports_row *row, struct base_text *out)
+static void put_verdict(const struct reports_kept_row *row, struct base_text *out)
 {
-    bool fits = row->prediction.fits;
+    bool fits = row->fits;
     if (row->measured_oom < 0) base_put(out, fits ? "fits" : "does not fit");
     else if (row->measured_oom == 1) base_put(out, fits ? "fits (ran OUT OF MEMORY)" : "does not fit (agrees)");
     else base_put(out, fits ? "fits (agrees)" : "does not fit (BUT RAN)");
 }
 
-static void put_row(const struct reports_row *row, struct base_text *out)
+static void put_row(const struct reports_kept_row *row, struct base_text *out)
 {
     char measured[BASE_HUMANE], predicted[BASE_HUMANE], memory[BASE_HUMANE];
-    base_putf(out, "  %-10s %6s x%-3s ", row->plan.values[SIM_SUBMESH], row->plan.values[SIM_BATCH_SIZE],
-              *row->plan.values[SIM_NUM_MICROBATCHES] ? row->plan.values[SIM_NUM_MICROBATCHES] : "1");
-    base_putf(out, "%5s ", row->plan.values[SIM_TARGETS_LENGTH]);
+    base_putf(out, "  %-10s %6s x%-3s ", row->submesh, row->batch_size,
+              *row->num_microbatches ? row->num_microbatches : "1");
+    base_putf(out, "%5s ", row->targets_length);
     if (!row->predicted) {
         base_putf(out, "no prediction: %s\n", row->error);
         return;
     }
-    bool timed = has_time(row);
-    base_putf(out, "%9s %9s ", timed ? base_format_seconds(measured, row->measured_step_s) : "-",
-              base_format_seconds(predicted, row->prediction.step_s));
-    if (timed) base_putf(out, "%+6.1f %% ", 100 * step_error(row));
+    base_putf(out, "%9s %9s ", row->timed ? base_format_seconds(measured, row->measured_step_s) : "-",
+              base_format_seconds(predicted, row->step_s));
+    if (row->timed) base_putf(out, "%+6.1f %% ", 100 * (row->step_s / row->measured_step_s - 1));
     else base_putf(out, "%8s ", "");
-    base_putf(out, "%9s  ", base_format_bytes(memory, (double)row->prediction.memory.peak_bytes));
+    base_putf(out, "%9s  ", base_format_bytes(memory, (double)row->peak_bytes));
     put_verdict(row, out);
     base_put(out, "\n");
 }
@@ -152,7 +179,7 @@ static void put_table(const struct reports_accuracy *a, struct base_text *out)
 {
     const char *model = "", *topology = "";
     for (int i = 0; i < a->kept_count && i < TABLE_ROWS; i++) {
-        const struct reports_row *row = &a->rows[i];
+        const struct reports_kept_row *row = &a->rows[i];
         if (strcmp(model, row->model) != 0 || strcmp(topology, row->topology) != 0) {
             base_putf(out, "%s%s on %s\n", i ? "\n" : "", short_model(a, row->model), row->topology);
             base_putf(out, "  %-10s %6s %-4s %5s %9s %9s %8s %9s  %s\n", "submesh", "batch", "mb", "len", "measured",

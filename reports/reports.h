@@ -360,12 +360,22 @@ struct reports_row {
     struct sim_prediction prediction;
 };
 
+/* What the table and the order want of a row that was measured. */
+struct reports_kept_row {
+    const char *model, *topology, *submesh, *batch_size, *num_microbatches, *targets_length, *error;
+    int alike; /* the first kept row of this model and topology */
+    bool timed, predicted, fits;
+    double measured_step_s, measured_tokens_per_s, step_s, tokens_per_s; /* measured: NaN where it was not */
+    int64_t peak_bytes;
+    int measured_oom; /* -1: not known */
+};
+
 enum { REPORTS_KEPT_ROWS = 1000, REPORTS_MOST_GROUPS = 64 };
 
 struct reports_accuracy {
     struct base_arena *arena;
-    struct reports_row *rows; /* the first measured ones, for the table and the order */
-    int kept_count;
+    struct reports_kept_row *rows; /* the first measured ones */
+    int kept_count, kept_capacity;
     int64_t row_count, unpredicted_count, step_count, memory_count, oom_count, oom_right_count, verdict_count,
         verdict_right_count, false_fit_count;
     double step_error_sum, step_bias_sum, memory_error_sum;

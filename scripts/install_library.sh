@@ -20,7 +20,7 @@ Name: meshwright
 Description: predicts, tunes and explains partitioning plans of transformers
 Version: $version
 Requires: $packages
-Libs: -L\${libdir} -lmeshwright -lglpk -lm
+Libs: -L\${libdir} -lmeshwright -lglpk -ldl -lm
 Cflags: -I\${includedir}
 EOF
 printf '%s\n' "$folder/lib/libmeshwright.a" "$folder/include/meshwright.h" "$folder/lib/pkgconfig/meshwright.pc"

@@ -460,6 +460,10 @@ static const struct hostile {
     {"$M topology \"$(printf 'v4\\033[2J')\"", 3, "v4?[2J"}, /* a terminal is not obeyed */
     {"cp examples/tpu_v4_tuning.csv t && $M sweep t --out t >&- ; $M sweep t --out u >/dev/null && cmp t u && rm t u",
      0, ""},
+    /* pictures alone load what draws them */
+    {"! ldd $M | grep cairo", 0, ""},
+    {"touch libcairo.so.2; LD_LIBRARY_PATH=. $M topology v4-8 --out t.svg; r=$?; rm libcairo.so.2; exit $r", 1,
+     "libcairo.so.2, which draws pictures, cannot be loaded: "},
     {"ulimit -f 1; $M sweep examples/tpu_v4_tuning.csv --out x", 3, "x: cannot be written: File too large"},
     {"{ cat header.csv; yes none,v4-8,8,8; } | timeout 0.3 $M sweep /dev/stdin --out x", 124,
      ""}, /* a table without end; the signal comes twice */
