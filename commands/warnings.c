@@ -118,7 +118,7 @@ enum base_status commands_warn_of_old_compiler(struct commands_context *context,
                                                const struct sim_plan *plan, const struct sim_prediction *older,
                                                struct base_error *error)
 {
-    const char *newer = sim_compiler_since(SIM_PASS_SPREAD_THROUGH_UPDATES);
+    struct sim_release newer;
     static const double worth_saying_frac = 0.9; /* of the step */
     struct sim_prediction shorter, newest;
     struct base_error none;
@@ -126,7 +126,9 @@ enum base_status commands_warn_of_old_compiler(struct commands_context *context,
     if (plan->placement->topology.kind != TOPO_TPU || !plan->config->scan_layers || !trains || plan->compiled ||
         plan->options.remat != MODEL_REMAT_NONE || sim_key_is_given(text, SIM_COMPILER))
         return BASE_OK;
-    BASE_TRY(predict_with(context, text, plan, newer, &shorter, error));
+    BASE_TRY(sim_release_with(SIM_PASS_SPREAD_THROUGH_UPDATES, &newer, error));
+    if (!newer.since) return BASE_OK;
+    BASE_TRY(predict_with(context, text, plan, newer.since, &shorter, error));
     if (shorter.step_s > worth_saying_frac * older->step_s) return BASE_OK;
     const bool has_newest = predict_with(context, text, plan, "today", &newest, &none) == BASE_OK;
     commands_warn(
@@ -135,8 +137,8 @@ enum base_status commands_warn_of_old_compiler(struct commands_context *context,
                    "XLA of before %s, which %s on %s is taken to run with, moves what is kept of each scanned layer "
                    "between devices in the backward pass: it takes %s; a newer XLA, or jax 0.4.27 and later, %s "
                    "(--compiler %s)%s%s%s",
-                   newer, plan->software, plan->placement->topology.chip.name, cost_words(context->arena, older),
-                   cost_words(context->arena, &shorter), newer, has_newest ? ", the newest " : "",
+                   newer.since, plan->software, plan->placement->topology.chip.name, cost_words(context->arena, older),
+                   cost_words(context->arena, &shorter), newer.since, has_newest ? ", the newest " : "",
                    has_newest ? cost_words(context->arena, &newest) : "", has_newest ? " (--compiler today)" : ""));
     return BASE_OK;
 }

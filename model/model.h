@@ -38,12 +38,12 @@ struct model_options {
     unsigned dropped_roles;           /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
     bool microbatches;                /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
-    bool dropout;              /* of embeddings, attention weights and of what is added to the residual stream */
-    unsigned traits;           /* bits of enum model_trait */
-    unsigned parts;            /* bits of enum model_part; 0: all */
-    bool sends;                /* what goes to other stages is said by operations: somebody runs them */
-    bool gathers_keys;         /* sequences are sharded, keys and values are not */
-    bool normalizes_by_tokens; /* the loss, by the number of a microbatch's tokens, not by a constant */
+    bool dropout; /* of embeddings, attention weights and of what is added to the residual stream */
+    model_trait_set traits;
+    unsigned parts;                          /* bits of enum model_part; 0: all */
+    bool sends;                              /* what goes to other stages is said by operations: somebody runs them */
+    bool gathers_keys;                       /* sequences are sharded, keys and values are not */
+    bool normalizes_by_tokens;               /* the loss, by the number of a microbatch's tokens, not by a constant */
     const struct model_adafactor *adafactor; /* NULL: the defaults */
     const struct model_parameter
         *parameters; /* axes that take the place of the model's own (model_overrides_apply), layers alike; or NULL */

@@ -3,6 +3,8 @@
 #ifndef MODEL_TRAITS_H
 #define MODEL_TRAITS_H
 
+#include <stdint.h>
+
 enum model_trait {
     MODEL_TRAIT_HALF_PARAMETERS, /* parameters, gradients and accumulators in the compute dtype; float32 masters are
                                     optimizer state */
@@ -45,6 +47,8 @@ enum model_trait {
                                      two; gradients of weights are that dtype's, and so are the arrays they add up in */
     MODEL_TRAIT_COUNT
 };
+typedef uint64_t model_trait_set;
+#define MODEL_TRAIT_BIT(trait) ((model_trait_set)1 << (trait))
 const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */
 
 #endif

@@ -253,7 +253,7 @@ static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
     base_json_key(w, "passes");
     base_json_open_inline(w, '[');
     for (int i = 0; i < SIM_PASS_COUNT; i++)
-        if (sim_passes_of(plan) & 1u << i) base_json_put_string(w, sim_pass_name((enum sim_pass)i));
+        if (sim_passes_of(plan) & SIM_PASS_BIT(i)) base_json_put_string(w, sim_pass_name((enum sim_pass)i));
     base_json_close(w, ']');
 }
 

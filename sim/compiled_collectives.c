@@ -26,15 +26,16 @@ static bool is_whole_slice(const struct sim_placement *placement, unsigned axes)
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *c)
 {
     struct sim_sent sent = {c->kind, c->dtype, p->bytes[c->shape]};
-    const unsigned passes = sim_passes_of(p->plan);
-    if (passes & 1u << SIM_PASS_NARROW_GATHERS && c->narrow_dtype != c->dtype) {
+    const sim_pass_set passes = sim_passes_of(p->plan);
+    if (passes & SIM_PASS_BIT(SIM_PASS_NARROW_GATHERS) && c->narrow_dtype != c->dtype) {
         sent.bytes *= (double)model_dtype_bytes(c->narrow_dtype) / (double)model_dtype_bytes(c->dtype);
         sent.dtype = c->narrow_dtype;
     }
-    if (passes & 1u << SIM_PASS_MOVE_BROADCASTS && c->kind == SIM_ALL_TO_ALL && c->of_norm_gradient) sent.bytes *= 2;
-    const bool sums = passes & 1u << SIM_PASS_SUM_WHOLE_SLICES && is_whole_slice(p->placement, c->axes);
+    if (passes & SIM_PASS_BIT(SIM_PASS_MOVE_BROADCASTS) && c->kind == SIM_ALL_TO_ALL && c->of_norm_gradient)
+        sent.bytes *= 2;
+    const bool sums = passes & SIM_PASS_BIT(SIM_PASS_SUM_WHOLE_SLICES) && is_whole_slice(p->placement, c->axes);
     if (c->kind == SIM_REDUCE_SCATTER && sums) sent.kind = SIM_ALL_REDUCE;
-    if (!(passes & 1u << SIM_PASS_SCATTER_WHOLE_TILES)) return sent;
+    if (!(passes & SIM_PASS_BIT(SIM_PASS_SCATTER_WHOLE_TILES))) return sent;
     const double devices = topo_axes_product(&p->placement->axes, c->axes);
     if (c->kind == SIM_REDUCE_SCATTER && !is_scattered(p, c, devices)) sent.kind = SIM_ALL_REDUCE;
     /* A gather of small pieces over many devices becomes the sum of arrays that are zero but for a device's piece. */

@@ -130,8 +130,8 @@ double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const
 
 bool sim_hides_collectives(const struct sim_plan *plan)
 {
-    const unsigned beside = 1u << SIM_PASS_PREFETCH_SHARDS | 1u << SIM_PASS_COLLECTIVE_MATMUL,
-                   passes = sim_passes_of(plan);
+    const sim_pass_set beside = SIM_PASS_BIT(SIM_PASS_PREFETCH_SHARDS) | SIM_PASS_BIT(SIM_PASS_COLLECTIVE_MATMUL),
+                       passes = sim_passes_of(plan);
     const double *c = plan->placement->profile.constants;
     return sim_asynchronous_kinds(passes) || (passes & beside) ||
            (plan->options.dtype == MODEL_FP8 && c[SIM_ENGINE_EXPOSED_FRAC] > 0);

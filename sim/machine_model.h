@@ -62,8 +62,8 @@ struct sim_profile {
     const char *kinds[SIM_CONSTANT_COUNT]; /* "vendor", "measured", "assumed", "inferred", "given" */
     const char *sources[SIM_CONSTANT_COUNT];
     struct sim_settings settings;
-    unsigned traits; /* bits of enum model_trait */
-    unsigned passes; /* bits of enum sim_pass: those of the software of that time on that platform
+    model_trait_set traits;
+    sim_pass_set passes; /* those of the software of that time on that platform
                         (sim/compile/software.csv) */
     struct {
         int count;              /* measurements that a given profile was calibrated on; 0: it was not */

@@ -38,7 +38,7 @@ double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
 {
     const struct sim_plan *plan = l->plan;
     const struct sim_placement *placement = plan->placement;
-    const unsigned traits = sim_plan_traits(plan);
+    const model_trait_set traits = sim_plan_traits(plan);
     const bool half = (traits >> MODEL_TRAIT_HALF_PARAMETERS & 1) && !(traits >> MODEL_TRAIT_FLOAT32_GRADIENTS & 1);
     int64_t sizes[MODEL_SIZE_COUNT];
     int embeds = -1, gives = -1;

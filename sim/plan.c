@@ -233,12 +233,12 @@ void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes)
 
 /* ---- forms ---- */
 
-unsigned sim_plan_traits(const struct sim_plan *plan)
+model_trait_set sim_plan_traits(const struct sim_plan *plan)
 {
-    const unsigned traits = plan->placement->profile.traits;
+    const model_trait_set traits = plan->placement->profile.traits;
     const bool wide =
         plan->options.dtype == MODEL_BFLOAT16 && (traits >> MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16 & 1);
-    return wide ? traits | 1u << MODEL_TRAIT_FLOAT32_GRADIENTS : traits;
+    return wide ? traits | MODEL_TRAIT_BIT(MODEL_TRAIT_FLOAT32_GRADIENTS) : traits;
 }
 
 bool sim_drops_out_unsaid(const struct sim_plan *plan)
@@ -256,12 +256,12 @@ static bool runs_passes(const struct sim_plan *plan)
     return plan->form == SIM_AS_COMPILED || plan->form == SIM_AS_EXECUTED;
 }
 
-unsigned sim_compiler_passes(const struct sim_plan *plan)
+sim_pass_set sim_compiler_passes(const struct sim_plan *plan)
 {
     return (plan->placement->profile.passes & ~plan->gone_passes) | plan->compiler_passes;
 }
 
-unsigned sim_passes_of(const struct sim_plan *plan)
+sim_pass_set sim_passes_of(const struct sim_plan *plan)
 {
     return runs_passes(plan) ? sim_compiler_passes(plan) : 0;
 }

@@ -9,7 +9,7 @@
 
 /* Rows of the embedding as the plan's software stores it. After the placement. */
 int64_t sim_padded_vocabulary(const struct sim_plan *plan);
-unsigned sim_plan_traits(const struct sim_plan *plan); /* of its software, with that dtype: bits of enum model_trait */
+model_trait_set sim_plan_traits(const struct sim_plan *plan); /* of its software, with that dtype */
 
 /* ---- plan_lookups.c: fills what the plan says of each; what is found belongs to the cache ---- */
 

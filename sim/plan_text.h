@@ -182,10 +182,10 @@ struct sim_plan {
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
     int64_t context_parallel;         /* devices that a sequence is over */
-    bool first_stage_memory;  /* the memory that is reported is the first stage's; whether it fits goes by the worst */
-    bool compiled;            /* memory is what XLA:TPU of today would lay out */
-    unsigned compiler_passes; /* bits of enum sim_pass: the compiler's, beside the software's */
-    unsigned gone_passes;     /* Passes of the software that this compiler does not run. */
+    bool first_stage_memory; /* the memory that is reported is the first stage's; whether it fits goes by the worst */
+    bool compiled;           /* memory is what XLA:TPU of today would lay out */
+    sim_pass_set compiler_passes; /* the compiler's, beside the software's */
+    sim_pass_set gone_passes;     /* Passes of the software that this compiler does not run. */
     enum sim_form form;
     double learning_rate, dropout_rate, z_loss;
     const char *normalizing_text;

@@ -61,7 +61,7 @@ static bool lays_out(const struct sim_plan *plan)
 static bool may_rematerialize(const struct sim_plan *plan)
 {
     bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
-    return (sim_passes_of(plan) & 1u << SIM_PASS_REMATERIALIZE) && !sim_is_executed(plan) &&
+    return (sim_passes_of(plan) & SIM_PASS_BIT(SIM_PASS_REMATERIALIZE)) && !sim_is_executed(plan) &&
            plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention &&
            !plan->config->scan_layers;
 }
@@ -70,7 +70,7 @@ static bool may_rematerialize(const struct sim_plan *plan)
 static bool drops_arrays(const struct sim_pricing *p)
 {
     if (!p->plan->config->scan_layers) return p->by_peak_priority;
-    return (sim_passes_of(p->plan) & 1u << SIM_PASS_REMATERIALIZE) != 0;
+    return (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_REMATERIALIZE)) != 0;
 }
 
 /* The buffers of the compiled step, in place of the walk over the events. A sum over devices of an accumulator takes

@@ -396,8 +396,8 @@ static void list_persistent(struct maker *m)
     out->persistent_shapes = base_new(m->scratch, int, out->persistent_count + 1);
     out->persistent_categories = base_new(m->scratch, unsigned char, out->persistent_count + 1);
     for (int i = 0; i < out->persistent_count; i++) {
-        out->persistent_shapes[i] = m->s->persistent_shapes[i];
-        out->persistent_categories[i] = (unsigned char)m->s->persistent_categories[i];
+        out->persistent_shapes[i] = m->s->persistent[i].shape;
+        out->persistent_categories[i] = (unsigned char)m->s->persistent[i].category;
     }
 }
 

@@ -178,11 +178,9 @@ enum base_status sim_version_environment(struct base_arena *arena, const char *s
                                          const char **out, struct base_error *error);
 bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has dropout unless a plan says otherwise */
 bool sim_is_executed(const struct sim_plan *plan);
-/* compilers.c: the date of the first compiler that runs a pass beside those of the software's date; NULL: none does. */
-const char *sim_compiler_since(enum sim_pass pass);
-/* Bits of enum sim_pass: those of the plan's compiler, the partitioner's among them. */
-unsigned sim_compiler_passes(const struct sim_plan *plan);
-unsigned sim_passes_of(const struct sim_plan *plan); /* bits of enum sim_pass: those that its program goes through */
+/* Those of the plan's compiler, the partitioner's among them. */
+sim_pass_set sim_compiler_passes(const struct sim_plan *plan);
+sim_pass_set sim_passes_of(const struct sim_plan *plan); /* those that its program goes through */
 bool sim_hides_collectives(const struct sim_plan *plan); /* some may run beside what computes */
 /* The plan with its defaults filled in, as a document would say it. */
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan);

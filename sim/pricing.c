@@ -157,7 +157,7 @@ static void price_collectives(const struct sim_pricing *p, struct sim_prices *pr
     const struct sim_price_list *list = p->list;
     const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
     const bool small = model_infers(p->plan->options.step);
-    bool combines = (sim_passes_of(p->plan) & 1u << SIM_PASS_COMBINE_COLLECTIVES) && most_bytes > 0;
+    bool combines = (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_COMBINE_COLLECTIVES)) && most_bytes > 0;
     for (int i = 0; i < list->collective_count; i++) {
         prices->launched_frac[i] = 1;
         prices->sent[i] = sim_sent_as_compiled(p, &list->collectives[i]);

@@ -219,7 +219,8 @@ static enum base_status passes_from_user(const struct base_json *given, struct s
                              nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
         if (p->kind != BASE_JSON_TRUE && p->kind != BASE_JSON_FALSE)
             return base_fail(error, BASE_INPUT, "--profile: passes.%s: true or false is needed", p->key);
-        profile->passes = p->kind == BASE_JSON_TRUE ? profile->passes | 1u << which : profile->passes & ~(1u << which);
+        const sim_pass_set pass = SIM_PASS_BIT(which);
+        profile->passes = p->kind == BASE_JSON_TRUE ? profile->passes | pass : profile->passes & ~pass;
     }
     return BASE_OK;
 }

@@ -83,9 +83,9 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.cuts_flat_state = plan->placement->profile.traits >> MODEL_TRAIT_FLAT_STATE & 1;
     sharding.model_axis = (unsigned char)sim_model_axis(mesh);
     sharding.sequence_parallel = plan->sequence_parallel;
-    const unsigned passes = sim_compiler_passes(plan);
-    sharding.propagates = passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
-    sharding.spreads_through_updates = passes & 1u << SIM_PASS_SPREAD_THROUGH_UPDATES;
+    const sim_pass_set passes = sim_compiler_passes(plan);
+    sharding.propagates = passes & SIM_PASS_BIT(SIM_PASS_PROPAGATE_SHARDINGS);
+    sharding.spreads_through_updates = passes & SIM_PASS_BIT(SIM_PASS_SPREAD_THROUGH_UPDATES);
     sharding.scanned = plan->config->scan_layers;
     /* Compilers gather anew in each layer instead, since every gathered parameter would stay alive. */
     sharding.shares_gathers = plan->form == SIM_AS_PARTITIONED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
@@ -99,7 +99,7 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
 static void key_structure(struct sim_cache *cache, const struct sim_plan *plan)
 {
     struct model_config structure;
-    const bool propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
+    const bool propagates = plan->placement->profile.passes & SIM_PASS_BIT(SIM_PASS_PROPAGATE_SHARDINGS);
     model_structure(plan->config, plan->options.optimizer, propagates ? MODEL_LAYERS_TOLD_APART : MODEL_LAYERS_ALIKE,
                     &structure);
     sim_key_bytes(cache, &structure, sizeof structure);
@@ -121,10 +121,11 @@ static const struct model_program *find_model_program(struct sim_cache *cache, c
 
 /* Where the executor runs passes of a pipeline, or decodes, the order of operations is as it was built: bounds of
  * passes and the ends of loops are found by it. */
-static unsigned passes_run(const struct sim_plan *plan)
+static sim_pass_set passes_run(const struct sim_plan *plan)
 {
-    const unsigned schedules = 1u << SIM_PASS_OVERLAP_COLLECTIVES | 1u << SIM_PASS_OVERLAP_ALL_GATHERS,
-                   passes = sim_passes_of(plan);
+    const sim_pass_set schedules =
+                           SIM_PASS_BIT(SIM_PASS_OVERLAP_COLLECTIVES) | SIM_PASS_BIT(SIM_PASS_OVERLAP_ALL_GATHERS),
+                       passes = sim_passes_of(plan);
     const bool keeps_order = plan->options.sends || plan->options.step > MODEL_STEP_EVALUATE;
     return sim_is_executed(plan) && keeps_order ? passes & ~schedules : passes;
 }
@@ -191,7 +192,7 @@ static void begin_key(const struct request *r)
     const struct sim_plan *plan = r->plan;
     const struct topo_axes *mesh = &plan->placement->axes;
     const uint64_t relation = sim_mesh_relation(mesh);
-    const unsigned passes = sim_passes_of(plan);
+    const sim_pass_set passes = sim_passes_of(plan);
     sim_key_begin(r->cache, 's');
     key_structure(r->cache, plan);
     sim_key_text(r->cache, plan->rules_text);
@@ -212,7 +213,7 @@ static enum base_status find_alike(const struct request *r, const struct model_p
                                    const struct sim_shardings *shardings, struct alike **out, struct base_error *error)
 {
     struct sim_cache *cache = r->cache;
-    const unsigned passes = sim_passes_of(r->plan);
+    const sim_pass_set passes = sim_passes_of(r->plan);
     const uint64_t hash = hash_specs(shardings);
     sim_key_begin(cache, 'a');
     sim_key_bytes(cache, &source, sizeof source);

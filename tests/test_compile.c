@@ -87,11 +87,63 @@ static void settings_are_read(struct base_arena *arena)
     assert_true(settings.dot_cost >= settings.kernel_cost && settings.kernel_cost >= settings.least_cost);
 }
 
+/* A release is meant by its date and those after it, by its libtpu with any further number, or as today's. */
+static void a_release_is_a_row(struct base_arena *arena)
+{
+    (void)arena;
+    static const struct {
+        const char *text;
+        bool is_date;
+        const char *since; /* NULL: none */
+    } rows[] = {{"2018-12", true, NULL},        {"2019-06", true, "2019-06"}, {"2024-04-30", true, "2019-06"},
+                {"2024-05", true, "2024-05"},   {"2026-12", true, "2026-06"}, {"0.0.42", false, "2026-06"},
+                {"0.0.42.1", false, "2026-06"}, {"0.0.421", false, NULL},     {"today", false, "2026-06"}};
+    struct sim_release release;
+    struct base_error error;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].text);
+        assert_ok(sim_release_find(rows[i].text, rows[i].is_date, &release, &error), &error);
+        assert_true(!release.since == !rows[i].since);
+        if (rows[i].since) assert_string_equal(release.since, rows[i].since);
+    }
+    assert_true(release.lays_out && (release.passes & SIM_PASS_BIT(SIM_PASS_MERGE_GATHERS)));
+    assert_true(release.gone & SIM_PASS_BIT(SIM_PASS_KEEP_SUM_DTYPE));
+    assert_ok(sim_release_with(SIM_PASS_SPREAD_THROUGH_UPDATES, &release, &error), &error);
+    assert_string_equal(release.since, "2024-05");
+    assert_ok(sim_release_with(SIM_PASS_REMATERIALIZE, &release, &error), &error);
+    assert_null(release.since);
+}
+
+/* The next pass is a row: sets hold more than there are in an int. */
+static void a_set_has_room(struct base_arena *arena)
+{
+    (void)arena;
+    const struct sim_compiler compiler = {.passes = SIM_PASS_BIT(63), .traits = MODEL_TRAIT_BIT(62)};
+    assert_true(compiler.passes >> 63 & 1 && compiler.traits >> 62 & 1);
+    assert_int_equal(sim_asynchronous_kinds(compiler.passes), 0);
+}
+
+/* A program of many stacks has more arrays than any list of a fixed length. */
+static void thousands_of_arrays_are_held(struct base_arena *arena)
+{
+    enum { ARRAYS = 5000 };
+    struct sim_sharded sharded = {.persistent_count = 0};
+    for (int i = 0; i < ARRAYS; i++) sim_hold(arena, &sharded, i, i % 2 ? MODEL_PARAMETER : MODEL_OPTIMIZER);
+    assert_int_equal(sharded.persistent_count, ARRAYS);
+    for (int i = 0; i < ARRAYS; i++) {
+        assert_int_equal(sharded.persistent[i].shape, i);
+        assert_int_equal(sharded.persistent[i].category, i % 2 ? MODEL_PARAMETER : MODEL_OPTIMIZER);
+    }
+}
+
 static const struct test tests[] = {
     TEST(only_passes_of_software_are_chosen),
     TEST(the_form_decides_what_runs),
     TEST(a_row_chooses),
     TEST(settings_are_read),
+    TEST(a_release_is_a_row),
+    TEST(a_set_has_room),
+    TEST(thousands_of_arrays_are_held),
 };
 
 int main(int argument_count, char **arguments)

@@ -60,11 +60,11 @@ static double state_bytes(struct base_arena *arena, struct sim_cache *cache, con
         elements += size;
     }
     for (int i = 0; i < s->persistent_count; i++) {
-        const struct sim_shape *shape = &s->shapes[s->persistent_shapes[i]];
+        const struct sim_shape *shape = &s->shapes[s->persistent[i].shape];
         double size = (double)(sizes[shape->layers] * model_dtype_bytes(shape->dtype));
         for (int d = 0; d < shape->rank; d++)
             size *= (double)sizes[shape->dims[d]] / topo_axes_product(&plan.placement->axes, shape->spec[d]);
-        if (s->persistent_categories[i] != MODEL_INPUT) bytes += size;
+        if (s->persistent[i].category != MODEL_INPUT) bytes += size;
     }
     return bytes / elements;
 }

@@ -288,7 +288,7 @@ static void passes_are_chosen_by_name(struct base_arena *arena)
     struct sim_plan plan = plan_of(arena, cache, &settings[0], true),
                     other = plan_of(arena, cache, &settings[0], false);
     assert_int_equal(plan.placement->profile.passes ^ other.placement->profile.passes,
-                     1u << SIM_PASS_OVERLAP_COLLECTIVES);
+                     SIM_PASS_BIT(SIM_PASS_OVERLAP_COLLECTIVES));
     sim_cache_free(cache);
 }
 

@@ -36,8 +36,9 @@ static struct sim_sharding_options options_of(struct draft *d, const struct topo
 static enum base_status begin(struct draft *d, struct sim_cache *cache, const struct topo_axes *mesh, struct run *run,
                               struct base_error *error)
 {
-    static const unsigned passes[] = {0, 1u << SIM_PASS_CREATE_REDUCE_SCATTERS, 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE,
-                                      1u << SIM_PASS_CREATE_REDUCE_SCATTERS | 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE};
+    static const sim_pass_set passes[] = {
+        0, SIM_PASS_BIT(SIM_PASS_CREATE_REDUCE_SCATTERS), SIM_PASS_BIT(SIM_PASS_REASSOCIATE_ALL_REDUCE),
+        SIM_PASS_BIT(SIM_PASS_CREATE_REDUCE_SCATTERS) | SIM_PASS_BIT(SIM_PASS_REASSOCIATE_ALL_REDUCE)};
     struct sim_sharding_options options = options_of(d, mesh);
     struct sim_shardings shardings;
     struct sim_plan *plan = base_new(d->arena, struct sim_plan, 1);

@@ -465,7 +465,7 @@ static void memory_peak_is_that_of_the_walk(struct base_arena *arena)
         assert_ok(sim_sharded_program(cache, &plan, &sharded, sizes, &error), &error);
         struct walk walk = walk_step(arena, sharded, sizes, &plan.placement->axes);
         double persistent = 0;
-        for (int p = 0; p < sharded->persistent_count; p++) persistent += walk.bytes[sharded->persistent_shapes[p]];
+        for (int p = 0; p < sharded->persistent_count; p++) persistent += walk.bytes[sharded->persistent[p].shape];
         assert_near(walk.total, 0, 0);
         assert_near((double)prediction.memory.peak_bytes, walk.peak + persistent, 0);
         assert_near((double)prediction.memory.temporary_bytes, walk.at_peak[MODEL_TEMPORARY], 0);

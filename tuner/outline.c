@@ -409,7 +409,8 @@ enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache 
 {
     struct tuner_outline *outline = base_new(arena, struct tuner_outline, 1);
     BASE_TRY(draft(arena, cache, plan, batch, outline, error));
-    if ((plan->placement->profile.passes & 1u << SIM_PASS_REMATERIALIZE) && plan->options.remat == MODEL_REMAT_NONE) {
+    if ((plan->placement->profile.passes & SIM_PASS_BIT(SIM_PASS_REMATERIALIZE)) &&
+        plan->options.remat == MODEL_REMAT_NONE) {
         struct tuner_outline *least = base_new(arena, struct tuner_outline, 1);
         struct sim_plan full = *plan;
         full.options.remat = MODEL_REMAT_FULL;

@@ -176,9 +176,7 @@ static void hold_twin(struct sim_rewriting *r, int accumulator)
 {
     struct sim_sharded *s = r->s;
     const struct model_tensor *tensor = &s->program->tensors[s->values[accumulator].tensor];
-    if (s->persistent_count == BASE_COUNT(s->persistent_shapes)) return; /* the partitioner refuses so many */
-    s->persistent_shapes[s->persistent_count] = sim_stack_of(r->arena, s, s->values[accumulator].shape, tensor->layers);
-    s->persistent_categories[s->persistent_count++] = tensor->category;
+    sim_hold(r->arena, s, sim_stack_of(r->arena, s, s->values[accumulator].shape, tensor->layers), tensor->category);
 }
 
 /* The accumulators of a stack's layers are one array: it waits as a whole, or not at all. */

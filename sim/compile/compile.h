@@ -43,9 +43,11 @@ enum sim_pass {
     SIM_PASS_TRACK_LIFETIMES,
     SIM_PASS_COUNT
 };
+typedef uint64_t sim_pass_set;
+#define SIM_PASS_BIT(pass) ((sim_pass_set)1 << (pass))
 const char *sim_pass_name(enum sim_pass pass);
 /* latency_hiding.c: the collectives that may be on their way while others compute, as bits of enum sim_collective */
-unsigned sim_asynchronous_kinds(unsigned passes);
+unsigned sim_asynchronous_kinds(sim_pass_set passes);
 /* and those that collective_matmul makes loops of */
 enum { sim_windowed_kinds = 1u << SIM_ALL_GATHER | 1u << SIM_REDUCE_SCATTER };
 /* passes.c: the names of those that software may have or not; the others run for every compiler, or for the executor */
@@ -77,8 +79,8 @@ enum base_status sim_settings_read(struct sim_settings *out, struct base_error *
 enum sim_target { SIM_FOR_DEVICE, SIM_FOR_EXECUTOR };
 struct sim_compiler {
     enum sim_target target;
-    unsigned passes;  /* bits of enum sim_pass */
-    unsigned traits;  /* bits of enum model_trait */
+    sim_pass_set passes;
+    model_trait_set traits;
     bool is_scanned;  /* residuals of a loop over layers are stacked arrays */
     bool checkpoints; /* a layer is one function to jax, which its remat policy wraps */
     struct sim_settings settings;
@@ -103,7 +105,8 @@ double sim_window_trips(const struct sim_settings *settings, double ring);
 /* ---- training software (software.c) ---- */
 
 struct sim_software {
-    unsigned passes, traits;           /* bits of enum sim_pass, of enum model_trait */
+    sim_pass_set passes;
+    model_trait_set traits;
     double combine_bytes, memory_frac; /* what collectives are combined up to, what its allocator gets of a device's
                                           memory; -1: the row does not say */
     double attention_block, attention_products; /* of its attention kernel (attention.csv); -1: the same */
@@ -113,6 +116,20 @@ struct sim_software {
  * software of that chip's time) comes before the platform's. */
 enum base_status sim_software_find(const char *platform, const char *chip, const char *software,
                                    struct sim_software *out, struct base_error *error);
+
+/* ---- compilers (releases.c) ---- */
+
+/* A release of XLA:TPU. */
+struct sim_release {
+    const char *since, *libtpu; /* of which year and month; the version of the library that holds it, or "" */
+    bool lays_out;              /* sim_compiled_memory is its memory; else liveness in program order is */
+    sim_pass_set passes, gone;  /* that it runs beside those of the software's date, and those of these that it lacks */
+};
+/* The last of those that a text means: "today", a version of libtpu, or a date, on which it was the newest; since NULL:
+ * there is none. */
+enum base_status sim_release_find(const char *text, bool is_date, struct sim_release *out, struct base_error *error);
+/* The first one that has a pass; since NULL: none has. */
+enum base_status sim_release_with(enum sim_pass pass, struct sim_release *out, struct base_error *error);
 
 /* ---- what the executor makes of it (executable_kernels.c) ---- */
 

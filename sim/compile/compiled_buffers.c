@@ -405,7 +405,7 @@ void sim_compiled_persistent_bytes(const struct sim_sharded *sharded, const stru
     const struct sim_assigner a = {.s = sharded, .options = options};
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) category_bytes[c] = 0;
     for (int i = 0; i < sharded->persistent_count; i++) {
-        const struct sim_shape *shape = &sharded->shapes[sharded->persistent_shapes[i]];
-        category_bytes[sharded->persistent_categories[i]] += argument_bytes(&a, shape);
+        const struct sim_shape *shape = &sharded->shapes[sharded->persistent[i].shape];
+        category_bytes[sharded->persistent[i].category] += argument_bytes(&a, shape);
     }
 }

@@ -463,7 +463,7 @@ static void schedule(struct scheduler *c, int from, int to)
     list_as_it_stood(g); /* what nobody reads; all of it, if some order could not be found */
 }
 
-unsigned sim_asynchronous_kinds(unsigned passes)
+unsigned sim_asynchronous_kinds(sim_pass_set passes)
 {
     static const struct {
         enum sim_pass pass;

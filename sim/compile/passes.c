@@ -11,8 +11,7 @@ enum runner {
     EXECUTOR  /* the executor */
 };
 
-/* Sets of passes are bits of an unsigned. */
-_Static_assert(SIM_PASS_COUNT <= 32, "sets of passes need a wider type");
+_Static_assert(SIM_PASS_COUNT <= 8 * sizeof(sim_pass_set), "sets of passes need a wider type");
 
 static const struct {
     const char *name;

@@ -16,19 +16,24 @@ static int trait_named(const char *name, size_t length)
 }
 
 /* "a b c" to bits. The table is ours: what is wrong with it is a mistake of ours. */
-static enum base_status read_set(const char *text, int (*named)(const char *name, size_t length), unsigned *out,
-                                 struct base_error *error)
+static enum base_status read_set(const char *table, const char *text, int (*named)(const char *name, size_t length),
+                                 uint64_t *out, struct base_error *error)
 {
     *out = 0;
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, " ");
         int word = named(at, length);
         if (word < 0)
-            return base_fail(error, BASE_INTERNAL, "software.csv: \"%.*s\" is no pass and no trait", (int)length, at);
-        *out |= 1u << word;
+            return base_fail(error, BASE_INTERNAL, "%s: \"%.*s\" is no pass and no trait", table, (int)length, at);
+        *out |= (uint64_t)1 << word;
         at += length + strspn(at + length, " ");
     }
     return BASE_OK;
+}
+
+enum base_status sim_pass_set_read(const char *table, const char *text, sim_pass_set *out, struct base_error *error)
+{
+    return read_set(table, text, sim_pass_named, out, error);
 }
 
 static struct base_table softwares = {.name = "software.csv", .text = embedded_sim_compile_software_csv};
@@ -72,8 +77,8 @@ static enum base_status read_attention(int row, struct sim_software *out, struct
 
 static enum base_status read_row(int row, struct sim_software *out, struct base_error *error)
 {
-    BASE_TRY(read_set(field(row, "passes"), sim_pass_named, &out->passes, error));
-    BASE_TRY(read_set(field(row, "traits"), trait_named, &out->traits, error));
+    BASE_TRY(sim_pass_set_read(softwares.name, field(row, "passes"), &out->passes, error));
+    BASE_TRY(read_set(softwares.name, field(row, "traits"), trait_named, &out->traits, error));
     BASE_TRY(read_number(row, "combine_bytes", &out->combine_bytes, error));
     BASE_TRY(read_number(row, "memory_fraction", &out->memory_frac, error));
     BASE_TRY(read_attention(row, out, error));

@@ -113,6 +113,12 @@ struct sim_event {
     signed char bracket;
 };
 
+/* Of parameters, state, accumulators and the batch: a tensor of all layers of its stack is one. */
+struct sim_persistent {
+    int shape; /* index into shapes */
+    enum model_category category;
+};
+
 struct sim_sharded {
     const struct model_program *program;
     struct sim_value *values;
@@ -127,8 +133,8 @@ struct sim_sharded {
     int *reads, read_count, *writes, write_count, *dots, dot_count;
     struct sim_event *events;
     int event_count;
-    int persistent_shapes[512], persistent_count;
-    enum model_category persistent_categories[512];
+    struct sim_persistent *persistent; /* arrays that are there from the start of the step to its end */
+    int persistent_count, persistent_capacity;
     struct base_arena
         *lasting; /* of names that passes give: lists of prices keep them, and the program goes; or NULL */
 };
@@ -211,6 +217,7 @@ enum base_status sim_partition(struct base_arena *arena, const struct model_prog
                                const struct sim_sharding_options *options, const struct sim_shardings *shardings,
                                struct sim_sharded *out, struct base_error *error);
 int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape);
+void sim_hold(struct base_arena *arena, struct sim_sharded *sharded, int shape, enum model_category category);
 int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape,
                  int layers); /* so many of that shape (enum model_size) */
 

@@ -164,25 +164,20 @@ static enum base_status partition_block(struct sim_partitioner *p, int block)
     return BASE_OK;
 }
 
-static enum base_status hold(struct sim_partitioner *p, int tensor)
+static void hold(struct sim_partitioner *p, int tensor)
 {
-    struct sim_sharded *out = p->out;
-    if (out->persistent_count == BASE_COUNT(out->persistent_shapes))
-        return base_fail(p->error, BASE_INTERNAL, "more than %d persistent tensors", out->persistent_count);
-    int shape = out->values[*sim_part_current(p, tensor)].shape, layers = p->program->tensors[tensor].layers;
-    out->persistent_shapes[out->persistent_count] = sim_stack_of(p->arena, out, shape, layers);
-    out->persistent_categories[out->persistent_count++] = p->program->tensors[tensor].category;
-    return BASE_OK;
+    const struct model_tensor *t = &p->program->tensors[tensor];
+    const int shape = p->out->values[*sim_part_current(p, tensor)].shape;
+    sim_hold(p->arena, p->out, sim_stack_of(p->arena, p->out, shape, t->layers), t->category);
 }
 
-static enum base_status bind_persistent(struct sim_partitioner *p)
+static void bind_persistent(struct sim_partitioner *p)
 {
     for (int i = 0; i < p->program->tensor_count; i++) {
         if (p->program->tensors[i].block >= 0) continue;
         bind(p, i, sim_part_used_as(p, i));
-        BASE_TRY(hold(p, i));
+        hold(p, i);
     }
-    return BASE_OK;
 }
 
 /* Into what is all 0. */
@@ -240,6 +235,6 @@ enum base_status sim_partition(struct base_arena *arena, const struct model_prog
     p->loop = -1;
     p->twin = SIM_NO_TWIN;
     reserve_lists(p);
-    BASE_TRY(bind_persistent(p));
+    bind_persistent(p);
     return partition_block(p, 0);
 }

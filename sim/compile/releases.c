@@ -1,0 +1,54 @@
+/* XLA:TPU by date and by libtpu, the library that holds it: what a release does otherwise than the compiler of the
+ * software's own date. One row each (compilers.csv), in the order of their dates. */
+#include "sim/compile/passes.h"
+
+#include <string.h>
+
+extern const char embedded_sim_compile_compilers_csv[];
+
+static struct base_table releases = {.name = "compilers.csv", .text = embedded_sim_compile_compilers_csv};
+
+static const char *field(int row, const char *column)
+{
+    return base_table_field(&releases, row, base_table_column(&releases, column));
+}
+
+static enum base_status read_row(int row, struct sim_release *out, struct base_error *error)
+{
+    int64_t lays_out;
+    BASE_TRY(base_parse_int(field(row, "lays_out"), "lays_out", 0, 1, &lays_out, error));
+    BASE_TRY(sim_pass_set_read(releases.name, field(row, "passes"), &out->passes, error));
+    BASE_TRY(sim_pass_set_read(releases.name, field(row, "gone"), &out->gone, error));
+    out->since = field(row, "since"), out->libtpu = field(row, "libtpu"), out->lays_out = lays_out;
+    return BASE_OK;
+}
+
+/* libtpu 0.0.42 is 0.0.42.1, too. */
+static bool is_version(const char *libtpu, const char *text)
+{
+    const size_t length = strlen(libtpu);
+    return length && !strncmp(text, libtpu, length) && (!text[length] || text[length] == '.');
+}
+
+enum base_status sim_release_find(const char *text, bool is_date, struct sim_release *out, struct base_error *error)
+{
+    int found = -1;
+    BASE_TRY(base_table_read(&releases, error));
+    for (int row = 0; row < releases.row_count; row++)
+        if (is_version(field(row, "libtpu"), text) || !strcmp(text, "today") ||
+            (is_date && strcmp(field(row, "since"), text) <= 0))
+            found = row;
+    *out = (struct sim_release){.since = NULL};
+    return found < 0 ? BASE_OK : read_row(found, out, error);
+}
+
+enum base_status sim_release_with(enum sim_pass pass, struct sim_release *out, struct base_error *error)
+{
+    BASE_TRY(base_table_read(&releases, error));
+    for (int row = 0; row < releases.row_count; row++) {
+        BASE_TRY(read_row(row, out, error));
+        if (out->passes & SIM_PASS_BIT(pass)) return BASE_OK;
+    }
+    *out = (struct sim_release){.since = NULL};
+    return BASE_OK;
+}
