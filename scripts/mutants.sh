@@ -41,6 +41,7 @@ rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].giv
 options under their context|tuner/relax.c|tuner_choices_need(choices, option, &contexts[context], 1);|(void)contexts;|test_tuner|rule_sets_*
 state in the memory of rule sets|tuner/rule_prices.c|return bytes + tuner_work_state_bytes(&p->timed.work, classes);|return bytes + 0 * tuner_work_state_bytes(&p->timed.work, classes);|test_tuner|rule_sets_*
 sums in one collective|tuner/bounds.c|return fmin(s, summing_s(w, dot, scattered, summed, result_bytes(w, dot, choice, all & ~summed)));|return s;|test_search_properties|sums_*
+dtype of summed accumulators|tuner/outline.c|if (model_dtype_bytes(dtype) < model_dtype_bytes(accumulator->dtype))|if (model_dtype_bytes(dtype) < 0)|test_search_properties|sums_of_accumulators*
 order of what is kept|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
 links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, search->each, search->once);|s += 0 * links_s(w, search->dot, &search->choice, search->each, search->once);|test_tuner|bounds_*
 steps too slow to recompute|tuner/search_plans.c|static const double recomputed_least_frac = 0.5;|static const double recomputed_least_frac = 50;|test_tuner|what_is_too_slow*

@@ -220,6 +220,24 @@ static void sums_over_both_axes_may_be_one(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* An accumulated gradient that is summed in bfloat16 is read as bfloat16, and Adafactor reads it four times. */
+static void sums_of_accumulators_may_be_narrow(struct base_arena *arena)
+{
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_space space;
+    struct tuner_request request = request_of(arena, models[2], "v2-8", "32", "256", "256");
+    request.plan.values[SIM_OPTIMIZER] = "adafactor";
+    request.given[TUNER_SUBMESH] = given(arena, 1, "1,1,1,2");
+    request.given[TUNER_MICROBATCHES] = given(arena, 1, "4");
+    request.given[TUNER_RULES] = given(arena, 1, "standard:2,1");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    struct sim_prediction prediction;
+    assert_ok(tuner_predict(&space, (struct tuner_plan){0, 0, 0, 0}, &prediction, NULL, &error), &error);
+    check_bound(arena, &space, (struct tuner_plan){0, 0, 0, 0}, &prediction);
+    sim_cache_free(cache);
+}
+
 /* What the compiler recomputes so that a step fits takes at least half of what the step took without: searches count on
  * it (tuner.h). Prints the least share that was met. */
 static void what_recomputes_takes_at_least_half(struct base_arena *arena)
@@ -611,6 +629,7 @@ static const struct test tests[] = {
     TEST(no_bound_is_above_the_simulator),
     TEST(bounds_of_rules_are_never_undercut),
     TEST(sums_over_both_axes_may_be_one),
+    TEST(sums_of_accumulators_may_be_narrow),
     TEST(no_bound_of_a_subspace_is_above_its_plans),
     TEST(searches_equal_brute_force),
     TEST(no_rule_set_is_better_than_the_proven_best),

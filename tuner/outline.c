@@ -53,6 +53,53 @@ static void find_narrow(struct drafter *d)
     }
 }
 
+/* Of a value and what it is added up of, the narrowest dtype: a sum over devices may stand anywhere between them. */
+static enum model_dtype narrowest_dtype(const struct drafter *d, int value)
+{
+    enum model_dtype narrowest = d->s->values[value].dtype;
+    const int definition = d->s->values[value].definition;
+    const struct sim_op *made = definition >= 0 ? &d->s->ops[definition] : NULL;
+    const bool adds_up = made && made->kind == SIM_COMPUTE &&
+                         (made->op->kind == MODEL_RESHAPE ||
+                          (made->op->kind == MODEL_MAP && model_function_is(made->op->function, MODEL_IS_LINEAR)));
+    for (int i = 0; adds_up && i < made->input_count; i++) {
+        const enum model_dtype dtype = narrowest_dtype(d, made->inputs[i]);
+        if (model_dtype_bytes(dtype) < model_dtype_bytes(narrowest)) narrowest = dtype;
+    }
+    return narrowest;
+}
+
+static bool accumulates(const struct sim_op *op)
+{
+    return op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE;
+}
+
+static int add_shape(struct tuner_outline *out, int like, enum model_dtype dtype)
+{
+    out->shapes[out->shape_count] = out->shapes[like];
+    out->shapes[out->shape_count].dtype = dtype;
+    out->shape_classes[out->shape_count] = out->shape_classes[like];
+    out->shape_followers[out->shape_count] = out->shape_followers[like];
+    return out->shape_count++;
+}
+
+/* An accumulator that is summed behind the loop over microbatches may be so in the dtype that its summands had
+ * (keep_sum_dtype): whoever reads the sum reads fewer bytes than of the accumulator. The cast, which takes more than
+ * one reader spares, is not charged. */
+static void find_summed(struct drafter *d, const struct sim_plan *plan)
+{
+    const bool keeps_dtype = sim_passes_of(plan) >> SIM_PASS_KEEP_SUM_DTYPE & 1;
+    for (int v = 0; v < d->s->value_count; v++) d->summed[v] = -1;
+    for (int i = 0; keeps_dtype && i < d->s->op_count; i++) {
+        const struct sim_op *op = &d->s->ops[i];
+        if (!accumulates(op) || d->summed[op->inputs[0]] >= 0) continue;
+        const struct sim_value *accumulator = &d->s->values[op->inputs[0]];
+        const enum model_dtype dtype = narrowest_dtype(d, op->inputs[1]);
+        if (model_dtype_bytes(dtype) < model_dtype_bytes(accumulator->dtype))
+            d->summed[op->inputs[0]] = add_shape(d->out, accumulator->shape, dtype);
+    }
+}
+
 static int narrow_gradient(const struct drafter *d, int shape)
 {
     for (int v = 0; v < d->s->value_count; v++)
@@ -65,7 +112,7 @@ static void copy_shapes(struct drafter *d)
     const struct sim_sharded *s = d->s;
     struct tuner_outline *out = d->out;
     out->shape_count = s->shape_count;
-    int room = s->shape_count + s->program->tensor_count; /* with those of what persists */
+    int room = s->shape_count + 2 * s->program->tensor_count; /* with those of what persists, and of its sums */
     out->shapes = base_new(d->arena, struct sim_shape, room);
     out->shape_classes = base_new(d->arena, uint64_t, room);
     out->shape_followers = base_new(d->arena, uint64_t, room);
@@ -308,6 +355,7 @@ static void narrow_reads(struct drafter *d, const struct sim_op *op, int *reads,
         if (d->seen[v]) continue;
         d->seen[v] = true;
         if (d->narrow[v] >= 0) replace(reads, count, value->shape, d->narrow[v]);
+        if (d->summed[v] >= 0 && !accumulates(op)) replace(reads, count, value->shape, d->summed[v]);
         if (!value->stored && value->definition >= 0) narrow_reads(d, &d->s->ops[value->definition], reads, count);
     }
 }
@@ -380,6 +428,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     d.sum_size = base_new(arena, int, tensors);
     d.charged = base_new(arena, bool, d.s->op_count);
     d.narrow = base_new(arena, int, d.s->value_count);
+    d.summed = base_new(arena, int, d.s->value_count);
     d.seen = base_new(arena, bool, d.s->value_count);
     find_carriers(d.s->program, out->carriers);
     find_narrow(&d);
@@ -388,6 +437,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     find_sizes(&d);
     copy_shapes(&d);
     find_persistent(&d);
+    find_summed(&d, plan);
     if (out->shape_count > TUNER_MOST_SHAPES)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", TUNER_MOST_SHAPES);
     find_sums(&d);

@@ -14,6 +14,7 @@ struct drafter {
     int *sum_size; /* contractions in a sum, by representative */
     bool *charged; /* of each operation: a contraction that a kernel has already */
     int *narrow;   /* by value: the shape of what is stored in its place where a collective reduces it first; or -1 */
+    int *summed;   /* by value: of an accumulator, the shape of its sum where that is of a narrower dtype; or -1 */
     bool *seen;    /* by value */
     enum sim_optimizer_partitioning partitioning;
 };
