@@ -22,9 +22,8 @@ struct question {
     double bytes;
     bool simulated;
     struct sim_simulated sent; /* by the algorithm that was asked for, or the fastest */
-    bool priced;
-    unsigned priced_axes; /* the same axes as the placement numbers them, if priced */
-    double analytic_s;    /* if priced */
+    unsigned priced_axes;      /* the same axes as the placement numbers them */
+    double analytic_s;
 };
 
 static enum base_status read_kind(const char *text, enum sim_collective *out, struct base_error *error)
@@ -72,7 +71,6 @@ static enum base_status place(struct commands_context *context, const struct bas
     BASE_TRY(topo_mesh_build(context->arena, &q->topology, &request, TOPO_WITH_DEVICES, &q->mesh, error));
     const struct base_json *overrides = sim_cache_overrides(context->cache);
     BASE_TRY(sim_placement_build(context->arena, &q->topology, &request, "t5x", overrides, &q->placement, error));
-    q->priced = !q->placement.profile.simulated; /* no other price knows of what is broken */
     return sim_network_build(context->arena, &q->topology, &q->placement.profile, &q->network, error);
 }
 
@@ -108,13 +106,14 @@ static enum base_status ask(struct commands_context *context, const struct base_
         return base_fail(
             error, BASE_INPUT,
             "--mesh-axis: %.60s has one device, and nothing is sent in groups of one; use an axis of several", axis);
-    if (!q->priced && !q->simulated && base_argument(arguments, "--network"))
-        return base_fail(error, BASE_INPUT,
-                         "--network: the analytic price does not know of what is broken; use --network simulated");
-    if (!q->priced) q->simulated = true;
     q->priced_axes = axes_of_placement(q);
-    if (q->priced) q->analytic_s = sim_collective_s(&q->placement, q->kind, q->priced_axes, q->bytes);
-    return sim_simulate(context->arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error);
+    if (!base_argument(arguments, "--network") && q->placement.profile.simulated) q->simulated = true;
+    q->placement.profile.simulated = false; /* both prices are said */
+    q->analytic_s = sim_collective_s(&q->placement, q->kind, q->priced_axes, q->bytes);
+    if (algorithm != SIM_ALGORITHM_COUNT)
+        return sim_simulate(context->arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error);
+    const enum sim_routes routes = sim_routes_of(&q->placement, q->kind, q->priced_axes);
+    return sim_simulate_fastest(context->arena, &q->network, &q->groups, q->kind, routes, q->bytes, &q->sent, error);
 }
 
 /* ---- the answer ---- */
@@ -216,10 +215,9 @@ static void answer_json(const struct question *q, bool with_links, struct base_j
     base_json_member_string(w, "algorithm", sim_algorithm_name(q->sent.algorithm));
     base_json_member_double(w, "bus_bandwidth_bytes_per_s", bus_bandwidth(q));
     base_json_member_string(w, "bound_by", bound_by(w->text->arena, q));
-    base_json_member_double(w, "analytic_s", q->priced ? q->analytic_s : NAN);
-    if (q->priced)
-        base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->priced_axes));
-    if (q->priced) base_json_member_string(w, "analytic_basis", price_words(q));
+    base_json_member_double(w, "analytic_s", q->analytic_s);
+    base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->priced_axes));
+    base_json_member_string(w, "analytic_basis", price_words(q));
     base_json_member_double(w, "simulated_s", q->sent.traffic.time_s);
     base_json_member_int(w, "groups", q->groups.count);
     base_json_member_int(w, "group_size", q->groups.size);
@@ -237,7 +235,8 @@ static void answer_text(const struct question *q, const char *axes, struct base_
               q->topology.name);
     base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_format_seconds(time, answer_s(q)),
               base_format_bytes(rate, bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
-    if (q->priced) base_putf(out, "  analytic   %s, %s\n", base_format_seconds(other, q->analytic_s), price_words(q));
+    base_putf(out, "  analytic   %s, %s%s\n", base_format_seconds(other, q->analytic_s), price_words(q),
+              topo_has_failures(&q->topology) ? "; longer by what the simulation says that failures cost" : "");
     base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, t->time_s),
               sim_algorithm_name(q->sent.algorithm), (long long)t->message_count, bound_by(out->arena, q));
     if (t->busiest_link >= 0) base_putf(out, "; the busiest link is busy %.0f %% of the time", 100 * t->busy_frac);

@@ -83,11 +83,6 @@ enum base_status commands_profile(struct commands_context *context, const struct
                                   struct base_error *error);
 /* And what --network says, over it; NULL: nothing. */
 enum base_status commands_network(struct commands_context *context, const char *network, struct base_error *error);
-/* The same of --network, on that topology. BASE_INPUT: it is broken, and asked for at the price of sound hardware. */
-enum base_status commands_network_of(struct commands_context *context, const struct base_arguments *arguments,
-                                     const char *topology, struct base_error *error);
-/* Whether something is dead, slow or late there. False of several, and of what is no topology. */
-bool commands_is_broken(struct commands_context *context, const char *topology);
 
 /* ---- the form of a document (form.c, page.c) ---- */
 

@@ -4,23 +4,6 @@
 
 #include <string.h>
 
-bool commands_is_broken(struct commands_context *context, const char *text)
-{
-    struct topo_topology topology;
-    struct base_error ignored;
-    return text && topo_parse(context->arena, text, &topology, &ignored) == BASE_OK && topo_has_failures(&topology);
-}
-
-enum base_status commands_network_of(struct commands_context *context, const struct base_arguments *arguments,
-                                     const char *topology, struct base_error *error)
-{
-    const char *network = base_argument(arguments, "--network");
-    if (network && !strcmp(network, "analytic") && commands_is_broken(context, topology))
-        return base_fail(error, BASE_INPUT,
-                         "--network: the analytic price does not know of what is broken; use --network simulated");
-    return commands_network(context, network, error);
-}
-
 enum base_status commands_network(struct commands_context *context, const char *network, struct base_error *error)
 {
     static const char *const words[] = {"analytic", "simulated"};

@@ -32,7 +32,7 @@ static enum base_status write_trace(struct commands_context *context, const stru
     struct base_text text = {.arena = context->arena};
     struct reports_link_tracks links;
     struct sim_step_links network;
-    const bool simulated = plan->placement->profile.simulated;
+    const bool simulated = sim_asks_links(plan->placement);
     reports_find_link_tracks(context->arena, plan, timeline, &links);
     if (simulated) BASE_TRY(sim_step_links_find(context->arena, plan, timeline, &network, error));
     reports_trace(&(struct reports_trace_parts){.predicted = timeline,
@@ -45,8 +45,8 @@ static enum base_status write_trace(struct commands_context *context, const stru
     return base_write_file(base_argument(arguments, "--trace"), text.data, text.length, error);
 }
 
-/* A simulated network beside the other price of the same plan on sound hardware, and beside that simulated. Asked
- * before the plan itself, whose program lives until the next check. */
+/* A simulated network beside the other price of the same plan, and broken hardware beside sound. Asked before the plan
+ * itself, whose program lives until the next check. */
 struct other_networks {
     double analytic_step_s, healthy_step_s;
     struct sim_detail analytic; /* its collectives */
@@ -74,9 +74,11 @@ static enum base_status find_others(struct commands_context *context, const stru
 {
     struct sim_plan plan;
     BASE_TRY(sim_plan_check(context->cache, context->arena, text, step, form, &plan, error));
-    bool fails = topo_has_failures(&plan.placement->topology);
-    if (!plan.placement->profile.simulated) return BASE_OK;
-    if (fails) BASE_TRY(price_otherwise(context, *text, step, form, "simulated", &out->healthy_step_s, NULL, error));
+    const bool simulated = plan.placement->profile.simulated;
+    const char *network = simulated ? "simulated" : "analytic";
+    if (topo_has_failures(&plan.placement->topology))
+        BASE_TRY(price_otherwise(context, *text, step, form, network, &out->healthy_step_s, NULL, error));
+    if (!simulated) return BASE_OK;
     out->analytic = (struct sim_detail){.lists_collectives = true, .arena = context->arena};
     return price_otherwise(context, *text, step, form, "analytic", &out->analytic_step_s, &out->analytic, error);
 }
@@ -224,7 +226,7 @@ static enum base_status check_trace(const struct base_arguments *arguments, cons
     if (!base_argument(arguments, EVERY_LINK)) return BASE_OK;
     if (!base_argument(arguments, "--trace"))
         return base_fail(error, BASE_USAGE, EVERY_LINK ": is of a trace; use it with --trace FILE");
-    if (!plan->placement->profile.simulated)
+    if (!sim_asks_links(plan->placement))
         return base_fail(error, BASE_INPUT,
                          EVERY_LINK ": the price of loads knows no single link; use --network simulated");
     return BASE_OK;
@@ -239,7 +241,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     struct reports_training training;
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
-    BASE_TRY(commands_network_of(context, arguments, text.values[SIM_TOPOLOGY], error));
+    BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     BASE_TRY(read_step(arguments, &text, &step, error));
     BASE_TRY(read_training(arguments, step, &training, error));
     enum sim_form form = base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED;

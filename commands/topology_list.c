@@ -17,25 +17,6 @@ bool commands_is_simulated(const struct commands_context *context)
     return network && network->kind == BASE_JSON_STRING && !strcmp(network->string, "simulated");
 }
 
-/* Broken hardware is always priced link by link. Beside a whole slice that is priced otherwise it may look the faster
- * of both. What is no topology is refused where it is asked about. */
-static enum base_status check_comparable(struct commands_context *context, const struct reports_choice *choices,
-                                         int count, struct base_error *error)
-{
-    const char *whole = NULL, *broken = NULL;
-    for (int i = 0; i < count; i++) {
-        struct topo_topology topology;
-        struct base_error ignored;
-        if (topo_parse(context->arena, choices[i].topology, &topology, &ignored) != BASE_OK) continue;
-        *(topo_has_failures(&topology) ? &broken : &whole) = choices[i].topology;
-    }
-    if (!whole || !broken || commands_is_simulated(context)) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "topology: %s is priced link by link, and %s is not, so that they do not compare; use --network "
-                     "simulated, or --profile with \"network\": \"simulated\"",
-                     broken, whole);
-}
-
 /* What is given twice is asked once. */
 static bool is_listed(const struct reports_choice *choices, int count, const char *topology)
 {
@@ -63,7 +44,6 @@ enum base_status commands_each_topology(struct commands_context *context, const 
         at = end ? end + 1 : NULL;
         *count += !is_listed(choices, *count, choice->topology);
     }
-    BASE_TRY(check_comparable(context, choices, *count, error));
     for (int i = 0; i < *count; i++) {
         struct base_error why = {0};
         const enum base_status status = ask(where, &choices[i], &why);

@@ -351,8 +351,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     const int verified = options->verified ? options->verified : report.simulated ? result.plan_count : 0;
     if (options->verified && commands_tune_asks_compiler(arguments))
         BASE_TRY(commands_tune_judge(context, arguments, space, &result, options->verified, &report, error));
-    else if (verified && !commands_is_broken(context, request->plan.values[SIM_TOPOLOGY]))
-        BASE_TRY(commands_tune_verify(context, space, &result, verified, &report, error));
+    else if (verified) BASE_TRY(commands_tune_verify(context, space, &result, verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(
             tuner_wider_that_fit(context->arena, context->cache, request, options, wider, &report.wider_count, error));
@@ -393,11 +392,7 @@ static enum base_status tune(struct commands_context *context, const struct base
     struct sim_plan_text plan;
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error));
     BASE_TRY(forget_inputs(context, arguments, &plan, error));
-    BASE_TRY(commands_network_of(context, arguments, plan.values[SIM_TOPOLOGY], error));
-    if (base_argument(arguments, "--verify") && !commands_tune_asks_compiler(arguments) &&
-        commands_is_broken(context, plan.values[SIM_TOPOLOGY]))
-        return base_fail(error, BASE_INPUT,
-                         "--verify: what is broken is always sent link by link, and has no other price; leave it out");
+    BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     if (commands_tunes_stages(&plan) && base_argument(arguments, "--verify"))
         return commands_tune_stages(context, arguments, &plan, out, error); /* which refuses it */
     BASE_TRY(commands_tune_check_judge(context, arguments, plan.values[SIM_TOPOLOGY], error));

@@ -131,11 +131,11 @@ struct reports_prediction {
     struct reports_training training;        /* --train-tokens */
     const struct sim_checkpoint *checkpoint; /* NULL: nobody asked */
     const struct sim_serving *serving;       /* of steps of inference; else NULL */
-    /* of a network simulated link by link, the step otherwise priced, of a topology without failures; 0: not asked */
+    /* of a network simulated link by link, the step otherwise priced; 0: it was not */
     double analytic_step_s;
     const struct sim_collective_row *analytic_collectives; /* and its collectives */
     int analytic_collective_count;
-    double healthy_step_s; /* simulated, without the failures that the topology has; 0: it has none */
+    double healthy_step_s; /* priced alike, without the failures that the topology has; 0: it has none */
 };
 /* Seconds that loads of links alone say of a collective of the report, by its place in the list; -1: nobody asked, or
  * there is none like it. prediction.c */

@@ -15,11 +15,12 @@ static bool is_scattered(const struct sim_pricing *p, const struct sim_price_col
     return fmod(row * (double)model_dtype_bytes(c->dtype), SIM_TILE_ROW_BYTES) == 0;
 }
 
-/* Whether the group is all chips of a slice whose dimensions, several of them, all close. */
+/* Whether the group is all chips of one slice whose dimensions, several of them, all close. */
 static bool is_whole_slice(const struct sim_placement *placement, unsigned axes)
 {
     const struct topo_ring_load *load = &placement->groups[axes].load;
     return load->has_whole_rings && load->dimension_count > 1 &&
+           load->group_size == placement->groups[axes].size_in_slice &&
            load->group_size == placement->topology.devices_per_slice;
 }
 

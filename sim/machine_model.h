@@ -69,7 +69,7 @@ struct sim_profile {
         int count;              /* measurements that a given profile was calibrated on; 0: it was not */
         double mean_error_frac; /* of predictions of those that were left out of it, in turn */
     } calibrated;
-    bool simulated; /* collectives are priced link by link: "network": "simulated" of the document, or failures */
+    bool simulated; /* collectives take what their messages take, link by link: "network": "simulated" */
 };
 const char *sim_constant_name(enum sim_constant constant);
 int sim_constant_named(const char *name);           /* -1: none */
@@ -87,6 +87,9 @@ enum base_status sim_profile_check(const struct base_json *overrides,
                                    struct base_error *error); /* overrides as a user gives them; may be NULL */
 void sim_profile_put_passes(const struct base_json *overrides,
                             struct base_json_writer *w); /* the member "passes", if there is one */
+
+/* By all algorithms that such hardware is known to run, or round one ring alone. */
+enum sim_routes { SIM_ANY_ROUTE, SIM_ONE_RING };
 
 /* ---- placement: a topology and a mesh on it, with the loads that its groups put on links ---- */
 
@@ -130,12 +133,15 @@ struct sim_placement {
     const char *axes_text;       /* the names of these: "data+model" */
     struct sim_group {           /* by set of axes: a collective's devices */
         struct topo_ring_load load;
+        int size_in_slice;                /* how many of its devices one slice has */
         double seconds_per_byte;          /* of one pass of an all-reduce, of which there are two */
         double ring_seconds_per_byte;     /* of an all-gather of so many gathered bytes, or a reduce-scatter */
         double across_seconds_per_byte;   /* the part of it on the data-centre network between slices */
         double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
         int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
-        const struct sim_wire *wires; /* by kind: what the links said; NULL: profile.simulated is not set */
+        const struct sim_wire *wires;        /* by kind: what the links said; NULL: nobody asked them */
+        const struct sim_wire *mended_wires; /* without its failures, which make the price of loads so much longer;
+                                                NULL: it has none */
     } * groups;
     struct sim_profile profile;
     bool splits_dimensions; /* the software asked for that, since whole dimensions of the torus would not do */
@@ -181,6 +187,10 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
  * sharding.md: the floor of a collective over several axes). Steps of training are priced as they were calibrated. */
 double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
                               double bytes);
+/* Whether messages were sent over links for it: "network": "simulated", or a topology with failures. */
+bool sim_asks_links(const struct sim_placement *placement);
+/* Which ways a collective may take: what goes round one ring on a sound network does so where one is broken, too. */
+enum sim_routes sim_routes_of(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);
 /* Whether that is what the links take, and no estimate: rings along one dimension of a torus that load all of its links
  * alike. Where it is not, the mean load of links stands for what several rings at once make of uneven ones. */
 bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);
@@ -204,8 +214,6 @@ struct sim_simulated {
     enum sim_algorithm algorithm;
     struct sim_traffic traffic;
 };
-/* By all algorithms that such hardware is known to run, or round one ring alone. */
-enum sim_routes { SIM_ANY_ROUTE, SIM_ONE_RING };
 enum base_status sim_wire_build(struct base_arena *arena, const struct sim_network *network,
                                 const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
                                 struct sim_wire *out, struct base_error *error);
@@ -213,11 +221,14 @@ enum base_status sim_wire_build(struct base_arena *arena, const struct sim_netwo
 struct sim_wire sim_wire_least(const struct sim_wire *a, const struct sim_wire *b);
 /* The fastest of them. */
 double sim_wire_s(const struct sim_wire *wire, double bytes);
-/* SIM_ALGORITHM_COUNT: the one that takes least time, of those that such hardware runs. bytes: one device's operand.
- * BASE_INPUT: the algorithm does not do that. */
+/* bytes: one device's operand. BASE_INPUT: the algorithm does not do that. */
 enum base_status sim_simulate(struct base_arena *arena, const struct sim_network *network,
                               const struct sim_groups *groups, enum sim_collective kind, enum sim_algorithm algorithm,
                               double bytes, struct sim_simulated *out, struct base_error *error);
+/* By the algorithm that takes least time, of those that such hardware runs. */
+enum base_status sim_simulate_fastest(struct base_arena *arena, const struct sim_network *network,
+                                      const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
+                                      double bytes, struct sim_simulated *out, struct base_error *error);
 
 /* ---- a whole step, link by link (step_links.c) ---- */
 

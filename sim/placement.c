@@ -84,6 +84,7 @@ void sim_place_on_torus(struct base_arena *arena, struct sim_placement *p, const
         struct sim_group *group = &p->groups[axes];
         topo_ring_loads(arena, &p->topology, mesh, axes, &group->load);
         const struct topo_ring_load *load = &group->load;
+        group->size_in_slice = load->group_size;
         double ring_share = load->group_size > 1 ? (load->group_size - 1.0) / load->group_size : 0;
         double rate = c[SIM_LINK_BYTES_PER_S] * (load->dimension_count > 1 ? several : one);
         group->seconds_per_byte = rate > 0 ? ring_share * load->mean_link / rate : 0;
@@ -231,8 +232,7 @@ static unsigned without_ones(const struct topo_axes *axes, unsigned set)
     return set;
 }
 
-/* What goes round one ring where no link is slow or dead does so where one is: a broken torus is not the faster one. */
-static enum sim_routes routes_of(const struct sim_placement *p, enum sim_collective kind, unsigned axes)
+enum sim_routes sim_routes_of(const struct sim_placement *p, enum sim_collective kind, unsigned axes)
 {
     const struct topo_ring_load *load = &p->groups[axes].load;
     const bool along_dimensions = p->profile.passes >> SIM_PASS_GATHER_BY_DIMENSION & 1;
@@ -241,22 +241,45 @@ static enum sim_routes routes_of(const struct sim_placement *p, enum sim_collect
     return one_ring ? SIM_ONE_RING : SIM_ANY_ROUTE;
 }
 
-static enum base_status send_over_links(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh,
-                                        struct base_error *error)
+bool sim_asks_links(const struct sim_placement *p)
+{
+    return p->profile.simulated || topo_has_failures(&p->topology);
+}
+
+/* What the links of a topology take of each set of axes: [axes][kind]. */
+static enum base_status send_over_links(struct base_arena *arena, const struct sim_placement *p,
+                                        const struct topo_topology *topology, const struct topo_mesh *mesh,
+                                        const struct sim_wire **out, struct base_error *error)
 {
     struct sim_network network;
-    BASE_TRY(sim_network_build(arena, &p->topology, &p->profile, &network, error));
+    BASE_TRY(sim_network_build(arena, topology, &p->profile, &network, error));
     for (unsigned axes = 0; axes <= sets_of(p); axes++) {
         struct sim_groups groups;
         struct sim_wire *wires = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
         unsigned same = without_ones(&p->axes, axes);
-        p->groups[axes].wires = same < axes ? p->groups[same].wires : wires;
+        out[axes] = same < axes ? out[same] : wires;
         if (same < axes) continue;
         sim_groups_find(arena, &network, mesh, axes, &groups);
         for (int i = 0; i < SIM_COLLECTIVE_COUNT; i++) {
             const enum sim_collective kind = (enum sim_collective)i;
-            BASE_TRY(sim_wire_build(arena, &network, &groups, kind, routes_of(p, kind, axes), &wires[i], error));
+            BASE_TRY(sim_wire_build(arena, &network, &groups, kind, sim_routes_of(p, kind, axes), &wires[i], error));
         }
+    }
+    return BASE_OK;
+}
+
+/* Of what is broken the links say what it costs: they are asked with it and without it. */
+static enum base_status ask_links(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh,
+                                  struct base_error *error)
+{
+    const struct topo_topology mended = topo_mended(&p->topology);
+    const struct sim_wire **sent = base_new(arena, const struct sim_wire *, (int)sets_of(p) + 1),
+                          **without = base_new(arena, const struct sim_wire *, (int)sets_of(p) + 1);
+    BASE_TRY(send_over_links(arena, p, &p->topology, mesh, sent, error));
+    if (topo_has_failures(&p->topology)) BASE_TRY(send_over_links(arena, p, &mended, mesh, without, error));
+    for (unsigned axes = 0; axes <= sets_of(p); axes++) {
+        p->groups[axes].wires = sent[axes];
+        p->groups[axes].mended_wires = without[axes];
     }
     return BASE_OK;
 }
@@ -279,7 +302,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     struct sim_placement p = {.topology = *topology};
     struct topo_mesh mesh;
     BASE_TRY(sim_profile_build(topology, software, overrides, &p.profile, error));
-    const bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || p.profile.simulated;
+    const bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || sim_asks_links(&p);
     const enum topo_extent extent = needs_devices ? TOPO_WITH_DEVICES : TOPO_SHAPE_ALONE;
     struct topo_mesh_request split = *request;
     enum base_status status = topo_mesh_build(arena, topology, request, extent, &mesh, error);
@@ -305,7 +328,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
             error, BASE_INPUT,
             "topology: no source gives the link rate of %s; use a --profile with constants.link_bytes_per_s",
             topology->chip.name);
-    if (p.profile.simulated) BASE_TRY(send_over_links(arena, &p, &mesh, error));
+    if (sim_asks_links(&p)) BASE_TRY(ask_links(arena, &p, &mesh, error));
     *out = p;
     return BASE_OK;
 }
@@ -340,8 +363,8 @@ static double between_nodes_s(const struct sim_placement *placement, enum sim_co
 }
 
 /* Passes round the ring, and whether an operand of each device is gathered in one. */
-static double collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
-                           int hops)
+static double by_loads_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
+                         int hops)
 {
     static const struct {
         double passes;
@@ -352,7 +375,6 @@ static double collective_s(const struct sim_placement *placement, enum sim_colle
                                       [SIM_ALL_TO_ALL] = {1, false},
                                       [SIM_COLLECTIVE_PERMUTE] = {1, false}};
     const double *c = placement->profile.constants;
-    if (placement->groups[axes].wires) return sim_wire_s(&placement->groups[axes].wires[kind], bytes);
     int size = placement->groups[axes].load.group_size;
     if (placement->topology.kind == TOPO_GPU && c[SIM_LL_BYTES_PER_S] > 0 && kind <= SIM_REDUCE_SCATTER)
         return sim_nccl_s(placement, kind, axes, bytes);
@@ -365,6 +387,28 @@ static double collective_s(const struct sim_placement *placement, enum sim_colle
         return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
     double walking_s = shapes[kind].passes * hops * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
     return c[SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
+}
+
+/* What is broken makes a collective so many times as long as the links say, whatever it is priced at without that: the
+ * price of loads has efficiencies and protocols that the simulation has not, and a broken network is not the faster one
+ * for that. A host that comes late is waited for once. */
+static double with_failures_s(const struct sim_wire *broken, const struct sim_wire *mended, double bytes,
+                              double price_s)
+{
+    const double late_s = broken->start_s - mended->start_s, sent_s = sim_wire_s(mended, bytes) - mended->start_s,
+                 longer = sent_s > 0 ? (sim_wire_s(broken, bytes) - broken->start_s) / sent_s : 1,
+                 after_start_s = fmax(price_s - mended->start_s, 0);
+    return price_s + late_s + after_start_s * fmax(longer - 1, 0);
+}
+
+static double collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
+                           int hops)
+{
+    const struct sim_group *group = &placement->groups[axes];
+    if (placement->profile.simulated) return sim_wire_s(&group->wires[kind], bytes);
+    const double price_s = by_loads_s(placement, kind, axes, bytes, hops);
+    if (!group->mended_wires) return price_s;
+    return with_failures_s(&group->wires[kind], &group->mended_wires[kind], bytes, price_s);
 }
 
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)
@@ -384,6 +428,6 @@ bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collecti
 {
     const struct topo_ring_load *load = &placement->groups[axes].load;
     const bool one_torus = placement->topology.kind == TOPO_TPU && placement->topology.slice_count == 1;
-    return one_torus && !placement->profile.simulated && kind <= SIM_REDUCE_SCATTER && load->dimension_count == 1 &&
+    return one_torus && !sim_asks_links(placement) && kind <= SIM_REDUCE_SCATTER && load->dimension_count == 1 &&
            load->busiest_link - load->mean_link <= 1e-12 * load->mean_link;
 }

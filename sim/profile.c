@@ -234,7 +234,7 @@ static enum base_status network_from_user(const struct base_json *given, struct 
     if (given->kind != BASE_JSON_STRING)
         return base_fail(error, BASE_INPUT, "--profile: network: \"analytic\" or \"simulated\" is needed");
     BASE_TRY(base_parse_word(given->string, "--profile: network", words, BASE_COUNT(words), &which, error));
-    profile->simulated = profile->simulated || which == 1;
+    profile->simulated = which == 1;
     return BASE_OK;
 }
 
@@ -325,7 +325,6 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
     from_chip(topology, out);
-    out->simulated = topo_has_failures(topology); /* no other price knows of them */
     BASE_TRY(from_platform(topology, out, error));
     BASE_TRY(from_gpu(topology, software, out, error));
     from_chip_behind(topology, out);

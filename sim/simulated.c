@@ -91,14 +91,19 @@ static enum sim_algorithm candidate(const struct sim_network *network, const str
     return algorithm == SIM_ALGORITHM_DIRECT && huge ? SIM_ALGORITHM_BY_DIMENSION : algorithm;
 }
 
-static enum base_status fastest(struct base_arena *arena, const struct sim_network *network,
-                                const struct sim_groups *groups, enum sim_collective kind, double bytes,
-                                struct sim_simulated *out, struct base_error *error)
+static bool is_on(enum sim_routes routes, enum sim_algorithm algorithm)
+{
+    return routes == SIM_ANY_ROUTE || algorithm == SIM_ALGORITHM_RING;
+}
+
+enum base_status sim_simulate_fastest(struct base_arena *arena, const struct sim_network *network,
+                                      const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
+                                      double bytes, struct sim_simulated *out, struct base_error *error)
 {
     struct sim_simulated best = {.traffic.time_s = -1}, tried;
     for (int i = 0; i < SIM_MOST_WIRES; i++) {
         enum sim_algorithm algorithm = candidate(network, groups, kind, i);
-        if (!is_tried(network, groups, kind, algorithm)) continue;
+        if (!is_on(routes, algorithm) || !is_tried(network, groups, kind, algorithm)) continue;
         BASE_TRY(sim_simulate(arena, network, groups, kind, algorithm, bytes, &tried, error));
         if (best.traffic.time_s < 0 || tried.traffic.time_s < best.traffic.time_s) best = tried;
     }
@@ -117,8 +122,7 @@ enum base_status sim_wire_build(struct base_arena *arena, const struct sim_netwo
     for (int i = 0; i < SIM_MOST_WIRES; i++) {
         struct sim_simulated sent;
         enum sim_algorithm algorithm = candidate(network, groups, kind, i);
-        if (routes == SIM_ONE_RING && algorithm != SIM_ALGORITHM_RING) continue;
-        if (!is_tried(network, groups, kind, algorithm)) continue;
+        if (!is_on(routes, algorithm) || !is_tried(network, groups, kind, algorithm)) continue;
         BASE_TRY(sim_simulate(arena, network, groups, kind, algorithm, plenty_bytes, &sent, error));
         wire.ways[wire.count].algorithm = algorithm;
         wire.ways[wire.count].seconds_per_byte = sent.traffic.moving_s / plenty_bytes;
@@ -160,7 +164,6 @@ enum base_status sim_simulate(struct base_arena *arena, const struct sim_network
 {
     struct sim_schedule schedule;
     struct sim_simulated s = {.algorithm = algorithm};
-    if (algorithm == SIM_ALGORITHM_COUNT) return fastest(arena, network, groups, kind, bytes, out, error);
     if (!sim_schedule_build(&network->links, groups, kind, algorithm, bytes, &schedule))
         return base_fail(error, BASE_INPUT, "algorithm: %s does not do %s in groups like these",
                          sim_algorithm_name(algorithm), sim_collective_name(kind));

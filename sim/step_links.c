@@ -31,13 +31,14 @@ const struct sim_link_use *sim_link_use_of(const struct sim_step_links *links, c
     return NULL;
 }
 
-static enum base_status add_use(struct base_arena *arena, const struct sim_entry *entry, struct sim_step_links *out,
-                                struct base_error *error)
+static enum base_status add_use(struct base_arena *arena, const struct sim_placement *placement,
+                                const struct sim_entry *entry, struct sim_step_links *out, struct base_error *error)
 {
     struct sim_groups groups;
     struct sim_simulated sent;
     sim_groups_find(arena, &out->network, &out->mesh, entry->axes, &groups);
-    BASE_TRY(sim_simulate(arena, &out->network, &groups, entry->kind, SIM_ALGORITHM_COUNT, entry->bytes, &sent, error));
+    BASE_TRY(sim_simulate_fastest(arena, &out->network, &groups, entry->kind,
+                                  sim_routes_of(placement, entry->kind, entry->axes), entry->bytes, &sent, error));
     out->uses = base_grown(arena, out->uses, out->use_count, &out->use_capacity, sizeof *out->uses);
     out->uses[out->use_count++] = (struct sim_link_use){.kind = entry->kind,
                                                         .axes = entry->axes,
@@ -80,7 +81,7 @@ enum base_status sim_step_links_find(struct base_arena *arena, const struct sim_
     for (int i = 0; i < timeline->count; i++) {
         const struct sim_entry *entry = &timeline->entries[i];
         if (entry->bound != SIM_BY_COMMUNICATION) continue;
-        if (!sim_link_use_of(&links, entry)) BASE_TRY(add_use(arena, entry, &links, error));
+        if (!sim_link_use_of(&links, entry)) BASE_TRY(add_use(arena, plan->placement, entry, &links, error));
         const struct sim_link_use *use = sim_link_use_of(&links, entry);
         for (int link = 0; link < links.network.links.link_count; link++)
             links.step_bytes[link] += use->link_bytes[link] * (double)entry->count;

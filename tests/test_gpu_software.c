@@ -209,27 +209,47 @@ static void switches_add_up_for_part_of_a_node(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* Small gathers wait for the steps of a ring: sent link by link they take what NCCL's price says, so that a network
- * that is partly slow, which is sent so, is not faster than a sound one. A card at all of its rate is none that is
- * slow. */
+/* Small gathers wait for the steps of a ring: sent link by link they take what NCCL's price says. */
 static void small_gathers_are_simulated_as_priced(struct base_arena *arena)
 {
     static const struct {
-        const char *sound, *sent, *batch;
-    } rows[] = {{"h100:2x8", "h100:2x8@slow_nic=0:1", "16"},
-                {"h100:16x8", "h100:16x8@slow_nic=0:1", "128"},
-                {"a100-80g:32x8", "a100-80g:32x8@slow_nic=0:1", "256"}};
-    struct sim_cache *cache = sim_cache_new(arena);
+        const char *topology, *batch;
+    } rows[] = {{"h100:2x8", "16"}, {"h100:16x8", "128"}, {"a100-80g:32x8", "256"}};
+    static const char *const networks[] = {"{\"constants\": {}, \"network\": \"analytic\"}",
+                                           "{\"constants\": {}, \"network\": \"simulated\"}"};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
-        TEST_ROW("%s", rows[i].sound);
-        const struct sim_plan sound = plan_of_batch(arena, cache, "alpa", rows[i].sound, "none", rows[i].batch),
-                              sent = plan_of_batch(arena, cache, "alpa", rows[i].sent, "none", rows[i].batch);
-        const unsigned axes = sim_data_axis(&sound.placement->axes);
-        assert_true(sent.placement->profile.simulated && !sound.placement->profile.simulated);
-        assert_near(sim_collective_s(sent.placement, SIM_ALL_GATHER, axes, 4096) /
-                        sim_collective_s(sound.placement, SIM_ALL_GATHER, axes, 4096),
-                    1, 0.15);
+        double s[2];
+        TEST_ROW("%s", rows[i].topology);
+        for (int sent = 0; sent < 2; sent++) {
+            struct sim_cache *cache = sim_cache_new(arena);
+            const struct base_json *profile;
+            struct base_error error;
+            assert_ok(base_json_parse(arena, networks[sent], strlen(networks[sent]), &profile, &error), &error);
+            sim_cache_override(cache, profile);
+            const struct sim_plan plan = plan_of_batch(arena, cache, "alpa", rows[i].topology, "none", rows[i].batch);
+            s[sent] = sim_collective_s(plan.placement, SIM_ALL_GATHER, sim_data_axis(&plan.placement->axes), 4096);
+            sim_cache_free(cache);
+        }
+        assert_near(s[1] / s[0], 1, 0.15);
     }
+}
+
+/* A slow card costs, at every size, and one at all of its rate does not. */
+static void slow_cards_cost_at_every_size(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_plan sound = plan_of_batch(arena, cache, "alpa", "h100:16x8", "none", "128"),
+                          same = plan_of_batch(arena, cache, "alpa", "h100:16x8@slow_nic=0:1", "none", "128"),
+                          slow = plan_of_batch(arena, cache, "alpa", "h100:16x8@slow_nic=0:0.25", "none", "128");
+    const unsigned axes = sim_data_axis(&sound.placement->axes);
+    for (enum sim_collective kind = SIM_ALL_REDUCE; kind <= SIM_REDUCE_SCATTER; kind++)
+        for (double bytes = 1 << 12; bytes < 1e10; bytes *= 16) {
+            const double sound_s = sim_collective_s(sound.placement, kind, axes, bytes);
+            TEST_ROW("%s of %.0f bytes", sim_collective_name(kind), bytes);
+            assert_near(sim_collective_s(same.placement, kind, axes, bytes), sound_s, 1e-12);
+            assert_true(sim_collective_s(slow.placement, kind, axes, bytes) >= sound_s);
+            if (bytes > 1e9) assert_true(sim_collective_s(slow.placement, kind, axes, bytes) > 1.9 * sound_s);
+        }
     sim_cache_free(cache);
 }
 
@@ -424,6 +444,7 @@ static const struct test tests[] = {
     TEST(switches_add_up_for_part_of_a_node),
     TEST(cards_that_answer_late_cost_each_step),
     TEST(small_gathers_are_simulated_as_priced),
+    TEST(slow_cards_cost_at_every_size),
     TEST(products_are_worked_through_in_tiles),
     TEST(peaks_are_those_of_the_runs),
     TEST(states_are_what_each_software_keeps),

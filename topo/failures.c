@@ -97,6 +97,14 @@ bool topo_has_failures(const struct topo_topology *t)
     return t->dead_link_count > 0 || t->slow_nic_frac > 0 || t->straggler_s > 0 || t->oversubscription > 1;
 }
 
+struct topo_topology topo_mended(const struct topo_topology *t)
+{
+    struct topo_topology mended = *t;
+    mended.dead_link_count = 0;
+    mended.slow_nic_frac = mended.straggler_s = mended.oversubscription = 0;
+    return mended;
+}
+
 const char *topo_without_failures(struct base_arena *arena, const char *name)
 {
     static const char *const keys[] = {"dead_links=", "slow_nic=", "straggler=", "oversubscription="};

@@ -256,6 +256,7 @@ struct topo_network {
 bool topo_has_torus(const struct topo_topology *topology); /* a TPU slice, or a torus of ranks */
 /* Something of it is dead, slow, late or oversubscribed. */
 bool topo_has_failures(const struct topo_topology *topology);
+struct topo_topology topo_mended(const struct topo_topology *topology); /* the same without that */
 /* Its name without them; what a file says stays. In the arena. */
 const char *topo_without_failures(struct base_arena *arena, const char *name);
 void topo_network_build(struct base_arena *arena, const struct topo_topology *topology, struct topo_network *out);

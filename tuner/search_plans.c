@@ -75,6 +75,14 @@ enum base_status tuner_search_evaluate(struct search *s, const struct node *node
 
 /* ---- placements ---- */
 
+static const struct sim_wire *copy_wires(struct base_arena *arena, const struct sim_wire *wires)
+{
+    if (!wires) return NULL;
+    struct sim_wire *own = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
+    memcpy(own, wires, SIM_COLLECTIVE_COUNT * sizeof *own);
+    return own;
+}
+
 /* A cache that has grown too large is emptied; what a search keeps is its own. */
 static const struct sim_placement *copy_placement(struct base_arena *arena, const struct sim_placement *placement)
 {
@@ -87,10 +95,9 @@ static const struct sim_placement *copy_placement(struct base_arena *arena, cons
     for (int i = 0; i < own->axes.count; i++) own->axes.names[i] = base_copy(arena, placement->axes.names[i]);
     for (int i = 0; i < own->named_axes.count; i++)
         own->named_axes.names[i] = base_copy(arena, placement->named_axes.names[i]);
-    for (int64_t axes = 0; axes < sets && placement->profile.simulated; axes++) {
-        struct sim_wire *wires = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
-        memcpy(wires, placement->groups[axes].wires, SIM_COLLECTIVE_COUNT * sizeof *wires);
-        own->groups[axes].wires = wires;
+    for (int64_t axes = 0; axes < sets; axes++) {
+        own->groups[axes].wires = copy_wires(arena, placement->groups[axes].wires);
+        own->groups[axes].mended_wires = copy_wires(arena, placement->groups[axes].mended_wires);
     }
     return own;
 }
@@ -135,6 +142,7 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
             least->exchange_seconds_per_byte =
                 fmin(least->exchange_seconds_per_byte, own->groups[axes].exchange_seconds_per_byte);
             if (own->groups[axes].step_hops < least->step_hops) least->step_hops = own->groups[axes].step_hops;
+            if (least->mended_wires) least->mended_wires = NULL; /* no less than without failures */
             if (least->wires) least->wires = least_wires(s->space->arena, least->wires, own->groups[axes].wires);
         }
     }
@@ -145,7 +153,7 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
      * time. */
     if (sim_asynchronous_kinds(best->profile.passes)) s->charges = (struct tuner_charges){false, false};
     /* What is sent link by link costs what the simulation says, and no proof relates the costs of two collectives. */
-    if (best->profile.simulated) s->charges.links = false;
+    if (sim_asks_links(best)) s->charges.links = false;
     return BASE_OK;
 }
 
@@ -192,7 +200,7 @@ static double sibling_s(const struct sim_prediction *p, const struct sim_detail 
     bool alone = true;
     for (int i = 0; i < detail->collectives.count; i++)
         alone = alone && detail->collectives.rows[i].launch_count == (double)detail->collectives.rows[i].count;
-    if (placement->profile.simulated && !alone) return p->step_s - p->exposed_communication_s;
+    if (sim_asks_links(placement) && !alone) return p->step_s - p->exposed_communication_s;
     bool all = fabs(known_s - p->exposed_communication_s) <= slack * p->step_s &&
                fabs(p->communication_s - p->exposed_communication_s) <= slack * p->step_s;
     return p->step_s - p->exposed_communication_s + (all ? there_s : 0);
