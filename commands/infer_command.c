@@ -71,6 +71,7 @@ static enum base_status ask(struct commands_context *context, const struct base_
         sim_plan_check(context->cache, context->arena, &q->text,
                        q->mode == SCORE ? MODEL_STEP_SCORE : MODEL_STEP_GENERATE, SIM_AS_EXECUTED, &q->plan, error);
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
+    commands_warn_of_plan(context, &q->text, q->plan.config);
     q->restore = base_argument(arguments, "--restore");
     if (!q->restore)
         commands_warn(context, base_print(context->arena,

@@ -75,8 +75,8 @@ void commands_warn_of_plan(struct commands_context *context, const struct sim_pl
     const char *inputs = text->values[SIM_INPUTS_LENGTH], *dtype = text->values[SIM_PARAMETER_DTYPE];
     commands_warn_of_version(context, context->arena, text);
     if (dtype && !strcmp(dtype, "int8"))
-        commands_warn(context, "parameter_dtype int8 is predicted only: T5X restores weights in float32 or bfloat16, "
-                               "and `infer` runs those");
+        commands_warn(context, "parameter_dtype int8 is beyond T5X, which restores weights in float32 or bfloat16; "
+                               "`infer` here runs it");
     if (config->encoder || !inputs || !*inputs) return;
     commands_warn(context, base_print(context->arena,
                                       "inputs_length %.20s is left out: %.80s has no encoder, and its sequences are of "

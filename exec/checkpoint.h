@@ -16,6 +16,7 @@ struct exec_array {
 };
 /* Every array of a checkpoint, in the order of their paths. */
 void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, struct exec_array **out, int *count);
+int exec_value_of(const struct exec_machine *machine, int tensor); /* that holds a persistent tensor; -1: none */
 /* A box of an array: a chunk, a device's part, or all of it. */
 struct exec_region {
     int64_t origin[MODEL_MAX_RANK], extent[MODEL_MAX_RANK];
@@ -35,10 +36,36 @@ void exec_scatter(const struct exec_machine *machine, const struct exec_array *a
 void exec_gather(const struct exec_machine *machine, const struct exec_array *array, int device,
                  const struct exec_region *region, float *values);
 
+/* ---- weights in int8 (quantize.c): an element is the nearest of -127 … 127 times its output channel's scale, and that
+ * is the channel's largest magnitude / 127, whoever holds which part of it ---- */
+
+int exec_scales_value(const struct exec_machine *machine, const struct exec_array *array); /* -1: it is not in int8 */
+/* From one element to the next along each dimension of the tensor, in a device's part of the scales; 0 without. */
+void exec_scale_strides(const struct exec_machine *machine, const struct exec_array *array, int device,
+                        int64_t *strides);
+int8_t exec_quantized(float value, float scale);
+/* The largest magnitudes of all arrays in int8. First every rank sees what it will hold, then all agree on the scales,
+ * which stand in the arenas before the values do. */
+struct exec_channels {
+    struct exec_machine *machine;
+    const struct exec_array *arrays;
+    int array_count;
+    int64_t *first; /* of each array, in `largest`; of one that is not in int8 where the next one begins */
+    double *largest;
+};
+/* False: nothing is in int8, and there is nothing to do. */
+bool exec_channels_begin(struct base_arena *arena, struct exec_machine *machine, const struct exec_array *arrays,
+                         int array_count, struct exec_channels *out);
+void exec_channels_see(const struct exec_channels *channels, int array, const struct exec_region *region,
+                       const float *values); /* row-major; what lies beyond the array is not looked at */
+/* Collective; all return the same. BASE_INPUT: a value is not finite. */
+enum base_status exec_channels_end(const struct exec_channels *channels, struct base_error *error);
+
 /* initial.c: the values that a region of a parameter starts with, from seed, path and element alone */
 void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, const struct exec_region *region,
                          float *values);
-void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine); /* of all parameters */
+enum base_status exec_set_initial_values(struct base_arena *arena,
+                                         struct exec_machine *machine); /* of all parameters */
 
 /* ---- what a checkpoint is of (holders.c) ---- */
 

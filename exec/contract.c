@@ -11,12 +11,13 @@
 
 enum class { BATCH, ROW, COLUMN, DEPTH, CLASS_COUNT };
 
-/* The two operands and the result; which of them have a class. */
-enum { LEFT, RIGHT, RESULT, OPERANDS };
-static const bool has_class[CLASS_COUNT][OPERANDS] = {[BATCH] = {true, true, true},
-                                                      [ROW] = {true, false, true},
-                                                      [COLUMN] = {false, true, true},
-                                                      [DEPTH] = {true, true, false}};
+/* The two operands, the result, and the scales of operands in int8; which of them have a class. Scales may vary along
+ * any: where they do not, their strides are 0. */
+enum { LEFT, RIGHT, RESULT, LEFT_SCALES, RIGHT_SCALES, OPERANDS };
+static const bool has_class[CLASS_COUNT][OPERANDS] = {[BATCH] = {true, true, true, true, true},
+                                                      [ROW] = {true, false, true, true, true},
+                                                      [COLUMN] = {false, true, true, true, true},
+                                                      [DEPTH] = {true, true, false, true, true}};
 
 struct loop {
     int64_t valid, strides[OPERANDS];
@@ -123,6 +124,8 @@ static void plan_contraction(const struct exec_machine *machine, const struct si
     exec_view_of(machine, op->inputs[0], op->op->input_labels[0], &space, device, &c->views[LEFT]);
     exec_view_of(machine, op->inputs[1], op->op->input_labels[1], &space, device, &c->views[RIGHT]);
     exec_view_of(machine, op->outputs[0], op->op->output_labels, &space, device, &c->views[RESULT]);
+    exec_scales_of(machine, op, 0, &space, device, &c->views[LEFT_SCALES]);
+    exec_scales_of(machine, op, 1, &space, device, &c->views[RIGHT_SCALES]);
     char batch[EXEC_MOST_LETTERS + 1];
     int batch_count = letters_of(c, BATCH, batch);
     for (int i = 0; i < batch_count; i++) c->loops[c->loop_count++] = loop_over(c, &space, batch[i], BATCH);
@@ -203,18 +206,34 @@ static char *element(const struct contraction *c, int operand, int64_t offset)
     return c->views[operand].at + offset * model_dtype_bytes(c->views[operand].dtype);
 }
 
-/* rows x columns of an operand into a dense tile, which lies as the operand does: BLAS reads either way as fast, and
- * only neighbours are converted in vectors. */
-static struct exec_matrix load_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows,
-                                    int64_t row_stride, int64_t columns, int64_t column_stride, float *to)
+/* A part of an operand: of two classes, so many elements of each from where it begins. */
+struct part {
+    enum class rows, columns;
+    int64_t row, row_count, column, column_count;
+};
+
+static int64_t offset_of(const struct contraction *c, int operand, const int64_t *offsets, const struct part *p)
 {
-    const bool across = row_stride == 1 && column_stride != 1;
-    const int64_t lines = across ? columns : rows, length = across ? rows : columns,
-                  line_stride = across ? column_stride : row_stride, stride = across ? row_stride : column_stride;
-    for (int64_t i = 0; i < lines; i++)
-        exec_load(c->views[operand].dtype, element(c, operand, offset + i * line_stride), stride, to + i * length,
-                  length);
-    return across ? (struct exec_matrix){to, 1, rows} : (struct exec_matrix){to, columns, 1};
+    return offsets[operand] + p->row * c->strides[p->rows][operand] + p->column * c->strides[p->columns][operand];
+}
+
+/* An operand's part as a dense tile, which lies as the operand does: BLAS reads either way as fast, and only neighbours
+ * are converted in vectors. */
+static struct exec_matrix load_tile(const struct contraction *c, int operand, const int64_t *offsets,
+                                    const struct part *p, float *to)
+{
+    const int scales = operand == LEFT ? LEFT_SCALES : RIGHT_SCALES;
+    const bool across = c->strides[p->rows][operand] == 1 && c->strides[p->columns][operand] != 1;
+    const enum class along = across ? p->rows : p->columns, over = across ? p->columns : p->rows;
+    const int64_t lines = across ? p->column_count : p->row_count, length = across ? p->row_count : p->column_count,
+                  offset = offset_of(c, operand, offsets, p), scale_offset = offset_of(c, scales, offsets, p);
+    for (int64_t i = 0; i < lines; i++) {
+        exec_load(c->views[operand].dtype, element(c, operand, offset + i * c->strides[over][operand]),
+                  c->strides[along][operand], to + i * length, length);
+        exec_dequantize(&c->views[scales], scale_offset + i * c->strides[over][scales], c->strides[along][scales],
+                        to + i * length, length);
+    }
+    return across ? (struct exec_matrix){to, 1, p->row_count} : (struct exec_matrix){to, p->column_count, 1};
 }
 
 /* The result's, which lies as the result does; products of bfloat16 write row by row. */
@@ -270,12 +289,10 @@ static void multiply_tile(const struct contraction *c, const int64_t *offsets, c
         int64_t size = c->extents[DEPTH] - depth < SIM_TILE_DEPTH ? c->extents[DEPTH] - depth : SIM_TILE_DEPTH;
         const enum exec_writing part = depth > 0 ? EXEC_ACCUMULATE : store;
         if (multiply_narrow(c, offsets, t, depth, size, tiles, part)) continue;
-        const struct exec_matrix left =
-            load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT],
-                      t->rows, c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->left);
-        const struct exec_matrix right = load_tile(
-            c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT], size,
-            c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->right);
+        const struct part left_part = {ROW, DEPTH, t->row, t->rows, depth, size},
+                          right_part = {DEPTH, COLUMN, depth, size, t->column, t->columns};
+        const struct exec_matrix left = load_tile(c, LEFT, offsets, &left_part, tiles->left),
+                                 right = load_tile(c, RIGHT, offsets, &right_part, tiles->right);
         exec_gemm(t->rows, t->columns, size, left, right, result_tile(c, t, tiles), part);
     }
 }

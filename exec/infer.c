@@ -109,8 +109,7 @@ static enum base_status take_parameters(struct infer *r)
     int64_t step = 0;
     BASE_TRY(exec_home_latest(r->arena, request->transport, request->restore, &restoring.path, r->error));
     if (request->restore) return exec_restore(r->arena, &r->machine, &restoring, &step, r->error);
-    exec_set_initial_values(r->arena, &r->machine);
-    return BASE_OK;
+    return exec_set_initial_values(r->arena, &r->machine);
 }
 
 /* ---- a batch ---- */

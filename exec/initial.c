@@ -133,23 +133,57 @@ void exec_initial_values(const struct sim_plan *plan, const struct exec_array *a
     }
 }
 
-void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine)
+/* What this process has of a parameter, or all of it. */
+static struct exec_region own_region(const struct exec_machine *machine, const struct exec_array *array)
+{
+    struct exec_region region = exec_whole(array);
+    exec_own_layers(machine, array, &region);
+    if (machine->transport) exec_part_region(machine, array, machine->first_device, &region);
+    return region;
+}
+
+static float *values_of(struct base_arena *scratch, const struct exec_machine *machine, const struct exec_array *array,
+                        const struct exec_region *region)
+{
+    int64_t elements = 1;
+    for (int d = 0; d < array->rank; d++) elements *= region->extent[d];
+    base_arena_reset(scratch);
+    float *values = base_new(scratch, float, elements);
+    exec_initial_values(machine->plan, array, region, values);
+    return values;
+}
+
+static bool is_parameter(const struct exec_array *array)
+{
+    return !strncmp(array->path, "target.", strlen("target.")); /* the optimizer starts from zeros */
+}
+
+/* Scales of int8 come before the values that they are of. */
+static enum base_status set_scales(struct base_arena *arena, struct base_arena *scratch, struct exec_machine *machine,
+                                   const struct exec_array *arrays, int count)
+{
+    struct exec_channels channels;
+    if (!exec_channels_begin(arena, machine, arrays, count, &channels)) return BASE_OK;
+    for (int i = 0; i < count; i++) {
+        if (!is_parameter(&arrays[i]) || exec_scales_value(machine, &arrays[i]) < 0) continue;
+        struct exec_region region = own_region(machine, &arrays[i]);
+        exec_channels_see(&channels, i, &region, values_of(scratch, machine, &arrays[i], &region));
+    }
+    return exec_channels_end(&channels, machine->error);
+}
+
+enum base_status exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine)
 {
     struct exec_array *arrays;
     int count;
     struct base_arena scratch = {.exhausted = arena->exhausted};
     exec_arrays(arena, machine, &arrays, &count);
-    for (int i = 0; i < count; i++) {
-        if (strncmp(arrays[i].path, "target.", strlen("target.")) != 0) continue; /* the optimizer starts from zeros */
-        struct exec_region region = exec_whole(&arrays[i]);
-        exec_own_layers(machine, &arrays[i], &region);
-        if (machine->transport) exec_part_region(machine, &arrays[i], machine->first_device, &region);
-        int64_t elements = 1;
-        for (int d = 0; d < arrays[i].rank; d++) elements *= region.extent[d];
-        base_arena_reset(&scratch);
-        float *values = base_new(&scratch, float, elements);
-        exec_initial_values(machine->plan, &arrays[i], &region, values);
-        exec_scatter(machine, &arrays[i], &region, values);
+    const enum base_status status = set_scales(arena, &scratch, machine, arrays, count);
+    for (int i = 0; i < count && status == BASE_OK; i++) {
+        if (!is_parameter(&arrays[i])) continue;
+        struct exec_region region = own_region(machine, &arrays[i]);
+        exec_scatter(machine, &arrays[i], &region, values_of(&scratch, machine, &arrays[i], &region));
     }
     base_arena_free(&scratch);
+    return status;
 }

@@ -11,7 +11,7 @@
 static bool runs_as(enum model_dtype dtype)
 {
     return dtype == MODEL_FLOAT32 || dtype == MODEL_BFLOAT16 || dtype == MODEL_INT32 || dtype == MODEL_UINT32 ||
-           dtype == MODEL_BOOL;
+           dtype == MODEL_BOOL || dtype == MODEL_INT8;
 }
 
 static enum base_status refuse(const struct exec_machine *machine, const struct sim_op *op, const char *what)

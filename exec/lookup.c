@@ -30,7 +30,7 @@ struct lookup {
     char row[MODEL_MAX_RANK + 1];   /* labels of the row that is selected */
     bool scatters;                  /* the classes are in the result */
     struct exec_space space;
-    struct exec_view tokens, source, result;
+    struct exec_view tokens, source, scales, result;
 };
 
 static void plan_lookup(const struct exec_machine *machine, const struct sim_op *op, int device, struct lookup *l)
@@ -54,6 +54,7 @@ static void plan_lookup(const struct exec_machine *machine, const struct sim_op 
     if (l->made->op->function == MODEL_ONE_HOT)
         exec_view_of(machine, l->made->inputs[0], l->where, &l->space, device, &l->tokens);
     exec_view_of(machine, op->inputs[l->other], op->op->input_labels[l->other], &l->space, device, &l->source);
+    exec_scales_of(machine, op, l->other, &l->space, device, &l->scales);
     exec_view_of(machine, op->outputs[0], op->op->output_labels, &l->space, device, &l->result);
 }
 
@@ -131,9 +132,11 @@ static void gather_tokens(const struct lookup *l, struct exec_scratch scratch)
         int64_t class = class_of(l, i), from = class * exec_stride(&l->source, l->hot),
                 to = offset_of(l, &l->result, i);
         for (int64_t o = 0; o < outer; o++) {
-            if (class >= 0)
+            if (class >= 0) {
                 read_row(&l->source, from + outer_offset(l, &l->source, o), exec_stride(&l->source, inner), row, width);
-            else memset(row, 0, (size_t)width * sizeof *row);
+                exec_dequantize(&l->scales, class * exec_stride(&l->scales, l->hot) + outer_offset(l, &l->scales, o),
+                                exec_stride(&l->scales, inner), row, width);
+            } else memset(row, 0, (size_t)width * sizeof *row);
             write_row(&l->result, to + outer_offset(l, &l->result, o), exec_stride(&l->result, inner), row, width);
         }
     }

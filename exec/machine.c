@@ -105,14 +105,21 @@ int64_t exec_stride(const struct exec_view *view, char letter)
     return at ? view->strides[at - view->letters] : 0;
 }
 
+/* The value whose bytes are read for a root: its own, or those of the weight that it is never made of. */
+static int held_value(const struct sim_sharded *s, int root)
+{
+    return sim_is_dequantized(s, root) ? s->ops[s->values[root].definition].inputs[0] : root;
+}
+
 void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space,
                   int device, struct exec_view *out)
 {
     const struct sim_value *v = &machine->s->values[value];
     const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];
+    const int root = sim_root(machine->s, value), held = held_value(machine->s, root);
     int64_t stride = 1, offset = 0;
     memset(out, 0, sizeof *out);
-    out->dtype = v->dtype;
+    out->dtype = held == root ? v->dtype : machine->s->values[held].dtype;
     out->rank = tensor->rank;
     snprintf(out->letters, sizeof out->letters, "%s", letters);
     for (int d = tensor->rank - 1; d >= 0; d--) {
@@ -122,5 +129,32 @@ void exec_view_of(const struct exec_machine *machine, int value, const char *let
         if (wanted->valid) offset += (wanted->start - own.start) * stride;
         stride *= own.extent;
     }
-    out->at = exec_address(machine, value, device) + offset * model_dtype_bytes(v->dtype);
+    out->at = exec_address(machine, held, device) + offset * model_dtype_bytes(out->dtype);
+}
+
+/* Scales lie as the channels of the weight do, one behind the other. */
+void exec_scales_of(const struct exec_machine *machine, const struct sim_op *op, int input,
+                    const struct exec_space *space, int device, struct exec_view *out)
+{
+    const struct sim_sharded *s = machine->s;
+    const struct sim_value *weight = &s->values[op->inputs[input]];
+    const char *letters = op->op->input_labels[input];
+    const int root = sim_root(s, op->inputs[input]);
+    int64_t stride = 1, offset = 0;
+    memset(out, 0, sizeof *out);
+    out->dtype = s->values[root].dtype;
+    sim_scaled_letters(s, op, input, out->letters);
+    out->rank = (int)strlen(out->letters);
+    if (!out->rank) return;
+    for (int d = (int)strlen(letters) - 1, scaled = out->rank - 1; d >= 0; d--) {
+        if (scaled < 0 || out->letters[scaled] != letters[d]) continue;
+        const int size = s->program->tensors[weight->tensor].dims[d];
+        const struct exec_range own = exec_range_of(machine, device, machine->sizes[size], weight->spec[d]);
+        const struct exec_range *wanted = exec_space_range(space, letters[d]);
+        out->strides[scaled--] = stride;
+        if (wanted->valid) offset += (wanted->start - own.start) * stride;
+        stride *= own.extent;
+    }
+    out->at =
+        exec_address(machine, s->ops[s->values[root].definition].inputs[1], device) + offset * (int64_t)sizeof(float);
 }

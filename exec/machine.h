@@ -76,6 +76,9 @@ struct exec_view {
 char *exec_address(const struct exec_machine *machine, int value, int device);
 void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space,
                   int device, struct exec_view *out);
+/* The float32 scales of an operand in int8; no letters: it is none. dtype is what the weight is to be as. */
+void exec_scales_of(const struct exec_machine *machine, const struct sim_op *op, int input,
+                    const struct exec_space *space, int device, struct exec_view *out);
 int64_t exec_stride(const struct exec_view *view, char letter); /* 0: the view has no such letter */
 
 /* Pieces of the device's scratch, in order; the map has reserved enough. */

@@ -5,7 +5,7 @@
 
 #include "exec/exec.h"
 
-enum { EXEC_SEGMENT_BYTES = 1 << 18 /* fits a core's second-level cache twice */, EXEC_MOST_NUMBERS = 64 };
+enum { EXEC_SEGMENT_BYTES = 1 << 18 /* fits a core's second-level cache twice */, EXEC_MOST_NUMBERS = 1024 };
 
 bool exec_is_alone(const struct exec_transport *transport);
 int exec_rank(const struct exec_transport *transport);

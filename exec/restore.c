@@ -11,7 +11,8 @@ struct restoring {
     const struct exec_restoring *how;
     struct exec_manifest manifest;
     bool has_manifest, has_state;
-    uint64_t *checksums; /* of each array: what this rank is the first to hold, as it was read */
+    struct exec_channels channels; /* of what is restored in int8 */
+    uint64_t *checksums;           /* of each array: what this rank is the first to hold, as it was read */
     struct base_error *error;
 };
 
@@ -167,28 +168,45 @@ static bool is_held(const struct exec_holders *holders, int array, const struct 
     return false;
 }
 
-static enum base_status read_chunks(const struct restoring *r, const char *path, int array, const struct exec_zarr *z)
+/* A chunk that this process has a part of: into the arenas. */
+static void take_chunk(const struct restoring *r, int array, const struct exec_region *region, float *chunk)
 {
     const struct exec_holders *holders = &r->holders;
+    if (r->has_manifest) r->checksums[array] += exec_checksum_of_chunk(holders, array, region, chunk);
+    for (int i = holders->first_of[array]; i < holders->first_of[array + 1]; i++)
+        exec_scatter(holders->of_array[i].machine, &holders->of_array[i].array, region, chunk);
+}
+
+static void see_chunk(const struct restoring *r, int array, const struct exec_region *region, float *chunk)
+{
+    exec_channels_see(&r->channels, array, region, chunk);
+}
+
+typedef void chunk_taker(const struct restoring *r, int array, const struct exec_region *region, float *chunk);
+
+static enum base_status read_chunks(const struct restoring *r, int array, chunk_taker *take)
+{
+    const struct exec_holders *holders = &r->holders;
+    const char *path = path_of(r->arena, r, holders->arrays[array].path);
     int64_t index[MODEL_MAX_RANK] = {0};
-    size_t chunk_bytes = (size_t)exec_product(z->chunks, z->rank) * sizeof(float);
+    struct exec_zarr z;
     struct exec_region region = {.origin = {0}};
-    memcpy(region.extent, z->chunks, (size_t)z->rank * sizeof z->chunks[0]);
+    BASE_TRY(read_metadata(r, &holders->arrays[array], &z));
+    const size_t chunk_bytes = (size_t)exec_product(z.chunks, z.rank) * sizeof(float);
+    memcpy(region.extent, z.chunks, (size_t)z.rank * sizeof z.chunks[0]);
     do {
-        for (int d = 0; d < z->rank; d++) region.origin[d] = index[d] * z->chunks[d];
+        for (int d = 0; d < z.rank; d++) region.origin[d] = index[d] * z.chunks[d];
         if (!is_held(holders, array, &region)) continue;
         base_arena_reset(r->scratch);
         float *chunk = base_alloc(r->scratch, chunk_bytes, 1);
-        BASE_TRY(exec_zarr_read_chunk(r->scratch, path, z, index, chunk, chunk_bytes, r->error));
-        if (r->has_manifest) r->checksums[array] += exec_checksum_of_chunk(holders, array, &region, chunk);
-        for (int i = holders->first_of[array]; i < holders->first_of[array + 1]; i++)
-            exec_scatter(holders->of_array[i].machine, &holders->of_array[i].array, &region, chunk);
-    } while (exec_zarr_next(z, index));
+        BASE_TRY(exec_zarr_read_chunk(r->scratch, path, &z, index, chunk, chunk_bytes, r->error));
+        take(r, array, &region, chunk);
+    } while (exec_zarr_next(&z, index));
     return BASE_OK;
 }
 
 /* Metadata first, so that a checkpoint that is not the plan's is refused before anything is read of it. */
-static enum base_status read_arrays(struct restoring *r, int64_t *step)
+static enum base_status check_arrays(struct restoring *r, int64_t *step)
 {
     struct exec_zarr z;
     if (!base_directory_exists(r->how->path))
@@ -196,15 +214,34 @@ static enum base_status read_arrays(struct restoring *r, int64_t *step)
     BASE_TRY(read_manifest(r));
     BASE_TRY(choose_arrays(r));
     BASE_TRY(read_step(r, step));
-    const struct exec_array *arrays = r->holders.arrays;
     for (int i = 0; i < r->holders.count; i++)
-        if (is_wanted(r, i)) BASE_TRY(read_metadata(r, &arrays[i], &z));
-    for (int i = 0; i < r->holders.count; i++) {
-        if (!is_wanted(r, i)) continue;
-        BASE_TRY(read_metadata(r, &arrays[i], &z));
-        BASE_TRY(read_chunks(r, path_of(r->arena, r, arrays[i].path), i, &z));
-    }
+        if (is_wanted(r, i)) BASE_TRY(read_metadata(r, &r->holders.arrays[i], &z));
     return BASE_OK;
+}
+
+static enum base_status read_arrays(const struct restoring *r)
+{
+    for (int i = 0; i < r->holders.count; i++)
+        if (is_wanted(r, i)) BASE_TRY(read_chunks(r, i, take_chunk));
+    return BASE_OK;
+}
+
+/* What is to be in int8 is read twice: its scales come of all of it, whoever holds which part. */
+static enum base_status read_scales(const struct restoring *r)
+{
+    for (int i = 0; i < r->holders.count; i++)
+        if (r->channels.first[i] < r->channels.first[i + 1]) BASE_TRY(read_chunks(r, i, see_chunk));
+    return BASE_OK;
+}
+
+static enum base_status read_all(struct restoring *r, struct exec_machine *machine, int64_t *step)
+{
+    BASE_TRY(exec_agree(r->holders.transport, check_arrays(r, step), r->error));
+    if (exec_channels_begin(r->arena, machine, r->holders.arrays, r->holders.count, &r->channels)) {
+        BASE_TRY(exec_agree(r->holders.transport, read_scales(r), r->error));
+        BASE_TRY(exec_channels_end(&r->channels, r->error));
+    }
+    return exec_agree(r->holders.transport, read_arrays(r), r->error);
 }
 
 /* A file that one host sees and another does not would have ranks wait for each other. */
@@ -230,9 +267,8 @@ enum base_status exec_restore(struct base_arena *arena, struct exec_machine *mac
     r.checksums = base_new(&own, uint64_t, r.holders.count);
     const struct exec_transport *ranks = r.holders.transport;
     exec_tell_storing(ranks, EXEC_STORING_BEGINS);
-    enum base_status status = read_arrays(&r, step);
+    enum base_status status = read_all(&r, machine, step);
     exec_tell_storing(ranks, EXEC_STORING_ENDS);
-    status = exec_agree(ranks, status, error);
     if (status == BASE_OK) status = exec_agree(ranks, verify(&r), error);
     if (status == BASE_OK) warn_of_unchecked(&r);
     base_arena_free(&own);

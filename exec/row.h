@@ -48,6 +48,10 @@ void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *
 void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t stride,
                 int64_t n); /* of any dtype that runs; a truth value is 1 or 0 */
 
+/* A row of a weight in int8 times its scales (exec_scales_of), from an offset on and a stride apart, as its dtype has
+ * it; without scales as it is. */
+void exec_dequantize(const struct exec_view *scales, int64_t offset, int64_t stride, float *row, int64_t n);
+
 /* elementwise.c */
 exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_row_norm_grad, exec_row_gate,
     exec_row_gate_grad_0, exec_row_gate_grad_1, exec_row_zeros, exec_row_one_hot, exec_row_relpos_one_hot;

@@ -10,6 +10,7 @@ enum { MOST_OPS = 8, MOST_OUTER = EXEC_MOST_LETTERS };
 
 static const struct exec_row_function functions[MODEL_FUNCTION_COUNT] = {
     [MODEL_CAST] = {"v", exec_row_copy, EXEC_NONE, false},
+    [MODEL_DEQUANTIZE] = {"vv", exec_row_product, EXEC_NONE, false},
     [MODEL_SEND] = {"v", exec_row_copy, EXEC_NONE, false},
     [MODEL_ADD] = {"vv", exec_row_add, EXEC_NONE, false},
     [MODEL_SCALE] = {"v", exec_row_scale, EXEC_NONE, false},

@@ -71,7 +71,7 @@ static enum base_status begin(struct run *run, int64_t *first_step)
     if (home->latest_step >= 0) restoring.path = exec_home_path(run->arena, home, home->latest_step);
     if (restoring.path) BASE_TRY(exec_restore(run->arena, run->machines[0], &restoring, first_step, run->error));
     for (int i = 0; i < run->machine_count && !restoring.path; i++)
-        exec_set_initial_values(run->arena, run->machines[i]);
+        BASE_TRY(exec_set_initial_values(run->arena, run->machines[i]));
     if (!request->evaluates) status = exec_home_check(home, *first_step, request->steps, run->error);
     if (request->ready) request->ready();
     return exec_agree(request->transport, status, run->error);

@@ -13,7 +13,7 @@ struct list {
     int count;
 };
 
-static int value_of_tensor(const struct exec_machine *machine, int tensor)
+int exec_value_of(const struct exec_machine *machine, int tensor)
 {
     for (int v = 0; v < machine->s->value_count; v++)
         if (machine->s->values[v].tensor == tensor && machine->s->values[v].persistent &&
@@ -73,7 +73,7 @@ static void add_array(struct list *list, int tensor_index, int64_t layer, int64_
     struct exec_array *array = &list->arrays[list->count++];
     array->path = path_of(list, tensor, state ? "state.param_states" : "target",
                           exec_first_layer(machine, (enum model_size)tensor->layers) + layer);
-    array->value = value_of_tensor(machine, tensor_index);
+    array->value = exec_value_of(machine, tensor_index);
     array->layer = layer;
     array->layers_dim = -1;
     for (int d = 0; d < tensor->rank; d++) array->shape[array->rank++] = machine->sizes[tensor->dims[d]];
@@ -104,6 +104,7 @@ void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, s
         const struct model_tensor *tensor = &program->tensors[t];
         int64_t layers = machine->sizes[tensor->layers];
         if (tensor->category != MODEL_PARAMETER && tensor->category != MODEL_OPTIMIZER_STATE) continue;
+        if (tensor->scales >= 0) continue; /* they come of the parameter */
         if (tensor->layers != MODEL_ONE && scanned) add_array(&list, t, 0, layers_of_model(machine, tensor));
         else
             for (int64_t layer = 0; layer < layers; layer++) add_array(&list, t, layer, 0);
@@ -153,6 +154,7 @@ struct overlap {
     int rank;
     int64_t count[MODEL_MAX_RANK], local_stride[MODEL_MAX_RANK], region_stride[MODEL_MAX_RANK], local_offset,
         region_offset;
+    int64_t scale_stride[MODEL_MAX_RANK], scale_offset; /* in the device's part of the scales; 0 without */
     int64_t first_layer, end_layer, layer_stride;
 };
 
@@ -184,6 +186,7 @@ static bool find_overlap(const struct exec_machine *machine, const struct exec_a
         out->region_offset = (out->first_layer - origin) * out->layer_stride;
         out->first_layer -= own, out->end_layer -= own;
     }
+    exec_scale_strides(machine, array, device, out->scale_stride);
     for (int d = tensor->rank - 1; d >= 0; d--) {
         struct exec_range range =
             exec_range_of(machine, device, machine->sizes[tensor->dims[d]], machine->s->values[array->value].spec[d]);
@@ -195,6 +198,7 @@ static bool find_overlap(const struct exec_machine *machine, const struct exec_a
         out->local_stride[d] = local;
         out->region_stride[d] = strides[at + 1];
         out->local_offset += (start - range.start) * local;
+        out->scale_offset += (start - range.start) * out->scale_stride[d];
         out->region_offset += (start - region->origin[at]) * out->region_stride[d];
         local *= range.extent;
     }
@@ -203,21 +207,28 @@ static bool find_overlap(const struct exec_machine *machine, const struct exec_a
 
 enum way { OUT_OF_ARENA, INTO_ARENA };
 
-static void copy_element(enum model_dtype dtype, char *local, float *region, enum way way)
+static void copy_element(enum model_dtype dtype, char *local, const float *scale, float *region, enum way way)
 {
-    if (dtype == MODEL_BFLOAT16 && way == INTO_ARENA) exec_narrow(region, (uint16_t *)(void *)local, 1, 1);
+    if (dtype == MODEL_INT8 && way == INTO_ARENA) *(int8_t *)(void *)local = exec_quantized(*region, *scale);
+    else if (dtype == MODEL_INT8) *region = (float)*(const int8_t *)(const void *)local * *scale;
+    else if (dtype == MODEL_BFLOAT16 && way == INTO_ARENA) exec_narrow(region, (uint16_t *)(void *)local, 1, 1);
     else if (dtype == MODEL_BFLOAT16) exec_widen((const uint16_t *)(const void *)local, 1, region, 1);
     else if (way == INTO_ARENA) memcpy(local, region, sizeof *region);
     else memcpy(region, local, sizeof *region);
 }
 
-static void copy_layer(const struct overlap *o, enum model_dtype dtype, char *local, float *region, enum way way)
+/* scales: of a weight in int8, or NULL */
+static void copy_layer(const struct overlap *o, enum model_dtype dtype, char *local, const float *scales, float *region,
+                       enum way way)
 {
     int64_t index[MODEL_MAX_RANK] = {0}, bytes = model_dtype_bytes(dtype);
     for (;;) {
-        int64_t from = o->local_offset, to = o->region_offset;
-        for (int d = 0; d < o->rank; d++) from += index[d] * o->local_stride[d], to += index[d] * o->region_stride[d];
-        copy_element(dtype, local + from * bytes, region + to, way);
+        int64_t from = o->local_offset, to = o->region_offset, scale = o->scale_offset;
+        for (int d = 0; d < o->rank; d++) {
+            from += index[d] * o->local_stride[d], to += index[d] * o->region_stride[d];
+            scale += index[d] * o->scale_stride[d];
+        }
+        copy_element(dtype, local + from * bytes, scales ? scales + scale : NULL, region + to, way);
         int d = o->rank - 1;
         while (d >= 0 && ++index[d] == o->count[d]) index[d--] = 0;
         if (d < 0) return;
@@ -237,11 +248,13 @@ static void copy_part(const struct exec_machine *machine, const struct exec_arra
 {
     struct exec_machine at_layer = *machine; /* with its own index of the layer */
     struct overlap overlap;
+    const int scales = exec_scales_value(machine, array);
     if (!find_overlap(machine, array, device, region, &overlap)) return;
     for (int64_t layer = overlap.first_layer; layer < overlap.end_layer; layer++) {
         at_layer.index[tensor_of(machine, array)->layers] = layer;
         char *local = exec_address(&at_layer, array->value, device);
-        copy_layer(&overlap, machine->s->values[array->value].dtype, local,
+        const char *own = scales < 0 ? NULL : exec_address(&at_layer, scales, device);
+        copy_layer(&overlap, machine->s->values[array->value].dtype, local, (const float *)(const void *)own,
                    values + (layer - overlap.first_layer) * overlap.layer_stride, way);
     }
 }

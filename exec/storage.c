@@ -34,9 +34,45 @@ EXEC_VECTORIZED void exec_narrow(const float *from, uint16_t *to, int64_t stride
     else narrow(from, to, stride, n);
 }
 
+EXEC_VECTORIZED static void from_bytes(const int8_t *from, int64_t stride, float *to, int64_t n)
+{
+    if (stride == 1)
+        for (int64_t i = 0; i < n; i++) to[i] = from[i];
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = from[i * stride];
+}
+
+EXEC_VECTORIZED static void multiply(float *row, const float *scales, int64_t stride, int64_t n)
+{
+    if (stride == 0)
+        for (int64_t i = 0; i < n; i++) row[i] *= scales[0];
+    else if (stride == 1)
+        for (int64_t i = 0; i < n; i++) row[i] *= scales[i];
+    else
+        for (int64_t i = 0; i < n; i++) row[i] *= scales[i * stride];
+}
+
+EXEC_VECTORIZED static void round_to_bfloat16(float *row, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &row[i], sizeof bits);
+        bits = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
+        memcpy(&row[i], &bits, sizeof bits);
+    }
+}
+
+void exec_dequantize(const struct exec_view *scales, int64_t offset, int64_t stride, float *row, int64_t n)
+{
+    if (!scales->rank) return;
+    multiply(row, (const float *)(const void *)scales->at + offset, stride, n);
+    if (scales->dtype == MODEL_BFLOAT16) round_to_bfloat16(row, n);
+}
+
 void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *to, int64_t n)
 {
     if (dtype == MODEL_BFLOAT16) exec_widen((const uint16_t *)(const void *)from, stride, to, n);
+    else if (dtype == MODEL_INT8) from_bytes((const int8_t *)(const void *)from, stride, to, n);
     else if (dtype == MODEL_INT32)
         for (int64_t i = 0; i < n; i++) to[i] = (float)((const int32_t *)(const void *)from)[i * stride];
     else if (dtype == MODEL_BOOL)
@@ -50,6 +86,8 @@ void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t str
     if (dtype == MODEL_BFLOAT16) exec_narrow(from, (uint16_t *)(void *)to, stride, n);
     else if (dtype == MODEL_INT32) /* slices of tokens */
         for (int64_t i = 0; i < n; i++) ((int32_t *)(void *)to)[i * stride] = (int32_t)from[i];
+    else if (dtype == MODEL_INT8) /* parts of weights, which are whole numbers */
+        for (int64_t i = 0; i < n; i++) ((int8_t *)(void *)to)[i * stride] = (int8_t)from[i];
     else if (dtype == MODEL_BOOL)
         for (int64_t i = 0; i < n; i++) to[i * stride] = from[i] != 0.0f;
     else

@@ -141,6 +141,8 @@ static inline int builder_saved_as(struct builder *builder, enum model_saved_nam
 
 /* weights.c. Declares a parameter of the layer (or model) that is being built. */
 int model_builder_parameter(struct builder *builder, const char *path, const char *labels);
+/* The parameter in that dtype: itself, a cast, or int8 times its scales. */
+int model_builder_parameter_as(struct builder *builder, const char *name, int parameter, enum model_dtype dtype);
 int model_builder_compute_copy(struct builder *builder, const char *path, int master); /* in the compute dtype */
 /* What contractions read of a parameter; joined dimensions are split as the network splits them. */
 int model_builder_weight(struct builder *builder, const char *path, const char *joined, const char *split);

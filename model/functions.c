@@ -8,6 +8,7 @@ static const struct model_function_row {
 } functions[MODEL_FUNCTION_COUNT] = {
     [MODEL_NO_FUNCTION] = {"", 0},
     [MODEL_CAST] = {"cast", MODEL_IS_LINEAR},
+    [MODEL_DEQUANTIZE] = {"dequantize", 0},
     [MODEL_ADD] = {"add", MODEL_IS_LINEAR},
     [MODEL_SCALE] = {"scale", 0},
     [MODEL_ONE_HOT] = {"one_hot", MODEL_IS_GENERATED},

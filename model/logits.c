@@ -5,13 +5,8 @@
 static int in_statistics_dtype(struct builder *builder, const char *path, int parameter)
 {
     enum model_dtype dtype = builder_statistics_dtype(builder);
-    if (!model_infers(builder->options.step) || model_builder_get(builder, parameter)->dtype == dtype) return parameter;
-    const char *labels = model_builder_get(builder, parameter)->labels;
-    int wide = builder_apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s float32", path),
-                             base_print(builder->arena, "%s->%s", labels, labels), NULL, dtype, MODEL_ROLE_WEIGHT,
-                             parameter, -1, -1, -1);
-    builder->program->tensors[wide].from_producer = true;
-    return wide;
+    if (!model_infers(builder->options.step)) return parameter;
+    return model_builder_parameter_as(builder, base_print(builder->arena, "%s float32", path), parameter, dtype);
 }
 
 /* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by

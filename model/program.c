@@ -122,6 +122,7 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
                                     .category = category,
                                     .role = role,
                                     .like = -1,
+                                    .scales = -1,
                                     .recomputed_of = -1,
                                     .block = persistent ? -1 : builder->block,
                                     .layers = persistent ? (int)builder->layers : MODEL_ONE};

@@ -158,6 +158,7 @@ struct model_tensor {
     unsigned char saved_as; /* enum model_saved_name */
     bool offloaded;         /* between forward and backward pass it stands in the host's memory */
     int like;               /* sharded like this tensor (a gradient like its primal), or -1 */
+    int scales;             /* a factor for each output channel of this int8 parameter, sharded as those are; or -1 */
     bool constrained; /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
     bool constrained_again; /* and asks again where the backward pass reads it: remat saves what stood before that */
     int recomputed_of;  /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
@@ -176,6 +177,7 @@ enum model_op_kind { MODEL_EINSUM, MODEL_MAP, MODEL_REDUCE, MODEL_RESHAPE, MODEL
 enum model_function {
     MODEL_NO_FUNCTION,
     MODEL_CAST,
+    MODEL_DEQUANTIZE, /* an int8 parameter times its scales */
     MODEL_ADD,
     MODEL_SCALE,
     MODEL_ONE_HOT,
@@ -379,6 +381,8 @@ struct model_program {
 const struct model_dimension *model_dimension_of(const struct model_program *program, char letter); /* or NULL */
 /* The size that counts a stack's layers but the first; MODEL_ONE: no stack has that many layers. And the way back. */
 enum model_size model_later_layers(const struct model_program *program, enum model_size layers);
+/* The tensor of scales of an int8 parameter; -1: it has none. */
+int model_scales_of(const struct model_program *program, int parameter);
 enum model_size model_all_layers(const struct model_program *program, enum model_size later);
 /* How many times an operation with not_in_last runs in a loop of so many layers. */
 enum model_size model_all_but_last(enum model_size layers);

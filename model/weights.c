@@ -33,13 +33,55 @@ static void take_given_axes(struct builder *builder, struct builder_parameter *e
     tensor->given_axes = axes;
 }
 
+static bool ends_with(const char *path, const char *end)
+{
+    size_t length = strlen(path), tail = strlen(end);
+    return length >= tail && !strcmp(path + length - tail, end);
+}
+
+/* Kernels and tables of embeddings. Scales, biases and relative positions are too few, and a router is float32's. */
+static bool is_quantized(const char *path)
+{
+    return (ends_with(path, "kernel") && !strstr(path, "router")) || ends_with(path, "embedder/embedding");
+}
+
 /* Inference restores parameters as it likes; training has float32, unless the software keeps a master beside them. */
-static enum model_dtype parameter_dtype(const struct builder *builder, const char *labels)
+static enum model_dtype parameter_dtype(const struct builder *builder, const char *path)
 {
     const enum model_dtype restored = builder->options.parameter_dtype;
-    if (model_infers(builder->options.step)) /* scales and biases are too few to be quantised */
-        return restored == MODEL_INT8 && strlen(labels) < 2 ? MODEL_BFLOAT16 : restored;
+    if (model_infers(builder->options.step))
+        return restored == MODEL_INT8 && !is_quantized(path) ? MODEL_BFLOAT16 : restored;
     return builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : builder->options.weight_dtype;
+}
+
+/* An output channel is what no contraction sums over: a kernel maps from the embedding or to it, each expert by itself,
+ * and of a table a token has a row, whether it is looked up or scored. */
+static const char *channels_of(struct builder *builder, const char *path, const char *labels)
+{
+    const bool of_expert = labels[0] == 'x', is_table = ends_with(path, "embedding"),
+               from_embed = is_table || strchr("eE", labels[of_expert]) != NULL;
+    char *channels = base_copy(builder->arena, labels);
+    int count = 0;
+    for (const char *at = labels; *at; at++)
+        if (*at == 'x' || (strchr("eE", *at) != NULL) != from_embed) channels[count++] = *at;
+    channels[count] = '\0';
+    return channels;
+}
+
+int model_scales_of(const struct model_program *program, int parameter)
+{
+    const int next = parameter + 1;
+    return next < program->tensor_count && program->tensors[next].scales == parameter ? next : -1;
+}
+
+/* Behind each int8 parameter stand its scales. */
+static void declare_scales(struct builder *builder, int parameter, const char *path)
+{
+    const struct model_tensor *quantized = model_builder_get(builder, parameter);
+    const char *name = base_print(builder->arena, "%s_scale", quantized->name),
+               *channels = channels_of(builder, path, quantized->labels);
+    int scales = model_builder_tensor(builder, name, channels, MODEL_FLOAT32, MODEL_PARAMETER, MODEL_ROLE_WEIGHT);
+    builder->program->tensors[scales].scales = parameter;
 }
 
 /* The one of that name: prompts go through the same layers as what is decoded. -1: it is new. */
@@ -53,7 +95,7 @@ static int declared_parameter(const struct builder *builder, const char *path)
 /* Declares a parameter of the layer (or model) that is being built. */
 int model_builder_parameter(struct builder *builder, const char *path, const char *labels)
 {
-    enum model_dtype dtype = parameter_dtype(builder, labels);
+    enum model_dtype dtype = parameter_dtype(builder, path);
     int declared = declared_parameter(builder, model_builder_name(builder, path));
     if (declared >= 0) return declared;
     int tensor = model_builder_tensor(builder, model_builder_name(builder, path), labels, dtype, MODEL_PARAMETER,
@@ -64,19 +106,29 @@ int model_builder_parameter(struct builder *builder, const char *path, const cha
     bool stacked = builder->config->scan_layers && builder->layers != MODEL_ONE;
     note_stacked_shape(builder, entry, model_builder_get(builder, tensor), stacked ? 1 : -1);
     if (builder->options.parameters) take_given_axes(builder, entry);
+    if (model_infers(builder->options.step) && dtype == MODEL_INT8) declare_scales(builder, tensor, path);
     return tensor;
+}
+
+int model_builder_parameter_as(struct builder *builder, const char *name, int parameter, enum model_dtype dtype)
+{
+    const struct model_tensor *held = model_builder_get(builder, parameter);
+    const int scales = model_scales_of(builder->program, parameter);
+    if (held->dtype == dtype) return parameter;
+    const char *labels = held->labels, *equation = scales < 0
+                                                       ? base_print(builder->arena, "%s->%s", labels, labels)
+                                                       : base_print(builder->arena, "%s,%s->%s", labels,
+                                                                    model_builder_get(builder, scales)->labels, labels);
+    int copy = builder_apply(builder, MODEL_MAP, scales < 0 ? MODEL_CAST : MODEL_DEQUANTIZE, name, equation, NULL,
+                             dtype, MODEL_ROLE_WEIGHT, parameter, scales, -1, -1);
+    builder->program->tensors[copy].from_producer = true;
+    return copy;
 }
 
 /* The copy of a parameter in the compute dtype. */
 int model_builder_compute_copy(struct builder *builder, const char *path, int master)
 {
-    if (model_builder_get(builder, master)->dtype == builder->weights) return master;
-    const char *labels = model_builder_get(builder, master)->labels,
-               *equation = base_print(builder->arena, "%s->%s", labels, labels);
-    int copy = builder_apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s cast", path), equation,
-                             NULL, builder->weights, MODEL_ROLE_WEIGHT, master, -1, -1, -1);
-    builder->program->tensors[copy].from_producer = true;
-    return copy;
+    return model_builder_parameter_as(builder, base_print(builder->arena, "%s cast", path), master, builder->weights);
 }
 
 /* What contractions read of a parameter; joined dimensions are split as the network splits them. */

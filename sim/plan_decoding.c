@@ -123,9 +123,6 @@ enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct s
     plan->options.parameter_dtype = d->parameter_dtype == SIM_AS_COMPUTED
                                         ? plan->options.dtype == MODEL_FLOAT32 ? MODEL_FLOAT32 : MODEL_BFLOAT16
                                         : (enum model_dtype)d->parameter_dtype;
-    if (plan->options.parameter_dtype == MODEL_INT8 &&
-        (plan->placement->topology.kind == TOPO_LOCAL || sim_is_executed(plan)))
-        return base_fail(error, BASE_INPUT, "parameter_dtype: int8 is predicted, not run; use bfloat16 or float32");
     return check(plan, d, error);
 }
 

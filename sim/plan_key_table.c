@@ -597,7 +597,9 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
             .name = "parameter_dtype",
             .json = TEXT,
             .option = {"--parameter-dtype", NULL,
-                       "what parameters are restored as for inference; int8: kernels and embeddings, beyond T5X", NULL},
+                       "what parameters are restored as for inference; int8: kernels and embeddings, with a scale for "
+                       "each output channel, beyond T5X",
+                       NULL},
             .fallback = "as_computed",
             .default_unsaid = true,
             .type = SIM_OF_WORD,

@@ -106,7 +106,7 @@ static void extend_life(struct mapper *l, int value, int op)
     const struct sim_sharded *s = l->s;
     int root = sim_root(s, value), home = s->values[root].loop, at = time_of_use(s, op);
     struct place *place = &l->places[root];
-    if (sim_is_one_hot(s, root)) {
+    if (sim_is_one_hot(s, root) || sim_is_dequantized(s, root)) {
         const struct sim_op *made = &s->ops[s->values[root].definition];
         for (int i = 0; i < made->input_count; i++) extend_life(l, made->inputs[i], op);
         return;

@@ -140,6 +140,12 @@ int sim_root(const struct sim_sharded *sharded, int value); /* the value whose b
 bool sim_sums_in_place(const struct sim_sharded *sharded, const struct sim_op *op);
 bool sim_is_one_hot(const struct sim_sharded *sharded, int value);             /* one that is never made */
 bool sim_looks_up(const struct sim_sharded *sharded, const struct sim_op *op); /* a contraction with such a one */
+/* Weights in int8 times their scales that are never made: contractions take both. The value is one, or such a one's
+ * alias's root. */
+bool sim_is_dequantized(const struct sim_sharded *sharded, int value);
+/* The letters of a contraction's operand along which the scales of its weight vary; none if it is no such weight.
+ * letters: room for MODEL_MAX_RANK + 1. */
+void sim_scaled_letters(const struct sim_sharded *sharded, const struct sim_op *op, int input, char *letters);
 const char *
 sim_space(const struct model_op *op); /* the labels that an operation goes over: those of its largest operand */
 bool sim_is_row_operation(const struct model_op *op); /* elementwise, or a reduction along the last label alone */

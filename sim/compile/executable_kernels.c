@@ -1,6 +1,7 @@
 /* Which values the executor stores, and which operations it runs as one kernel. It claims no more than it does:
  * - a value that is another one's bytes under another name (a reshape, a cast to the dtype that it has) is an alias;
  * - a one-hot that only contractions read is never made: they look rows up and scatter into them;
+ * - nor are weights in int8 times their scales, where only contractions read them: they take both as they load them;
  * - elementwise operations, and reductions along the last label, that follow each other over one index space run as one
  *   kernel, row after row. What only such a kernel reads of itself stays in a row of scratch.
  * Everything else is a kernel of its own, and its result is stored. */
@@ -44,6 +45,38 @@ bool sim_is_one_hot(const struct sim_sharded *s, int value)
     return !s->values[value].stored && op && model_function_is(op->function, MODEL_IS_GENERATED);
 }
 
+bool sim_is_dequantized(const struct sim_sharded *s, int value)
+{
+    const struct model_op *op = maker(s, value);
+    return !s->values[value].stored && op && op->function == MODEL_DEQUANTIZE;
+}
+
+/* A dimension that a reshape splits is told by the first that it becomes; the others follow that. */
+static void look_through(const struct model_op *op, signed char *dims, int rank)
+{
+    signed char through[MODEL_MAX_RANK];
+    for (int d = 0; op->output_labels[d]; d++)
+        through[d] = op->kind != MODEL_RESHAPE   ? (signed char)d
+                     : op->reshaped_from[d] >= 0 ? op->reshaped_from[d]
+                     : d > 0                     ? through[d - 1]
+                                                 : 0;
+    for (int d = 0; d < rank; d++) dims[d] = through[dims[d]];
+}
+
+void sim_scaled_letters(const struct sim_sharded *s, const struct sim_op *op, int input, char *letters)
+{
+    signed char dims[MODEL_MAX_RANK];
+    int value = op->inputs[input], count = 0;
+    const int rank = (int)strlen(op->op->input_labels[input]);
+    for (int d = 0; d < rank; d++) dims[d] = (signed char)d;
+    for (; s->values[value].alias >= 0; value = s->values[value].alias) look_through(maker(s, value), dims, rank);
+    const struct model_op *made = maker(s, value);
+    for (int d = 0; d < rank && sim_is_dequantized(s, value); d++)
+        if (strchr(made->input_labels[1], made->output_labels[dims[d]]))
+            letters[count++] = op->op->input_labels[input][d];
+    letters[count] = '\0';
+}
+
 bool sim_looks_up(const struct sim_sharded *s, const struct sim_op *op)
 {
     for (int i = 0; i < op->input_count; i++)
@@ -67,7 +100,7 @@ sim_order sim_label_axes(const struct sim_sharded *s, const struct sim_op *op, c
     return !op->label_count && op->output_count && at ? s->values[op->outputs[0]].spec[at - labels] : 0;
 }
 
-/* ---- aliases and one-hots ---- */
+/* ---- aliases, and what is never made ---- */
 
 static bool is_renaming(const struct sim_sharded *s, const struct sim_op *op)
 {
@@ -94,22 +127,44 @@ static void find_aliases(struct rows *r)
     }
 }
 
-static bool makes_one_hot(const struct sim_op *op)
+/* The operand of a dequantization has the part of the weight that the result has, and of its scales that of it. */
+static bool dequantizes_in_place(const struct sim_sharded *s, const struct sim_op *op)
 {
-    return op->kind == SIM_COMPUTE && model_function_is(op->op->function, MODEL_IS_GENERATED);
+    const struct sim_value *weight = &s->values[op->inputs[0]], *scales = &s->values[op->inputs[1]],
+                           *out = &s->values[op->outputs[0]];
+    bool same = !memcmp(weight->spec, out->spec, sizeof out->spec);
+    for (int d = 0; op->op->input_labels[1][d]; d++)
+        same = same && scales->spec[d] ==
+                           out->spec[strchr(op->op->output_labels, op->op->input_labels[1][d]) - op->op->output_labels];
+    return same;
 }
 
-static void find_one_hots(struct rows *r)
+static bool need_not_be_made(const struct sim_sharded *s, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE) return false;
+    return model_function_is(op->op->function, MODEL_IS_GENERATED) ||
+           (op->op->function == MODEL_DEQUANTIZE && dequantizes_in_place(s, op));
+}
+
+/* Readers of another name read the value itself: a weight that is split into heads is still the weight. */
+static void find_unmade(struct rows *r)
 {
     struct sim_sharded *s = r->s;
     for (int i = 0; i < s->op_count; i++)
-        if (makes_one_hot(&s->ops[i])) s->values[s->ops[i].outputs[0]].stored = false;
+        if (need_not_be_made(s, &s->ops[i])) s->values[s->ops[i].outputs[0]].stored = false;
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         bool contracts = op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM;
-        for (int j = 0; j < op->input_count && !contracts; j++)
-            s->values[op->inputs[j]].stored = s->values[op->inputs[j]].alias < 0;
+        for (int j = 0; j < op->input_count && !contracts; j++) {
+            const int root = sim_root(s, op->inputs[j]);
+            if (!is_renaming(s, op) || sim_is_one_hot(s, root)) s->values[root].stored = true;
+        }
     }
+}
+
+static bool is_unmade(const struct sim_sharded *s, int value)
+{
+    return sim_is_one_hot(s, value) || sim_is_dequantized(s, value);
 }
 
 /* ---- kernels ---- */
@@ -166,7 +221,7 @@ static bool can_join(const struct rows *r, int kernel, const struct sim_op *op)
     return true;
 }
 
-/* Operations follow each other in a kernel; only renamings and unmade one-hots may stand between. */
+/* Operations follow each other in a kernel; only renamings and what is never made may stand between. */
 static void find_kernels(struct rows *r)
 {
     struct sim_sharded *s = r->s;
@@ -178,7 +233,7 @@ static void find_kernels(struct rows *r)
         struct sim_op *op = &s->ops[i];
         op->kernel = -1;
         if (op->kind != SIM_COMPUTE) open = -1;
-        if (op->kind != SIM_COMPUTE || is_renaming(s, op) || sim_is_one_hot(s, op->outputs[0])) continue;
+        if (op->kind != SIM_COMPUTE || is_renaming(s, op) || is_unmade(s, op->outputs[0])) continue;
         if (open < 0 || !can_join(r, open, op)) {
             open = s->kernel_count++;
             s->kernels[open] = (struct sim_kernel){.op = i, .loop = op->loop, .traffic_scale = 1};
@@ -242,7 +297,7 @@ static void count_read(struct rows *r, struct sums *sums, int kernel, int value)
     int root = sim_root(s, value), definition = s->values[root].definition;
     if (r->seen[root]) return;
     r->seen[root] = true;
-    if (sim_is_one_hot(s, root)) { /* its tokens are read instead */
+    if (is_unmade(s, root)) { /* its tokens are read instead, or the weight and its scales */
         const struct sim_op *made = &s->ops[definition];
         for (int i = 0; i < made->input_count; i++) count_read(r, sums, kernel, made->inputs[i]);
         return;
@@ -290,7 +345,7 @@ void sim_fuse_rows(struct base_arena *arena, const struct sim_compiler *compiler
     r.read = base_new(arena, bool, sharded->value_count);
     r.seen = base_new(arena, bool, sharded->value_count);
     find_aliases(&r);
-    find_one_hots(&r);
+    find_unmade(&r);
     find_kernels(&r);
     note_uses(&r);
     find_stored(&r);

@@ -62,13 +62,15 @@ static int64_t bounded_extent(const struct sim_local *l, const struct sim_op *op
     return extent < bound ? extent : bound;
 }
 
-/* Contractions of bfloat16 go through tiles of float32. */
+/* Contractions of bfloat16 or int8 go through tiles of float32. */
 static int64_t tile_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
 {
     const struct sim_value *values = l->s->values;
     bool wide = values[op->outputs[0]].dtype == MODEL_FLOAT32;
-    for (int i = 0; i < op->input_count; i++)
-        wide = wide && values[sim_root(l->s, op->inputs[i])].dtype == MODEL_FLOAT32;
+    for (int i = 0; i < op->input_count; i++) {
+        const int root = sim_root(l->s, op->inputs[i]);
+        wide = wide && values[root].dtype == MODEL_FLOAT32 && !sim_is_dequantized(l->s, root);
+    }
     if (wide) return 0;
     int64_t rows = bounded_extent(l, op, op->row_labels, SIM_TILE),
             columns = bounded_extent(l, op, op->column_labels, SIM_TILE);

@@ -137,11 +137,23 @@ static sim_spec with_data_axis(const struct sim_graph *g, const struct model_ten
     return flat < 0 ? spec : spec | (sim_spec)data_axis << (DIM * flat);
 }
 
+/* Scales go with the channels that they are of: rules may shard a dimension that stands alone by other axes. */
+static enum base_status resolve_scales(struct sim_graph *g, const struct model_tensor *scales, sim_spec *out)
+{
+    const struct model_tensor *of = sim_graph_tensor_of(g, scales->scales);
+    sim_spec spec;
+    BASE_TRY(resolve(g, of, &spec));
+    *out = 0;
+    for (int d = 0; d < scales->rank; d++)
+        *out |= (sim_spec)sim_spec_of_dim(spec, sim_dim_labelled(of->labels, scales->labels[d])) << (DIM * d);
+    return BASE_OK;
+}
+
 static enum base_status give(struct sim_graph *g, const struct sim_graph_given *given)
 {
     const struct model_tensor *t = sim_graph_tensor_of(g, given->tensor);
     sim_spec spec;
-    BASE_TRY(resolve(g, sim_graph_tensor_of(g, given->axes_of), &spec));
+    BASE_TRY(t->scales >= 0 ? resolve_scales(g, t, &spec) : resolve(g, sim_graph_tensor_of(g, given->axes_of), &spec));
     if (sim_is_shared_over_data(t, g->options->optimizer_partitioning)) spec = with_data_axis(g, t, spec);
     for (int i = 0; i < SIM_INSTANCES; i++) g->spec[given->nodes[i]] = spec;
     return BASE_OK;

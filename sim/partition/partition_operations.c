@@ -73,7 +73,7 @@ static const sim_order *done_as(const struct sim_partitioner *p, const struct mo
 {
     int in = source->inputs[0], out = source->outputs[0];
     bool widens =
-        source->kind == MODEL_MAP && source->function == MODEL_CAST &&
+        source->kind == MODEL_MAP && (source->function == MODEL_CAST || source->function == MODEL_DEQUANTIZE) &&
         model_dtype_bytes(sim_part_tensor_of(p, out)->dtype) > model_dtype_bytes(sim_part_tensor_of(p, in)->dtype);
     return widens || source->kind == MODEL_SLICE ? sim_part_used_as(p, out) : sim_part_computed_as(p, out);
 }
