@@ -30,7 +30,8 @@ enum base_status commands_tune_limits(struct base_arena *arena, const struct bas
 /* --emit; NULL: not given. */
 enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
                                            struct base_error *error);
-/* A search. Where no plan leaves the headroom and some fit without it, tight are the fastest of all of these. */
+/* A search. Where no plan leaves the headroom and some fit without it, a second one, in what is left of the time, finds
+ * the fastest of these. */
 enum base_status commands_tune_search(struct tuner_space *space, const struct tuner_options *options,
                                       struct tuner_result *out, struct base_error *error);
 /* What starts the best plan; BASE_INPUT names what the plan says and what starts it cannot. */

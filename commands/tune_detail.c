@@ -38,6 +38,18 @@ enum base_status commands_tune_detail_ranked(struct commands_context *context, c
     return BASE_OK;
 }
 
+/* What the search for tight plans did counts in the answer, too. */
+static void add_search(struct tuner_result *out, const struct tuner_result *other)
+{
+    out->counts.evaluated += other->counts.evaluated;
+    out->counts.looked_at += other->counts.evaluated;
+    out->counts.for_tight += other->counts.evaluated;
+    out->counts.programs += other->counts.programs;
+    out->counts.priced += other->counts.priced;
+    out->bound_violations += other->bound_violations;
+    out->wall_s += other->wall_s;
+}
+
 enum base_status commands_tune_search(struct tuner_space *space, const struct tuner_options *options,
                                       struct tuner_result *out, struct base_error *error)
 {
@@ -45,13 +57,19 @@ enum base_status commands_tune_search(struct tuner_space *space, const struct tu
     struct tuner_result every;
     BASE_TRY(tuner_search(space, options, out, error));
     const bool fits = out->has_nearest && out->nearest.prediction.fits;
-    /* Searched rules are spaces that a search has changed: there tight plans stay those that it came upon. */
-    if (out->plan_count || !fits || !out->proven_optimal || space->search_rules || space->saved.value) return BASE_OK;
+    if (out->plan_count || !fits) return BASE_OK;
+    all.time_limit_s -= out->wall_s;
+    /* Searched rules are spaces that a search has changed. */
+    out->tight_as_met = space->search_rules || space->saved.value || !out->proven_optimal ||
+                        (options->time_limit_s > 0 && all.time_limit_s <= 0);
+    if (out->tight_as_met) return BASE_OK;
     all.headroom_frac = 0;
     all.pareto = false;
     all.looked = NULL;
     BASE_TRY(tuner_search(space, &all, &every, error));
+    add_search(out, &every);
     out->tight = every.plans;
     out->tight_count = every.plan_count;
+    out->tight_as_met = !every.proven_optimal && every.proven_within_frac >= 1;
     return BASE_OK;
 }

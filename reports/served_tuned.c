@@ -1,9 +1,9 @@
 /* What a search of plans of inference found, as text and as JSON: the best, and the front of latency against tokens. */
-#include "reports/reports.h"
+#include "reports/tuned.h"
 
 #include <string.h>
 
-enum { SHOWN_FRONT = 16, SHOWN_SPACE_REFUSALS = 3 };
+enum { SHOWN_FRONT = 16 };
 
 static const char *objective_name(const struct reports_served *r)
 {
@@ -61,7 +61,7 @@ static void put_search(struct base_json_writer *w, const struct reports_served *
     base_json_member_double(w, "gap_frac", 0);
     base_json_member_int(w, "unfit_count", found->unfit_count);
     base_json_member_int(w, "out_of_bounds_count", found->out_of_bounds_count);
-    base_json_member_int(w, "refused_count", found->space->refused_count + found->refused_count);
+    reports_put_refusals(w, found->space);
     base_json_member_double(w, "headroom_frac", r->request->headroom_frac);
     base_json_member_double(w, "wall_s", found->wall_s);
     base_json_close(w, '}');
@@ -167,14 +167,6 @@ static void put_front(const struct reports_served *r, struct base_text *out)
         put_row(r, &found->front[shown > 1 ? (int)((int64_t)i * (count - 1) / (shown - 1)) : 0], "", out);
 }
 
-static void put_refused(const struct reports_served *r, struct base_text *out)
-{
-    const struct tuner_space *space = r->result->space;
-    if (space->refused_count) base_putf(out, "\n%lld more cannot be launched:\n", (long long)space->refused_count);
-    for (int i = 0; i < space->refusal_count && i < SHOWN_SPACE_REFUSALS; i++)
-        base_putf(out, "%12lld  such as %s\n", (long long)space->refusals[i].plan_count, space->refusals[i].example);
-}
-
 void reports_served_text(const struct reports_served *r, struct base_text *out)
 {
     const struct tuner_serving_result *found = r->result;
@@ -188,5 +180,5 @@ void reports_served_text(const struct reports_served *r, struct base_text *out)
                   : plan->values[SIM_TARGETS_LENGTH]);
     (found->plan_count ? put_best : put_none)(r, out);
     put_front(r, out);
-    put_refused(r, out);
+    reports_refusals_text(r->result->space, out);
 }

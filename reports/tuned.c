@@ -172,6 +172,8 @@ static void put_tight(const struct reports_tuned *r, struct base_text *out)
     base_putf(out, "\n%s, but tight: under %.3g %% of a device's memory stays free (--headroom 0 ranks these, too)\n",
               result->plan_count ? "Faster" : "They fit", 100 * r->headroom_frac);
     put_lines(r, result->tight, result->tight_count, ARE_TIGHT, out);
+    if (result->tight_as_met)
+        base_put(out, "These are what the search came upon; --headroom 0 looks for the fastest of them.\n");
 }
 
 /* What is missing for the plan to be ranked: memory, or the headroom. */
@@ -230,23 +232,12 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     base_putf(out, "a plan of the same mesh in another order %lld", (long long)c->by_sibling);
     if (c->open) base_putf(out, "; %lld are open", (long long)c->open);
     base_put(out, ".\n");
-    if (c->looked_at)
+    if (c->looked_at > c->for_tight)
         base_putf(out, "%lld more were predicted before a bound was given up, and the search begun anew.\n",
-                  (long long)c->looked_at);
-}
-
-static void put_refused(const struct tuner_space *space, struct base_text *out)
-{
-    enum { SHOWN = 4 };
-    if (!space->refused_count) return;
-    base_putf(out, "\n%lld more cannot be launched:\n", (long long)space->refused_count);
-    for (int i = 0; i < space->refusal_count && i < SHOWN; i++)
-        base_putf(out, "    %8lld  such as %s\n", (long long)space->refusals[i].plan_count, space->refusals[i].example);
-    int64_t others = 0;
-    for (int i = SHOWN; i < space->refusal_count; i++) others += space->refusals[i].plan_count;
-    if (others)
-        base_putf(out, "    %8lld  for %d other reason%s, which --json lists\n", (long long)others,
-                  space->refusal_count - SHOWN, space->refusal_count - SHOWN > 1 ? "s" : "");
+                  (long long)(c->looked_at - c->for_tight));
+    if (c->for_tight)
+        base_putf(out, "%lld more were predicted by a second search, of plans that fit and leave less.\n",
+                  (long long)c->for_tight);
 }
 
 /* Where a plan does fit. */
@@ -389,7 +380,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     if (r->why) reports_tuned_why_text(r, out);
     if (r->result->plan_count && r->result->has_unfit) put_unfit_text(r, out);
     if (r->alternatives) put_sensitivity_text(r, out);
-    put_refused(space, out);
+    reports_refusals_text(space, out);
 }
 
 /* ---- --fit ---- */

@@ -23,6 +23,10 @@ void reports_risk_text(double risk_frac, const struct sim_confidence *guarantee,
 void reports_put_launch(struct base_json_writer *w, const char *format, const char *text);
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out);
 
+/* Plans that cannot be launched, by reason (unlaunched.c). */
+void reports_put_refusals(struct base_json_writer *w, const struct tuner_space *space);
+void reports_refusals_text(const struct tuner_space *space, struct base_text *out);
+
 /* Every plan with stages that was decided, as "looked_at" (staged_looked.c). */
 void reports_put_staged_looked(struct base_json_writer *w, const struct reports_staged *staged);
 /* Target tokens a second; of one that was not predicted, at most: 0: nothing is known. */

@@ -31,21 +31,6 @@ static void put_counts(struct base_json_writer *w, const struct tuner_counts *c)
     base_json_close(w, '}');
 }
 
-static void put_refusals(struct base_json_writer *w, const struct tuner_space *space)
-{
-    base_json_member_int(w, "refused_count", space->refused_count);
-    base_json_key(w, "refusals");
-    base_json_open(w, '[');
-    for (int i = 0; i < space->refusal_count; i++) {
-        base_json_open(w, '{');
-        base_json_member_int(w, "plan_count", space->refusals[i].plan_count);
-        base_json_member_string(w, "reason", space->refusals[i].reason);
-        base_json_member_string(w, "example", space->refusals[i].example);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-}
-
 static void put_search(struct base_json_writer *w, const struct reports_tuned *r)
 {
     const struct tuner_result *result = r->result;
@@ -60,10 +45,11 @@ static void put_search(struct base_json_writer *w, const struct reports_tuned *r
     base_json_member_double(w, "headroom_frac", r->headroom_frac);
     base_json_member_double(w, "wall_s", result->wall_s);
     put_counts(w, &result->counts);
+    if (result->counts.for_tight) base_json_member_int(w, "predictions_of_tight_plans_count", result->counts.for_tight);
     base_json_member_int(w, "integer_program_count", result->counts.programs);
     base_json_member_int(w, "coefficient_prediction_count", result->counts.priced);
     base_json_member_int(w, "bound_violation_count", result->bound_violations);
-    put_refusals(w, r->space);
+    reports_put_refusals(w, r->space);
     base_json_close(w, '}');
 }
 
@@ -150,7 +136,7 @@ static void put_wider(struct base_json_writer *w, const struct reports_tuned *r)
 {
     const char *topology = NULL;
     for (int i = 0; i < r->wider_count; i++)
-        if (!r->wider[i].freed) topology = r->wider[i].topology;
+        if (r->wider[i].smallest) topology = r->wider[i].topology;
     base_json_key(w, "smallest_topology_that_fits");
     if (topology) base_json_put_string(w, topology);
     else base_json_put_null(w);
@@ -203,6 +189,7 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     if (r->judged_count) reports_put_compiled_plans(&w, r);
     reports_put_uncertain(&w, r);
     if (r->result->tight_count) put_list(&w, r, "tight", r->result->tight, r->result->tight_count);
+    if (r->result->tight_as_met) base_json_member_bool(&w, "tight_as_met", true);
     if (r->result->front) put_list(&w, r, "pareto", r->result->front, r->result->front_count);
     if (r->why) reports_tuned_put_why(&w, r);
     if (r->result->plan_count && r->result->has_unfit) put_unfit(&w, r);

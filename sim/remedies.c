@@ -1,7 +1,9 @@
-/* What would make a plan fit: the changes that a person would try, one, then two at once, then on larger topologies.
+/* What would make a plan fit: the changes that a person would try, one, then two at once where no single one does or
+ * where more microbatches beside one are faster; then the same on larger topologies.
  * Nothing is said to fit that was not predicted. */
 #include "sim/priced_program.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,6 +136,33 @@ static void try_pairs(struct trial *t)
     }
 }
 
+/* What a person may take as it is: the software can be told, and the headroom stays. */
+static bool is_ready(const struct sim_change *change)
+{
+    return !change->t5x_lacks && !change->tight;
+}
+
+/* Of the changes behind the first `single` those that are ready, and faster than all single ones that are. */
+static void keep_faster_pairs(struct trial *t, int single)
+{
+    double fastest = 0;
+    int kept = single;
+    for (int i = 0; i < single; i++)
+        if (is_ready(&t->found[i])) fastest = fmax(fastest, t->found[i].prediction.tokens_per_s);
+    for (int i = single; i < t->found_count; i++)
+        if (is_ready(&t->found[i]) && t->found[i].prediction.tokens_per_s > fastest) t->found[kept++] = t->found[i];
+    t->found_count = kept;
+}
+
+static void try_here(struct trial *t)
+{
+    try_single(t);
+    const int single = t->found_count;
+    if (!single) try_pairs(t);
+    for (int i = 0; i < t->atom_count && single; i++) try_microbatches(t, &t->atoms[i]);
+    if (single) keep_faster_pairs(t, single);
+}
+
 static void try_larger(struct trial *t)
 {
     const struct topo_topology *topology = &t->plan->placement->topology;
@@ -142,8 +171,7 @@ static void try_larger(struct trial *t)
         t->topology = topo_next_larger(t->arena, topology, &devices);
         if (!t->topology) return;
         try_changes(t, NULL, 0);
-        if (!t->found_count) try_single(t);
-        if (!t->found_count) try_pairs(t);
+        if (!t->found_count) try_here(t);
     }
 }
 
@@ -166,8 +194,7 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
     add_words(&trial);
     add_tiles(&trial);
     add_meshes(&trial);
-    try_single(&trial);
-    if (!trial.found_count) try_pairs(&trial);
+    try_here(&trial);
     if (!trial.found_count) try_larger(&trial);
     qsort(trial.found, (size_t)trial.found_count, sizeof *trial.found, faster_first);
     *count = trial.found_count < SIM_MOST_CHANGES ? trial.found_count : SIM_MOST_CHANGES;

@@ -4,6 +4,7 @@
 #include "sim/sim.h"
 #include "tests/test.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -287,6 +288,126 @@ static void all_plans_of_inference_are_there_to_look_at(struct base_arena *arena
         assert_int_equal(base_json_get(c, "of")->count, tokens->count);
 }
 
+/* The answer as text; a search may find nothing. */
+static const char *say(struct base_arena *arena, const char *command, const char *const *words)
+{
+    struct base_text out = {.arena = arena};
+    struct base_error error = {0};
+    struct commands_context context = {.arena = arena, .cache = sim_cache_new(arena)};
+    int count = 0;
+    while (words[count]) count++;
+    enum base_status status = commands_execute(&context, command, count, words, &out, &error);
+    assert_true(status == BASE_OK || status == BASE_NO_FIT);
+    sim_cache_free(context.cache);
+    base_put(&out, "");
+    return out.data;
+}
+
+static double sum_of(const struct base_json *list, const char *key)
+{
+    double sum = 0;
+    for (const struct base_json *item = list ? list->child : NULL; item; item = item->next)
+        sum += key ? number(item, key) : item->number;
+    return sum;
+}
+
+/* The whole numbers of a line behind its first words; those in brackets are shares, and count for nothing. */
+static int64_t sum_of_words(const char *at)
+{
+    int64_t sum = 0;
+    while (*at && *at != '\n') {
+        if (*at == '(') at += strcspn(at, ")\n");
+        else if (*at >= '0' && *at <= '9') sum += strtoll(at, (char **)&at, 10);
+        else at++;
+    }
+    return sum;
+}
+
+/* "Of 455 plans 57 …; bounds on time decided 398, …": the rest of the line is the first number. */
+static void assert_line_adds_up(const char *text, double space_count)
+{
+    const char *line = strstr(text, "\nOf ");
+    char *rest;
+    while (line && !isdigit((unsigned char)line[4])) line = strstr(line + 1, "\nOf "); /* "Of rule sets …" */
+    assert_non_null(line);
+    assert_near((double)strtoll(line + 4, &rest, 10), space_count, 0);
+    assert_int_equal(sum_of_words(rest), (int64_t)space_count);
+}
+
+/* "N more cannot be launched:", and below it lines of numbers with reasons, which are N. */
+static void assert_refusals_add_up(const char *text, double refused_count)
+{
+    const char *line = strstr(text, " more cannot be launched:\n");
+    int64_t sum = 0;
+    if (!line) {
+        assert_near(refused_count, 0, 0);
+        return;
+    }
+    for (const char *at = strchr(line, '\n') + 1; at[0] == ' ' && at[1] == ' ';
+         at += strcspn(at, "\n"), at += *at == '\n')
+        sum += strtoll(at, NULL, 10);
+    while (line > text && line[-1] != '\n') line--;
+    assert_near((double)strtoll(line, NULL, 10), refused_count, 0);
+    assert_near((double)sum, refused_count, 0);
+}
+
+/* Every count of every search is the sum of its parts, as text and as JSON: what decided each plan of the space, and
+ * why the others cannot be launched. */
+static void counts_of_searches_add_up(struct base_arena *arena)
+{
+#define SMALL "--model", "t5_1_1_small", "--topology", "v4-8", "--task-feature-lengths", "128,64"
+#define ONE_MESH "--model-parallel-submesh", "2,1,1,1", "--num-microbatches", "1"
+#define LARGE "--model", "t5_1_0_11B", "--optimizer", "adamw", "--topology"
+#define LLAMA "--model", "llama3_8b", "--optimizer", "adamw", "--attention", "flash", "--task-feature-lengths", "8192"
+    static const char *const rows[][20] = {
+        {SMALL, "--batch-size", "64"},
+        {SMALL, "--batch-size", "64", "--no-bounds"},
+        {SMALL, "--batch-size", "auto", "--num-microbatches", "1,2"},
+        {SMALL, "--batch-size", "64", "--search", "rules", "--gap", "40", ONE_MESH},
+        {SMALL, "--batch-size", "64", "--search", "rules", "--headroom", "96", ONE_MESH},
+        {SMALL, "--batch-size", "64", "--beyond-t5x", "--search", "remat", ONE_MESH},
+        {LARGE, "v4-64", "--batch-size", "256", "--headroom", "80"}, /* nothing leaves that: a second search */
+        {LARGE, "v4-64", "--batch-size", "256", "--headroom", "45", "--pareto"},
+        {LARGE, "v4-8", "--batch-size", "256"}, /* nothing fits */
+        {LARGE, "v4-512", "--batch-size", "896", "--no-integer-program"},
+        {LLAMA, "--topology", "v5e-64", "--batch-size", "64", "--software", "maxtext", "--ici-mesh",
+         "data=1,fsdp,tensor"},
+        {LLAMA, "--topology", "h100:2x8", "--batch-size", "64", "--software", "megatron", "--pipeline-stages", "auto"},
+        {LLAMA, "--topology", "h100:2x8", "--batch-size", "64", "--software", "megatron", "--pipeline-stages", "auto",
+         "--headroom", "70"},
+        {LARGE, "v5e-64", "--batch-size", "auto", "--max-latency-s", "2"},
+        {LARGE, "v5e-64", "--batch-size", "1,4,32", "--step", "decode", "--headroom", "95"},
+        {LARGE, "v5e-16", "--batch-size", "1,3,64", "--step", "generate", "--num-decodes", "1,3"},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("row %d", i);
+        struct base_error error = {0};
+        const struct base_json *answer = ask(arena, "tune", rows[i], &error), *search = base_json_get(answer, "search"),
+                               *decided = base_json_get(search, "decided_by"),
+                               *refusals = base_json_get(search, "refusals"),
+                               *by_time = base_json_get(search, "by_time_count");
+        const char *text = say(arena, "tune", rows[i]);
+        const double space = number(search, "space_count");
+        assert_true(space > 0);
+        if (decided) {
+            assert_near(sum_of(decided, NULL), space, 0);
+            assert_line_adds_up(text, space);
+        }
+        if (by_time)
+            assert_near(by_time->number + number(search, "by_memory_count") + number(search, "evaluated_count"), space,
+                        0);
+        if (refusals) {
+            assert_near(sum_of(refusals, "plan_count"), number(search, "refused_count"), 0);
+            assert_refusals_add_up(text, number(search, "refused_count"));
+        }
+        assert_true(decided || number(search, "evaluated_count") == space);
+    }
+#undef SMALL
+#undef ONE_MESH
+#undef LARGE
+#undef LLAMA
+}
+
 /* A run beside its prediction is an answer like others: its plan is there to be copied, and its page names it. */
 static void a_run_beside_its_prediction_has_its_plan(struct base_arena *arena)
 {
@@ -400,6 +521,7 @@ int main(int argument_count, char **arguments)
         TEST(a_saved_answer_has_its_page),
         TEST(what_was_looked_at_is_what_was_counted),
         TEST(all_plans_of_inference_are_there_to_look_at),
+        TEST(counts_of_searches_add_up),
         TEST(a_run_beside_its_prediction_has_its_plan),
         TEST(charts_of_a_plan_are_drawn_in_every_form),
         TEST(documents_that_are_no_answers_are_refused),

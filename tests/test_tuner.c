@@ -1122,6 +1122,8 @@ static void wider_spaces_fit_as_claimed(struct base_arena *arena)
             if (!wider[w].freed && rows[i].partitions)
                 assert_string_equal(text.values[SIM_NUM_PARTITIONS], rows[i].partitions);
             if (!wider[w].freed && rows[i].rules) assert_string_equal(text.values[SIM_RULES], rows[i].rules);
+            /* the smallest: TPU sizes stand in a table, and none was passed over; of GPUs 5 to 7 nodes were */
+            assert_int_equal(wider[w].smallest, !wider[w].freed && !strncmp(rows[i].topology, "v4", 2));
             freed = freed || wider[w].freed;
             larger = larger || wider[w].topology;
         }

@@ -1,6 +1,6 @@
 /* Plans of inference: every one of a space is predicted, so that the best is proven. A space has few programs, one a
  * mesh and rule set, which batches and beams share, and each of its predictions takes microseconds. */
-#include "tuner/tuner.h"
+#include "tuner/space.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -128,8 +128,8 @@ static void rank(struct base_arena *arena, const struct tuner_serving_request *r
 struct walk {
     const struct tuner_serving_request *request;
     struct tuner_serving_result *result;
+    struct tuner_space *space;
     struct sim_cache *cache;
-    struct base_arena *arena;
     struct base_arena scratch; /* of one plan */
 };
 
@@ -143,7 +143,7 @@ static enum base_status look_at(struct walk *w, struct tuner_served *plan, struc
     plan->place = r->plan_count_of_space++;
     base_arena_reset(&w->scratch);
     if (sim_plan_check(w->cache, &w->scratch, &text, w->request->step, SIM_AS_COMPILED, &checked, &why) != BASE_OK) {
-        if (!r->refused_count++) r->refusal = base_copy(w->arena, why.text);
+        tuner_refuse(w->space, why.text, 1);
         r->plan_count_of_space--;
         return BASE_OK;
     }
@@ -202,12 +202,11 @@ enum base_status tuner_serve(struct base_arena *arena, struct sim_cache *cache,
                          MOST_PLANS);
     r->fitting = base_new(arena, struct tuner_served, (int64_t)count + 1);
     r->unfit = base_new(arena, struct tuner_served, (int64_t)count + 1);
-    struct walk w = {request, r, cache, arena, {.exhausted = arena->exhausted}};
+    struct walk w = {request, r, space, cache, {.exhausted = arena->exhausted}};
     enum base_status status = look_at_all(&w, error);
     base_arena_free(&w.scratch);
     BASE_TRY(status);
-    if (!r->plan_count_of_space)
-        return base_fail(error, BASE_INPUT, "no plan of the space can be launched: %s", r->refusal);
+    if (!r->plan_count_of_space) return tuner_refuse_all(space, error);
     rank(arena, request, r);
     r->wall_s = request->now_s ? request->now_s(request->where) - start_s : 0;
     *out = *r;

@@ -201,7 +201,8 @@ struct tuner_counts {
     int64_t open;       /* left when the time was up */
     int64_t programs;   /* integer programs solved */
     int64_t priced;     /* predictions that only gave coefficients, or a bound */
-    int64_t looked_at;  /* of those predicted in full: again, since a bound was given up and the search began anew */
+    int64_t looked_at;  /* of those predicted in full: again, as the search was begun anew, or for for_tight */
+    int64_t for_tight;  /* of looked_at: to rank what fits and does not leave the headroom, where nothing leaves it */
 };
 /* evaluated - looked_at and what stands between them add up to the plans of the space (programs are none). */
 
@@ -212,6 +213,7 @@ struct tuner_result {
     int plan_count;
     struct tuner_found *tight; /* faster ones that fit and do not leave it, as far as they were predicted; as many */
     int tight_count;
+    bool tight_as_met; /* nothing is ranked, and tight are those that the search came upon: there may be faster ones */
     struct tuner_found *front; /* --pareto: the fastest first */
     int front_count;
     struct tuner_found nearest; /* if nothing is ranked: the plan whose peak is smallest; it may be a tight one */
@@ -290,12 +292,14 @@ struct tuner_alternative {
 enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan,
                                    struct tuner_alternative **out, int *count, struct base_error *error);
 
-/* Where nothing fits (wider.c): the least widening of the space in which a plan does, and the first larger topology of
- * the same chips (topo_next_larger) on which one does without. Only if neither is: both together. */
+/* Where nothing fits (wider.c): the least widening of the space in which a plan does, a larger one whose best plan is
+ * faster, and the first larger topology of the same chips (topo_next_larger) on which one does without. Only if none
+ * is: both together. */
 enum { TUNER_MOST_WIDER = 4 };
 struct tuner_wider {
     const char *freed;    /* keys that were pinned and are searched: "num_partitions, logical_axis_rules"; or NULL */
     const char *topology; /* instead of the request's; or NULL */
+    bool smallest;        /* of the topologies between the request's and this one each was searched, and has none */
     const struct tuner_space *space;
     struct tuner_found best;
 };
@@ -348,8 +352,6 @@ struct tuner_serving_result {
     struct tuner_served *fitting, *unfit; /* all that can be launched: with the headroom, and without */
     int64_t fitting_count, unfit_count, out_of_bounds_count;
     int64_t plan_count_of_space; /* all of them were predicted: the best is proven */
-    int64_t refused_count;       /* beside what the space refused: decoding that cannot be */
-    const char *refusal;         /* the first of these; or NULL */
     struct tuner_served nearest; /* the smallest peak */
     bool has_nearest;
     double wall_s; /* 0 without a clock */

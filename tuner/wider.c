@@ -50,9 +50,11 @@ static const char *widen(struct base_arena *arena, struct tuner_request *request
     return wider ? words.data : NULL;
 }
 
+enum outcome { NOT_SETTLED, NOTHING_FITS, FITS };
+
 /* Whether a plan fits there; then it is noted. What T5X or JAX refuse altogether is no advice. */
 static enum base_status try_space(struct trial *t, const struct tuner_request *request, const char *freed,
-                                  const char *topology, bool *fits, struct base_error *error)
+                                  const char *topology, enum outcome *outcome, struct base_error *error)
 {
     struct tuner_space *space = base_new(t->arena, struct tuner_space, 1);
     struct tuner_result result;
@@ -61,23 +63,29 @@ static enum base_status try_space(struct trial *t, const struct tuner_request *r
     any.top = 1;
     any.pareto = false;
     any.looked = NULL;
-    *fits = false;
+    *outcome = NOTHING_FITS;
     if (tuner_space_build(t->arena, t->cache, request, space, &refused) != BASE_OK) return BASE_OK;
     BASE_TRY(tuner_search(space, &any, &result, error));
-    if (!result.plan_count) return BASE_OK;
-    *fits = true;
-    t->found[(*t->count)++] = (struct tuner_wider){freed, topology, space, result.plans[0]};
+    *outcome = result.plan_count ? FITS : result.proven_optimal ? NOTHING_FITS : NOT_SETTLED;
+    if (*outcome != FITS) return BASE_OK;
+    t->found[(*t->count)++] =
+        (struct tuner_wider){.freed = freed, .topology = topology, .space = space, .best = result.plans[0]};
     return BASE_OK;
 }
 
+/* The least widening with a plan that fits, and a larger one where its best plan is faster. */
 static enum base_status try_here(struct trial *t, const struct tuner_request *request, int first, int last,
                                  struct base_error *error)
 {
-    bool fits = false;
-    for (int step = first; step <= last && !fits; step++) {
+    const struct tuner_wider *found = t->found + *t->count, *before = NULL;
+    for (int step = first; step <= last; step++) {
         struct tuner_request wider = *request;
+        enum outcome outcome = NOT_SETTLED;
         const char *freed = widen(t->arena, &wider, step);
-        if (freed) BASE_TRY(try_space(t, &wider, freed, NULL, &fits, error));
+        if (freed) BASE_TRY(try_space(t, &wider, freed, NULL, &outcome, error));
+        if (outcome != FITS) continue;
+        if (before && found->best.prediction.tokens_per_s <= before->best.prediction.tokens_per_s) --*t->count;
+        else before = found++;
     }
     return BASE_OK;
 }
@@ -91,12 +99,15 @@ static enum base_status try_larger(struct trial *t, const struct tuner_request *
     const char *freed = step ? widen(t->arena, &wider, step) : NULL;
     BASE_TRY(topo_parse(t->arena, request->plan.values[SIM_TOPOLOGY], &now, error));
     int devices = now.device_count;
-    bool fits = false;
-    for (int i = 0; i < MOST_TOPOLOGIES && !fits && (freed || !step); i++) {
+    bool smallest = !step; /* that all smaller ones are known to hold no plan; of GPUs, numbers of nodes are left out */
+    enum outcome outcome = NOTHING_FITS;
+    for (int i = 0; i < MOST_TOPOLOGIES && outcome != FITS && (freed || !step); i++) {
         const char *name = topo_next_larger(t->arena, &now, &devices);
         if (!name) return BASE_OK;
+        smallest = smallest && outcome == NOTHING_FITS && (now.kind == TOPO_TPU || devices == 2 * now.bounds[1]);
         wider.plan.values[SIM_TOPOLOGY] = name;
-        BASE_TRY(try_space(t, &wider, freed, name, &fits, error));
+        BASE_TRY(try_space(t, &wider, freed, name, &outcome, error));
+        if (outcome == FITS) t->found[*t->count - 1].smallest = smallest;
     }
     return BASE_OK;
 }
@@ -106,10 +117,14 @@ enum base_status tuner_wider_that_fit(struct base_arena *arena, struct sim_cache
                                       struct tuner_wider out[TUNER_MOST_WIDER], int *count, struct base_error *error)
 {
     struct trial trial = {arena, cache, options, out, count};
+    /* Rule sets and policies without a name are not sought here: that takes many times what the search itself took. */
+    struct tuner_request named = *request;
+    named.search_rules = named.search_saved = named.search_layers = false;
     *count = 0;
-    BASE_TRY(try_here(&trial, request, 1, 2, error));
-    BASE_TRY(try_larger(&trial, request, 0, error));
-    if (!*count) BASE_TRY(try_here(&trial, request, 3, 3, error)); /* many plans, and none that T5X launches */
-    for (int step = 2; step <= 3 && !*count; step++) BASE_TRY(try_larger(&trial, request, step, error));
+    BASE_TRY(try_here(&trial, &named, 1, 2, error));
+    BASE_TRY(try_larger(&trial, &named, 0, error));
+    if (!*count) BASE_TRY(try_here(&trial, &named, 3, 3, error)); /* many plans, and none that T5X launches */
+    for (int step = 2; step <= 3 && !*count; step++) BASE_TRY(try_larger(&trial, &named, step, error));
+    for (int i = 0; i < *count; i++) out[i].smallest &= !request->search_rules && !request->search_saved;
     return BASE_OK;
 }
