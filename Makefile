@@ -135,6 +135,7 @@ golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 	@scripts/golden.sh $(BUILD)/meshwright --update
 	@scripts/readme.sh $(BUILD)/meshwright --update >/dev/null || true
 	@scripts/readme.sh $(BUILD)/meshwright
+	@scripts/pictures.sh $(BUILD)/meshwright docs
 
 ## differs-update: take off the list of cases that differ from XLA's what agrees now; refuses to put any on it
 differs-update: $(BUILD)/tests/test_partition

@@ -32,11 +32,12 @@ for test in "$@"; do
     failed=$((failed + bad))
 done
 
-# What the program prints: as the golden cases and as the README have it; and its pages, as a browser shows them;
+# What the program prints: as the golden cases and as the README have it, pictures included; and its pages, as a browser shows them;
 # the Python package over it, and the library in a program of its own.
-for printed in golden README.md pages python library; do
+for printed in golden README.md pictures pages python library; do
     case $printed in
     golden) scripts/golden.sh "$program" ;;
+    pictures) scripts/pictures.sh "$program" docs --check ;;
     pages) scripts/pages.sh "$program" ;;
     python) scripts/python.sh "$program" ;;
     library) scripts/library.sh "$program" ;;
