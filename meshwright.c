@@ -240,6 +240,7 @@ int main(int argument_count, char **argument_values)
     struct base_arena arena = {.exhausted = &exhausted};
     struct progress progress = {.start_s = seconds_now()};
     static char said[BUFSIZ];
+    base_heap_begin();
     hold_standard_streams();
     setvbuf(stderr, said, _IOFBF, sizeof said);
     if (!has_stack()) return say("the stack is limited to less than 1 MiB; `ulimit -s 8192` raises it"), BASE_INTERNAL;

@@ -206,8 +206,11 @@ double base_json_number(const struct base_json *object, const char *key); /* the
 
 struct base_csv {
     const char *path; /* for messages */
-    FILE *file;       /* or NULL when reading from text */
-    const char *text;
+    int file;         /* a descriptor; -1 when reading from text */
+    const char *text; /* what comes next, NUL-terminated: of a file, as much of it as was read at once */
+    const char *text_end;
+    char *window; /* of a file, where that stands */
+    int failed;   /* errno of what could not be read */
     char *buffer; /* the current row, fields NUL-terminated in place */
     size_t buffer_length, buffer_capacity;
     const char **names; /* header */
@@ -250,6 +253,11 @@ enum base_status base_table_read(struct base_table *table, struct base_error *er
 /* Of a table that was read. */
 int base_table_column(const struct base_table *table, const char *name);           /* -1 if absent */
 const char *base_table_field(const struct base_table *table, int row, int column); /* "" if absent */
+
+/* ---- the heap of a short-lived program (heap.c) ---- */
+
+/* Before anything is allocated; answers are the same without it. */
+void base_heap_begin(void);
 
 /* ---- files (file.c) ---- */
 

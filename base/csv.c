@@ -2,16 +2,30 @@
 #include "base/base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { LONGEST_ROW_BYTES = 1 << 20, MOST_COLUMNS = 4096 };
+enum { LONGEST_ROW_BYTES = 1 << 20, MOST_COLUMNS = 4096, WINDOW_BYTES = 1 << 16 };
+
+/* False at the end, or where reading fails. A pipe gives what it has. */
+static bool refill(struct base_csv *csv)
+{
+    if (csv->file < 0) return false;
+    if (!csv->window) csv->window = base_reserve(csv->arena, WINDOW_BYTES + 1, 1);
+    const ssize_t length = read(csv->file, csv->window, WINDOW_BYTES);
+    if (length < 0) csv->failed = errno;
+    csv->text = csv->window;
+    csv->text_end = csv->window + (length > 0 ? length : 0);
+    csv->window[csv->text_end - csv->text] = 0;
+    return length > 0;
+}
 
 static int next_byte(struct base_csv *csv)
 {
-    if (csv->file) return getc_unlocked(csv->file);
-    return *csv->text ? (unsigned char)*csv->text++ : EOF;
+    return csv->text < csv->text_end || refill(csv) ? (unsigned char)*csv->text++ : EOF;
 }
 
 static void push(struct base_csv *csv, char byte)
@@ -26,15 +40,15 @@ static void push(struct base_csv *csv, char byte)
     csv->buffer[csv->buffer_length++] = byte;
 }
 
-/* Of a text, what goes on as it began is taken in one piece; files and headers (which may open with a mark of their
- * byte order) go byte by byte. */
+/* What goes on as it began is taken in one piece; headers (which may open with a mark of their byte order) go byte by
+ * byte. */
 static void push_run(struct base_csv *csv, const char *ends)
 {
-    if (csv->file || !csv->names || csv->buffer_length > LONGEST_ROW_BYTES) return;
-    size_t length = strcspn(csv->text, ends), room = csv->buffer_capacity - csv->buffer_length,
-           rest = LONGEST_ROW_BYTES - csv->buffer_length;
-    if (length > rest) length = rest; /* the byte after it is one too many */
-    if (length > room) length = room; /* the byte after it makes room */
+    if (!csv->names || csv->buffer_length > LONGEST_ROW_BYTES) return;
+    const size_t room = csv->buffer_capacity - csv->buffer_length, rest = LONGEST_ROW_BYTES - csv->buffer_length,
+                 most = rest < room ? rest : room; /* the byte after it makes room, or is one too many */
+    size_t length = strcspn(csv->text, ends);
+    if (length > most) length = most;
     memcpy(csv->buffer + csv->buffer_length, csv->text, length);
     csv->buffer_length += length;
     csv->text += length;
@@ -105,7 +119,7 @@ static enum base_status read_record(struct base_csv *csv, int *fields, struct ba
         }
     }
     if (state == QUOTED) return bad_row(csv, error, "a quote is opened and never closed");
-    if (csv->file && ferror(csv->file)) return bad_row(csv, error, strerror(errno));
+    if (csv->failed) return bad_row(csv, error, strerror(csv->failed));
     if (any) end_field(csv, fields);
     return BASE_OK;
 }
@@ -144,10 +158,10 @@ enum base_status base_csv_open(struct base_csv *csv, struct base_arena *arena, c
 {
     *csv = (struct base_csv){.path = path, .arena = arena};
     struct stat status;
-    csv->file = fopen(path, "rb");
-    if (!csv->file) return base_fail(error, BASE_INPUT, "%s: cannot be read: %s", path, strerror(errno));
+    csv->file = open(path, O_RDONLY | O_CLOEXEC);
+    if (csv->file < 0) return base_fail(error, BASE_INPUT, "%s: cannot be read: %s", path, strerror(errno));
     enum base_status result = BASE_OK;
-    if (fstat(fileno(csv->file), &status) != 0 || S_ISDIR(status.st_mode))
+    if (fstat(csv->file, &status) != 0 || S_ISDIR(status.st_mode))
         result = base_fail(error, BASE_INPUT, "%s: is a directory; a file is needed", path);
     if (result == BASE_OK) result = read_header(csv, error);
     if (result != BASE_OK) base_csv_close(csv);
@@ -157,7 +171,7 @@ enum base_status base_csv_open(struct base_csv *csv, struct base_arena *arena, c
 enum base_status base_csv_open_text(struct base_csv *csv, struct base_arena *arena, const char *name, const char *text,
                                     struct base_error *error)
 {
-    *csv = (struct base_csv){.path = name, .arena = arena, .text = text};
+    *csv = (struct base_csv){.path = name, .file = -1, .arena = arena, .text = text, .text_end = text + strlen(text)};
     return read_header(csv, error);
 }
 
@@ -189,8 +203,8 @@ const char *base_csv_field(const struct base_csv *csv, int column)
 
 void base_csv_close(struct base_csv *csv)
 {
-    if (csv->file) fclose(csv->file);
-    csv->file = NULL;
+    if (csv->file >= 0) close(csv->file);
+    csv->file = -1;
 }
 
 /* A spreadsheet would take it for a formula and run it: what begins as one and is no number. */

@@ -26,7 +26,7 @@ BEGIN {
 
     split("assert ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool " \
           "stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype " \
-          "dirent dlfcn fcntl fnmatch glob libgen poll pthread sched spawn strings termios unistd " \
+          "dirent dlfcn malloc fcntl fnmatch glob libgen poll pthread sched spawn strings termios unistd " \
           "arpa/inet ifaddrs net/if netinet/in sys/socket sys/file sys/ioctl sys/mman sys/prctl sys/resource sys/select sys/stat sys/time sys/types sys/uio sys/wait", headers, " ")
     for (i in headers) standard[headers[i] ".h"] = 1
 

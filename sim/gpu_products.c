@@ -25,9 +25,8 @@ static const int most_parts = 8;
  * for what rounding does. */
 static double in_tiles(double multiprocessors, const struct sim_product *of, int tile, double known)
 {
-    const int64_t rows = (int64_t)of->rows, columns = (int64_t)of->columns, width = tiles[tile].columns;
-    const double blocks = of->batch * (double)(base_ceil_div(rows, tiles[tile].rows) * base_ceil_div(columns, width)),
-                 area = tiles[tile].rows * (double)width, rounding = 1e-9;
+    const double height = tiles[tile].rows, width = tiles[tile].columns, area = height * width, rounding = 1e-9;
+    const double blocks = of->batch * (ceil(of->rows / height) * ceil(of->columns / width)); /* exact below 2^45 */
     if (2 * blocks * of->contracted * area / tiles[tile].rate * (1 - rounding) > known) return known;
     double least = INFINITY;
     for (int parts = 1; parts <= most_parts && (parts == 1 || blocks * parts < 4 * multiprocessors); parts *= 2) {
@@ -35,7 +34,7 @@ static double in_tiles(double multiprocessors, const struct sim_product *of, int
                      steps = of->contracted / parts + tile_start * (parts > 1 ? 2 : 1), work = waves * steps;
         least = work < least ? work : least;
     }
-    return 2 * least * multiprocessors * tiles[tile].rows * (double)width / tiles[tile].rate;
+    return 2 * least * multiprocessors * height * width / tiles[tile].rate;
 }
 
 /* A causal kernel skips the blocks behind the diagonal: half of all. */

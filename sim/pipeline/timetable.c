@@ -98,7 +98,7 @@ static enum base_status list_stages(struct base_arena *arena, const struct sim_p
                                         : interleaved ? SIM_ONE_FORWARD_ONE_BACKWARD
                                                       : pipeline->schedule;
     s.first = base_new(arena, int, stages + 1);
-    s.passes = base_new(arena, struct sim_pass_of, (end_stage - first_stage) * each + 1);
+    s.passes = base_reserve(arena, (size_t)(end_stage - first_stage) * (size_t)each + 1, sizeof *s.passes);
     for (int i = 0; i < stages; i++) {
         const bool listed = i >= first_stage && i < end_stage;
         struct lister l = {pipeline, i, s.microbatches, s.passes + s.first[i], 0};
