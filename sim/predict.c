@@ -168,6 +168,14 @@ static double total_s(const struct sim_priced *priced)
     return sum;
 }
 
+/* What a step takes at least, whatever of it is recomputed: each contraction is done again or as often as before, each
+ * collective sent, each kernel launched. What is spared is to write and to read what is no longer kept, and that is
+ * time of kernels which memory bounds. */
+static double least_recomputed_s(const struct sim_priced *priced)
+{
+    return total_s(priced) - priced->time_s[SIM_BY_MEMORY];
+}
+
 /* Where the peak stands, as a person would say it: loops over layers by the number of the layer. */
 static void name_peak(const struct sim_pricing *p, char *out, size_t size)
 {
@@ -336,7 +344,8 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     bool applies = may_rematerialize(plan) && priced->peak_bytes > goal_bytes;
     unsigned dropped_roles = !applies ? 0 : lays_out(plan) ? remade_roles(plan) : droppable_roles(p);
     if (!dropped_roles) return BASE_OK;
-    if (detail && detail->slow_s > 0 && total_s(priced) >= detail->slow_s) return detail->is_slow = true, BASE_OK;
+    if (detail && detail->slow_s > 0 && least_recomputed_s(priced) >= detail->slow_s)
+        return detail->is_slow = true, BASE_OK;
     struct sim_pricing q;
     struct sim_priced all;
     BASE_TRY(price_remade(cache, &q, p, dropped_roles, detail, &all, error));

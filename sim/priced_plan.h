@@ -147,8 +147,9 @@ struct sim_detail {
     struct sim_memory_curve *curve;
     struct sim_passes *passes; /* count 0: there is no pipeline */
     struct base_arena *arena;  /* of all of it */
-    /* Asked for: of a step that takes this long, and only fits where the compiler recomputes something, that is not
-     * priced; 0: it always is. Answered: whether that is so, and the answer is of the step without it. */
+    /* Asked for: of a step that only fits where the compiler recomputes something, and then takes this long at the
+     * least (all of it but memory_bound_s), that is not priced; 0: it always is. Answered: whether that is so, and the
+     * answer is of the step without it. */
     double slow_s;
     bool is_slow;
 };

@@ -240,24 +240,28 @@ void tuner_search_push_siblings(struct search *s, const struct node *node, int f
     }
 }
 
-/* A step with something recomputed takes at least this share of what it takes without (tuner.h). */
-static const double recomputed_least_frac = 0.5;
+/* A step of which the compiler recomputes something takes at least this (tuner.h). */
+static double least_recomputed_s(const struct sim_prediction *p, double step_s)
+{
+    return step_s - p->memory_bound_s;
+}
 
-/* From which seconds on a step is too slow whatever the compiler recomputes of it; 0: none is. */
+/* From which seconds on a step is too slow; 0: none is. */
 static double slow_s(const struct search *s, const struct node *node)
 {
     const double cost = node->group >= s->base_groups ? tuner_search_best_threshold(s) : tuner_search_threshold(s);
     if (s->options->pareto || !isfinite(cost)) return 0;
-    return tuner_search_seconds_of_cost(s, node->group, cost) * (1 + slack) / recomputed_least_frac;
+    return tuner_search_seconds_of_cost(s, node->group, cost) * (1 + slack);
 }
 
 static bool are_siblings_slow(const struct search *s, const struct node *node, const struct tuner_found *found,
                               const struct sim_detail *detail)
 {
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
-    for (int i = 0; i < shape->submesh_count; i++)
-        if (sibling_s(&found->prediction, detail, s->space->placements[shape->first_submesh + i]) < detail->slow_s)
-            return false;
+    for (int i = 0; i < shape->submesh_count; i++) {
+        const double step_s = sibling_s(&found->prediction, detail, s->space->placements[shape->first_submesh + i]);
+        if (least_recomputed_s(&found->prediction, step_s) < detail->slow_s) return false;
+    }
     return true;
 }
 
@@ -267,7 +271,8 @@ static void count_as_slow(struct search *s, const struct node *node, const struc
     s->result->counts.by_time += tuner_search_plans_of(s, node);
     if (s->options->looked)
         s->options->looked(s->options->looked_where,
-                           &(struct tuner_looked){found->plan, NULL, found->prediction.step_s * recomputed_least_frac,
+                           &(struct tuner_looked){found->plan, NULL,
+                                                  least_recomputed_s(&found->prediction, found->prediction.step_s),
                                                   node->peak_bytes, false});
 }
 

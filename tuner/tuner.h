@@ -143,8 +143,10 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
 /* ---- the search (search.c) ----
  *
  * What a search takes for granted beside its bounds, which are in bounds.h: where the compiler recomputes what does not
- * fit, the step takes at least half of what it takes without. It does all that it did, and again; what it saves is to
- * write and to read what it no longer keeps. So a plan that takes twice too long is not predicted with that. */
+ * fit, the step takes at least what it took without, less the time of kernels that memory bounds. It does all that it
+ * did, and again: contractions, collectives and launches are those that there were, and more; what it saves is to
+ * write and to read what it no longer keeps. So a plan that takes too long without such kernels is not predicted with
+ * that. */
 
 enum tuner_objective {
     TUNER_TOKENS_PER_S,
