@@ -230,7 +230,8 @@ struct plots_series {
     const struct plots_series_point *points;
     int count;
     enum plots_colour colour;
-    bool dashed; /* a line to compare with: without dots */
+    bool dashed;      /* a line to compare with: without dots */
+    const char *mark; /* a few letters left of where it begins, which tell it without its colour; or NULL */
 };
 /* How many pixels right of the frame their names take. */
 double plots_series_room(const struct plots_series *series, int count);

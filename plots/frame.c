@@ -86,15 +86,17 @@ static struct plots_box size_of(enum plots_style style, const char *words)
     return (struct plots_box){.width = plots_text_width(style, words), .height = plots_line_height(style)};
 }
 
-bool plots_put_label(struct plots_canvas *canvas, const struct plots_frame *frame, struct plots_taken *taken, double x,
-                     double y, enum plots_style style, enum plots_colour colour, const char *words)
+/* Straight above or below the point; false: neither is free. */
+static bool find_straight(const struct plots_canvas *canvas, const struct plots_frame *frame,
+                          const struct plots_taken *taken, struct plots_point at, struct plots_box size, double off_px,
+                          struct plots_box *out)
 {
-    enum { BESIDE_PX = 9 };
-    struct plots_box box;
-    if (!find_place(canvas, frame, taken, (struct plots_point){x, y}, size_of(style, words), BESIDE_PX, &box))
-        return false;
-    write_label(canvas, taken, box, style, colour, words);
-    return true;
+    for (int way = -1; way <= 1; way += 2) {
+        *out =
+            (struct plots_box){at.x - size.width / 2, at.y + way * off_px - size.height / 2, size.width, size.height};
+        if (is_free(canvas, frame, taken, *out)) return true;
+    }
+    return false;
 }
 
 /* A line from the point to the nearer end of a label that stands off. */
@@ -103,6 +105,23 @@ static void draw_leader(struct plots_canvas *canvas, const struct plots_labelled
     static const struct plots_look leader = {PLOTS_MUTED, 0, 0.8, false};
     const double middle = box.y + box.height / 2, end = point->x < box.x ? box.x - 2 : box.x + box.width + 2;
     if (fabs(middle - point->y) > box.height) plots_line(canvas, point->x, point->y, end, middle, leader);
+}
+
+bool plots_put_label(struct plots_canvas *canvas, const struct plots_frame *frame, struct plots_taken *taken, double x,
+                     double y, enum plots_style style, enum plots_colour colour, const char *words)
+{
+    enum { BESIDE_PX = 9, STRAIGHT_PX = 11, FAR_PX = 45, NUMBER_PX = 20 };
+    struct plots_box box;
+    const struct plots_point at = {x, y};
+    const struct plots_box size = size_of(style, words);
+    const bool number = size.width <= NUMBER_PX; /* which may stand off, too: words would cross others' */
+    if (!find_place(canvas, frame, taken, at, size, BESIDE_PX, &box) &&
+        !(number && (find_straight(canvas, frame, taken, at, size, STRAIGHT_PX, &box) ||
+                     find_place(canvas, frame, taken, at, size, FAR_PX, &box))))
+        return false;
+    draw_leader(canvas, &(struct plots_labelled){.x = x, .y = y}, box);
+    write_label(canvas, taken, box, style, colour, words);
+    return true;
 }
 
 void plots_label_points(struct plots_canvas *canvas, const struct plots_frame *frame,

@@ -1,4 +1,4 @@
-/* Lines through points, each named at its end: how one number grows with another. */
+/* Lines through points, each named at its end, or marked where it begins, too: how one number grows with another. */
 #include "plots/canvas.h"
 
 #include <math.h>
@@ -81,6 +81,14 @@ static void put_names(struct plots_canvas *canvas, const struct plots_frame *f, 
     }
 }
 
+static void put_mark(struct plots_canvas *canvas, const struct plots_frame *f, const struct plots_series *s)
+{
+    enum { LEFT_PX = 7 };
+    if (!s->mark || !s->count) return;
+    const struct plots_point begin = place(f, &s->points[0]);
+    plots_text(canvas, begin.x - LEFT_PX, begin.y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_INK, s->mark);
+}
+
 double plots_series_room(const struct plots_series *series, int count)
 {
     double widest = 0;
@@ -94,5 +102,6 @@ void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *f, 
     for (int i = 0; i < count; i++) put_line(canvas, f, &series[i]);
     for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], THAT_DO_NOT_FIT);
     for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], THAT_FIT);
+    for (int i = 0; i < count; i++) put_mark(canvas, f, &series[i]);
     put_names(canvas, f, series, count);
 }

@@ -474,6 +474,32 @@ static void charts_of_a_plan_are_drawn_in_every_form(struct base_arena *arena)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* In black and white, too, each line of the batch chart is told by what stands where it begins, and each run of the
+ * list beside the parity chart by its number at the dot. */
+static void charts_are_told_apart_without_colour(struct base_arena *arena)
+{
+    static const char *const lines[] = {">1<", ">2<", ">4<", ">8<", ">16<", ">32<"};
+    char folder[] = "/tmp/meshwright-grey-XXXXXX";
+    struct base_error error;
+    const char *text;
+    size_t length;
+    assert_non_null(mkdtemp(folder));
+    const char *table = base_print(arena, "%s/result.csv", folder), *path = base_print(arena, "%s/a.svg", folder);
+    const char *sweep[] = {"examples/tpu_v4_tuning.csv", "--out", table, NULL};
+    draw(arena, "batch", "examples/t5_11b_v4_512.json", path, &error);
+    assert_string_equal(error.text, "");
+    assert_ok(base_read_file(arena, path, 1 << 26, &text, &length, &error), &error);
+    for (int i = 0; i < BASE_COUNT(lines); i++) assert_non_null(strstr(text, lines[i]));
+    ask(arena, "sweep", sweep, &error);
+    assert_string_equal(error.text, "");
+    draw(arena, "parity", table, path, &error);
+    assert_string_equal(error.text, "");
+    assert_ok(base_read_file(arena, path, 1 << 26, &text, &length, &error), &error);
+    for (int i = 1; i <= 8; i++) assert_non_null(strstr(text, base_print(arena, ">%d<", i)));
+    unlink(path), unlink(table);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 /* What is no answer is refused with a place; nothing is written. */
 static void documents_that_are_no_answers_are_refused(struct base_arena *arena)
 {
@@ -524,6 +550,7 @@ int main(int argument_count, char **arguments)
         TEST(counts_of_searches_add_up),
         TEST(a_run_beside_its_prediction_has_its_plan),
         TEST(charts_of_a_plan_are_drawn_in_every_form),
+        TEST(charts_are_told_apart_without_colour),
         TEST(documents_that_are_no_answers_are_refused),
     };
     return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
