@@ -19,6 +19,7 @@ enum sim_constant {
     SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC,
     SIM_KERNEL_LATENCY_S,
     SIM_COLLECTIVE_LATENCY_S,
+    SIM_PERMUTE_LATENCY_S /* of a collective that each device is one message of; 0: as of others */,
     SIM_HOP_LATENCY_S,
     SIM_FLOAT32_FLOP_FRAC /* of flop_per_s, for contractions of float32 */,
     SIM_FP8_FLOP_FRAC,
@@ -138,6 +139,7 @@ struct sim_placement {
         double ring_seconds_per_byte;     /* of an all-gather of so many gathered bytes, or a reduce-scatter */
         double across_seconds_per_byte;   /* the part of it on the data-centre network between slices */
         double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
+        double permute_seconds_per_byte;  /* of a message from each device to the next of its group */
         int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
         const struct sim_wire *wires;        /* by kind: what the links said; NULL: nobody asked them */
         const struct sim_wire *mended_wires; /* without its failures, which make the price of loads so much longer;
@@ -201,6 +203,7 @@ bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collecti
 struct sim_network {
     struct topo_network links;
     struct sim_link_rates rates;
+    double permute_start_s; /* in place of the rates' */
 };
 /* The links of a topology with what the profile says of them. BASE_INPUT: nothing says what one carries. */
 enum base_status sim_network_build(struct base_arena *arena, const struct topo_topology *topology,

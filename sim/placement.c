@@ -92,6 +92,7 @@ void sim_place_on_torus(struct base_arena *arena, struct sim_placement *p, const
             along_dimensions ? group->seconds_per_byte
                              : ring_s_per_byte(load, c[SIM_LINK_BYTES_PER_S] * one, group->seconds_per_byte);
         group->exchange_seconds_per_byte = exchange_share * load->group_size * group->seconds_per_byte;
+        group->permute_seconds_per_byte = load->busiest_one_way / (c[SIM_LINK_BYTES_PER_S] * one);
         group->step_hops = load->hops;
     }
 }
@@ -153,6 +154,7 @@ static enum base_status place_on_slices(struct base_arena *arena, struct sim_pla
         group->seconds_per_byte += across_s;
         group->ring_seconds_per_byte += across_s;
         group->across_seconds_per_byte = across_s;
+        if (slices > 1) group->permute_seconds_per_byte = fmax(group->permute_seconds_per_byte, 1 / rate);
         group->load.group_size *= slices;
     }
     return BASE_OK;
@@ -211,6 +213,7 @@ static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh
             .seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
             .ring_seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
             .exchange_seconds_per_byte = exchange_s,
+            .permute_seconds_per_byte = rate > 0 && size > 1 ? 1 / rate : 0,
             .step_hops = p->topology.kind == TOPO_GPU ? nodes : size,
         };
     }
@@ -381,12 +384,15 @@ static double by_loads_s(const struct sim_placement *placement, enum sim_collect
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
     const struct sim_group *group = &placement->groups[axes];
     const double pass_s = goes_round(kind) ? group->ring_seconds_per_byte : group->seconds_per_byte;
-    double moving_s =
-        kind == SIM_ALL_TO_ALL ? bytes * group->exchange_seconds_per_byte : shapes[kind].passes * gathered * pass_s;
+    double moving_s = kind == SIM_ALL_TO_ALL           ? bytes * group->exchange_seconds_per_byte
+                      : kind == SIM_COLLECTIVE_PERMUTE ? bytes * group->permute_seconds_per_byte
+                                                       : shapes[kind].passes * gathered * pass_s;
     if (placement->topology.kind == TOPO_GPU)
         return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
     double walking_s = shapes[kind].passes * hops * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
-    return c[SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
+    if (kind == SIM_COLLECTIVE_PERMUTE) walking_s = hops * c[SIM_HOP_LATENCY_S] / fmax(size, 1);
+    const bool lean = kind == SIM_COLLECTIVE_PERMUTE && c[SIM_PERMUTE_LATENCY_S] > 0;
+    return c[lean ? SIM_PERMUTE_LATENCY_S : SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
 }
 
 /* What is broken makes a collective so many times as long as the links say, whatever it is priced at without that: the
@@ -428,6 +434,7 @@ bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collecti
 {
     const struct topo_ring_load *load = &placement->groups[axes].load;
     const bool one_torus = placement->topology.kind == TOPO_TPU && placement->topology.slice_count == 1;
-    return one_torus && !sim_asks_links(placement) && kind <= SIM_REDUCE_SCATTER && load->dimension_count == 1 &&
+    const bool in_steps = kind == SIM_COLLECTIVE_PERMUTE || kind <= SIM_REDUCE_SCATTER;
+    return one_torus && !sim_asks_links(placement) && in_steps && load->dimension_count == 1 &&
            load->busiest_link - load->mean_link <= 1e-12 * load->mean_link;
 }

@@ -40,6 +40,7 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_HELD_FRAC] = "held_frac",
     [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
     [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s",
+    [SIM_PERMUTE_LATENCY_S] = "permute_latency_s",
     [SIM_HOP_LATENCY_S] = "hop_latency_s",
     [SIM_FLOAT32_FLOP_FRAC] = "float32_flop_frac",
     [SIM_FP8_FLOP_FRAC] = "fp8_flop_frac",

@@ -38,6 +38,8 @@ enum base_status sim_network_build(struct base_arena *arena, const struct topo_t
                                    const struct sim_profile *profile, struct sim_network *out, struct base_error *error)
 {
     struct sim_network n = {.rates = link_rates(topology, profile)};
+    const double *c = profile->constants, permute_s = c[SIM_PERMUTE_LATENCY_S];
+    n.permute_start_s = n.rates.start_s + (permute_s > 0 ? permute_s - c[SIM_COLLECTIVE_LATENCY_S] : 0);
     topo_network_build(arena, topology, &n.links);
     for (int i = 0; i < n.links.link_count; i++)
         if (!(n.rates.bytes_per_s[n.links.links[i].kind] > 0) && topology->device_count > 1 &&
@@ -111,6 +113,13 @@ enum base_status sim_simulate_fastest(struct base_arena *arena, const struct sim
     return BASE_OK;
 }
 
+static struct sim_link_rates rates_of(const struct sim_network *network, enum sim_collective kind)
+{
+    struct sim_link_rates rates = network->rates;
+    if (kind == SIM_COLLECTIVE_PERMUTE) rates.start_s = network->permute_start_s;
+    return rates;
+}
+
 /* As many that latencies, which rounds may wait for, are lost in them. */
 static const double plenty_bytes = 1e15;
 
@@ -118,7 +127,8 @@ enum base_status sim_wire_build(struct base_arena *arena, const struct sim_netwo
                                 const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
                                 struct sim_wire *out, struct base_error *error)
 {
-    struct sim_wire wire = {.start_s = network->rates.start_s, .store_and_forward = network->rates.store_and_forward};
+    struct sim_wire wire = {.start_s = rates_of(network, kind).start_s,
+                            .store_and_forward = network->rates.store_and_forward};
     for (int i = 0; i < SIM_MOST_WIRES; i++) {
         struct sim_simulated sent;
         enum sim_algorithm algorithm = candidate(network, groups, kind, i);
@@ -167,8 +177,8 @@ enum base_status sim_simulate(struct base_arena *arena, const struct sim_network
     if (!sim_schedule_build(&network->links, groups, kind, algorithm, bytes, &schedule))
         return base_fail(error, BASE_INPUT, "algorithm: %s does not do %s in groups like these",
                          sim_algorithm_name(algorithm), sim_collective_name(kind));
-    BASE_TRY(sim_network_simulate(arena, &network->links, &schedule, &network->rates, SIM_SHARED_AS_NEEDED, &s.traffic,
-                                  error));
+    const struct sim_link_rates rates = rates_of(network, kind);
+    BASE_TRY(sim_network_simulate(arena, &network->links, &schedule, &rates, SIM_SHARED_AS_NEEDED, &s.traffic, error));
     *out = s;
     return BASE_OK;
 }

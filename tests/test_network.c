@@ -167,13 +167,14 @@ static int check_claims(struct base_arena *arena, const char *box, const struct 
     sim_place_on_torus(arena, &placement, mesh);
     assert_ok(sim_network_build(arena, &topology, &placement.profile, &network, &error), &error);
     for (unsigned axes = 1; axes < 4; axes++)
-        for (enum sim_collective kind = SIM_ALL_REDUCE; kind <= SIM_REDUCE_SCATTER; kind++)
+        for (enum sim_collective kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++)
             for (double bytes = 1000; bytes < 1e9 && sim_price_is_exact(&placement, kind, axes); bytes *= 900) {
+                const enum sim_algorithm algorithm =
+                    kind == SIM_COLLECTIVE_PERMUTE ? SIM_ALGORITHM_DIRECT : SIM_ALGORITHM_RING;
                 struct sim_groups groups;
                 struct sim_simulated sent;
                 sim_groups_find(arena, &network, mesh, axes, &groups);
-                assert_ok(sim_simulate(arena, &network, &groups, kind, SIM_ALGORITHM_RING, bytes, &sent, &error),
-                          &error);
+                assert_ok(sim_simulate(arena, &network, &groups, kind, algorithm, bytes, &sent, &error), &error);
                 assert_near(sent.traffic.time_s, sim_collective_s(&placement, kind, axes, bytes), 1e-9);
                 claims++;
             }
@@ -331,8 +332,8 @@ static void twisted_tori_gain_what_was_published(struct base_arena *arena)
     }
 }
 
-/* All-gathers of four chips of TPU7x, both cores of each at once, as measured: seconds by bytes of one device's
- * operand, through the plan's own groups and with all latencies. */
+/* All-gathers of four chips of TPU7x, both cores of each at once, and permutes of neighbours, as measured: seconds by
+ * bytes of one device's operand, through the plan's own groups and with all latencies; and what they are priced at. */
 static void ici_sweeps_are_met(struct base_arena *arena)
 {
     struct base_csv csv;
@@ -343,22 +344,27 @@ static void ici_sweeps_are_met(struct base_arena *arena)
     for (; base_csv_next(&csv, &more, &error) == BASE_OK && more; rows++) {
         struct scene scene;
         struct sim_simulated sent;
-        const struct topo_mesh_request request = {.submesh = {2, 2, 1, 1}, .submesh_count = 4};
-        const double bytes = strtod(row_field(&csv, "operand_bytes"), NULL);
-        TEST_ROW("%.0f bytes", bytes);
-        assert_string_equal(row_field(&csv, "collective"), "all_gather");
+        struct sim_placement placement;
+        const bool gathers = !strcmp(row_field(&csv, "collective"), "all_gather");
+        const enum sim_collective kind = gathers ? SIM_ALL_GATHER : SIM_COLLECTIVE_PERMUTE;
+        const struct topo_mesh_request request = {.submesh = {2, gathers ? 2 : 1, 1, 1}, .submesh_count = 4};
+        const double bytes = strtod(row_field(&csv, "operand_bytes"), NULL),
+                     time_s = strtod(row_field(&csv, "time_s"), NULL);
+        TEST_ROW("%s, %.0f bytes", row_field(&csv, "topology"), bytes);
+        assert_string_equal(row_field(&csv, "collective"), sim_collective_name(kind));
         set_scene(arena, row_field(&csv, "topology"), 1, NULL, &scene);
         assert_ok(topo_mesh_build(arena, &scene.topology, &request, TOPO_WITH_DEVICES, &scene.mesh, &error), &error);
         assert_ok(sim_network_build(arena, &scene.topology, &scene.profile, &scene.network, &error), &error);
         sim_groups_find(arena, &scene.network, &scene.mesh, 2, &scene.groups);
         assert_int_equal(scene.groups.size, strtol(row_field(&csv, "devices_per_group"), NULL, 10));
-        assert_ok(sim_simulate_fastest(arena, &scene.network, &scene.groups, SIM_ALL_GATHER, SIM_ANY_ROUTE, bytes,
-                                       &sent, &error),
+        assert_ok(sim_simulate_fastest(arena, &scene.network, &scene.groups, kind, SIM_ANY_ROUTE, bytes, &sent, &error),
                   &error);
-        assert_near(sent.traffic.time_s, strtod(row_field(&csv, "time_s"), NULL), 0.02);
+        assert_near(sent.traffic.time_s, time_s, gathers ? 0.02 : 0.08);
+        assert_ok(sim_placement_build(arena, &scene.topology, &request, "t5x", NULL, &placement, &error), &error);
+        if (!gathers) assert_near(sim_collective_s(&placement, kind, 2, bytes), time_s, 0.08);
     }
     base_csv_close(&csv);
-    assert_int_equal(rows, 5);
+    assert_int_equal(rows, 9);
 }
 
 /* ---- a whole step ---- */

@@ -141,6 +141,8 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
             least->ring_seconds_per_byte = fmin(least->ring_seconds_per_byte, own->groups[axes].ring_seconds_per_byte);
             least->exchange_seconds_per_byte =
                 fmin(least->exchange_seconds_per_byte, own->groups[axes].exchange_seconds_per_byte);
+            least->permute_seconds_per_byte =
+                fmin(least->permute_seconds_per_byte, own->groups[axes].permute_seconds_per_byte);
             if (own->groups[axes].step_hops < least->step_hops) least->step_hops = own->groups[axes].step_hops;
             if (least->mended_wires) least->mended_wires = NULL; /* no less than without failures */
             if (least->wires) least->wires = least_wires(s->space->arena, least->wires, own->groups[axes].wires);
