@@ -333,8 +333,11 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
 /* It has come to its work; said by whoever listens to its lines. One that is patient and has not, a second after it was
  * asked to end, is told to end at once, and a second later killed. */
 void base_child_is_ready(void);
+/* This program works for the sake of a patient one that it will start: who asks it to end before then is heard, and
+ * that one is not started (BASE_RUN). */
+void base_child_is_to_come(void);
 /* From a signal handler: asks the program that runs to end: in its own time if it is patient, the second time at once,
- * then by force. False: none runs. Async-signal-safe. */
+ * then by force. False: none runs, and none that is to come has to hear of it. Async-signal-safe. */
 bool base_stop_child(void);
 /* It said why it failed: what is left of it after a second is asked to end, and killed after two. */
 void base_child_is_failing(void);

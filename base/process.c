@@ -18,7 +18,7 @@ enum { TICK_MS = 100, TICKS_TO_END = 10, TICKS_TO_KILL = 20, TICKS_TO_LEAVE = 25
 
 /* A signal handler has no other way to it. */
 static volatile sig_atomic_t running_child, child_is_deaf, child_is_patient, child_is_ready, child_is_failing,
-    asked_count; /* running_child 0: none */
+    asked_count, child_is_to_come; /* running_child 0: none */
 
 /* mpirun loses what it is to pass on to ranks that are not there yet: so it is asked once more when they are. */
 void base_child_is_ready(void)
@@ -26,6 +26,11 @@ void base_child_is_ready(void)
     if (!child_is_ready && child_is_patient && asked_count == 1 && running_child > 0)
         kill((pid_t)running_child, SIGUSR1);
     child_is_ready = 1;
+}
+
+void base_child_is_to_come(void)
+{
+    child_is_to_come = 1;
 }
 
 void base_child_is_failing(void)
@@ -57,8 +62,9 @@ static int end_signal(void)
 
 bool base_stop_child(void)
 {
-    if (running_child <= 0) return false;
+    if (running_child <= 0 && !(child_is_to_come && asked_count == 0)) return false;
     asked_count++;
+    if (running_child <= 0) return true;
     kill((pid_t)running_child, asked_count == 1 && child_is_patient ? SIGUSR1
                                : asked_count > 2                    ? SIGKILL
                                                                     : end_signal());
@@ -229,30 +235,48 @@ static enum base_status verdict(const char *name, int status, struct base_error 
     return error->status = (enum base_status)code;
 }
 
+/* Starts it unless this program was asked to end before; a signal that comes meanwhile waits until it can be passed on.
+ * 0: it was not started. */
+static pid_t start_unless_asked(const struct base_child *child, struct pipes *p)
+{
+    const pid_t parent = getpid();
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    const bool is_asked = child->patient && asked_count > 0;
+    const pid_t pid = is_asked ? 0 : fork();
+    if (pid == 0 && !is_asked) {
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        become(child, parent, p);
+    }
+    child_is_ready = child_is_failing = 0;
+    child_is_deaf = child->deaf;
+    child_is_patient = child->patient;
+    running_child = pid > 0 ? (sig_atomic_t)pid : 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return pid;
+}
+
 enum base_status base_run_child(const struct base_child *child, struct base_error *error)
 {
     struct pipes p;
     int status = 0;
     const char *slash = strrchr(child->program, '/'), *name = slash ? slash + 1 : child->program;
-    pid_t parent = getpid();
     if (!open_pipes(child, &p)) {
-        int why = errno;
+        const int problem = errno;
         close_pipes(&p);
-        return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(why));
+        return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(problem));
     }
-    pid_t pid = fork();
-    if (pid == 0) become(child, parent, &p);
+    const pid_t pid = start_unless_asked(child, &p);
+    const int why = errno;
     close_end(&p.in[READ_END]);
     close_end(&p.out[WRITE_END]);
     close_end(&p.err[WRITE_END]);
-    if (pid < 0) {
+    if (pid <= 0) {
         close_pipes(&p);
-        return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(errno));
+        return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name,
+                         pid ? strerror(why) : "this program was asked to end");
     }
-    child_is_ready = child_is_failing = 0;
-    child_is_deaf = child->deaf;
-    child_is_patient = child->patient;
-    running_child = (sig_atomic_t)pid;
     converse(child, &p);
     close_pipes(&p);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;

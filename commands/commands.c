@@ -130,6 +130,7 @@ static void begin(struct commands_context *context, const struct commands_comman
                   const struct base_arguments *arguments)
 {
     context->computes = command->computes;
+    if (command->computes) base_child_is_to_come();
     context->gin_search_path = option_given(arguments, "--gin-search-path");
     context->lists_notes = option_given(arguments, "--notes") != NULL;
     context->answers = false;

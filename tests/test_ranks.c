@@ -797,6 +797,33 @@ static void chunks_are_written_by_ranks_that_run_already(struct base_arena *aren
     assert_outcome(&other, 3, "is a chunk of another plan");
 }
 
+/* Before there is anybody to pass it on to: the plan comes from a pipe, and the signal before the plan. */
+static void a_signal_before_the_launcher_is_heard(struct base_arena *arena)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    static const char *const commands[] = {"run %s --steps 3 --json", "infer %s --data %s/early.tsv --json",
+                                           "infer %s --data %s/early.tsv --output-dir %s/answers"};
+    static const char plan[] = "{\"model\": \"" TRANSLATOR "\", \"topology\": \"local:2\", \"batch_size\": 2, "
+                               "\"model_parallel_submesh\": [1, 1], \"task_feature_lengths\": {\"inputs\": 8, "
+                               "\"targets\": 8}}";
+    const char *pipe = base_print(arena, "%s/plan.json", folder);
+    struct base_error error;
+    assert_ok(base_write_file(base_print(arena, "%s/early.tsv", folder), "one\teins\n", 9, &error), &error);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    for (int i = 0; i < BASE_COUNT(numbers) * BASE_COUNT(commands); i++) {
+        const char *form = commands[i / BASE_COUNT(numbers)];
+        TEST_ROW("%s, signal %d", form, numbers[i % BASE_COUNT(numbers)]);
+        struct run run = start(arena, base_print(arena, form, pipe, folder, folder));
+        const int end = open(pipe, O_WRONLY); /* waits until it reads */
+        kill(run.pid, numbers[i % BASE_COUNT(numbers)]);
+        assert_int_equal(write(end, plan, strlen(plan)), strlen(plan));
+        close(end);
+        struct outcome o = finish(arena, run);
+        assert_int_equal(o.exit_code, 6);
+        assert_non_null(strstr(o.err, "before the first step"));
+    }
+}
+
 /* It ends with the batch that it is at, answers what it has, and is gone on from. */
 static void inference_is_stopped_and_goes_on(struct base_arena *arena)
 {
@@ -892,6 +919,7 @@ int main(int count, char **arguments)
         TEST(a_small_address_space_is_room_enough_or_refused),
         TEST(it_takes_its_place_in_an_mpirun),
         TEST(chunks_are_written_by_ranks_that_run_already),
+        TEST(a_signal_before_the_launcher_is_heard),
         TEST(inference_is_stopped_and_goes_on),
         TEST(signals_spare_what_is_computed),
         TEST(a_pipe_takes_the_document),
