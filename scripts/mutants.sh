@@ -20,7 +20,7 @@ tolls, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, c->free[t])
 tolls, listed|tuner/listed_choices.c|l->cost += fmax(0, used - c->free[t]);|l->cost += 0 * used;|test_tuner|integer_programs_*
 cuts, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, cut->most);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|solvers_agree
 cuts, listed|tuner/listed_choices.c|if (taken > cut->most) return true;|if (taken < 0) return true;|test_tuner|integer_programs_*
-cuts of larger policies|tuner/saved_choice.c|if (option == options[i] \|\| (and_larger && larger)) cut[count++] = option;|if (option == options[i] \|\| (and_larger && larger && !larger)) cut[count++] = option;|test_tuner|remat_*
+cuts of larger policies|tuner/saved_choice.c|if (option == options[i] \|\| (which == AND_ALL_LARGER && larger)) cut[count++] = option;|if (option == options[i] \|\| (which == AND_ALL_LARGER && larger && !larger)) cut[count++] = option;|test_tuner|remat_*
 weights of kept tensors|tuner/saved_choice.c|weight += c->bytes[name];|weight += 0 * c->bytes[name];|test_tuner|remat_*
 prices of recomputation|tuner/saved_choice.c|part == LAYER ? c->layer_s[tuner_pattern_of(&c->parts[LAYER], device \| host)] : 0|0|test_tuner|remat_*
 toll of the host's link|tuner/saved_choice.c|c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;|c->moved_s[option] = 0 * moved;|test_tuner|remat_*
@@ -41,7 +41,8 @@ rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].giv
 options under their context|tuner/relax.c|tuner_choices_need(choices, option, &contexts[context], 1);|(void)contexts;|test_tuner|rule_sets_*
 state in the memory of rule sets|tuner/rule_prices.c|return bytes + tuner_work_state_bytes(&p->timed.work, classes);|return bytes + 0 * tuner_work_state_bytes(&p->timed.work, classes);|test_tuner|rule_sets_*
 sums in one collective|tuner/bounds.c|return fmin(s, summing_s(w, dot, scattered, summed, result_bytes(w, dot, choice, all & ~summed)));|return s;|test_search_properties|sums_*
-dtype of summed accumulators|tuner/outline.c|if (model_dtype_bytes(dtype) < model_dtype_bytes(accumulator->dtype))|if (model_dtype_bytes(dtype) < 0)|test_search_properties|sums_of_accumulators*
+dtype of summed accumulators|tuner/outline.c|if (count_readers(d, op->inputs[0]) * (wide - narrow) > wide + narrow)|if (wide < narrow)|test_search_properties|sums_of_accumulators*
+sums that are cut|tuner/bounds.c|if (scattered) s = fmin(s, (dot->hoistable|if (scattered) s = (1 * (dot->hoistable|test_search_properties|sums_may_be_whole*
 order of what is kept|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
 links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, search->each, search->once);|s += 0 * links_s(w, search->dot, &search->choice, search->each, search->once);|test_tuner|bounds_*
 steps too slow to recompute|sim/predict.c|return total_s(priced) - priced->time_s[SIM_BY_MEMORY];|return total_s(priced) + priced->time_s[SIM_BY_MEMORY];|test_tuner|what_is_too_slow*

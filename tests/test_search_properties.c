@@ -238,6 +238,27 @@ static void sums_of_accumulators_may_be_narrow(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Over all of a cube an all-reduce, which uses every link, takes less than a reduce-scatter, which is one ring. */
+static void sums_may_be_whole_and_cut(struct base_arena *arena)
+{
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_space space;
+    struct sim_prediction prediction;
+    struct tuner_request request = request_of(arena, models[1], "v4:4x4x4", "16", "256", "256");
+    request.plan.values[SIM_OPTIMIZER] = "sgd";
+    request.given[TUNER_SUBMESH] = given(arena, 1, "4,4,4,1");
+    request.given[TUNER_MICROBATCHES] = given(arena, 1, "2");
+    request.given[TUNER_REMAT] = given(arena, 1, "minimal");
+    request.given[TUNER_RULES] = given(arena, 1,
+                                       "[[\"batch\",null],[\"length\",null],[\"mlp\",\"model\"],[\"heads\",null],"
+                                       "[\"kv\",null],[\"embed\",\"data\"],[\"vocab\",\"model\"]]");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_predict(&space, (struct tuner_plan){0, 0, 0, 0}, &prediction, NULL, &error), &error);
+    check_bound(arena, &space, (struct tuner_plan){0, 0, 0, 0}, &prediction);
+    sim_cache_free(cache);
+}
+
 /* What recomputes so that it fits takes at least what it took without, less what memory bounds: searches count on it
  * (tuner.h). Prints the least that was met, as a share of that. */
 static void what_recomputes_computes_and_sends_all(struct base_arena *arena)
@@ -634,6 +655,7 @@ static const struct test tests[] = {
     TEST(bounds_of_rules_are_never_undercut),
     TEST(sums_over_both_axes_may_be_one),
     TEST(sums_of_accumulators_may_be_narrow),
+    TEST(sums_may_be_whole_and_cut),
     TEST(no_bound_of_a_subspace_is_above_its_plans),
     TEST(searches_equal_brute_force),
     TEST(no_rule_set_is_better_than_the_proven_best),

@@ -178,11 +178,14 @@ static double result_bytes(const struct tuner_work *w, const struct tuner_outlin
     return bytes;
 }
 
+/* What is scattered may be summed whole and cut, which is faster where an all-reduce uses more links than a ring does.
+ */
 static double summing_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, bool scattered, unsigned axes,
                         double bytes)
 {
-    enum sim_collective kind = scattered ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
-    return (dot->hoistable ? gradient_s : collective_s)(w, kind, axes, bytes) / dot->result_divisor;
+    double s = (dot->hoistable ? gradient_s : collective_s)(w, SIM_ALL_REDUCE, axes, bytes);
+    if (scattered) s = fmin(s, (dot->hoistable ? gradient_s : collective_s)(w, SIM_REDUCE_SCATTER, axes, bytes));
+    return s / dot->result_divisor;
 }
 
 /* A label that is summed over and sharded leaves partial sums. Where the result is sharded over that axis itself, each

@@ -83,9 +83,18 @@ static int add_shape(struct tuner_outline *out, int like, enum model_dtype dtype
     return out->shape_count++;
 }
 
+static int count_readers(const struct drafter *d, int accumulator)
+{
+    int count = 0;
+    for (int i = 0; i < d->s->op_count; i++)
+        for (int j = 0; j < d->s->ops[i].input_count && !accumulates(&d->s->ops[i]); j++)
+            count += d->s->ops[i].kind == SIM_COMPUTE && d->s->ops[i].inputs[j] == accumulator;
+    return count;
+}
+
 /* An accumulator that is summed behind the loop over microbatches may be so in the dtype that its summands had
- * (keep_sum_dtype): whoever reads the sum reads fewer bytes than of the accumulator. The cast, which takes more than
- * one reader spares, is not charged. */
+ * (keep_sum_dtype): whoever reads the sum reads fewer bytes than of the accumulator. The cast is not charged; where it
+ * takes more than the readers spare, they are taken for readers of the accumulator. */
 static void find_summed(struct drafter *d, const struct sim_plan *plan)
 {
     const bool keeps_dtype = sim_passes_of(plan) >> SIM_PASS_KEEP_SUM_DTYPE & 1;
@@ -95,7 +104,8 @@ static void find_summed(struct drafter *d, const struct sim_plan *plan)
         if (!accumulates(op) || d->summed[op->inputs[0]] >= 0) continue;
         const struct sim_value *accumulator = &d->s->values[op->inputs[0]];
         const enum model_dtype dtype = narrowest_dtype(d, op->inputs[1]);
-        if (model_dtype_bytes(dtype) < model_dtype_bytes(accumulator->dtype))
+        const int64_t wide = model_dtype_bytes(accumulator->dtype), narrow = model_dtype_bytes(dtype);
+        if (count_readers(d, op->inputs[0]) * (wide - narrow) > wide + narrow)
             d->summed[op->inputs[0]] = add_shape(d->out, accumulator->shape, dtype);
     }
 }
