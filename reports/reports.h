@@ -247,6 +247,12 @@ struct reports_judged {
 void reports_put_judged(struct base_arena *arena, const struct reports_judged *judged, struct base_json_writer *writer);
 void reports_judged_text(struct base_arena *arena, const struct reports_judged *judged, struct base_text *out);
 
+/* Of a front of speed against memory: the best that fits with a probability of 1 - risk at least. */
+struct reports_at_risk {
+    double risk_frac;
+    const struct tuner_found *best;
+    struct sim_confidence confidence;
+};
 struct reports_tuned {
     struct base_arena *arena;
     const struct tuner_space *space;
@@ -271,6 +277,8 @@ struct reports_tuned {
     const struct sim_confidence *guarantee;     /* of the best, with --risk; or NULL */
     const struct tuner_experiment *experiments; /* --experiments, or NULL */
     int experiment_count;
+    const struct reports_at_risk *at_risks; /* with a front: the least risk first, each faster than those before */
+    int at_risk_count;
 };
 /* Whether that leaves them in their order (verified.c). */
 void reports_put_verified(struct base_json_writer *writer, const struct reports_tuned *report);

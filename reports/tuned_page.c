@@ -127,6 +127,33 @@ static void put_tight(struct base_text *out, const struct base_json *best, const
     base_put(out, "</section>\n");
 }
 
+/* Speed against the risk of not fitting, of answers with a front. */
+static void put_at_risks(struct base_text *out, const struct base_json *best, const struct base_json *list)
+{
+    enum { COLUMNS = 5 };
+    static const char *const headings[COLUMNS] = {"risk", "target tokens/s", "at least with 95 %", "memory", "plan"};
+    const char **cells = base_new(out->arena, const char *, list->count *COLUMNS + 1);
+    double *values = base_new(out->arena, double, list->count *COLUMNS + 1);
+    int row = 0;
+    for (const struct base_json *item = list->child; item; item = item->next, row++) {
+        const double risk = reports_number(item, "risk_frac"), tokens = reports_number(item, "tokens_per_s"),
+                     least = reports_number(item, "guaranteed_tokens_per_s"), peak = reports_number(item, "peak_bytes");
+        const char **at = &cells[row * COLUMNS];
+        at[0] = base_print(out->arena, "%.3g %%", 100 * risk);
+        at[1] = reports_count_words(out->arena, tokens);
+        at[2] = reports_count_words(out->arena, least);
+        at[3] = reports_bytes_words(out->arena, peak);
+        at[4] = plan_words(out->arena, best, reports_member(item, "plan", BASE_JSON_OBJECT), list);
+        memcpy(&values[row * COLUMNS], (double[COLUMNS]){risk, tokens, least, peak, NAN}, COLUMNS * sizeof *values);
+    }
+    struct reports_html_table table = {
+        .align = "rrrrL", .headings = headings, .cells = cells, .values = values, .rows = row};
+    base_put(out, "<section class=\"wide\">\n");
+    reports_html_element(out, "h2", "Speed against risk: the best at each risk of not fitting");
+    reports_html_table(out, &table);
+    base_put(out, "</section>\n");
+}
+
 /* ---- the space ---- */
 
 static enum base_status put_space(struct base_text *out, const struct base_json *d, struct base_error *error)
@@ -289,7 +316,8 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
                            *plans = reports_member(d, "plans", BASE_JSON_ARRAY),
                            *search = reports_member(d, "search", BASE_JSON_OBJECT),
                            *nearest = reports_member(d, "nearest_miss", BASE_JSON_OBJECT),
-                           *tight = reports_member(d, "tight", BASE_JSON_ARRAY);
+                           *tight = reports_member(d, "tight", BASE_JSON_ARRAY),
+                           *at_risks = reports_member(d, "best_at_risk", BASE_JSON_ARRAY);
     const struct base_json *plan = best ? best : reports_member(nearest, "plan", BASE_JSON_OBJECT);
     const char *what =
         base_print(out->arena, "%s on %s", reports_string(plan, "model"), reports_string(plan, "topology"));
@@ -315,6 +343,7 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
     if (plans && plans->count) put_ranked(out, best, plans);
     if (tight && tight->count) put_tight(out, best, tight, reports_number(search, "headroom_frac"));
     BASE_TRY(best ? put_space(out, d, error) : BASE_OK);
+    if (best && at_risks && at_risks->count) put_at_risks(out, best, at_risks);
     BASE_TRY(best ? put_sensitivity(out, d, error) : BASE_OK);
     put_why(out, d);
     if (answer->drawing) {
