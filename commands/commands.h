@@ -165,6 +165,8 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
 /* Of a plan that export would refuse to write for its software of PyTorch: who plans is told before. */
 void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan);
 /* What a plan leaves out of what was asked. */
+void commands_warn_of_experts(struct commands_context *context, const struct sim_plan_text *text,
+                              const struct model_config *config);
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);
 /* That a compiler of later than the software's date would leave a scanned model's step without remat, which takes

@@ -192,6 +192,7 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
     BASE_TRY(sim_plan_check(context->cache, context->arena, &choice->plan, asked->step, asked->form, plan, error));
     commands_warn_of_plan(context, &choice->plan, plan->config);
+    commands_warn_of_experts(context, &choice->plan, plan->config);
     if (!model_infers(asked->step)) BASE_TRY(commands_warn_of_software(context, &choice->plan, 0, error));
     BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
     commands_warn_of_untold(context, context->arena, plan);
@@ -255,6 +256,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
     BASE_TRY(check_trace(arguments, &plan, error));
     commands_warn_of_plan(context, &text, plan.config);
+    commands_warn_of_experts(context, &text, plan.config);
     if (!model_infers(plan.options.step)) BASE_TRY(commands_warn_of_software(context, &text, 0, error));
     if (base_argument(arguments, "--program") && !context->json)
         return print_program(context, arguments, &plan, out, error);

@@ -133,6 +133,7 @@ static enum base_status report_plan(struct commands_context *context, struct sim
                                 .arena = context->arena};
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
     commands_warn_of_plan(context, &text, plan.config);
+    commands_warn_of_experts(context, &text, plan.config);
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     commands_warn_of_untold(context, context->arena, &plan);
     struct sim_confidence confidence = sim_confidence_of(context->arena, &plan, &predicted);

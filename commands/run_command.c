@@ -226,6 +226,7 @@ static enum base_status run_run(struct commands_context *context, const struct b
                        SIM_AS_EXECUTED, &plan, error);
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
     commands_warn_of_plan(context, &text, plan.config);
+    commands_warn_of_experts(context, &text, plan.config);
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
     struct sim_passes passes = {.count = 0};
     struct sim_detail detail = {

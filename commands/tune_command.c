@@ -367,7 +367,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
     return result.plan_count ? commands_tune_check_verdicts(context, &report, error) : BASE_NO_FIT;
 }
 
-/* A decoder has no inputs: those of the default go unsaid, and those that somebody gave with a warning. */
+/* What the model says of the plan. A decoder has no inputs: those of the default go unsaid, and those that somebody
+ * gave with a warning. */
 static enum base_status forget_inputs(struct commands_context *context, const struct base_arguments *arguments,
                                       struct sim_plan_text *plan, struct base_error *error)
 {
@@ -376,6 +377,9 @@ static enum base_status forget_inputs(struct commands_context *context, const st
     BASE_TRY(model_gin_config_parse(context->arena, plan->values[SIM_MODEL], context->gin_search_path, &config, error));
     if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
         commands_warn_of_plan(context, plan, &config);
+    if (config.experts.count && !sim_key_is_given(plan, SIM_NUM_EXPERT_PARTITIONS))
+        commands_warn(context, "how experts are divided is not searched; give --num-expert-partitions, which "
+                               "--logical-axis-rules standard_moe:1,1 and its like need");
     if (!config.encoder) plan->values[SIM_INPUTS_LENGTH] = NULL;
     return BASE_OK;
 }

@@ -50,6 +50,7 @@ void reports_space_csv(const struct tuner_space *space, double headroom_frac,
     for (int g = 0; g < space->group_count; g++)
         for (int s = 0; s < tuner_group_submesh_count(space, g); s++)
             for (int m = 0; m < tuner_group_microbatch_count(space, g); m++) {
+                if (!tuner_group_takes(space, g, m)) continue;
                 put(where, line.data, line.length);
                 line.length = 0;
                 put_row(space, (struct tuner_plan){g, s, m, 0}, headroom_frac, id++, &line);

@@ -358,6 +358,7 @@ static void counts_of_searches_add_up(struct base_arena *arena)
 #define SMALL "--model", "t5_1_1_small", "--topology", "v4-8", "--task-feature-lengths", "128,64"
 #define ONE_MESH "--model-parallel-submesh", "2,1,1,1", "--num-microbatches", "1"
 #define LARGE "--model", "t5_1_0_11B", "--optimizer", "adamw", "--topology"
+#define EXPERTS "--model", "switch_base", "--topology", "v3-32", "--batch-size", "512"
 #define LLAMA "--model", "llama3_8b", "--optimizer", "adamw", "--attention", "flash", "--task-feature-lengths", "8192"
     static const char *const rows[][20] = {
         {SMALL, "--batch-size", "64"},
@@ -375,6 +376,8 @@ static void counts_of_searches_add_up(struct base_arena *arena)
         {LLAMA, "--topology", "h100:2x8", "--batch-size", "64", "--software", "megatron", "--pipeline-stages", "auto"},
         {LLAMA, "--topology", "h100:2x8", "--batch-size", "64", "--software", "megatron", "--pipeline-stages", "auto",
          "--headroom", "70"},
+        {EXPERTS, "--num-expert-partitions", "16"},
+        {EXPERTS, "--num-expert-partitions", "2", "--no-bounds", "--num-microbatches", "1,4,8,16,32,64"},
         {LARGE, "v5e-64", "--batch-size", "auto", "--max-latency-s", "2"},
         {LARGE, "v5e-64", "--batch-size", "1,4,32", "--step", "decode", "--headroom", "95"},
         {LARGE, "v5e-16", "--batch-size", "1,3,64", "--step", "generate", "--num-decodes", "1,3"},
@@ -406,6 +409,7 @@ static void counts_of_searches_add_up(struct base_arena *arena)
 #undef ONE_MESH
 #undef LARGE
 #undef LLAMA
+#undef EXPERTS
 }
 
 /* A run beside its prediction is an answer like others: its plan is there to be copied, and its page names it. */

@@ -249,7 +249,7 @@ enum base_status tuner_search_add_cells(struct search *s, const struct phase *ph
         if (tuner_search_time_is_up(s)) return s->cells_are_complete = false, BASE_OK;
         if (!s->best_links[s->space->groups[first].shape].axes.count) BASE_TRY(tuner_search_place_shape(s, first));
         for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++)
-            BASE_TRY(add_cell_of(s, first, m, phase->unnamed_rules));
+            if (tuner_group_takes(s->space, first, m)) BASE_TRY(add_cell_of(s, first, m, phase->unnamed_rules));
     }
     return BASE_OK;
 }

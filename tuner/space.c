@@ -222,9 +222,16 @@ int tuner_group_microbatch_count(const struct tuner_space *space, int group)
     return space->microbatches[space->groups[group].batch].count;
 }
 
+bool tuner_group_takes(const struct tuner_space *space, int group, int microbatches)
+{
+    return !space->groups[group].refused || !space->groups[group].refused[microbatches];
+}
+
 int64_t tuner_group_plan_count(const struct tuner_space *space, int group)
 {
-    return (int64_t)tuner_group_submesh_count(space, group) * tuner_group_microbatch_count(space, group) *
+    int64_t taken = 0;
+    for (int m = 0; m < tuner_group_microbatch_count(space, group); m++) taken += tuner_group_takes(space, group, m);
+    return taken * tuner_group_submesh_count(space, group) *
            tuner_variant_plan_count(space, space->groups[group].variant);
 }
 
@@ -239,20 +246,38 @@ static bool is_a_repetition(const struct tuner_space *space, const struct sim_pl
     return both && plan->sequence_parallel && !propagates && topo_axes_product(mesh, sim_model_axis(mesh)) == 1;
 }
 
-/* A group is accepted as its first plan is. What fails is counted as often as it has plans. */
+/* Whether T5X and JAX accept the group with that number of microbatches; if not, so many plans are refused. */
+static bool check_group(struct tuner_space *space, int microbatches, int64_t plan_count, struct sim_plan *out)
+{
+    struct base_error why;
+    const struct sim_plan_text text =
+        tuner_plan_text(space, (struct tuner_plan){space->group_count, 0, microbatches, 0});
+    if (sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, &why) == BASE_OK)
+        return true;
+    tuner_refuse(space, why.text, plan_count);
+    return false;
+}
+
+/* A group is accepted as its first plan is, with experts each number of microbatches by itself. What fails is counted
+ * as often as it has plans. */
 static void add_group(struct tuner_space *space, struct tuner_group group)
 {
-    struct sim_plan plan;
-    struct base_error why;
+    struct sim_plan plan, checked;
     space->groups[space->group_count] = group;
-    int64_t plan_count = tuner_group_plan_count(space, space->group_count);
-    struct sim_plan_text text = tuner_plan_text(space, (struct tuner_plan){space->group_count, 0, 0, 0});
-    if (sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why) != BASE_OK) {
-        tuner_refuse(space, why.text, plan_count);
-        return;
+    const int64_t plan_count = tuner_group_plan_count(space, space->group_count);
+    const int count = tuner_group_microbatch_count(space, space->group_count);
+    bool accepted = false;
+    if (!space->has_experts) accepted = check_group(space, 0, plan_count, &plan);
+    else {
+        bool *refused = base_new(space->arena, bool, count);
+        for (int m = 0; m < count; m++) {
+            refused[m] = !check_group(space, m, plan_count / count, &checked);
+            if (!refused[m]) plan = checked, accepted = true;
+        }
+        space->groups[space->group_count].refused = refused;
     }
-    if (is_a_repetition(space, &plan)) return;
-    space->plan_count += plan_count;
+    if (!accepted || is_a_repetition(space, &plan)) return;
+    space->plan_count += tuner_group_plan_count(space, space->group_count);
     space->group_count++;
 }
 
@@ -269,7 +294,7 @@ static enum base_status find_groups(struct tuner_space *space, struct base_error
         for (int b = 0; b < batches->count; b++)
             for (int s = 0; s < space->shape_count; s++)
                 for (int r = 0; r < rules->count && space->microbatches[b].count > 0; r++)
-                    add_group(space, (struct tuner_group){v, b, s, r, 1});
+                    add_group(space, (struct tuner_group){v, b, s, r, 1, NULL});
     return BASE_OK;
 }
 
@@ -420,6 +445,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
     BASE_TRY(tuner_software_find(arena, request, &choices, error));
     space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
+    space->has_experts = config.experts.count > 0;
     space->refusals = base_new(arena, struct tuner_refusal, TUNER_MOST_REFUSALS);
     struct topo_axes axes = {.count = 2, .names = {"data", "model"}, .sizes = {1, 1}};
     if (plan[SIM_NUM_EXPERT_PARTITIONS])

@@ -101,6 +101,7 @@ struct tuner_space {
     struct tuner_values *microbatches; /* by index of the batch */
     struct tuner_shape *shapes;        /* in order of the last axis; their submeshes stand together */
     bool batch_auto;                   /* nobody has limited the batch: it ends where the space does */
+    bool has_experts;                  /* tokens of a microbatch are divided into groups, or the plan is refused */
     bool search_rules;                 /* the search looks for rule sets without a name, and adds those that it meets */
     struct tuner_saved_space saved;
     int shape_count, variant_count;          /* variants: choices of what stands before TUNER_BATCH */
@@ -121,6 +122,7 @@ struct tuner_space {
 struct tuner_group {
     int variant, batch, shape, rules;
     int64_t rule_set_count;
+    const bool *refused; /* by number of microbatches, the same for all groups that differ in rules alone; NULL: none */
 };
 
 /* One plan: a group, which of its submeshes (from 0), which number of microbatches; saved: 0, or one of those that a
@@ -135,7 +137,8 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
                                    struct base_error *error);
 struct sim_plan_text tuner_plan_text(const struct tuner_space *space, struct tuner_plan plan);
 int tuner_group_submesh_count(const struct tuner_space *space, int group);
-int tuner_group_microbatch_count(const struct tuner_space *space, int group);
+int tuner_group_microbatch_count(const struct tuner_space *space, int group); /* refused ones included */
+bool tuner_group_takes(const struct tuner_space *space, int group, int microbatches);
 bool tuner_variant_is_saved(const struct tuner_space *space, int variant);      /* it stands for remat by tensor */
 int64_t tuner_variant_plan_count(const struct tuner_space *space, int variant); /* plans that one plan of it is for */
 int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
