@@ -366,6 +366,28 @@ static bool multiply_whole(const struct contraction *c, const int64_t *offsets, 
                             EXEC_OVERWRITE, tiles->left, tiles->whole_bytes);
 }
 
+/* A vector times a weight in int8, summed up at once. False: it is another product, or its weights are rounded before.
+ */
+static bool multiply_bytes(const struct contraction *c, const int64_t *offsets)
+{
+    const struct exec_view *views = c->views;
+    const bool is_one = c->extents[ROW] == 1 && c->free_count == c->loop_count && views[RIGHT].dtype == MODEL_INT8 &&
+                        views[RIGHT_SCALES].rank > 0 && views[RIGHT_SCALES].dtype == MODEL_FLOAT32 &&
+                        views[LEFT].dtype == MODEL_FLOAT32 && views[RESULT].dtype == MODEL_FLOAT32;
+    const struct exec_bytes weight = {
+        .at = (const int8_t *)(const void *)element(c, RIGHT, offsets[RIGHT]),
+        .depth = c->extents[DEPTH],
+        .columns = c->extents[COLUMN],
+        .depth_stride = c->strides[DEPTH][RIGHT],
+        .column_stride = c->strides[COLUMN][RIGHT],
+        .scales = (const float *)(const void *)views[RIGHT_SCALES].at + offsets[RIGHT_SCALES],
+        .scale_stride = c->strides[COLUMN][RIGHT_SCALES],
+    };
+    if (!is_one || c->strides[DEPTH][RIGHT_SCALES] || c->strides[DEPTH][LEFT] != 1) return false;
+    return exec_multiply_bytes(&weight, (const float *)(const void *)element(c, LEFT, offsets[LEFT]),
+                               (float *)(void *)element(c, RESULT, offsets[RESULT]), c->strides[COLUMN][RESULT]);
+}
+
 static void contract_narrow(const struct exec_machine *machine, const struct contraction *c, int device)
 {
     int64_t index[EXEC_MOST_LETTERS] = {0}, offsets[OPERANDS] = {0}, rows = at_most(c->extents[ROW], SIM_TILE),
@@ -374,7 +396,7 @@ static void contract_narrow(const struct exec_machine *machine, const struct con
     if (is_empty(c, 0, c->free_count)) return;
     struct tiles tiles = take_tiles(machine, c, device, rows, columns, depth);
     do {
-        if (multiply_whole(c, offsets, &tiles)) continue;
+        if (multiply_whole(c, offsets, &tiles) || multiply_bytes(c, offsets)) continue;
         for (int64_t row = 0; row < c->extents[ROW]; row += SIM_TILE)
             for (int64_t column = 0; column < c->extents[COLUMN]; column += SIM_TILE) {
                 struct tile t = {row, at_most(c->extents[ROW] - row, SIM_TILE), column,

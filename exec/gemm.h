@@ -17,4 +17,15 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
 enum base_status exec_gemm_begin(struct base_error *error);
 const char *exec_gemm_kernel(struct base_arena *arena); /* what products are computed with on this processor */
 
+/* A weight of depth x columns in int8 with a scale a column (bytes.c). Strides are in elements. */
+struct exec_bytes {
+    const int8_t *at;
+    int64_t depth, columns, depth_stride, column_stride;
+    const float *scales;
+    int64_t scale_stride;
+};
+/* A vector of `depth` neighbours times it. False: neither rows nor columns of the weight are neighbours, and nothing
+ * was done. */
+bool exec_multiply_bytes(const struct exec_bytes *w, const float *x, float *result, int64_t result_stride);
+
 #endif

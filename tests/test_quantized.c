@@ -148,7 +148,7 @@ static struct exec_infer_result infer(struct base_arena *arena, struct sim_plan_
     text.values[SIM_RULES] = split->rules;
     text.values[SIM_DTYPE] = dtype;
     text.values[SIM_PARAMETER_DTYPE] = parameters;
-    text.values[SIM_NUM_DECODES] = "2";
+    if (!text.values[SIM_NUM_DECODES]) text.values[SIM_NUM_DECODES] = "2";
     text.values[SIM_DECODE_FN] = "beam_search";
     assert_ok(try(arena, &text, &(struct exec_infer_request){.data = data, .restore = restore}, &result, &error),
               &error);
@@ -166,6 +166,21 @@ static const char *text_file(struct base_arena *arena, const char *text)
 static const char *const architectures[] = {TALKER, TALKER, PROMPTED, PROMPTED};
 static const char *const names[] = {"encoder_decoder", "scalable_encoder_decoder", "decoder_only",
                                     "scalable_decoder_only"};
+
+/* One row at a time: a vector times the weight's bytes, whose rows or whose columns are neighbours. */
+static void check_single_rows(struct base_arena *arena, struct sim_plan_text text, const char *data, const char *folder,
+                              const char *rounded)
+{
+    text.values[SIM_BATCH_SIZE] = text.values[SIM_NUM_DECODES] = "1";
+    const struct exec_infer_result expected = infer(arena, text, &splits[0], "float32", "float32", data, rounded);
+    for (int s = 0; s <= 2; s += 2) {
+        TEST_ROW("a row at a time on %s, %s", splits[s].topology, splits[s].submesh);
+        const struct exec_infer_result r = infer(arena, text, &splits[s], "float32", "int8", data, folder);
+        for (int64_t i = 0; i < r.example_count; i++)
+            assert_near((double)r.scores[i], (double)expected.scores[i], 1e-4);
+        assert_memory_equal(r.tokens, expected.tokens, (size_t)(r.example_count * r.length) * sizeof *r.tokens);
+    }
+}
 
 static void answers_are_those_of_rounded_weights(struct base_arena *arena)
 {
@@ -194,6 +209,7 @@ static void answers_are_those_of_rounded_weights(struct base_arena *arena)
             for (int64_t i = 0; i < scores; i++) assert_near((double)r.scores[i], (double)expected.scores[i], 1e-4);
             for (int64_t t = 0; t < scores * r.length; t++) assert_int_equal(r.tokens[t], expected.tokens[t]);
         }
+        check_single_rows(&own, text, data, folder, rounded);
         /* Computed in bfloat16, a weight is rounded once more; logits alone see it unrounded. */
         const struct exec_infer_result narrow = infer(&own, text, &splits[0], "bfloat16", "int8", data, folder),
                                        near = infer(&own, text, &splits[0], "bfloat16", "bfloat16", data, rounded);
