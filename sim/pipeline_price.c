@@ -102,15 +102,46 @@ static void add_holding(struct sim_holding *to, const struct sim_holding *of, do
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) to->bytes[c] += times * of->bytes[c];
 }
 
+/* Of one microbatch; of the last piece the logits, in the dtype in which hidden states are sent. */
+static double output_bytes(const struct sim_pipeline_prices *l, int piece)
+{
+    const struct sim_plan *plan = l->plan;
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const double parts = plan->sequence_parallel ? 1 : topo_axes_product(mesh, sim_model_axis(mesh));
+    if (piece + 1 < l->pieces) return l->prices[l->price_of[piece + 1]].received_bytes;
+    return floor(l->prices[l->price_of[piece]].received_bytes / parts * (double)plan->config->vocab_size /
+                 (double)plan->config->emb_dim);
+}
+
 /* What a microbatch leaves behind on a piece; its output, too, where the software does not free it. */
 static struct sim_holding kept_by(const struct sim_pipeline_prices *l, int piece)
 {
     struct sim_holding kept = l->prices[l->price_of[piece]].memory.kept;
-    const double output_bytes =
-        l->habits.keeps_outputs && piece + 1 < l->pieces ? l->prices[l->price_of[piece + 1]].received_bytes : 0;
-    kept.total_bytes += output_bytes;
-    kept.bytes[MODEL_ACTIVATION] += output_bytes;
+    const struct topo_axes *mesh = &l->plan->placement->axes;
+    const bool whole = l->habits.outputs == SIM_UNTIL_GRADIENT, part = l->habits.outputs == SIM_PART_UNTIL_GRADIENT;
+    if (piece + 1 == l->pieces || (!whole && !part)) return kept;
+    const double parts = part && !l->plan->sequence_parallel ? topo_axes_product(mesh, sim_model_axis(mesh)) : 1,
+                 bytes = floor(output_bytes(l, piece) / parts);
+    kept.total_bytes += bytes;
+    kept.bytes[MODEL_ACTIVATION] += bytes;
     return kept;
+}
+
+/* Outputs of all microbatches, and buffers for all that they will receive, where these stay until the step ends: beside
+ * what the pass that runs and those in flight have of them. */
+static double step_buffer_bytes(const struct sim_pipeline_prices *l, const struct sim_pass_of *running,
+                                const int *in_flight)
+{
+    const double microbatches = (double)l->timetable.microbatches;
+    double bytes = 0;
+    for (int c = 0; c < l->chunks && l->habits.outputs == SIM_UNTIL_STEP_ENDS; c++) {
+        const int piece = c * l->stages + running->stage;
+        const double runs = c == running->chunk, sent_bytes = output_bytes(l, piece),
+                     received = fmax(0, microbatches - in_flight[c] - runs);
+        bytes += received * l->prices[l->price_of[piece]].received_bytes;
+        bytes += piece + 1 < l->pieces ? 2 * microbatches * sent_bytes : (microbatches - runs) * sent_bytes;
+    }
+    return bytes;
 }
 
 /* What the software holds for its update beside gradients and state, in flat arrays: with float16 of this device's
@@ -148,6 +179,9 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
         const struct sim_phase_peak *update = &sim_piece_price_at(l, stage, c)->memory.update;
         if (update->holding.total_bytes > at.holding.total_bytes) at = *update;
     }
+    const double buffers_bytes = step_buffer_bytes(l, pass, peak.in_flight);
+    at.holding.total_bytes += buffers_bytes;
+    at.holding.bytes[MODEL_ACTIVATION] += buffers_bytes;
     for (int c = 0; c < l->chunks; c++) {
         const struct sim_piece_price *price = sim_piece_price_at(l, stage, c);
         const double held_bytes =

@@ -508,6 +508,39 @@ static void torchtitan_keeps_what_it_gathered(struct base_arena *arena)
     assert_true(many.communication_s < 2 * few.communication_s); /* what grows is messages between stages */
 }
 
+/* What one microbatch more holds on the first of four stages, in units of the hidden states that it hands on. */
+static double each_more(struct base_arena *arena, const char *software, const char *model, const char *const counts[2],
+                        const char *const batches[2], double microbatches)
+{
+    const double hidden_bytes = 4096 * 2048 * 2.0; /* of 4 sequences of 1,024, in two bytes */
+    double peaks[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const given[][2] = {{"software", software},          {"model", model},
+                                        {"pipeline_stages", "4"},        {"memory_stage", "first"},
+                                        {"num_microbatches", counts[i]}, {"batch_size", batches[i]},
+                                        {"remat_policy", "none"}};
+        peaks[i] = (double)predict(arena, given, BASE_COUNT(given)).memory.peak_bytes;
+    }
+    return (peaks[1] - peaks[0]) / microbatches / hidden_bytes;
+}
+
+/* Beyond as many microbatches as there are stages nothing more is in flight; torch's stages keep each one's output, and
+ * a buffer for its gradient, until the step ends (torch/distributed/pipelining/stage.py). */
+static void outputs_stay_as_long_as_the_software_keeps_them(struct base_arena *arena)
+{
+    static const char model[] = DECODER(2048, 8192, 16, 51200), larger[] = DECODER(2048, 8192, 16, 102400);
+    static const char *const many[] = {"8", "16"}, *const their_batches[] = {"64", "128"}, *const few[] = {"3", "4"},
+                             *const few_batches[] = {"24", "32"};
+    assert_near(each_more(arena, "megatron", model, many, their_batches, 8), 0, 0.02);
+    assert_near(each_more(arena, "nanotron", model, many, their_batches, 8), 0, 0.02);
+    assert_near(each_more(arena, "torchtitan", model, many, their_batches, 8), 2, 0.02);
+    const double small = each_more(arena, "torchtitan", model, few, few_batches, 1);
+    assert_true(small > 50); /* four layers' activations */
+    assert_near(each_more(arena, "torchtitan", larger, few, few_batches, 1), small, 0.02); /* no one-hot is written */
+    const double freed = each_more(arena, "megatron", model, few, few_batches, 1);
+    assert_near(each_more(arena, "nemo", model, few, few_batches, 1), freed + 1, 0.02);
+}
+
 /* Transformer Engine gathers and scatters behind its products in fp8. */
 static void products_in_fp8_hide_tensor_parallelism(struct base_arena *arena)
 {
@@ -601,6 +634,7 @@ static const struct test tests[] = {
     TEST(sequences_are_sharded_over_context),
     TEST(torchtitan_shards_layers_over_model),
     TEST(torchtitan_keeps_what_it_gathered),
+    TEST(outputs_stay_as_long_as_the_software_keeps_them),
     TEST(products_in_fp8_hide_tensor_parallelism),
     TEST(kernels_are_shared_by_numbers_of_microbatches),
 };

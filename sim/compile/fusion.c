@@ -100,7 +100,8 @@ static bool is_stored(const struct fuser *f, int v)
     if (in_one_group(f, v)) return false;
     if (f->eager) return !generates(made) && made->op->kind != MODEL_RESHAPE;
     if (made->op->apart || made->op->function == MODEL_SHIFT) return true;
-    if (f->library_dots && f->contractions[v] && made->op->kind == MODEL_MAP) return true;
+    const bool rows = made->op->lookup && made->op->kind == MODEL_MAP; /* which to look up: no one-hot is written */
+    if (f->library_dots && f->contractions[v] && made->op->kind == MODEL_MAP && !rows) return true;
     if (generates(made) || made->op->kind == MODEL_RESHAPE) return false;
     if (made->op->kind != MODEL_MAP || model_function_is(made->op->function, MODEL_IS_CONSTANT)) return true;
     bool whole_gradient = f->consumers[v] == 0;

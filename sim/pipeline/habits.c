@@ -18,14 +18,26 @@ static enum base_status read_number(int row, const char *column, double *out, st
                              error);
 }
 
-static enum base_status read_division(int row, enum sim_division *out, struct base_error *error)
+static enum base_status read_word(int row, const char *column, const char *const *names, int count, int *out,
+                                  struct base_error *error)
 {
-    static const char *const names[SIM_DIVISION_COUNT] = {
+    return base_parse_word(base_table_field(&rows, row, base_table_column(&rows, column)), column, names, count, out,
+                           error);
+}
+
+static enum base_status read_words(int row, struct sim_pipeline_habits *out, struct base_error *error)
+{
+    static const char *const divisions[SIM_DIVISION_COUNT] = {
         [SIM_DIVIDES_EVENLY] = "evenly", [SIM_DIVIDES_UNEVENLY] = "unevenly", [SIM_DIVIDES_FINELY] = "finely"};
-    int division = 0;
-    BASE_TRY(base_parse_word(base_table_field(&rows, row, base_table_column(&rows, "division")), "division", names,
-                             SIM_DIVISION_COUNT, &division, error));
-    *out = (enum sim_division)division;
+    static const char *const outputs[SIM_OUTPUTS_COUNT] = {[SIM_FREED] = "freed",
+                                                           [SIM_UNTIL_GRADIENT] = "until_gradient",
+                                                           [SIM_PART_UNTIL_GRADIENT] = "part_until_gradient",
+                                                           [SIM_UNTIL_STEP_ENDS] = "until_step_ends"};
+    int division, kept;
+    BASE_TRY(read_word(row, "division", divisions, SIM_DIVISION_COUNT, &division, error));
+    BASE_TRY(read_word(row, "kept_outputs", outputs, SIM_OUTPUTS_COUNT, &kept, error));
+    out->division = (enum sim_division)division;
+    out->outputs = (enum sim_outputs)kept;
     return BASE_OK;
 }
 
@@ -53,9 +65,8 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
                                             .cuts_messages = flag(row, "cut_messages"),
                                             .hides_messages = flag(row, "hidden_messages"),
                                             .overlaps_interleaved = flag(row, "interleaved_overlap"),
-                                            .keeps_outputs = flag(row, "kept_outputs"),
                                             .keeps_weights = flag(row, "kept_weights")};
-        BASE_TRY(read_division(row, &out->division, error));
+        BASE_TRY(read_words(row, out, error));
         BASE_TRY(read_number(row, "flat_float16_bytes", &out->flat_float16_bytes, error));
         BASE_TRY(read_number(row, "flat_bfloat16_bytes", &out->flat_bfloat16_bytes, error));
         BASE_TRY(read_number(row, "held_in_flight_frac", &out->held_in_flight_frac, error));

@@ -30,6 +30,10 @@ struct sim_pipeline {
  * none. */
 enum sim_division { SIM_DIVIDES_EVENLY, SIM_DIVIDES_UNEVENLY, SIM_DIVIDES_FINELY, SIM_DIVISION_COUNT };
 
+/* What was sent is freed; or stays until its gradient is there, whole or as the part that each device of a model group
+ * sent; or until the step ends, beside buffers for what all microbatches will receive. */
+enum sim_outputs { SIM_FREED, SIM_UNTIL_GRADIENT, SIM_PART_UNTIL_GRADIENT, SIM_UNTIL_STEP_ENDS, SIM_OUTPUTS_COUNT };
+
 struct sim_pipeline_habits {
     enum sim_division division; /* of layers among stages */
     bool takes_layers;          /* it can be told how many each stage has */
@@ -38,7 +42,7 @@ struct sim_pipeline_habits {
     bool cuts_messages;         /* each device of a model group sends its part, and the receivers gather them */
     bool hides_messages;        /* the sender computes on */
     bool overlaps_interleaved;  /* the same, of the interleaved schedule, since there is fp8 */
-    bool keeps_outputs;         /* what was sent stays until its gradient is there */
+    enum sim_outputs outputs;   /* what becomes of what was sent */
     bool keeps_weights;         /* that were gathered, until the step ends; their gradients whole, too */
     double flat_float16_bytes, flat_bfloat16_bytes; /* a parameter, by compute dtype: the update's own flat arrays */
     double held_in_flight_frac; /* of what the allocator holds because the host is ahead: what each other microbatch in
