@@ -50,13 +50,11 @@ static double devices_of(const struct clock *c, int what)
     return c->p->placement->groups[c->p->list->collectives[what].axes].load.group_size;
 }
 
-/* XLA makes no loop of more pieces, since each has its cost: kMaxIterations of openxla/xla
- * xla/service/spmd/dot_handler.cc. */
+/* XLA makes no loop of more pieces, since each has its cost. */
 static bool goes_in_pieces(const struct clock *c, int what)
 {
-    static const double most_pieces = 32;
     return c->windowed && (sim_windowed_kinds >> c->p->list->collectives[what].kind & 1) &&
-           devices_of(c, what) <= most_pieces;
+           devices_of(c, what) <= c->p->placement->profile.settings.most_pieces;
 }
 
 /* What is neither in pieces nor asynchronous by itself is waited for as soon as it is started. */

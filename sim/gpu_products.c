@@ -1,40 +1,73 @@
 /* Products on GPUs: a library splits the result into tiles, one thread block each, deals them out to the
  * multiprocessors wave by wave, and takes the tile, and the number of parts of the contraction, with which that ends
- * first. */
+ * first. Tiles are rows of gpu_tiles.csv. */
 #include "sim/sim.h"
 
 #include <math.h>
+#include <threads.h>
 
-/* Tiles of the library, and the share of the large ones' rate that smaller ones reach: each element that is loaded is
- * used less often. NVIDIA's guide to matrix multiplication orders them so; the shares are assumed. */
-static const struct {
-    int rows, columns;
-    double rate;
-} tiles[] = {{256, 128, 1},   {128, 256, 1},   {192, 128, 0.98}, {128, 192, 0.98}, {128, 128, 0.97},
-             {256, 64, 0.92}, {64, 256, 0.92}, {128, 96, 0.93},  {96, 128, 0.93},  {128, 64, 0.88},
-             {64, 128, 0.88}, {96, 64, 0.8},   {64, 64, 0.75},   {32, 64, 0.5}};
+extern const char embedded_sim_gpu_tiles_csv[];
 
-/* Filling the pipeline of a tile and writing it back take as long as so many steps along the contraction (assumed). */
-static const double tile_start = 80;
+static struct base_table table = {.name = "gpu_tiles.csv", .text = embedded_sim_gpu_tiles_csv};
 
-/* A tile's elements of the result are added up in float32, once for each part of the contraction. */
-static const int most_parts = 8;
+/* Read by whoever asks first: a sweep asks for each mesh. */
+static struct {
+    struct sim_tiles tiles;
+    enum base_status status;
+    struct base_error error;
+} all;
+
+static enum base_status read_table(struct sim_tiles *out, struct base_error *error)
+{
+    BASE_TRY(base_table_read(&table, error));
+    const int rows = base_table_column(&table, "rows"), columns = base_table_column(&table, "columns"),
+              rate = base_table_column(&table, "rate_frac");
+    if (table.row_count > SIM_MOST_TILES)
+        return base_fail(error, BASE_INTERNAL, "gpu_tiles.csv: more than %d rows", SIM_MOST_TILES);
+    out->count = table.row_count;
+    for (int i = 0; i < table.row_count; i++) {
+        BASE_TRY(base_parse_double(base_table_field(&table, i, rows), "rows", 1, 4096, &out->of[i].rows, error));
+        BASE_TRY(
+            base_parse_double(base_table_field(&table, i, columns), "columns", 1, 4096, &out->of[i].columns, error));
+        BASE_TRY(
+            base_parse_double(base_table_field(&table, i, rate), "rate_frac", 0.01, 1, &out->of[i].rate_frac, error));
+    }
+    return BASE_OK;
+}
+
+static void read_all(void)
+{
+    all.status = read_table(&all.tiles, &all.error);
+}
+
+enum base_status sim_tiles_find(const struct sim_tiles **out, struct base_error *error)
+{
+    static once_flag once = ONCE_FLAG_INIT;
+    call_once(&once, read_all);
+    if (all.status == BASE_OK) *out = &all.tiles;
+    else *error = all.error;
+    return all.status;
+}
 
 /* Tiles of several waves are not split along the contraction: there is work for all multiprocessors. What all blocks
  * take without a start is the least that a tile can; one that takes more than is known is left at that, a little less
  * for what rounding does. */
-static double in_tiles(double multiprocessors, const struct sim_product *of, int tile, double known)
+static double in_tiles(const struct sim_profile *profile, const struct sim_product *of, int tile, double known)
 {
-    const double height = tiles[tile].rows, width = tiles[tile].columns, area = height * width, rounding = 1e-9;
+    const double *c = profile->constants, multiprocessors = c[SIM_MULTIPROCESSORS],
+                 height = profile->tiles->of[tile].rows, width = profile->tiles->of[tile].columns,
+                 rate_frac = profile->tiles->of[tile].rate_frac, area = height * width, rounding = 1e-9;
     const double blocks = of->batch * (ceil(of->rows / height) * ceil(of->columns / width)); /* exact below 2^45 */
-    if (2 * blocks * of->contracted * area / tiles[tile].rate * (1 - rounding) > known) return known;
+    if (2 * blocks * of->contracted * area / rate_frac * (1 - rounding) > known) return known;
     double least = INFINITY;
-    for (int parts = 1; parts <= most_parts && (parts == 1 || blocks * parts < 4 * multiprocessors); parts *= 2) {
+    for (int parts = 1; parts == 1 || (parts <= c[SIM_TILE_PARTS] && blocks * parts < 4 * multiprocessors);
+         parts *= 2) {
         const double waves = ceil(blocks * parts / multiprocessors),
-                     steps = of->contracted / parts + tile_start * (parts > 1 ? 2 : 1), work = waves * steps;
+                     steps = of->contracted / parts + c[SIM_TILE_START_STEPS] * (parts > 1 ? 2 : 1),
+                     work = waves * steps;
         least = work < least ? work : least;
     }
-    return 2 * least * multiprocessors * height * width / tiles[tile].rate;
+    return 2 * least * multiprocessors * height * width / rate_frac;
 }
 
 /* A causal kernel skips the blocks behind the diagonal: half of all. */
@@ -50,10 +83,9 @@ double sim_attention_share(const struct sim_profile *profile, enum model_directi
 
 double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *of)
 {
-    const double multiprocessors = profile->constants[SIM_MULTIPROCESSORS];
     double least = INFINITY;
-    for (int tile = 0; tile < BASE_COUNT(tiles); tile++) {
-        const double flop = in_tiles(multiprocessors, of, tile, least);
+    for (int tile = 0; tile < profile->tiles->count; tile++) {
+        const double flop = in_tiles(profile, of, tile, least);
         least = flop < least ? flop : least;
     }
     return least;

@@ -55,14 +55,66 @@ enum sim_constant {
     SIM_BUCKETS_FRAC /* of half gradients that data parallelism copies before it sums them, unless state is sharded */,
     SIM_SPLIT_BLOCKS_FRAC /* of a second block as the largest, which the allocator splits between microbatches */,
     SIM_HELD_FRAC /* of what row-parallel products leave to a stream: blocks that wait for the device */,
+    SIM_MESSAGE_EFFICIENCY_FRAC /* of a network card's rate, what one sender of pipeline messages reaches */,
+    SIM_TILE_START_STEPS /* of a GPU's product: steps along the contraction that a tile's start and end take */,
+    SIM_TILE_PARTS /* of the contraction, at most, each added up by a block of its own */,
     SIM_CONSTANT_COUNT
 };
+/* ---- NCCL's own numbers (nccl_table.c) ---- */
+
+enum sim_protocol { SIM_LL, SIM_LL128, SIM_SIMPLE, SIM_PROTOCOL_COUNT };
+/* Rows of nccl.csv, which says what each is. */
+enum sim_nccl_constant {
+    SIM_RING_BASE_S,
+    SIM_RING_INSIDE_STEP_S,
+    SIM_RING_BETWEEN_STEP_S,
+    SIM_RING_LEAST_STEP_S,
+    SIM_RING_INSIDE_FRAC,
+    SIM_RING_BETWEEN_FRAC,
+    SIM_RING_PLATEAU_SHARE,
+    SIM_RING_PLATEAU_BYTES,
+    SIM_RING_RAMP_SHARE,
+    SIM_RING_RAMP_BYTES,
+    SIM_TREE_BASE_S,
+    SIM_TREE_INSIDE_STEP_S,
+    SIM_TREE_BETWEEN_STEP_S,
+    SIM_TREE_OF_BUS_FRAC,
+    SIM_TREE_PROTOCOL_FRAC,
+    SIM_NVLS_BASE_S,
+    SIM_NVLS_BETWEEN_STEP_S,
+    SIM_NVLS_RECKONED_FRAC_OF_LINKS,
+    SIM_NVLS_LEAST_GPUS,
+    SIM_NCCL_COUNT
+};
+enum { SIM_MOST_TREE_SIZES = 32 };
+struct sim_nccl {
+    double of[SIM_NCCL_COUNT][SIM_PROTOCOL_COUNT];
+    struct {
+        double least_bytes, frac[SIM_PROTOCOL_COUNT];
+    } tree_sizes[SIM_MOST_TREE_SIZES]; /* smallest first */
+    int tree_size_count;
+};
+enum base_status sim_nccl_find(const struct sim_nccl **out, struct base_error *error);
+
+/* ---- tiles of GPUs' products (gpu_tiles.csv, gpu_products.c) ---- */
+
+enum { SIM_MOST_TILES = 32 };
+struct sim_tiles {
+    struct {
+        double rows, columns, rate_frac; /* of the large ones' rate */
+    } of[SIM_MOST_TILES];
+    int count;
+};
+enum base_status sim_tiles_find(const struct sim_tiles **out, struct base_error *error);
+
 struct sim_profile {
     char name[64]; /* "tpu_v4" */
     double constants[SIM_CONSTANT_COUNT];
     const char *kinds[SIM_CONSTANT_COUNT]; /* "vendor", "measured", "assumed", "inferred", "given" */
     const char *sources[SIM_CONSTANT_COUNT];
     struct sim_settings settings;
+    const struct sim_nccl *nccl;   /* of GPUs; else NULL */
+    const struct sim_tiles *tiles; /* of GPUs; else NULL */
     model_trait_set traits;
     sim_pass_set passes; /* those of the software of that time on that platform
                         (sim/compile/software.csv) */
@@ -179,7 +231,7 @@ bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes
 struct sim_nccl_latency {
     double once_s, inside_s;
 };
-struct sim_nccl_latency sim_nccl_latency(bool across_nodes);
+struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, bool across_nodes);
 /* Seconds of a collective on GPUs behind NVLink, as NCCL runs it. */
 double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
 /* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */

@@ -56,6 +56,9 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_ATTENTION_BLOCK] = "attention_block",
     [SIM_RESERVED_BYTES] = "reserved_bytes",
     [SIM_CAPACITY_BYTES] = "capacity_bytes",
+    [SIM_MESSAGE_EFFICIENCY_FRAC] = "message_efficiency_frac",
+    [SIM_TILE_START_STEPS] = "tile_start_steps",
+    [SIM_TILE_PARTS] = "tile_parts",
 };
 
 const char *sim_constant_name(enum sim_constant constant)
@@ -151,6 +154,8 @@ static enum base_status from_gpu(const struct topo_topology *topology, const cha
                                  struct sim_profile *profile, struct base_error *error)
 {
     if (topology->kind != TOPO_GPU) return BASE_OK;
+    BASE_TRY(sim_nccl_find(&profile->nccl, error));
+    BASE_TRY(sim_tiles_find(&profile->tiles, error));
     BASE_TRY(base_table_read(&gpu_constants, error));
     int of_chip = base_table_column(&gpu_constants, "chip"),
         of_software = base_table_column(&gpu_constants, "software"),

@@ -13,8 +13,9 @@ static struct sim_link_rates link_rates(const struct topo_topology *topology, co
     int cards = topology->chip.nics_per_node > 0 ? topology->chip.nics_per_node : 1;
     bool gpu = topology->kind == TOPO_GPU;
     /* Where NCCL's protocols are known, as in placement.c; elsewhere a collective's constant latency is all of it. */
-    const struct sim_nccl_latency nccl =
-        gpu && c[SIM_LL_BYTES_PER_S] > 0 ? sim_nccl_latency(topology->bounds[0] > 1) : (struct sim_nccl_latency){0};
+    const struct sim_nccl_latency nccl = gpu && c[SIM_LL_BYTES_PER_S] > 0
+                                             ? sim_nccl_latency(profile->nccl, topology->bounds[0] > 1)
+                                             : (struct sim_nccl_latency){0};
     struct sim_link_rates rates = {.start_s = c[SIM_COLLECTIVE_LATENCY_S] + nccl.once_s + topology->straggler_s,
                                    .store_and_forward = topology->kind != TOPO_TPU};
     rates.bytes_per_s[TOPO_LINK_ICI] = rates.bytes_per_s[TOPO_LINK_NVLINK] = link;

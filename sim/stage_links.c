@@ -60,9 +60,6 @@ static int senders(const struct sim_placement *placement)
     return placement->stage_devices < node ? placement->stage_devices : node;
 }
 
-/* Of a network card's rate, what one sender reaches: RDMA writes over EFA, stas00/ml-engineering@744d01e network. */
-static const double card_efficiency_frac = 0.969;
-
 double sim_stage_message_s(const struct sim_placement *placement, int from, int to, double bytes)
 {
     const double *c = placement->profile.constants;
@@ -74,6 +71,6 @@ double sim_stage_message_s(const struct sim_placement *placement, int from, int 
     if (placement->topology.kind != TOPO_GPU || last / node == first / node)
         return c[SIM_HOP_LATENCY_S] + (inside > 0 ? bytes / inside : 0);
     const double one = chip->nic_bytes_per_s, shared = one * chip->nics_per_node / senders(placement),
-                 outside = (shared < one ? shared : one) * card_efficiency_frac;
+                 outside = (shared < one ? shared : one) * c[SIM_MESSAGE_EFFICIENCY_FRAC];
     return c[SIM_HOP_LATENCY_S] + (outside > 0 ? bytes / outside : 0);
 }

@@ -273,17 +273,41 @@ static void cards_that_answer_late_cost_each_step(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* NCCL's numbers are rows: its own, each of its algorithm and protocol, and what is no protocol of one is 0. */
+static void numbers_of_nccl_are_rows(struct base_arena *arena)
+{
+    (void)arena;
+    const struct sim_nccl *nccl;
+    const struct sim_tiles *tiles;
+    struct base_error error;
+    assert_ok(sim_nccl_find(&nccl, &error), &error);
+    assert_near(nccl->of[SIM_RING_BASE_S][SIM_LL128], 14e-6, 1e-12);
+    assert_near(nccl->of[SIM_TREE_BETWEEN_STEP_S][SIM_SIMPLE], 14e-6, 1e-12);
+    assert_near(nccl->of[SIM_NVLS_BASE_S][SIM_LL], 0, 1e-12);
+    for (int i = 1; i < nccl->tree_size_count; i++)
+        assert_true(nccl->tree_sizes[i].least_bytes > nccl->tree_sizes[i - 1].least_bytes);
+    assert_int_equal(nccl->tree_size_count, 24);
+    assert_ok(sim_tiles_find(&tiles, &error), &error);
+    assert_true(tiles->count > 1);
+    assert_near(tiles->of[0].rows * tiles->of[0].columns, 256 * 128, 1e-6);
+    const struct sim_nccl_latency inside = sim_nccl_latency(nccl, false), across = sim_nccl_latency(nccl, true);
+    assert_true(inside.once_s > 0 && inside.inside_s < across.inside_s); /* a host posts each step of these */
+}
+
 /* A large product reaches the best rate that was measured; none is faster, and what fills no wave is slow. */
 static void products_are_worked_through_in_tiles(struct base_arena *arena)
 {
-    struct sim_profile profile = {.constants = {[SIM_MULTIPROCESSORS] = 108}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_plan plan = plan_of(arena, cache, "alpa", "a100-80g:1x8", "none");
+    const struct sim_profile profile = plan.placement->profile;
+    const struct sim_profile untold = {.constants = {0}};
     const struct sim_product large = {1, 8192, 8192, 8192}, small = {1, 256, 256, 1024}, skinny = {1, 16, 8192, 8192};
     double needed = 2.0 * 8192 * 8192 * 8192;
     assert_in_range((int64_t)(100 * sim_tiled_product_flop(&profile, &large) / needed), 100, 108);
     assert_true(sim_tiled_product_flop(&profile, &small) > 2 * 2.0 * 256 * 256 * 1024);
     assert_true(sim_tiled_product_flop(&profile, &skinny) > 2 * 2.0 * 16 * 8192 * 8192);
-    assert_in_range((int64_t)(100 * sim_attention_share(&profile, MODEL_CAUSAL)), 100, 100);
-    (void)arena;
+    assert_in_range((int64_t)(100 * sim_attention_share(&untold, MODEL_CAUSAL)), 100, 100);
+    sim_cache_free(cache);
 }
 
 static struct sim_plan plan_of_heads(struct base_arena *arena, struct sim_cache *cache, const char *software,
@@ -445,6 +469,7 @@ static const struct test tests[] = {
     TEST(cards_that_answer_late_cost_each_step),
     TEST(small_gathers_are_simulated_as_priced),
     TEST(slow_cards_cost_at_every_size),
+    TEST(numbers_of_nccl_are_rows),
     TEST(products_are_worked_through_in_tiles),
     TEST(peaks_are_those_of_the_runs),
     TEST(states_are_what_each_software_keeps),

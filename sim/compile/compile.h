@@ -70,8 +70,9 @@ struct sim_settings {
     double roles_frac; /* of a peak, the most that recomputing scores and MLPs alone is relied on to save */
     double least_summed_gather_devices, most_summed_gather_bytes; /* gathers that become sums of mostly zeros */
     double least_ring, most_ring, least_rows;                     /* of products that run as loops over pieces */
-    double most_combined_bytes;                                   /* of sums that one all-reduce joins */
-    double accumulator_bytes; /* a sum of fewer is fused beside another result of its kernel */
+    double most_pieces;         /* of a gather or scatter that a product is computed beside */
+    double most_combined_bytes; /* of sums that one all-reduce joins */
+    double accumulator_bytes;   /* a sum of fewer is fused beside another result of its kernel */
 };
 enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error);
 
