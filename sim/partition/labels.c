@@ -18,7 +18,13 @@ static void find_letters(struct dot *t)
         for (int d = 0; d < t->c->shapes[i].rank; d++) t->at[i][t->c->letters[i][d] % SIM_LETTERS] = (signed char)d;
 }
 
-/* Batch and contracted labels in the order of the alphabet, the others as their operand has them. */
+/* As jnp.einsum lists what both operands have: batch labels as the result has them, contracted ones by the alphabet. */
+static bool stands_behind(const struct dot *t, enum role role, char before, char letter)
+{
+    return role == BATCH ? find(t, OUT, before) > find(t, OUT, letter) : before > letter;
+}
+
+/* Labels that one operand has alone stay in its order. */
 static void list_letters(struct dot *t, int left, char letters[ROLES][MODEL_MAX_RANK + 1])
 {
     int counts[ROLES] = {0};
@@ -29,7 +35,8 @@ static void list_letters(struct dot *t, int left, char letters[ROLES][MODEL_MAX_
             enum role role = shared ? kept ? BATCH : CONTRACTED : i == LEFT ? OF_LEFT : OF_RIGHT;
             if (shared && i == RIGHT) continue;
             int at = counts[role]++;
-            for (; shared && at > 0 && letters[role][at - 1] > *letter; at--) letters[role][at] = letters[role][at - 1];
+            for (; shared && at > 0 && stands_behind(t, role, letters[role][at - 1], *letter); at--)
+                letters[role][at] = letters[role][at - 1];
             letters[role][at] = *letter;
         }
     }
