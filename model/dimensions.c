@@ -55,6 +55,15 @@ static const struct model_dimension dimensions[] = {
 static const struct model_stack stacks[] = {{MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS},
                                             {MODEL_DECODER_LAYERS, MODEL_LATER_DECODER_LAYERS}};
 
+enum model_counted model_counted_by(enum model_size size)
+{
+    static const enum model_counted counted[MODEL_SIZE_COUNT] = {[MODEL_HEADS] = MODEL_COUNTS_HEADS,
+                                                                 [MODEL_KV_HEADS] = MODEL_COUNTS_HEADS,
+                                                                 [MODEL_BATCH] = MODEL_COUNTS_ROWS,
+                                                                 [MODEL_GLOBAL_BATCH] = MODEL_COUNTS_ROWS};
+    return counted[size];
+}
+
 void model_builder_dimensions(struct model_program *program)
 {
     program->stacks = stacks;

@@ -56,6 +56,10 @@ enum model_size {
     MODEL_SIZE_COUNT
 };
 
+/* What a size counts, as far as compilers lay such dimensions out otherwise. */
+enum model_counted { MODEL_COUNTS_OTHERS, MODEL_COUNTS_HEADS, MODEL_COUNTS_ROWS /* sequences of a batch */ };
+enum model_counted model_counted_by(enum model_size size); /* dimensions.c */
+
 /* Logical axis names of dimensions, as T5X's models use them. */
 enum model_axis {
     MODEL_NO_AXIS,

@@ -45,17 +45,14 @@ const char *reports_staged_words(const struct reports_staged *r, const struct tu
 
 /* ---- JSON ---- */
 
-/* What decided each plan; together they are all of the space. */
 static void put_decided(struct base_json_writer *w, const struct tuner_stages_result *found)
 {
-    base_json_key(w, "decided_by");
-    base_json_open(w, '{');
-    base_json_member_int(w, "full_prediction", found->evaluated_count - found->program_count);
-    base_json_member_int(w, "time_bound", found->by_time_count);
-    base_json_member_int(w, "memory_bound", found->by_memory_count);
-    base_json_member_int(w, "integer_program", found->program_count);
-    base_json_member_int(w, "nothing", found->open_count);
-    base_json_close(w, '}');
+    reports_put_decided(w, &(struct reports_decided){.prediction = found->evaluated_count - found->program_count,
+                                                     .time = found->by_time_count,
+                                                     .memory = found->by_memory_count,
+                                                     .program = found->program_count,
+                                                     .sibling = -1,
+                                                     .nothing = found->open_count});
 }
 
 static void put_search(struct base_json_writer *w, const struct reports_staged *r)

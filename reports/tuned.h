@@ -21,6 +21,12 @@ void reports_put_risk(struct base_json_writer *w, double risk_frac, double headr
 void reports_risk_text(double risk_frac, const struct sim_confidence *guarantee, struct base_text *out);
 /* What launches the best plan, where it was asked for; text NULL: it was not (tuned_json.c). */
 void reports_put_launch(struct base_json_writer *w, const char *format, const char *text);
+/* What decided each plan of a search; together they are all of its space (tuned_json.c). */
+struct reports_decided {
+    int64_t prediction, time, memory, program, nothing;
+    int64_t sibling; /* the prediction of a plan that differs in one choice; -1: this search asks none */
+};
+void reports_put_decided(struct base_json_writer *w, const struct reports_decided *by);
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out);
 
 /* Plans that cannot be launched, by reason (unlaunched.c). */

@@ -18,17 +18,27 @@ static void put_ranked(struct base_json_writer *w, const struct reports_tuned *r
     base_json_close(w, '}');
 }
 
-static void put_counts(struct base_json_writer *w, const struct tuner_counts *c)
+void reports_put_decided(struct base_json_writer *w, const struct reports_decided *by)
 {
     base_json_key(w, "decided_by");
     base_json_open(w, '{');
-    base_json_member_int(w, "full_prediction", c->evaluated - c->looked_at);
-    base_json_member_int(w, "time_bound", c->by_time);
-    base_json_member_int(w, "memory_bound", c->by_memory);
-    base_json_member_int(w, "integer_program", c->by_program);
-    base_json_member_int(w, "prediction_of_a_sibling", c->by_sibling);
-    base_json_member_int(w, "nothing", c->open);
+    base_json_member_int(w, "full_prediction", by->prediction);
+    base_json_member_int(w, "time_bound", by->time);
+    base_json_member_int(w, "memory_bound", by->memory);
+    base_json_member_int(w, "integer_program", by->program);
+    if (by->sibling >= 0) base_json_member_int(w, "prediction_of_a_sibling", by->sibling);
+    base_json_member_int(w, "nothing", by->nothing);
     base_json_close(w, '}');
+}
+
+static void put_counts(struct base_json_writer *w, const struct tuner_counts *c)
+{
+    reports_put_decided(w, &(struct reports_decided){.prediction = c->evaluated - c->looked_at,
+                                                     .time = c->by_time,
+                                                     .memory = c->by_memory,
+                                                     .program = c->by_program,
+                                                     .sibling = c->by_sibling,
+                                                     .nothing = c->open});
 }
 
 static void put_search(struct base_json_writer *w, const struct reports_tuned *r)

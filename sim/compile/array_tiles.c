@@ -33,9 +33,8 @@ static void choose_tile(const double *extents, int rank, const unsigned char *di
 {
     int chosen[2] = {rank - 1, -1};
     for (int d = rank - 2; d >= 0 && chosen[1] < 0; d--) {
-        bool heads = dims[d] == MODEL_HEADS || dims[d] == MODEL_KV_HEADS,
-             batch = dims[d] == MODEL_BATCH || dims[d] == MODEL_GLOBAL_BATCH;
-        if ((heads && d > 0) || (batch && rank > 2)) continue;
+        const enum model_counted counted = model_counted_by(dims[d]);
+        if ((counted == MODEL_COUNTS_HEADS && d > 0) || (counted == MODEL_COUNTS_ROWS && rank > 2)) continue;
         chosen[1] = d;
     }
     if (chosen[1] < 0) chosen[1] = rank - 2;

@@ -39,7 +39,7 @@ double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_valu
     const struct sim_shape *shape = &a->s->shapes[value->shape];
     double extents[MODEL_MAX_RANK];
     for (int d = 0; d < shape->rank; d++) {
-        bool heads = shape->dims[d] == MODEL_HEADS || shape->dims[d] == MODEL_KV_HEADS;
+        const bool heads = model_counted_by(shape->dims[d]) == MODEL_COUNTS_HEADS;
         extents[d] = heads ? 1 : local_extent(a, shape->dims[d], shape->spec[d]);
     }
     return sim_tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(value->dtype));

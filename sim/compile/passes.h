@@ -44,7 +44,7 @@ static inline bool sim_has_batch(const struct sim_sharded *sharded, int value)
 {
     const struct model_tensor *tensor = &sharded->program->tensors[sharded->values[value].tensor];
     for (int d = 0; d < tensor->rank; d++)
-        if (tensor->dims[d] == MODEL_BATCH || tensor->dims[d] == MODEL_GLOBAL_BATCH) return true;
+        if (model_counted_by(tensor->dims[d]) == MODEL_COUNTS_ROWS) return true;
     return false;
 }
 
