@@ -302,7 +302,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     memset(&collective, 0, sizeof collective);
     collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op),
     collective.dtype = value->dtype;
-    collective.narrow_dtype = sim_narrow_dtype(m->s, op);
+    collective.narrow_dtype = m->choices->narrows_gathers ? sim_narrow_dtype(m->s, op) : value->dtype;
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
     collective.of_norm_gradient = op->op->function == MODEL_NORM_GRAD || op->op->function == MODEL_NORM_GRAD_SCALE;
     note_rows(m->s, op, &collective);

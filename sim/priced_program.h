@@ -134,7 +134,8 @@ struct sim_price_list {
  * by kernels apart, if so; flash: groups with contractions are attention kernels. */
 struct sim_price_choices {
     enum model_dtype dtype;
-    bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, windows_products;
+    bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, windows_products,
+        narrows_gathers;
 };
 /* scratch is only needed until it returns. */
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,

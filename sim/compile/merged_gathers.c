@@ -41,10 +41,11 @@ void sim_merge_gathers(struct base_arena *arena, const struct sim_compiler *comp
     sim_rewriting_apply(&r);
 }
 
+/* Whoever reads a value stands behind what makes it. */
 static bool is_read_by_products(const struct sim_sharded *s, int value)
 {
     int readers = 0;
-    for (int i = 0; i < s->op_count; i++)
+    for (int i = s->values[value].definition + 1; i < s->op_count; i++)
         for (int j = 0; j < s->ops[i].input_count; j++) {
             if (s->ops[i].inputs[j] != value) continue;
             if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->kind != MODEL_EINSUM) return false;
