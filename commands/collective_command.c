@@ -22,6 +22,7 @@ struct question {
     double bytes;
     bool simulated;
     struct sim_simulated sent; /* by the algorithm that was asked for, or the fastest */
+    double sent_s;             /* what that takes */
     unsigned priced_axes;      /* the same axes as the placement numbers them */
     double analytic_s;
 };
@@ -85,6 +86,25 @@ static unsigned axes_of_placement(const struct question *q)
     return set;
 }
 
+/* Without an algorithm as predict and tune send it: on NCCL's GPUs with its protocols. */
+static enum base_status send(struct base_arena *arena, enum sim_algorithm algorithm, struct question *q,
+                             struct base_error *error)
+{
+    const enum sim_routes routes = sim_routes_of(&q->placement, q->kind, q->priced_axes);
+    struct sim_wire wire;
+    if (algorithm != SIM_ALGORITHM_COUNT) {
+        BASE_TRY(sim_simulate(arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error));
+        q->sent_s = q->sent.traffic.time_s;
+        return BASE_OK;
+    }
+    BASE_TRY(sim_wire_build(arena, &q->network, &q->groups, q->kind, routes, &wire, error));
+    BASE_TRY(sim_simulate_fastest(arena, &q->network, &q->groups, q->kind, routes, q->bytes, &q->sent, error));
+    q->sent_s = sim_is_of_nccl(&q->placement, q->kind)
+                    ? sim_sent_s(&q->placement, &wire, q->kind, q->priced_axes, q->bytes)
+                    : q->sent.traffic.time_s;
+    return BASE_OK;
+}
+
 static enum base_status ask(struct commands_context *context, const struct base_arguments *arguments,
                             struct question *q, struct base_error *error)
 {
@@ -110,17 +130,14 @@ static enum base_status ask(struct commands_context *context, const struct base_
     if (!base_argument(arguments, "--network") && q->placement.profile.simulated) q->simulated = true;
     q->placement.profile.simulated = false; /* both prices are said */
     q->analytic_s = sim_collective_s(&q->placement, q->kind, q->priced_axes, q->bytes);
-    if (algorithm != SIM_ALGORITHM_COUNT)
-        return sim_simulate(context->arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error);
-    const enum sim_routes routes = sim_routes_of(&q->placement, q->kind, q->priced_axes);
-    return sim_simulate_fastest(context->arena, &q->network, &q->groups, q->kind, routes, q->bytes, &q->sent, error);
+    return send(context->arena, algorithm, q, error);
 }
 
 /* ---- the answer ---- */
 
 static double answer_s(const struct question *q)
 {
-    return q->simulated ? q->sent.traffic.time_s : q->analytic_s;
+    return q->simulated ? q->sent_s : q->analytic_s;
 }
 
 /* What a device has to send, whatever the algorithm, over the time: as NCCL's tests count it. */
@@ -218,7 +235,7 @@ static void answer_json(const struct question *q, bool with_links, struct base_j
     base_json_member_double(w, "analytic_s", q->analytic_s);
     base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->priced_axes));
     base_json_member_string(w, "analytic_basis", price_words(q));
-    base_json_member_double(w, "simulated_s", q->sent.traffic.time_s);
+    base_json_member_double(w, "simulated_s", q->sent_s);
     base_json_member_int(w, "groups", q->groups.count);
     base_json_member_int(w, "group_size", q->groups.size);
     base_json_member_int(w, "messages", q->sent.traffic.message_count);
@@ -237,7 +254,7 @@ static void answer_text(const struct question *q, const char *axes, struct base_
               base_format_bytes(rate, bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
     base_putf(out, "  analytic   %s, %s%s\n", base_format_seconds(other, q->analytic_s), price_words(q),
               topo_has_failures(&q->topology) ? "; longer by what the simulation says that failures cost" : "");
-    base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, t->time_s),
+    base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, q->sent_s),
               sim_algorithm_name(q->sent.algorithm), (long long)t->message_count, bound_by(out->arena, q));
     if (t->busiest_link >= 0) base_putf(out, "; the busiest link is busy %.0f %% of the time", 100 * t->busy_frac);
     base_put(out, "\n");

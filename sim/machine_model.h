@@ -232,8 +232,11 @@ struct sim_nccl_latency {
     double once_s, inside_s;
 };
 struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, bool across_nodes);
-/* Seconds of a collective on GPUs behind NVLink, as NCCL runs it. */
-double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
+/* Whether a collective is priced by NCCL's own reckoning; and its seconds then, on GPUs behind NVLink whose slowest
+ * part has this bus bandwidth. */
+bool sim_is_of_nccl(const struct sim_placement *placement, enum sim_collective kind);
+double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
+                  double bus_bytes_per_s);
 /* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
 /* The same of a decode step, whose collectives are a few KiB and take as long as their hops: a group that is a box of a
@@ -243,6 +246,10 @@ double sim_small_collective_s(const struct sim_placement *placement, enum sim_co
                               double bytes);
 /* Whether messages were sent over links for it: "network": "simulated", or a topology with failures. */
 bool sim_asks_links(const struct sim_placement *placement);
+/* Seconds of a collective whose messages took that: on NCCL's GPUs they say what the links carry, and NCCL's protocols
+ * the rest. */
+double sim_sent_s(const struct sim_placement *placement, const struct sim_wire *wire, enum sim_collective kind,
+                  unsigned axes, double bytes);
 /* Which ways a collective may take: what goes round one ring on a sound network does so where one is broken, too. */
 enum sim_routes sim_routes_of(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);
 /* Whether that is what the links take, and no estimate: rings along one dimension of a torus that load all of its links

@@ -136,14 +136,14 @@ static struct way chosen(const struct collective *c, bool all_reduce)
     return best;
 }
 
-double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)
+double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
+                  double bus)
 {
     const double *k = placement->profile.constants;
     const struct topo_chip *chip = &placement->topology.chip;
     const struct sim_group *group = &placement->groups[axes];
     const double ranks = group->load.group_size, nodes = group->step_hops;
     if (ranks < 2) return 0;
-    const double bus = (ranks - 1) / ranks / group->seconds_per_byte;
     const struct collective c = {.nccl = placement->profile.nccl,
                                  .ranks = ranks,
                                  .nodes = nodes,

@@ -379,8 +379,9 @@ static double by_loads_s(const struct sim_placement *placement, enum sim_collect
                                       [SIM_COLLECTIVE_PERMUTE] = {1, false}};
     const double *c = placement->profile.constants;
     int size = placement->groups[axes].load.group_size;
-    if (placement->topology.kind == TOPO_GPU && c[SIM_LL_BYTES_PER_S] > 0 && kind <= SIM_REDUCE_SCATTER)
-        return sim_nccl_s(placement, kind, axes, bytes);
+    const double part = (size - 1.0) / size;
+    if (sim_is_of_nccl(placement, kind))
+        return sim_nccl_s(placement, kind, axes, bytes, part / placement->groups[axes].seconds_per_byte);
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
     const struct sim_group *group = &placement->groups[axes];
     const double pass_s = goes_round(kind) ? group->ring_seconds_per_byte : group->seconds_per_byte;
@@ -395,15 +396,36 @@ static double by_loads_s(const struct sim_placement *placement, enum sim_collect
     return c[lean ? SIM_PERMUTE_LATENCY_S : SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
 }
 
+bool sim_is_of_nccl(const struct sim_placement *p, enum sim_collective kind)
+{
+    return p->topology.kind == TOPO_GPU && p->profile.constants[SIM_LL_BYTES_PER_S] > 0 && kind <= SIM_REDUCE_SCATTER;
+}
+
+double sim_sent_s(const struct sim_placement *p, const struct sim_wire *wire, enum sim_collective kind, unsigned axes,
+                  double bytes)
+{
+    const int size = p->groups[axes].load.group_size;
+    if (!sim_is_of_nccl(p, kind) || size < 2) return sim_wire_s(wire, bytes);
+    double byte_s = wire->ways[0].seconds_per_byte;
+    for (int i = 1; i < wire->count; i++) byte_s = fmin(byte_s, wire->ways[i].seconds_per_byte);
+    const double passes = kind == SIM_ALL_REDUCE ? 2 : 1, operands = kind == SIM_ALL_GATHER ? size : 1,
+                 bus = passes * (size - 1.0) / size * operands / byte_s,
+                 late_s = wire->start_s - p->profile.constants[SIM_COLLECTIVE_LATENCY_S] -
+                          sim_nccl_latency(p->profile.nccl, p->topology.bounds[0] > 1).once_s;
+    return sim_nccl_s(p, kind, axes, bytes, bus) + late_s;
+}
+
 /* What is broken makes a collective so many times as long as the links say, whatever it is priced at without that: the
  * price of loads has efficiencies and protocols that the simulation has not, and a broken network is not the faster one
  * for that. A host that comes late is waited for once. */
-static double with_failures_s(const struct sim_wire *broken, const struct sim_wire *mended, double bytes,
+static double with_failures_s(const struct sim_placement *p, enum sim_collective kind, unsigned axes, double bytes,
                               double price_s)
 {
-    const double late_s = broken->start_s - mended->start_s, sent_s = sim_wire_s(mended, bytes) - mended->start_s,
-                 longer = sent_s > 0 ? (sim_wire_s(broken, bytes) - broken->start_s) / sent_s : 1,
-                 after_start_s = fmax(price_s - mended->start_s, 0);
+    const struct sim_wire *mended = &p->groups[axes].mended_wires[kind], *broken = &p->groups[axes].wires[kind];
+    const double late_s = broken->start_s - mended->start_s,
+                 sound_s = sim_sent_s(p, mended, kind, axes, bytes) - mended->start_s,
+                 sent_s = sim_sent_s(p, broken, kind, axes, bytes) - broken->start_s,
+                 longer = sound_s > 0 ? sent_s / sound_s : 1, after_start_s = fmax(price_s - mended->start_s, 0);
     return price_s + late_s + after_start_s * fmax(longer - 1, 0);
 }
 
@@ -411,10 +433,9 @@ static double collective_s(const struct sim_placement *placement, enum sim_colle
                            int hops)
 {
     const struct sim_group *group = &placement->groups[axes];
-    if (placement->profile.simulated) return sim_wire_s(&group->wires[kind], bytes);
+    if (placement->profile.simulated) return sim_sent_s(placement, &group->wires[kind], kind, axes, bytes);
     const double price_s = by_loads_s(placement, kind, axes, bytes, hops);
-    if (!group->mended_wires) return price_s;
-    return with_failures_s(&group->wires[kind], &group->mended_wires[kind], bytes, price_s);
+    return group->mended_wires ? with_failures_s(placement, kind, axes, bytes, price_s) : price_s;
 }
 
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)
