@@ -1154,6 +1154,76 @@ static void collectives_cost_what_rings_do(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- constants that have one effect each ---- */
+
+static struct sim_plan_text plan_by(struct base_arena *arena, const char *topology, const char *submesh)
+{
+    struct sim_plan_text text =
+        plan_text(arena, "model=t5_1_1_base batch_size=256 inputs_length=512 targets_length=114 "
+                         "logical_axis_rules=data_only");
+    text.values[SIM_TOPOLOGY] = topology, text.values[SIM_SUBMESH] = submesh;
+    return text;
+}
+
+/* The share of the links' rate that reductions over several dimensions reach is theirs alone. */
+static void several_dimensions_have_their_own_rate(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *submesh;
+        unsigned axes;
+        double longer;
+    } rows[] = {{"v6e-256", "1,1,1,1", T5X_DATA, 2},
+                {"v4:4x4x4", "4,4,1,1", T5X_MODEL, 2},
+                {"v6e-256", "16,1,1,1", T5X_MODEL, 1},
+                {"v4:4x4x4", "4,1,1,1", T5X_MODEL, 1}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const struct sim_plan_text text = plan_by(arena, rows[i].topology, rows[i].submesh);
+        double s[2];
+        TEST_ROW("%s by %s", rows[i].topology, rows[i].submesh);
+        for (int half = 0; half < 2; half++) {
+            set_constants(cache, arena,
+                          half ? "\"multi_axis_link_efficiency_frac\": 0.4"
+                               : "\"multi_axis_link_efficiency_frac\": 0.8");
+            const struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+            s[half] = sim_collective_s(plan.placement, SIM_ALL_REDUCE, rows[i].axes, 1e9) -
+                      plan.placement->profile.constants[SIM_COLLECTIVE_LATENCY_S];
+        }
+        assert_near(s[1] / s[0], rows[i].longer, 1e-9);
+    }
+    sim_cache_free(cache);
+}
+
+/* A device is full to its last byte: the peak itself fits, a byte less does not; holes between arrays count. */
+static void plans_fit_to_the_last_byte(struct base_arena *arena)
+{
+    static const char never[] = "\"rematerialization_min_bytes\": 1e15, ";
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_plan_text text = plan_by(arena, "v4:2x2x1", "1,1,1,1");
+    set_constants(cache, arena, base_print(arena, "%s\"fragmentation_frac\": 0, \"capacity_bytes\": 1e15", never));
+    const struct sim_prediction whole = predicted(cache, arena, &text);
+    const double peak = (double)whole.memory.peak_bytes;
+    set_constants(cache, arena, base_print(arena, "%s\"fragmentation_frac\": 0.1, \"capacity_bytes\": 1e15", never));
+    const double holes = (double)predicted(cache, arena, &text).memory.peak_bytes - peak;
+    assert_true(holes > 0.02 * peak && holes <= 0.1 * peak);
+    for (int less = 0; less < 2; less++) {
+        set_constants(cache, arena,
+                      base_print(arena, "%s\"fragmentation_frac\": 0, \"capacity_bytes\": %.0f", never, peak - less));
+        const struct sim_prediction p = predicted(cache, arena, &text);
+        assert_int_equal(p.fits, less == 0);
+        assert_int_equal(p.free_bytes, -less);
+    }
+    /* What is large enough may be recomputed, and then it fits. */
+    set_constants(cache, arena, base_print(arena, "\"fragmentation_frac\": 0, \"capacity_bytes\": %.0f", 0.9 * peak));
+    assert_true(predicted(cache, arena, &text).memory.rematerialized_layer_count > 0);
+    set_constants(cache, arena,
+                  base_print(arena, "%s\"fragmentation_frac\": 0, \"capacity_bytes\": %.0f", never, 0.9 * peak));
+    const struct sim_prediction kept = predicted(cache, arena, &text);
+    assert_int_equal(kept.memory.rematerialized_layer_count, 0);
+    assert_false(kept.fits);
+    sim_cache_free(cache);
+}
+
 /* The floor of a small collective: its latency, or the hops of its rings. */
 static void small_collectives_cost_latency(struct base_arena *arena)
 {
@@ -1963,6 +2033,8 @@ static const struct test tests[] = {
     TEST(contractions_are_padded_to_the_matrix_unit),
     TEST(updates_are_bound_by_memory),
     TEST(collectives_cost_what_rings_do),
+    TEST(several_dimensions_have_their_own_rate),
+    TEST(plans_fit_to_the_last_byte),
     TEST(small_collectives_cost_latency),
     TEST(utilization_is_needed_flop_over_peak),
     TEST(plans_are_never_slower_on_better_hardware),
