@@ -472,10 +472,23 @@ def read_collectives(folder):
         channels.add(channel or len(channels))
         return not known
 
+    def step(body, index):
+        """What a loop adds to an element of its tuple; one where that is no constant of its body."""
+        lines = '\n'.join(bodies.get(body, ()))
+        made_by = dict(re.findall(r'%([\w.-]+) = \S+ ((?:add|copy|constant)\(.*?\))', lines))
+        root = re.findall(r'%([\w.-]+)', first(r' ROOT .* tuple\((.*?)\)', lines))
+        text = made_by.get(root[index] if index < len(root) else '', '')
+        while text.startswith('copy'):
+            text = made_by.get(first(r'%([\w.-]+)', text), '')
+        return int(first(r'constant\((\d+)\)', made_by.get(first(r'add\(%[\w.-]+, %([\w.-]+)\)', text), ''), '1'))
+
     def trips(line):
-        """A loop over layers or microbatches counts up to the constant of its condition."""
-        condition = bodies.get(first(r'condition=%([\w.-]+)', line), ())
-        return max([int(n) for text in condition for n in re.findall(r' constant\((\d+)\)', text)] or [1])
+        """A loop over layers or microbatches counts up to the constant of its condition; one over the pieces of a
+        product by two, since it is unrolled."""
+        condition = '\n'.join(bodies.get(first(r'condition=%([\w.-]+)', line), ()))
+        end = max([int(n) for n in re.findall(r' constant\((\d+)\)', condition)] or [1])
+        index = first(r'get-tuple-element\(.*\), index=(\d+)', condition)
+        return -(-end // step(first(r'body=%([\w.-]+)', line), int(index))) if index else end
 
     def visit(name, times):
         for line in bodies.get(name, ()):

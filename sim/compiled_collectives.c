@@ -24,13 +24,37 @@ static bool is_whole_slice(const struct sim_placement *placement, unsigned axes)
            load->group_size == placement->topology.devices_per_slice;
 }
 
+double sim_window_trips_of(const struct sim_pricing *p, unsigned axes, const struct sim_factors *rows,
+                           double element_bytes)
+{
+    const struct sim_window window = {.ring = topo_axes_product(&p->placement->axes, axes),
+                                      .rows = sim_product_of(p, rows),
+                                      .element_bytes = element_bytes,
+                                      .window_rows = p->placement->topology.chip.xla_window_rows};
+    return sim_window_trips(&p->placement->profile.settings, &window);
+}
+
+/* A windowed einsum: what is gathered or scattered is priced as that, and shown as the permutes that it goes round in.
+ */
+static void go_round(const struct sim_pricing *p, const struct sim_price_collective *c, struct sim_sent *sent)
+{
+    const int ring = topo_axes_product(&p->placement->axes, c->axes);
+    sent->permutes = sim_window_permutes(ring);
+    sent->permute_bytes = sent->bytes / (c->kind == SIM_REDUCE_SCATTER ? ring : 1);
+}
+
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *c)
 {
-    struct sim_sent sent = {c->kind, c->dtype, p->bytes[c->shape]};
+    struct sim_sent sent = {.kind = c->kind, .dtype = c->dtype, .bytes = p->bytes[c->shape]};
     const sim_pass_set passes = sim_passes_of(p->plan);
     if (passes & SIM_PASS_BIT(SIM_PASS_NARROW_GATHERS) && c->narrow_dtype != c->dtype) {
         sent.bytes *= (double)model_dtype_bytes(c->narrow_dtype) / (double)model_dtype_bytes(c->dtype);
         sent.dtype = c->narrow_dtype;
+    }
+    if (c->may_go_round &&
+        sim_window_trips_of(p, c->axes, &c->window_rows, (double)model_dtype_bytes(sent.dtype)) > 1) {
+        go_round(p, c, &sent);
+        return sent;
     }
     if (passes & SIM_PASS_BIT(SIM_PASS_MOVE_BROADCASTS) && c->kind == SIM_ALL_TO_ALL && c->of_norm_gradient)
         sent.bytes *= 2;

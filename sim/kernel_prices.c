@@ -63,7 +63,7 @@ static double in_pieces(const struct sim_pricing *p, const struct sim_price_kern
     const struct sim_profile *profile = &p->placement->profile;
     const struct sim_price_dot *dot = &p->list->dots[p->list->kernel_dots[kernel->first_dot]];
     const double trips =
-        sim_window_trips(&p->placement->profile.settings, p->placement->groups[kernel->pieces.axes].load.group_size);
+        sim_window_trips_of(p, kernel->pieces.axes, &kernel->pieces.rows, kernel->pieces.element_bytes);
     struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
                              sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
     double *const cut[] = {[SIM_CUTS_ROWS] = &of.rows,

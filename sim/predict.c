@@ -92,7 +92,7 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
         .settings = settings,
         .keeps_exponentials = chip->xla_keeps_exponentials != 0,
         .keeps_scores = chip->xla_keeps_exponentials == 2,
-        .windows_products = chip->xla_windows_products != 0,
+        .window_rows = chip->xla_window_rows,
         .most_summed_elements = chip->xla_most_summed_elements,
         .async_gathers = chip->xla_async_gathers != 0,
         .async_sums = chip->xla_async_sums != 0,

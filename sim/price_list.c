@@ -18,6 +18,7 @@ struct maker {
     unsigned sets;            /* of mesh axes that the program may have */
     int *steps_before;        /* per operation: steps listed before it */
     const struct sim_product_window *windows; /* per operation */
+    int *window_of;                           /* per operation: the product that is computed as it goes round, or -1 */
     struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
@@ -235,6 +236,8 @@ static void take_window(const struct maker *m, const struct sim_kernel *kernel, 
     if (!window || !window->axes) return;
     const struct sim_op *op = &m->s->ops[dot];
     out->pieces.axes = (unsigned char)window->axes, out->pieces.again_count = (unsigned char)window->value_count;
+    out->pieces.rows = product_of(m, op, window->row_labels, LOCAL);
+    out->pieces.element_bytes = (unsigned char)model_dtype_bytes(window->dtype);
     for (int i = 0; i < window->value_count; i++) out->pieces.again[i] = (short)m->s->values[window->values[i]].shape;
     out->pieces.cut = op->contracted_labels >> window->label & 1 ? SIM_CUTS_CONTRACTED
                       : op->row_labels >> window->label & 1      ? SIM_CUTS_ROWS
@@ -295,6 +298,14 @@ static void note_rows(const struct sim_sharded *s, const struct sim_op *op, stru
     out->row_axes = (unsigned char)sim_set_of(result->spec[last]);
 }
 
+static void note_window(const struct maker *m, const struct sim_op *op, struct sim_price_collective *out)
+{
+    const int product = m->window_of ? m->window_of[op - m->s->ops] : -1;
+    if (product < 0) return;
+    out->may_go_round = true;
+    out->window_rows = product_of(m, &m->s->ops[product], m->windows[product].row_labels, LOCAL);
+}
+
 static int collective_of(struct maker *m, const struct sim_op *op)
 {
     const struct sim_value *value = &m->s->values[op->inputs[0]];
@@ -306,6 +317,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
     collective.of_norm_gradient = op->op->function == MODEL_NORM_GRAD || op->op->function == MODEL_NORM_GRAD_SCALE;
     note_rows(m->s, op, &collective);
+    note_window(m, op, &collective);
     return distinct(m, m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective,
                     sizeof collective);
 }
@@ -437,40 +449,6 @@ static unsigned axes_of(const struct sim_sharded *s)
     return axes;
 }
 
-/* How many there are of each was not known before; so they were listed in the scratch, and what is kept takes no more
- * room than it needs. */
-static void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
-{
-    void *copy = base_reserve(arena, (size_t)count, size_bytes);
-    if (count) memcpy(copy, list, (size_t)count * size_bytes);
-    return copy;
-}
-
-static void keep_lists(struct base_arena *arena, struct sim_price_list *out)
-{
-    out->shapes = copied(arena, out->shapes, out->shape_count, sizeof *out->shapes);
-    out->dots = copied(arena, out->dots, out->dot_count, sizeof *out->dots);
-    out->kernels = copied(arena, out->kernels, out->kernel_count, sizeof *out->kernels);
-    out->collectives = copied(arena, out->collectives, out->collective_count, sizeof *out->collectives);
-    out->repeats = copied(arena, out->repeats, out->repeat_count, sizeof *out->repeats);
-    out->products = copied(arena, out->products, out->product_count, sizeof *out->products);
-    out->touched = copied(arena, out->touched, out->touched_count, sizeof *out->touched);
-    out->kernel_dots = copied(arena, out->kernel_dots, out->kernel_dot_count, sizeof *out->kernel_dots);
-    out->steps = copied(arena, out->steps, out->step_count, sizeof *out->steps);
-    out->moments = copied(arena, out->moments, out->moment_count, sizeof *out->moments);
-    out->needs = copied(arena, out->needs, out->need_count, sizeof *out->needs);
-    out->events = copied(arena, out->events, out->event_count, sizeof *out->events);
-    out->event_names = copied(arena, out->event_names, out->event_name_count, sizeof *out->event_names);
-    out->persistent_shapes =
-        copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
-    out->persistent_categories =
-        copied(arena, out->persistent_categories, out->persistent_count, sizeof *out->persistent_categories);
-    out->kept = copied(arena, out->kept, out->kept_count, sizeof *out->kept);
-    out->offloaded_shapes = copied(arena, out->offloaded_shapes, out->offloaded_count, sizeof *out->offloaded_shapes);
-    out->offloaded_repeats =
-        copied(arena, out->offloaded_repeats, out->offloaded_count, sizeof *out->offloaded_repeats);
-}
-
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
                          const struct sim_price_choices *choices, struct sim_price_list *out)
 {
@@ -483,7 +461,10 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
     const struct sim_op *last = sharded->op_count ? &sharded->ops[sharded->op_count - 1] : NULL;
     out->result_shape = last && last->output_count ? sharded->values[last->outputs[0]].shape : -1;
-    if (choices->windows_products) m.windows = sim_product_windows(scratch, sharded);
+    if (choices->windows_products) {
+        m.window_of = base_new(scratch, int, sharded->op_count + 1);
+        m.windows = sim_product_windows(scratch, sharded, choices->scanned, m.window_of);
+    }
     list_shapes(&m);
     list_repeats(&m);
     list_dots(&m);
@@ -495,5 +476,5 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     list_kept(&m);
     list_received(&m);
     sim_list_offloaded(scratch, sharded, m.repeats_of, out);
-    keep_lists(arena, out);
+    sim_price_list_keep(arena, out);
 }

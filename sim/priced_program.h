@@ -46,7 +46,9 @@ struct sim_price_kernel {
         fours;     /* a softmax's sequences times heads, where its kernel takes four of them; none: another */
     bool backward; /* such a kernel of the backward pass */
     struct sim_price_pieces {
-        unsigned char axes;        /* of its ring; 0: it is no loop over pieces */
+        unsigned char axes; /* of its ring; 0: it is no loop over pieces */
+        unsigned char element_bytes;
+        struct sim_factors rows;   /* which decide whether it becomes one (sim_window) */
         unsigned char again_count; /* shapes that each trip goes over */
         short again[2];
         enum { SIM_CUTS_ROWS, SIM_CUTS_COLUMNS, SIM_CUTS_CONTRACTED, SIM_CUTS_BATCH } cut;
@@ -61,6 +63,8 @@ struct sim_price_collective {
     bool of_norm_gradient;                /* moves what it multiplies by a number of each row */
     bool scatters_rows;                   /* along the last dimension, of this size, over these axes */
     unsigned char row_size, row_axes;     /* enum model_size */
+    bool may_go_round;                    /* while a product is computed of it, */
+    struct sim_factors window_rows;       /* which has these rows */
 };
 
 /* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
@@ -135,11 +139,13 @@ struct sim_price_list {
 struct sim_price_choices {
     enum model_dtype dtype;
     bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, windows_products,
-        narrows_gathers;
+        narrows_gathers, scanned /* layers are loops of the compiled program */;
 };
 /* scratch is only needed until it returns. */
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
                          const struct sim_price_choices *choices, struct sim_price_list *out);
+void sim_price_list_keep(struct base_arena *arena,
+                         struct sim_price_list *out); /* copies its lists (price_list_kept.c) */
 
 /* ---- plans (plan.c) ---- */
 
@@ -217,7 +223,12 @@ struct sim_sent {
     enum sim_collective kind;
     enum model_dtype dtype;
     double bytes;
+    int permutes; /* that it goes round in while a product is computed, each of a device's piece; 0: it does not */
+    double permute_bytes;
 };
+/* of rows of a product, over these axes */
+double sim_window_trips_of(const struct sim_pricing *p, unsigned axes, const struct sim_factors *rows,
+                           double element_bytes);
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *collective);
 bool sim_is_of_sharded_weights(const struct sim_pricing *p, const struct sim_price_collective *collective);
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);

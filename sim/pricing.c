@@ -92,15 +92,16 @@ static void note_collective(struct sim_detail *detail, const struct sim_price_st
                             double launches, double time_s)
 {
     if (!detail || !detail->lists_collectives) return;
-    const struct sim_collective_row like = {.kind = sent->kind,
+    const int each = sent->permutes ? sent->permutes : 1;
+    const struct sim_collective_row like = {.kind = sent->permutes ? SIM_COLLECTIVE_PERMUTE : sent->kind,
                                             .where = step->region,
                                             .axes = c->axes,
                                             .dtype = sent->dtype,
-                                            .bytes = (int64_t)sent->bytes,
+                                            .bytes = (int64_t)(sent->permutes ? sent->permute_bytes : sent->bytes),
                                             .first_op = step->name};
     struct sim_collective_row *row = sim_collective_row_of(detail->arena, &detail->collectives, &like);
-    row->count += count;
-    row->launch_count += launches;
+    row->count += count * each;
+    row->launch_count += launches * each;
     row->time_s += time_s * (double)count;
     row->ops = base_grown(detail->arena, row->ops, row->op_count, &row->op_capacity, sizeof *row->ops);
     row->ops[row->op_count++] = step->name;

@@ -169,7 +169,8 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
                                                   plan->placement->profile.traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1,
                                               .flash = plan->options.flash_attention,
                                               .windows_products = sim_passes_of(plan) >> SIM_PASS_WINDOW_PRODUCTS & 1,
-                                              .narrows_gathers = sim_passes_of(plan) >> SIM_PASS_NARROW_GATHERS & 1};
+                                              .narrows_gathers = sim_passes_of(plan) >> SIM_PASS_NARROW_GATHERS & 1,
+                                              .scanned = compiler.is_scanned};
     sim_price_list_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
     if (program->prices.factor_count >= SIM_MOST_FACTORS)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local sizes", SIM_MOST_FACTORS - 1);

@@ -3,7 +3,9 @@
 #include "sim/priced_program.h"
 #include "tests/meshes.h"
 #include "tests/test.h"
+#include "topo/topology_names.h"
 
+#include <math.h>
 #include <string.h>
 
 #define LLAMA                                                                                                          \
@@ -284,6 +286,39 @@ static void pieces_of_products_read_and_add_again(struct base_arena *arena)
     }
 }
 
+/* What libtpu 0.0.42.1 made of single products whose weight is gathered over such a ring: for so many rows a device it
+ * left the gather, for so many more it made a loop. Scatters of a gradient turn at the same rows, float32 at twice as
+ * many. */
+static void products_become_loops_where_the_compiler_says(struct base_arena *arena)
+{
+    static const struct {
+        const char *chip;
+        double ring, element_bytes, whole_rows, loop_rows;
+    } rows[] = {{"v4", 8, 2, 764, 766},       {"v4", 6, 2, 1017, 1020},     {"v4", 16, 2, 376, 384},
+                {"v4", 16, 4, 752, 768},      {"v4", 32, 2, 184, 192},      {"v4", 64, 2, 4096, INFINITY},
+                {"v4", 4, 2, 4096, INFINITY}, {"v5e", 8, 2, 527, 529},      {"v5e", 32, 2, 128, 136},
+                {"v5p", 8, 2, 527, 529},      {"v5p", 16, 2, 256, 264},     {"v6e", 8, 2, 1227, 1230},
+                {"v6e", 16, 2, 608, 624},     {"tpu7x", 8, 2, 1332, 1335},  {"tpu7x", 16, 2, 665, 667},
+                {"tpu7x", 32, 2, 333, 334},   {"v3", 8, 2, 4096, INFINITY}, {"v2", 32, 2, 4096, INFINITY}};
+    struct sim_settings settings;
+    struct base_error error;
+    (void)arena;
+    assert_ok(sim_settings_read(&settings, &error), &error);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s on %g", rows[i].chip, rows[i].ring);
+        struct sim_window window = {.ring = rows[i].ring,
+                                    .rows = rows[i].whole_rows,
+                                    .element_bytes = rows[i].element_bytes,
+                                    .window_rows =
+                                        topo_chip_named(rows[i].chip, strlen(rows[i].chip))->xla_window_rows};
+        assert_near(sim_window_trips(&settings, &window), 1, 0);
+        window.rows = rows[i].loop_rows;
+        if (isfinite(window.rows)) assert_true(sim_window_trips(&settings, &window) > 1);
+    }
+    assert_int_equal(sim_window_permutes(8), 9);
+    assert_int_equal(sim_window_permutes(6), 5);
+}
+
 /* ---- what is summed in which dtype ---- */
 
 /* Activations that a replica of mesh-transformer-jax sums are float32, the gradients that replicas sum bfloat16. */
@@ -549,6 +584,7 @@ static const struct test tests[] = {
     TEST(whole_slices_sum_what_they_scatter),
     TEST(only_short_rings_are_windowed),
     TEST(pieces_of_products_read_and_add_again),
+    TEST(products_become_loops_where_the_compiler_says),
     TEST(activations_are_wide_and_gradients_are_not),
 };
 

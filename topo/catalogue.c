@@ -37,7 +37,7 @@ static const struct column chip_columns[] = {
     COLUMN(REAL, topo_chip, xla_hbm_limit_bytes_per_device),
     COLUMN(REAL, topo_chip, xla_reserved_bytes_per_device),
     COLUMN(COUNT, topo_chip, xla_keeps_exponentials),
-    COLUMN(COUNT, topo_chip, xla_windows_products),
+    COLUMN(REAL, topo_chip, xla_window_rows),
     COLUMN(REAL, topo_chip, xla_most_summed_elements),
     COLUMN(COUNT, topo_chip, xla_async_gathers),
     COLUMN(COUNT, topo_chip, xla_async_sums),

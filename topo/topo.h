@@ -22,7 +22,8 @@ struct topo_chip {
     double hbm_bytes_per_s;
     double xla_hbm_limit_bytes_per_device; /* what XLA lets a program use; 0 unknown */
     double xla_reserved_bytes_per_device;  /* what XLA keeps beside it */
-    int xla_windows_products;   /* 1: weight gradients whose sum is scattered are windowed einsums (libtpu 0.0.42) */
+    double xla_window_rows;     /* a product whose bfloat16 weight is gathered or scattered over N devices is a windowed
+                                   einsum from so many rows / N a device on; 0: never (libtpu 0.0.42 asked) */
     int xla_keeps_exponentials; /* of an unrolled model's softmax beside its quotient; 1: the exponentials, 2: the
                                    scores; 0: the scores alone (dumps of libtpu 0.0.42's peak, decoders of 12 layers) */
     double xla_most_summed_elements; /* scores of fewer are summed up by rows in the product that makes them; 0: any

@@ -69,7 +69,7 @@ struct sim_settings {
     double aimed_frac; /* of the device's memory: what rematerialisation and the memory scheduler aim at */
     double roles_frac; /* of a peak, the most that recomputing scores and MLPs alone is relied on to save */
     double least_summed_gather_devices, most_summed_gather_bytes; /* gathers that become sums of mostly zeros */
-    double least_ring, most_ring, least_rows;                     /* of products that run as loops over pieces */
+    double least_ring, most_ring;                                 /* of products that run as loops over pieces */
     double most_pieces;         /* of a gather or scatter that a product is computed beside */
     double most_combined_bytes; /* of sums that one all-reduce joins */
     double accumulator_bytes;   /* a sum of fewer is fused beside another result of its kernel */
@@ -96,12 +96,23 @@ struct sim_product_window {
     int label;     /* of the operation: what is split */
     int values[2]; /* that every trip goes over again: another operand, or what it adds to (read and written) */
     int value_count;
+    unsigned row_labels;    /* those that the weight lacks */
+    enum model_dtype dtype; /* of what goes round */
 };
-/* Per operation. Only products with an operand or a result of weights are such loops. */
-struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *sharded);
-/* How often the loop runs on a ring of so many: a trip sends a piece either way, and none are made for few or for many
- * devices. 1: the product stays whole. */
-double sim_window_trips(const struct sim_settings *settings, double ring);
+/* Per operation. Only products with an operand or a result of weights are such loops. of_moved: per collective the
+ * product that is computed as it goes round, or -1. scanned: layers are loops of the compiled program. */
+struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *sharded,
+                                               bool scanned, int *of_moved);
+/* What decides whether such a product becomes a loop. */
+struct sim_window {
+    double ring, rows, element_bytes; /* devices; of the product on one of them; of what goes round */
+    double window_rows;               /* topo_chip.xla_window_rows */
+};
+/* How often the loop runs: a trip sends a piece either way. 1: the product stays whole, for there are few or many
+ * devices, or a device computes for less long than a piece is on its way. */
+double sim_window_trips(const struct sim_settings *settings, const struct sim_window *window);
+/* The permutes of such a loop, each of one device's piece: where pieces go both ways, one more than the ring has. */
+int sim_window_permutes(int ring);
 
 /* ---- training software (software.c) ---- */
 
@@ -215,7 +226,7 @@ struct sim_compiled_options {
     const struct sim_settings *settings;
     bool keeps_exponentials;     /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
     bool keeps_scores;           /* or the scores in their place */
-    bool windows_products;       /* so is that sums over devices go round while their products are computed */
+    double window_rows;          /* topo_chip.xla_window_rows */
     double most_summed_elements; /* topo_chip.xla_most_summed_elements */
     bool async_gathers, async_sums; /* topo_chip.xla_async_gathers, xla_async_sums */
     int tile_rows;                  /* of the smallest tile of an argument */

@@ -211,7 +211,7 @@ static bool add_windowed(struct sim_assigner *a, int v)
 static double gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes)
 {
     double own_bytes = bytes / (double)topo_axes_product(a->options->mesh, gather->axes);
-    return a->options->windows_products ? bytes + own_bytes : 2 * own_bytes;
+    return a->options->window_rows > 0 ? bytes + own_bytes : 2 * own_bytes;
 }
 
 static bool is_gathered_one_hot(const struct sim_assigner *a, const struct sim_value *value)

@@ -56,6 +56,9 @@ double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dim
  * its dimensions the one of the fewest bytes. tile_rows: topo_chip.xla_tile_rows. */
 double sim_argument_bytes(const double *extents, int rank, int tile_rows, double element_bytes);
 
+/* merged_gathers.c: both are the same weight, or casts of it to the same dtype */
+bool sim_same_weight(const struct sim_sharded *sharded, int value, int other);
+
 /* windowed_products.c: per value, whether a weight gradient reads it that is computed as its sum goes round. */
 bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *sharded,
                             const struct sim_compiled_options *options);

@@ -28,7 +28,6 @@ static const struct {
      offsetof(struct sim_settings, most_summed_gather_bytes)},
     {"window_products", "least_ring", NUMBER, offsetof(struct sim_settings, least_ring)},
     {"window_products", "most_ring", NUMBER, offsetof(struct sim_settings, most_ring)},
-    {"window_products", "least_rows", NUMBER, offsetof(struct sim_settings, least_rows)},
     {"collective_matmul", "most_pieces", NUMBER, offsetof(struct sim_settings, most_pieces)},
     {"track_lifetimes", "most_combined_bytes", NUMBER, offsetof(struct sim_settings, most_combined_bytes)},
     {"track_lifetimes", "accumulator_bytes", NUMBER, offsetof(struct sim_settings, accumulator_bytes)},

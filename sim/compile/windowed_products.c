@@ -30,11 +30,13 @@ static int64_t contracted_rows(const struct sim_sharded *s, const struct sim_op 
 static bool is_windowed(const struct sim_sharded *s, const struct sim_op *scatter, int product,
                         const struct sim_compiled_options *options)
 {
-    const struct sim_settings *settings = options->settings;
-    int ring = topo_axes_product(options->mesh, scatter->axes);
     const struct sim_op *op = product >= 0 ? &s->ops[product] : NULL;
-    return op && op->op->phase != MODEL_FORWARD && !sim_has_batch(s, op->outputs[0]) && ring >= settings->least_ring &&
-           ring <= settings->most_ring && (double)contracted_rows(s, op, options) >= settings->least_rows;
+    if (!op || op->op->phase == MODEL_FORWARD || sim_has_batch(s, op->outputs[0])) return false;
+    const struct sim_window window = {.ring = topo_axes_product(options->mesh, scatter->axes),
+                                      .rows = (double)contracted_rows(s, op, options),
+                                      .element_bytes = (double)model_dtype_bytes(s->values[scatter->inputs[0]].dtype),
+                                      .window_rows = options->window_rows};
+    return sim_window_trips(options->settings, &window) > 1;
 }
 
 /* What a value is a reshape of. */
@@ -71,7 +73,7 @@ bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *
                             const struct sim_compiled_options *options)
 {
     bool *windowed = base_new(arena, bool, s->value_count + 1);
-    for (int i = 0; options->windows_products && i < s->op_count; i++) {
+    for (int i = 0; options->window_rows > 0 && i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_COMMUNICATE || s->ops[i].collective != SIM_REDUCE_SCATTER) continue;
         int product = contraction_behind(s, s->ops[i].inputs[0]);
         if (!is_windowed(s, &s->ops[i], product, options)) continue;
@@ -84,7 +86,7 @@ bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s
                            const struct sim_compiled_options *options)
 {
     bool *waiting = base_new(arena, bool, s->value_count + 1);
-    for (int i = 0; options->windows_products && i < s->op_count; i++) {
+    for (int i = 0; options->window_rows > 0 && i < s->op_count; i++) {
         if (!reads_gathered(s, &s->ops[i])) continue;
         for (int j = 0; j < s->ops[i].input_count; j++) {
             int array = array_of(s, s->ops[i].inputs[j]);
@@ -96,9 +98,20 @@ bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s
 
 /* ---- what such loops cost ---- */
 
-double sim_window_trips(const struct sim_settings *settings, double ring)
+/* XLA compares what the product takes with what its collective does; of both, the weight's extents are factors alike,
+ * and rows remain (GetWindowedEinsumConfiguration of xla/service/spmd/dot_handler.cc). */
+double sim_window_trips(const struct sim_settings *settings, const struct sim_window *window)
 {
-    return ring >= settings->least_ring && ring <= settings->most_ring ? ring / 2 : 1;
+    const double bfloat16_bytes = 2, needed = window->window_rows * window->element_bytes / bfloat16_bytes;
+    const bool pays = window->window_rows > 0 && window->rows * window->ring >= needed;
+    return pays && window->ring >= settings->least_ring && window->ring <= settings->most_ring ? window->ring / 2 : 1;
+}
+
+/* EmitWindowedDotGeneral there: a multiple of four devices sends both ways, after one permute more, or before it;
+ * any other number sends one way, and nothing after the last piece. */
+int sim_window_permutes(int ring)
+{
+    return ring % 4 == 0 ? ring + 1 : ring - 1;
 }
 
 static int dimension_cut(const struct sim_value *whole, const struct sim_value *cut, unsigned axes)
@@ -151,28 +164,62 @@ static int only_reader(const struct sim_sharded *s, int gathered)
     return reader;
 }
 
-static int product_of(const struct sim_sharded *s, const struct sim_op *moved)
+/* Whether the same weight is gathered for something else in the same computation, which then shares the gather. */
+static bool is_shared(const struct sim_sharded *s, int gather, bool scanned)
 {
+    const struct sim_op *op = &s->ops[gather];
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *other = &s->ops[i];
+        if (i != gather && other->kind == SIM_COMMUNICATE && other->collective == SIM_ALL_GATHER &&
+            sim_same_weight(s, other->inputs[0], op->inputs[0]) && other->axes == op->axes &&
+            (!scanned || other->loop == op->loop))
+            return true;
+    }
+    return false;
+}
+
+static int product_of(const struct sim_sharded *s, int at, bool scanned)
+{
+    const struct sim_op *moved = &s->ops[at];
+    if (moved->kind != SIM_COMMUNICATE) return -1;
     if (moved->collective == SIM_ALL_GATHER && !sim_has_batch(s, moved->outputs[0]))
-        return only_reader(s, moved->outputs[0]);
+        return is_shared(s, at, scanned) ? -1 : only_reader(s, moved->outputs[0]);
     if (moved->collective != SIM_REDUCE_SCATTER || sim_has_batch(s, moved->inputs[0])) return -1;
     int product = contraction_behind(s, moved->inputs[0]);
     return product >= 0 && is_product(&s->ops[product]) ? product : -1;
 }
 
-struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *s)
+/* The labels of a product that its weight lacks, which is an operand or the result. */
+static unsigned row_labels(const struct sim_sharded *s, const struct sim_op *op, const struct sim_op *moved)
+{
+    const char *weight = op->op->output_labels;
+    unsigned rows = 0;
+    for (int j = 0; moved->collective == SIM_ALL_GATHER && j < op->input_count; j++)
+        if (array_of(s, op->inputs[j]) == moved->outputs[0]) weight = op->op->input_labels[j];
+    for (int i = 0; i < op->label_count; i++)
+        if (!has_label(weight, op, i)) rows |= 1u << i;
+    return rows;
+}
+
+struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *s, bool scanned,
+                                               int *of_moved)
 {
     struct sim_product_window *windows = base_new(arena, struct sim_product_window, s->op_count + 1);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *moved = &s->ops[i];
-        int product = moved->kind == SIM_COMMUNICATE ? product_of(s, moved) : -1;
+        const int product = product_of(s, i, scanned);
+        of_moved[i] = -1;
         if (product < 0) continue;
         const bool gathers = moved->collective == SIM_ALL_GATHER;
         const int whole = gathers ? moved->outputs[0] : moved->inputs[0],
                   cut = dimension_cut(&s->values[whole], &s->values[gathers ? moved->inputs[0] : moved->outputs[0]],
                                       moved->axes),
                   label = cut < 0 ? -1 : label_of(s, &s->ops[product], whole, cut);
-        if (label >= 0) note_window(&s->ops[product], moved->axes, label, &windows[product]);
+        if (label < 0) continue;
+        note_window(&s->ops[product], moved->axes, label, &windows[product]);
+        windows[product].row_labels = row_labels(s, &s->ops[product], moved);
+        windows[product].dtype = s->values[moved->inputs[0]].dtype;
+        of_moved[i] = product;
     }
     return windows;
 }
