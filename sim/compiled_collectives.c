@@ -1,5 +1,5 @@
 /* What XLA:TPU leaves of a collective of the sharded program, where sizes, readers and links decide:
- * scatter_whole_tiles, sum_whole_slices, narrow_gathers and move_broadcasts (passes.csv). */
+ * scatter_whole_tiles, sum_whole_slices, narrow_gathers, move_broadcasts and gather_updated (passes.csv). */
 #include "sim/priced_program.h"
 
 #include <math.h>
@@ -50,6 +50,11 @@ struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct s
     if (passes & SIM_PASS_BIT(SIM_PASS_NARROW_GATHERS) && c->narrow_dtype != c->dtype) {
         sent.bytes *= (double)model_dtype_bytes(c->narrow_dtype) / (double)model_dtype_bytes(c->dtype);
         sent.dtype = c->narrow_dtype;
+    }
+    if (passes & SIM_PASS_BIT(SIM_PASS_GATHER_UPDATED) && c->updated_results) {
+        sent.bytes *=
+            c->updated_results * (double)model_dtype_bytes(MODEL_FLOAT32) / (double)model_dtype_bytes(sent.dtype);
+        sent.dtype = MODEL_FLOAT32;
     }
     if (c->may_go_round &&
         sim_window_trips_of(p, c->axes, &c->window_rows, (double)model_dtype_bytes(sent.dtype)) > 1) {

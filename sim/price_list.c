@@ -314,6 +314,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op),
     collective.dtype = value->dtype;
     collective.narrow_dtype = m->choices->narrows_gathers ? sim_narrow_dtype(m->s, op) : value->dtype;
+    collective.updated_results = (unsigned char)sim_updated_results(m->s, op);
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
     collective.of_norm_gradient = op->op->function == MODEL_NORM_GRAD || op->op->function == MODEL_NORM_GRAD_SCALE;
     note_rows(m->s, op, &collective);

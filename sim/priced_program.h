@@ -63,6 +63,7 @@ struct sim_price_collective {
     bool of_norm_gradient;                /* moves what it multiplies by a number of each row */
     bool scatters_rows;                   /* along the last dimension, of this size, over these axes */
     unsigned char row_size, row_axes;     /* enum model_size */
+    unsigned char updated_results;        /* of a gathered gradient (sim_updated_results) */
     bool may_go_round;                    /* while a product is computed of it, */
     struct sim_factors window_rows;       /* which has these rows */
 };

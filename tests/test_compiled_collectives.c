@@ -11,7 +11,7 @@
  * bytes within a hundredth. Most that are not shard activations over model (standard:2,1 and 2,2), which the compiler
  * gathers more or less often. The goal is 0.9; neither share may drop. */
 static const double counted_frac = 0.01, equal_frac = 0.01;
-static const double least_equal_frac = 0.71, least_equal_of_whole_weights_frac = 0.8;
+static const double least_equal_frac = 0.75, least_equal_of_whole_weights_frac = 0.84;
 
 enum { MOST_TOTALS = 32 };
 
@@ -82,6 +82,22 @@ static bool are_equal(const struct totals *totals)
     return true;
 }
 
+/* Whether a reason is written down why a step differs. */
+static bool is_explained(struct base_arena *arena, const char *id)
+{
+    struct base_csv csv;
+    struct base_error error;
+    bool more = true, found = false;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/compiled_collectives_differ.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more && !found;
+         assert_ok(base_csv_next(&csv, &more, &error), &error)) {
+        assert_true(*row_field(&csv, "why"));
+        found = !strcmp(row_field(&csv, "id"), id);
+    }
+    base_csv_close(&csv);
+    return found;
+}
+
 static void collectives_are_what_the_compiler_leaves(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
@@ -98,6 +114,9 @@ static void collectives_are_what_the_compiler_leaves(struct base_arena *arena)
         read_compiled(row_field(&csv, "collectives"), &totals);
         predict(cache, arena, &csv, &totals);
         const bool equal = are_equal(&totals);
+        if (equal == is_explained(arena, row_field(&csv, "id")))
+            fail_msg("%s is %s; compiled_collectives_differ.csv says otherwise", row_field(&csv, "id"),
+                     equal ? "equal" : "different");
         count++, whole_count += whole;
         equal_count += equal, equal_whole_count += equal && whole;
     }

@@ -31,6 +31,7 @@ enum sim_pass {
     SIM_PASS_GATHER_BY_DIMENSION,
     SIM_PASS_NARROW_GATHERS,
     SIM_PASS_MOVE_BROADCASTS,
+    SIM_PASS_GATHER_UPDATED,
     SIM_PASS_REMATERIALIZE,
     SIM_PASS_FUSE_KERNELS,
     SIM_PASS_FUSE_ROWS,
@@ -56,6 +57,9 @@ int sim_pass_named(const char *name, size_t length); /* one of those; -1: none i
 
 /* merged_gathers.c: the dtype in which a collective's operand travels where narrow_gathers runs */
 enum model_dtype sim_narrow_dtype(const struct sim_sharded *s, const struct sim_op *op);
+/* merged_gathers.c: of a gather of a gradient that updates alone read: how many arrays like it, in float32, they make
+ * that have to be whole, and are gathered in its place where gather_updated runs; 0: it is none */
+int sim_updated_results(const struct sim_sharded *s, const struct sim_op *op);
 
 /* Of a TPU's vector register, and of the tiles in which arrays stand in memory: 8 rows of 128 words of four bytes
  * (jax-ml/scaling-book tpus.md). */

@@ -1,6 +1,6 @@
 /* What XLA:TPU makes of gathers. What it gathers twice in one computation to the same sharding it gathers
  * once: its partitioner remembers what it has made of an array, and equal operations that are left are merged
- * (hlo_cse). And it gathers no more than its readers read. */
+ * (hlo_cse). It gathers no more than its readers read, and what updates make rather than what they read. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -77,4 +77,43 @@ enum model_dtype sim_narrow_dtype(const struct sim_sharded *s, const struct sim_
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
     if (made && made->kind == SIM_COMPUTE && made->op->function == MODEL_ONE_HOT) return MODEL_BOOL;
     return value->dtype == MODEL_FLOAT32 && is_read_by_products(s, op->outputs[0]) ? MODEL_BFLOAT16 : value->dtype;
+}
+
+/* What a value is cast to, if nothing else is done with it. */
+static int cast_result(const struct sim_sharded *s, int value)
+{
+    int result = -1;
+    for (int i = 0; i < s->op_count; i++)
+        for (int j = 0; j < s->ops[i].input_count; j++) {
+            if (s->ops[i].inputs[j] != value) continue;
+            if (result >= 0 || s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->function != MODEL_CAST) return -1;
+            result = s->ops[i].outputs[0];
+        }
+    return result;
+}
+
+/* Parameters and state of a gradient's shape that an update makes anew, all of them whole. */
+static int whole_results(const struct sim_sharded *s, const struct sim_op *update, int gradient)
+{
+    int count = 0;
+    for (int i = 0; i < update->input_count; i++) {
+        const struct sim_value *value = &s->values[update->inputs[i]];
+        count += value->persistent && value->shape == s->values[gradient].shape;
+    }
+    return count;
+}
+
+int sim_updated_results(const struct sim_sharded *s, const struct sim_op *op)
+{
+    int count = 0, value = op->outputs[0];
+    if (op->collective != SIM_ALL_GATHER || s->program->tensors[s->values[value].tensor].category != MODEL_GRADIENT)
+        return 0;
+    if (cast_result(s, value) >= 0) value = cast_result(s, value);
+    for (int i = 0; i < s->op_count; i++)
+        for (int j = 0; j < s->ops[i].input_count; j++) {
+            if (s->ops[i].inputs[j] != value) continue;
+            if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->phase != MODEL_OPTIMIZER) return 0;
+            if (s->ops[i].op->kind == MODEL_UPDATE) count += whole_results(s, &s->ops[i], value);
+        }
+    return count;
 }
