@@ -127,7 +127,9 @@ static sim_pass_set passes_run(const struct sim_plan *plan)
                            SIM_PASS_BIT(SIM_PASS_OVERLAP_COLLECTIVES) | SIM_PASS_BIT(SIM_PASS_OVERLAP_ALL_GATHERS),
                        passes = sim_passes_of(plan);
     const bool keeps_order = plan->options.sends || plan->options.step > MODEL_STEP_EVALUATE;
-    return sim_is_executed(plan) && keeps_order ? passes & ~schedules : passes;
+    if (sim_is_executed(plan) && keeps_order) return passes & ~schedules;
+    /* Where weights stay gathered over a pipeline's step, they are counted beside a stage's program. */
+    return plan->options.parts ? passes & ~SIM_PASS_BIT(SIM_PASS_KEEP_ROOT_GATHERED) : passes;
 }
 
 static struct sim_compiler compiler_of(const struct sim_plan *plan)

@@ -131,6 +131,45 @@ static void sequence_parallelism_scatters(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* What a word more of the vocabulary takes at the peak, which is at the loss, of a model of two tables, under FSDP. */
+static double word_bytes(struct base_arena *arena, struct sim_cache *cache, const char *software)
+{
+    static const char *const models[] = {
+        "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=4096,num_layers=2,vocab_size=65536,"
+        "mlp_activations=silu+linear,logits_via_embedding=0",
+        "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=4096,num_layers=2,vocab_size=131072,"
+        "mlp_activations=silu+linear,logits_via_embedding=0"};
+    double bytes[2];
+    for (int i = 0; i < 2; i++) {
+        struct sim_plan_text text = {.values = {[SIM_MODEL] = models[i],
+                                                [SIM_TOPOLOGY] = "h100:1x8",
+                                                [SIM_SOFTWARE] = software,
+                                                [SIM_NUM_PARTITIONS] = "1",
+                                                [SIM_RULES] = "zero3",
+                                                [SIM_OPTIMIZER] = "adamw",
+                                                [SIM_ATTENTION] = "flash",
+                                                [SIM_MEMORY_KIND] = "allocated",
+                                                [SIM_BATCH_SIZE] = "8",
+                                                [SIM_TARGETS_LENGTH] = "1024"}};
+        struct sim_plan plan;
+        struct sim_prediction prediction;
+        struct base_error error;
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+        bytes[i] = (double)prediction.memory.peak_bytes;
+    }
+    return (bytes[1] - bytes[0]) / 65536;
+}
+
+/* torchtitan's loss holds logits in bfloat16 and three arrays of them in float32; each table has 16 bytes a number of
+ * state over 8 devices, and both stand there gathered: the head for its gradient, embeddings as the root's. */
+static void the_root_stays_gathered(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    assert_near(word_bytes(arena, cache, "torchtitan"), 14 * 1024 + 2 * 2048 * (16.0 / 8 + 2), 1e-6);
+    sim_cache_free(cache);
+}
+
 /* Where operations run one by one a norm is still one kernel, embeddings are looked up, and flash attention has two
  * products forward and five backward. */
 static void kernels_are_those_of_the_software(struct base_arena *arena)
@@ -482,6 +521,7 @@ static const struct test tests[] = {
     TEST(states_are_what_each_software_keeps),
     TEST(kernels_are_those_of_the_software),
     TEST(sequence_parallelism_scatters),
+    TEST(the_root_stays_gathered),
     TEST(rows_between_16_bytes_do_without_tensor_cores),
     TEST(softmaxes_of_no_four_are_kernels_of_their_own),
     TEST(vocabularies_are_padded),

@@ -21,6 +21,7 @@ struct tracker {
     struct timed *events;
     int count;
     int *carried_in, *carried_out; /* of each value: the loop operation that carries it; -1 if none */
+    bool *held;                    /* of each value: it goes behind its last use, whatever is written there */
     bool scanned, unordered_remat;
 };
 
@@ -117,8 +118,9 @@ static void track_free(struct tracker *t, const struct sim_value *value)
     int at = release_point(t, value->loop, value->last_use);
     bool in_place = at == value->last_use && writes_in_place(&t->s->ops[at]);
     const struct sim_op *op = &t->s->ops[at];
-    bool same_size = op->output_count && t->s->values[op->outputs[0]].shape == value->shape;
-    add(t, at, in_place && same_size ? FREE_FIRST : FREE, -1, value, value->shape);
+    bool same_size = op->output_count && t->s->values[op->outputs[0]].shape == value->shape,
+         held = t->held[value - t->s->values];
+    add(t, at, in_place && same_size && !held ? FREE_FIRST : FREE, -1, value, value->shape);
 }
 
 /* True if the value's life ends by going on round a loop, or by becoming what goes round one. */
@@ -187,6 +189,32 @@ static void sort_by_time(struct tracker *t, struct sim_event *out)
         out[next[t->events[i].event.op * MOMENT_COUNT + (int)t->events[i].moment]++] = t->events[i].event;
 }
 
+/* The last operation of the backward pass beside this one: in the same loop over microbatches, or in none. */
+static int last_backward(const struct sim_sharded *s, int loop)
+{
+    int i = s->op_count - 1;
+    while (i >= 0 && (s->ops[i].kind != SIM_COMPUTE || s->ops[i].loop != loop || s->ops[i].op->phase != MODEL_BACKWARD))
+        i--;
+    return i;
+}
+
+/* What is in no layer is FSDP's root, which keeps what it has gathered (pass keep_root_gathered). */
+static void hold_root(struct tracker *t)
+{
+    struct sim_sharded *s = t->s;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMMUNICATE || op->collective != SIM_ALL_GATHER ||
+            s->program->tensors[s->values[op->inputs[0]].tensor].role != MODEL_ROLE_WEIGHT ||
+            (op->loop >= 0 && s->ops[op->loop].trips != MODEL_MICROBATCHES))
+            continue;
+        const int last = last_backward(s, op->loop), v = op->outputs[0];
+        if (last <= s->values[v].last_use) continue;
+        s->values[v].last_use = last;
+        t->held[v] = true;
+    }
+}
+
 /* What goes round a loop is one thing to memory, whatever it is called before, inside and after. */
 static void share_fate(struct sim_sharded *s)
 {
@@ -211,7 +239,9 @@ void sim_track_lifetimes(struct base_arena *arena, const struct sim_compiler *co
     t.events = base_reserve(arena, 8 * (size_t)sharded->value_count + (size_t)sharded->op_count, sizeof *t.events);
     t.carried_in = base_new(arena, int, sharded->value_count);
     t.carried_out = base_new(arena, int, sharded->value_count);
+    t.held = base_new(arena, bool, sharded->value_count);
     find_carried(&t);
+    if (compiler->passes >> SIM_PASS_KEEP_ROOT_GATHERED & 1) hold_root(&t);
     for (int v = 0; v < sharded->value_count; v++) track(&t, v);
     for (int i = 0; i < sharded->op_count; i++) {
         const struct sim_op *op = &sharded->ops[i];

@@ -40,6 +40,7 @@ static const struct {
     [SIM_PASS_CREATE_REDUCE_SCATTERS] = {"create_reduce_scatters", SIM_STAGE_REWRITE, SOFTWARE,
                                          sim_create_reduce_scatters},
     [SIM_PASS_PREFETCH_SHARDS] = {"prefetch_shards", SIM_STAGE_REWRITE, SOFTWARE, sim_prefetch_shards},
+    [SIM_PASS_KEEP_ROOT_GATHERED] = {"keep_root_gathered", SIM_STAGE_PRICE, SOFTWARE, NULL}, /* lifetimes ask for it */
     [SIM_PASS_COMBINE_COLLECTIVES] = {"combine_collectives", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_SCATTER_WHOLE_TILES] = {"scatter_whole_tiles", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_SUM_WHOLE_SLICES] = {"sum_whole_slices", SIM_STAGE_PRICE, SOFTWARE, NULL},
