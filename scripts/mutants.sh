@@ -45,7 +45,7 @@ dtype of summed accumulators|tuner/outline.c|if (count_readers(d, op->inputs[0])
 sums that are cut|tuner/bounds.c|if (scattered) s = fmin(s, (dot->hoistable|if (scattered) s = (1 * (dot->hoistable|test_search_properties|sums_may_be_whole*
 order of what is kept|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
 links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, search->each, search->once);|s += 0 * links_s(w, search->dot, &search->choice, search->each, search->once);|test_tuner|bounds_*
-steps too slow to recompute|sim/predict.c|return total_s(priced) - priced->time_s[SIM_BY_MEMORY];|return total_s(priced) + priced->time_s[SIM_BY_MEMORY];|test_tuner|what_is_too_slow*
+steps too slow to recompute|tuner/search_plans.c|return tuner_search_seconds_of_cost(s, node->group, cost) * (1 + slack);|return tuner_search_seconds_of_cost(s, node->group, cost) / 50;|test_tuner|what_is_too_slow*
 options too slow to price|tuner/rule_prices.c|double room_s = limit_s - own_s;|double room_s = limit_s - 1.5 * own_s;|test_search_properties|limits_*
 memory of plans|tuner/search_rules.c|if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);|if (node.peak_bytes < 0) tuner_search_set_aside(s, node);|test_tuner|bounds_*
 END
