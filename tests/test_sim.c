@@ -219,6 +219,7 @@ static int sketch_tensor(struct sketch *s, const char *labels, int block, enum m
                                .dtype = MODEL_FLOAT32,
                                .category = category,
                                .like = -1,
+                               .scales = -1,
                                .recomputed_of = -1,
                                .block = block,
                                .layers = MODEL_ONE,
