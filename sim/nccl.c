@@ -74,7 +74,7 @@ static struct way ring(const struct collective *c, int protocol)
  */
 static double tree_correction(const struct sim_nccl *nccl, double bytes, int protocol)
 {
-    double frac = nccl->tree_size_count ? nccl->tree_sizes[0].frac[protocol] : 1;
+    double frac = 1;
     for (int i = 0; i < nccl->tree_size_count && bytes >= nccl->tree_sizes[i].least_bytes; i++)
         frac = nccl->tree_sizes[i].frac[protocol];
     return frac;

@@ -332,7 +332,13 @@ static void numbers_of_nccl_are_rows(struct base_arena *arena)
     assert_near(nccl->of[SIM_NVLS_BASE_S][SIM_LL], 0, 1e-12);
     for (int i = 1; i < nccl->tree_size_count; i++)
         assert_true(nccl->tree_sizes[i].least_bytes > nccl->tree_sizes[i - 1].least_bytes);
-    assert_int_equal(nccl->tree_size_count, 24);
+    const int last = nccl->tree_size_count - 1; /* 24 sizes; what is below and above is not corrected */
+    assert_int_equal(last, 25);
+    assert_near(nccl->tree_sizes[0].least_bytes, 0, 0);
+    assert_near(nccl->tree_sizes[1].least_bytes, 64, 0);
+    assert_near(nccl->tree_sizes[last].least_bytes, 1 << 30, 0);
+    for (int protocol = 0; protocol < SIM_PROTOCOL_COUNT; protocol++)
+        assert_near(nccl->tree_sizes[0].frac[protocol] * nccl->tree_sizes[last].frac[protocol], 1, 0);
     assert_ok(sim_tiles_find(&tiles, &error), &error);
     assert_true(tiles->count > 1);
     assert_near(tiles->of[0].rows * tiles->of[0].columns, 256 * 128, 1e-6);
