@@ -56,8 +56,8 @@ struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct s
             c->updated_results * (double)model_dtype_bytes(MODEL_FLOAT32) / (double)model_dtype_bytes(sent.dtype);
         sent.dtype = MODEL_FLOAT32;
     }
-    if (c->may_go_round &&
-        sim_window_trips_of(p, c->axes, &c->window_rows, (double)model_dtype_bytes(sent.dtype)) > 1) {
+    /* Whether it does is decided before gathers are narrowed: by the dtype of the program, as for the product. */
+    if (c->may_go_round && sim_window_trips_of(p, c->axes, &c->window_rows, (double)model_dtype_bytes(c->dtype)) > 1) {
         go_round(p, c, &sent);
         return sent;
     }

@@ -175,7 +175,9 @@ static void stragglers_are_waited_for_once(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-static int scatters_of(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text)
+/* How many rows of its list of collectives are of that kind. */
+static int count_kind(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text,
+                      enum sim_collective kind)
 {
     struct sim_plan plan = checked(arena, cache, text);
     struct sim_detail detail = {.lists_collectives = true, .arena = arena};
@@ -183,7 +185,7 @@ static int scatters_of(struct base_arena *arena, struct sim_cache *cache, const 
     struct base_error error;
     int count = 0;
     assert_ok(sim_predict(cache, &plan, &prediction, &detail, &error), &error);
-    for (int i = 0; i < detail.collectives.count; i++) count += detail.collectives.rows[i].kind == SIM_REDUCE_SCATTER;
+    for (int i = 0; i < detail.collectives.count; i++) count += detail.collectives.rows[i].kind == kind;
     return count;
 }
 
@@ -212,7 +214,7 @@ static void whole_slices_sum_what_they_scatter(struct base_arena *arena)
             struct base_error error;
             assert_ok(base_json_parse(arena, switches[on], strlen(switches[on]), &profile, &error), &error);
             sim_cache_override(cache, profile);
-            scatters[on] = scatters_of(arena, cache, &text);
+            scatters[on] = count_kind(arena, cache, &text, SIM_REDUCE_SCATTER);
         }
         assert_true(scatters[0] > 0);
         assert_int_equal(scatters[1], rows[i].sums ? 0 : scatters[0]);
@@ -317,6 +319,30 @@ static void products_become_loops_where_the_compiler_says(struct base_arena *are
     }
     assert_int_equal(sim_window_permutes(8), 9);
     assert_int_equal(sim_window_permutes(6), 5);
+}
+
+/* Weights in float32 that go over the links in bfloat16 (narrow_gathers) are still float32's where XLA decides on the
+ * loop: the product and its gather become one together, at twice the rows of bfloat16. */
+static void narrowed_gathers_go_round_where_their_products_do(struct base_arena *arena)
+{
+    static const struct {
+        const char *dtype, *length; /* rows of a product on each of 16 devices */
+        bool loops;
+    } rows[] = {{"bfloat16", "376", false},
+                {"bfloat16", "384", true},
+                {"float32", "384", false},
+                {"float32", "752", false},
+                {"float32", "768", true}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s, %s rows", rows[i].dtype, rows[i].length);
+        struct sim_plan_text text = text_of("v4-32", NULL, NULL);
+        text.values[SIM_SUBMESH] = "1,1,1,1", text.values[SIM_SOFTWARE] = "t5x", text.values[SIM_RULES] = "zero3";
+        text.values[SIM_DTYPE] = rows[i].dtype, text.values[SIM_COMPILER] = "today";
+        text.values[SIM_BATCH_SIZE] = "16", text.values[SIM_TARGETS_LENGTH] = rows[i].length;
+        assert_int_equal(count_kind(arena, cache, &text, SIM_COLLECTIVE_PERMUTE) > 0, rows[i].loops);
+    }
+    sim_cache_free(cache);
 }
 
 /* ---- what is summed in which dtype ---- */
@@ -585,6 +611,7 @@ static const struct test tests[] = {
     TEST(only_short_rings_are_windowed),
     TEST(pieces_of_products_read_and_add_again),
     TEST(products_become_loops_where_the_compiler_says),
+    TEST(narrowed_gathers_go_round_where_their_products_do),
     TEST(activations_are_wide_and_gradients_are_not),
 };
 
