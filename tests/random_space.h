@@ -6,12 +6,6 @@
 #include "tuner/bounds.h"
 #include "tuner/tuner.h"
 
-static inline const char *pick(struct base_random *random, const char *const *values, int count)
-{
-    return values[base_random_below(random, count)];
-}
-#define PICK(random, values) pick((random), (values), BASE_COUNT(values))
-
 static const char *const models[] = {
     "encoder_decoder:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=1024,num_encoder_layers=2,num_decoder_layers=3,vocab_"
     "size=512,mlp_activations=gelu+linear,logits_via_embedding=0",

@@ -67,6 +67,13 @@ static inline int test_main(const struct test *tests, int count, int argument_co
 
 /* cmocka compares doubles as floats with an absolute tolerance: 1e9 + 10 passes for 1e9. This one is relative to the
  * larger of the two; a tolerance of 0 asks for equality. NaN is near nothing. */
+/* One of several words, by chance. */
+static inline const char *test_pick(struct base_random *random, const char *const *words, int count)
+{
+    return words[base_random_below(random, count)];
+}
+#define PICK(random, words) test_pick((random), (words), BASE_COUNT(words))
+
 static inline bool test_is_near(double actual, double expected, double relative)
 {
     double difference = fabs(actual - expected);

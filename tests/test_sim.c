@@ -1260,12 +1260,6 @@ static void utilization_is_needed_flop_over_peak(struct base_arena *arena)
 
 /* ---- what holds of every plan ---- */
 
-static const char *pick(struct base_random *random, const char *const *words, int count)
-{
-    return words[base_random_below(random, count)];
-}
-#define PICK(random, words) pick((random), (words), BASE_COUNT(words))
-
 /* Some are refused (a mesh that does not exist, heads that do not divide); callers draw again. */
 static const char *random_plan(struct base_arena *arena, struct base_random *random)
 {

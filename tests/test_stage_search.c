@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DECODER                                                                                                        \
@@ -408,13 +409,15 @@ static bool next_layers(int64_t *layers, int stages)
 }
 
 struct tried {
-    double least_s, best_s; /* of all, and of those that leave enough free */
+    double least_s, best_s;   /* of all, and of those that leave enough free */
+    double middle_free_bytes; /* between the most and the least that an assignment leaves */
     int count, fitting;
 };
 
 static struct tried try_all(struct sim_cache *cache, struct sim_plan *plan, double headroom_frac)
 {
-    struct tried tried = {INFINITY, INFINITY, 0, 0};
+    struct tried tried = {INFINITY, INFINITY, 0, 0, 0};
+    double most_free = -INFINITY, least_free = INFINITY;
     const int stages = (int)plan->pipeline.stages;
     int64_t layers[SIM_MOST_STAGES];
     for (int s = 0; s < stages; s++) layers[s] = 1;
@@ -427,9 +430,11 @@ static struct tried try_all(struct sim_cache *cache, struct sim_plan *plan, doub
         const bool fits = (double)p.free_bytes >= headroom_frac * (double)p.memory.capacity_bytes;
         tried.count++, tried.fitting += fits;
         tried.least_s = fmin(tried.least_s, p.step_s);
+        most_free = fmax(most_free, (double)p.free_bytes), least_free = fmin(least_free, (double)p.free_bytes);
         if (fits) tried.best_s = fmin(tried.best_s, p.step_s);
     } while (next_layers(layers, stages));
     plan->pipeline.layers = NULL;
+    tried.middle_free_bytes = (most_free + least_free) / 2;
     return tried;
 }
 
@@ -445,7 +450,6 @@ static struct tuner_assignment assign_and_try(struct base_arena *arena, struct s
     assert_int_equal(found.bound_violations, 0);
     assert_int_equal(found.found, tried->fitting > 0);
     if (tried->fitting) assert_near(found.step_s, tried->best_s, 0);
-    assert_true(found.predicted_count < tried->count);
     return found;
 }
 
@@ -464,10 +468,11 @@ static void layers_go_where_trying_all_puts_them(struct base_arena *arena)
         assert_ok(tuner_layers_bound(cache, &plan, &least_s, &error), &error);
         assert_true(least_s <= tried.least_s);
         assert_true(least_s > 0.7 * tried.least_s);
-        assert_true(found.found);
+        assert_true(found.found && found.predicted_count < tried.count);
         for (int s = 2; s < plan.pipeline.stages; s++) uneven += found.layers[s] != found.layers[1];
         const double capacity = plan.placement->profile.constants[SIM_CAPACITY_BYTES], fastest_s = found.step_s;
         found = assign_and_try(arena, cache, &plan, (found.free_bytes + 1) / capacity, &tried);
+        assert_true(found.predicted_count < tried.count);
         binding += found.found && found.step_s > fastest_s;
         sim_cache_free(cache);
     }
@@ -475,7 +480,58 @@ static void layers_go_where_trying_all_puts_them(struct base_arena *arena)
     assert_true(uneven > 0);
 }
 
-/* Programs drawn at random, some options of which are not allowed: their list is what trying all of them gives. */
+/* Plans drawn at random, each without a limit and with one that forbids about half of the assignments: what is found is
+ * what trying all of them finds, below a time as well. SEARCH_SAMPLES and SEARCH_SEED are those of
+ * test_search_properties. */
+static void layers_of_random_plans_equal_brute_force(struct base_arena *arena)
+{
+    static const char *const softwares[] = {"megatron", "torchtitan", "alpa"};
+    static const char *const topologies[] = {"a100-80g:1x%d", "a100-40g:1x%d", "h100:1x%d", "v100-16g:1x%d"};
+    static const char *const vocabularies[] = {"1024", "51200", "128256", "256000"};
+    static const char *const policies[] = {"none", "full"};
+    static const char *const lengths[] = {"512", "2048", "4096"};
+    const char *samples = getenv("SEARCH_SAMPLES"), *seed = getenv("SEARCH_SEED");
+    const int wanted = ((samples ? atoi(samples) : 250) + 24) / 25;
+    int programs = 0, uneven = 0;
+    struct base_random random;
+    base_random_seed(&random, 910 + (seed ? strtoull(seed, NULL, 10) : 0));
+    for (int drawn = 0; drawn < wanted; drawn++) {
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct sim_cache *cache = sim_cache_new(&own);
+        struct base_error error;
+        struct tried tried;
+        const int stages = 2 + (int)base_random_below(&random, 3), layers = stages + (int)base_random_below(&random, 9),
+                  microbatches = 1 << base_random_below(&random, 5), each = 1 << base_random_below(&random, 3);
+        const struct assigned a = {.software = PICK(&random, softwares),
+                                   .topology = base_print(&own, PICK(&random, topologies), stages),
+                                   .layers = base_print(&own, "%d", layers),
+                                   .vocabulary = PICK(&random, vocabularies),
+                                   .stages = base_print(&own, "%d", stages),
+                                   .microbatches = base_print(&own, "%d", microbatches),
+                                   .batch = base_print(&own, "%d", microbatches * each),
+                                   .schedule = "1f1b",
+                                   .remat = PICK(&random, policies),
+                                   .length = PICK(&random, lengths)};
+        TEST_ROW("%s on %s, %s layers on %s stages, vocabulary %s, batch %s in %s, remat %s, length %s", a.software,
+                 a.topology, a.layers, a.stages, a.vocabulary, a.batch, a.microbatches, a.remat, a.length);
+        struct sim_plan plan = assigned_plan(&own, cache, &a);
+        struct tuner_assignment found = assign_and_try(&own, cache, &plan, -1e6, &tried); /* whatever it takes */
+        const double capacity = plan.placement->profile.constants[SIM_CAPACITY_BYTES], fastest_s = found.step_s;
+        for (int s = 1; s < stages; s++) uneven += found.layers[s] != found.layers[0];
+        assert_ok(tuner_assign_layers(&own, cache, &plan, -1e6, fastest_s, &found, &error), &error);
+        assert_true(!found.found && found.proven); /* none is faster than the fastest */
+        programs += found.by_program;
+        found = assign_and_try(&own, cache, &plan, tried.middle_free_bytes / capacity, &tried);
+        programs += found.by_program;
+        sim_cache_free(cache);
+        base_arena_free(&own);
+    }
+    print_message("%d plans, %d stages unlike the first, %d programs\n", wanted, uneven, programs);
+    assert_true(uneven > 0);
+}
+
+/* Programs drawn at random, some options of which are not allowed: their list, and the integer program's answer, are
+ * what trying all of them gives. */
 static void lists_of_layers_are_whole(struct base_arena *arena)
 {
     enum { STAGES = 4, MOST = 5, ROWS = 2 * STAGES, OPTIONS = STAGES * MOST, LAYERS = 11, ROOM = 600 };
@@ -512,6 +568,11 @@ static void lists_of_layers_are_whole(struct base_arena *arena)
             below += tuner_layers_sum(&program, layers) < limit;
         }
         assert_true(tuner_layer_list_least(list) + tuner_layers_least_last(&program) <= least);
+        short chosen[STAGES];
+        double bound;
+        assert_int_equal(tuner_layers_solve(arena, &program, chosen, &bound), TUNER_CHOSEN);
+        assert_near(tuner_layers_sum(&program, chosen), least, 1e-9);
+        assert_true(bound <= least * (1 + 1e-9) && bound >= least * (1 - 1e-4));
         assert_true(tuner_layer_list_below(list, limit, ROOM, found, &count));
         assert_int_equal(count, below);
         for (int i = 0; i < count; i++) assert_true(tuner_layers_sum(&program, &found[i * STAGES]) < limit);
@@ -534,6 +595,7 @@ int main(int count, char **arguments)
         TEST(values_that_cannot_be_are_refused),
         TEST(values_that_are_given_are_the_space),
         TEST(layers_go_where_trying_all_puts_them),
+        TEST(layers_of_random_plans_equal_brute_force),
         TEST(lists_of_layers_are_whole),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
