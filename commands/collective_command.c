@@ -91,17 +91,14 @@ static enum base_status send(struct base_arena *arena, enum sim_algorithm algori
                              struct base_error *error)
 {
     const enum sim_routes routes = sim_routes_of(&q->placement, q->kind, q->priced_axes);
+    const bool asked = algorithm != SIM_ALGORITHM_COUNT;
     struct sim_wire wire;
-    if (algorithm != SIM_ALGORITHM_COUNT) {
-        BASE_TRY(sim_simulate(arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error));
-        q->sent_s = q->sent.traffic.time_s;
-        return BASE_OK;
-    }
+    BASE_TRY(asked ? sim_simulate(arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error)
+                   : sim_simulate_fastest(arena, &q->network, &q->groups, q->kind, routes, q->bytes, &q->sent, error));
+    q->sent_s = q->sent.traffic.time_s;
+    if (asked || !sim_is_of_nccl(&q->placement, q->kind)) return BASE_OK;
     BASE_TRY(sim_wire_build(arena, &q->network, &q->groups, q->kind, routes, &wire, error));
-    BASE_TRY(sim_simulate_fastest(arena, &q->network, &q->groups, q->kind, routes, q->bytes, &q->sent, error));
-    q->sent_s = sim_is_of_nccl(&q->placement, q->kind)
-                    ? sim_sent_s(&q->placement, &wire, q->kind, q->priced_axes, q->bytes)
-                    : q->sent.traffic.time_s;
+    q->sent_s = sim_sent_s(&q->placement, &wire, q->kind, q->priced_axes, q->bytes);
     return BASE_OK;
 }
 
@@ -166,8 +163,7 @@ static const char *link_name(struct base_arena *arena, const struct topo_link *l
 static const char *bound_by(struct base_arena *arena, const struct question *q)
 {
     const struct sim_traffic *t = &q->sent.traffic;
-    double waiting_s = q->network.rates.start_s + t->walking_s;
-    if (t->busiest_link < 0 || t->time_s * t->busy_frac < waiting_s) return "latency";
+    if (t->busiest_link < 0 || t->time_s * t->busy_frac < t->start_s + t->walking_s) return "latency";
     return link_name(arena, &q->network.links.links[t->busiest_link]);
 }
 
@@ -212,9 +208,7 @@ static void links_json(const struct question *q, struct base_json_writer *w)
 static const char *price_words(const struct question *q)
 {
     if (sim_price_is_exact(&q->placement, q->kind, q->priced_axes)) return "exact for rings along one dimension";
-    if (q->topology.kind == TOPO_GPU && q->kind <= SIM_REDUCE_SCATTER &&
-        q->placement.profile.constants[SIM_LL_BYTES_PER_S] > 0)
-        return "as NCCL reckons, with its protocols and latencies";
+    if (sim_is_of_nccl(&q->placement, q->kind)) return "as NCCL reckons, with its protocols and latencies";
     if (q->topology.slice_count > 1) return "inside slices first, then over the data-centre network";
     const struct sim_group *group = &q->placement.groups[q->priced_axes];
     const bool gathers = q->kind == SIM_ALL_GATHER || q->kind == SIM_REDUCE_SCATTER;
@@ -256,7 +250,8 @@ static void answer_text(const struct question *q, const char *axes, struct base_
               topo_has_failures(&q->topology) ? "; longer by what the simulation says that failures cost" : "");
     base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, q->sent_s),
               sim_algorithm_name(q->sent.algorithm), (long long)t->message_count, bound_by(out->arena, q));
-    if (t->busiest_link >= 0) base_putf(out, "; the busiest link is busy %.0f %% of the time", 100 * t->busy_frac);
+    if (t->busiest_link >= 0)
+        base_putf(out, "; the busiest link is busy %.0f %% of the time", 100 * t->busy_frac * t->time_s / q->sent_s);
     base_put(out, "\n");
 }
 

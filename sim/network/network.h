@@ -89,6 +89,7 @@ struct sim_traffic {
     double time_s;
     double moving_s;          /* until the last byte; without latencies, unless rounds wait for them */
     double walking_s;         /* latencies of the hops that follow each other */
+    double start_s;           /* before anything moves */
     const double *link_bytes; /* [link] */
     int busiest_link;         /* by its share of busy time; -1: none is used */
     double busy_frac;         /* its busy time over time_s */

@@ -266,11 +266,12 @@ static void answer(const struct simulation *s, struct sim_traffic *out)
                                 .busiest_link = -1,
                                 .message_count = s->message_count,
                                 .event_count = s->event_count,
-                                .moving_s = s->now_s};
+                                .moving_s = s->now_s,
+                                .start_s = s->rates->start_s};
     for (int i = 0; i < s->schedule->chain_count; i++)
         if (s->chains[i].walking_s > out->walking_s) out->walking_s = s->chains[i].walking_s;
     double both_s = out->moving_s > out->walking_s ? out->moving_s : out->walking_s;
-    out->time_s = s->rates->start_s + (s->rates->store_and_forward ? s->now_s : both_s);
+    out->time_s = out->start_s + (s->rates->store_and_forward ? s->now_s : both_s);
     for (int i = 0; i < s->network->link_count; i++) {
         double busy_s = s->link_bytes[i] > 0 ? s->link_bytes[i] / s->link_bytes_per_s[i] : 0;
         if (busy_s / out->time_s <= out->busy_frac) continue;
