@@ -60,6 +60,24 @@ static int target_gradient(struct builder *builder, const struct builder_forward
     return gradient;
 }
 
+/* The same with the exponentials of what the loss keeps, each step an array of its own; elsewhere the target's alone.
+ */
+static int with_exponentials(struct builder *builder, int target, int shifted, int max, int sum)
+{
+    if (target < 0 || !builder_has(builder, MODEL_TRAIT_PARALLEL_LOSS)) return target;
+    int exponentials = builder_apply(builder, MODEL_MAP, MODEL_SOFTMAX, "loss/exponentials", "btv,bt,bt->btv", NULL,
+                                     MODEL_FLOAT32, MODEL_ROLE_PROJECTION, shifted, max, sum, -1);
+    builder_last_op(builder)->phase = MODEL_BACKWARD;
+    builder_last_op(builder)->apart = true;
+    builder->program->tensors[exponentials].like = builder->program->tensors[target].like;
+    int both = builder_apply(builder, MODEL_MAP, MODEL_ADD, "loss/target gradient sum", "btv,btv->btv", NULL,
+                             MODEL_FLOAT32, MODEL_ROLE_PROJECTION, target, exponentials, -1, -1);
+    builder_last_op(builder)->phase = MODEL_BACKWARD;
+    builder_last_op(builder)->apart = true;
+    builder->program->tensors[both].like = builder->program->tensors[target].like;
+    return both;
+}
+
 /* float32 as PyTorch software has it: a copy of the logits, another one without their maximum, whose memory takes the
  * gradient; cast back, that takes the logits' place. */
 void model_builder_wide_loss(struct builder *builder, struct builder_forward *forward)
@@ -77,7 +95,8 @@ void model_builder_wide_loss(struct builder *builder, struct builder_forward *fo
                             MODEL_ROLE_STATISTIC, shifted, max, -1, -1);
     forward->loss = builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype,
                                   MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
-    int inputs[6] = {shifted, max, sum, forward->targets, forward->weights}, eager = target_gradient(builder, forward);
+    int inputs[6] = {shifted, max, sum, forward->targets, forward->weights},
+        eager = with_exponentials(builder, target_gradient(builder, forward), shifted, max, sum);
     if (eager >= 0) inputs[5] = eager;
     int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient float32",
                                        eager < 0 ? "btv,bt,bt,bt,bt->btv" : "btv,bt,bt,bt,bt,btv->btv", NULL, dtype,

@@ -61,6 +61,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_DROPS_OUT] = "drops_out",
         [MODEL_TRAIT_EVERY_SECOND] = "every_second",
         [MODEL_TRAIT_EAGER_LOSS] = "eager_loss",
+        [MODEL_TRAIT_PARALLEL_LOSS] = "parallel_loss",
         [MODEL_TRAIT_REPLAYS_LAYERS] = "replays_layers",
         [MODEL_TRAIT_HALF_LOGITS] = "half_logits",
         [MODEL_TRAIT_WIDE_ACTIVATIONS] = "wide_activations",

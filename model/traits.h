@@ -34,9 +34,11 @@ enum model_trait {
     MODEL_TRAIT_SPLITS_DIMENSIONS,  /* its mesh shares dimensions of the torus where whole ones do not do */
     MODEL_TRAIT_SHARDS_MODEL,       /* where a mesh has a model axis that rules leave alone, layers are sharded over it:
                                        tensor parallelism beside sharded parameters */
-    MODEL_TRAIT_EVERY_SECOND, /* a selective remat policy keeps every second product with a weight, from the first, and
-                                 what attention gives; all else is replayed */
-    MODEL_TRAIT_EAGER_LOSS,   /* the target's gradient is an array of its own, and so is that of the logits */
+    MODEL_TRAIT_EVERY_SECOND,  /* a selective remat policy keeps every second product with a weight, from the first, and
+                                  what attention gives; all else is replayed */
+    MODEL_TRAIT_EAGER_LOSS,    /* the target's gradient is an array of its own, and so is that of the logits */
+    MODEL_TRAIT_PARALLEL_LOSS, /* where the vocabulary is sharded that gradient is added up step by step: exponentials,
+                                  their sum with the target's, and its product with the loss's */
     MODEL_TRAIT_CACHE_IN_PLACE,   /* a token is written into its slice of a cache; T5X adds its one-hot to the whole */
     MODEL_TRAIT_PADS_VOCABULARY,  /* to a multiple of 128 for each device that has a part of it */
     MODEL_TRAIT_SOFTMAX_IN_FOURS, /* the kernel of softmax, scale and mask takes four sequences times heads at once;

@@ -235,7 +235,10 @@ void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes)
 
 model_trait_set sim_plan_traits(const struct sim_plan *plan)
 {
-    const model_trait_set traits = plan->placement->profile.traits;
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const bool shards_loss = topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
+    const model_trait_set traits =
+        plan->placement->profile.traits & ~(shards_loss ? 0 : MODEL_TRAIT_BIT(MODEL_TRAIT_PARALLEL_LOSS));
     const bool wide =
         plan->options.dtype == MODEL_BFLOAT16 && (traits >> MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16 & 1);
     return wide ? traits | MODEL_TRAIT_BIT(MODEL_TRAIT_FLOAT32_GRADIENTS) : traits;

@@ -132,7 +132,8 @@ static void sequence_parallelism_scatters(struct base_arena *arena)
 }
 
 /* What a word more of the vocabulary takes at the peak, which is at the loss, of a model of two tables, under FSDP. */
-static double word_bytes(struct base_arena *arena, struct sim_cache *cache, const char *software)
+static double word_bytes(struct base_arena *arena, struct sim_cache *cache, const char *software,
+                         const char *partitions)
 {
     static const char *const models[] = {
         "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=4096,num_layers=2,vocab_size=65536,"
@@ -144,7 +145,7 @@ static double word_bytes(struct base_arena *arena, struct sim_cache *cache, cons
         struct sim_plan_text text = {.values = {[SIM_MODEL] = models[i],
                                                 [SIM_TOPOLOGY] = "h100:1x8",
                                                 [SIM_SOFTWARE] = software,
-                                                [SIM_NUM_PARTITIONS] = "1",
+                                                [SIM_NUM_PARTITIONS] = partitions,
                                                 [SIM_RULES] = "zero3",
                                                 [SIM_OPTIMIZER] = "adamw",
                                                 [SIM_ATTENTION] = "flash",
@@ -166,7 +167,18 @@ static double word_bytes(struct base_arena *arena, struct sim_cache *cache, cons
 static void the_root_stays_gathered(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    assert_near(word_bytes(arena, cache, "torchtitan"), 14 * 1024 + 2 * 2048 * (16.0 / 8 + 2), 1e-6);
+    assert_near(word_bytes(arena, cache, "torchtitan", "1"), 14 * 1024 + 2 * 2048 * (16.0 / 8 + 2), 1e-6);
+    sim_cache_free(cache);
+}
+
+/* Under tensor parallelism PyTorch's loss_parallel() has four float32 arrays at once in place of three, beside logits
+ * in bfloat16: what it kept of the logits, zeros with the target's gradient, exponentials, and the sum of the last two;
+ * then its product with the loss's gradient in place of the exponentials. Beside them stand two tables' state, and the
+ * head in bfloat16. */
+static void a_sharded_loss_adds_up_its_gradient(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    assert_near(word_bytes(arena, cache, "torchtitan", "8"), (18 * 8 * 1024 + 2048 * (2 * 16.0 + 2)) / 8, 1e-6);
     sim_cache_free(cache);
 }
 
@@ -528,6 +540,7 @@ static const struct test tests[] = {
     TEST(kernels_are_those_of_the_software),
     TEST(sequence_parallelism_scatters),
     TEST(the_root_stays_gathered),
+    TEST(a_sharded_loss_adds_up_its_gradient),
     TEST(rows_between_16_bytes_do_without_tensor_cores),
     TEST(softmaxes_of_no_four_are_kernels_of_their_own),
     TEST(vocabularies_are_padded),
