@@ -366,16 +366,16 @@ static bool multiply_whole(const struct contraction *c, const int64_t *offsets, 
                             EXEC_OVERWRITE, tiles->left, tiles->whole_bytes);
 }
 
-/* A vector times a weight in int8, summed up at once. False: it is another product, or its weights are rounded before.
- */
+/* A few vectors times a weight in int8, summed up at once. False: it is another product, or its weights are rounded
+ * before. */
 static bool multiply_bytes(const struct contraction *c, const int64_t *offsets)
 {
     const struct exec_view *views = c->views;
-    const bool is_one = c->extents[ROW] == 1 && c->free_count == c->loop_count && views[RIGHT].dtype == MODEL_INT8 &&
-                        views[RIGHT_SCALES].rank > 0 && views[RIGHT_SCALES].dtype == MODEL_FLOAT32 &&
-                        views[LEFT].dtype == MODEL_FLOAT32 && views[RESULT].dtype == MODEL_FLOAT32;
-    const struct exec_bytes weight = {
-        .at = (const int8_t *)(const void *)element(c, RIGHT, offsets[RIGHT]),
+    const bool is_whole = c->free_count == c->loop_count && views[RIGHT].dtype == MODEL_INT8 &&
+                          views[RIGHT_SCALES].rank > 0 && views[RIGHT_SCALES].dtype == MODEL_FLOAT32 &&
+                          views[LEFT].dtype == MODEL_FLOAT32 && views[RESULT].dtype == MODEL_FLOAT32;
+    const struct exec_streamed weight = {
+        .at = element(c, RIGHT, offsets[RIGHT]),
         .depth = c->extents[DEPTH],
         .columns = c->extents[COLUMN],
         .depth_stride = c->strides[DEPTH][RIGHT],
@@ -383,9 +383,9 @@ static bool multiply_bytes(const struct contraction *c, const int64_t *offsets)
         .scales = (const float *)(const void *)views[RIGHT_SCALES].at + offsets[RIGHT_SCALES],
         .scale_stride = c->strides[COLUMN][RIGHT_SCALES],
     };
-    if (!is_one || c->strides[DEPTH][RIGHT_SCALES] || c->strides[DEPTH][LEFT] != 1) return false;
-    return exec_multiply_bytes(&weight, (const float *)(const void *)element(c, LEFT, offsets[LEFT]),
-                               (float *)(void *)element(c, RESULT, offsets[RESULT]), c->strides[COLUMN][RESULT]);
+    if (!is_whole || c->strides[DEPTH][RIGHT_SCALES] || c->strides[ROW][RIGHT_SCALES]) return false;
+    return exec_multiply_streamed(&weight, c->extents[ROW], matrix(c, LEFT, ROW, DEPTH, offsets),
+                                  matrix(c, RESULT, ROW, COLUMN, offsets), EXEC_OVERWRITE);
 }
 
 static void contract_narrow(const struct exec_machine *machine, const struct contraction *c, int device)

@@ -1,6 +1,7 @@
 /* The door to OpenBLAS. A product is asked for as it lies in memory: what is transposed is said, nothing is copied.
  * Where there is AVX-512, oneDNN does all but the smallest: its kernels are 5 to 20 % faster than OpenBLAS 0.3.21's own
- * (measured on Sapphire Rapids and Zen 5), and twice as fast where OpenBLAS has none for the processor. */
+ * (measured on Sapphire Rapids and Zen 5), and twice as fast where OpenBLAS has none for the processor. Few rows go
+ * neither way: libraries copy the weight into panels for them, or read it at half of memory's speed (streamed.c). */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "exec/gemm.h"
 #include "exec/onednn.h"
@@ -55,21 +56,15 @@ static void clear(int64_t rows, int64_t columns, struct exec_matrix c)
         for (int64_t j = 0; j < columns; j++) c.at[i * c.row_stride + j * c.column_stride] = 0;
 }
 
-/* A matrix and a vector: each element is used once, and packing them, as a product of matrices does, would read and
- * write what there is to read three times. */
-static void multiply_vector(int64_t count, int64_t depth, const struct exec_matrix *m, const float *vector,
-                            int64_t vector_stride, float *result, int64_t result_stride, enum exec_writing store)
+static bool multiply_streamed(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a,
+                              const struct exec_matrix *b, struct exec_matrix c, enum exec_writing store)
 {
-    const bool along = m->column_stride == 1; /* depth x count: a row is an element of the vector's */
-    const int64_t stride = along ? m->row_stride : m->column_stride, length = along ? count : depth;
-    cblas_sgemv(CblasRowMajor, along ? CblasTrans : CblasNoTrans, (blasint)(along ? depth : count), (blasint)length,
-                1.0f, m->at, (blasint)(stride > length ? stride : length), vector, (blasint)vector_stride,
-                store == EXEC_ACCUMULATE ? 1.0f : 0.0f, result, (blasint)result_stride);
-}
-
-static bool is_vector(int64_t columns, const struct exec_matrix *b)
-{
-    return columns > 1 && (b->column_stride == 1 || b->row_stride == 1);
+    const struct exec_streamed weight = {.at = b->at,
+                                         .depth = depth,
+                                         .columns = columns,
+                                         .depth_stride = b->row_stride,
+                                         .column_stride = b->column_stride};
+    return rows <= columns && exec_multiply_streamed(&weight, rows, a, c, store);
 }
 
 void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b,
@@ -80,6 +75,7 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
         if (store == EXEC_OVERWRITE) clear(rows, columns, c);
         return;
     }
+    if (multiply_streamed(rows, columns, depth, a, &b, c, store)) return;
     if (c.column_stride != 1 && columns > 1) { /* the result lies transposed: c' = b' a' */
         struct exec_matrix at = {a.at, a.column_stride, a.row_stride}, bt = {b.at, b.column_stride, b.row_stride},
                            ct = {c.at, c.column_stride, c.row_stride};
@@ -87,10 +83,6 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
         return;
     }
     if (columns == 1) c.column_stride = 1;
-    if (rows == 1 && is_vector(columns, &b)) {
-        multiply_vector(columns, depth, &b, a.at, a.column_stride, c.at, 1, store);
-        return;
-    }
     const struct exec_onednn_matrix left = {a.at, leading(&a, rows, depth), is_transposed(&a)},
                                     right = {b.at, leading(&b, depth, columns), is_transposed(&b)};
     if (rows * columns * depth >= LEAST_FOR_ONEDNN && exec_onednn_is_wide() &&

@@ -17,15 +17,19 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
 enum base_status exec_gemm_begin(struct base_error *error);
 const char *exec_gemm_kernel(struct base_arena *arena); /* what products are computed with on this processor */
 
-/* A weight of depth x columns in int8 with a scale a column (bytes.c). Strides are in elements. */
-struct exec_bytes {
-    const int8_t *at;
+/* A weight of depth x columns (streamed.c): float32, or where it has scales, one a column, int8. Strides are in
+ * elements.
+ */
+struct exec_streamed {
+    const void *at;
     int64_t depth, columns, depth_stride, column_stride;
     const float *scales;
     int64_t scale_stride;
 };
-/* A vector of `depth` neighbours times it. False: neither rows nor columns of the weight are neighbours, and nothing
- * was done. */
-bool exec_multiply_bytes(const struct exec_bytes *w, const float *x, float *result, int64_t result_stride);
+enum { EXEC_MOST_STREAMED = 4 }; /* rows: with eight a product of matrices is as fast (measured on Zen 4) */
+/* result = x * w, or result += x * w without scales: x is rows x depth. False: there are more rows, or neither rows nor
+ * columns of the weight are neighbours as what goes with them is, and nothing was done. */
+bool exec_multiply_streamed(const struct exec_streamed *w, int64_t rows, struct exec_matrix x,
+                            struct exec_matrix result, enum exec_writing store);
 
 #endif

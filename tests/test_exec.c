@@ -1547,6 +1547,71 @@ static void products_are_sums_of_products(struct base_arena *arena)
         }
 }
 
+/* Few vectors times a weight as it streams by: rows that fill a page and shorter ones, more columns than are summed at
+ * once, ends that fill no vector, float32 and int8 with scales. Whole numbers, so that no order of sums counts. */
+static void check_streamed(struct base_arena *arena, int64_t rows, int64_t columns, int64_t depth, bool across,
+                           bool bytes)
+{
+    float *x = base_new(arena, float, rows *depth), *w = base_new(arena, float, depth *columns),
+          *c = base_new(arena, float, rows *columns), *scales = base_new(arena, float, columns);
+    int8_t *narrow = base_new(arena, int8_t, depth * columns);
+    struct base_random random;
+    base_random_seed(&random, 7);
+    for (int64_t i = 0; i < rows * depth; i++) x[i] = (float)base_random_below(&random, 17) - 8;
+    for (int64_t i = 0; i < depth * columns; i++) w[i] = narrow[i] = (int8_t)((int)base_random_below(&random, 17) - 8);
+    for (int64_t j = 0; j < columns; j++) scales[j] = bytes ? (float)(1 + j % 3) : 1;
+    const struct exec_streamed weight = {.at = bytes ? (const void *)narrow : w,
+                                         .depth = depth,
+                                         .columns = columns,
+                                         .depth_stride = across ? columns : 1,
+                                         .column_stride = across ? 1 : depth,
+                                         .scales = bytes ? scales : NULL,
+                                         .scale_stride = 1};
+    assert_true(exec_multiply_streamed(&weight, rows, (struct exec_matrix){x, depth, 1},
+                                       (struct exec_matrix){c, columns, 1}, EXEC_OVERWRITE));
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            float sum = 0;
+            for (int64_t l = 0; l < depth; l++)
+                sum += x[i * depth + l] * w[l * weight.depth_stride + j * weight.column_stride];
+            assert_near((double)c[i * columns + j], (double)(sum * scales[j]), 0);
+        }
+}
+
+static void streamed_weights_are_summed_whole(struct base_arena *arena)
+{
+    static const int64_t shapes[][2] = {{1, 1}, {3, 40}, {70, 33}, {19, 1024}, {16, 1030}, {9, 4200}, {8, 9000}};
+    for (int i = 0; i < BASE_COUNT(shapes); i++)
+        for (int64_t rows = 1; rows <= EXEC_MOST_STREAMED; rows++)
+            for (int kind = 0; kind < 4; kind++) {
+                TEST_ROW("%d rows, %d columns, depth %d, kind %d", (int)rows, (int)shapes[i][1], (int)shapes[i][0],
+                         kind);
+                check_streamed(arena, rows, shapes[i][1], shapes[i][0], kind & 1, kind & 2);
+            }
+}
+
+/* An answer's row has the same bits beside others as alone. */
+static void a_row_among_few_is_the_row_alone(struct base_arena *arena)
+{
+    enum { COLUMNS = 1100, DEPTH = 77 };
+    float *x = base_new(arena, float, EXEC_MOST_STREAMED *DEPTH), *w = base_new(arena, float, DEPTH *COLUMNS),
+          *whole = base_new(arena, float, EXEC_MOST_STREAMED *COLUMNS), *alone = base_new(arena, float, COLUMNS);
+    struct base_random random;
+    base_random_seed(&random, 8);
+    for (int i = 0; i < EXEC_MOST_STREAMED * DEPTH; i++) x[i] = (float)base_random_below(&random, 1000) / 999;
+    for (int i = 0; i < DEPTH * COLUMNS; i++) w[i] = (float)base_random_below(&random, 1000) / 997;
+    for (int across = 0; across < 2; across++) {
+        const struct exec_matrix b = {w, across ? COLUMNS : 1, across ? 1 : DEPTH};
+        exec_gemm(EXEC_MOST_STREAMED, COLUMNS, DEPTH, (struct exec_matrix){x, DEPTH, 1}, b,
+                  (struct exec_matrix){whole, COLUMNS, 1}, EXEC_OVERWRITE);
+        for (int row = 0; row < EXEC_MOST_STREAMED; row++) {
+            exec_gemm(1, COLUMNS, DEPTH, (struct exec_matrix){x + row * DEPTH, DEPTH, 1}, b,
+                      (struct exec_matrix){alone, COLUMNS, 1}, EXEC_OVERWRITE);
+            assert_memory_equal(alone, whole + row * COLUMNS, COLUMNS * sizeof *alone);
+        }
+    }
+}
+
 /* Initial values have the spreads that T5X's initializers have, and depend on seed, path and element alone. */
 static void initial_values_have_their_spreads(struct base_arena *arena)
 {
@@ -1774,6 +1839,8 @@ static const struct test tests[] = {
     TEST(bfloat16_rounds_to_even),
     TEST(relative_positions_have_buckets),
     TEST(products_are_sums_of_products),
+    TEST(streamed_weights_are_summed_whole),
+    TEST(a_row_among_few_is_the_row_alone),
     TEST(initial_values_have_their_spreads),
     TEST(values_stand_until_they_are_read),
 };
