@@ -302,9 +302,12 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
                                 struct reports_tuned *report, struct tuner_comparison *why, struct base_error *error)
 {
     struct tuner_alternative *alternatives;
+    struct tuner_moved_tensor *moved;
     if (!result->plan_count) return BASE_OK;
     BASE_TRY(tuner_sensitivity(space, result->plans[0].plan, &alternatives, &report->alternative_count, error));
     report->alternatives = report->alternative_count ? alternatives : NULL;
+    BASE_TRY(tuner_moved_tensors(space, result->plans[0].plan, &moved, &report->moved_count, error));
+    report->moved = report->moved_count ? moved : NULL;
     if (result->plan_count < 2) return BASE_OK;
     BASE_TRY(tuner_compare(space, report->objective, result->plans[0].plan, result->plans[1].plan, why, error));
     report->why = why;

@@ -113,3 +113,10 @@ const char *model_saved_text(struct base_arena *arena, const struct model_saved 
     if (saved->layers) base_putf(&out, "%slayers:%d", out.length ? ";" : "", saved->layers);
     return out.data;
 }
+
+const char *model_saved_name_of(enum model_saved_name name)
+{
+    int i = 0;
+    while (i + 1 < BASE_COUNT(names) && names[i].tensors != 1u << name) i++;
+    return names[i].name;
+}

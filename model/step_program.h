@@ -149,6 +149,7 @@ struct model_saved {
  * texts. */
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error);
 const char *model_saved_text(struct base_arena *arena, const struct model_saved *saved);
+const char *model_saved_name_of(enum model_saved_name name); /* "query_proj" */
 
 struct model_tensor {
     const char *name; /* "decoder/self_attention/query" */

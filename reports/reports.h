@@ -264,6 +264,8 @@ struct reports_tuned {
     const struct tuner_comparison *why;           /* the best beside the second; or NULL */
     const struct tuner_alternative *alternatives; /* the best with one choice changed */
     int alternative_count;
+    const struct tuner_moved_tensor *moved; /* the best with one tensor elsewhere; or NULL */
+    int moved_count;
     const struct tuner_wider *wider; /* where nothing fits: where something does */
     int wider_count;
     const char *launch_format, *launch; /* --emit, or NULL */

@@ -381,6 +381,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     if (r->why) reports_tuned_why_text(r, out);
     if (r->result->plan_count && r->result->has_unfit) put_unfit_text(r, out);
     if (r->alternatives) put_sensitivity_text(r, out);
+    if (r->moved_count) reports_moved_tensors_text(r, out);
     reports_refusals_text(space, out);
 }
 

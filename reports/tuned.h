@@ -29,6 +29,10 @@ struct reports_decided {
 void reports_put_decided(struct base_json_writer *w, const struct reports_decided *by);
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out);
 
+/* What holds each tensor of a remat policy in place (tuned_tensors.c). */
+void reports_put_moved_tensors(struct base_json_writer *w, const struct reports_tuned *r);
+void reports_moved_tensors_text(const struct reports_tuned *r, struct base_text *out);
+
 /* Plans that cannot be launched, by reason (unlaunched.c). */
 void reports_put_refusals(struct base_json_writer *w, const struct tuner_space *space);
 void reports_refusals_text(const struct tuner_space *space, struct base_text *out);

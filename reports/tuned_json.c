@@ -204,6 +204,7 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     if (r->why) reports_tuned_put_why(&w, r);
     if (r->result->plan_count && r->result->has_unfit) put_unfit(&w, r);
     if (r->alternatives) put_sensitivity(&w, r);
+    if (r->moved_count) reports_put_moved_tensors(&w, r);
     if (!r->result->plan_count && r->result->has_nearest) put_nearest(&w, r);
     if (!r->result->plan_count) put_wider(&w, r);
     reports_put_launch(&w, r->launch_format, r->launch);

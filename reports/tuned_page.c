@@ -250,6 +250,40 @@ static enum base_status put_sensitivity(struct base_text *out, const struct base
     return BASE_OK;
 }
 
+/* What holds each tensor of the best plan's remat policy in place. */
+static void put_tensors(struct base_text *out, const struct base_json *d)
+{
+    enum { MOST = 32, COLUMNS = 5 };
+    static const char *const headings[COLUMNS] = {"tensor", "place", "elsewhere", "target tokens/s", "peak"};
+    const struct base_json *list = reports_member(d, "tensors", BASE_JSON_ARRAY);
+    const char *cells[MOST * COLUMNS];
+    double values[MOST * COLUMNS];
+    int row = 0;
+    for (const struct base_json *item = list ? list->child : NULL; item && row < MOST; item = item->next, row++) {
+        const double change = reports_number(item, "change_frac"), peak = reports_number(item, "peak_bytes");
+        const bool fits = reports_member(item, "fits", BASE_JSON_TRUE),
+                   tight = reports_member(item, "tight", BASE_JSON_TRUE);
+        const char **cell = &cells[row * COLUMNS];
+        double *value = &values[row * COLUMNS];
+        cell[0] = reports_string(item, "tensor"), cell[1] = reports_string(item, "place");
+        cell[2] = reports_string(item, "elsewhere");
+        cell[3] = base_print(out->arena, "%+.1f %%", 100 * change);
+        cell[4] = base_print(out->arena, "%s%s", reports_bytes_words(out->arena, peak),
+                             !fits   ? ", does not fit"
+                             : tight ? ", tight"
+                                     : "");
+        value[0] = value[1] = value[2] = (double)NAN;
+        value[3] = change, value[4] = peak;
+    }
+    struct reports_html_table table = {
+        .align = "lllrr", .headings = headings, .cells = cells, .values = values, .rows = row};
+    if (!row) return;
+    base_put(out, "<section>\n");
+    reports_html_element(out, "h2", "What holds each tensor in place: the best with it alone elsewhere");
+    reports_html_table(out, &table);
+    base_put(out, "</section>\n");
+}
+
 /* Where the best plan's time and memory go, and of a pipeline its schedule. */
 static enum base_status put_best(struct base_text *out, const struct base_json *plans, struct base_error *error)
 {
@@ -345,6 +379,7 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
     BASE_TRY(best ? put_space(out, d, error) : BASE_OK);
     if (best && at_risks && at_risks->count) put_at_risks(out, best, at_risks);
     BASE_TRY(best ? put_sensitivity(out, d, error) : BASE_OK);
+    put_tensors(out, d);
     put_why(out, d);
     if (answer->drawing) {
         base_put(out, "<section>\n");

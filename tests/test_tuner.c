@@ -1190,6 +1190,49 @@ static void alternatives_differ_in_one_choice(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Each tensor of the best policy in both other places (its input in one): none of those that fit is faster, as the
+ * policy is proven to be the best, and memory alone keeps those that are from being it. */
+static void tensors_are_held_by_memory_or_time(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct tuner_result result;
+    struct tuner_moved_tensor *moved;
+    const struct tuner_options options = {.top = 1, .headroom_frac = 0.02};
+    int count, held[2] = {0, 0};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request =
+        request_of(arena,
+                   "scalable_decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=24,vocab_size"
+                   "=32128,mlp_activations=gelu",
+                   "v4-8", "32", "2048", "2048");
+    request.plan.values[SIM_OPTIMIZER] = "adamw";
+    request.given[TUNER_RULES] = given(arena, 1, "standard:2,2");
+    request.given[TUNER_SUBMESH] = given(arena, 1, "1,1,1,1");
+    request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
+    request.search_saved = true;
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &options, &result, &error), &error);
+    assert_true(result.proven_optimal && result.plan_count == 1);
+    const struct sim_prediction *best = &result.plans[0].prediction;
+    assert_ok(tuner_moved_tensors(&space, result.plans[0].plan, &moved, &count, &error), &error);
+    assert_int_equal(count, 1 + 2 * 6);
+    for (int i = 0; i < count; i++) {
+        const struct sim_prediction *p = &moved[i].prediction;
+        assert_true(moved[i].from != moved[i].to);
+        const bool fits = sim_leaves_free(p, options.headroom_frac);
+        if (fits) assert_true(p->step_s >= best->step_s * (1 - 1e-9));
+        if (moved[i].to == TUNER_ON_DEVICE) assert_true(p->memory.peak_bytes > best->memory.peak_bytes);
+        if (moved[i].from == TUNER_ON_HOST) assert_true(p->memory.host_bytes < best->memory.host_bytes);
+        held[fits]++;
+    }
+    assert_true(held[0] > 0 && held[1] > 0);
+    /* A policy with a name has no tensors. */
+    assert_ok(tuner_moved_tensors(&space, (struct tuner_plan){0, 0, 0, 0}, &moved, &count, &error), &error);
+    assert_int_equal(count, 0);
+    sim_cache_free(cache);
+}
+
 /* The published measurements (batch 896 on v4-512, four microbatches) in their order. */
 static void the_measured_order_is_found(struct base_arena *arena)
 {
@@ -1490,6 +1533,7 @@ static const struct test tests[] = {
     TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),
     TEST(alternatives_differ_in_one_choice),
+    TEST(tensors_are_held_by_memory_or_time),
     TEST(the_measured_order_is_found),
     TEST(the_smallest_submesh_is_found),
     TEST(rule_sets_come_apart),

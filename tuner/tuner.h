@@ -297,6 +297,17 @@ struct tuner_alternative {
 enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan,
                                    struct tuner_alternative **out, int *count, struct base_error *error);
 
+/* Of a plan with remat by tensor: each tensor by itself in another place, the rest as they are (moved_tensors.c). None
+ * where the plan's policy is one with a name. The arena of the space holds them. */
+enum tuner_place { TUNER_RECOMPUTED, TUNER_ON_DEVICE, TUNER_ON_HOST, TUNER_PLACE_COUNT };
+struct tuner_moved_tensor {
+    enum model_saved_name tensor;
+    enum tuner_place from, to;
+    struct sim_prediction prediction;
+};
+enum base_status tuner_moved_tensors(const struct tuner_space *space, struct tuner_plan plan,
+                                     struct tuner_moved_tensor **out, int *count, struct base_error *error);
+
 /* Where nothing fits (wider.c): the least widening of the space in which a plan does, a larger one whose best plan is
  * faster, and the first larger topology of the same chips (topo_next_larger) on which one does without. Only if none
  * is: both together. */
