@@ -92,25 +92,45 @@ static void put_wrapped(const char *line, size_t length, int width, struct base_
     }
 }
 
-static void put_line(const char *line, size_t length, const struct commands_terminal *terminal, struct base_text *out)
+/* What part of the bars' length there is room for: all of a document are shortened alike, so that they still compare.
+ */
+static double bar_scale(const struct base_text *document, int width)
 {
-    size_t bar = bar_of(line, length);
+    const char *at = document->data, *end = at + document->length;
+    size_t words = 0, longest = 0;
+    for (size_t length; at < end; at += length + 1) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        length = (size_t)((stop ? stop : end) - at);
+        const size_t bar = bar_of(at, length), columns = columns_of(at, bar);
+        if (bar == length) continue;
+        if (columns > words) words = columns;
+        if (length - bar > longest) longest = length - bar;
+    }
+    if (width <= 0 || words + longest <= (size_t)width) return 1;
+    return words < (size_t)width ? (double)((size_t)width - words) / (double)longest : 0;
+}
+
+static void put_line(const char *line, size_t length, double scale, const struct commands_terminal *terminal,
+                     struct base_text *out)
+{
+    size_t bar = bar_of(line, length), blocks = (size_t)((double)(length - bar) * scale);
     const char *colour = terminal->colour ? colour_of(line, length) : NULL;
     if (colour) base_putf(out, "\033[%sm", colour);
     put_wrapped(line, bar, bar < length ? 0 : terminal->columns, out);
     if (colour) base_put(out, "\033[0m");
     if (bar < length && terminal->colour) base_put(out, "\033[36m");
-    for (size_t i = bar; i < length; i++) base_put(out, terminal->blocks ? "\xE2\x96\x88" : "#");
+    for (size_t i = 0; i < blocks; i++) base_put(out, terminal->blocks ? "\xE2\x96\x88" : "#");
     if (bar < length && terminal->colour) base_put(out, "\033[0m");
 }
 
 void commands_dress(const struct base_text *document, const struct commands_terminal *terminal, struct base_text *out)
 {
     const char *at = document->length ? document->data : "", *end = at + document->length;
+    const double scale = document->length ? bar_scale(document, terminal->columns) : 1;
     while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
-        put_line(at, (size_t)(stop - at), terminal, out);
+        put_line(at, (size_t)(stop - at), scale, terminal, out);
         if (stop < end) base_put(out, "\n");
         at = stop + 1;
     }

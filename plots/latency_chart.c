@@ -65,7 +65,14 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
 
 static const char *title_of(struct base_arena *arena, const struct front *f)
 {
-    const struct point *soonest = &f->points[0], *most = &f->points[f->count - 1];
+    const struct point *soonest = &f->points[0], *most = &f->points[f->count - 1], *within = NULL;
+    for (int i = 0; i < f->count; i++)
+        if (f->points[i].latency_s <= f->most_latency_s) within = &f->points[i];
+    if (within && within != most) /* the bound decides */
+        return base_print(
+            arena, "Within %s %s tokens/s, %s after %s", plots_amount(arena, PLOTS_SECONDS, f->most_latency_s),
+            plots_amount(arena, PLOTS_COUNT, within->tokens_per_s),
+            plots_amount(arena, PLOTS_COUNT, most->tokens_per_s), plots_amount(arena, PLOTS_SECONDS, most->latency_s));
     if (f->count == 1)
         return base_print(arena, "%s after %s", plots_amount(arena, PLOTS_COUNT, most->tokens_per_s),
                           plots_amount(arena, PLOTS_SECONDS, most->latency_s));

@@ -144,21 +144,94 @@ static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const
     return top + ceil((double)v->planes / v->columns) * height + 6;
 }
 
+/* ---- the finding: how the groups of an axis lie on the devices ---- */
+
+/* Of the devices that differ on one axis alone: how many positions they take along each coordinate, and between which.
+ */
+struct group {
+    int taken[MOST_COORDINATES], extent[MOST_COORDINATES];
+};
+
+static struct group group_of(const struct mesh *m, int axis, int first, int stride)
+{
+    struct group g = {.extent = {0}};
+    for (int c = 0; c < m->coordinate_count; c++) {
+        int low = m->devices[first].at[c], high = low;
+        for (int i = 0; i < m->sizes[axis]; i++) {
+            const int at = m->devices[first + i * stride].at[c];
+            bool known = false;
+            for (int k = 0; k < i && !known; k++) known = m->devices[first + k * stride].at[c] == at;
+            g.taken[c] += !known;
+            low = at < low ? at : low;
+            high = at > high ? at : high;
+        }
+        g.extent[c] = high - low + 1;
+    }
+    return g;
+}
+
+/* Whether all groups of an axis lie alike, and how. */
+static bool groups_of(const struct mesh *m, int axis, struct group *out)
+{
+    int stride = 1;
+    for (int a = axis + 1; a < m->axis_count; a++) stride *= m->sizes[a];
+    for (int i = 0, seen = 0; i < m->device_count; i++) {
+        if (m->devices[i].ranks[axis]) continue;
+        const struct group g = group_of(m, axis, i, stride);
+        if (seen++ && memcmp(&g, out, sizeof g)) return false;
+        *out = g;
+    }
+    return true;
+}
+
+/* "is a block of 4×2×2 devices", "stays inside a node", "spans 4 nodes", "is interleaved with the others" */
+static const char *lie_words(struct base_arena *arena, const struct mesh *m, int axis)
+{
+    struct group g = {.extent = {0}};
+    if (!groups_of(m, axis, &g)) return "does not lie as the others do";
+    const bool nodes = m->coordinate_count <= 2, slices = m->coordinate_count == 5;
+    if (nodes || (slices && g.taken[0] > 1)) {
+        const int parts = m->coordinate_count > 1 ? g.taken[0] : 1;
+        return parts == 1 ? "stays inside a node" : base_print(arena, "spans %d %s", parts, nodes ? "nodes" : "slices");
+    }
+    struct base_text text = {.arena = arena};
+    int64_t inside = 1;
+    for (int c = slices; c < m->coordinate_count; c++) {
+        inside *= g.extent[c];
+        if (m->bounds[c] > 1) base_putf(&text, "%s%d", text.length ? "×" : "", g.extent[c]);
+    }
+    if (inside != m->sizes[axis]) return "is interleaved with the others";
+    return base_print(arena, "is a block of %s devices", text.data);
+}
+
+/* The innermost axis, whose collectives wait for one another, and the outermost. */
+static const char *title_of(struct base_arena *arena, const struct mesh *m)
+{
+    int inner = m->axis_count - 1, outer = 0;
+    while (inner > 0 && m->sizes[inner] == 1) inner--;
+    while (outer < inner && m->sizes[outer] == 1) outer++;
+    if (m->sizes[inner] == 1) return "One device has all of the mesh";
+    const char *first =
+        base_print(arena, "Each %s group of %d %s", m->names[inner], m->sizes[inner], lie_words(arena, m, inner));
+    if (outer == inner) return first;
+    return base_print(arena, "%s; each %s group of %d %s", first, m->names[outer], m->sizes[outer],
+                      lie_words(arena, m, outer));
+}
+
 enum base_status plots_mesh(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
                             struct base_error *error)
 {
     struct plots_canvas canvas = plots_canvas_of(arena, request);
     struct mesh m = {.axis_count = 0};
     BASE_TRY(read_mesh(arena, request, &m, error));
-    struct base_text title = {.arena = arena}, bounds = {.arena = arena};
-    for (int a = 0; a < m.axis_count; a++) base_putf(&title, "%s%s %d", a ? " × " : "", m.names[a], m.sizes[a]);
+    struct base_text axes = {.arena = arena}, bounds = {.arena = arena};
+    for (int a = 0; a < m.axis_count; a++) base_putf(&axes, "%s%s %d", a ? " × " : "", m.names[a], m.sizes[a]);
     for (int c = 0; c < m.coordinate_count; c++) base_putf(&bounds, "%s%d", c ? "×" : "", m.bounds[c]);
     struct view v = find_view(&canvas, &m);
-    double y =
-        plots_heading(&canvas,
-                      base_print(arena, "%s on %d devices: which device has which rank", title.data, m.device_count),
-                      base_print(arena, "devices %s; a square a device, darker with its rank", bounds.data)) +
-        12;
+    double y = plots_heading(&canvas, title_of(arena, &m),
+                             base_print(arena, "%s on %d device%s (%s); a square a device, darker with its rank",
+                                        axes.data, m.device_count, m.device_count == 1 ? "" : "s", bounds.data)) +
+               12;
     for (int a = 0; a < m.axis_count; a++)
         if (m.sizes[a] > 1 || m.axis_count == 1) y = draw_axis(&canvas, &m, &v, a, y);
     canvas.height_px = y + 6;

@@ -173,6 +173,8 @@ static void a_terminal_sees_colour_blocks_and_lines_that_fit(struct base_arena *
          "  1.   5.0 s  a plan of several words that go on and on\n",
          "  1.   5.0 s  a plan of several words that go on\n              and on\n"},
         {{20, false, false}, "too narrow a window is left as it is\n", "too narrow a window is left as it is\n"},
+        {{12, false, false}, "  a  5.0 %  ####\n  b  2.0 %  ##\n", "  a  5.0 %  \n  b  2.0 %  \n"},
+        {{14, false, false}, "  a  5.0 %  ####\n  b  2.0 %  ##\n", "  a  5.0 %  ##\n  b  2.0 %  #\n"},
         {{36, false, false},
          "0123456789012345678901234567890123456789\n",
          "012345678901234567890123456789012345\n    6789\n"},
