@@ -138,15 +138,25 @@ bool sim_waits(const struct sim_assigner *a, int value)
     return a->waiting && a->waiting[value];
 }
 
-/* An elementwise kernel writes over an operand of its result's shape that ends with it; a fusion of two results writes
- * over none. */
-static bool is_overwritten(const struct sim_assigner *a, const struct sim_value *value, int at)
+bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at)
 {
+    for (const struct sim_gap *gap = a->gaps ? a->gaps[value] : NULL; gap; gap = gap->next)
+        if (gap->until == at) return true;
+    return false;
+}
+
+/* An elementwise kernel writes over an operand of its result's shape that ends with it, whatever else it makes; but
+ * not over one of several results of a fusion: XLA's heap simulator shares only with direct operands, and these come
+ * through a get-tuple-element. */
+static bool is_overwritten(const struct sim_assigner *a, int v, int at)
+{
+    const struct sim_value *value = &a->s->values[v];
     const struct sim_op *op = &a->s->ops[at];
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE && !a->estimates;
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP) return false;
     const struct sim_value *result = &a->s->values[op->outputs[0]];
-    if (op->op->function == MODEL_SOFTMAX_GRAD && sim_is_fused_with_sums(a->s, a->options, op->outputs[0]))
+    if (op->op->function == MODEL_SOFTMAX_GRAD && sim_sums_rows_in_product(a->s, a->options, op->outputs[0]) &&
+        !sim_is_made_again_for(a, v, at))
         return false;
     return result->stored && result->shape == value->shape && !sim_waits(a, op->outputs[0]);
 }
@@ -172,6 +182,17 @@ static int backward_end(const struct sim_assigner *a, int loop)
     return end;
 }
 
+/* From its first operation to its last, but while it is dropped. */
+static void add_pieces(struct sim_assigner *a, int v, int birth, int death, double bytes, enum model_category category)
+{
+    if (a->until && a->until[v] > death) death = a->until[v];
+    for (const struct sim_gap *gap = a->gaps ? a->gaps[v] : NULL; gap; gap = gap->next) {
+        if (gap->from >= birth) sim_add_buffer(a, birth, gap->from, bytes, bytes, category);
+        birth = gap->until;
+    }
+    if (death >= birth) sim_add_buffer(a, birth, death, bytes, bytes, category);
+}
+
 /* One array for each layer that is made in a loop over layers, which is none to the compiler, until the backward pass
  * is over. What is recomputed is so for each of its readers. */
 static void add_waiting_stack(struct sim_assigner *a, int loop, double bytes, enum model_category category,
@@ -182,6 +203,15 @@ static void add_waiting_stack(struct sim_assigner *a, int loop, double bytes, en
     sim_add_buffer(a, loop + 1, end, bytes, (kept > 1 ? kept : 1) * bytes, category);
     if (end < last) sim_add_buffer(a, end + 1, last, kept * bytes, kept * bytes, category);
     if (kept < n) sim_add_buffer(a, remade->first_use, remade->last_use, kept > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
+}
+
+/* The windowed products of a loop over scanned layers come at the end of its body, others behind the backward pass. */
+static int last_window(const struct sim_assigner *a, const struct sim_value *value, int made_in)
+{
+    const struct sim_sharded *s = a->s;
+    if (sim_is_over_layers(a, made_in)) return s->ops[made_in].match - 1;
+    const bool within = a->options->scanned && sim_is_over_layers(a, s->ops[value->last_use].loop);
+    return within ? release_point(a, made_in, value->last_use) : backward_end(a, made_in);
 }
 
 /* Such an operand is an array, though others make it again as they read it, and stays until the loops of all windowed
@@ -202,7 +232,7 @@ static bool add_windowed(struct sim_assigner *a, int v)
     double bytes = sim_value_bytes(a, &value);
     const struct sim_remade *remade = a->remade && outlives ? &a->remade[v] : NULL;
     if (stacked && !a->options->scanned) add_waiting_stack(a, loop, bytes, category, remade);
-    else sim_add_buffer(a, birth, stacked ? s->ops[loop].match - 1 : backward_end(a, loop), bytes, bytes, category);
+    else add_pieces(a, v, birth, last_window(a, &value, loop), bytes, category);
     return true;
 }
 
@@ -242,17 +272,6 @@ double sim_stacked_bytes(const struct sim_assigner *a, int value)
     return sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (made_again ? 2 : 1);
 }
 
-/* From its first operation to its last, but while it is dropped. */
-static void add_pieces(struct sim_assigner *a, int v, int birth, int death, double bytes, enum model_category category)
-{
-    if (a->until && a->until[v] > death) death = a->until[v];
-    for (const struct sim_gap *gap = a->gaps ? a->gaps[v] : NULL; gap; gap = gap->next) {
-        if (gap->from >= birth) sim_add_buffer(a, birth, gap->from, bytes, bytes, category);
-        birth = gap->until;
-    }
-    if (death >= birth) sim_add_buffer(a, birth, death, bytes, bytes, category);
-}
-
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -276,7 +295,7 @@ static void add_value(struct sim_assigner *a, int v)
     int last_use = apart ? last_product(a, v) : value->last_use;
     int birth = value->definition, death = last_use > birth ? release_point(a, loop, last_use) : birth;
     if (result) birth++;
-    if (death > birth && death == value->last_use && is_overwritten(a, value, death)) death--;
+    if (death > birth && death == value->last_use && is_overwritten(a, v, death)) death--;
     if (apart) death = sim_logits_gradient_until(a, v, last_use);
     if (a->options->scanned && sim_is_over_layers(a, loop) && a->schedule != SIM_LIST && a->weighed[v])
         death = s->ops[loop].match - 1;

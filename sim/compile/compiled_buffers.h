@@ -57,6 +57,9 @@ bool sim_waits(const struct sim_assigner *a, int value);
 enum sim_memory_view { SIM_AS_LAID_OUT, SIM_AS_ESTIMATED };
 void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
                         struct sim_compiled_memory *out);
+/* Whether a copy of a value is made right before an operation: whatever else the value's fusion makes, a copy is the
+ * one result of its own. */
+bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at);
 double sim_stacked_bytes(const struct sim_assigner *a, int value); /* of one layer's, as add_value stacks it */
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value);
 double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value); /* scores of one */

@@ -66,8 +66,10 @@ bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *
 bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *sharded,
                            const struct sim_compiled_options *options);
 
-/* result_habits.c: the softmax's derivative is one of several results of a fusion, or reads one, and writes over none
- * of its operands; how many times a device's part of a value was reduced to make it, 1 or the devices of the sum. */
+/* result_habits.c: whether the gradient of probabilities is one of two results of a fusion; whether the softmax's
+ * derivative reads such a one, or is one; how many times a device's part of a value was reduced to make it, 1 or the
+ * devices of the sum. */
+bool sim_sums_rows_in_product(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 bool sim_is_fused_with_sums(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 double sim_parts_reduced(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 

@@ -1,5 +1,5 @@
 /* Two habits of XLA:TPU by which results take more room than their operation says (dumps of libtpu 0.0.42): sums that
- * one fusion makes beside another result, which then writes over no operand; and sums over devices that are reduced
+ * one fusion makes beside another result, over which nothing is then written; and sums over devices that are reduced
  * whole although each device needs a part. */
 #include "sim/compile/passes.h"
 
@@ -8,14 +8,19 @@ static double local_extent(const struct sim_compiled_options *options, int size,
     return (double)base_ceil_div(options->sizes[size], topo_axes_product(options->mesh, axes));
 }
 
-/* The softmax's derivative is one fusion with the sum for the bias behind it, where accumulators of that sum fit; and
- * what it reads is one of two results of a fusion where the product sums its rows up itself. */
-bool sim_is_fused_with_sums(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
+/* The product that makes the gradient of probabilities sums its rows up beside it, where these are few enough. */
+bool sim_sums_rows_in_product(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
 {
     const struct sim_shape *scores = &s->shapes[s->values[value].shape];
     double elements = 1;
     for (int d = 0; d < scores->rank; d++) elements *= local_extent(options, scores->dims[d], scores->spec[d]);
-    if (!options->most_summed_elements || elements < options->most_summed_elements) return true;
+    return !options->most_summed_elements || elements < options->most_summed_elements;
+}
+
+/* The softmax's derivative is one fusion with the sum for the bias behind it, where accumulators of that sum fit. */
+bool sim_is_fused_with_sums(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
+{
+    if (sim_sums_rows_in_product(s, options, value)) return true;
     for (int i = s->values[value].definition + 1; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_REDUCE || op->inputs[0] != value) continue;
