@@ -1,5 +1,6 @@
 /* The network, link by link: against sums that say what the fullest link takes, and against a router that moves one
  * packet at a time. */
+#include "sim/network/sharing.h"
 #include "sim/sim.h"
 #include "tests/rows.h"
 #include "tests/test.h"
@@ -480,6 +481,82 @@ static void dead_links_are_routed_around(struct base_arena *arena)
                  BASE_INPUT, &error, "leave no way");
 }
 
+/* ---- sharing ---- */
+
+enum { LINKS = 24, FLOWS = 60, LONGEST_WAY = 3 };
+
+struct drawn_flow {
+    double weight;
+    int links[LONGEST_WAY], link_count;
+    bool is_over;
+};
+
+static struct drawn_flow drawn_flow(struct base_random *random)
+{
+    struct drawn_flow flow = {.weight = (double)(1 + base_random_below(random, 4)) / 4};
+    const int64_t first = base_random_below(random, LINKS), steps = 1 + base_random_below(random, LONGEST_WAY);
+    for (int64_t i = 0; i < steps; i++) flow.links[flow.link_count++] = (int)((first + 5 * i) % LINKS);
+    return flow;
+}
+
+static void put_drawn(struct sim_sharing *sharing, const struct drawn_flow *flow, double now_s)
+{
+    const struct sim_flow put = {.weight = flow->weight, .left_bytes = 1e9, .since_s = now_s};
+    sim_sharing_put(sharing, put, flow->links, flow->link_count);
+}
+
+/* The rates that flows have are those that all of them would be given anew. */
+static void assert_shared_as_if_anew(struct base_arena *arena, const struct sim_sharing *sharing,
+                                     const struct drawn_flow *flows, int count)
+{
+    struct sim_sharing anew;
+    sim_sharing_begin(arena, sharing->link_bytes_per_s, LINKS, &anew);
+    for (int f = 0; f < count; f++)
+        if (!flows[f].is_over) put_drawn(&anew, &flows[f], 0);
+    sim_share(&anew, 0);
+    for (int f = 0, at = 0; f < count; f++)
+        if (!flows[f].is_over) assert_near(sharing->flows[f].rate_bytes_per_s, anew.flows[at++].rate_bytes_per_s, 1e-9);
+}
+
+/* Flows come and go, a few at a time, and what they do not touch is left alone. */
+static void what_changes_is_shared_as_if_all_did(struct base_arena *arena)
+{
+    double link_bytes_per_s[LINKS];
+    struct drawn_flow flows[FLOWS];
+    struct base_random random;
+    base_random_seed(&random, 2101);
+    for (int i = 0; i < LINKS; i++) link_bytes_per_s[i] = 1e6 * (double)(1 + base_random_below(&random, 8));
+    for (int draw = 0; draw < 40; draw++) {
+        struct sim_sharing sharing;
+        sim_sharing_begin(arena, link_bytes_per_s, LINKS, &sharing);
+        for (int f = 0; f < FLOWS; f++) {
+            const int out = (int)base_random_below(&random, f + 1);
+            flows[f] = drawn_flow(&random);
+            put_drawn(&sharing, &flows[f], f);
+            if (f % 3 == 2 && !flows[out].is_over) sim_sharing_take_out(&sharing, out);
+            flows[out].is_over = flows[out].is_over || f % 3 == 2;
+            sim_share(&sharing, f + 0.5);
+            TEST_ROW("draw %d, flow %d", draw, f);
+            assert_shared_as_if_anew(arena, &sharing, flows, f + 1);
+        }
+    }
+}
+
+/* Flows and their ways are gone when it ends: a step sends dozens of collectives. */
+static void a_simulation_keeps_only_its_answer(struct base_arena *arena)
+{
+    struct scene broken;
+    struct sim_simulated sent;
+    struct base_error error;
+    set_scene(arena, "v4:8x8x8@dead_links=x:0.0.0", 8, NULL, &broken);
+    const int64_t before_bytes = arena->allocated_bytes;
+    assert_ok(
+        sim_simulate(arena, &broken.network, &broken.groups, SIM_ALL_REDUCE, SIM_ALGORITHM_BUCKET, 1e6, &sent, &error),
+        &error);
+    assert_in_range((double)(arena->allocated_bytes - before_bytes), 0,
+                    16.0 * broken.network.links.link_count * sizeof(double));
+}
+
 /* A ring inside a node is what the plan's price says; over nodes it goes as fast as the slowest card lets it. */
 static void nodes_are_joined_by_their_cards(struct base_arena *arena)
 {
@@ -687,6 +764,8 @@ int main(int argument_count, char **arguments)
         TEST(links_of_a_step_add_up),
         TEST(buckets_prefer_no_dimension),
         TEST(dead_links_are_routed_around),
+        TEST(what_changes_is_shared_as_if_all_did),
+        TEST(a_simulation_keeps_only_its_answer),
         TEST(nodes_are_joined_by_their_cards),
         TEST(trees_of_nodes_load_cards_as_rings_do),
         TEST(slices_are_joined_at_the_measured_rate),

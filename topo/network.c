@@ -193,35 +193,46 @@ static void begin_path(struct topo_paths *p)
 static void put_hop(const struct topo_network *n, struct topo_paths *p, int link)
 {
     int *end = &p->end[p->count - 1];
-    p->links = base_grown(n->arena, p->links, *end, &p->capacity, sizeof *p->links);
+    if (*end == p->capacity) p->links = base_grown(n->arena, p->links, *end, &p->capacity, sizeof *p->links);
     p->links[(*end)++] = link;
 }
 
-/* Breadth first over links that work, in the order of their numbers: deterministic, and as short as there is. */
+static void make_room_for_search(const struct topo_network *n, struct topo_paths *p)
+{
+    if (p->came_by) return;
+    p->came_by = base_new(n->arena, int, n->device_nodes);
+    p->queue = base_new(n->arena, int, n->device_nodes);
+    for (int i = 0; i < n->device_nodes; i++) p->came_by[i] = -1;
+}
+
+/* Breadth first over links that work, in the order of their numbers, from the end of the way to its start: says of each
+ * node by which link the way goes on, and returns how many nodes were seen. */
+static int search(const struct topo_network *n, int from, int to, struct topo_paths *p)
+{
+    int seen = 0;
+    p->queue[seen++] = to; /* backwards: the links of a chip lead both ways */
+    for (int head = 0; head < seen && p->came_by[from] < 0; head++)
+        for (int i = 0, at = p->queue[head]; i < TORUS_LINKS; i++) {
+            const int out = n->torus_links[at * TORUS_LINKS + i];
+            if (out < 0 || n->links[out].dead) continue;
+            const int next = n->links[out].to;
+            if (next == to || p->came_by[next] >= 0) continue;
+            p->came_by[next] = n->torus_links[next * TORUS_LINKS + (i ^ 1)];
+            p->queue[seen++] = next;
+        }
+    return seen;
+}
+
+/* Deterministic, and as short as there is. */
 static bool detour(const struct topo_network *n, int from, int to, struct topo_paths *p)
 {
-    int *came_by = base_new(n->arena, int, n->device_nodes), *queue = base_new(n->arena, int, n->device_nodes);
-    int head = 0, tail = 0, length = 0;
-    for (int i = 0; i < n->device_nodes; i++) came_by[i] = -1;
-    queue[tail++] = to; /* backwards: the links of a chip lead both ways */
-    while (head < tail && came_by[from] < 0) {
-        int at = queue[head++];
-        for (int i = 0; i < TORUS_LINKS; i++) {
-            int out = n->torus_links[at * TORUS_LINKS + i];
-            if (out < 0 || n->links[out].dead) continue;
-            int next = n->links[out].to, back = n->torus_links[next * TORUS_LINKS + (i ^ 1)];
-            if (next == to || came_by[next] >= 0) continue;
-            came_by[next] = back;
-            queue[tail++] = next;
-        }
-    }
-    if (came_by[from] < 0) return false;
-    begin_path(p);
-    for (int at = from; at != to && length < n->device_nodes; length++) {
-        put_hop(n, p, came_by[at]);
-        at = n->links[came_by[at]].to;
-    }
-    return true;
+    make_room_for_search(n, p);
+    const int seen = search(n, from, to, p);
+    const bool found = p->came_by[from] >= 0;
+    if (found) begin_path(p);
+    for (int at = from; found && at != to; at = n->links[p->came_by[at]].to) put_hop(n, p, p->came_by[at]);
+    for (int i = 0; i < seen; i++) p->came_by[p->queue[i]] = -1;
+    return found;
 }
 
 /* One of the shortest ways; false if a link of it is dead: then the path is taken back. */

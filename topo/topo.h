@@ -273,6 +273,7 @@ const char *topo_link_words(struct base_arena *arena, const struct topo_network 
  * before its first use, then used again and again; its memory comes from the network's arena. */
 struct topo_paths {
     int count, end[TOPO_MOST_WAYS], *links, capacity;
+    int *came_by, *queue; /* scratch of a search for a detour, [node]; came_by is -1 between searches */
 };
 /* Between nodes of devices; no path where they are one. Ways over dead links are left out; where none is left, it is
  * the shortest detour. False: there is no way. */

@@ -3,6 +3,7 @@
 #include "sim/network/network.h"
 #include "sim/network/sharing.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A chain of rounds, and the one that is under way. */
@@ -70,19 +71,8 @@ static double path_latency(const struct simulation *s, int first, int end)
 
 static void put_flow(struct simulation *s, int chain, int first, int end, double share, double bytes)
 {
-    struct sim_sharing *sharing = &s->sharing;
-    sharing->flows = base_grown(sharing->arena, sharing->flows, sharing->flow_count, &sharing->flow_capacity,
-                                sizeof *sharing->flows);
-    sharing->flows[sharing->flow_count++] = (struct sim_flow){.chain = chain,
-                                                              .first_hop = sharing->hop_count,
-                                                              .hop_count = end - first,
-                                                              .weight = share,
-                                                              .left_bytes = bytes * share};
-    for (int i = first; i < end; i++) {
-        sharing->hops = base_grown(sharing->arena, sharing->hops, sharing->hop_count, &sharing->hop_capacity,
-                                   sizeof *sharing->hops);
-        sharing->hops[sharing->hop_count++] = s->paths.links[i];
-    }
+    const struct sim_flow flow = {.chain = chain, .weight = share, .left_bytes = bytes * share, .since_s = s->now_s};
+    sim_sharing_put(&s->sharing, flow, &s->paths.links[first], end - first);
 }
 
 static void tally(struct simulation *s, int link, double share, double bytes)
@@ -145,7 +135,7 @@ static enum base_status start_round(struct simulation *s, int chain, struct base
 {
     struct chain *c = &s->chains[chain];
     const struct sim_round *round = &s->schedule->rounds[c->round];
-    int before = s->sharing.flow_count;
+    int before = s->sharing.flow_count; /* no flow ends meanwhile */
     double latency_s = 0;
     for (int g = 0; g < round->groups->count; g++) BASE_TRY(start_group(s, chain, round, g, &latency_s, error));
     c->under_way = s->alike ? 1 : s->sharing.flow_count - before;
@@ -186,20 +176,18 @@ static bool goes_on(const struct simulation *s)
 
 static const double rounding = 1e-12; /* what ends as near together as this, relatively, ends at once */
 
-/* Seconds until a flow ends, or a chain has waited long enough. */
-static double until_next(const struct simulation *s)
+/* When a flow ends, or a chain has waited long enough. */
+static double next_event_s(const struct simulation *s)
 {
-    double soonest_s = -1;
-    for (int f = 0; f < s->sharing.flow_count; f++) {
-        double left_s = s->sharing.flows[f].left_bytes / s->sharing.flows[f].rate_bytes_per_s;
-        if (soonest_s < 0 || left_s < soonest_s) soonest_s = left_s;
-    }
+    double soonest_s = INFINITY;
+    for (int f = 0; f < s->sharing.flow_count; f++)
+        if (s->sharing.ends_s[f] < soonest_s) soonest_s = s->sharing.ends_s[f];
     for (int i = 0; i < s->schedule->chain_count; i++) {
         const struct chain *c = &s->chains[i];
-        bool waits = c->under_way == 0 && c->round < s->schedule->round_count;
-        if (waits && (soonest_s < 0 || c->due_s - s->now_s < soonest_s)) soonest_s = c->due_s - s->now_s;
+        const bool waits = c->under_way == 0 && c->round < s->schedule->round_count;
+        if (waits && c->due_s < soonest_s) soonest_s = c->due_s;
     }
-    return soonest_s > 0 ? soonest_s : 0;
+    return isinf(soonest_s) || soonest_s < s->now_s ? s->now_s : soonest_s;
 }
 
 static void end_flow(struct simulation *s, int chain)
@@ -210,14 +198,12 @@ static void end_flow(struct simulation *s, int chain)
 
 static void to_next_event(struct simulation *s)
 {
-    sim_share(&s->sharing);
-    double time_s = until_next(s);
-    s->now_s += time_s;
+    sim_share(&s->sharing, s->now_s);
+    s->now_s = next_event_s(s);
     for (int f = 0; f < s->sharing.flow_count; f++) {
-        struct sim_flow *flow = &s->sharing.flows[f];
-        bool ends = flow->left_bytes <= time_s * flow->rate_bytes_per_s * (1 + rounding);
-        flow->left_bytes = ends ? 0 : flow->left_bytes - time_s * flow->rate_bytes_per_s;
-        if (ends) end_flow(s, flow->chain);
+        if (!(s->sharing.ends_s[f] <= s->now_s * (1 + rounding))) continue;
+        end_flow(s, s->sharing.flows[f].chain);
+        sim_sharing_take_out(&s->sharing, f);
     }
     sim_sharing_compact(&s->sharing);
 }
@@ -247,17 +233,18 @@ static bool rounds_are_alike(const struct sim_schedule *schedule)
     return schedule->round_count == schedule->chain_count;
 }
 
-static void begin(struct simulation *s, struct base_arena *arena)
+/* What the answer holds is of the arena, all else of scratch. */
+static void begin(struct simulation *s, struct base_arena *arena, struct base_arena *scratch)
 {
     int links = s->network->link_count;
-    s->link_bytes_per_s = base_new(arena, double, links);
     s->link_bytes = base_new(arena, double, links);
-    s->link_weight = base_new(arena, double, links);
-    s->chains = base_new(arena, struct chain, s->schedule->chain_count);
+    s->link_bytes_per_s = base_new(scratch, double, links);
+    s->link_weight = base_new(scratch, double, links);
+    s->chains = base_new(scratch, struct chain, s->schedule->chain_count);
     for (int i = 0; i < s->schedule->chain_count; i++) s->chains[i].round = -1;
     for (int i = 0; i < links; i++)
         s->link_bytes_per_s[i] = s->rates->bytes_per_s[s->network->links[i].kind] * s->network->links[i].width;
-    sim_sharing_begin(arena, s->link_bytes_per_s, links, &s->sharing);
+    sim_sharing_begin(scratch, s->link_bytes_per_s, links, &s->sharing);
 }
 
 static void answer(const struct simulation *s, struct sim_traffic *out)
@@ -280,19 +267,26 @@ static void answer(const struct simulation *s, struct sim_traffic *out)
     }
 }
 
+static enum base_status go(struct simulation *s, struct base_error *error)
+{
+    for (;; s->event_count++) {
+        BASE_TRY(start_what_is_due(s, error));
+        if (!goes_on(s)) return BASE_OK;
+        if (s->alike) to_end_of_round(s);
+        else to_next_event(s);
+    }
+}
+
 enum base_status sim_network_simulate(struct base_arena *arena, const struct topo_network *network,
                                       const struct sim_schedule *schedule, const struct sim_link_rates *rates,
                                       enum sim_link_sharing sharing, struct sim_traffic *out, struct base_error *error)
 {
+    struct base_arena scratch = {.exhausted = arena->exhausted};
     struct simulation s = {.network = network, .schedule = schedule, .rates = rates};
     s.alike = sharing == SIM_SHARED_AS_NEEDED && rounds_are_alike(schedule);
-    begin(&s, arena);
-    for (;; s.event_count++) {
-        BASE_TRY(start_what_is_due(&s, error));
-        if (!goes_on(&s)) break;
-        if (s.alike) to_end_of_round(&s);
-        else to_next_event(&s);
-    }
-    answer(&s, out);
-    return BASE_OK;
+    begin(&s, arena, &scratch);
+    const enum base_status status = go(&s, error);
+    if (status == BASE_OK) answer(&s, out);
+    base_arena_free(&scratch);
+    return status;
 }
