@@ -1,6 +1,7 @@
 /* Where things are: ranges of dimensions on devices, addresses of values, views of operands. */
 #include "exec/machine.h"
 
+#include <assert.h>
 #include <string.h>
 #include <time.h>
 
@@ -66,6 +67,7 @@ void *exec_scratch_take(struct exec_scratch *scratch, int64_t bytes)
 {
     char *at = scratch->at;
     scratch->at += (bytes + 63) / 64 * 64;
+    assert(scratch->at <= scratch->end); /* the map has reserved it (kernel_scratch.c) */
     return at;
 }
 

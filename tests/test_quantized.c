@@ -334,6 +334,18 @@ static void bytes_are_what_is_predicted(struct base_arena *arena)
     unlink(data);
 }
 
+/* Bytes are widened to tiles in scratch, which the map has to reserve: the executor asserts that it did. */
+static void products_of_bytes_have_their_scratch(struct base_arena *arena)
+{
+    static const char wide[] =
+        "decoder_only:vocab_size=384,emb_dim=256,num_heads=4,head_dim=64,mlp_dim=1024,num_layers=1";
+    const char *data = text_file(arena, even_prompts);
+    const struct exec_infer_result plain = infer(arena, plan_of(wide), &splits[0], "float32", "float32", data, NULL),
+                                   bytes = infer(arena, plan_of(wide), &splits[0], "float32", "int8", data, NULL);
+    assert_true(bytes.memory.temporary_bytes > plain.memory.temporary_bytes);
+    unlink(data);
+}
+
 static void what_is_not_finite_is_refused(struct base_arena *arena)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -370,6 +382,7 @@ static const struct test tests[] = {
     TEST(seeded_answers_are_equal_on_every_mesh),
     TEST(ranks_agree_on_scales),
     TEST(bytes_are_what_is_predicted),
+    TEST(products_of_bytes_have_their_scratch),
     TEST(what_is_not_finite_is_refused),
     TEST(answers_are_those_of_rounded_weights),
 };
