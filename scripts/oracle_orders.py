@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""oracle_orders.py MESHWRIGHT [OUT]: makes tests/data/xla_orders.csv: what XLA's SPMD partitioner makes of training steps whose
-rules shard a dimension over mesh axes in another order than the mesh's, or two dimensions in orders that contradict each other.
+"""oracle_orders.py MESHWRIGHT [FOLDER]: makes tests/data/xla_orders.csv: what XLA's SPMD partitioner makes of training steps whose
+rules shard a dimension over mesh axes in another order than the mesh's, or two dimensions in orders that contradict each other; and
+xla_order_operations.csv, the same of products by themselves: one whose rows go over axes in any order while its kernel goes over some
+of them, and products drawn at random whose arrays name two axes in both orders.
 
 Run by a Python that has jax==0.4.13 and jaxlib==0.4.13 (numpy<1.26). The step is the program of `export --format aot`, compiled
 for CPU devices; collectives are read from the module that the partitioner leaves, merged by kind, axes, dtype and bytes.
@@ -44,6 +46,66 @@ def drawn_cases():
         if all(pair in given.values() for pair in pairs):
             cases.append((f"contrary {len(cases)}", given, names, [sizes]))
     return cases
+
+
+EQUATIONS = {"ble,ef->blf": ((32, 24, 256), (256, 1024)), "blf,fe->ble": ((32, 24, 1024), (1024, 256)), "ble,blf->ef": ((32, 24, 256), (32, 24, 1024)),
+             "ble,ehd->blhd": ((32, 24, 256), (256, 16, 64)), "blhd,hde->ble": ((32, 24, 16, 64), (16, 64, 256)),
+             "bqhd,bkhd->bhqk": ((32, 24, 16, 64), (32, 24, 16, 64)), "bhqk,bkhd->bqhd": ((32, 16, 24, 24), (32, 24, 16, 64))}
+ORDERS = {((2, 2), (2, 4), (4, 2)): (["md", "dm"], ["-,d", "-,m", "d,-", "m,-"]),
+          ((2, 2, 2), (2, 4, 2)): (["td", "dt", "fd", "tfd", "dtf", "ft"], ["-,d", "-,t", "-,f", "d,-", "t,f", "-,df", "-,tf"])}
+DRAWN_OPERATIONS = 250
+
+
+def product_cases():
+    for meshes, (rows, kernels) in ORDERS.items():
+        for sizes in meshes:
+            for row in rows:
+                for kernel in kernels:
+                    yield "ble,ef->blf", sizes, [f"{row},-,-", kernel], f"{row},-,-"
+
+
+def drawn_spec(draw, rank, pair, names):
+    spec, used = ["-"] * rank, ""
+    for _ in range(2):
+        axes, at = draw.choice([*pair, *names]), draw.choice([i for i in range(rank) if spec[i] == "-"])
+        if not set(axes) & set(used) and draw.random() > 0.2:
+            spec[at], used = axes, used + axes
+    return ",".join(spec)
+
+
+def drawn_products():
+    draw, seen = random.Random(DRAWN_SEED), set()
+    while len(seen) < DRAWN_OPERATIONS:
+        equation, sizes = draw.choice(list(EQUATIONS)), draw.choice([(2, 4), (4, 2), (2, 2), (2, 2, 2), (2, 4, 2)])
+        names = "dm" if len(sizes) == 2 else "dft"
+        one, other = draw.sample(names, 2)
+        pair = [one + other, other + one]
+        inputs, out = equation.split("->")
+        specs = [drawn_spec(draw, len(array), pair, names) for array in [*inputs.split(","), out]]
+        case = (equation, sizes, tuple(specs))
+        if case in seen or not all(any(order in spec for spec in specs) for order in pair):
+            continue
+        seen.add(case)
+        yield equation, sizes, specs[:2], specs[2]
+
+
+def operation_row(equation, sizes, specs, wanted, folder):
+    """A row as in tests/data/xla_axes.csv."""
+    import jax, jax.numpy as jnp, numpy as np
+    names = T5X if len(sizes) == 2 else NAMED
+    of = {name[0]: name for name in names}
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:int(np.prod(sizes))]).reshape(sizes), tuple(names))
+    sharding = lambda spec: jax.sharding.NamedSharding(
+        mesh, jax.sharding.PartitionSpec(*[None if axes == "-" else tuple(of[a] for a in axes) for axes in spec.split(",")]))
+    arrays = [jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in EQUATIONS[equation]]
+    for old in glob.glob(os.path.join(folder, "*")):
+        os.remove(old)
+    jax.jit(lambda x, y: jnp.einsum(equation, x, y), in_shardings=tuple(map(sharding, specs)), out_shardings=sharding(wanted)).lower(*arrays).compile()
+    text = open(sorted(glob.glob(os.path.join(folder, "*after_spmd-partitioning*.txt")))[-1]).read()
+    mesh_text = "x".join(map(str, sizes)) + ("" if names is T5X else ":" + ",".join(names))
+    question = "".join(f"[{spec}]" for spec in specs) + f">[{wanted}]/{mesh_text}"
+    shapes = " ".join("x".join(map(str, shape)) for shape in EQUATIONS[equation])
+    return [f"order_{re.sub('[,>-]+', '_', equation)}/{question}", equation, shapes, "bfloat16", f"[{wanted}]", collectives_of(text, names, sizes)]
 
 
 def groups_of(line, kind, count):
@@ -101,11 +163,17 @@ def partitioned(module, names, sizes, folder):
     return open(sorted(glob.glob(os.path.join(folder, "*after_spmd-partitioning*.txt")))[-1]).read()
 
 
+def write(name, header, rows):
+    with open(os.path.join(sys.argv[2] if len(sys.argv) > 2 else "tests/data", name), "w", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows([header.split(",")] + rows)
+
+
 def main():
     if not 2 <= len(sys.argv) <= 3:
         sys.exit(__doc__)
     folder = tempfile.mkdtemp()
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 --xla_dump_to={folder} --xla_dump_hlo_pass_re=spmd"
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=16 --xla_dump_to={folder} --xla_dump_hlo_pass_re=spmd"
     import jax, numpy as np
     jax.tree = types.SimpleNamespace(map=jax.tree_util.tree_map)
     rows = []
@@ -117,9 +185,9 @@ def main():
             rows.append([f"O/{name}/{'x'.join(map(str, sizes))}", MODEL, f"local:{np.prod(sizes)}", shape, json.dumps(rules), "bfloat16", ROWS, LENGTH, 1,
                          "adamw", "none", "train", collectives_of(text, names, sizes)])
     header = "case,model,topology,ici_mesh,logical_axis_rules,dtype,batch_size,targets_length,num_microbatches,optimizer,remat_policy,step,collectives"
-    with open(sys.argv[2] if len(sys.argv) > 2 else "tests/data/xla_orders.csv", "w", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerows([header.split(",")] + rows)
+    write("xla_orders.csv", header, rows)
+    write("xla_order_operations.csv", "case,operation,shapes,dtype,result,collectives",
+          [operation_row(*case, folder) for case in [*product_cases(), *drawn_products()]])
 
 
 main()

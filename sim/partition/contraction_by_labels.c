@@ -66,6 +66,12 @@ static bool give_idle(const struct dot *t, const struct part *p, int array, sim_
     return true;
 }
 
+/* Within a group neither the operand nor the result is sharded. */
+static bool is_whole_within(const struct dot *t, const struct part *p, int operand, sim_order groups)
+{
+    return !((sim_dot_used(t, p, operand) | sim_dot_used(t, p, OUT)) & ~groups);
+}
+
 /* The other operand is whole within each group: its sim_dot_copies make the groups, or what shards it there is
  * gathered. */
 static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand, enum grouping grouping,
@@ -77,13 +83,17 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
     struct sim_layout to = p->tiles[other];
     struct dims dims, none = {0};
     if (!sim_dot_used(t, p, other)) return true;
-    if (idle && sim_multiple(t->extents, idle, groups) && give_idle(t, p, other, groups, OUT, &to)) {
+    const bool copies_serve = idle && sim_multiple(t->extents, idle, groups);
+    if (copies_serve && give_idle(t, p, other, groups, OUT, &to)) {
         if (grouping == GROUPS_AS_THEY_STAND && !sim_dot_as_many(t, idle, groups) &&
             !sim_dot_equal(t, other, &to, &p->tiles[other]))
             return false;
         sim_dot_reshard(t, p, other, &to);
         return true;
     }
+    if (copies_serve && is_whole_within(t, p, operand, groups) &&
+        sim_dot_align_tiles(t, p, other, groups, sim_dot_within_groups(t, p, groups, OUT)))
+        return true;
     to = p->tiles[other];
     if (!sim_dot_find_groups(t, p, other, groups, OUT, &dims)) {
         dims = none;
@@ -93,12 +103,14 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
                  sim_dot_as_many(t, contracted, sim_dot_axes_of(t, p, CONTRACTED, operand)))
             dims = t->dims[role][other];
     }
-    if (dims.count && dims.at[dims.count - 1] == sim_dot_rank_of(t, other)) dims.count--; /* the sim_dot_copies */
+    const bool with_copies = dims.count && dims.at[dims.count - 1] == sim_dot_rank_of(t, other);
+    dims.count -= with_copies;
     if (!dims.count) {
         sim_dot_gather(t, p, other);
         return true;
     }
     if (!idle && sim_dot_regroup(t, p, other, &dims, groups, OUT, &to)) sim_dot_reshard(t, p, other, &to);
+    if (with_copies && sim_dot_align_copies(t, p, other, &dims, groups)) return true;
     to = p->tiles[other];
     sim_dot_clear(&to, &dims);
     /* Tiles within groups must not go by what tells groups apart; XLA would split an axis to count them anew. */

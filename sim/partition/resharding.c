@@ -51,8 +51,8 @@ void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes
     else a->steps->too_many = true;
 }
 
-/* Parts of an axis move. */
-static void step_of_parts(struct sim_array *a, enum sim_collective kind, unsigned axes, const struct sim_layout *after)
+void sim_array_step_of_parts(struct sim_array *a, enum sim_collective kind, unsigned axes,
+                             const struct sim_layout *after)
 {
     sim_array_step(a, kind, axes, after);
     a->steps->steps[a->steps->count - 1].plain = false;
@@ -156,7 +156,7 @@ static void all_to_all(struct sim_array *a, const struct sim_layout *to, const s
 {
     for (int i = 0; i < plan->count; i++) {
         if (move_minor(a, plan->from[i], plan->to[i], a->tiles.of[plan->to[i]])) continue;
-        step_of_parts(a, SIM_ALL_TO_ALL, a->axes, to);
+        sim_array_step_of_parts(a, SIM_ALL_TO_ALL, a->axes, to);
         return;
     }
     permute(a, to);
@@ -227,7 +227,7 @@ static bool shard_copies(struct sim_array *a, const struct sim_layout *to)
     }
     const unsigned axes = a->axes & ~shared_majors(a, to);
     a->tiles = *to; /* the pieces have the target's shape, but stand elsewhere */
-    step_of_parts(a, SIM_COLLECTIVE_PERMUTE, axes, to);
+    sim_array_step_of_parts(a, SIM_COLLECTIVE_PERMUTE, axes, to);
     return true;
 }
 
@@ -329,8 +329,8 @@ static bool unmerge_parts(struct sim_array *a, const struct sim_layout *to, int 
         if (d != from && d != into && a->tiles.of[d] != to->of[d]) return false;
     struct sim_layout exchanged = a->tiles;
     exchanged.of[from] = to->of[from], exchanged.of[into] = to->of[into];
-    step_of_parts(a, SIM_ALL_TO_ALL, minor_parts(a, has, sim_set_of(stays)), &exchanged);
-    step_of_parts(a, SIM_COLLECTIVE_PERMUTE, a->axes, to);
+    sim_array_step_of_parts(a, SIM_ALL_TO_ALL, minor_parts(a, has, sim_set_of(stays)), &exchanged);
+    sim_array_step_of_parts(a, SIM_COLLECTIVE_PERMUTE, a->axes, to);
     return true;
 }
 

@@ -93,6 +93,9 @@ struct sim_array {
     unsigned apart; /* SIM_SUMS_APART, or 0 */
 };
 void sim_array_step(struct sim_array *array, enum sim_collective kind, unsigned axes, const struct sim_layout *after);
+/* The same, of parts of an axis, so that no sharding says where pieces are then. */
+void sim_array_step_of_parts(struct sim_array *array, enum sim_collective kind, unsigned axes,
+                             const struct sim_layout *after);
 void sim_array_reshard(struct sim_array *array, const struct sim_layout *to);
 void sim_array_gather(struct sim_array *array);
 /* Whether all tiles change places, or are sharded and joined anew, without anything being copied. */
