@@ -177,10 +177,12 @@ static void reduce_scatter(const struct exec_collective *c)
 
 /* ---- the table ---- */
 
+/* Of a permute as much as comes, a slice of the operand where pieces of it change places. */
 static int64_t operand_bytes(const struct exec_collective *c)
 {
+    const struct sim_value *given = c->op->collective == SIM_COLLECTIVE_PERMUTE ? c->to : c->from;
     int64_t bytes = c->instances * model_dtype_bytes(c->from->dtype);
-    for (int d = 0; d < c->tensor->rank; d++) bytes *= range_of(c, c->from, 0, d).extent;
+    for (int d = 0; d < c->tensor->rank; d++) bytes *= range_of(c, given, 0, d).extent;
     return bytes;
 }
 
@@ -205,6 +207,14 @@ static void note(const struct exec_collective *c, double time_s)
     row->time_s += time_s;
 }
 
+/* Along other axes devices hold copies, which need not come from there. */
+static unsigned sharded_by(const struct exec_collective *c)
+{
+    unsigned axes = 0;
+    for (int d = 0; d < c->tensor->rank; d++) axes |= sim_set_of(c->from->spec[d]);
+    return axes;
+}
+
 struct exec_collective exec_describe(struct exec_machine *machine, const struct sim_op *op)
 {
     const struct sim_sharded *s = machine->s;
@@ -212,7 +222,7 @@ struct exec_collective exec_describe(struct exec_machine *machine, const struct 
         .machine = machine, .op = op, .from = &s->values[op->inputs[0]], .to = &s->values[op->outputs[0]]};
     c.tensor = &s->program->tensors[c.from->tensor];
     c.reduced = op->axes & c.from->partial & ~(unsigned)c.to->partial;
-    c.copied = op->axes;
+    c.copied = op->collective == SIM_COLLECTIVE_PERMUTE ? op->axes & sharded_by(&c) : op->axes;
     c.takes_maximum = is_maximum(s, op->inputs[0]);
     c.sums_in_place = sim_sums_in_place(s, op);
     c.instances = machine->sizes[op->stack];
@@ -240,8 +250,7 @@ bool exec_can_communicate(struct exec_machine *machine, const struct sim_op *op)
 {
     struct exec_collective c = exec_describe(machine, op);
     int members[EXEC_MOST_DEVICES];
-    unsigned sharded = 0;
-    for (int d = 0; d < c.tensor->rank; d++) sharded |= sim_set_of(c.from->spec[d]);
+    const unsigned sharded = sharded_by(&c);
     for (int device = machine->first_device; device < machine->end_device; device++) {
         int64_t got = 0, wanted = 0;
         int count = exec_group_of(machine, device, c.reduced ? c.reduced : c.copied & sharded, members);

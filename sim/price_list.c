@@ -276,10 +276,12 @@ static void list_kernels(struct maker *m)
 
 /* ---- steps ---- */
 
-/* What one device gives: a value, or all layers' instances of it. */
+/* What one device gives: a value, or all layers' instances of it. Of a permute that is as much as it gets, a slice of
+ * the value where pieces of it change places. */
 static int operand_shape(const struct maker *m, const struct sim_op *op)
 {
-    int one = m->s->values[op->inputs[0]].shape, i = 0;
+    const bool permutes = op->collective == SIM_COLLECTIVE_PERMUTE && op->stack == MODEL_ONE;
+    int one = m->s->values[permutes ? op->outputs[0] : op->inputs[0]].shape, i = 0;
     if (op->stack == MODEL_ONE) return one;
     struct sim_shape stack = m->s->shapes[one];
     stack.layers = (unsigned char)op->stack;

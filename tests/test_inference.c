@@ -211,6 +211,30 @@ static void decodes_are_equal_at_every_batch_and_mesh(struct base_arena *arena)
     }
 }
 
+/* Norm scales lie in halves and are needed in quarters, on axes neither of which is part of the other: each device
+ * slices its half into quarters, and these change places, as XLA does it on a mesh of 4 x 2 (nothing is gathered). */
+static void pieces_change_places_where_an_axis_would_be_split(struct base_arena *arena)
+{
+    enum { QUARTER_BYTES = 16 / 4 * 4 }; /* of emb_dim */
+    static const struct split split = {"local:8", "1,2", "standard:2,2"};
+    const char *path = text_file(arena, eight_lines);
+    struct sim_plan_text text = small_plan(TALKER, "8");
+    const struct exec_infer_request request = {.data = path};
+    const struct exec_infer_result whole = infer(arena, &text, MODEL_STEP_GENERATE, &request);
+    int64_t permuted = 0;
+    split_plan(&text, &split);
+    const struct exec_infer_result r = infer(arena, &text, MODEL_STEP_GENERATE, &request);
+    for (int i = 0; i < r.collective_count; i++) {
+        const struct sim_collective_row *row = &r.collectives[i];
+        if (row->where != SIM_LOOP_BODY) continue;
+        if (row->kind == SIM_COLLECTIVE_PERMUTE && row->bytes == QUARTER_BYTES) permuted += row->count;
+        assert_false(row->kind == SIM_ALL_GATHER && row->bytes == 2 * QUARTER_BYTES);
+    }
+    assert_int_equal(permuted, 7 * r.rounds[0]); /* three norms a layer, and the last one */
+    for (int64_t t = 0; t < 8 * r.decodes * r.length; t++) assert_int_equal(r.tokens[t], whole.tokens[t]);
+    unlink(path);
+}
+
 /* A job that goes on where another ended decodes as one that does all of it, and draws the same. */
 static void parts_of_the_data_are_parts_of_the_answers(struct base_arena *arena)
 {
@@ -354,6 +378,7 @@ static void checkpoints_of_runs_are_restored_in_any_dtype(struct base_arena *are
 static const struct test tests[] = {
     TEST(answers_are_those_of_t5x),
     TEST(decodes_are_equal_at_every_batch_and_mesh),
+    TEST(pieces_change_places_where_an_axis_would_be_split),
     TEST(parts_of_the_data_are_parts_of_the_answers),
     TEST(checkpoints_of_runs_are_restored_in_any_dtype),
     TEST(lines_become_examples),

@@ -303,20 +303,28 @@ int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int valu
     return result;
 }
 
+/* Devices slice what they hold into as large pieces as are wanted, and these change places. Before that no sharding
+ * says where they are, so that what is sliced is the operand. */
+static bool exchanges_pieces(const struct sim_step *step, int rank)
+{
+    return !step->plain && step->kind == SIM_COLLECTIVE_PERMUTE && sim_layouts_equal(&step->from, &step->after, rank);
+}
+
 /* A slice that a step takes before it moves anything is an operation of its own. */
 static int take_step(struct sim_partitioner *p, const struct model_op *why, const struct sim_step *step, int value)
 {
     unsigned partial = p->out->values[value].partial;
     if (step->kind == SIM_ALL_REDUCE) partial &= ~step->axes;
-    else if (!sim_part_is_sharded_as(p, value, step->from.of)) value = sim_part_cut(p, why, value, step->from.of);
+    else if (!exchanges_pieces(step, sim_part_rank_of(p, value)) && !sim_part_is_sharded_as(p, value, step->from.of))
+        value = sim_part_cut(p, why, value, step->from.of);
     return sim_part_communicate(p, why, step->kind, step->axes, value, step->after.of, partial);
 }
 
 /* The executor shards axis after axis, each part padded by itself: where axes do not divide a dimension, other axes or
  * another order of them make other pieces. */
-static bool has_same_pieces(const struct sim_partitioner *p, const struct sim_step *step, int d)
+static bool has_same_pieces(const struct sim_partitioner *p, const struct sim_step *step, sim_order before, int d)
 {
-    const sim_order before = step->from.of[d], after = step->after.of[d];
+    const sim_order after = step->after.of[d];
     const bool asks = p->options->executable && p->options->extents.sizes;
     if (!asks || sim_slices(before, after) || sim_slices(after, before)) return true;
     const int size = step->before.dims[d];
@@ -334,8 +342,11 @@ static bool follow_each_other(const struct sim_partitioner *p, int operand, int 
         const struct sim_step *step = &steps->steps[i];
         if (step->operand != operand) continue;
         const sim_order *next = step->kind == SIM_ALL_REDUCE ? step->after.of : step->from.of;
-        bool follows = step->plain;
-        for (int d = 0; d < rank; d++) follows = follows && sim_slices(now[d], next[d]) && has_same_pieces(p, step, d);
+        const bool exchanges = exchanges_pieces(step, rank);
+        bool follows = step->plain || exchanges;
+        for (int d = 0; d < rank; d++)
+            follows = follows && (exchanges || sim_slices(now[d], next[d])) &&
+                      has_same_pieces(p, step, exchanges ? now[d] : step->from.of[d], d);
         if (!follows) return false;
         now = step->after.of;
     }
@@ -352,7 +363,7 @@ int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, i
         return reshard_axes(p, why, reduce(p, why, value, to), to);
     for (int i = 0; i < steps->count; i++) {
         const struct sim_step *step = &steps->steps[i];
-        bool only_parts = step->kind == SIM_COLLECTIVE_PERMUTE &&
+        bool only_parts = step->kind == SIM_COLLECTIVE_PERMUTE && step->plain &&
                           sim_layouts_equal(&step->from, &step->after, sim_part_rank_of(p, value));
         if (step->operand != operand || only_parts) continue;
         int from = value, made = shares ? find_copy(p, from, step->after.of, step->groups, EXACTLY_SO) : -1;
