@@ -164,9 +164,10 @@ void commands_warn_of_version(struct commands_context *context, struct base_aren
 void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan);
 /* Of a plan that export would refuse to write for its software of PyTorch: who plans is told before. */
 void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan);
-/* What a plan leaves out of what was asked. */
+/* Of experts that rules leave whole on every device, or that are T5X's under other software. */
 void commands_warn_of_experts(struct commands_context *context, const struct sim_plan_text *text,
                               const struct model_config *config);
+/* What a plan leaves out of what was asked. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);
 /* That a compiler of later than the software's date would leave a scanned model's step without remat, which takes

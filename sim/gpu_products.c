@@ -60,7 +60,7 @@ static double in_tiles(const struct sim_profile *profile, const struct sim_produ
     const double blocks = of->batch * (ceil(of->rows / height) * ceil(of->columns / width)); /* exact below 2^45 */
     if (2 * blocks * of->contracted * area / rate_frac * (1 - rounding) > known) return known;
     double least = INFINITY;
-    for (int parts = 1; parts == 1 || (parts <= c[SIM_TILE_PARTS] && blocks * parts < 4 * multiprocessors);
+    for (double parts = 1; parts == 1 || (parts <= c[SIM_TILE_PARTS] && blocks * parts < 4 * multiprocessors);
          parts *= 2) {
         const double waves = ceil(blocks * parts / multiprocessors),
                      steps = of->contracted / parts + c[SIM_TILE_START_STEPS] * (parts > 1 ? 2 : 1),

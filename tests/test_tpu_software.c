@@ -222,6 +222,21 @@ static void whole_slices_sum_what_they_scatter(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* A permute between slices takes what a chip's share of the data-centre network takes, or what its links do. */
+static void permutes_between_slices_wait_for_the_network(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = text_of("v5e-64", "data=1,fsdp=64,tensor=1", NULL);
+    const struct sim_placement one = *checked(arena, cache, &text).placement;
+    text.values[SIM_TOPOLOGY] = "v5e-64@slices=2", text.values[SIM_DCN_MESH] = "data=1,fsdp=2,tensor=1";
+    const struct sim_placement two = *checked(arena, cache, &text).placement;
+    const double *c = two.profile.constants, bytes = 1 << 30,
+                 network_s = bytes / (c[SIM_DCN_BYTES_PER_S] * c[SIM_DCN_EFFICIENCY_FRAC]);
+    assert_near(sim_collective_s(&two, SIM_COLLECTIVE_PERMUTE, 2, bytes), network_s, 1e-3);
+    assert_true(sim_collective_s(&one, SIM_COLLECTIVE_PERMUTE, 2, bytes) < 0.1 * network_s);
+    sim_cache_free(cache);
+}
+
 /* ---- windowed products ---- */
 
 /* XLA cuts a product into 32 pieces at the most: scatters over more devices are waited for, where only gathers are
@@ -608,6 +623,7 @@ static const struct test tests[] = {
     TEST(broken_tori_take_no_less_time),
     TEST(stragglers_are_waited_for_once),
     TEST(whole_slices_sum_what_they_scatter),
+    TEST(permutes_between_slices_wait_for_the_network),
     TEST(only_short_rings_are_windowed),
     TEST(pieces_of_products_read_and_add_again),
     TEST(products_become_loops_where_the_compiler_says),
