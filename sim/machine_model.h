@@ -55,6 +55,7 @@ enum sim_constant {
     SIM_BUCKETS_FRAC /* of half gradients that data parallelism copies before it sums them, unless state is sharded */,
     SIM_SPLIT_BLOCKS_FRAC /* of a second block as the largest, which the allocator splits between microbatches */,
     SIM_HELD_FRAC /* of what row-parallel products leave to a stream: blocks that wait for the device */,
+    SIM_GATHER_POOL_FRAC /* of what is gathered at once: a stream's own pool, out of which it is copied */,
     SIM_MESSAGE_EFFICIENCY_FRAC /* of a network card's rate, what one sender of pipeline messages reaches */,
     SIM_TILE_START_STEPS /* of a GPU's product: steps along the contraction that a tile's start and end take */,
     SIM_TILE_PARTS /* of the contraction, at most, each added up by a block of its own */,

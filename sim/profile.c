@@ -38,6 +38,7 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_BUCKETS_FRAC] = "buckets_frac",
     [SIM_SPLIT_BLOCKS_FRAC] = "split_blocks_frac",
     [SIM_HELD_FRAC] = "held_frac",
+    [SIM_GATHER_POOL_FRAC] = "gather_pool_frac",
     [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
     [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s",
     [SIM_PERMUTE_LATENCY_S] = "permute_latency_s",

@@ -129,7 +129,7 @@ static sim_pass_set passes_run(const struct sim_plan *plan)
     const bool keeps_order = plan->options.sends || plan->options.step > MODEL_STEP_EVALUATE;
     if (sim_is_executed(plan) && keeps_order) return passes & ~schedules;
     /* Where weights stay gathered over a pipeline's step, they are counted beside a stage's program. */
-    return plan->options.parts ? passes & ~SIM_PASS_BIT(SIM_PASS_KEEP_ROOT_GATHERED) : passes;
+    return plan->options.parts ? passes & ~SIM_PASS_BIT(SIM_PASS_KEEP_UNITS_WHOLE) : passes;
 }
 
 static struct sim_compiler compiler_of(const struct sim_plan *plan)

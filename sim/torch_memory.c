@@ -61,6 +61,24 @@ static double held_bytes(const struct sim_pricing *p)
     return bytes * p->ahead_frac;
 }
 
+/* The pool of the stream that gathers, beside what is alive of it: the root's parameters are the first in it, the first
+ * layer's come beside them, and later ones in their place. Where weights stay gathered over a pipeline's step, their
+ * copies are counted elsewhere, and all of the pool here. */
+static double gather_pool_bytes(const struct sim_pricing *p)
+{
+    double root_bytes = 0, layer_bytes = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (!step->communicates || step->phase != MODEL_FORWARD) continue;
+        const struct sim_price_collective *c = &p->list->collectives[step->what];
+        if (c->kind != SIM_ALL_GATHER || !sim_is_of_sharded_weights(p, c)) continue;
+        const double bytes = p->bytes[c->shape] * topo_axes_product(&p->placement->axes, c->axes),
+                     times = sim_product_of(p, &p->list->repeats[step->repeats]);
+        *(times > (double)p->sizes[MODEL_MICROBATCHES] ? &layer_bytes : &root_bytes) += bytes;
+    }
+    return fmax(root_bytes, layer_bytes) + (p->plan->options.parts ? layer_bytes : 0);
+}
+
 double sim_torch_ahead_bytes(const struct sim_pricing *p)
 {
     const double held_frac = p->placement->profile.constants[SIM_HELD_FRAC];
@@ -80,5 +98,7 @@ double sim_torch_held_bytes(const struct sim_pricing *p)
         bytes += c[SIM_SPLIT_BLOCKS_FRAC] * largest_bytes(p);
     if (c[SIM_SPLIT_BLOCKS_FRAC] > 0) bytes += c[SIM_SPLIT_BLOCKS_FRAC] * embedding_bytes(p);
     if (c[SIM_HELD_FRAC] > 0) bytes += c[SIM_HELD_FRAC] * held_bytes(p);
+    if (c[SIM_GATHER_POOL_FRAC] > 0 && p->plan->memory_kind != SIM_ALLOCATED)
+        bytes += c[SIM_GATHER_POOL_FRAC] * gather_pool_bytes(p);
     return floor(bytes);
 }

@@ -182,6 +182,61 @@ static void a_sharded_loss_adds_up_its_gradient(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* The peak of a model of eight layers of this mlp_dim over 8 devices, which is in a layer's backward pass. */
+static double peak_of_layers(struct base_arena *arena, struct sim_cache *cache, const char *software, const char *kind,
+                             int mlp_dim)
+{
+    struct sim_plan_text text = {
+        .values = {[SIM_MODEL] = base_print(arena,
+                                            "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=%d,"
+                                            "num_layers=8,vocab_size=1024,mlp_activations=silu+linear,"
+                                            "logits_via_embedding=0",
+                                            mlp_dim),
+                   [SIM_TOPOLOGY] = "h100:1x8",
+                   [SIM_SOFTWARE] = software,
+                   [SIM_RULES] = "zero3",
+                   [SIM_OPTIMIZER] = "adamw",
+                   [SIM_ATTENTION] = "flash",
+                   [SIM_REMAT_POLICY] = "full",
+                   [SIM_MEMORY_KIND] = kind,
+                   [SIM_BATCH_SIZE] = "8",
+                   [SIM_TARGETS_LENGTH] = "4096"}};
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    return (double)prediction.memory.peak_bytes;
+}
+
+/* A layer is gathered as a whole, in bfloat16, and the next one beside it; what is scattered of the layer before is
+ * float32. At the peak, the gradient of what the MLP's last product reads, that product's own gradient is there, and
+ * three arrays of its size. Beside them stand 16 bytes a parameter of all eight layers, over 8 devices. */
+static void a_layer_is_gathered_and_scattered_whole(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const double parameters = 3 * 4096, a_unit_each = (peak_of_layers(arena, cache, "torchtitan", "allocated", 16384) -
+                                                       peak_of_layers(arena, cache, "torchtitan", "allocated", 8192)) /
+                                                      8192;
+    assert_near(a_unit_each, parameters * (16 + 2 + 2 + 4) + 4096 * 2 + 3 * 2 * 4096, 1e-6);
+    sim_cache_free(cache);
+}
+
+/* FSDP2 gathers into a flat buffer in its stream's own pool, and copies out of it: a layer's worth more is reserved, or
+ * the root's if that is larger. */
+static void what_gathers_write_has_a_pool(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const double layer = 4.0 * 4096 * 4096 + 3.0 * 4096 * 8192 + 2 * 4096;
+    assert_near(peak_of_layers(arena, cache, "torchtitan", "reserved", 8192) -
+                    peak_of_layers(arena, cache, "torchtitan", "allocated", 8192),
+                2 * layer, 1);
+    assert_near(peak_of_layers(arena, cache, "fsdp", "reserved", 8192) -
+                    peak_of_layers(arena, cache, "fsdp", "allocated", 8192),
+                0, 1);
+    sim_cache_free(cache);
+}
+
 /* Where operations run one by one a norm is still one kernel, embeddings are looked up, and flash attention has two
  * products forward and five backward. */
 static void kernels_are_those_of_the_software(struct base_arena *arena)
@@ -541,6 +596,8 @@ static const struct test tests[] = {
     TEST(sequence_parallelism_scatters),
     TEST(the_root_stays_gathered),
     TEST(a_sharded_loss_adds_up_its_gradient),
+    TEST(a_layer_is_gathered_and_scattered_whole),
+    TEST(what_gathers_write_has_a_pool),
     TEST(rows_between_16_bytes_do_without_tensor_cores),
     TEST(softmaxes_of_no_four_are_kernels_of_their_own),
     TEST(vocabularies_are_padded),

@@ -136,7 +136,7 @@ static void find_epilogues(struct fuser *f)
             int v = op->inputs[j];
             struct sim_value *value = &f->s->values[v];
             if (!is_contraction(f, value->definition) || f->consumers[v] != 1 || op->loop != value->loop ||
-                widens_for_many(f, op) || strcmp(op->op->input_labels[j], op->op->output_labels) != 0)
+                op->op->apart || widens_for_many(f, op) || strcmp(op->op->input_labels[j], op->op->output_labels) != 0)
                 continue;
             value->stored = false;
             bool elementwise_next = f->consumers[op->outputs[0]] == 1 && !f->contractions[op->outputs[0]];

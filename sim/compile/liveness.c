@@ -15,6 +15,10 @@ struct timed {
     enum moment moment;
 };
 
+/* What of a layer stands in memory as FSDP's unit: gathered parameters, gradients as they are made, and these as they
+ * are reduced and scattered. */
+enum of_unit { OF_NO_UNIT, GATHERED, GRADIENT, SCATTERED };
+
 struct tracker {
     struct base_arena *arena;
     struct sim_sharded *s;
@@ -22,6 +26,7 @@ struct tracker {
     int count;
     int *carried_in, *carried_out; /* of each value: the loop operation that carries it; -1 if none */
     bool *held;                    /* of each value: it goes behind its last use, whatever is written there */
+    unsigned char *unit;           /* of each value: enum of_unit */
     bool scanned, unordered_remat;
 };
 
@@ -152,10 +157,43 @@ bool sim_is_offloaded(const struct sim_sharded *s, int v)
            value->last_use > s->ops[value->loop].match;
 }
 
+/* The last operation of the backward pass beside this one: in the same loop over microbatches, or in none. */
+static int last_backward(const struct sim_sharded *s, int loop)
+{
+    int i = s->op_count - 1;
+    while (i >= 0 && (s->ops[i].kind != SIM_COMPUTE || s->ops[i].loop != loop || s->ops[i].op->phase != MODEL_BACKWARD))
+        i--;
+    return i;
+}
+
+/* A unit's parameters from the beginning of its layer to the end; those of the next one all along, from the first layer
+ * to the last gradient. Gradients to the end of the layer; what is scattered of them while the next layer runs. */
+static void track_unit(struct tracker *t, int v)
+{
+    const struct sim_value *value = &t->s->values[v];
+    const int begin = value->loop, end = t->s->ops[begin].match;
+    const struct sim_op *made = &t->s->ops[value->definition];
+    if (t->unit[v] == SCATTERED) {
+        add(t, begin, BEFORE, +1, value, value->shape);
+        add(t, end, FREE, -1, value, value->shape);
+        return;
+    }
+    add(t, t->unit[v] == GATHERED ? begin : value->definition, ALLOCATE, +1, value, value->shape);
+    add(t, end, BEFORE, -1, value, value->shape);
+    if (t->unit[v] == GRADIENT || made->op->phase != MODEL_FORWARD) return;
+    const int last = last_backward(t->s, t->s->ops[begin].loop);
+    add(t, begin, BEFORE, +1, value, value->shape);
+    add(t, last > end ? last : end, FREE, -1, value, value->shape);
+}
+
 static void track(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
     if (!value->stored || value->persistent) return;
+    if (t->unit[v]) {
+        track_unit(t, v);
+        return;
+    }
     if (t->unordered_remat) track_second_layer(t, value);
     int carried_in = t->carried_in[v];
     bool outlives_loop =
@@ -189,29 +227,43 @@ static void sort_by_time(struct tracker *t, struct sim_event *out)
         out[next[t->events[i].event.op * MOMENT_COUNT + (int)t->events[i].moment]++] = t->events[i].event;
 }
 
-/* The last operation of the backward pass beside this one: in the same loop over microbatches, or in none. */
-static int last_backward(const struct sim_sharded *s, int loop)
+static bool gathers_weight(const struct sim_sharded *s, const struct sim_op *op)
 {
-    int i = s->op_count - 1;
-    while (i >= 0 && (s->ops[i].kind != SIM_COMPUTE || s->ops[i].loop != loop || s->ops[i].op->phase != MODEL_BACKWARD))
-        i--;
-    return i;
+    return op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_GATHER &&
+           s->program->tensors[s->values[op->inputs[0]].tensor].role == MODEL_ROLE_WEIGHT;
 }
 
-/* What is in no layer is FSDP's root, which keeps what it has gathered (pass keep_root_gathered). */
-static void hold_root(struct tracker *t)
+/* What is in no layer is FSDP's root, which keeps what it has gathered. */
+static void hold_root(struct tracker *t, const struct sim_op *gather)
 {
     struct sim_sharded *s = t->s;
+    const int last = last_backward(s, gather->loop), v = gather->outputs[0];
+    if (last <= s->values[v].last_use) return;
+    s->values[v].last_use = last;
+    t->held[v] = true;
+}
+
+/* What is scattered is cast of a gradient, or the gradient itself. */
+static void mark_gradients(struct tracker *t, const struct sim_op *scatter)
+{
+    const struct sim_sharded *s = t->s;
+    const int v = scatter->inputs[0], made = s->values[v].definition;
+    const bool cast = made >= 0 && s->ops[made].kind == SIM_COMPUTE && s->ops[made].op->function == MODEL_CAST;
+    t->unit[v] = SCATTERED;
+    if (cast && s->values[s->ops[made].inputs[0]].loop == s->values[v].loop) t->unit[s->ops[made].inputs[0]] = GRADIENT;
+}
+
+/* Whose values are a unit's: a layer's, or the root's (pass keep_units_whole). */
+static void find_units(struct tracker *t)
+{
+    const struct sim_sharded *s = t->s;
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
-        if (op->kind != SIM_COMMUNICATE || op->collective != SIM_ALL_GATHER ||
-            s->program->tensors[s->values[op->inputs[0]].tensor].role != MODEL_ROLE_WEIGHT ||
-            (op->loop >= 0 && s->ops[op->loop].trips != MODEL_MICROBATCHES))
-            continue;
-        const int last = last_backward(s, op->loop), v = op->outputs[0];
-        if (last <= s->values[v].last_use) continue;
-        s->values[v].last_use = last;
-        t->held[v] = true;
+        const bool of_root = op->loop < 0 || s->ops[op->loop].trips == MODEL_MICROBATCHES;
+        if (of_root && gathers_weight(s, op)) hold_root(t, op);
+        if (of_root || op->kind != SIM_COMMUNICATE || !op->beside) continue;
+        if (op->collective == SIM_REDUCE_SCATTER) mark_gradients(t, op);
+        else if (gathers_weight(s, op)) t->unit[op->outputs[0]] = GATHERED;
     }
 }
 
@@ -240,8 +292,9 @@ void sim_track_lifetimes(struct base_arena *arena, const struct sim_compiler *co
     t.carried_in = base_new(arena, int, sharded->value_count);
     t.carried_out = base_new(arena, int, sharded->value_count);
     t.held = base_new(arena, bool, sharded->value_count);
+    t.unit = base_new(arena, unsigned char, sharded->value_count);
     find_carried(&t);
-    if (compiler->passes >> SIM_PASS_KEEP_ROOT_GATHERED & 1) hold_root(&t);
+    if (compiler->passes >> SIM_PASS_KEEP_UNITS_WHOLE & 1) find_units(&t);
     for (int v = 0; v < sharded->value_count; v++) track(&t, v);
     for (int i = 0; i < sharded->op_count; i++) {
         const struct sim_op *op = &sharded->ops[i];

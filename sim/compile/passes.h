@@ -24,6 +24,7 @@ sim_pass_function sim_reassociate_all_reduce, sim_hoist_gradient_all_reduce, sim
 sim_pass_function sim_hoist_lone_all_reduce;
 sim_pass_function sim_merge_gathers;                                               /* merged_gathers.c */
 sim_pass_function sim_regroup_sums, sim_sum_behind_layers, sim_narrow_all_reduces; /* summed_later.c */
+sim_pass_function sim_widen_gradient_sums;                                         /* wide_sums.c */
 sim_pass_function sim_prefetch_shards;                                             /* streams.c */
 sim_pass_function sim_fuse_kernels, sim_eager_kernels;                             /* fusion.c */
 sim_pass_function sim_fuse_rows;                                                   /* executable_kernels.c */
