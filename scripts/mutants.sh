@@ -43,6 +43,7 @@ state in the memory of rule sets|tuner/rule_prices.c|return bytes + tuner_work_s
 sums in one collective|tuner/bounds.c|return fmin(s, summing_s(w, dot, scattered, summed, result_bytes(w, dot, choice, all & ~summed)));|return s;|test_search_properties|sums_*
 dtype of summed accumulators|tuner/outline.c|if (count_readers(d, op->inputs[0]) * (wide - narrow) > wide + narrow)|if (wide < narrow)|test_search_properties|sums_of_accumulators*
 sums that are cut|tuner/bounds.c|if (scattered) s = fmin(s, (dot->hoistable|if (scattered) s = (1 * (dot->hoistable|test_search_properties|sums_may_be_whole*
+reductions of sharded parameters|tuner/bounds.c|if (w->exact >> reduce->class & 1) s += reduce_s(w, reduce);|if (w->exact >> reduce->class & 1) s += 0 * reduce_s(w, reduce);|test_search_properties|reductions_*
 order of what is kept|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
 links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, search->each, search->once);|s += 0 * links_s(w, search->dot, &search->choice, search->each, search->once);|test_tuner|bounds_*
 steps too slow to recompute|tuner/search_plans.c|return tuner_search_seconds_of_cost(s, node->group, cost) * (1 + slack);|return tuner_search_seconds_of_cost(s, node->group, cost) / 50;|test_tuner|what_is_too_slow*

@@ -2,68 +2,13 @@
  * itself:
  * - an operation's shards are no smaller than the mesh axes allow that some tensor of it has by the rules;
  * - a kernel takes at least its arithmetic, and at least its bytes, whichever is longer, and its launch;
- * - a sum over a sharded label is reduced; a parameter that comes in another sharding is moved;
+ * - a sum over a sharded label is reduced; a parameter that comes in another sharding is moved; a reduction of a
+ * sharded parameter is summed over the devices;
  * - what is allocated and freed in a step is in bound_memory.c. */
 #include "tuner/bounds.h"
 
 #include <math.h>
 #include <string.h>
-
-/* ---- rules ---- */
-
-static unsigned axis_bit(const struct topo_axes *mesh, const char *name)
-{
-    int axis = topo_axis_named(mesh, name);
-    return axis < 0 ? 0 : 1u << axis;
-}
-
-/* The first dimension that the data axis can still shard, since no axis of several devices does; whether it divides
- * that one or a later one, the bytes are as few. */
-static void add_data_axis(const struct tuner_class *class, const struct topo_axes *mesh, unsigned data,
-                          unsigned char *spec)
-{
-    unsigned used = 0;
-    for (int i = 0; i < class->rank; i++) used |= spec[i];
-    for (int i = 0; i < class->rank && !(used & data); i++) {
-        if (topo_axes_product(mesh, spec[i]) > 1) continue;
-        spec[i] |= (unsigned char)data;
-        return;
-    }
-}
-
-enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules,
-                                  const struct sim_plan *plan, unsigned char *spec, struct base_error *error)
-{
-    struct model_axes axes[MODEL_MAX_RANK];
-    const struct topo_axes *mesh = &plan->placement->axes;
-    unsigned used = 0, model = sim_model_axis(mesh);
-    memset(spec, 0, MODEL_MAX_RANK);
-    BASE_TRY(model_resolve(rules, class->names, class->rank, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
-    for (int i = 0; i < class->rank; i++) {
-        for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(mesh, axes[i].names[j]);
-        used |= spec[i];
-    }
-    if (plan->sequence_parallel && class->residual && !(used & model)) spec[1] |= (unsigned char)model;
-    if (class->zero) add_data_axis(class, mesh, sim_data_axis(mesh), spec);
-    return BASE_OK;
-}
-
-static enum base_status shard_classes(const struct tuner_outline *outline, const struct model_rules *rules,
-                                      const struct sim_plan *plan, unsigned char (*specs)[MODEL_MAX_RANK],
-                                      struct base_error *error)
-{
-    for (int c = 0; c < outline->class_count; c++)
-        BASE_TRY(tuner_rule_class(&outline->classes[c], rules, plan, specs[c], error));
-    return BASE_OK;
-}
-
-enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules,
-                                    const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error)
-{
-    memset(out, 0, sizeof *out);
-    BASE_TRY(shard_classes(outline, rules, plan, out->spec, error));
-    return outline->least_memory ? shard_classes(outline->least_memory, rules, plan, out->least, error) : BASE_OK;
-}
 
 /* ---- local sizes ---- */
 
@@ -431,6 +376,30 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
     return search.best_s;
 }
 
+/* The parts that devices have are summed: whatever the bytes, and over however many of the axes at once, the sum has to
+ * start. Where the compiler starts sums together, none is charged. */
+static double reduce_s(const struct tuner_work *w, const struct tuner_outline_reduce *reduce)
+{
+    const unsigned char *spec = w->spec[reduce->class];
+    unsigned axes = 0;
+    double least = INFINITY;
+    for (int dim = 0; dim < MODEL_MAX_RANK; dim++) axes |= reduce->dims >> dim & 1 ? spec[dim] : 0;
+    for (unsigned some = axes; some; some = (some - 1) & axes)
+        if (w->shards[some] > 1) least = fmin(least, collective_s(w, SIM_ALL_REDUCE, some, 0));
+    return isfinite(least) ? least : 0;
+}
+
+static double reduces_s(const struct tuner_work *w, const struct tuner_outline_kernel *kernel)
+{
+    const bool together = w->placement->profile.passes >> SIM_PASS_COMBINE_COLLECTIVES & 1;
+    double s = 0;
+    for (int i = 0; w->charges.links && !together && i < kernel->reduce_count; i++) {
+        const struct tuner_outline_reduce *reduce = &w->o->reduces[kernel->first_reduce + i];
+        if (w->exact >> reduce->class & 1) s += reduce_s(w, reduce);
+    }
+    return s;
+}
+
 double tuner_work_kernel_s(const struct tuner_work *w, int index)
 {
     const struct tuner_outline_kernel *kernel = &w->o->kernels[index];
@@ -445,7 +414,7 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
     for (int i = 0; i < kernel->dot_count; i++)
         dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, each, once);
     if (kernel->dot_count != 1) dots_s = dots_s > bytes_s * each ? dots_s : bytes_s * each;
-    return (dots_s + c[SIM_KERNEL_LATENCY_S] * each) * kernel->copies;
+    return (dots_s + (c[SIM_KERNEL_LATENCY_S] + reduces_s(w, kernel)) * each) * kernel->copies;
 }
 
 /* ---- both ---- */

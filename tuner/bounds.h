@@ -52,8 +52,16 @@ struct tuner_outline_dot {
     struct tuner_outline_operand operands[2];
 };
 
+/* A reduction of the train state, or of a gradient or update of it, over some of its dimensions, as Adafactor's means
+ * and root mean squares are. What a device has of it is a part wherever mesh axes shard one of them. */
+struct tuner_outline_reduce {
+    int class;
+    unsigned dims; /* bits of those that it reduces */
+};
+
 struct tuner_outline_kernel {
     int first_read, read_count, first_write, write_count, first_dot, dot_count; /* into shapes' lists, into dots */
+    int first_reduce, reduce_count;
     unsigned char trips[TUNER_MOST_TRIPS]; /* enum model_size of the loops around it */
     int copies;                            /* equal kernels */
     uint64_t classes;                      /* of all tensors that it touches */
@@ -75,6 +83,7 @@ struct tuner_outline {
     int kernel_count;
     int *reads, *writes;
     struct tuner_outline_dot *dots;
+    struct tuner_outline_reduce *reduces;
     struct sim_event *events;
     int event_count;
     int *persistent_shapes, *persistent_classes, persistent_count;

@@ -174,45 +174,6 @@ static void find_persistent(struct drafter *d)
     }
 }
 
-/* ---- sums ---- */
-
-static int find_sum(const struct drafter *d, int tensor)
-{
-    while (d->sum[tensor] >= 0 && d->sum[tensor] != tensor) tensor = d->sum[tensor];
-    return tensor;
-}
-
-static void join_sums(struct drafter *d, int a, int b)
-{
-    int x = find_sum(d, a), y = find_sum(d, b);
-    if (x == y) return;
-    d->sum[y] = x;
-    d->sum_size[x] += d->sum_size[y];
-}
-
-/* Results of contractions, and sums, casts and reshapes of nothing else: a compiler may add them before it reduces
- * them. */
-static void find_sums(struct drafter *d)
-{
-    const struct sim_sharded *s = d->s;
-    for (int t = 0; t < s->program->tensor_count; t++) d->sum[t] = -1;
-    for (int i = 0; i < s->op_count; i++) {
-        const struct model_op *op = s->ops[i].op;
-        if (s->ops[i].kind != SIM_COMPUTE || !op->output_count) continue;
-        int out = op->outputs[0];
-        bool passes = op->kind == MODEL_RESHAPE || (op->kind == MODEL_MAP && op->function == MODEL_CAST);
-        if (op->kind == MODEL_EINSUM) {
-            d->sum[out] = out;
-            d->sum_size[out] = 1;
-        } else if ((passes && d->sum[op->inputs[0]] >= 0) ||
-                   (op->kind == MODEL_MAP && op->function == MODEL_ADD && d->sum[op->inputs[0]] >= 0 &&
-                    d->sum[op->inputs[1]] >= 0)) {
-            d->sum[out] = out;
-            for (int j = 0; j < op->input_count; j++) join_sums(d, op->inputs[j], out);
-        }
-    }
-}
-
 /* ---- contractions ---- */
 
 static bool is_weight(const struct drafter *d, int tensor)
@@ -293,7 +254,7 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
     dot->classes |= UINT64_C(1) << d->class_of[d->root[out]];
     dot->result_shape = d->s->values[op->outputs[0]].shape;
     dot->result_class = d->class_of[out];
-    dot->result_divisor = d->sum_size[find_sum(d, out)];
+    dot->result_divisor = d->sum_size[tuner_find_sum(d, out)];
     dot->hoistable = tuner_tensor_at(d, out)->category == MODEL_GRADIENT;
     dot->settled =
         tuner_tensor_at(d, out)->constrained || (dot->hoistable && tuner_tensor_at(d, d->root[out])->block < 0);
@@ -305,12 +266,15 @@ static bool same_kernel(const struct tuner_outline *o, const struct tuner_outlin
                         const struct tuner_outline_kernel *b)
 {
     if (a->read_count != b->read_count || a->write_count != b->write_count || a->dot_count != b->dot_count ||
-        memcmp(a->trips, b->trips, sizeof a->trips) != 0 || a->classes != b->classes)
+        a->reduce_count != b->reduce_count || memcmp(a->trips, b->trips, sizeof a->trips) != 0 ||
+        a->classes != b->classes)
         return false;
     return !memcmp(o->reads + a->first_read, o->reads + b->first_read, (size_t)a->read_count * sizeof *o->reads) &&
            !memcmp(o->writes + a->first_write, o->writes + b->first_write,
                    (size_t)a->write_count * sizeof *o->writes) &&
-           !memcmp(o->dots + a->first_dot, o->dots + b->first_dot, (size_t)a->dot_count * sizeof *o->dots);
+           !memcmp(o->dots + a->first_dot, o->dots + b->first_dot, (size_t)a->dot_count * sizeof *o->dots) &&
+           !memcmp(o->reduces + a->first_reduce, o->reduces + b->first_reduce,
+                   (size_t)a->reduce_count * sizeof *o->reduces);
 }
 
 static void find_trips(const struct sim_sharded *s, int loop, unsigned char trips[TUNER_MOST_TRIPS])
@@ -389,17 +353,23 @@ static void draft_kernels(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
     struct tuner_outline *out = d->out;
-    int dot_count = 0, read_count = 0, write_count = 0;
+    int dot_count = 0, read_count = 0, write_count = 0, reduce_count = 0;
     out->kernels = base_new(d->arena, struct tuner_outline_kernel, s->kernel_count + 1);
     out->dots = base_new(d->arena, struct tuner_outline_dot, s->dot_count + 1);
+    out->reduces = base_new(d->arena, struct tuner_outline_reduce, s->op_count + 1);
     out->reads = base_new(d->arena, int, s->read_count + 1);
     out->writes = base_new(d->arena, int, s->write_count + 1);
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_kernel *from = &s->kernels[k];
         struct tuner_outline_kernel *kernel = &out->kernels[out->kernel_count];
         int reads = repeats_a_dot(d, from) ? 0 : from->read_count;
-        *kernel =
-            (struct tuner_outline_kernel){read_count, reads, write_count, from->write_count, dot_count, 0, {0}, 1, 0};
+        *kernel = (struct tuner_outline_kernel){.first_read = read_count,
+                                                .read_count = reads,
+                                                .first_write = write_count,
+                                                .write_count = from->write_count,
+                                                .first_dot = dot_count,
+                                                .first_reduce = reduce_count,
+                                                .copies = 1};
         find_trips(s, from->loop, kernel->trips);
         for (int i = 0; i < reads; i++) out->reads[read_count + i] = s->reads[from->first_read + i];
         for (int i = 0; i < from->write_count; i++) out->writes[write_count + i] = s->writes[from->first_write + i];
@@ -407,6 +377,7 @@ static void draft_kernels(struct drafter *d)
         for (int i = 0; i < from->write_count; i++) kernel->classes |= classes_of(out, out->writes[write_count + i]);
         narrow_kernel(d, k, kernel);
         draft_dots(d, from, kernel);
+        tuner_draft_reduces(d, k, kernel);
         int same = 0;
         while (same < out->kernel_count && !same_kernel(out, &out->kernels[same], kernel)) same++;
         if (same < out->kernel_count) {
@@ -415,6 +386,7 @@ static void draft_kernels(struct drafter *d)
         }
         out->kernel_count++;
         read_count += kernel->read_count, write_count += kernel->write_count, dot_count += kernel->dot_count;
+        reduce_count += kernel->reduce_count;
     }
 }
 
@@ -450,7 +422,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     find_summed(&d, plan);
     if (out->shape_count > TUNER_MOST_SHAPES)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", TUNER_MOST_SHAPES);
-    find_sums(&d);
+    tuner_find_sums(&d);
     draft_kernels(&d);
     struct model_config *config = base_new(arena, struct model_config, 1);
     *config = *plan->config;

@@ -29,4 +29,10 @@ static inline const struct model_tensor *tuner_tensor_at(const struct drafter *d
 void tuner_find_roots(struct drafter *d);
 enum base_status tuner_find_classes(struct drafter *d, const struct sim_plan *plan, struct base_error *error);
 
+/* outline_sums.c: contractions whose results are added up, and the one that stands for such a sum. */
+void tuner_find_sums(struct drafter *d);
+int tuner_find_sum(const struct drafter *d, int tensor);
+/* Reductions of the train state in a kernel of the program, which becomes that of the outline. */
+void tuner_draft_reduces(struct drafter *d, int from, struct tuner_outline_kernel *kernel);
+
 #endif

@@ -1,0 +1,65 @@
+/* What devices sum among themselves: partial results of contractions, which may be added up before, and reductions of
+ * what stands as the rules say. */
+#include "tuner/outline_parts.h"
+
+#include <string.h>
+
+int tuner_find_sum(const struct drafter *d, int tensor)
+{
+    while (d->sum[tensor] >= 0 && d->sum[tensor] != tensor) tensor = d->sum[tensor];
+    return tensor;
+}
+
+static void join_sums(struct drafter *d, int a, int b)
+{
+    int x = tuner_find_sum(d, a), y = tuner_find_sum(d, b);
+    if (x == y) return;
+    d->sum[y] = x;
+    d->sum_size[x] += d->sum_size[y];
+}
+
+/* Results of contractions, and sums, casts and reshapes of nothing else: a compiler may add them before it reduces
+ * them. */
+void tuner_find_sums(struct drafter *d)
+{
+    const struct sim_sharded *s = d->s;
+    for (int t = 0; t < s->program->tensor_count; t++) d->sum[t] = -1;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct model_op *op = s->ops[i].op;
+        if (s->ops[i].kind != SIM_COMPUTE || !op->output_count) continue;
+        int out = op->outputs[0];
+        bool passes = op->kind == MODEL_RESHAPE || (op->kind == MODEL_MAP && op->function == MODEL_CAST);
+        if (op->kind == MODEL_EINSUM) {
+            d->sum[out] = out;
+            d->sum_size[out] = 1;
+        } else if ((passes && d->sum[op->inputs[0]] >= 0) ||
+                   (op->kind == MODEL_MAP && op->function == MODEL_ADD && d->sum[op->inputs[0]] >= 0 &&
+                    d->sum[op->inputs[1]] >= 0)) {
+            d->sum[out] = out;
+            for (int j = 0; j < op->input_count; j++) join_sums(d, op->inputs[j], out);
+        }
+    }
+}
+
+/* Parameters, state, gradients and updates that follow them, in their own dimensions. */
+static bool stands_as_ruled(const struct drafter *d, int tensor)
+{
+    const struct model_tensor *root = tuner_tensor_at(d, d->root[tensor]);
+    return root->block < 0 && !strcmp(tuner_tensor_at(d, tensor)->labels, root->labels) &&
+           !d->out->classes[d->class_of[d->root[tensor]]].zero;
+}
+
+void tuner_draft_reduces(struct drafter *d, int from, struct tuner_outline_kernel *kernel)
+{
+    for (int i = 0; i < d->s->op_count; i++) {
+        const struct model_op *op = d->s->ops[i].op;
+        if (d->s->ops[i].kind != SIM_COMPUTE || d->s->ops[i].kernel != from || op->kind != MODEL_REDUCE ||
+            !stands_as_ruled(d, op->inputs[0]))
+            continue;
+        struct tuner_outline_reduce *reduce = &d->out->reduces[kernel->first_reduce + kernel->reduce_count++];
+        *reduce = (struct tuner_outline_reduce){.class = d->class_of[d->root[op->inputs[0]]]};
+        for (int dim = 0; op->input_labels[0][dim]; dim++)
+            if (!strchr(op->output_labels, op->input_labels[0][dim])) reduce->dims |= 1u << dim;
+        kernel->classes |= UINT64_C(1) << reduce->class;
+    }
+}

@@ -1,0 +1,58 @@
+/* How rules shard each class of an outline. */
+#include "tuner/bounds.h"
+
+#include <string.h>
+
+static unsigned axis_bit(const struct topo_axes *mesh, const char *name)
+{
+    int axis = topo_axis_named(mesh, name);
+    return axis < 0 ? 0 : 1u << axis;
+}
+
+/* The first dimension that the data axis can still shard, since no axis of several devices does; whether it divides
+ * that one or a later one, the bytes are as few. */
+static void add_data_axis(const struct tuner_class *class, const struct topo_axes *mesh, unsigned data,
+                          unsigned char *spec)
+{
+    unsigned used = 0;
+    for (int i = 0; i < class->rank; i++) used |= spec[i];
+    for (int i = 0; i < class->rank && !(used & data); i++) {
+        if (topo_axes_product(mesh, spec[i]) > 1) continue;
+        spec[i] |= (unsigned char)data;
+        return;
+    }
+}
+
+enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules,
+                                  const struct sim_plan *plan, unsigned char *spec, struct base_error *error)
+{
+    struct model_axes axes[MODEL_MAX_RANK];
+    const struct topo_axes *mesh = &plan->placement->axes;
+    unsigned used = 0, model = sim_model_axis(mesh);
+    memset(spec, 0, MODEL_MAX_RANK);
+    BASE_TRY(model_resolve(rules, class->names, class->rank, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
+    for (int i = 0; i < class->rank; i++) {
+        for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(mesh, axes[i].names[j]);
+        used |= spec[i];
+    }
+    if (plan->sequence_parallel && class->residual && !(used & model)) spec[1] |= (unsigned char)model;
+    if (class->zero) add_data_axis(class, mesh, sim_data_axis(mesh), spec);
+    return BASE_OK;
+}
+
+static enum base_status shard_classes(const struct tuner_outline *outline, const struct model_rules *rules,
+                                      const struct sim_plan *plan, unsigned char (*specs)[MODEL_MAX_RANK],
+                                      struct base_error *error)
+{
+    for (int c = 0; c < outline->class_count; c++)
+        BASE_TRY(tuner_rule_class(&outline->classes[c], rules, plan, specs[c], error));
+    return BASE_OK;
+}
+
+enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules,
+                                    const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error)
+{
+    memset(out, 0, sizeof *out);
+    BASE_TRY(shard_classes(outline, rules, plan, out->spec, error));
+    return outline->least_memory ? shard_classes(outline->least_memory, rules, plan, out->least, error) : BASE_OK;
+}
