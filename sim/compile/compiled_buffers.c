@@ -272,6 +272,15 @@ double sim_stacked_bytes(const struct sim_assigner *a, int value)
     return sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (made_again ? 2 : 1);
 }
 
+/* Of the logits' gradient: what stands for it is the float32 logits, which it is recomputed from; made again for the
+ * loss, they leave the gradient itself. */
+static double gradient_alone_bytes(const struct sim_assigner *a, int v)
+{
+    struct sim_value gradient = a->s->values[v];
+    if (gradient.dtype == MODEL_FLOAT32) gradient.dtype = MODEL_BFLOAT16;
+    return sim_value_bytes(a, &gradient);
+}
+
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -297,6 +306,7 @@ static void add_value(struct sim_assigner *a, int v)
     if (result) birth++;
     if (death > birth && death == value->last_use && is_overwritten(a, v, death)) death--;
     if (apart) death = sim_logits_gradient_until(a, v, last_use);
+    if (apart && a->remakes_logits && death > last_use) bytes = gradient_alone_bytes(a, v);
     if (a->options->scanned && sim_is_over_layers(a, loop) && a->schedule != SIM_LIST && a->weighed[v])
         death = s->ops[loop].match - 1;
     move_beside_first(a, v, &birth, &death);
@@ -388,7 +398,12 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     bool *const waiting = sim_waiting_operands(arena, sharded, options);
     a.waiting = waiting;
     sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
-    if (options->scanned && out->peak_bytes > options->limit_bytes) a.waiting = NULL;
+    if (options->scanned && options->rematerializes && out->peak_bytes > options->limit_bytes) {
+        a.remakes_logits = true;
+        sim_assign_buffers(&a, choose_schedule(&a), SIM_AS_LAID_OUT, out);
+        if (out->peak_bytes <= options->limit_bytes) return;
+        a.remakes_logits = false, a.waiting = NULL;
+    }
     sim_assign_buffers(&a, choose_schedule(&a), SIM_AS_LAID_OUT, out);
     if (out->peak_bytes <= options->limit_bytes) return;
     if (!options->scanned) {

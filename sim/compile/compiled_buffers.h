@@ -42,6 +42,7 @@ struct sim_assigner {
     bool *weighed;                 /* the same of any weight gradient in a loop over layers */
     enum sim_memory_schedule schedule;
     bool in_haste;             /* there is no room: what can be done is done, so that its operands go */
+    bool remakes_logits;       /* in float32, for the loss: behind it their gradient stands alone */
     bool drops_exponentials;   /* since there is no room for them */
     bool estimates;            /* as the scheduler does: it knows of no array that is written over another */
     struct sim_remade *remade; /* per value, and behind them per value the exponentials of that softmax; or NULL */

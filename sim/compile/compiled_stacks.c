@@ -170,9 +170,41 @@ static void add_recomputed_attention(struct sim_assigner *a)
     }
 }
 
+/* ---- products that are added up behind layers ---- */
+
+static int products_added(const struct sim_assigner *a, int value, int carried)
+{
+    const int made = a->s->values[value].definition;
+    if (value == carried || made < 0) return 0;
+    const struct sim_op *op = &a->s->ops[made];
+    if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ADD || op->op->kind != MODEL_MAP) return 1;
+    int count = 0;
+    for (int j = 0; j < op->input_count; j++) count += products_added(a, op->inputs[j], carried);
+    return count;
+}
+
+/* Partial sums of all layers that are summed over devices once, behind layers that are no loops: one fusion adds up the
+ * products of all of them, which stand until then: after the last iteration. */
+static void add_products(struct sim_assigner *a)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = 0; !a->options->scanned && i < s->op_count; i++) {
+        const struct sim_op *end = &s->ops[i];
+        if (end->kind != SIM_LOOP_END || !sim_is_over_layers(a, end->match)) continue;
+        for (int c = 0; c < end->output_count; c++) {
+            const struct sim_value *sum = &s->values[end->outputs[c]];
+            if (!sum->partial || !sim_has_batch(s, end->outputs[c])) continue;
+            const int products = products_added(a, end->inputs[c], s->ops[end->match].outputs[c]);
+            const double bytes = sim_layers_of(a, end->match) * products * sim_value_bytes(a, sum);
+            sim_add_buffer(a, i, i, 0, bytes, MODEL_TEMPORARY);
+        }
+    }
+}
+
 void sim_add_stacks(struct sim_assigner *a)
 {
     add_recomputed_attention(a);
+    add_products(a);
     const struct sim_sharded *s = a->s;
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_LOOP_BEGIN || !sim_is_over_layers(a, i)) continue;

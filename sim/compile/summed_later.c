@@ -3,6 +3,8 @@
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
+#include <string.h>
+
 static bool is_addition(const struct sim_op *op)
 {
     return op->kind == SIM_COMPUTE && op->op->kind == MODEL_MAP && op->op->function == MODEL_ADD &&
@@ -76,35 +78,45 @@ static int added_sum(const struct sim_rewriting *r, int loop, int carried)
     if (r->use_counts[in] != 1 || r->use_counts[out] != 1) return -1;
     const struct sim_op *add = &s->ops[made];
     const int side = add->inputs[0] == in ? 1 : 0;
-    return add->inputs[!side] == in ? sim_all_reduce_of(r, add->inputs[side], 0) : -1;
+    return add->inputs[!side] == in ? sim_reduction_of(r, add->inputs[side], 0) : -1;
 }
 
 /* Whoever reads the loop's result reads its sum, which is taken before the first of them. */
-static void sum_result(struct sim_rewriting *r, int end, int result, const struct sim_op *like)
+static void sum_result(struct sim_rewriting *r, int end, int result, const struct sim_op *like,
+                       const struct sim_value *summed)
 {
     struct sim_sharded *s = r->s;
     int sum = -1;
     for (int i = end + 1; i < s->op_count; i++) {
         for (int j = 0; j < s->ops[i].input_count; j++) {
             if (s->ops[i].inputs[j] != result) continue;
-            if (sum < 0) sum = sim_rewriting_insert_all_reduce(r, i, like->op, like->axes, result);
+            if (sum < 0) sum = sim_rewriting_insert_sum(r, i, like, result, summed);
             s->ops[i].inputs[j] = sum;
         }
     }
 }
 
+/* What the loop carries is to a value of the sum's operand what the operand is to the sum. */
+static void leave_unsummed(struct sim_sharded *s, int value, const struct sim_value *operand, unsigned axes)
+{
+    struct sim_value *carried = &s->values[value];
+    carried->partial |= (unsigned char)axes;
+    memcpy(carried->spec, operand->spec, sizeof carried->spec);
+    carried->shape = operand->shape;
+}
+
 static void sum_behind(struct sim_rewriting *r, int loop, int carried, int reduced)
 {
     struct sim_sharded *s = r->s;
-    const struct sim_op *begin = &s->ops[loop], *end = &s->ops[begin->match];
-    const unsigned axes = s->ops[reduced].axes;
+    const struct sim_op *begin = &s->ops[loop], *end = &s->ops[begin->match], like = s->ops[reduced];
+    const struct sim_value operand = s->values[like.inputs[0]], summed = s->values[like.outputs[0]];
     struct sim_op *add = &s->ops[s->values[end->inputs[carried]].definition];
     for (int j = 0; j < add->input_count; j++)
-        if (add->inputs[j] == s->ops[reduced].outputs[0]) add->inputs[j] = s->ops[reduced].inputs[0];
+        if (add->inputs[j] == like.outputs[0]) add->inputs[j] = like.inputs[0];
     const int whole[] = {begin->inputs[carried], begin->outputs[carried], end->inputs[carried], end->outputs[carried]};
-    for (int i = 0; i < BASE_COUNT(whole); i++) s->values[whole[i]].partial |= (unsigned char)axes;
+    for (int i = 0; i < BASE_COUNT(whole); i++) leave_unsummed(s, whole[i], &operand, like.axes);
     sim_rewriting_remove(r, reduced);
-    sum_result(r, begin->match, end->outputs[carried], &s->ops[reduced]);
+    sum_result(r, begin->match, end->outputs[carried], &like, &summed);
 }
 
 /* Only gradients of activations: those of a table of relative positions, which all layers share, are summed layer by
