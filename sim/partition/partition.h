@@ -226,7 +226,9 @@ int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shap
 typedef uint64_t sim_spec;
 enum { SIM_ORDER_BITS = 2, SIM_DIM_BITS = SIM_MOST_AXES + SIM_ORDER_BITS };
 
-/* The orders other than the mesh's, as they were met: numbers 1, 2 and 3 are the first, second and third of one set. */
+/* The orders other than the mesh's, as they were met: numbers 1, 2 and 3 are the first, second and third of one set.
+ * Two axes have one such order; a fourth takes rules that name the same three axes, or more, in four orders beside it.
+ */
 enum { SIM_MOST_ORDERS = 16 };
 struct sim_orders {
     int count;

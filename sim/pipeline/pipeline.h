@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "model/model.h"
 
+/* Models of 2024 have up to 126 layers (Llama 3.1 405B): no stages of a layer each meet these. */
 enum { SIM_MOST_STAGES = 512, SIM_MOST_CHUNKS = 64, SIM_MOST_PIECES = 2048 /* chunks of all stages */ };
 
 /* 1F1B: Narayanan et al., PipeDream, and Megatron-LM. Interleaved: Narayanan et al., arXiv:2104.04473, 2.2. GPipe:

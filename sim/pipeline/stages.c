@@ -188,8 +188,10 @@ enum base_status sim_cut_model(const struct model_config *config, const struct s
 {
     const int64_t count = pipeline->stages * pipeline->chunks;
     if (count > SIM_MOST_PIECES)
-        return base_fail(error, BASE_INPUT, "virtual_stages: %lld stages of %lld chunks are more than %d pieces",
-                         (long long)pipeline->stages, (long long)pipeline->chunks, SIM_MOST_PIECES);
+        return base_fail(error, BASE_INPUT,
+                         "virtual_stages: %lld stages of %lld chunks are more than %d pieces; use up to %lld",
+                         (long long)pipeline->stages, (long long)pipeline->chunks, SIM_MOST_PIECES,
+                         (long long)(SIM_MOST_PIECES / pipeline->stages));
     if (pipeline->layers && config->encoder)
         return base_fail(error, BASE_INPUT,
                          "pipeline_layers: a model with an encoder is split by pipeline_split_rank; leave it out");
