@@ -140,6 +140,7 @@ static enum base_status join_ranks(int patience_s, struct base_error *error)
 {
     ignore_leaks(LEAKS_IGNORED);
     enum base_status status = exec_comm_begin(&ranks, patience_s, say_failed, say_warning, error);
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is a word from now on; before, Open MPI would wait for ever */
     ignore_leaks(LEAKS_COUNT);
     return status;
 }

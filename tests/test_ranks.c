@@ -685,6 +685,29 @@ static void a_small_address_space_is_room_enough_or_refused(struct base_arena *a
 #endif
 }
 
+/* Files may not grow as large as a chunk of the table: the checkpoint is refused with a word and is not left half; what
+ * was trained is still said. */
+static void a_file_that_may_not_grow_is_a_word(struct base_arena *arena)
+{
+    const rlim_t most_bytes = 12 << 20; /* Open MPI's own take less, a chunk of the table's takes 32 MiB */
+    const char *home = base_print(arena, "%s/small_files", folder);
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = most_bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct run run = start(
+        arena, base_print(arena,
+                          "run --model decoder_only:vocab_size=32768,emb_dim=512,num_heads=2,head_dim=8,mlp_dim=64,"
+                          "num_layers=1,logits_via_embedding=1 --topology local:2 --task-feature-lengths 8 "
+                          "--batch-size 2 --steps 1 --json --checkpoint %s",
+                          home));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    struct outcome o = finish(arena, run);
+    assert_outcome(&o, 5, "cannot be written: File too large");
+    assert_non_null(strstr(o.out, "\"loss\": ["));
+}
+
 /* What was measured has the names of what was predicted, one for one. */
 static void what_was_measured_was_predicted(struct base_arena *arena)
 {
@@ -917,6 +940,7 @@ int main(int count, char **arguments)
         TEST(launchers_are_recognised),
         TEST(what_does_not_fit_is_not_started),
         TEST(a_small_address_space_is_room_enough_or_refused),
+        TEST(a_file_that_may_not_grow_is_a_word),
         TEST(it_takes_its_place_in_an_mpirun),
         TEST(chunks_are_written_by_ranks_that_run_already),
         TEST(a_signal_before_the_launcher_is_heard),
