@@ -156,6 +156,13 @@ static double flattened_bytes(const struct sim_pipeline_prices *l, const double 
                  (sharded ? topo_axes_product(mesh, sim_data_axis(mesh)) : 1));
 }
 
+/* The gradient of what a microbatch received, which stays with it where buffers do until the step ends. */
+static double left_bytes(const struct sim_pipeline_prices *l, int piece)
+{
+    const bool stays = l->habits.outputs == SIM_UNTIL_STEP_ENDS && !l->plan->pipeline.forward_alone;
+    return stays && piece > 0 ? l->prices[l->price_of[piece]].received_bytes : 0;
+}
+
 /* The largest sum of activations and temporaries on a stage, into p->peak. */
 static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, struct sim_pricing *p)
 {
@@ -165,7 +172,7 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
         const int piece = c * l->stages + stage;
         const struct sim_phase_memory *m = &l->prices[l->price_of[piece]].memory;
         passes[piece] = (struct sim_pass_memory){kept_by(l, piece).total_bytes, m->forward.holding.total_bytes,
-                                                 m->backward.holding.total_bytes};
+                                                 m->backward.holding.total_bytes, left_bytes(l, piece)};
     }
     sim_stage_peak_find(&l->timetable, stage, passes, &peak);
     const struct sim_pass_of *pass = &l->timetable.passes[peak.pass];
@@ -179,7 +186,8 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
         const struct sim_phase_peak *update = &sim_piece_price_at(l, stage, c)->memory.update;
         if (update->holding.total_bytes > at.holding.total_bytes) at = *update;
     }
-    const double buffers_bytes = step_buffer_bytes(l, pass, peak.in_flight);
+    double buffers_bytes = step_buffer_bytes(l, pass, peak.in_flight);
+    for (int c = 0; c < l->chunks; c++) buffers_bytes += peak.done[c] * left_bytes(l, c * l->stages + stage);
     at.holding.total_bytes += buffers_bytes;
     at.holding.bytes[MODEL_ACTIVATION] += buffers_bytes;
     for (int c = 0; c < l->chunks; c++) {

@@ -5,7 +5,7 @@
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
                          struct sim_stage_peak *out)
 {
-    int in_flight[SIM_MOST_CHUNKS] = {0};
+    int in_flight[SIM_MOST_CHUNKS] = {0}, done[SIM_MOST_CHUNKS] = {0};
     double held = 0;
     *out = (struct sim_stage_peak){.bytes = -1, .pass = -1};
     for (int i = timetable->first[stage]; i < timetable->first[stage + 1]; i++) {
@@ -16,8 +16,9 @@ void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const
         if (bytes > out->bytes) {
             out->bytes = bytes;
             out->pass = i;
-            for (int c = 0; c < timetable->chunks; c++) out->in_flight[c] = in_flight[c];
+            for (int c = 0; c < timetable->chunks; c++) out->in_flight[c] = in_flight[c], out->done[c] = done[c];
         }
+        if (pass->backward) done[pass->chunk]++, held += m->left;
         if (!pass->backward) in_flight[pass->chunk]++, held += m->kept;
     }
 }

@@ -134,12 +134,14 @@ struct sim_pass_memory {
     double kept;     /* from its forward pass to its backward pass */
     double forward;  /* at the most during its forward pass, what it will keep included */
     double backward; /* the same during its backward pass */
+    double left;     /* from its backward pass to the end of the step */
 };
 struct sim_stage_peak {
     double bytes;
     int pass;                       /* of the schedule */
     int in_flight[SIM_MOST_CHUNKS]; /* microbatches whose forward pass is done there and whose backward pass is not,
                                        without the one that runs */
+    int done[SIM_MOST_CHUNKS];      /* those whose backward pass is */
 };
 /* At the most on one stage. memory: by piece. */
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
