@@ -221,6 +221,38 @@ static void whole_slices_sum_what_they_scatter(struct base_arena *arena)
     }
     sim_cache_free(cache);
 }
+/* Two layers so wide that attention, norms and the head are next to nothing. */
+static struct sim_plan_text wide_layers_on(const char *topology, const char *batch)
+{
+    struct sim_plan_text text = text_of(topology, "data=1,fsdp=4,tensor=1", NULL);
+    text.values[SIM_MODEL] = "scalable_decoder_only:emb_dim=8192,num_heads=64,head_dim=128,mlp_dim=65536,num_layers=2,"
+                             "vocab_size=1024,mlp_activations=silu+linear,position_encoding=rotary";
+    text.values[SIM_REMAT_POLICY] = "none", text.values[SIM_BATCH_SIZE] = batch;
+    return text;
+}
+
+/* What is published of v5p, as a step shows it: a ring of four that reduces at 81.7 of 90 GB/s a link and direction
+ * (chips.csv says whose figures), products at 85 % of 459 TFLOP/s, and 2.765 TB/s of memory where v4 has 1.2. */
+static void v5p_goes_at_its_published_rates(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const double bytes = 1 << 30;
+    struct sim_plan_text text = text_of("v5p:4x4x4", "data=1,fsdp=16,tensor=4", NULL);
+    const struct sim_plan ring = checked(arena, cache, &text);
+    assert_near(2 * 0.75 * bytes / 2 / moving_s(&ring, SIM_ALL_REDUCE, 1u << 2, bytes), 81.7e9, 0.005 * 81.7e9);
+    text = wide_layers_on("v5p:2x2x1", "512");
+    const struct sim_prediction p = predicted(arena, cache, &text);
+    const double products_s = p.model_flop / 4 / (0.85 * 459e12);
+    assert_near(p.compute_s, products_s, 0.02 * products_s);
+    double memory_s[2];
+    for (int i = 0; i < 2; i++) {
+        text = wide_layers_on(i ? "v4:2x2x1" : "v5p:2x2x1", "4");
+        text.values[SIM_TARGETS_LENGTH] = "16";
+        memory_s[i] = predicted(arena, cache, &text).memory_bound_s;
+    }
+    assert_in_range(memory_s[1] / memory_s[0], 2.1, 2765.0 / 1200); /* kernels start no sooner on either */
+    sim_cache_free(cache);
+}
 
 /* A permute between slices takes what a chip's share of the data-centre network takes, or what its links do. */
 static void permutes_between_slices_wait_for_the_network(struct base_arena *arena)
@@ -620,6 +652,7 @@ static const struct test tests[] = {
     TEST(reductions_over_slices_are_hierarchical),
     TEST(more_slices_take_no_less_time),
     TEST(gathers_over_several_dimensions_go_round_one_ring),
+    TEST(v5p_goes_at_its_published_rates),
     TEST(broken_tori_take_no_less_time),
     TEST(stragglers_are_waited_for_once),
     TEST(whole_slices_sum_what_they_scatter),
