@@ -34,6 +34,23 @@ static const char *only_longer(const char *name, const char *const *names, int c
     return length > strlen("--") ? found : NULL;
 }
 
+/* The only option that ends as what is given does, after a dash: "rules", or "rulse", for "logical-axis-rules". NULL:
+ * none, or several alike. */
+static const char *only_ending(const char *name, const char *const *names, int count, int slips)
+{
+    enum { SHORTEST = 4 };
+    const char *found = NULL;
+    int best = slips + 1;
+    for (int i = 0; i < count && strlen(name) >= SHORTEST; i++)
+        for (const char *end = strchr(names[i], '-'); end; end = strchr(end + 1, '-')) {
+            const int distance = base_edit_distance(name, end + 1);
+            if (distance > best || (distance == best && !found)) continue;
+            found = distance == best && found != names[i] ? NULL : names[i];
+            best = distance;
+        }
+    return found;
+}
+
 static enum base_status unknown_option(const struct base_option *options, int count, const char *given,
                                        struct base_error *error)
 {
@@ -46,7 +63,10 @@ static enum base_status unknown_option(const struct base_option *options, int co
     /* The dashes are no likeness. */
     for (int i = 0; i < count; i++) names[i] += strspn(names[i], "-");
     if (nearest) nearest += strlen("--");
-    else nearest = base_nearest(name + strspn(name, "-"), names, count);
+    const char *word = name + strspn(name, "-");
+    if (!nearest) nearest = only_ending(word, names, count, 0);
+    if (!nearest) nearest = base_nearest(word, names, count);
+    if (!nearest) nearest = only_ending(word, names, count, (int)strlen(word) / 3);
     if (nearest)
         return base_fail(error, BASE_USAGE, "unknown option %s; did you mean --%s? --help lists all", name, nearest);
     return base_fail(error, BASE_USAGE, "unknown option %s: --help lists all", name);

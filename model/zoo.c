@@ -55,7 +55,8 @@ static enum base_status unknown_model(struct base_arena *arena, const char *text
     BASE_TRY(model_zoo(arena, &models, &count, error));
     const char **names = base_new(arena, const char *, count);
     for (int i = 0; i < count; i++) names[i] = models[i].name;
-    const char *nearest = base_nearest(text, names, count);
+    const char *nearest = model_zoo_longer(models, count, text);
+    if (!nearest) nearest = base_nearest(text, names, count);
     return base_fail(
         error, BASE_INPUT,
         "\"%.60s\" is no model of the zoo%s%s%s`meshwright models` lists them, and decoder_only:emb_dim=…, "

@@ -46,3 +46,28 @@ const char *model_zoo_meant(const struct model_zoo_model *models, int count, con
     }
     return found;
 }
+
+/* Begins as what is given does and ends as it does, with all of it: t5_1_1_xxl for "t5-xxl". */
+static bool is_longer(const char *folded, const char *wanted)
+{
+    enum { LEAST_BEGINNING = 2 };
+    const size_t length = strlen(wanted), all = strlen(folded);
+    size_t same = 0;
+    while (same < length && folded[same] == wanted[same]) same++;
+    if (all <= length) return false;
+    for (size_t first = same; first >= LEAST_BEGINNING; first--)
+        if (!strcmp(wanted + first, folded + all - (length - first))) return true;
+    return false;
+}
+
+const char *model_zoo_longer(const struct model_zoo_model *models, int count, const char *text)
+{
+    char wanted[LONGEST_NAME], folded[LONGEST_NAME];
+    const char *found = NULL;
+    fold(text, wanted);
+    for (int i = 0; i < count; i++) {
+        fold(models[i].name, folded);
+        if (is_longer(folded, wanted) && (!found || strlen(models[i].name) < strlen(found))) found = models[i].name;
+    }
+    return found;
+}
