@@ -4,7 +4,6 @@
 #include "exec/gemm.h"
 #include "exec/vector_math.h"
 
-
 /* Sums of so many columns stay in a core's first caches while rows are added, in their order. Processors fetch ahead
  * what is read along one line of a page: rows that fill a page are added eight at once, which load and store the sums
  * once; shorter ones one after the other, which is twice as fast for them (measured on Zen 4: 21 GB/s both, of 24 that
