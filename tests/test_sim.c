@@ -1155,6 +1155,36 @@ static void collectives_cost_what_rings_do(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Over several dimensions messages of an all-to-all go straight to their devices: a closed line of d takes a byte d / 4
+ * steps each way in the mean, over two links a device; of an open one a quarter of what all send crosses the middle
+ * each way. A byte went round one ring of all devices, five times as far on 4x4x4. */
+static void exchanges_over_dimensions_go_straight(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *submesh;
+        double operands; /* of one device, over the busiest link */
+    } rows[] = {
+        {"v4:4x4x4", "4,4,4,1", 4 / 8.0},   {"v4:4x4x8", "4,4,8,1", 8 / 8.0},
+        {"v4:4x4x8", "4,4,1,1", 4 / 8.0},   {"v4:4x4x4@wrap=none", "4,4,4,1", 4 / 4.0},
+        {"v4:4x4x8", "2,2,1,1", 0.5 / 2.0}, /* half of them one step, which is the mean of all links */
+    };
+    const double bytes = 1e6, rate = 1e9;
+    struct sim_cache *cache = sim_cache_new(arena);
+    set_constants(cache, arena, ROUND_CONSTANTS);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s by %s", rows[i].topology, rows[i].submesh);
+        struct sim_plan_text text =
+            plan_text(arena, base_print(arena,
+                                        "model=" SMALL_DECODER " topology=%s model_parallel_submesh=%s batch_size=64 "
+                                        "targets_length=32 logical_axis_rules=data_only",
+                                        rows[i].topology, rows[i].submesh));
+        const struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+        assert_near(sim_collective_s(plan.placement, SIM_ALL_TO_ALL, T5X_MODEL, bytes), rows[i].operands * bytes / rate,
+                    1e-12);
+    }
+    sim_cache_free(cache);
+}
+
 /* ---- constants that have one effect each ---- */
 
 static struct sim_plan_text plan_by(struct base_arena *arena, const char *topology, const char *submesh)
@@ -1999,6 +2029,7 @@ static void microbatches_are_of_training(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
+    TEST(exchanges_over_dimensions_go_straight),
     TEST(microbatches_are_of_training),
     TEST(confidence_rests_on_what_was_measured),
     TEST(axes_over_processes_pay_for_the_network),

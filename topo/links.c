@@ -178,6 +178,65 @@ static int walk_of_box(const struct topo_topology *t, const struct topo_mesh *me
     return box && walk < hops ? walk : hops;
 }
 
+/* Steps along one dimension from a device of a group to another of it, in the mean: `counts` says how many stand at
+ * each place of it. */
+static double mean_steps(const struct topo_topology *t, int dimension, const int *counts, double size)
+{
+    const int bound = t->bounds[dimension];
+    double steps = 0;
+    for (int a = 0; a < bound; a++)
+        for (int b = 0; b < a; b++) {
+            const int up = a - b, round = bound - up;
+            steps += 2.0 * counts[a] * counts[b] * (topo_closes(t, dimension) && round < up ? round : up);
+        }
+    return steps / (size * size);
+}
+
+/* The same as if each link of a line were crossed as often as the busiest, in the middle of a group that spans it. */
+static double busiest_steps(int bound, const int *counts, double size)
+{
+    double below = 0, most = 0;
+    for (int a = 0; a < bound; a++) {
+        below += counts[a];
+        most = below * (size - below) > most ? below * (size - below) : most;
+    }
+    return 2 * most * (bound - 1) / (size * size);
+}
+
+/* The same from the first device, whose neighbourhood is everyone's on a twisted torus: dimensions depend on each other
+ * there. */
+static double mean_steps_twisted(const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes,
+                                 int dimension, int size)
+{
+    double steps = 0;
+    for (int i = 1; i < size; i++) {
+        struct topo_ways ways;
+        topo_shortest_ways(t, mesh->devices[0], mesh->devices[topo_axes_offset(&mesh->axes, axes, i)], &ways);
+        for (int w = 0; w < ways.count; w++) steps += abs(ways.steps[w][dimension]) / (double)ways.count;
+    }
+    return steps / size;
+}
+
+/* All groups are taken for the first one somewhere else. */
+static double exchange_link(struct base_arena *arena, const struct topo_topology *t, const struct topo_mesh *mesh,
+                            unsigned axes, int size)
+{
+    const double devices = topo_axes_product(&mesh->axes, topo_axes_all(&mesh->axes));
+    double most = 0;
+    for (int d = 0; d < DIMENSIONS; d++) {
+        if (t->bounds[d] < 2) continue;
+        int *counts = base_new(arena, int, t->bounds[d]);
+        for (int i = 0; i < size; i++) counts[mesh->devices[topo_axes_offset(&mesh->axes, axes, i)][d]]++;
+        const bool ends = !topo_closes(t, d) && counts[0] && counts[t->bounds[d] - 1];
+        const double steps = t->twisted ? mean_steps_twisted(t, mesh, axes, d, size)
+                             : ends     ? busiest_steps(t->bounds[d], counts, size)
+                                        : mean_steps(t, d, counts, size);
+        const double load = devices * steps / directed_links(t, d);
+        most = load > most ? load : most;
+    }
+    return most;
+}
+
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
                      unsigned axes, struct topo_ring_load *out)
 {
@@ -188,6 +247,7 @@ void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topol
     out->hops = (int)(r.hops / groups);
     out->walk_hops = walk_of_box(topology, mesh, axes, out->group_size, out->hops);
     summarize(&r, out);
+    out->exchange_link = exchange_link(arena, topology, mesh, axes, out->group_size);
 }
 
 const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology,

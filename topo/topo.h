@@ -290,8 +290,11 @@ struct topo_ring_load {
     double busiest_link;    /* half of the bytes going round each way */
     double busiest_one_way; /* all bytes going round one way */
     double mean_link;       /* averaged over the directed links of the dimensions that the groups span */
-    int dimension_count;    /* how many dimensions that is */
-    bool has_whole_rings;   /* a group has all chips of these dimensions, and each of them closes */
+    double exchange_link; /* of an all-to-all, operands of one device that cross a directed link of the dimension where
+                             it is most, each message taking the shortest way: the mean one of closed lines, of those
+                             that a group spans and that do not close the busiest */
+    int dimension_count;  /* how many dimensions that is */
+    bool has_whole_rings; /* a group has all chips of these dimensions, and each of them closes */
 };
 /* axes: a set of the mesh's axes. The mesh has its devices. TPU slices and tori of ranks only. */
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
