@@ -385,7 +385,7 @@ static void stages_share_the_work(struct base_arena *arena)
     static const char *const four[][2] = {{"pipeline_stages", "4"}, {"num_microbatches", "32"}};
     static const char *const whole[][2] = {{"topology", "a100-80g:1x4"}, {"num_microbatches", "32"}};
     struct sim_prediction cut = predict(arena, four, 2), alone = predict(arena, whole, 2);
-    assert_near(cut.mfu_frac * cut.step_s * 16, alone.mfu_frac * alone.step_s * 4, 1e-9 * cut.mfu_frac * 16);
+    assert_near(cut.mfu_frac * cut.step_s * 16, alone.mfu_frac * alone.step_s * 4, 1e-9);
     assert_true(cut.step_s > alone.step_s / 4);
     assert_true(cut.pipeline.message_s > 0 && cut.pipeline.message_s < 0.2 * cut.step_s);
     assert_true(cut.pipeline.bubble_s > 0 && cut.pipeline.bubble_s < 0.3 * cut.step_s);
@@ -503,8 +503,8 @@ static void torchtitan_keeps_what_it_gathered(struct base_arena *arena)
     const struct sim_prediction alone = predict(arena, one, BASE_COUNT(one)),
                                 few = predict(arena, eight, BASE_COUNT(eight)),
                                 many = predict(arena, more, BASE_COUNT(more));
-    const double parameters = (double)few.memory.parameter_bytes / (4 + 2.0 * shards);       /* of a shard */
-    assert_near(4 * parameters, (double)alone.memory.parameter_bytes / 2, 0.2 * parameters); /* half of the layers */
+    const double parameters = (double)few.memory.parameter_bytes / (4 + 2.0 * shards); /* of a shard */
+    assert_near(4 * parameters, (double)alone.memory.parameter_bytes / 2, 0.2);        /* half of the layers */
     assert_true((double)few.memory.gradient_bytes >= 4 * shards * parameters);
     assert_true(many.compute_s > 6 * few.compute_s);
     assert_true(many.communication_s < 2 * few.communication_s); /* what grows is messages between stages */
