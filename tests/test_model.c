@@ -528,9 +528,10 @@ static void decoders_have_their_published_sizes(struct base_arena *arena)
         const char *name;
         int64_t parameters;
     } rows[] = {
-        {"llama2_7b", 6738415616},  {"llama2_13b", 13015864320},          {"llama2_70b", 68976648192},
-        {"llama3_8b", 8030261248},  {"llama3_70b", 70553706496},          {"llama3_405b", 405853388800},
-        {"mistral_7b", 7241732096}, {"gemma_7b", 786825216 + 7751248896}, {"gpt3_175b", 174604259328},
+        {"llama2_7b", 6738415616},     {"llama2_13b", 13015864320},          {"llama2_70b", 68976648192},
+        {"llama3_8b", 8030261248},     {"llama3_70b", 70553706496},          {"llama3_405b", 405853388800},
+        {"mistral_7b", 7241732096},    {"gemma_7b", 786825216 + 7751248896}, {"gpt3_175b", 174604259328},
+        {"mixtral_8x7b", 46702792704}, {"mixtral_8x22b", 140620634112},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         const struct model_parameter *parameters;
