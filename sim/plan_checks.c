@@ -12,9 +12,69 @@ static bool is_of_the_model(const struct model_rule *rule)
     return found;
 }
 
-static enum base_status check_axis(struct base_arena *arena, const struct topo_axes *mesh,
-                                   const struct model_rule *rule, int at, struct base_error *error)
+/* The axes that rules name, of this mesh (as a set), and beside it. */
+struct named_axes {
+    unsigned of_mesh;
+    struct topo_axes missing;
+};
+
+static void find_named(const struct topo_axes *mesh, const struct model_rules *rules, struct named_axes *out)
 {
+    struct base_error ignored;
+    *out = (struct named_axes){0};
+    for (int i = 0; i < rules->count; i++) {
+        const struct model_rule *rule = &rules->rules[i];
+        const int count = is_of_the_model(rule) ? rule->value.count : 0;
+        for (int j = 0; j < count; j++) {
+            const int at = rule->value.names[j] ? topo_axis_named(mesh, rule->value.names[j]) : -1;
+            if (at >= 0) out->of_mesh |= 1u << at;
+            else if (rule->value.names[j] && topo_axis_named(&out->missing, rule->value.names[j]) < 0)
+                topo_axes_add(&out->missing, rule->value.names[j], 1, &ignored); /* too many: a hint may be short */
+        }
+    }
+}
+
+/* The first documented set that shards over every axis of the mesh; NULL: none does. */
+static const char *find_set(struct base_arena *arena, const struct topo_axes *mesh, struct named_axes *out)
+{
+    struct model_rules rules;
+    struct base_error ignored;
+    for (int i = 0; i < MODEL_RULE_SETS; i++) {
+        if (model_rules_parse(arena, model_rule_sets[i], &rules, &ignored) != BASE_OK) continue;
+        find_named(mesh, &rules, out);
+        if (out->of_mesh == topo_axes_all(mesh)) return model_rule_sets[i];
+    }
+    return NULL;
+}
+
+/* T5X's own meshes have both axes always, and no user adds a third. */
+static bool is_of_t5x(const struct topo_axes *mesh)
+{
+    const int own = (topo_axis_named(mesh, "replica") >= 0) + (topo_axis_named(mesh, "expert") >= 0);
+    return topo_axis_named(mesh, "data") >= 0 && topo_axis_named(mesh, "model") >= 0 && mesh->count == 2 + own;
+}
+
+/* "; add data=1 and tensor=1 to ici_mesh": how rules and mesh come together, or "". An axis that no rule names would
+ * shard nothing: then the rules are of another kind of mesh. */
+static const char *remedy_of(struct base_arena *arena, const struct topo_axes *mesh, const struct model_rules *rules)
+{
+    struct named_axes axes, of_set;
+    find_named(mesh, rules, &axes);
+    const char *set = axes.of_mesh == topo_axes_all(mesh) ? NULL : find_set(arena, mesh, &of_set);
+    if (set) axes = of_set;
+    if (axes.missing.count && is_of_t5x(mesh))
+        return topo_axis_named(&axes.missing, "expert") < 0
+                   ? ""
+                   : "; num_expert_partitions, of a model with experts, adds it";
+    const char *added = topo_axes_join(arena, &axes.missing, topo_axes_all(&axes.missing), "=1 and ");
+    return base_print(arena, "%s%s%s%s%s", set ? "; use logical_axis_rules " : "", set ? set : "",
+                      axes.missing.count ? "; add " : "", added, axes.missing.count ? "=1 to ici_mesh" : "");
+}
+
+static enum base_status check_axis(struct base_arena *arena, const struct topo_axes *mesh,
+                                   const struct model_rules *rules, int which, int at, struct base_error *error)
+{
+    const struct model_rule *rule = &rules->rules[which];
     const char *axis = rule->value.names[at];
     if (!axis)
         return base_fail(error, BASE_INPUT,
@@ -29,17 +89,17 @@ static enum base_status check_axis(struct base_arena *arena, const struct topo_a
     if (topo_axis_named(mesh, axis) >= 0) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes "
-                     "are %s",
-                     rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "));
+                     "are %s%s",
+                     rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "),
+                     remedy_of(arena, mesh, rules));
 }
 
 enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
                                           const struct model_rules *rules, struct base_error *error)
 {
     for (int i = 0; i < rules->count; i++) {
-        const struct model_rule *rule = &rules->rules[i];
-        const int count = is_of_the_model(rule) ? rule->value.count : 0;
-        for (int j = 0; j < count; j++) BASE_TRY(check_axis(arena, mesh, rule, j, error));
+        const int count = is_of_the_model(&rules->rules[i]) ? rules->rules[i].value.count : 0;
+        for (int j = 0; j < count; j++) BASE_TRY(check_axis(arena, mesh, rules, i, j, error));
     }
     return BASE_OK;
 }

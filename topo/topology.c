@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LARGEST_FILE_BYTES = 1 << 20 };
+enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LARGEST_FILE_BYTES = 1 << 20, SHOWN = 80 };
 
 #define TWISTED "_twisted"
 
@@ -129,8 +129,27 @@ static int gpu_nodes(const struct topo_chip *chip, const char *digits)
     return gpus < gpus_of_node(chip) ? 1 : gpus / gpus_of_node(chip);
 }
 
+/* "v6e-8x4", "h100 16x8": the name that this is by its colon, where that is a topology. NULL: it is nothing of the
+ * kind. */
+static const char *with_colon(const char *name, char meant[SHOWN])
+{
+    const char *shape = name + strlen(name);
+    while (shape > name && strchr("0123456789x", shape[-1])) shape--;
+    const char *end = shape;
+    while (end > name && strchr("-_ /", end[-1])) end--;
+    const struct topo_chip *chip = topo_chip_named(name, (size_t)(end - name));
+    struct topo_topology tried = {.kind = chip ? chip->kind : TOPO_CPU};
+    struct base_error ignored;
+    if (!chip || !(*shape && (strchr(shape, 'x') || chip->kind == TOPO_LOCAL))) return NULL;
+    tried.chip = *chip;
+    if (parse_shape(&tried, shape, &ignored) != BASE_OK) return NULL;
+    snprintf(meant, SHOWN, "%s:%s", chip->name, shape);
+    return meant;
+}
+
 static enum base_status bare_name(struct topo_topology *topology, const char *name, struct base_error *error)
 {
+    char meant[SHOWN];
     const struct topo_slice *slice = topo_slice_named(name);
     const struct topo_chip *chip =
         slice ? topo_chip_named(slice->chip, strlen(slice->chip)) : topo_chip_named(name, strlen(name));
@@ -147,6 +166,8 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
     if (!slice && chip && chip->kind == TOPO_GPU)
         return base_fail(error, BASE_INPUT, "GPUs are named by nodes and the GPUs of each; use %s:%dx%d", chip->name,
                          gpu_nodes(chip, dash + 1), gpus_of_node(chip));
+    if (!slice && with_colon(name, meant))
+        return base_fail(error, BASE_INPUT, "a shape stands behind a colon; use %s", meant);
     if (!slice || !chip) return topo_refuse_name(name, error);
     topology->kind = chip->kind;
     topology->chip = *chip;
