@@ -126,6 +126,32 @@ static enum base_status price_piece(const struct sim_pipeline_prices *l, const s
     return BASE_OK;
 }
 
+static void begin_key(const struct sim_pipeline_prices *l, const struct sim_piece *piece)
+{
+    struct model_config config;
+    struct sim_plan of_piece;
+    sim_piece_plan(l->plan, piece, 1, &config, &of_piece);
+    sim_key_priced(l->cache, &of_piece, 'w');
+}
+
+/* Plans that differ in their number of microbatches or in their schedule alone have the same pieces. */
+static enum base_status find_price(const struct sim_pipeline_prices *l, const struct sim_piece *piece,
+                                   struct sim_piece_price *out, struct base_error *error)
+{
+    begin_key(l, piece);
+    const struct sim_piece_price *known = sim_cache_find(l->cache);
+    if (known) {
+        *out = *known;
+        return BASE_OK;
+    }
+    BASE_TRY(price_piece(l, piece, out, error));
+    struct sim_piece_price *kept = base_new(&l->cache->arena, struct sim_piece_price, 1);
+    *kept = *out;
+    begin_key(l, piece);
+    sim_cache_store(l->cache, kept);
+    return BASE_OK;
+}
+
 enum base_status sim_pipeline_price_pieces(struct sim_pipeline_prices *l, struct base_error *error)
 {
     for (int i = 0; i < l->pieces; i++) {
@@ -136,7 +162,7 @@ enum base_status sim_pipeline_price_pieces(struct sim_pipeline_prices *l, struct
         if (found == SIM_MOST_PIECE_PRICES)
             return base_fail(error, BASE_INTERNAL, "a pipeline of more than %d pieces that differ",
                              SIM_MOST_PIECE_PRICES);
-        BASE_TRY(price_piece(l, &l->cut[i], &l->prices[l->price_count++], error));
+        BASE_TRY(find_price(l, &l->cut[i], &l->prices[l->price_count++], error));
     }
     return BASE_OK;
 }

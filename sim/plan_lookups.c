@@ -209,16 +209,29 @@ struct listed {
     int count;
 };
 
+/* A model of one layer a stack, where all layers are alike: what is refused of one is refused of the first. */
+static struct model_config first_layers(const struct sim_plan *plan)
+{
+    struct model_config config = *plan->config;
+    const bool alike = !config.scan_layers && !config.experts.count && !plan->options.parameters;
+    if (alike && config.num_encoder_layers > 1) config.num_encoder_layers = 1;
+    if (alike && config.num_decoder_layers > 1) config.num_decoder_layers = 1;
+    return config;
+}
+
 static enum base_status list_parameters(struct sim_cache *cache, const struct sim_plan *plan, const struct listed **out,
                                         struct base_error *error)
 {
+    const bool overridden = plan->options.parameters != NULL;
     sim_key_begin(cache, 'q');
     sim_key_text(cache, plan->model_text);
+    sim_key_bytes(cache, &overridden, sizeof overridden);
     struct listed *listed = sim_cache_find(cache);
     if (!listed) {
+        const struct model_config config = first_layers(plan);
         listed = base_new(&cache->arena, struct listed, 1);
         remember(cache, &listed->answer,
-                 model_parameters(&cache->arena, plan->config, &listed->parameters, &listed->count, error), error);
+                 model_parameters(&cache->arena, &config, &listed->parameters, &listed->count, error), error);
     }
     *out = listed;
     return say_again(&listed->answer, error);

@@ -177,6 +177,9 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
                                   unsigned dropped_roles, enum sim_extent extent, const struct sim_program **out,
                                   struct base_error *error);
 
+/* Begins a key of all that the price of such a plan's program goes by. */
+void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, char kind);
+
 /* Why its tensors are sharded as they are: propagated once more, with notes, in an arena. */
 struct sim_causes; /* below */
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,

@@ -191,13 +191,13 @@ struct request {
     struct sim_extents extents;
 };
 
-static void begin_key(const struct request *r)
+static void begin_key(const struct request *r, char kind)
 {
     const struct sim_plan *plan = r->plan;
     const struct topo_axes *mesh = &plan->placement->axes;
     const uint64_t relation = sim_mesh_relation(mesh);
     const sim_pass_set passes = sim_passes_of(plan);
-    sim_key_begin(r->cache, 's');
+    sim_key_begin(r->cache, kind);
     key_structure(r->cache, plan);
     sim_key_text(r->cache, plan->rules_text);
     sim_key_text(r->cache, plan->placement->axes_text);
@@ -257,7 +257,7 @@ static const struct sim_graph *find_graph(const struct request *r, const struct 
 static enum base_status find_propagated(const struct request *r, struct alike **out, struct base_error *error)
 {
     struct sim_cache *cache = r->cache;
-    begin_key(r);
+    begin_key(r, 's');
     struct propagated *first = sim_cache_find(cache), *found = first;
     while (found && !decisions_hold(&found->decisions, &r->extents)) found = found->next;
     if (!found) {
@@ -275,7 +275,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
         found->decisions = keep(&cache->arena, &log);
         BASE_TRY(find_alike(r, source, &shardings, &found->alike, error));
         found->next = first;
-        begin_key(r);
+        begin_key(r, 's');
         sim_cache_store(cache, found);
     }
     *out = found->alike;
@@ -340,6 +340,18 @@ static void begin_request(struct request *r, struct sim_cache *cache, const stru
     r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, &plan->placement->axes, NULL};
     r->options = model_options_of(plan, remat, dropped_roles);
     r->sharding = sharding_options_of(plan);
+}
+
+void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, char kind)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    begin_request(&r, cache, plan, plan->options.remat, 0, sizes);
+    begin_key(&r, kind);
+    sim_key_bytes(cache, sizes, sizeof sizes);
+    sim_key_bytes(cache, &plan->placement, sizeof plan->placement);
+    sim_key_bytes(cache, &plan->memory_kind, sizeof plan->memory_kind);
+    sim_key_bytes(cache, &plan->form, sizeof plan->form);
 }
 
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,

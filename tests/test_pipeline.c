@@ -638,6 +638,64 @@ static void kernels_are_shared_by_numbers_of_microbatches(struct base_arena *are
     }
 }
 
+static struct sim_prediction answer_from(struct base_arena *arena, struct sim_cache *cache,
+                                         const struct sim_plan_text *text)
+{
+    struct sim_plan plan;
+    struct sim_prediction out;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &out, NULL, &error), &error);
+    return out;
+}
+
+/* Prices of pieces are kept for plans that have the same ones. One change after the other of what they go by, and back:
+ * each answer is that of a cache that has seen nothing. */
+static void kept_pieces_answer_for_themselves_alone(struct base_arena *arena)
+{
+    static const char *const changes[][2] = {{"num_microbatches", "16"},
+                                             {"batch_size", "128"},
+                                             {"memory_kind", "allocated"},
+                                             {"memory_kind", "reserved"},
+                                             {"dtype", "float16"},
+                                             {"remat_policy", "full"},
+                                             {"attention", "flash"},
+                                             {"sequence_parallel", "1"},
+                                             {"optimizer_partitioning", "data"},
+                                             {"targets_length", "2048"},
+                                             {"topology", "h100:2x8"},
+                                             {"topology", "a100-80g:4x8"},
+                                             {"num_partitions", "4"},
+                                             {"pipeline_stages", "2"},
+                                             {"model", DECODER(2048, 8192, 32, 51200)},
+                                             {"model", DECODER(4096, 8192, 16, 51200)}};
+    for (int i = 0; i < BASE_COUNT(softwares); i++) {
+        struct sim_cache *warm = sim_cache_new(arena);
+        struct sim_plan_text text = {.values = {[SIM_MODEL] = DECODER(2048, 8192, 16, 51200),
+                                                [SIM_TOPOLOGY] = "a100-80g:2x8",
+                                                [SIM_NUM_PARTITIONS] = "2",
+                                                [SIM_TARGETS_LENGTH] = "1024",
+                                                [SIM_BATCH_SIZE] = "64",
+                                                [SIM_NUM_MICROBATCHES] = "8",
+                                                [SIM_PIPELINE_STAGES] = "4",
+                                                [SIM_OPTIMIZER] = "adamw",
+                                                [SIM_SOFTWARE] = softwares[i]}};
+        for (int change = 0; change < 2 * BASE_COUNT(changes); change++) {
+            const char *const *given = changes[change % BASE_COUNT(changes)];
+            const int key = sim_plan_key_named(given[0]);
+            const char *before = text.values[key];
+            TEST_ROW("%s, %s %s", softwares[i], given[0], given[1]);
+            text.values[key] = given[1];
+            struct sim_cache *fresh = sim_cache_new(arena);
+            const struct sim_prediction kept = answer_from(arena, warm, &text), anew = answer_from(arena, fresh, &text);
+            check_equal(&anew, &kept);
+            sim_cache_free(fresh);
+            if (change % 3) text.values[key] = before; /* a third of the changes stays */
+        }
+        sim_cache_free(warm);
+    }
+}
+
 static const struct test tests[] = {
     TEST(every_pass_stands_once_and_can_run),
     TEST(bubble_is_as_derived),
@@ -664,6 +722,7 @@ static const struct test tests[] = {
     TEST(the_last_stage_keeps_its_logits),
     TEST(products_in_fp8_hide_tensor_parallelism),
     TEST(kernels_are_shared_by_numbers_of_microbatches),
+    TEST(kept_pieces_answer_for_themselves_alone),
 };
 
 int main(int argument_count, char **arguments)
