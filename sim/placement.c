@@ -53,10 +53,6 @@ static enum base_status leave_out_ones(struct topo_axes *axes, struct base_error
 
 /* ---- torus ---- */
 
-/* On rings an all-to-all moves a quarter of what an all-gather of as much does: each byte goes a quarter of the way
- * round. Over several dimensions no ring is gone round: messages go straight to their devices. */
-static const double exchange_share = 0.25;
-
 /* Gathers and scatters go round one ring through all devices, over several dimensions as over one: libtpu of 2024 and
  * 2026 calls it 1DAllGather on planes of v5p and whole v6e slices, and flags for gathers along several dimensions came
  * later (2D asymmetric gathers, SparseCore's 1D, 2D and 3D). Its busiest link decides, which is known where the group
@@ -91,9 +87,7 @@ void sim_place_on_torus(struct base_arena *arena, struct sim_placement *p, const
         group->ring_seconds_per_byte =
             along_dimensions ? group->seconds_per_byte
                              : ring_s_per_byte(load, c[SIM_LINK_BYTES_PER_S] * one, group->seconds_per_byte);
-        group->exchange_seconds_per_byte = load->dimension_count > 1
-                                               ? load->exchange_link / (c[SIM_LINK_BYTES_PER_S] * one)
-                                               : exchange_share * load->group_size * group->seconds_per_byte;
+        group->exchange_seconds_per_byte = load->exchange_link / (c[SIM_LINK_BYTES_PER_S] * one);
         group->permute_seconds_per_byte = load->busiest_one_way / (c[SIM_LINK_BYTES_PER_S] * one);
         group->step_hops = load->hops;
     }
@@ -392,9 +386,9 @@ static double by_loads_s(const struct sim_placement *placement, enum sim_collect
                                                        : shapes[kind].passes * gathered * pass_s;
     if (placement->topology.kind == TOPO_GPU)
         return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
-    const bool straight = kind == SIM_ALL_TO_ALL && group->load.dimension_count > 1; /* goes round no ring */
-    if (straight && group->load.walk_hops < hops) hops = group->load.walk_hops;
     double walking_s = shapes[kind].passes * hops * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
+    if (kind == SIM_ALL_TO_ALL && group->load.exchange_hops > 0)              /* goes straight, round no ring */
+        walking_s = group->load.exchange_hops * c[SIM_HOP_LATENCY_S];
     if (kind == SIM_COLLECTIVE_PERMUTE) walking_s = hops * c[SIM_HOP_LATENCY_S] / fmax(size, 1);
     const bool lean = kind == SIM_COLLECTIVE_PERMUTE && c[SIM_PERMUTE_LATENCY_S] > 0;
     return c[lean ? SIM_PERMUTE_LATENCY_S : SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);

@@ -1113,21 +1113,22 @@ static void updates_are_bound_by_memory(struct base_arena *arena)
 }
 
 /* n devices, V bytes once gathered, W bytes a second and link: V (n-1)/n / 2W on a closed ring, twice that on a line,
- * for an all-gather or reduce-scatter; an all-reduce is both. */
+ * for an all-gather or reduce-scatter; an all-reduce is both. An all-to-all takes V / 8W on a ring of an even number, V
+ * / 4W on a line; behind a switch each sends the others what is not its own. */
 static void collectives_cost_what_rings_do(struct base_arena *arena)
 {
     static const struct {
         const char *topology, *submesh;
         unsigned axes;
-        double all_reduce_per_byte;
+        double all_reduce_per_byte, all_to_all_per_byte;
     } rows[] = {
-        {"v4:4x4x4", "4,1,1,1", T5X_MODEL, 2 * 3.0 / 4 / 2},
-        {"v4:4x4x8", "1,1,8,1", T5X_MODEL, 2 * 7.0 / 8 / 2},
-        {"v4:4x4x4@wrap=none", "4,1,1,1", T5X_MODEL, 2 * 3.0 / 4},
-        {"v4:2x2x1", "2,1,1,1", T5X_MODEL, 2 * 1.0 / 2},
-        {"v4:2x2x1", "2,1,1,1", T5X_DATA, 2 * 1.0 / 2},
-        {"local:4", "1,4", T5X_MODEL, 2 * 3.0 / 4},
-        {"h100:1x8", "1,8", T5X_MODEL, 2 * 7.0 / 8},
+        {"v4:4x4x4", "4,1,1,1", T5X_MODEL, 2 * 3.0 / 4 / 2, 1 / 8.0},
+        {"v4:4x4x8", "1,1,8,1", T5X_MODEL, 2 * 7.0 / 8 / 2, 1 / 8.0},
+        {"v4:4x4x4@wrap=none", "4,1,1,1", T5X_MODEL, 2 * 3.0 / 4, 1 / 4.0},
+        {"v4:2x2x1", "2,1,1,1", T5X_MODEL, 2 * 1.0 / 2, 1 / 4.0},
+        {"v4:2x2x1", "2,1,1,1", T5X_DATA, 2 * 1.0 / 2, 1 / 4.0},
+        {"local:4", "1,4", T5X_MODEL, 2 * 3.0 / 4, 3.0 / 4 / 4},
+        {"h100:1x8", "1,8", T5X_MODEL, 2 * 7.0 / 8, 7.0 / 8 / 8},
     };
     const double bytes = 1e6, rate = 1e9;
     struct sim_cache *cache = sim_cache_new(arena);
@@ -1148,25 +1149,29 @@ static void collectives_cost_what_rings_do(struct base_arena *arena)
         assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, rows[i].axes, bytes), all_reduce, 1e-12);
         assert_near(sim_collective_s(plan.placement, SIM_REDUCE_SCATTER, rows[i].axes, bytes), all_reduce / 2, 1e-12);
         assert_near(sim_collective_s(plan.placement, SIM_ALL_GATHER, rows[i].axes, bytes / n), all_reduce / 2, 1e-12);
-        bool switched = plan.placement->topology.kind != TOPO_TPU; /* each sends what is not its own, at once */
-        double all_to_all = switched ? bytes / n * (n - 1) / n / rate : all_reduce / 8;
-        assert_near(sim_collective_s(plan.placement, SIM_ALL_TO_ALL, rows[i].axes, bytes / n), all_to_all, 1e-12);
+        assert_near(sim_collective_s(plan.placement, SIM_ALL_TO_ALL, rows[i].axes, bytes / n),
+                    rows[i].all_to_all_per_byte * bytes / rate, 1e-12);
     }
     sim_cache_free(cache);
 }
 
-/* Over several dimensions messages of an all-to-all go straight to their devices: a closed line of d takes a byte d / 4
- * steps each way in the mean, over two links a device; of an open one a quarter of what all send crosses the middle
- * each way. A byte went round one ring of all devices, five times as far on 4x4x4. */
-static void exchanges_over_dimensions_go_straight(struct base_arena *arena)
+/* Messages of an all-to-all go straight to their devices: a closed line of d that a group spans takes a byte d / 4
+ * steps in the mean, over two links a device; over the middle of an open one, or of a part of a line, a quarter of what
+ * all send goes each way, and where groups interleave, that of each of them. A byte went round one ring of all devices,
+ * five times as far on 4x4x4; the mean of all links was taken where those behind a tile's edge are idle. */
+static void exchanges_go_straight(struct base_arena *arena)
 {
     static const struct {
         const char *topology, *submesh;
+        unsigned axes;
         double operands; /* of one device, over the busiest link */
     } rows[] = {
-        {"v4:4x4x4", "4,4,4,1", 4 / 8.0},   {"v4:4x4x8", "4,4,8,1", 8 / 8.0},
-        {"v4:4x4x8", "4,4,1,1", 4 / 8.0},   {"v4:4x4x4@wrap=none", "4,4,4,1", 4 / 4.0},
-        {"v4:4x4x8", "2,2,1,1", 0.5 / 2.0}, /* half of them one step, which is the mean of all links */
+        {"v4:4x4x4", "4,4,4,1", T5X_MODEL, 4 / 8.0},   {"v4:4x4x8", "4,4,8,1", T5X_MODEL, 8 / 8.0},
+        {"v4:4x4x8", "4,4,1,1", T5X_MODEL, 4 / 8.0},   {"v4:4x4x4@wrap=none", "4,4,4,1", T5X_MODEL, 4 / 4.0},
+        {"v4:4x4x8", "2,2,1,1", T5X_MODEL, 2 / 4.0},   {"v4:4x8x8", "2,4,2,1", T5X_MODEL, 4 / 4.0},
+        {"v5e:16x16", "4,1,1,1", T5X_MODEL, 4 / 4.0},  /* a part of one dimension */
+        {"v5e:8x8", "8,2,1,1", T5X_DATA, 2 * 4 / 4.0}, /* two groups interleaved on an open line */
+        {"v5e:16x16", "4,4,1,1", T5X_DATA, 2.0},       /* four places of 16, each with four groups */
     };
     const double bytes = 1e6, rate = 1e9;
     struct sim_cache *cache = sim_cache_new(arena);
@@ -1179,8 +1184,8 @@ static void exchanges_over_dimensions_go_straight(struct base_arena *arena)
                                         "targets_length=32 logical_axis_rules=data_only",
                                         rows[i].topology, rows[i].submesh));
         const struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
-        assert_near(sim_collective_s(plan.placement, SIM_ALL_TO_ALL, T5X_MODEL, bytes), rows[i].operands * bytes / rate,
-                    1e-12);
+        assert_near(sim_collective_s(plan.placement, SIM_ALL_TO_ALL, rows[i].axes, bytes),
+                    rows[i].operands * bytes / rate, 1e-12);
     }
     sim_cache_free(cache);
 }
@@ -2029,7 +2034,7 @@ static void microbatches_are_of_training(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(exchanges_over_dimensions_go_straight),
+    TEST(exchanges_go_straight),
     TEST(microbatches_are_of_training),
     TEST(confidence_rests_on_what_was_measured),
     TEST(axes_over_processes_pay_for_the_network),

@@ -4,6 +4,7 @@
  * in programs that libtpu 0.0.2 (2024) and 0.0.42.1 (2026) compile for v4 follow the listed order, shuffled or not. */
 #include "topo/topo.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,63 +179,102 @@ static int walk_of_box(const struct topo_topology *t, const struct topo_mesh *me
     return box && walk < hops ? walk : hops;
 }
 
-/* Steps along one dimension from a device of a group to another of it, in the mean: `counts` says how many stand at
- * each place of it. */
-static double mean_steps(const struct topo_topology *t, int dimension, const int *counts, double size)
+/* Links in a row along one dimension, from one place up: those of a line that closes go on at its beginning. What each
+ * carries is the sum of `changes` up to it. */
+static void add_way(double *changes, int bound, int from, int steps, double share)
+{
+    const int end = from + steps;
+    changes[from] += share;
+    if (end < bound) changes[end] -= share;
+    if (end > bound) {
+        changes[0] += share;
+        changes[end - bound] -= share;
+    }
+}
+
+/* Messages of one group that go up along a dimension: those that go down are their answers, on the same links. Two that
+ * are half a closed line apart take both ways alike. Returns how far the farthest goes. */
+static int add_exchange(const struct topo_topology *t, int dimension, const int *counts, double size, double *changes)
 {
     const int bound = t->bounds[dimension];
-    double steps = 0;
-    for (int a = 0; a < bound; a++)
-        for (int b = 0; b < a; b++) {
-            const int up = a - b, round = bound - up;
-            steps += 2.0 * counts[a] * counts[b] * (topo_closes(t, dimension) && round < up ? round : up);
-        }
-    return steps / (size * size);
-}
-
-/* The same as if each link of a line were crossed as often as the busiest, in the middle of a group that spans it. */
-static double busiest_steps(int bound, const int *counts, double size)
-{
-    double below = 0, most = 0;
+    const bool closes = topo_closes(t, dimension);
+    int farthest = 0;
     for (int a = 0; a < bound; a++) {
-        below += counts[a];
-        most = below * (size - below) > most ? below * (size - below) : most;
+        if (!counts[a]) continue;
+        for (int b = 0; b < bound; b++) {
+            const int up = b < a && closes ? b - a + bound : b - a;
+            if (up <= 0 || !counts[b] || (closes && 2 * up > bound)) continue;
+            farthest = up > farthest ? up : farthest;
+            const double messages = (double)counts[a] * counts[b] / size;
+            add_way(changes, bound, a, up, closes && 2 * up == bound ? messages / 2 : messages);
+        }
     }
-    return 2 * most * (bound - 1) / (size * size);
+    return farthest;
 }
 
-/* The same from the first device, whose neighbourhood is everyone's on a twisted torus: dimensions depend on each other
- * there. */
-static double mean_steps_twisted(const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes,
-                                 int dimension, int size)
+/* A group's exchange along each dimension, added up. Returns how far the farthest message goes, all dimensions
+ * together.
+ */
+static int add_group(const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes, int base, int size,
+                     int *counts[DIMENSIONS], double *changes[DIMENSIONS])
 {
-    double steps = 0;
-    for (int i = 1; i < size; i++) {
-        struct topo_ways ways;
-        topo_shortest_ways(t, mesh->devices[0], mesh->devices[topo_axes_offset(&mesh->axes, axes, i)], &ways);
-        for (int w = 0; w < ways.count; w++) steps += abs(ways.steps[w][dimension]) / (double)ways.count;
+    int farthest = 0;
+    for (int d = 0; d < DIMENSIONS; d++) memset(counts[d], 0, sizeof *counts[d] * (size_t)t->bounds[d]);
+    for (int i = 0; i < size; i++) {
+        const int *at = mesh->devices[base + topo_axes_offset(&mesh->axes, axes, i)];
+        for (int d = 0; d < DIMENSIONS; d++) counts[d][at[d]]++;
     }
-    return steps / size;
+    for (int d = 0; d < DIMENSIONS; d++) farthest += add_exchange(t, d, counts[d], size, changes[d]);
+    return farthest;
 }
 
-/* All groups are taken for the first one somewhere else. */
-static double exchange_link(struct base_arena *arena, const struct topo_topology *t, const struct topo_mesh *mesh,
-                            unsigned axes, int size)
+/* What the busiest place carries that these sums lead to. */
+static double busiest_place(const double *changes, int bound)
 {
-    const double devices = topo_axes_product(&mesh->axes, topo_axes_all(&mesh->axes));
-    double most = 0;
-    for (int d = 0; d < DIMENSIONS; d++) {
-        if (t->bounds[d] < 2) continue;
-        int *counts = base_new(arena, int, t->bounds[d]);
-        for (int i = 0; i < size; i++) counts[mesh->devices[topo_axes_offset(&mesh->axes, axes, i)][d]]++;
-        const bool ends = !topo_closes(t, d) && counts[0] && counts[t->bounds[d] - 1];
-        const double steps = t->twisted ? mean_steps_twisted(t, mesh, axes, d, size)
-                             : ends     ? busiest_steps(t->bounds[d], counts, size)
-                                        : mean_steps(t, d, counts, size);
-        const double load = devices * steps / directed_links(t, d);
-        most = load > most ? load : most;
+    double now = 0, most = 0;
+    for (int a = 0; a < bound; a++) {
+        now += changes[a];
+        most = now > most ? now : most;
     }
     return most;
+}
+
+/* On a twisted torus dimensions depend on each other: what a device sends along each, in the mean. The first device's
+ * neighbourhood is everyone's. */
+static void exchange_twisted(const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes, int groups,
+                             struct topo_ring_load *out)
+{
+    double sent[DIMENSIONS] = {0};
+    for (int i = 1; i < out->group_size; i++) {
+        struct topo_ways ways;
+        topo_shortest_ways(t, mesh->devices[0], mesh->devices[topo_axes_offset(&mesh->axes, axes, i)], &ways);
+        out->exchange_hops = ways.length > out->exchange_hops ? ways.length : out->exchange_hops;
+        for (int w = 0; w < ways.count; w++)
+            for (int d = 0; d < DIMENSIONS; d++) sent[d] += abs(ways.steps[w][d]) / (double)ways.count;
+    }
+    for (int d = 0; d < DIMENSIONS; d++)
+        if (t->bounds[d] > 1) out->exchange_link = fmax(out->exchange_link, groups * sent[d] / directed_links(t, d));
+}
+
+static void exchange_straight(struct base_arena *arena, const struct topo_topology *t, const struct topo_mesh *mesh,
+                              unsigned axes, int groups, struct topo_ring_load *out)
+{
+    const unsigned others = topo_axes_all(&mesh->axes) & ~axes;
+    int *counts[DIMENSIONS];
+    double *changes[DIMENSIONS];
+    for (int d = 0; d < DIMENSIONS; d++) {
+        counts[d] = base_new(arena, int, t->bounds[d]);
+        changes[d] = base_new(arena, double, t->bounds[d]);
+    }
+    for (int g = 0; g < groups; g++) {
+        const int hops =
+            add_group(t, mesh, axes, topo_axes_offset(&mesh->axes, others, g), out->group_size, counts, changes);
+        out->exchange_hops = hops > out->exchange_hops ? hops : out->exchange_hops;
+    }
+    for (int d = 0; d < DIMENSIONS; d++) {
+        const int lines = chip_count(t) / t->bounds[d];
+        out->exchange_link = fmax(out->exchange_link, busiest_place(changes[d], t->bounds[d]) / lines);
+    }
 }
 
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
@@ -247,7 +287,8 @@ void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topol
     out->hops = (int)(r.hops / groups);
     out->walk_hops = walk_of_box(topology, mesh, axes, out->group_size, out->hops);
     summarize(&r, out);
-    out->exchange_link = exchange_link(arena, topology, mesh, axes, out->group_size);
+    if (topology->twisted) exchange_twisted(topology, mesh, axes, groups, out);
+    else exchange_straight(arena, topology, mesh, axes, groups, out);
 }
 
 const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology,

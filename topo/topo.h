@@ -290,9 +290,10 @@ struct topo_ring_load {
     double busiest_link;    /* half of the bytes going round each way */
     double busiest_one_way; /* all bytes going round one way */
     double mean_link;       /* averaged over the directed links of the dimensions that the groups span */
-    double exchange_link; /* of an all-to-all, operands of one device that cross a directed link of the dimension where
-                             it is most, each message taking the shortest way: the mean one of closed lines, of those
-                             that a group spans and that do not close the busiest */
+    double exchange_link; /* of an all-to-all, operands of one device that cross a directed link at the busiest place of
+                             the dimension where it is most, each message taking the shortest way, dimension by
+                             dimension: the mean of the lines along it; of a twisted torus the mean of all its links */
+    int exchange_hops;    /* links that the farthest message of an all-to-all crosses */
     int dimension_count;  /* how many dimensions that is */
     bool has_whole_rings; /* a group has all chips of these dimensions, and each of them closes */
 };

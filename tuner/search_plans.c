@@ -121,6 +121,11 @@ static enum base_status place_submesh(struct search *s, int group, int submesh, 
     return BASE_OK;
 }
 
+static int least_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 /* Rates of all submeshes of the shape; the group tells the plan. */
 enum base_status tuner_search_place_shape(struct search *s, int group)
 {
@@ -143,7 +148,9 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
                 fmin(least->exchange_seconds_per_byte, own->groups[axes].exchange_seconds_per_byte);
             least->permute_seconds_per_byte =
                 fmin(least->permute_seconds_per_byte, own->groups[axes].permute_seconds_per_byte);
-            if (own->groups[axes].step_hops < least->step_hops) least->step_hops = own->groups[axes].step_hops;
+            least->step_hops = least_int(least->step_hops, own->groups[axes].step_hops);
+            least->load.walk_hops = least_int(least->load.walk_hops, own->groups[axes].load.walk_hops);
+            least->load.exchange_hops = least_int(least->load.exchange_hops, own->groups[axes].load.exchange_hops);
             if (least->mended_wires) least->mended_wires = NULL; /* no less than without failures */
             if (least->wires) least->wires = least_wires(s->space->arena, least->wires, own->groups[axes].wires);
         }
