@@ -323,7 +323,9 @@ struct base_child {
     struct base_text *answer;                    /* what it prints is appended here */
     void (*line)(void *where, const char *line); /* gets each line of its stderr; NULL: its stderr is ours */
     void *where;
-    bool deaf;    /* SIGTERM and SIGINT do not reach it, but its own children: for one that would end them at once */
+    bool deaf; /* SIGTERM and SIGINT do not reach it, but its own children: for one that would end them at once */
+    int longest_silence_s; /* what says nothing for so long, neither answer nor line, is ended: BASE_RUN; 0: it may */
+    void (*silent)(void *where); /* is told of that; NULL: need not be */
     bool patient; /* it answers SIGUSR1 by ending in its own time, or at once where it has not come to its work yet */
 };
 /* Runs a program until it ends. Its exit code 0-6 is the status, without a message: what it printed says why. Another
@@ -343,6 +345,8 @@ bool base_stop_child(void);
 void base_child_is_failing(void);
 bool base_parent_is(const char *name); /* the process that started this one, by its short name */
 bool base_may_map(size_t bytes);       /* this process and its children may have that much address space (ulimit -v) */
+/* They may have so many files open each (ulimit -n): the soft limit is raised to that where the hard one allows it. */
+bool base_may_open(int count);
 /* Path of a program in the folder of the one that is running. BASE_RUN: it is not there. */
 enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out,
                                   struct base_error *error);

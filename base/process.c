@@ -8,13 +8,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { READ_END, WRITE_END, NOT_STARTED = 127, LONGEST_LINE = 2000 };
 /* In tenths of a second, after its last word or after it was asked to end. */
-enum { TICK_MS = 100, TICKS_TO_END = 10, TICKS_TO_KILL = 20, TICKS_TO_LEAVE = 25 };
+enum { TICK_NS = 100000000, TICKS_A_SECOND = 10, TICKS_TO_END = 10, TICKS_TO_KILL = 20, TICKS_TO_LEAVE = 25 };
 
 /* A signal handler has no other way to it. */
 static volatile sig_atomic_t running_child, child_is_deaf, child_is_patient, child_is_ready, child_is_failing,
@@ -42,6 +43,15 @@ bool base_may_map(size_t bytes)
 {
     struct rlimit limit;
     return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
+}
+
+bool base_may_open(int count)
+{
+    struct rlimit limit;
+    const rlim_t needed = (rlim_t)count;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return true;
+    limit.rlim_cur = needed;
+    return limit.rlim_max >= needed && setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 bool base_parent_is(const char *name)
@@ -91,7 +101,7 @@ enum base_status base_find_beside(struct base_arena *arena, const char *name, co
 /* ---- pipes ---- */
 
 struct pipes {
-    int in[2], out[2], err[2];
+    int in[2], out[2], err[2], timer;
 };
 
 static void close_end(int *end)
@@ -107,12 +117,22 @@ static void close_pipes(struct pipes *p)
         close_end(&p->out[end]);
         close_end(&p->err[end]);
     }
+    close_end(&p->timer);
+}
+
+/* Ten times a second; -1: there can be none. */
+static int start_timer(void)
+{
+    const struct itimerspec every = {{0, TICK_NS}, {0, TICK_NS}};
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (timer >= 0) timerfd_settime(timer, 0, &every, NULL);
+    return timer;
 }
 
 static bool open_pipes(const struct base_child *child, struct pipes *p)
 {
-    *p = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}};
-    return pipe(p->in) == 0 && pipe(p->out) == 0 && (!child->line || pipe(p->err) == 0);
+    *p = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}, start_timer()};
+    return p->timer >= 0 && pipe(p->in) == 0 && pipe(p->out) == 0 && (!child->line || pipe(p->err) == 0);
 }
 
 /* In a group of its own: what a terminal sends to ours is passed on by us alone. It goes with us. */
@@ -164,6 +184,11 @@ static bool has_ended(ssize_t got)
     return got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
 }
 
+/* What a conversation waits for, in ticks. */
+struct waits {
+    int failing, asked, silent, pressed;
+};
+
 /* Ends what does not end by itself, in the end by force; it has a group of its own, with what it started. False: who
  * still holds its pipes has left that group, and is not waited for any longer. */
 static bool press(int *ticks)
@@ -175,35 +200,60 @@ static bool press(int *ticks)
 }
 
 /* A program that said why it failed and does not end. */
-static bool hurry(int *ticks)
+static bool hurry(struct waits *waits)
 {
-    return !child_is_failing || press(ticks);
+    return !child_is_failing || press(&waits->failing);
 }
 
 /* Who was asked to end, and a second later has still not come to its work, is ended; after another, by force: mpirun
  * waits for ever for ranks that die of the first signal while it still starts the others. */
-static bool ask_again(int *ticks)
+static bool ask_again(struct waits *waits)
 {
     if (!child_is_patient || asked_count != 1 || child_is_ready) return true;
-    return press(ticks);
+    return press(&waits->asked);
+}
+
+/* A program that has said nothing for as long as it may is asked to end at once. */
+static bool bear_silence(const struct base_child *child, struct waits *waits)
+{
+    if (!child->longest_silence_s) return true;
+    if (!waits->pressed && ++waits->silent <= child->longest_silence_s * TICKS_A_SECOND) return true;
+    if (!waits->pressed && child->silent) child->silent(child->where);
+    if (!waits->pressed) waits->pressed = TICKS_TO_END - 1;
+    return press(&waits->pressed);
+}
+
+static bool wait_on(const struct base_child *child, struct waits *waits)
+{
+    return hurry(waits) && ask_again(waits) && bear_silence(child, waits);
+}
+
+/* Several that came since the last look, while this program was stopped or the machine slept, are one: nobody is to
+ * blame for them. */
+static bool take_tick(int timer)
+{
+    uint64_t count;
+    return read(timer, &count, sizeof count) == sizeof count;
 }
 
 /* Writes and reads by turns, so that neither side waits for the other for ever. Ends when the program has closed its
- * stdout and its stderr. */
-static void converse(const struct base_child *child, struct pipes *p)
+ * stdout and its stderr. False: it said nothing for as long as it may, and was ended. */
+static bool converse(const struct base_child *child, struct pipes *p)
 {
     const char *text = child->text;
     size_t length = child->length;
     char block[16384];
     struct line line = {.length = 0};
-    int ticks = 0, asked_ticks = 0;
+    struct waits waits = {.silent = 0};
     while (p->out[READ_END] >= 0 || p->err[READ_END] >= 0) {
         struct pollfd ends[] = {{.fd = p->out[READ_END], .events = POLLIN},
                                 {.fd = p->err[READ_END], .events = POLLIN},
-                                {.fd = p->in[WRITE_END], .events = POLLOUT}};
-        int ready = poll(ends, BASE_COUNT(ends), TICK_MS);
+                                {.fd = p->in[WRITE_END], .events = POLLOUT},
+                                {.fd = p->timer, .events = POLLIN}};
+        int ready = poll(ends, BASE_COUNT(ends), -1);
         if (ready < 0 && errno == EINTR) continue;
-        if (ready < 0 || (ready == 0 && (!hurry(&ticks) || !ask_again(&asked_ticks)))) return;
+        if (ends[0].revents || ends[1].revents || ends[2].revents) waits.silent = 0;
+        if (ready < 0 || (take_tick(p->timer) && !wait_on(child, &waits))) break;
         if (ends[0].revents) {
             ssize_t got = read(ends[0].fd, block, sizeof block);
             if (got > 0) base_put_bytes(child->answer, block, (size_t)got);
@@ -220,6 +270,7 @@ static void converse(const struct base_child *child, struct pipes *p)
             if (length == 0 || (written < 0 && errno != EINTR && errno != EAGAIN)) close_end(&p->in[WRITE_END]);
         }
     }
+    return !waits.pressed;
 }
 
 static enum base_status verdict(const char *name, int status, struct base_error *error)
@@ -277,10 +328,13 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
         return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name,
                          pid ? strerror(why) : "this program was asked to end");
     }
-    converse(child, &p);
+    const bool ended_itself = converse(child, &p);
     close_pipes(&p);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     running_child = 0;
+    if (!ended_itself)
+        return base_fail(error, BASE_RUN, "%s: nothing was heard of it for %d s, and it was ended", name,
+                         child->longest_silence_s);
     return verdict(name, status, error);
 }
 

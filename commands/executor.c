@@ -8,6 +8,12 @@
 #include <string.h>
 
 enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
+/* Ranks find a silent one among them within their patience, and say which. They tell their launcher each second that
+ * they live: after this much more, what starts them or passes their words on is at fault. */
+enum { MORE_PATIENCE_S = 3 };
+/* mpirun's own descriptors, and for each rank that it starts here three pipes and a connection. Where they run out it
+ * waits for ever (measured: 32 suffice for one rank, 92 for 16). */
+enum { MPIRUN_FILES = 32, FILES_OF_A_RANK = 4 };
 /* What the executor's libraries map when they are loaded and with the first product, 128 MiB for OpenBLAS's buffer
  * among it (measured: 249 MiB without MPI). */
 enum { LEAST_ADDRESSES_BYTES = 256 << 20 };
@@ -24,7 +30,11 @@ struct talk {
     char notes[MOST_NOTES][LONGEST_LINE]; /* warnings that were passed on, each once */
     int note_count;
     int exit_rank; /* that mpirun names before the exit code */
-    bool begun;    /* it has said that it is about to take its first step */
+    int rank_count;
+    int here_count; /* of these, those that have started */
+    bool joined;    /* they have met */
+    bool silent;    /* nothing was heard for too long */
+    bool begun;     /* it has said that it is about to take its first step */
 };
 
 /* ---- what is said ---- */
@@ -98,10 +108,18 @@ static void keep(struct talk *talk, const char *line)
     snprintf(talk->kept[talk->kept_count - 1], LONGEST_LINE, "%s", line);
 }
 
+static void hear_silence(void *where)
+{
+    ((struct talk *)where)->silent = true;
+}
+
 static void hear(void *where, const char *line)
 {
     struct talk *talk = where;
-    if (begins(line, "@step ")) hear_step(talk, line + strlen("@step "));
+    if (!strcmp(line, "@alive")) return;
+    if (!strcmp(line, "@here")) talk->here_count++;
+    else if (!strcmp(line, "@joined")) talk->joined = true;
+    else if (begins(line, "@step ")) hear_step(talk, line + strlen("@step "));
     else if (begins(line, "@warning ")) pass_on(talk, line + strlen("@warning "));
     else if (begins(line, "@failed ")) hear_failure(talk, line + strlen("@failed "));
     else if (!*talk->reason && (hear_death(talk, line) || hear_exit(talk, line))) return;
@@ -110,6 +128,21 @@ static void hear(void *where, const char *line)
 
 /* ---- starting ---- */
 
+static enum base_status check_limits(int ranks_here, struct base_error *error)
+{
+    const int files = MPIRUN_FILES + FILES_OF_A_RANK * ranks_here;
+    if (!base_may_map(LEAST_ADDRESSES_BYTES))
+        return base_fail(error, BASE_RUN,
+                         "a rank needs 256 MiB of address space before its first step; `ulimit -v` "
+                         "allows less");
+    if (ranks_here && !base_may_open(files))
+        return base_fail(error, BASE_RUN,
+                         "mpirun needs %d open files for %d rank%s, and `ulimit -n` allows less; raise it, or use "
+                         "--in-process",
+                         files, ranks_here, ranks_here == 1 ? "" : "s");
+    return BASE_OK;
+}
+
 static enum base_status start(struct commands_context *context, const struct commands_executor *executor,
                               const struct base_text *request, struct talk *talk, struct base_text *answer,
                               struct base_error *error)
@@ -117,11 +150,9 @@ static enum base_status start(struct commands_context *context, const struct com
     enum { MOST_ARGUMENTS = 20 };
     const char *path, *count = base_print(context->arena, "%d", executor->rank_count),
                       *patience = base_print(context->arena, "%d", executor->patience_s);
+    const bool starts_ranks = executor->rank_count && !context->launched;
     BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
-    if (!base_may_map(LEAST_ADDRESSES_BYTES))
-        return base_fail(error, BASE_RUN,
-                         "a rank needs 256 MiB of address space before its first step; `ulimit -v` "
-                         "allows less");
+    BASE_TRY(check_limits(starts_ranks && !executor->hostfile ? executor->rank_count : 0, error));
     if (setenv(threads_of_openblas, "1", 1) != 0) return base_fail(error, BASE_RUN, "out of memory");
     /* Ranks share cores here: no binding, and a rank that waits lets others run. */
     const char *mpirun[MOST_ARGUMENTS] = {"mpirun",
@@ -140,14 +171,16 @@ static enum base_status start(struct commands_context *context, const struct com
     if (executor->hostfile) mpirun[given++] = "--hostfile", mpirun[given++] = executor->hostfile;
     mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;
     const char *const rank[] = {"meshwright-rank", executor->rank_count ? "--ranks" : NULL, patience, NULL};
-    bool starts_ranks = executor->rank_count && !context->launched;
+    talk->rank_count = starts_ranks ? executor->rank_count : 1;
     struct base_child child = {.program = starts_ranks ? "mpirun" : path,
                                .arguments = starts_ranks ? mpirun : rank,
                                .text = request->data,
                                .length = request->length,
                                .answer = answer,
                                .line = hear,
+                               .silent = hear_silence,
                                .where = talk,
+                               .longest_silence_s = executor->rank_count ? executor->patience_s + MORE_PATIENCE_S : 0,
                                .deaf = starts_ranks,
                                .patient = true};
     return base_run_child(&child, error);
@@ -180,6 +213,19 @@ const char *commands_stop_name(const struct commands_context *context)
                                : NULL;
 }
 
+/* Where it stands that said nothing more. */
+static void say_how_far(const struct talk *talk, struct base_error *error)
+{
+    const struct base_error why = *error;
+    if (talk->joined)
+        base_fail(error, why.status, "%s; the ranks had met, so it or all of them were stopped, or their host is down",
+                  why.text);
+    else
+        base_fail(error, why.status,
+                  "%s; %d of %d ranks had started, but they had not met (--timeout SECONDS waits longer)", why.text,
+                  talk->here_count, talk->rank_count);
+}
+
 /* The most telling of what there is: that it was to end, the executor's own word, a rank's last one or mpirun's, else
  * what came last. */
 static enum base_status explain(const struct talk *talk, const struct base_text *answer, enum base_status status,
@@ -190,6 +236,7 @@ static enum base_status explain(const struct talk *talk, const struct base_text 
     const char *stopped = commands_stop_name(talk->context);
     if (stopped && !talk->begun) return base_fail(error, BASE_STOPPED, "stopped by %s before the first step", stopped);
     if (*talk->reason) return base_fail(error, status, "%s", talk->reason);
+    if (talk->silent) say_how_far(talk, error);
     struct base_error why = *error;
     if (stopped)
         return base_fail(error, status, "stopped by %s before it could answer%s%s", stopped, *why.text ? "; " : "",

@@ -139,12 +139,20 @@ static void hear(const struct exec_heart *heart)
 
 /* ---- the thread ---- */
 
+/* Who started this rank hears once a second that it lives, and that what passes its words on does. */
+static void tell_launcher(int64_t pulse)
+{
+    static const char word[] = "@alive\n";
+    /* One that no longer listens, or another rank, finds out what is wrong. */
+    if (pulse % EXEC_PULSES_A_SECOND == 0 && write(STDERR_FILENO, word, sizeof word - 1) < 0) return;
+}
+
 static void *beat(void *self)
 {
     struct exec_heart *heart = self;
     const bool speaks = heart->reaches[heart->signs->rank].speaks && heart->local_count < heart->signs->rank_count;
     while (!atomic_load(&heart->ends)) {
-        atomic_fetch_add(&heart->signs->of[heart->signs->rank].pulse, 1);
+        tell_launcher(atomic_fetch_add(&heart->signs->of[heart->signs->rank].pulse, 1));
         if (speaks) tell(heart);
         poll(NULL, 0, PULSE_MS);
         if (speaks) hear(heart);

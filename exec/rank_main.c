@@ -136,12 +136,15 @@ static void look_for_leaks(void)
 }
 #endif
 
+/* Who started it learns from these lines how far the start came, should it get no further. */
 static enum base_status join_ranks(int patience_s, struct base_error *error)
 {
+    fputs("@here\n", stderr);
     ignore_leaks(LEAKS_IGNORED);
     enum base_status status = exec_comm_begin(&ranks, patience_s, say_failed, say_warning, error);
     signal(SIGXFSZ, SIG_IGN); /* a file too large is a word from now on; before, Open MPI would wait for ever */
     ignore_leaks(LEAKS_COUNT);
+    if (status == BASE_OK) fputs("@joined\n", stderr);
     return status;
 }
 

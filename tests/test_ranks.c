@@ -50,6 +50,14 @@ struct run {
     double start_s;
 };
 
+static rlim_t files_of_a_run; /* that it may have open at once; 0: as many as this test */
+
+static void limit_files(void)
+{
+    struct rlimit limit = {files_of_a_run, files_of_a_run};
+    if (files_of_a_run && setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(126);
+}
+
 /* Words are separated by single spaces; the model has none. */
 static struct run start(struct base_arena *arena, const char *words)
 {
@@ -68,6 +76,7 @@ static struct run start(struct base_arena *arena, const char *words)
         err = open(base_print(arena, "%s/err", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
+    limit_files();
     execvp(arguments[0], arguments);
     _exit(127);
 }
@@ -153,8 +162,8 @@ static bool descends(pid_t pid, pid_t from)
     return false;
 }
 
-/* The ranks of a run, as they were started. */
-static int ranks_of(pid_t run, pid_t *ranks)
+/* What of that name a run has started. */
+static int processes_of(pid_t run, const char *wanted, pid_t *found)
 {
     DIR *processes = opendir("/proc");
     int count = 0;
@@ -162,11 +171,15 @@ static int ranks_of(pid_t run, pid_t *ranks)
     for (struct dirent *entry; (entry = readdir(processes)) && count < MOST_PROCESSES;) {
         char name[64] = "";
         pid_t pid = (pid_t)atol(entry->d_name);
-        if (pid > 0 && parent_of(pid, name) > 0 && !strcmp(name, "meshwright-rank") && descends(pid, run))
-            ranks[count++] = pid;
+        if (pid > 0 && parent_of(pid, name) > 0 && !strcmp(name, wanted) && descends(pid, run)) found[count++] = pid;
     }
     closedir(processes);
     return count;
+}
+
+static int ranks_of(pid_t run, pid_t *ranks)
+{
+    return processes_of(run, "meshwright-rank", ranks);
 }
 
 static bool is_alive(pid_t pid)
@@ -300,6 +313,42 @@ static void a_hung_rank_ends_the_run(struct base_arena *arena)
     assert_true(seconds() - stopped_s < 30);
     assert_gone(ranks, count);
     assert_no_partial(arena, "hung");
+}
+
+/* Nobody within the run is left to notice, or nobody has begun to: the command itself does, in --timeout and 5 s. */
+static void a_silence_ends_the_run(struct base_arena *arena)
+{
+    static const struct {
+        const char *who, *part;
+        int stopped, rank_count;
+        bool steps; /* that is while it takes its steps; else before it can */
+    } rows[] = {{"mpirun", "--timeout SECONDS waits longer", 1, 2, false},
+                {"mpirun", "the ranks had met", 1, 2, true},
+                {"meshwright-rank", "the ranks had met", 2, 2, true}};
+    enum { TIMEOUT_S = 2, MORE_S = 5, LOAD_S = 5 };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        pid_t ranks[MOST_PROCESSES], found[MOST_PROCESSES];
+        TEST_ROW("%s, %d of %d", rows[i].who, rows[i].stopped, rows[i].rank_count);
+        base_directory_remove(arena, base_print(arena, "%s/silent", folder));
+        struct run run = start(arena, command(arena, base_print(arena, "local:%d", rows[i].rank_count), 1000000,
+                                              base_print(arena,
+                                                         "--checkpoint %s/silent --checkpoint-every 5 --keep 2 "
+                                                         "--timeout %d",
+                                                         folder, TIMEOUT_S)));
+        if (rows[i].steps) wait_for_steps(arena, run, "silent", ranks);
+        while (processes_of(run.pid, rows[i].who, found) < rows[i].stopped) {
+            if (seconds() - run.start_s > LONGEST_WAIT_S) fail_msg("no %s is started", rows[i].who);
+        }
+        const int count = ranks_of(run.pid, ranks);
+        for (int k = 0; k < rows[i].stopped; k++) kill(found[k], SIGSTOP);
+        const double stopped_s = seconds();
+        struct outcome o = finish(arena, run);
+        const double took_s = seconds() - stopped_s;
+        assert_outcome(&o, 5, rows[i].part);
+        assert_non_null(strstr(o.err, "nothing was heard of it for"));
+        assert_true(took_s > TIMEOUT_S && took_s < TIMEOUT_S + MORE_S + LOAD_S);
+        assert_gone(ranks, count);
+    }
 }
 
 /* The ranks are there, but MPI is not, nor the model's many initial values: no rank is to blame. */
@@ -685,6 +734,27 @@ static void a_small_address_space_is_room_enough_or_refused(struct base_arena *a
 #endif
 }
 
+/* mpirun waits for ever where its files run out before its ranks have begun. */
+static void too_few_files_are_refused(struct base_arena *arena)
+{
+    struct rlimit before, soft;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    files_of_a_run = 39;
+    struct outcome o = run_whole(arena, "local:2", 1, ""), alone = run_whole(arena, "local:2", 1, "--in-process");
+    assert_outcome(&o, 5, "mpirun needs 40 open files for 2 ranks, and `ulimit -n` allows less");
+    assert_outcome(&alone, 0, "run here in one process");
+    files_of_a_run = 40;
+    o = run_whole(arena, "local:2", 1, "");
+    files_of_a_run = 0;
+    assert_outcome(&o, 0, "run here on 2 ranks");
+    soft = (struct rlimit){24, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &soft), 0); /* which a program may raise itself */
+    struct run run = start(arena, command(arena, "local:2", 1, ""));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    o = finish(arena, run);
+    assert_outcome(&o, 0, "run here on 2 ranks");
+}
+
 /* Files may not grow as large as a chunk of the table: the checkpoint is refused with a word and is not left half; what
  * was trained is still said. */
 static void a_file_that_may_not_grow_is_a_word(struct base_arena *arena)
@@ -920,6 +990,7 @@ int main(int count, char **arguments)
         TEST(plans_for_other_machines_run),
         TEST(a_killed_rank_ends_the_run),
         TEST(a_hung_rank_ends_the_run),
+        TEST(a_silence_ends_the_run),
         TEST(a_signal_before_the_first_step_is_named),
         TEST(who_cannot_be_ended_is_left),
         TEST(sigterm_leaves_a_checkpoint),
@@ -941,6 +1012,7 @@ int main(int count, char **arguments)
         TEST(what_does_not_fit_is_not_started),
         TEST(a_small_address_space_is_room_enough_or_refused),
         TEST(a_file_that_may_not_grow_is_a_word),
+        TEST(too_few_files_are_refused),
         TEST(it_takes_its_place_in_an_mpirun),
         TEST(chunks_are_written_by_ranks_that_run_already),
         TEST(a_signal_before_the_launcher_is_heard),
