@@ -17,9 +17,9 @@ static const struct answers {
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac;
     bool all_metrics; /* each step gave out T5X's; else some the first four of them */
 } files[] = {{"tests/data/compiled_memory.csv", 0.028, 0.93, 0.95, 0.03, true},
-             {"tests/data/compiled_memory_drawn.csv", 0.032, 0.9, 0.96, 0.03, false},
+             {"tests/data/compiled_memory_drawn.csv", 0.03, 0.92, 0.96, 0.03, false},
              {"tests/data/compiled_memory_blind.csv", 0.039, 0.83, 0.97, 0.02, true},
-             {"tests/data/compiled_memory_judged.csv", 0.036, 0.87, 0.97, 0.03, true}};
+             {"tests/data/compiled_memory_judged.csv", 0.03, 0.9, 0.97, 0.03, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 
 struct judged {
@@ -184,6 +184,41 @@ static void what_layers_add_up_is_scattered_once(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Steps whose dumps gave a mechanism that they show most plainly: without it they are off by more. */
+static void explained_steps_are_near(struct base_arena *arena)
+{
+    static const struct {
+        const char *path, *id;
+        double most_off_frac;
+    } cases[] = {
+        /* the decoder's table is looked up right behind the encoder's, before any layer: 27 % */
+        {"tests/data/compiled_memory_judged.csv", "drawn-8401-19", 0.05},
+        /* weights that 64 devices gather in small pieces come all at once, those of the backward pass, too: 17, 28 % */
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7208-1", 0.07},
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7220-2", 0.1},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        struct base_csv csv;
+        struct base_error error;
+        bool more = true;
+        assert_ok(base_csv_open(&csv, arena, cases[i].path, &error), &error);
+        do {
+            assert_ok(base_csv_next(&csv, &more, &error), &error);
+            assert_true(more);
+        } while (strcmp(row_field(&csv, "id"), cases[i].id) != 0);
+        struct sim_plan_text text = row_plan(arena, &csv);
+        struct sim_plan plan;
+        struct sim_prediction prediction;
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+        assert_near((double)prediction.memory.peak_bytes, number_of(&csv, "measured_peak_memory_bytes"),
+                    cases[i].most_off_frac);
+        base_csv_close(&csv);
+    }
+    sim_cache_free(cache);
+}
+
 /* What the compiler answered for arrays of random extents: which dimensions are minor, and the tile of those. */
 static void arguments_are_laid_out_as_the_compiler_does(struct base_arena *arena)
 {
@@ -236,9 +271,13 @@ static void compilers_are_named_by_date_and_version(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(compiled_peaks_are_what_the_compiler_says),    TEST(bodies_of_loops_are_made_once_more),
-    TEST(derivatives_take_the_place_of_what_they_read), TEST(what_layers_add_up_is_scattered_once),
-    TEST(arguments_are_laid_out_as_the_compiler_does),  TEST(compilers_are_named_by_date_and_version),
+    TEST(compiled_peaks_are_what_the_compiler_says),
+    TEST(bodies_of_loops_are_made_once_more),
+    TEST(derivatives_take_the_place_of_what_they_read),
+    TEST(what_layers_add_up_is_scattered_once),
+    TEST(explained_steps_are_near),
+    TEST(arguments_are_laid_out_as_the_compiler_does),
+    TEST(compilers_are_named_by_date_and_version),
 };
 
 int main(int argument_count, char **arguments)

@@ -251,16 +251,17 @@ static bool is_gathered_one_hot(const struct sim_assigner *a, const struct sim_v
 }
 
 /* Where rows are gathered whole, encoder's and decoder's tables are looked up one right behind the other, at the
- * start, and have places of their own: the rows of one are on their way while the other's product runs. */
+ * start. Where a gather is on its way while others compute, the rows of one have a place beside those that the other's
+ * product reads. */
 static void move_beside_first(const struct sim_assigner *a, int v, int *birth, int *death)
 {
     const struct sim_sharded *s = a->s;
-    if (!a->options->async_gathers || !is_gathered_one_hot(a, &s->values[v])) return;
+    if (!is_gathered_one_hot(a, &s->values[v])) return;
     for (int w = 0; w < s->value_count; w++) {
         const struct sim_value *first = &s->values[w];
-        if (first->loop != s->values[v].loop || !is_gathered_one_hot(a, first) || first->definition > *birth) continue;
-        *birth = first->definition;
-        *death = first->last_use;
+        if (first->loop != s->values[v].loop || !is_gathered_one_hot(a, first) || first->definition >= *birth) continue;
+        *birth = a->options->async_gathers ? first->definition : first->last_use + 1;
+        *death = a->options->async_gathers ? first->last_use : first->last_use + 1;
     }
 }
 

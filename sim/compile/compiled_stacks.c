@@ -201,10 +201,40 @@ static void add_products(struct sim_assigner *a)
     }
 }
 
+/* ---- gathers that are sums ---- */
+
+/* Small pieces that many devices gather are summed up, as arrays that are zero but for a device's piece; and sums are
+ * combined, whichever layers they are of and of which pass: a first one brings all of them. */
+static bool is_summed_gather(const struct sim_assigner *a, const struct sim_op *op)
+{
+    const struct sim_settings *settings = a->options->settings;
+    if (op->kind != SIM_COMMUNICATE || op->collective != SIM_ALL_GATHER) return false;
+    const struct sim_value *piece = &a->s->values[op->inputs[0]];
+    return a->s->program->tensors[piece->tensor].role == MODEL_ROLE_WEIGHT &&
+           (double)topo_axes_product(a->options->mesh, op->axes) >= settings->least_summed_gather_devices &&
+           sim_value_bytes(a, piece) < settings->most_summed_gather_bytes;
+}
+
+/* Of layers that are no loops: those of all layers from the start, while each waits for its layer. */
+static void add_summed_gathers(struct sim_assigner *a)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = 0; !a->options->scanned && a->options->async_gathers && i < s->op_count; i++) {
+        const int loop = s->ops[i].loop;
+        if (!is_summed_gather(a, &s->ops[i]) || !sim_is_over_layers(a, loop)) continue;
+        const int around = s->ops[loop].loop, start = around < 0 ? 0 : around + 1;
+        const double bytes = sim_value_bytes(a, &s->values[s->ops[i].outputs[0]]),
+                     others_bytes = (sim_layers_of(a, loop) - 1) * bytes;
+        sim_add_buffer(a, start, loop, others_bytes + bytes, others_bytes + bytes, MODEL_TEMPORARY);
+        sim_add_buffer(a, loop + 1, s->ops[loop].match, others_bytes, 0, MODEL_TEMPORARY);
+    }
+}
+
 void sim_add_stacks(struct sim_assigner *a)
 {
     add_recomputed_attention(a);
     add_products(a);
+    add_summed_gathers(a);
     const struct sim_sharded *s = a->s;
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_LOOP_BEGIN || !sim_is_over_layers(a, i)) continue;
