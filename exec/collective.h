@@ -11,6 +11,7 @@ struct exec_collective {
     const struct model_tensor *tensor;
     unsigned reduced; /* axes that are summed over */
     unsigned copied;  /* axes whose parts are put together */
+    unsigned rolled;  /* axes along which each device gets what the one before it has */
     bool takes_maximum;
     bool sums_in_place; /* sim_sums_in_place */
     bool placed;        /* the operand of such a sum stands where the result is to be */

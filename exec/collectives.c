@@ -29,9 +29,20 @@ static bool is_maximum(const struct sim_sharded *s, int value)
 
 /* ---- regions ---- */
 
+/* The device whose part of the whole this one is to have: itself, unless blocks are rolled. */
+static int owner_of(const struct exec_collective *c, int device)
+{
+    int members[EXEC_MOST_DEVICES], own = 0;
+    if (!c->rolled) return device;
+    const int count = exec_group_of(c->machine, device, c->rolled, members);
+    while (members[own] != device) own++;
+    return members[(own + count - 1) % count];
+}
+
 bool exec_intersect(const struct exec_collective *c, int source, int target, struct exec_box *box)
 {
     int64_t from_stride = 1, to_stride = 1, from_offset = 0, to_offset = 0, bytes = model_dtype_bytes(c->from->dtype);
+    target = owner_of(c, target);
     box->rank = c->tensor->rank + 1;
     box->size[0] = c->instances;
     box->from_stride[0] = c->from_stride;
@@ -223,6 +234,7 @@ struct exec_collective exec_describe(struct exec_machine *machine, const struct 
     c.tensor = &s->program->tensors[c.from->tensor];
     c.reduced = op->axes & c.from->partial & ~(unsigned)c.to->partial;
     c.copied = op->collective == SIM_COLLECTIVE_PERMUTE ? op->axes & sharded_by(&c) : op->axes;
+    c.rolled = op->op->function == MODEL_ROLL ? c.copied : 0;
     c.takes_maximum = is_maximum(s, op->inputs[0]);
     c.sums_in_place = sim_sums_in_place(s, op);
     c.instances = machine->sizes[op->stack];
@@ -236,6 +248,7 @@ static int64_t common_elements(const struct exec_collective *c, int source, int 
 {
     int64_t common = 1;
     *wanted = 1;
+    target = owner_of(c, target);
     for (int d = 0; d < c->tensor->rank; d++) {
         struct exec_range from = range_of(c, c->from, source, d), to = range_of(c, c->to, target, d);
         int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid,

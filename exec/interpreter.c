@@ -76,7 +76,9 @@ static bool divides_evenly(const struct exec_machine *machine, const struct sim_
 static enum base_status check_compute(const struct exec_machine *machine, const struct sim_op *op)
 {
     const enum model_function function = op->op->function;
-    if (exec_example_of(function) || function == MODEL_CACHE_GATHER || function == MODEL_RECEIVE) return BASE_OK;
+    if (exec_example_of(function) || function == MODEL_CACHE_GATHER || function == MODEL_RECEIVE ||
+        function == MODEL_ROLLED_TOKENS)
+        return BASE_OK;
     bool rows = op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE || op->op->kind == MODEL_UPDATE;
     if (rows && !exec_row_function_of(op->op->function))
         return base_fail(machine->error, BASE_INPUT,
@@ -131,7 +133,8 @@ static void run_kernel(struct exec_machine *machine, int kernel, int device)
         return;
     case MODEL_SLICE:
     case MODEL_RESHAPE:
-        if (sim_routes(op->op)) exec_route(machine, op, device);
+        if (op->op->function == MODEL_ROLLED_TOKENS) exec_roll_tokens(machine, op, device);
+        else if (sim_routes(op->op)) exec_route(machine, op, device);
         else exec_move(machine, op, device);
         return;
     case MODEL_REDUCE:

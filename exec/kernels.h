@@ -21,7 +21,8 @@ void exec_contract(struct exec_machine *machine, const struct sim_op *op, int de
 void exec_lookup(struct exec_machine *machine, const struct sim_op *op, int device);   /* lookup.c */
 void exec_move(struct exec_machine *machine, const struct sim_op *op,
                int device); /* movement.c: slices, repeated heads */
-void exec_route(struct exec_machine *machine, const struct sim_op *op, int device); /* routing.c */
+void exec_roll_tokens(const struct exec_machine *machine, const struct sim_op *op, int device); /* blocks.c */
+void exec_route(struct exec_machine *machine, const struct sim_op *op, int device);             /* routing.c */
 bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, int device);
 void exec_communicate(struct exec_machine *machine, const struct sim_op *op); /* collectives.c: all devices at once */
 

@@ -61,6 +61,8 @@ exec_row_run exec_row_center, exec_row_rotary, exec_row_rotary_grad, exec_row_po
 exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_row_mean_square_of_gradient;
 /* softmax.c */
 exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad;
+/* blocks.c */
+exec_row_run exec_row_block_bias, exec_row_maximum, exec_row_merged_sum, exec_row_merged;
 /* loss.c */
 exec_row_run exec_row_pick, exec_row_loss, exec_row_loss_grad, exec_row_argmax;
 /* masks.c */

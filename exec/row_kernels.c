@@ -85,6 +85,10 @@ static const struct exec_row_function functions[MODEL_FUNCTION_COUNT] = {
     [MODEL_TOKEN_SCORE] = {"vvvv", exec_row_token_score, EXEC_NONE, false},
     [MODEL_CONTINUE] = {"vvv", exec_row_continue, EXEC_NONE, false},
     [MODEL_LARGEST] = {"v", exec_row_copy, EXEC_MAX, false},
+    [MODEL_BLOCK_BIAS] = {"vsv", exec_row_block_bias, EXEC_NONE, true},
+    [MODEL_MAXIMUM] = {"vv", exec_row_maximum, EXEC_NONE, false},
+    [MODEL_MERGED_SUM] = {"vvvvv", exec_row_merged_sum, EXEC_NONE, false},
+    [MODEL_MERGED] = {"vvssssss", exec_row_merged, EXEC_NONE, false},
     [MODEL_DROPOUT_MASK] = {"", exec_row_dropout_mask, EXEC_NONE, true},
     [MODEL_DROPOUT] = {"vv", exec_row_dropout, EXEC_NONE, false},
 };

@@ -41,6 +41,10 @@ enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error 
     if (plan->options.flash_attention)
         return base_fail(error, BASE_INPUT,
                          "attention: the executor has no fused kernel for flash attention; use unfused");
+    if (plan->options.ring_devices && plan->options.dropout)
+        return base_fail(error, BASE_INPUT,
+                         "dropout_rate: round a ring attention draws other masks than on one device, and is not run; "
+                         "use 0, or cp_comm_type all_gather");
     if (!is_plain_adafactor(plan))
         return base_fail(
             error, BASE_INPUT,

@@ -14,6 +14,24 @@ struct builder_attention {
     bool to_itself; /* keys are of the sequence that the queries are of */
 };
 
+/* Attention whose keys and values go round a ring, which the backward pass transposes as a whole: operations first to
+ * end - 1 of a block. */
+struct builder_ring {
+    int block, first, end;
+    const char *name;
+    bool causal;
+    enum model_dtype logits;
+    int query, key, value;        /* of the sequence */
+    int blocks[3];                /* the same as blocks of it */
+    int query_tokens, key_tokens; /* padding masks: blocks of queries, the sequence of keys */
+    int *masks;                   /* of dropout, one a block of keys; or NULL */
+    const char *drawn;            /* and their labels */
+    int context, max, sum, whole; /* of all blocks: as blocks, and as a sequence again */
+};
+/* ring_attention.c. Returns what attention makes of the values, for each query. */
+int model_builder_ring_attention(struct builder *builder, const struct builder_attention *attention, int query, int key,
+                                 int value);
+
 /* Returns what it adds to the residual stream. */
 int model_builder_attention(struct builder *builder, const struct builder_attention *attention);
 

@@ -1,7 +1,7 @@
 /* The backward pass: every forward operation transposed, last to first. A loop over layers becomes a loop from the last
  * layer to the first. What the remat policy does not save is recomputed inside the backward loop, from what it saves.
  */
-#include "model/builder.h"
+#include "model/backward.h"
 
 #include <string.h>
 
@@ -58,15 +58,6 @@ static const unsigned kept_roles[MODEL_REMAT_COUNT] = {
     [MODEL_REMAT_TENSORS] = 0,             /* go by name */
 };
 
-/* The forward block that is being transposed, and the sums that its backward loop carries for tensors outside it. */
-struct pass {
-    struct builder *builder;
-    int forward_block;
-    bool loop;
-    int outer[MODEL_MAX_CARRIES], outer_in[MODEL_MAX_CARRIES], outer_count;
-    int outer_given[MODEL_MAX_CARRIES]; /* what came before the loop; -1: nothing */
-};
-
 static const struct model_op *producer_of(const struct builder *builder, int tensor)
 {
     int in = model_builder_get(builder, tensor)->block;
@@ -88,7 +79,7 @@ static bool has_gradient(const struct builder *builder, int tensor)
                       model_function_is(made->function, MODEL_IS_CHOICE));
 }
 
-static void mark_cotangent(struct builder *builder, int cotangent, int primal)
+void model_builder_mark_cotangent(struct builder *builder, int cotangent, int primal)
 {
     struct model_tensor *tensor = &builder->program->tensors[cotangent];
     const struct model_tensor *of = model_builder_get(builder, primal);
@@ -106,14 +97,12 @@ static void constrain_like(struct builder *builder, int cotangent, int primal)
 
 /* ---- remat ---- */
 
-static int need(struct pass *pass, int tensor);
-
 /* Makes a tensor of the forward loop's body again. */
-static int remake(struct pass *pass, int tensor)
+static int remake(struct builder_pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
     struct model_op op = *producer_of(builder, tensor);
-    for (int i = 0; i < op.input_count; i++) op.inputs[i] = need(pass, op.inputs[i]);
+    for (int i = 0; i < op.input_count; i++) op.inputs[i] = model_builder_need(pass, op.inputs[i]);
     const struct model_tensor *of = model_builder_get(builder, tensor);
     int copy = model_builder_tensor(builder, of->name, of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     struct model_tensor *made = &builder->program->tensors[copy];
@@ -138,7 +127,7 @@ static bool is_gathered(const struct model_op *made)
 
 /* What a contraction reads is kept where the loop over the layers is the program's own (JAX's scan stacks what autodiff
  * reads again), and where contractions are a library's: it was stored by then, and the compiler keeps it. */
-static bool is_kept_operand(const struct pass *pass, int tensor)
+static bool is_kept_operand(const struct builder_pass *pass, int tensor)
 {
     const struct builder *builder = pass->builder;
     const struct model_block *block = &builder->program->blocks[pass->forward_block];
@@ -159,7 +148,7 @@ static bool is_product_with_weight(const struct builder *builder, const struct m
 }
 
 /* The first of a layer's products with weights, the third, and so on; and what attention gives. */
-static bool is_every_second(const struct pass *pass, int tensor)
+static bool is_every_second(const struct builder_pass *pass, int tensor)
 {
     const struct builder *builder = pass->builder;
     const struct model_block *block = &builder->program->blocks[pass->forward_block];
@@ -178,7 +167,7 @@ static bool keeps_every_second(const struct builder *builder)
 }
 
 /* A tensor as the backward pass can have it: saved, or recomputed. */
-static int need(struct pass *pass, int tensor)
+int model_builder_need(struct builder_pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
     const struct model_tensor *wanted = model_builder_get(builder, tensor);
@@ -206,7 +195,7 @@ static int need(struct pass *pass, int tensor)
 
 /* ---- cotangents ---- */
 
-static int sum_of(struct pass *pass, int a, int b)
+static int sum_of(struct builder_pass *pass, int a, int b)
 {
     struct builder *builder = pass->builder;
     const struct model_tensor *like = model_builder_get(builder, a);
@@ -218,12 +207,12 @@ static int sum_of(struct pass *pass, int a, int b)
     int sum = model_builder_apply(builder, MODEL_MAP, MODEL_ADD, name, equation, NULL, like->dtype, MODEL_ROLE_FUSED,
                                   inputs, 2);
     builder->scope = scope;
-    mark_cotangent(builder, sum, primal);
+    model_builder_mark_cotangent(builder, sum, primal);
     return sum;
 }
 
 /* The first contribution to a tensor outside the loop opens a sum that the backward loop carries. */
-static void open_outer_sum(struct pass *pass, int tensor)
+static void open_outer_sum(struct builder_pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
     for (int i = 0; i < pass->outer_count; i++)
@@ -231,7 +220,7 @@ static void open_outer_sum(struct pass *pass, int tensor)
     const struct model_tensor *of = model_builder_get(builder, tensor);
     int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype,
                                   MODEL_TEMPORARY, MODEL_ROLE_FUSED);
-    mark_cotangent(builder, in, tensor);
+    model_builder_mark_cotangent(builder, in, tensor);
     pass->outer[pass->outer_count] = tensor;
     pass->outer_given[pass->outer_count] = builder->cotangent[tensor];
     pass->outer_in[pass->outer_count++] = in;
@@ -250,7 +239,7 @@ static void finish_gradient_of(struct builder *builder, int tensor)
     }
 }
 
-static void contribute(struct pass *pass, int tensor, int contribution)
+void model_builder_contribute(struct builder_pass *pass, int tensor, int contribution)
 {
     struct builder *builder = pass->builder;
     const struct model_tensor *to = model_builder_get(builder, tensor);
@@ -265,16 +254,16 @@ static void contribute(struct pass *pass, int tensor, int contribution)
 
 /* ---- operations ---- */
 
-static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind kind, enum model_function function,
-                const int *inputs, const char (*labels)[MODEL_MAX_RANK + 1], int count, int like,
-                const char *output_labels, const char *suffix)
+static int emit(struct builder_pass *pass, const struct model_op *of, enum model_op_kind kind,
+                enum model_function function, const int *inputs, const char (*labels)[MODEL_MAX_RANK + 1], int count,
+                int like, const char *output_labels, const char *suffix)
 {
     struct builder *builder = pass->builder;
     const struct model_tensor *primal = model_builder_get(builder, like);
     const char *declared = strlen(output_labels) == (size_t)primal->rank ? primal->labels : output_labels;
     const char *name = base_print(builder->arena, "%s%s", of->name, suffix);
     int output = model_builder_tensor(builder, name, declared, primal->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
-    mark_cotangent(builder, output, like);
+    model_builder_mark_cotangent(builder, output, like);
     struct model_op *op = model_builder_op(builder, kind, function, name);
     for (int i = 0; i < count; i++) model_builder_input(builder, op, inputs[i], labels[i]);
     model_builder_output(builder, op, output, output_labels);
@@ -288,13 +277,13 @@ static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind
 
 /* d/dA of A,B->C is C,B->A: a contraction's transposes are contractions. Both stand in the program before either goes
  * on, because a weight's gradient may be followed at once by the weight's update in place. */
-static void transpose_einsum(struct pass *pass, const struct model_op *op, int cotangent)
+static void transpose_einsum(struct builder_pass *pass, const struct model_op *op, int cotangent)
 {
     static const char *const suffixes[2] = {" gradient of input 0", " gradient of input 1"};
     int parts[2] = {-1, -1};
     for (int i = op->input_count - 1; i >= 0; i--) {
         if (!has_gradient(pass->builder, op->inputs[i])) continue;
-        int other = 1 - i, operands[2] = {cotangent, need(pass, op->inputs[other])};
+        int other = 1 - i, operands[2] = {cotangent, model_builder_need(pass, op->inputs[other])};
         char labels[2][MODEL_MAX_RANK + 1];
         memcpy(labels[0], op->output_labels, sizeof labels[0]);
         memcpy(labels[1], op->input_labels[other], sizeof labels[1]);
@@ -303,7 +292,7 @@ static void transpose_einsum(struct pass *pass, const struct model_op *op, int c
                         2, op->inputs[i], op->input_labels[i], weight ? " weight gradient" : suffixes[i]);
     }
     for (int i = op->input_count - 1; i >= 0; i--)
-        if (parts[i] >= 0) contribute(pass, op->inputs[i], parts[i]);
+        if (parts[i] >= 0) model_builder_contribute(pass, op->inputs[i], parts[i]);
 }
 
 /* What is there besides the operation's own operands and result, and the labels that they are read with. */
@@ -312,8 +301,8 @@ struct made {
     const char *product_labels, *sum_labels;
 };
 
-static int gather_operands(struct pass *pass, const struct model_op *op, const char *codes, const struct made *made,
-                           int *operands, char (*labels)[MODEL_MAX_RANK + 1])
+static int gather_operands(struct builder_pass *pass, const struct model_op *op, const char *codes,
+                           const struct made *made, int *operands, char (*labels)[MODEL_MAX_RANK + 1])
 {
     int count = 0;
     for (const char *code = codes; *code; code++) {
@@ -325,8 +314,10 @@ static int gather_operands(struct pass *pass, const struct model_op *op, const c
         case 'C': operands[count] = made->cotangent, letters = op->output_labels; break;
         case 'P': operands[count] = made->product, letters = made->product_labels; break;
         case 'S': operands[count] = made->sum, letters = made->sum_labels; break;
-        case 'O': operands[count] = need(pass, op->outputs[0]), letters = op->output_labels; break;
-        default: operands[count] = need(pass, op->inputs[input]), letters = op->input_labels[input]; break;
+        case 'O': operands[count] = model_builder_need(pass, op->outputs[0]), letters = op->output_labels; break;
+        default:
+            operands[count] = model_builder_need(pass, op->inputs[input]), letters = op->input_labels[input];
+            break;
         }
         memcpy(labels[count++], letters, MODEL_MAX_RANK + 1);
     }
@@ -335,8 +326,9 @@ static int gather_operands(struct pass *pass, const struct model_op *op, const c
 
 /* An operation on operands that codes name. It has the labels and the dtype of one of the forward operation's inputs.
  */
-static int derive(struct pass *pass, const struct model_op *op, enum model_op_kind kind, enum model_function function,
-                  const char *codes, const struct made *made, int like, const char *suffix)
+static int derive(struct builder_pass *pass, const struct model_op *op, enum model_op_kind kind,
+                  enum model_function function, const char *codes, const struct made *made, int like,
+                  const char *suffix)
 {
     int operands[MODEL_MAX_INPUTS];
     char labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1];
@@ -345,11 +337,12 @@ static int derive(struct pass *pass, const struct model_op *op, enum model_op_ki
                 op->input_labels[like], suffix);
 }
 
-static void transpose_input(struct pass *pass, const struct model_op *op, const struct transpose *row, int cotangent)
+static void transpose_input(struct builder_pass *pass, const struct model_op *op, const struct transpose *row,
+                            int cotangent)
 {
     int target = op->inputs[row->input];
     if (row->function == MODEL_NO_FUNCTION) { /* a sum passes its cotangent on as it is */
-        contribute(pass, target, cotangent);
+        model_builder_contribute(pass, target, cotangent);
         return;
     }
     struct made made = {cotangent, -1, -1, op->input_labels[row->input], op->input_labels[row->helper_like]};
@@ -362,24 +355,24 @@ static void transpose_input(struct pass *pass, const struct model_op *op, const 
     bool split =
         op->function == MODEL_SOFTMAX &&
         builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores in place of the exponentials: as many bytes */
-    contribute(
+    model_builder_contribute(
         pass, target,
         derive(pass, op, row->kind, row->function, split ? "COS0" : row->operands, &made, row->input, " gradient"));
 }
 
-static void transpose_reshape(struct pass *pass, const struct model_op *op, int cotangent)
+static void transpose_reshape(struct builder_pass *pass, const struct model_op *op, int cotangent)
 {
     char labels[1][MODEL_MAX_RANK + 1];
     memcpy(labels[0], op->output_labels, sizeof labels[0]);
     enum model_function function = op->function == MODEL_REPEAT ? MODEL_REPEAT_GRAD : MODEL_NO_FUNCTION;
     int part = emit(pass, op, MODEL_RESHAPE, function, &cotangent, (const char(*)[MODEL_MAX_RANK + 1]) labels, 1,
                     op->inputs[0], op->input_labels[0], " gradient");
-    contribute(pass, op->inputs[0], part);
+    model_builder_contribute(pass, op->inputs[0], part);
 }
 
-static void transpose_loop(struct pass *outer, const struct model_op *op);
+static void transpose_loop(struct builder_pass *outer, const struct model_op *op);
 
-static void transpose_op(struct pass *pass, const struct model_op *op)
+static void transpose_op(struct builder_pass *pass, const struct model_op *op)
 {
     if (op->kind == MODEL_LOOP) {
         transpose_loop(pass, op);
@@ -396,10 +389,15 @@ static void transpose_op(struct pass *pass, const struct model_op *op)
             transpose_input(pass, op, &transposes[i], cotangent);
 }
 
-static void transpose_block(struct pass *pass, int op_count)
+static void transpose_block(struct builder_pass *pass, int op_count)
 {
     struct builder *builder = pass->builder;
     for (int i = op_count - 1; i >= 0; i--) {
+        const int first = model_builder_transpose_ring(pass, i);
+        if (first >= 0) {
+            i = first;
+            continue;
+        }
         struct model_op op = builder->program->blocks[pass->forward_block].ops[i]; /* a copy: the table may move */
         builder->scope = "";
         transpose_op(pass, &op);
@@ -411,7 +409,7 @@ static struct model_carry cotangent_carry(struct builder *builder, int init, int
     const struct model_tensor *of = model_builder_get(builder, primal);
     int result = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels,
                                       of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
-    mark_cotangent(builder, result, primal);
+    model_builder_mark_cotangent(builder, result, primal);
     return (struct model_carry){init, in, out, result};
 }
 
@@ -420,12 +418,12 @@ static int zeros_like(struct builder *builder, int primal)
     const struct model_tensor *of = model_builder_get(builder, primal);
     const char *name = base_print(builder->arena, "%s gradient zeros", of->name);
     int zeros = model_builder_tensor(builder, name, of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
-    mark_cotangent(builder, zeros, primal);
+    model_builder_mark_cotangent(builder, zeros, primal);
     model_builder_output(builder, model_builder_op(builder, MODEL_MAP, MODEL_ZEROS, name), zeros, NULL);
     return zeros;
 }
 
-static void transpose_loop(struct pass *outer, const struct model_op *op)
+static void transpose_loop(struct builder_pass *outer, const struct model_op *op)
 {
     struct builder *builder = outer->builder;
     const struct model_carry *x = &op->carries[0];
@@ -435,14 +433,14 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
         body = model_builder_block(builder, base_print(builder->arena, "%s backward", op->name), outer_block);
     builder->block = body;
     builder->layers = op->trips;
-    struct pass pass = {.builder = builder, .forward_block = op->body, .loop = true};
+    struct builder_pass pass = {.builder = builder, .forward_block = op->body, .loop = true};
     const struct model_tensor *of = model_builder_get(builder, x->out);
     int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype,
                                   MODEL_TEMPORARY, MODEL_ROLE_FUSED);
-    mark_cotangent(builder, in, x->out);
+    model_builder_mark_cotangent(builder, in, x->out);
     builder->cotangent[x->out] = in;
     bool replays = builder->options.remat == MODEL_REMAT_FULL && builder_has(builder, MODEL_TRAIT_REPLAYS_LAYERS);
-    if (replays || keeps_every_second(builder)) need(&pass, x->out);
+    if (replays || keeps_every_second(builder)) model_builder_need(&pass, x->out);
     transpose_block(&pass, forward_count);
     constrain_like(builder, builder->cotangent[x->in], x->in);
     builder->block = outer_block;
@@ -462,14 +460,15 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
         builder->cotangent[tensor] = -1;
     }
     *model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, loop.name) = loop;
-    contribute(outer, x->init, loop.carries[0].result);
-    for (int i = 0; i < pass.outer_count; i++) contribute(outer, pass.outer[i], loop.carries[i + 1].result);
+    model_builder_contribute(outer, x->init, loop.carries[0].result);
+    for (int i = 0; i < pass.outer_count; i++)
+        model_builder_contribute(outer, pass.outer[i], loop.carries[i + 1].result);
 }
 
 void model_builder_backward_pass(struct builder *builder, const struct builder_forward *forward)
 {
     (void)forward; /* the loss left the logits' cotangent */
-    struct pass pass = {.builder = builder, .forward_block = builder->block};
+    struct builder_pass pass = {.builder = builder, .forward_block = builder->block};
     transpose_block(&pass, builder->program->blocks[builder->block].op_count);
     builder->scope = "";
     for (int i = 0; i < builder->parameter_count; i++) {

@@ -47,6 +47,8 @@ struct builder {
     bool not_in_last, condition;           /* of the operations that are being added */
     int received[BUILDER_MOST_RECEIVED];   /* from the stage before */
     int received_count;
+    struct builder_ring *rings; /* attention over blocks, in the order of the program (attention.h) */
+    int ring_count, ring_capacity;
     int *cotangent; /* of each tensor, -1 none; grows with the tensors */
     int *clone;     /* of each tensor, in the backward block under construction; -1 none */
     int cotangent_capacity;

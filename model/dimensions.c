@@ -23,6 +23,10 @@ static const struct model_dimension dimensions[] = {
     {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB, 0, 0, 0},
     {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
     {'p', MODEL_POSITIONS, MODEL_AXIS_VOCAB, 0, 0, 0},
+    /* of attention over blocks: the blocks of a decoder's sequence, tokens of one as queries and as keys */
+    {'c', MODEL_SEQUENCE_BLOCKS, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {'w', MODEL_BLOCK_TOKENS, MODEL_NO_AXIS, 0, 0, 0},
+    {'y', MODEL_BLOCK_TOKENS, MODEL_NO_AXIS, 0, 0, 0},
     /* experts: groups of an encoder's and of a decoder's tokens take whole rows of the batch, or parts of them */
     {'x', MODEL_EXPERTS, MODEL_AXIS_EXPERT, 0, 0, 0},
     {'X', MODEL_EXPERTS, MODEL_AXIS_UNMODELED, 0, 0, 0}, /* of a router */

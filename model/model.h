@@ -40,9 +40,10 @@ struct model_options {
     bool flash_attention;
     bool dropout; /* of embeddings, attention weights and of what is added to the residual stream */
     model_trait_set traits;
-    unsigned parts;                          /* bits of enum model_part; 0: all */
-    bool sends;                              /* what goes to other stages is said by operations: somebody runs them */
-    bool gathers_keys;                       /* sequences are sharded, keys and values are not */
+    unsigned parts;    /* bits of enum model_part; 0: all */
+    bool sends;        /* what goes to other stages is said by operations: somebody runs them */
+    bool gathers_keys; /* sequences are sharded, keys and values are not */
+    int ring_devices;  /* more than 1: keys and values go round a ring of so many, which the sequence is sharded over */
     bool normalizes_by_tokens;               /* the loss, by the number of a microbatch's tokens, not by a constant */
     const struct model_adafactor *adafactor; /* NULL: the defaults */
     const struct model_parameter

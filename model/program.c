@@ -59,6 +59,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_FUSED_ACCUMULATION] = "fused_accumulation",
         [MODEL_TRAIT_CLIPS] = "clips",
         [MODEL_TRAIT_DROPS_OUT] = "drops_out",
+        [MODEL_TRAIT_RING_ATTENTION] = "ring_attention",
         [MODEL_TRAIT_EVERY_SECOND] = "every_second",
         [MODEL_TRAIT_EAGER_LOSS] = "eager_loss",
         [MODEL_TRAIT_PARALLEL_LOSS] = "parallel_loss",
@@ -302,6 +303,8 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
         [MODEL_BISECTIONS] = BISECTIONS,
         [MODEL_HALF_VOCAB] = (config->vocab_size + 1) / 2,
         [MODEL_ANSWER_LENGTH] = targets_length,
+        [MODEL_SEQUENCE_BLOCKS] = 1,
+        [MODEL_BLOCK_TOKENS] = targets_length,
         [MODEL_INNER_DECODER_LAYERS] = decoder_blocks > 1 ? decoder_blocks - 2 : 0,
         [MODEL_MICROBATCHES] = microbatches};
     memcpy(sizes, filled, sizeof filled);

@@ -53,6 +53,8 @@ enum model_size {
     MODEL_INNER_DECODER_LAYERS /* all but the first and the last */,
     MODEL_HALF_VOCAB,
     MODEL_ANSWER_LENGTH,
+    MODEL_SEQUENCE_BLOCKS /* parts of a sequence whose keys and values go round a ring of devices */,
+    MODEL_BLOCK_TOKENS,
     MODEL_SIZE_COUNT
 };
 
@@ -249,6 +251,13 @@ enum model_function {
     MODEL_EXPERT_SCALE, /* T5X's factor of the gradients of experts: num_expert_partitions */
     MODEL_DROPOUT_MASK,
     MODEL_DROPOUT,
+    /* attention over blocks of a sequence (ring_attention.c) */
+    MODEL_ROLL,          /* each block takes the place of the next one, the last that of the first */
+    MODEL_ROLLED_TOKENS, /* a sequence's tokens as blocks, rolled so many times */
+    MODEL_BLOCK_BIAS,    /* MODEL_ATTENTION_BIAS between a block of queries and one of keys */
+    MODEL_MAXIMUM,
+    MODEL_MERGED_SUM, /* of exponentials, of two blocks and theirs together */
+    MODEL_MERGED,     /* what two blocks of keys give, weighed by their sums */
     /* of inference, whose state decoding.c lists */
     MODEL_TOKEN_SCORE,
     MODEL_PREFIX_BIAS,
@@ -349,6 +358,7 @@ struct model_op {
     bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
     bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
     int64_t window, window_every; /* of an attention's mask, as in the model's config; 0: none */
+    int rolls;                    /* of blocks of keys: how often they were rolled */
     /* MODEL_RESHAPE: for each dimension of the result the operand's dimension whose shards it keeps (itself, the joined
      * dimension of which it is the outer part, or the other way round, the heads that it repeats), or -1 */
     signed char reshaped_from[MODEL_MAX_RANK];

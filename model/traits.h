@@ -47,6 +47,8 @@ enum model_trait {
     MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16, /* gradients add up in float32 where a microbatch's are in bfloat16 */
     MODEL_TRAIT_WIDE_ACTIVATIONS, /* activations are float32 beside weights of the compute dtype, as jax promotes the
                                      two; gradients of weights are that dtype's, and so are the arrays they add up in */
+    MODEL_TRAIT_RING_ATTENTION, /* keys and values of sequences over several devices go round a ring, as long as a plan
+                                   does not say that they are gathered */
     MODEL_TRAIT_COUNT
 };
 typedef uint64_t model_trait_set;

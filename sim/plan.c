@@ -210,6 +210,10 @@ static enum base_status size_plan(const struct sim_plan *plan, int64_t *sizes, s
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
     sizes[MODEL_VOCAB] = sim_padded_vocabulary(plan);
+    if (plan->options.ring_devices) {
+        sizes[MODEL_SEQUENCE_BLOCKS] = plan->options.ring_devices;
+        sizes[MODEL_BLOCK_TOKENS] = plan->targets_length / plan->options.ring_devices;
+    }
     return plan->config->experts.count ? model_expert_sizes(plan->config, &experts, sizes, error) : BASE_OK;
 }
 
@@ -314,7 +318,10 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     if (plan.placement->topology.kind == TOPO_LOCAL)
         plan.form = runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
     plan.options.microbatches = plan.num_microbatches > 1;
-    plan.options.gathers_keys = plan.context_parallel > 1;
+    const bool rings = sim_plan_rings(&plan);
+    plan.options.ring_devices = rings ? (int)plan.context_parallel : 0;
+    plan.options.gathers_keys = plan.context_parallel > 1 && !rings;
+    if (rings) BASE_TRY(sim_plan_check_ring(&plan, error));
     BASE_TRY(check_experts(&plan, error));
     BASE_TRY(sim_plan_check_saved_layers(&plan, error));
     plan.options.dropout =

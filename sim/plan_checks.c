@@ -185,6 +185,36 @@ enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base
                      (long long)plan->targets_length, (long long)positions);
 }
 
+bool sim_plan_rings(const struct sim_plan *plan)
+{
+    const bool usual = plan->placement->profile.traits >> MODEL_TRAIT_RING_ATTENTION & 1;
+    if (plan->context_parallel == 1 || model_infers(plan->options.step)) return false;
+    return plan->cp_comm_type == SIM_CP_AS_SOFTWARE ? usual : plan->cp_comm_type == SIM_CP_P2P;
+}
+
+enum { MOST_RING_DEVICES = 64 };
+
+enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_error *error)
+{
+    const bool biased = plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS &&
+                        !(sim_plan_traits(plan) >> MODEL_TRAIT_OWN_POSITIONS & 1);
+    if (plan->config->encoder || biased)
+        return base_fail(error, BASE_INPUT,
+                         "cp_comm_type: p2p: %s goes round no ring; use all_gather, or a decoder that knows positions "
+                         "otherwise",
+                         biased ? "a table of relative positions" : "what an encoder gives");
+    if (plan->context_parallel > MOST_RING_DEVICES)
+        return base_fail(error, BASE_INPUT,
+                         "cp_comm_type: p2p: each of %lld rounds would be operations of their own; use at most %d "
+                         "devices, or all_gather",
+                         (long long)plan->context_parallel, MOST_RING_DEVICES);
+    if (plan->targets_length % plan->context_parallel == 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "cp_comm_type: p2p: sequences of %lld are no %lld blocks alike; use all_gather, or a "
+                     "context_parallel that divides them",
+                     (long long)plan->targets_length, (long long)plan->context_parallel);
+}
+
 enum base_status sim_plan_check_batch(const struct sim_plan *plan, struct base_error *error)
 {
     int64_t shards = 1;

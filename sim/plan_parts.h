@@ -46,6 +46,9 @@ enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct
 enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base_error *error);
+/* Whether keys and values go round a ring, and whether the model and its sequences can be cut for it. */
+bool sim_plan_rings(const struct sim_plan *plan);
+enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_batch(const struct sim_plan *plan, struct base_error *error);
 /* Layers of a remat policy by tensor: there are so many, of each stack a whole number, and the plan is not executed. */
 enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct base_error *error);

@@ -53,6 +53,7 @@ enum sim_key {
     SIM_FIRST_STAGE_LAYERS,
     SIM_PIPELINE_LAYERS,
     SIM_CONTEXT_PARALLEL,
+    SIM_CP_COMM_TYPE,
     SIM_SOFTWARE,
     SIM_SOFTWARE_VERSION,
     SIM_COMPILER,
@@ -166,6 +167,9 @@ struct sim_decoding {
     int parameter_dtype; /* enum model_dtype that parameters are restored as, or SIM_AS_COMPUTED */
 };
 
+/* How queries come to all keys of a sequence that is over several devices; Megatron-LM's words. */
+enum sim_cp_comm_type { SIM_CP_AS_SOFTWARE, SIM_CP_P2P, SIM_CP_ALL_GATHER };
+
 /* The plan with every value checked and every default filled in. Pointers belong to the cache. */
 struct sim_plan {
     const char *model_text, *topology_text, *rules_text, *software, *software_version;
@@ -182,6 +186,7 @@ struct sim_plan {
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
     int64_t context_parallel;         /* devices that a sequence is over */
+    enum sim_cp_comm_type cp_comm_type;
     bool first_stage_memory; /* the memory that is reported is the first stage's; whether it fits goes by the worst */
     bool compiled;           /* memory is what XLA:TPU of today would lay out */
     sim_pass_set compiler_passes; /* the compiler's, beside the software's */

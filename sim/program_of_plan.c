@@ -85,8 +85,7 @@ static enum base_status print_program(struct sim_cache *cache, const struct sim_
     int64_t sizes[MODEL_SIZE_COUNT];
     BASE_TRY(sim_program_causes(cache, out->arena, plan, &causes, error));
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
-    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
-                sizes);
+    sim_plan_sizes(plan, sizes);
     sim_sharded_print(program->sharded, &plan->placement->axes, sizes, &why, out);
     return BASE_OK;
 }

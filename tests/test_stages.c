@@ -325,6 +325,16 @@ static void ranks_evaluate_as_stages_do(struct base_arena *arena)
     "decoder_only:emb_dim=24,num_heads=6,num_kv_heads=2,head_dim=4,mlp_dim=48,num_layers=2,vocab_size=96,mlp_"         \
     "activations=relu,logits_via_embedding=1"
 
+#define TURNED                                                                                                         \
+    "decoder_only:emb_dim=24,num_heads=6,num_kv_heads=2,head_dim=4,mlp_dim=48,num_layers=4,vocab_size=96,mlp_"         \
+    "activations=silu+linear,logits_via_embedding=1,position_encoding=rotary"
+#define PLACED                                                                                                         \
+    "scalable_decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=2,vocab_size=96,mlp_activations="   \
+    "gelu,logits_via_embedding=0,position_encoding=learned,num_positions=20"
+#define WINDOWED                                                                                                       \
+    "decoder_only:emb_dim=24,num_heads=6,num_kv_heads=1,head_dim=4,mlp_dim=48,num_layers=3,vocab_size=96,mlp_"         \
+    "activations=gelu,logits_via_embedding=1,position_encoding=rotary,sliding_window=5,sliding_window_every=2"
+
 /* 14 targets do not fall into four parts alike, nor 10 inputs: those are rows, too. */
 static const struct setting over_context[] = {
     {DECODER, "local:2", "1", "1", "1", "1f1b", "1", "adamw", "float32", "none", "none", "2", "0"},
@@ -337,6 +347,20 @@ static const struct setting over_context[] = {
     {SCANNED, "local:2", "1", "1", "1", "1f1b", "2", "adamw", "bfloat16", "full", "none", "2", "0"},
 };
 
+/* Keys and values go round a ring, of 2 and of 7 devices. */
+static const struct setting round_rings[] = {
+    {TURNED, "local:2", "1", "1", "1", "1f1b", "1", "adamw", "float32", "none", "none", "2", "0"},
+    {TURNED, "local:7", "1", "1", "1", "1f1b", "3", "sgd", "float32", "minimal", "none", "7", "0"},
+    {TURNED, "local:7", "1", "1", "1", "1f1b", "1", "adafactor", "float32", "full", "none", "7", "0"},
+    {TURNED, "local:4", "2", "1", "1", "1f1b", "2", "adafactor", "float32", "full", "none", "2", "0"},
+    {TURNED, "local:4", "2", "1", "1", "1f1b", "1", "sgd", "float32", "selective", "none", "2", "1"},
+    {TURNED, "local:8", "2", "2", "1", "1f1b", "4", "adamw", "float32", "none", "data", "2", "0"},
+    {TURNED, "local:4", "1", "2", "2", "interleaved", "4", "adamw", "float32", "full", "none", "2", "0"},
+    {PLACED, "local:4", "1", "1", "1", "1f1b", "3", "adamw", "float32", "minimal", "data+gradients", "2", "0"},
+    {PLACED, "local:2", "1", "1", "1", "1f1b", "2", "adamw", "bfloat16", "full", "none", "2", "0"},
+    {WINDOWED, "local:7", "1", "1", "1", "1f1b", "1", "adamw", "float32", "device:context", "none", "7", "0"},
+};
+
 static void check_context(const struct setting *s, const struct outcome *o, const struct outcome *reference)
 {
     check_losses(o, reference, strcmp(s->dtype, "float32") ? 1e-2 : 1e-6);
@@ -345,13 +369,12 @@ static void check_context(const struct setting *s, const struct outcome *o, cons
     assert_int_equal(o->collectives, o->predicted);
 }
 
-/* Keys and values are gathered for each layer; losses, memory and collectives are what they are to be. */
-static void sequences_over_devices_lose_what_one_does(struct base_arena *arena)
+/* Losses, gradients, memory and collectives are what they are to be, in one process and as ranks. */
+static void lose_what_one_does(const struct setting *rows, int count, const char *cp_comm_type)
 {
-    (void)arena;
     struct job *job = shared_memory(sizeof *job);
-    for (int i = 0; i < BASE_COUNT(over_context); i++) {
-        const struct setting *s = &over_context[i];
+    for (int i = 0; i < count; i++) {
+        const struct setting *s = &rows[i];
         const int ranks = atoi(strchr(s->topology, ':') + 1);
         const struct sim_plan_text one = alone(s);
         struct outcome reference, outcome;
@@ -359,6 +382,7 @@ static void sequences_over_devices_lose_what_one_does(struct base_arena *arena)
         run_one(&one, &in_process, &reference);
         if (reference.status != BASE_OK) fail_msg("%s", reference.message);
         *job = (struct job){.text = plan_of(s)};
+        job->text.values[SIM_CP_COMM_TYPE] = cp_comm_type;
         run_one(&job->text, &in_process, &outcome);
         check_context(s, &outcome, &reference);
         assert_int_equal(run_ranks(ranks, run_job, job), 0);
@@ -369,6 +393,19 @@ static void sequences_over_devices_lose_what_one_does(struct base_arena *arena)
         assert_int_equal(outcome.arena_bytes, outcome.predicted_bytes);
     }
     munmap(job, sizeof *job);
+}
+
+/* Keys and values are gathered for each layer. */
+static void sequences_over_devices_lose_what_one_does(struct base_arena *arena)
+{
+    (void)arena;
+    lose_what_one_does(over_context, BASE_COUNT(over_context), "all_gather");
+}
+
+static void rings_lose_what_one_device_does(struct base_arena *arena)
+{
+    (void)arena;
+    lose_what_one_does(round_rings, BASE_COUNT(round_rings), "p2p");
 }
 
 /* A sequence over one device is over none: the same bits, bytes and collectives. */
@@ -547,6 +584,7 @@ int main(int count, char **arguments)
         TEST(stages_evaluate_as_one_device_does),
         TEST(ranks_evaluate_as_stages_do),
         TEST(sequences_over_devices_lose_what_one_does),
+        TEST(rings_lose_what_one_device_does),
         TEST(context_of_one_is_none),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);

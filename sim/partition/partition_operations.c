@@ -321,9 +321,34 @@ static bool gather_uneven_heads(const struct sim_partitioner *p, const struct mo
     return gathered;
 }
 
+/* Blocks change places among the devices that have them. */
+static void partition_roll(struct sim_partitioner *p, const struct model_op *source)
+{
+    const int tensor = source->outputs[0];
+    const sim_order *spec = sim_part_computed_as(p, tensor);
+    const char *blocks = source->output_labels;
+    sim_order moved = 0;
+    for (int d = 0; blocks[d]; d++)
+        if (sim_part_tensor_of(p, tensor)->dims[d] == MODEL_SEQUENCE_BLOCKS) moved = spec[d];
+    int input = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[0]), spec);
+    if (!sim_part_is_sharded_as(p, input, spec)) input = sim_part_cut(p, source, input, spec);
+    const int value = sim_part_new_value(p, tensor, spec, 0);
+    struct sim_op *op = sim_part_new_op(p, SIM_COMMUNICATE, source);
+    op->collective = SIM_COLLECTIVE_PERMUTE;
+    op->axes = sim_set_of(moved);
+    op->inputs[op->input_count++] = input;
+    op->outputs[op->output_count++] = value;
+    p->out->values[value].definition = p->out->op_count - 1;
+    *sim_part_current(p, tensor) = sim_part_reshard(p, source, value, sim_part_used_as(p, tensor));
+}
+
 static enum base_status partition_reshape(struct sim_partitioner *p, const struct model_op *source)
 {
     int tensor = source->outputs[0];
+    if (source->function == MODEL_ROLL) {
+        partition_roll(p, source);
+        return BASE_OK;
+    }
     const struct model_tensor *t = sim_part_tensor_of(p, tensor);
     sim_order needed[MODEL_MAX_RANK], spec[MODEL_MAX_RANK] = {0};
     before_reshape(source, sim_part_computed_as(p, tensor), needed);

@@ -1,0 +1,27 @@
+/* Private to model/: what the files that transpose a program share. */
+#ifndef MODEL_BACKWARD_H
+#define MODEL_BACKWARD_H
+
+#include "model/attention.h"
+
+/* The forward block that is being transposed, and the sums that its backward loop carries for tensors outside it. */
+struct builder_pass {
+    struct builder *builder;
+    int forward_block;
+    bool loop;
+    int outer[MODEL_MAX_CARRIES], outer_in[MODEL_MAX_CARRIES], outer_count;
+    int outer_given[MODEL_MAX_CARRIES]; /* what came before the loop; -1: nothing */
+};
+
+/* A tensor as the backward pass can have it: saved, or recomputed. */
+int model_builder_need(struct builder_pass *pass, int tensor);
+/* Sharded like its primal, and in memory what that one's gradients are. */
+void model_builder_mark_cotangent(struct builder *builder, int cotangent, int primal);
+/* One summand of a tensor's gradient. */
+void model_builder_contribute(struct builder_pass *pass, int tensor, int contribution);
+
+/* ring_backward.c. Transposes the attention over a ring that ends with that operation of the forward block, and returns
+ * its first operation; -1: none ends there. */
+int model_builder_transpose_ring(struct builder_pass *pass, int last);
+
+#endif

@@ -1,0 +1,176 @@
+/* Attention over a ring of devices, each of which has one block of the sequence: keys and values go round it, and what
+ * each block of them gives is merged with what was there before by the sums of their exponentials (Liu, Zaharia,
+ * Abbeel, arXiv:2310.01889; so Transformer Engine's context parallelism). As in GSPMD's pipelines, blocks are a
+ * dimension, which is sharded over the ring, and a round is a roll along it: on each device a permute. */
+#include "model/ring_parts.h"
+
+static const char *named(struct builder *builder, const char *of, const char *what)
+{
+    return base_print(builder->arena, "%s/%s", of, what);
+}
+
+/* A dimension is split into blocks and their tokens, or put together again. */
+int model_ring_reshaped(struct builder *builder, const char *name, int x, const char *equation)
+{
+    int out = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, name, equation, NULL,
+                            model_builder_get(builder, x)->dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
+    struct model_op *op = builder_last_op(builder);
+    const char *length = strchr(op->input_labels[0], 'c') ? op->output_labels : op->input_labels[0],
+               *blocks = length == op->output_labels ? op->input_labels[0] : op->output_labels;
+    const int whole = (int)strcspn(length, "ts"), major = (int)strcspn(blocks, "c");
+    if (blocks == op->output_labels) op->reshaped_from[major] = (signed char)whole;
+    else op->reshaped_from[whole] = (signed char)major;
+    return out;
+}
+
+int model_ring_rolled(struct builder *builder, int x)
+{
+    const struct model_tensor *of = model_builder_get(builder, x);
+    const char *scope = builder->scope, *labels = base_copy(builder->arena, of->labels),
+               *name = base_print(builder->arena, "%s rolled", of->name);
+    builder->scope = "";
+    int out =
+        builder_apply(builder, MODEL_RESHAPE, MODEL_ROLL, name, base_print(builder->arena, "%s->%s", labels, labels),
+                      NULL, of->dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
+    builder->scope = scope;
+    return out;
+}
+
+static int repeated(struct builder *builder, const char *name, int x)
+{
+    if (!strchr(model_builder_get(builder, x)->labels, 'g')) return x;
+    return builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT, name, "bcygd->bcyhd", NULL,
+                         model_builder_get(builder, x)->dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
+}
+
+/* The tokens of the keys' blocks as they stand after so many rolls: all devices have them. */
+static int rolled_tokens(struct builder *builder, const struct builder_ring *ring, const char *name, int rolls)
+{
+    int out = builder_apply(builder, MODEL_RESHAPE, MODEL_ROLLED_TOKENS, named(builder, name, "key tokens"), "bs->bcy",
+                            NULL, MODEL_INT32, MODEL_ROLE_FUSED, ring->key_tokens, -1, -1, -1);
+    builder_last_op(builder)->rolls = rolls;
+    return out;
+}
+
+struct ring_scores model_ring_scores(struct builder *builder, const struct builder_ring *ring, const char *name,
+                                     int query, int key, int value, int rolls)
+{
+    struct ring_scores made = {.key = repeated(builder, named(builder, name, "key repeated"), key),
+                               .value = repeated(builder, named(builder, name, "value repeated"), value)};
+    int tokens = rolled_tokens(builder, ring, name, rolls);
+    made.query = builder_in_dtype(builder, named(builder, name, "query"), query, "bcwhd->bcwhd", ring->logits);
+    made.key = builder_in_dtype(builder, named(builder, name, "key"), made.key, "bcyhd->bcyhd", ring->logits);
+    int scores =
+        builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, named(builder, name, "scores"), "bcwhd,bcyhd->bchwy",
+                      NULL, ring->logits, MODEL_ROLE_SOFTMAX, made.query, made.key, -1, -1);
+    made.first_of_softmax = builder->program->blocks[builder->block].op_count;
+    made.biased =
+        builder_apply(builder, MODEL_MAP, MODEL_BLOCK_BIAS, named(builder, name, "bias"), "bchwy,bcw,bcy->bchwy", NULL,
+                      ring->logits, MODEL_ROLE_SOFTMAX, scores, ring->query_tokens, tokens, -1);
+    struct model_op *bias = builder_last_op(builder);
+    bias->rolls = rolls;
+    bias->causal = ring->causal;
+    if (ring->causal) bias->window = builder->config->sliding_window;
+    if (ring->causal) bias->window_every = builder->config->sliding_window_every;
+    return made;
+}
+
+/* What queries get of one block of keys, and the softmax's maximum and sum over it. */
+struct part {
+    int context, max, sum;
+};
+
+static struct part part_of(struct builder *builder, struct builder_ring *ring, const char *name, int key, int value,
+                           int rolls)
+{
+    const struct model_block *block = &builder->program->blocks[builder->block];
+    const int first = block->op_count;
+    struct part part;
+    const struct ring_scores made = model_ring_scores(builder, ring, name, ring->blocks[0], key, value, rolls);
+    part.max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, named(builder, name, "softmax max"), "bchwy->bchw", NULL,
+                             MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, made.biased, -1, -1, -1);
+    part.sum =
+        builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, named(builder, name, "softmax sum"), "bchwy,bchw->bchw",
+                      NULL, MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, made.biased, part.max, -1, -1);
+    int weights =
+        builder_apply(builder, MODEL_MAP, MODEL_SOFTMAX, named(builder, name, "softmax"), "bchwy,bchw,bchw->bchwy",
+                      NULL, builder->dtype, MODEL_ROLE_SOFTMAX, made.biased, part.max, part.sum, -1);
+    if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, made.first_of_softmax);
+    const int softened = block->op_count;
+    weights = model_builder_dropout(builder, name, weights, "bchwy", MODEL_ROLE_SOFTMAX);
+    if (ring->masks) ring->masks[rolls] = builder_last_op(builder)->inputs[1];
+    if (ring->masks) ring->drawn = base_copy(builder->arena, builder_last_op(builder)->input_labels[1]);
+    if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, softened);
+    part.context = builder_contract(builder, named(builder, name, "context"), "bchwy,bcyhd->bcwhd", NULL,
+                                    builder->dtype, MODEL_ROLE_CONTEXT, weights, made.value);
+    model_ring_group(builder, first, ring->causal);
+    return part;
+}
+
+/* With flash attention all of a block is one kernel, and nothing between is ever in memory. */
+void model_ring_group(struct builder *builder, int first, bool causal)
+{
+    struct model_block *block = &builder->program->blocks[builder->block];
+    if (!builder->options.flash_attention) return;
+    builder_group_from(builder, first);
+    for (int i = first; i < block->op_count; i++) block->ops[i].causal = causal;
+}
+
+static struct part merged(struct builder *builder, const char *name, const struct part *a, const struct part *b)
+{
+    struct part both;
+    both.max = builder_apply(builder, MODEL_MAP, MODEL_MAXIMUM, named(builder, name, "maximum"), "bchw,bchw->bchw",
+                             NULL, MODEL_FLOAT32, MODEL_ROLE_CONTEXT, a->max, b->max, -1, -1);
+    const int sums[] = {a->sum, a->max, b->sum, b->max, both.max};
+    both.sum = model_builder_apply(builder, MODEL_MAP, MODEL_MERGED_SUM, named(builder, name, "sum"),
+                                   "bchw,bchw,bchw,bchw,bchw->bchw", NULL, MODEL_FLOAT32, MODEL_ROLE_CONTEXT, sums,
+                                   BASE_COUNT(sums));
+    const int parts[] = {a->context, b->context, a->sum, a->max, b->sum, b->max, both.sum, both.max};
+    both.context = model_builder_apply(builder, MODEL_MAP, MODEL_MERGED, named(builder, name, "merged"),
+                                       "bcwhd,bcwhd,bchw,bchw,bchw,bchw,bchw,bchw->bcwhd", NULL, builder->dtype,
+                                       MODEL_ROLE_CONTEXT, parts, BASE_COUNT(parts));
+    return both;
+}
+
+static const char *split(const struct builder *builder, int x)
+{
+    return strchr(model_builder_get(builder, x)->labels, 'g') ? "bsgd->bcygd" : "bshd->bcyhd";
+}
+
+int model_builder_ring_attention(struct builder *builder, const struct builder_attention *a, int query, int key,
+                                 int value)
+{
+    const int rounds = builder->options.ring_devices;
+    struct builder_ring ring = {.block = builder->block,
+                                .first = builder->program->blocks[builder->block].op_count,
+                                .name = model_builder_name(builder, a->name),
+                                .causal = a->causal,
+                                .logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype,
+                                .query = query,
+                                .key = key,
+                                .value = value,
+                                .key_tokens = a->key_tokens,
+                                .masks = builder->options.dropout ? base_new(builder->arena, int, rounds) : NULL};
+    ring.blocks[0] = model_ring_reshaped(builder, named(builder, a->name, "query blocks"), query, "bthd->bcwhd");
+    ring.blocks[1] = model_ring_reshaped(builder, named(builder, a->name, "key blocks"), key, split(builder, key));
+    ring.blocks[2] =
+        model_ring_reshaped(builder, named(builder, a->name, "value blocks"), value, split(builder, value));
+    ring.query_tokens =
+        model_ring_reshaped(builder, named(builder, a->name, "query tokens"), a->query_tokens, "bt->bcw");
+    struct part all = {-1, -1, -1};
+    for (int i = 0, k = ring.blocks[1], v = ring.blocks[2]; i < rounds; i++) {
+        const char *name = base_print(builder->arena, "%s/round_%d", a->name, i);
+        if (i) k = model_ring_rolled(builder, k), v = model_ring_rolled(builder, v);
+        const struct part part = part_of(builder, &ring, name, k, v, i);
+        all = i ? merged(builder, name, &all, &part) : part;
+    }
+    ring.context = builder_saved_as(builder, MODEL_SAVED_CONTEXT, all.context);
+    ring.max = builder_saved_as(builder, MODEL_SAVED_CONTEXT, all.max);
+    ring.sum = builder_saved_as(builder, MODEL_SAVED_CONTEXT, all.sum);
+    ring.whole = model_ring_reshaped(builder, named(builder, a->name, "context"), ring.context, "bcwhd->bthd");
+    ring.end = builder->program->blocks[builder->block].op_count;
+    builder->rings = base_grown(builder->arena, builder->rings, builder->ring_count, &builder->ring_capacity,
+                                sizeof *builder->rings);
+    builder->rings[builder->ring_count++] = ring;
+    return ring.whole;
+}
