@@ -99,6 +99,10 @@ enum base_status base_parse_int(const char *text, const char *what, int64_t low,
                                 struct base_error *error);
 enum base_status base_parse_double(const char *text, const char *what, double low, double high, double *out,
                                    struct base_error *error);
+/* As people write counts: "300000000000", "300_000_000_000", "3e11", "300B", "1.4 trillion"; k, M, B (G) and T in
+ * either case. It has to be whole; high is at most 1e18. */
+enum base_status base_parse_count(const char *text, const char *what, int64_t low, int64_t high, int64_t *out,
+                                  struct base_error *error);
 /* "1048576", "1MiB", "1.5 GB" -> bytes, from 0 on, to the nearest. */
 enum base_status base_parse_bytes(const char *text, const char *what, int64_t high, int64_t *out,
                                   struct base_error *error);

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Shown values are truncated so that a hostile one cannot fill the message. */
 enum { SHOWN = 60 };
@@ -16,12 +17,26 @@ struct unit {
     const char *name;
 };
 
+/* "4k" is 4000 to some and 4096 to others, and what is written otherwise is said as a number. */
+static enum base_status no_whole_number(const char *text, const char *what, int64_t low, int64_t high,
+                                        struct base_error *error)
+{
+    struct base_error ignored;
+    int64_t meant;
+    if (base_parse_count(text, what, low, high, &meant, &ignored) != BASE_OK)
+        return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number", what, SHOWN, text);
+    if (strpbrk(text, "kK") && meant % 1000 == 0 && meant <= high / 1024)
+        return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number; write %" PRId64 " or %" PRId64, what,
+                         SHOWN, text, meant, meant / 1000 * 1024);
+    return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number; write %" PRId64, what, SHOWN, text, meant);
+}
+
 enum base_status base_parse_int(const char *text, const char *what, int64_t low, int64_t high, int64_t *out,
                                 struct base_error *error)
 {
     const char *digits = text + (*text == '-' || *text == '+');
     if (!*digits || strspn(digits, "0123456789") != strlen(digits))
-        return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number", what, SHOWN, text);
+        return no_whole_number(text, what, low, high, error);
     errno = 0;
     long long value = strtoll(text, NULL, 10);
     if (errno == ERANGE || value < low || value > high)
@@ -67,6 +82,49 @@ enum base_status base_parse_double(const char *text, const char *what, double lo
         return base_fail(error, BASE_INPUT, "%s: %.*s is out of range; use a number from %g to %g", what, SHOWN, text,
                          low, high);
     *out = value;
+    return BASE_OK;
+}
+
+/* "300_000,000" without what groups digits by three; NULL: it is too long, or grouped otherwise. */
+static const char *ungrouped(const char *text, size_t length, char digits[SHOWN])
+{
+    size_t used = 0, group = 0;
+    bool grouped = false;
+    for (size_t i = 0; i < length && used + 1 < SHOWN; i++) {
+        const bool separates = strchr("_,", text[i]) != NULL;
+        if (separates && (!i || (grouped ? group != 3 : group > 3))) return NULL;
+        if (!separates) digits[used++] = text[i];
+        grouped = grouped || separates;
+        group = separates ? 0 : group + 1;
+    }
+    digits[used] = '\0';
+    if (grouped && (group != 3 || strspn(digits, "0123456789") != used)) return NULL;
+    return length < SHOWN ? digits : NULL;
+}
+
+enum base_status base_parse_count(const char *text, const char *what, int64_t low, int64_t high, int64_t *out,
+                                  struct base_error *error)
+{
+    static const struct unit units[] = {{1, ""},          {1e3, "k"},        {1e6, "M"},        {1e9, "G"},
+                                        {1e9, "B"},       {1e12, "T"},       {1e3, "thousand"}, {1e6, "million"},
+                                        {1e9, "billion"}, {1e12, "trillion"}};
+    const size_t number = strspn(text, "0123456789._,eE+-"), gap = strspn(text + number, " ");
+    char digits[SHOWN], *end = digits;
+    const char *plain = ungrouped(text, number, digits);
+    double count = plain && *plain ? strtod(plain, &end) : 0, unit = 0;
+    for (int i = 0; i < BASE_COUNT(units); i++)
+        if (!strcasecmp(text + number + gap, units[i].name)) unit = units[i].size;
+    if (!plain || !*plain || *end || unit == 0)
+        return base_fail(error, BASE_INPUT,
+                         "%s: \"%.*s\" is no count; use one such as 300000000000, 3e11, 300B or 1.4T", what, SHOWN,
+                         text);
+    count *= unit;
+    if (fabs(count - round(count)) > 1e-12 * fabs(count))
+        return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number", what, SHOWN, text);
+    if (!(round(count) >= (double)low && round(count) <= (double)high))
+        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range; use a number from %" PRId64 " to %" PRId64, what,
+                         SHOWN, text, low, high);
+    *out = (int64_t)round(count);
     return BASE_OK;
 }
 

@@ -216,14 +216,20 @@ enum base_status commands_plan_given(struct commands_context *context, const str
     }                                                       /* as the table of a plan's keys has it (sim/plan_keys.c) */
 #define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_GIN /* those of all keys */
 
-/* What --train-tokens and --device-hour-price say (training_options.c); zeros where they are absent. */
+/* What --train-tokens and --device-hour-price say of each topology (training_options.c); zeros where they are absent. A
+ * price alone is that of a thousand million tokens. */
 struct reports_training;
-enum base_status commands_training(const struct base_arguments *arguments, struct reports_training *out,
+enum base_status commands_training(struct base_arena *arena, const struct base_arguments *arguments,
+                                   const char *const *topologies, int count, struct reports_training *out,
                                    struct base_error *error);
 #define COMMANDS_TRAINING                                                                                              \
-    {"--train-tokens", "N", "target tokens of the whole run, for its steps, time and device-hours", NULL},             \
+    {"--train-tokens", "N", "target tokens of the whole run (300B, 1.4T), for its steps, time and device-hours",       \
+     NULL},                                                                                                            \
     {                                                                                                                  \
-        "--device-hour-price", "P", "of one JAX device, in any currency, for the run's price", NULL                    \
+        "--device-hour-price", "P|P;P|NAME=P;NAME=P",                                                                  \
+            "of one JAX device, in any currency, for the run's price; of several topologies one each, in their order " \
+            "or by topology or chip, as in 'v4=3.2;v5e=1.2'",                                                          \
+            NULL                                                                                                       \
     }
 
 /* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */

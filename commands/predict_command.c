@@ -161,14 +161,14 @@ static enum base_status print_program(struct commands_context *context, const st
     return BASE_OK;
 }
 
-static enum base_status read_training(const struct base_arguments *arguments, enum model_step step,
-                                      struct reports_training *out, struct base_error *error)
+static enum base_status check_training(const struct base_arguments *arguments, enum model_step step,
+                                       struct base_error *error)
 {
-    BASE_TRY(commands_training(arguments, out, error));
-    if (out->device_hour_price > 0 && !(out->train_tokens > 0))
+    const char *tokens = base_argument(arguments, "--train-tokens");
+    if (base_argument(arguments, "--device-hour-price") && !tokens)
         return base_fail(error, BASE_USAGE,
                          "--device-hour-price: needs --train-tokens N, the target tokens of the run");
-    if (out->train_tokens > 0 && step != MODEL_STEP_TRAIN)
+    if (tokens && step != MODEL_STEP_TRAIN)
         return base_fail(error, BASE_INPUT, "--train-tokens: a run is made of whole steps; leave --step out");
     return BASE_OK;
 }
@@ -179,7 +179,6 @@ struct asked {
     struct commands_context *context;
     enum model_step step;
     enum sim_form form;
-    const struct reports_training *training;
 };
 
 static enum base_status ask_topology(void *where, struct reports_choice *choice, struct base_error *error)
@@ -197,11 +196,12 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
     commands_warn_of_untold(context, context->arena, plan);
     *confidence = sim_confidence_of(context->arena, plan, prediction);
+    choice->said = reports_plan_said(context->arena, &choice->plan, plan);
     choice->words = base_print(context->arena, "mesh %s", topo_axes_describe(context->arena, &prediction->mesh));
     choice->prediction = (struct reports_prediction){.plan = choice->plan,
                                                      .prediction = prediction,
                                                      .confidence = confidence,
-                                                     .training = *asked->training,
+                                                     .training = choice->prediction.training,
                                                      .collectives = detail.collectives.rows,
                                                      .collective_count = detail.collectives.count};
     return BASE_OK;
@@ -217,8 +217,8 @@ static enum base_status ask_topologies(struct commands_context *context, const s
     for (int i = 0; i < BASE_COUNT(of_one); i++)
         if (base_argument(arguments, of_one[i]))
             return base_fail(error, BASE_INPUT, "%s: shows one plan; give one topology", of_one[i]);
-    BASE_TRY(commands_each_topology(context, text, ask_topology, asked, &choices, &count, error));
-    return commands_put_choices(context, choices, count, TUNER_TOKENS_PER_S, asked->training, out, error);
+    BASE_TRY(commands_each_topology(context, arguments, text, ask_topology, asked, &choices, &count, error));
+    return commands_put_choices(context, choices, count, TUNER_TOKENS_PER_S, out, error);
 }
 
 static enum base_status check_trace(const struct base_arguments *arguments, const struct sim_plan *plan,
@@ -244,12 +244,13 @@ static enum base_status run_predict(struct commands_context *context, const stru
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     BASE_TRY(read_step(arguments, &text, &step, error));
-    BASE_TRY(read_training(arguments, step, &training, error));
+    BASE_TRY(check_training(arguments, step, error));
     enum sim_form form = base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED;
     if (commands_lists_topologies(&text)) {
-        struct asked asked = {context, step, form, &training};
+        struct asked asked = {context, step, form};
         return ask_topologies(context, arguments, &text, &asked, out, error);
     }
+    BASE_TRY(commands_training(context->arena, arguments, &text.values[SIM_TOPOLOGY], 1, &training, error));
     struct other_networks others = {0};
     enum base_status status = find_others(context, &text, step, form, &others, error);
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);

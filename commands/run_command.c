@@ -116,9 +116,9 @@ static enum base_status read_request(const struct base_arguments *arguments, str
     if ((every || keep) && !base_argument(arguments, "--checkpoint"))
         return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s says nothing without it",
                          every ? "--checkpoint-every" : "--keep");
-    BASE_TRY(base_parse_int(given, "--steps", 0, MOST_STEPS, &out->steps, error));
+    BASE_TRY(base_parse_count(given, "--steps", 0, MOST_STEPS, &out->steps, error));
     BASE_TRY(read_step(arguments, &out->evaluates, error));
-    if (every) BASE_TRY(base_parse_int(every, "--checkpoint-every", 1, MOST_STEPS, &out->checkpoint_every, error));
+    if (every) BASE_TRY(base_parse_count(every, "--checkpoint-every", 1, MOST_STEPS, &out->checkpoint_every, error));
     return keep ? base_parse_int(keep, "--keep", 1, MOST_STEPS, &out->keep, error) : BASE_OK;
 }
 
@@ -144,7 +144,8 @@ static enum base_status override_profile(struct commands_context *context, const
     int64_t bytes;
     BASE_TRY(commands_profile(context, arguments, error));
     if (!given) return BASE_OK;
-    BASE_TRY(base_parse_int(given, "--memory-bytes", 1, INT64_C(1) << 50, &bytes, error));
+    BASE_TRY(base_parse_bytes(given, "--memory-bytes", INT64_C(1) << 50, &bytes, error));
+    if (!bytes) return base_fail(error, BASE_INPUT, "--memory-bytes: 0 bytes hold nothing; use a number such as 4GiB");
     const struct base_json *profile = sim_cache_overrides(context->cache),
                            *constants = profile ? base_json_get(profile, "constants") : NULL, *document;
     struct base_text text = {.arena = context->arena};

@@ -25,9 +25,21 @@ static bool is_listed(const struct reports_choice *choices, int count, const cha
     return false;
 }
 
-enum base_status commands_each_topology(struct commands_context *context, const struct sim_plan_text *plan,
-                                        commands_ask_topology *ask, void *where, struct reports_choice **out,
-                                        int *count, struct base_error *error)
+/* Of each choice, what --train-tokens and --device-hour-price say of it. */
+static enum base_status read_trainings(struct base_arena *arena, const struct base_arguments *arguments,
+                                       struct reports_choice *choices, int count, struct base_error *error)
+{
+    const char **topologies = base_new(arena, const char *, count);
+    struct reports_training *trainings = base_new(arena, struct reports_training, count);
+    for (int i = 0; i < count; i++) topologies[i] = choices[i].topology;
+    BASE_TRY(commands_training(arena, arguments, topologies, count, trainings, error));
+    for (int i = 0; i < count; i++) choices[i].prediction.training = trainings[i];
+    return BASE_OK;
+}
+
+enum base_status commands_each_topology(struct commands_context *context, const struct base_arguments *arguments,
+                                        const struct sim_plan_text *plan, commands_ask_topology *ask, void *where,
+                                        struct reports_choice **out, int *count, struct base_error *error)
 {
     const char *at = plan->values[SIM_TOPOLOGY];
     struct reports_choice *choices = base_new(context->arena, struct reports_choice, MOST_TOPOLOGIES);
@@ -44,6 +56,7 @@ enum base_status commands_each_topology(struct commands_context *context, const 
         at = end ? end + 1 : NULL;
         *count += !is_listed(choices, *count, choice->topology);
     }
+    BASE_TRY(read_trainings(context->arena, arguments, choices, *count, error));
     for (int i = 0; i < *count; i++) {
         struct base_error why = {0};
         const enum base_status status = ask(where, &choices[i], &why);
@@ -55,14 +68,13 @@ enum base_status commands_each_topology(struct commands_context *context, const 
 }
 
 enum base_status commands_put_choices(const struct commands_context *context, const struct reports_choice *choices,
-                                      int count, enum tuner_objective objective,
-                                      const struct reports_training *training, struct base_text *out,
+                                      int count, enum tuner_objective objective, struct base_text *out,
                                       struct base_error *error)
 {
     int refused = 0;
     while (refused < count && choices[refused].refused) refused++;
     if (refused == count) return base_fail(error, BASE_INPUT, "%s", choices[0].refused);
     if (context->json) reports_choices_json(choices, count, objective, context->layout, out);
-    else reports_choices_text(choices, count, objective, training, out);
+    else reports_choices_text(choices, count, objective, out);
     return reports_best_choice(choices, count, objective) >= 0 ? BASE_OK : BASE_NO_FIT;
 }

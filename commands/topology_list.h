@@ -9,15 +9,15 @@
 bool commands_lists_topologies(const struct sim_plan_text *plan);
 /* Whether collectives are sent link by link because somebody asked for it. */
 bool commands_is_simulated(const struct commands_context *context);
-/* Fills the choice, whose plan and topology are set. BASE_INPUT: that topology is refused, and the others are asked. */
+/* Fills the choice, whose plan, topology and training are set. BASE_INPUT: that topology is refused, and the others are
+ * asked. */
 typedef enum base_status commands_ask_topology(void *where, struct reports_choice *choice, struct base_error *error);
-enum base_status commands_each_topology(struct commands_context *context, const struct sim_plan_text *plan,
-                                        commands_ask_topology *ask, void *where, struct reports_choice **out,
-                                        int *count, struct base_error *error);
+enum base_status commands_each_topology(struct commands_context *context, const struct base_arguments *arguments,
+                                        const struct sim_plan_text *plan, commands_ask_topology *ask, void *where,
+                                        struct reports_choice **out, int *count, struct base_error *error);
 /* The table, or the document. BASE_NO_FIT: nothing fits on any; BASE_INPUT: all are refused. */
 enum base_status commands_put_choices(const struct commands_context *context, const struct reports_choice *choices,
-                                      int count, enum tuner_objective objective,
-                                      const struct reports_training *training, struct base_text *out,
+                                      int count, enum tuner_objective objective, struct base_text *out,
                                       struct base_error *error);
 
 #endif

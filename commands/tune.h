@@ -21,8 +21,9 @@ enum base_status commands_tune_percent(struct base_arena *arena, const char *giv
 enum commands_search { COMMANDS_OF_STAGES, COMMANDS_OF_PLANS };
 enum base_status commands_tune_objective(const struct base_arguments *arguments, enum commands_search search,
                                          enum tuner_objective *out, struct base_error *error);
-/* --train-tokens and --device-hour-price; a price alone is that of so many tokens. */
-enum base_status commands_tune_training(const struct base_arguments *arguments, struct reports_training *out,
+/* --train-tokens and --device-hour-price of a plan's one topology; zeros where it lists several. */
+enum base_status commands_tune_training(struct base_arena *arena, const struct base_arguments *arguments,
+                                        const struct sim_plan_text *plan, struct reports_training *out,
                                         struct base_error *error);
 /* --time-limit; 0: not given. --gap; 0: none. */
 enum base_status commands_tune_limits(struct base_arena *arena, const struct base_arguments *arguments,
@@ -100,7 +101,6 @@ struct commands_tune_asked {
     struct commands_context *context;
     const struct tuner_request *request;
     const struct tuner_options *options;
-    const struct reports_training *training;
 };
 enum base_status commands_tune_topologies(struct commands_context *context, const struct base_arguments *arguments,
                                           struct commands_tune_asked *asked, struct base_text *out,
@@ -109,8 +109,7 @@ enum base_status commands_tune_topologies(struct commands_context *context, cons
 /* The same of plans with stages; request: but for the topology. */
 enum base_status commands_tune_stages_topologies(struct commands_context *context,
                                                  const struct base_arguments *arguments,
-                                                 const struct tuner_stages_request *request,
-                                                 const struct reports_training *training, struct base_text *out,
+                                                 const struct tuner_stages_request *request, struct base_text *out,
                                                  struct base_error *error);
 
 /* tune_serving.c: whether a search is one of inference, and its answer. */

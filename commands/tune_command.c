@@ -12,8 +12,6 @@
 enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 200000 };
 
 #define DEFAULT_LENGTHS "512,512"
-/* A price without a run is that of so many target tokens. */
-#define PRICED_TOKENS 1e9
 #define DEFAULT_HEADROOM "2" /* percent of a device's memory */
 
 /* ---- the space that is asked for ---- */
@@ -182,12 +180,13 @@ enum base_status commands_tune_objective(const struct base_arguments *arguments,
     return BASE_OK;
 }
 
-enum base_status commands_tune_training(const struct base_arguments *arguments, struct reports_training *out,
+enum base_status commands_tune_training(struct base_arena *arena, const struct base_arguments *arguments,
+                                        const struct sim_plan_text *plan, struct reports_training *out,
                                         struct base_error *error)
 {
-    BASE_TRY(commands_training(arguments, out, error));
-    if (out->device_hour_price > 0 && !(out->train_tokens > 0)) out->train_tokens = PRICED_TOKENS;
-    return BASE_OK;
+    *out = (struct reports_training){0, 0};
+    if (commands_lists_topologies(plan)) return BASE_OK; /* it is read for each of them */
+    return commands_training(arena, arguments, &plan->values[SIM_TOPOLOGY], 1, out, error);
 }
 
 enum base_status commands_tune_limits(struct base_arena *arena, const struct base_arguments *arguments,
@@ -408,11 +407,11 @@ static enum base_status tune(struct commands_context *context, const struct base
     if (commands_tunes_serving(arguments, &request.plan))
         return commands_tune_serving(context, arguments, &request, out, error);
     BASE_TRY(read_options(context, arguments, &options, error));
-    BASE_TRY(commands_tune_training(arguments, &training, error));
+    BASE_TRY(commands_tune_training(context->arena, arguments, &plan, &training, error));
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     context->launches = format != NULL;
     if (commands_lists_topologies(&request.plan)) {
-        struct commands_tune_asked asked = {context, &request, &options, &training};
+        struct commands_tune_asked asked = {context, &request, &options};
         return commands_tune_topologies(context, arguments, &asked, out, error);
     }
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));

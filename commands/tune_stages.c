@@ -184,12 +184,12 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
     const char *table = base_argument(arguments, "--enumerate"), *format;
     struct reports_staged report = {.arena = context->arena, .request = &request, .result = &result};
     BASE_TRY(read_request(context, arguments, plan, &request, error));
-    BASE_TRY(commands_tune_training(arguments, &report.training, error));
+    BASE_TRY(commands_tune_training(context->arena, arguments, plan, &report.training, error));
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     context->launches = format != NULL;
     BASE_TRY(warn(context, arguments, plan, error));
     if (commands_lists_topologies(plan))
-        return commands_tune_stages_topologies(context, arguments, &request, &report.training, out, error);
+        return commands_tune_stages_topologies(context, arguments, &request, out, error);
     BASE_TRY(take_risk(context, arguments, &request, &report, error));
     report.detailed = request.pareto && looks_around(context, arguments);
     if (table) return enumerate(context, &request, table, out, error);

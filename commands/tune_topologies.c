@@ -30,12 +30,13 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     BASE_TRY(tuner_predict(space, found->plan, prediction, &detail, error));
     reports_put_found(arena, space, found, &words);
     if (prediction->fits && !result.plan_count) base_put(&words, ", tight");
+    choice->said = reports_space_said(space);
     choice->plan = tuner_plan_text(space, found->plan);
     choice->words = words.data;
     choice->tight = prediction->fits && !result.plan_count;
     choice->prediction = (struct reports_prediction){.plan = choice->plan,
                                                      .prediction = prediction,
-                                                     .training = *asked->training,
+                                                     .training = choice->prediction.training,
                                                      .collectives = detail.collectives.rows,
                                                      .collective_count = detail.collectives.count};
     return BASE_OK;
@@ -58,8 +59,9 @@ enum base_status commands_tune_topologies(struct commands_context *context, cons
     struct reports_choice *choices;
     int count;
     BASE_TRY(refuse_of_one(arguments, error));
-    BASE_TRY(commands_each_topology(context, &asked->request->plan, ask_topology, asked, &choices, &count, error));
-    return commands_put_choices(context, choices, count, asked->options->objective, asked->training, out, error);
+    BASE_TRY(commands_each_topology(context, arguments, &asked->request->plan, ask_topology, asked, &choices, &count,
+                                    error));
+    return commands_put_choices(context, choices, count, asked->options->objective, out, error);
 }
 
 /* ---- plans with stages ---- */
@@ -67,7 +69,6 @@ enum base_status commands_tune_topologies(struct commands_context *context, cons
 struct asked_stages {
     struct commands_context *context;
     const struct tuner_stages_request *request;
-    const struct reports_training *training;
 };
 
 static enum base_status ask_stages(void *where, struct reports_choice *choice, struct base_error *error)
@@ -77,6 +78,7 @@ static enum base_status ask_stages(void *where, struct reports_choice *choice, s
     struct tuner_stages_request *request = base_new(arena, struct tuner_stages_request, 1);
     struct tuner_stages_result *result = base_new(arena, struct tuner_stages_result, 1);
     const struct reports_staged report = {.arena = arena, .request = request, .result = result};
+    const struct reports_training training = choice->prediction.training;
     *request = *asked->request;
     request->plan.values[SIM_TOPOLOGY] = choice->topology;
     request->top = 1;
@@ -90,9 +92,10 @@ static enum base_status ask_stages(void *where, struct reports_choice *choice, s
     choice->space_count = result->plan_count;
     choice->evaluated_count = result->evaluated_count;
     choice->proven = !result->bound_violations && (result->within_gap || result->gap_frac == 0);
+    choice->said = reports_stages_said(result);
     choice->plan = tuner_staged_text(result, found);
     BASE_TRY(commands_tune_detail(asked->context, &choice->plan, MODEL_STEP_TRAIN, NULL, &choice->prediction, error));
-    choice->prediction.training = *asked->training;
+    choice->prediction.training = training;
     choice->tight = !result->best_count && choice->prediction.prediction->fits;
     choice->words = reports_staged_words(&report, found);
     if (choice->tight) choice->words = base_print(arena, "%s, tight", choice->words);
@@ -101,14 +104,13 @@ static enum base_status ask_stages(void *where, struct reports_choice *choice, s
 
 enum base_status commands_tune_stages_topologies(struct commands_context *context,
                                                  const struct base_arguments *arguments,
-                                                 const struct tuner_stages_request *request,
-                                                 const struct reports_training *training, struct base_text *out,
+                                                 const struct tuner_stages_request *request, struct base_text *out,
                                                  struct base_error *error)
 {
-    struct asked_stages asked = {context, request, training};
+    struct asked_stages asked = {context, request};
     struct reports_choice *choices;
     int count;
     BASE_TRY(refuse_of_one(arguments, error));
-    BASE_TRY(commands_each_topology(context, &request->plan, ask_stages, &asked, &choices, &count, error));
-    return commands_put_choices(context, choices, count, request->objective, training, out, error);
+    BASE_TRY(commands_each_topology(context, arguments, &request->plan, ask_stages, &asked, &choices, &count, error));
+    return commands_put_choices(context, choices, count, request->objective, out, error);
 }

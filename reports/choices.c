@@ -4,11 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-/* What is made small. */
+/* What is made small. A price is that of a token. */
 static double cost_of(const struct reports_choice *c, enum tuner_objective objective)
 {
     const struct sim_prediction *p = c->prediction.prediction;
     if (objective == TUNER_STEP_S) return p->step_s;
+    if (objective == TUNER_PRICE) return c->prediction.training.device_hour_price / p->tokens_per_s_per_device;
     return -(objective == TUNER_TOKENS_PER_S ? p->tokens_per_s : p->tokens_per_s_per_device);
 }
 
@@ -64,12 +65,41 @@ static bool is_any_tight(const struct reports_choice *choices, int count)
     return false;
 }
 
-void reports_choices_text(const struct reports_choice *choices, int count, enum tuner_objective objective,
-                          const struct reports_training *training, struct base_text *out)
+/* What all plans have in common, and which run it is that they are asked about. */
+static void put_heading(const struct reports_choice *choices, int count, struct base_text *out)
 {
+    struct sim_plan_text shared = {0};
+    const struct reports_training *training = &choices[0].prediction.training;
+    char tokens[BASE_HUMANE];
+    bool any = false;
+    for (int i = 0; i < count; i++) {
+        if (choices[i].refused) continue;
+        if (!any) shared = choices[i].said;
+        for (int k = 0; k < SIM_KEY_COUNT; k++)
+            if (shared.values[k] && (!choices[i].said.values[k] || strcmp(shared.values[k], choices[i].said.values[k])))
+                shared.values[k] = NULL;
+        any = true;
+    }
+    base_putf(out, "%s on %d topologies\n", choices[0].plan.values[SIM_MODEL], count);
+    reports_put_shared(&shared, out);
+    if (training->train_tokens > 0) {
+        base_putf(out, "a run of %s target tokens", base_format_count(tokens, training->train_tokens));
+        for (int i = 0; i < count && training->device_hour_price > 0; i++)
+            base_putf(out, "%s %.4g on %s", i ? "," : "; a device-hour costs",
+                      choices[i].prediction.training.device_hour_price, choices[i].topology);
+        base_put(out, "\n");
+    }
+    base_put(out, "\n");
+}
+
+void reports_choices_text(const struct reports_choice *choices, int count, enum tuner_objective objective,
+                          struct base_text *out)
+{
+    const struct reports_training *training = &choices[0].prediction.training;
     int width = 10, best = reports_best_choice(choices, count, objective);
     for (int i = 0; i < count; i++)
         if ((int)strlen(choices[i].topology) > width) width = (int)strlen(choices[i].topology);
+    put_heading(choices, count, out);
     base_putf(out, "    %-*s %8s %15s %12s %10s %11s %13s", width, "topology", "devices", "target tokens/s", "a device",
               "step", "peak", "free");
     if (training->train_tokens > 0) base_putf(out, " %12s", "the run");

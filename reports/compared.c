@@ -78,15 +78,30 @@ static bool is_new(const struct table *t, const char *key)
     return true;
 }
 
+static bool is_shared(const struct table *t, const char *key)
+{
+    bool shared = true;
+    for (int i = 1; i < t->count; i++) shared = shared && !strcmp(key_words(t, i, key), key_words(t, 0, key));
+    return shared;
+}
+
+/* The keys that all plans have alike, in a line: model and topology are said of each. */
+static void put_shared(const struct page *page, const struct table *t)
+{
+    const struct base_json *plan = reports_member(t->answers[0], "plan", BASE_JSON_OBJECT);
+    struct base_text line = {.arena = t->arena};
+    for (const struct base_json *item = plan ? plan->child : NULL; item; item = item->next)
+        if (strcmp(item->key, "model") != 0 && strcmp(item->key, "topology") != 0 && is_shared(t, item->key))
+            base_putf(&line, "%s%s %s", line.length ? ", " : "All with ", item->key, key_words(t, 0, item->key));
+    if (line.length) reports_page_paragraph(page, line.data);
+}
+
 static void add_keys(struct table *t)
 {
     for (int a = 0; a < t->count; a++) {
         const struct base_json *plan = reports_member(t->answers[a], "plan", BASE_JSON_OBJECT);
         for (const struct base_json *item = plan ? plan->child : NULL; item; item = item->next) {
-            bool differs = false;
-            for (int i = 0; i < t->count; i++)
-                differs = differs || strcmp(key_words(t, i, item->key), key_words(t, a, item->key)) != 0;
-            const char **row = differs && is_new(t, item->key) ? next_row(t, item->key) : NULL;
+            const char **row = !is_shared(t, item->key) && is_new(t, item->key) ? next_row(t, item->key) : NULL;
             for (int i = 0; row && i < t->count; i++) row[1 + i] = key_words(t, i, item->key);
         }
     }
@@ -181,6 +196,7 @@ static enum base_status put_compared(const struct base_json *document, const str
     reports_page_begin(&page, base_print(t->arena, "%d plans side by side", t->count));
     if (answer) reports_put_tools(out, answer), reports_put_warnings(out, document);
     put_verdicts(&page, t);
+    put_shared(&page, t);
     for (int i = 1; i < t->count && format == REPORTS_HTML; i++) {
         reports_page_paragraph(&page,
                                base_print(t->arena, "First: %s; second: %s", reports_string(t->answers[0], "name"),

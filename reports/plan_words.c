@@ -68,3 +68,42 @@ const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *
     }
     return out.data;
 }
+
+/* ---- of several plans ---- */
+
+static const enum sim_key always_said[] = {SIM_RULES, SIM_OPTIMIZER, SIM_DTYPE, SIM_REMAT_POLICY};
+
+void reports_put_shared(const struct sim_plan_text *shared, struct base_text *out)
+{
+    const char *between = "all with ";
+    for (int k = 0; k < SIM_KEY_COUNT; k++) {
+        const char *usual = sim_plan_keys[k].fallback;
+        bool said = false;
+        for (int i = 0; i < BASE_COUNT(always_said); i++) said = said || always_said[i] == (enum sim_key)k;
+        if (k == SIM_MODEL || k == SIM_TOPOLOGY || !sim_key_is_given(shared, (enum sim_key)k)) continue;
+        if (usual && !strcmp(shared->values[k], usual) && !said) continue;
+        base_putf(out, "%s%s %s", between, sim_plan_keys[k].name,
+                  k == SIM_RULES ? reports_rule_words(out->arena, shared->values[k]) : shared->values[k]);
+        between = ", ";
+    }
+    base_put(out, *between == ',' ? "\n" : "");
+}
+
+struct sim_plan_text reports_plan_said(struct base_arena *arena, const struct sim_plan_text *given,
+                                       const struct sim_plan *checked)
+{
+    const struct sim_plan_text filled = sim_plan_filled(arena, checked);
+    struct sim_plan_text said = *given;
+    for (int i = 0; i < BASE_COUNT(always_said); i++) said.values[always_said[i]] = filled.values[always_said[i]];
+    return said;
+}
+
+struct sim_plan_text reports_said_filled(struct sim_plan_text plan)
+{
+    static const enum sim_key filled[] = {SIM_OPTIMIZER, SIM_DTYPE};
+    const char *topology = plan.values[SIM_TOPOLOGY];
+    const struct sim_key_setting setting = {.is_local = topology && !strncmp(topology, "local", strlen("local"))};
+    for (int i = 0; i < BASE_COUNT(filled); i++)
+        if (!sim_key_is_given(&plan, filled[i])) plan.values[filled[i]] = sim_key_fallback(filled[i], setting);
+    return plan;
+}

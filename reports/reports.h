@@ -11,6 +11,15 @@
 /* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": what every answer says of its plan. */
 const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *plan);
 
+/* "all with batch_size 896, optimizer adamw, dtype bfloat16": the keys that are given but for model and topology, where
+ * they are not as usual; a line, or nothing. */
+void reports_put_shared(const struct sim_plan_text *shared, struct base_text *out);
+/* What is given, with the rules, optimizer, dtype and remat that the plan has where that says none. */
+struct sim_plan_text reports_plan_said(struct base_arena *arena, const struct sim_plan_text *given,
+                                       const struct sim_plan *checked);
+/* With the optimizer and the dtype that it has where it says none. */
+struct sim_plan_text reports_said_filled(struct sim_plan_text plan);
+
 /* ---- rules in words (rule_words.c) ---- */
 
 /* "megatron but vocab->data, batch->data+model": of a JSON list the documented set that comes nearest, with what is
@@ -308,8 +317,8 @@ enum base_status reports_compared(const struct base_json *document, enum reports
 /* ---- one question asked of several topologies (choices.c) ---- */
 
 struct reports_choice {
-    const char *topology, *refused; /* refused: why there is no answer; or NULL */
-    struct sim_plan_text plan;
+    const char *topology, *refused;  /* refused: why there is no answer; or NULL */
+    struct sim_plan_text plan, said; /* said: what it rests on, without what was searched */
     struct reports_prediction prediction;
     const char *words;                    /* of the plan */
     int64_t space_count, evaluated_count; /* of a search; else 0 */
@@ -317,9 +326,12 @@ struct reports_choice {
 };
 int reports_best_choice(const struct reports_choice *choices, int count, enum tuner_objective objective); /* -1: none */
 void reports_choices_text(const struct reports_choice *choices, int count, enum tuner_objective objective,
-                          const struct reports_training *training, struct base_text *out);
+                          struct base_text *out);
 void reports_choices_json(const struct reports_choice *choices, int count, enum tuner_objective objective,
                           enum base_json_layout layout, struct base_text *out);
+/* What all plans of a space have in common (tuned.c). */
+struct sim_plan_text reports_space_said(const struct tuner_space *space);
+struct sim_plan_text reports_stages_said(const struct tuner_stages_result *result); /* (staged_tuned.c) */
 /* "submesh 4,2,2,1 (data 16 x model 16), rules standard:2,1, …" (tuned.c) */
 void reports_put_found(struct base_arena *arena, const struct tuner_space *space, const struct tuner_found *found,
                        struct base_text *out);

@@ -229,11 +229,23 @@ static void put_nearest(const struct reports_staged *r, struct base_text *out)
               fits ? " free" : "", reports_staged_words(r, &found->nearest));
 }
 
+struct sim_plan_text reports_stages_said(const struct tuner_stages_result *found)
+{
+    struct sim_plan_text said = found->plan;
+    for (int d = 0; d < TUNER_STAGED_COUNT; d++)
+        said.values[tuner_staged_key((enum tuner_staged)d)] =
+            found->values[d].count == 1 ? found->values[d].values[0] : NULL;
+    return reports_said_filled(said);
+}
+
 void reports_staged_text(const struct reports_staged *r, struct base_text *out)
 {
     const struct tuner_stages_result *found = r->result;
-    base_putf(out, "%s on %s: %d plans with stages\n\n", found->plan.values[SIM_MODEL],
-              found->plan.values[SIM_TOPOLOGY], found->plan_count);
+    const struct sim_plan_text said = reports_stages_said(found);
+    base_putf(out, "%s on %s: %d plans with stages\n", found->plan.values[SIM_MODEL], found->plan.values[SIM_TOPOLOGY],
+              found->plan_count);
+    reports_put_shared(&said, out);
+    base_put(out, "\n");
     if (found->best_count) {
         base_putf(out, "Best: %s\n", reports_staged_words(r, &found->best[0]));
         put_proof(found, out);

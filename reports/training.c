@@ -22,6 +22,7 @@ void reports_put_training(struct base_json_writer *w, const struct reports_train
     base_json_member_double(w, "steps", run.steps);
     base_json_member_double(w, "wall_s", run.wall_s);
     base_json_member_double(w, "device_hours", run.device_hours);
+    if (t->device_hour_price > 0) base_json_member_double(w, "device_hour_price", t->device_hour_price);
     if (t->device_hour_price > 0) base_json_member_double(w, "price", run.price);
     base_json_close(w, '}');
 }

@@ -337,24 +337,20 @@ static void put_batches(const struct tuner_space *space, struct base_text *out)
     base_put(out, "; --batch-size lists others\n");
 }
 
-/* What all plans of the space have in common. */
-static void put_shared(const struct tuner_space *space, struct base_text *out)
+struct sim_plan_text reports_space_said(const struct tuner_space *space)
 {
     struct sim_plan_text shared = space->plan;
-    const char *between = "all with ";
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
         if (space->values[d].count == 1)
             shared.values[d == TUNER_SUBMESH ? space->mesh_key : tuner_key((enum tuner_dimension)d)] =
                 space->values[d].values[0];
-    for (int k = 0; k < SIM_KEY_COUNT; k++) {
-        const char *usual = sim_plan_keys[k].fallback;
-        bool said = k == SIM_OPTIMIZER || k == SIM_DTYPE;
-        if (k == SIM_MODEL || k == SIM_TOPOLOGY || !sim_key_is_given(&shared, (enum sim_key)k)) continue;
-        if (usual && !strcmp(shared.values[k], usual) && !said) continue;
-        base_putf(out, "%s%s %s", between, sim_plan_keys[k].name, shared.values[k]);
-        between = ", ";
-    }
-    base_put(out, *between == ',' ? "\n" : "");
+    return reports_said_filled(shared);
+}
+
+static void put_shared(const struct tuner_space *space, struct base_text *out)
+{
+    const struct sim_plan_text said = reports_space_said(space);
+    reports_put_shared(&said, out);
     if (space->batch_auto) put_batches(space, out);
     base_put(out, "\n");
 }

@@ -362,6 +362,57 @@ static void numbers_of_bytes(struct base_arena *arena)
     }
 }
 
+static void counts_as_people_write_them(struct base_arena *arena)
+{
+    static const struct {
+        const char *text;
+        int64_t want; /* -77: refused */
+    } rows[] = {{"15T", 15000000000000},
+                {"1.4T", 1400000000000},
+                {"300B", 300000000000},
+                {"300b", 300000000000},
+                {"0.3 trillion", 300000000000},
+                {"2 Million", 2000000},
+                {"250k", 250000},
+                {"1e12", 1000000000000},
+                {"1.5e3", 1500},
+                {"300_000_000", 300000000},
+                {"300,000,000", 300000000},
+                {"8.0", 8},
+                {"7", 7},
+                {"1.5", -77},
+                {"0.0001k", -77},
+                {"3,2", -77},
+                {"3,2000", -77},
+                {"1,000.5M", -77},
+                {",000", -77},
+                {"1__000", -77},
+                {"1_00", -77},
+                {"15TT", -77},
+                {"15 T ", -77},
+                {"T", -77},
+                {"", -77},
+                {"-5", -77},
+                {"1e400", -77},
+                {"1e19", -77},
+                {"9e5T", 900000000000000000},
+                {"9e6T", -77},
+                {"nan", -77},
+                {"0x10", -77},
+                {"1Gi", -77}};
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("\"%s\"", rows[i].text);
+        struct base_error error;
+        int64_t out = -77;
+        enum base_status status =
+            base_parse_count(rows[i].text, "--train-tokens", 1, 1000000000000000000, &out, &error);
+        if (rows[i].want >= 0) assert_ok(status, &error);
+        else assert_fails(status, BASE_INPUT, &error, "--train-tokens: ");
+        assert_int_equal(out, rows[i].want);
+    }
+}
+
 static void numbers_in_a_list(struct base_arena *arena)
 {
     enum { LIMIT = 4, LONG_BYTES = 1 << 16 };
@@ -1370,6 +1421,7 @@ int main(int argument_count, char **arguments)
         TEST(numbers_whole_within_bounds),
         TEST(numbers_real_within_bounds),
         TEST(numbers_of_bytes),
+        TEST(counts_as_people_write_them),
         TEST(numbers_in_a_list),
         TEST(numbers_ceil_div_does_not_overflow),
         TEST(numbers_for_people),

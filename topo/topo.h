@@ -102,6 +102,9 @@ struct topo_topology {
 /* A TOPOLOGY of the contract: accelerator type, generation:shape, GPU nodes, local:N, cpu:PxL, with @key=value,… */
 enum base_status topo_parse(struct base_arena *arena, const char *text, struct topo_topology *out,
                             struct base_error *error);
+/* The chip that people call so: "v4", "tpu_v4", "V5e". BASE_INPUT says what to use. */
+enum base_status topo_chip_called(struct base_arena *arena, const char *name, const struct topo_chip **out,
+                                  struct base_error *error);
 /* The whole catalogue, embedded and parsed once; sorted as in the files. NULL and 0 if it cannot be read, which
  * topo_parse reports. */
 const struct topo_chip *topo_chips(int *count);
