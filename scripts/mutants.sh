@@ -40,12 +40,14 @@ batch divides|tuner/rule_codings.c|return batch % topo_axes_product(mesh, (unsig
 rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].given && of->classes[c].scope & scope;|bool asked = false;|test_search_properties|no_*
 options under their context|tuner/relax.c|tuner_choices_need(choices, option, &contexts[context], 1);|(void)contexts;|test_tuner|rule_sets_*
 state in the memory of rule sets|tuner/rule_prices.c|return bytes + tuner_work_state_bytes(&p->timed.work, classes);|return bytes + 0 * tuner_work_state_bytes(&p->timed.work, classes);|test_tuner|rule_sets_*
-sums in one collective|tuner/bounds.c|return fmin(s, summing_s(w, dot, scattered, summed, result_bytes(w, dot, choice, all & ~summed)));|return s;|test_search_properties|sums_*
+sums in one collective|tuner/bounds.c|return fmin(s, at_once_s * (waits(w, dot, summed) ? turns->once : turns->each));|return s;|test_search_properties|sums_*
 dtype of summed accumulators|tuner/outline.c|if (count_readers(d, op->inputs[0]) * (wide - narrow) > wide + narrow)|if (wide < narrow)|test_search_properties|sums_of_accumulators*
 sums that are cut|tuner/bounds.c|if (scattered) s = fmin(s, (dot->hoistable|if (scattered) s = (1 * (dot->hoistable|test_search_properties|sums_may_be_whole*
 reductions of sharded parameters|tuner/bounds.c|if (w->exact >> reduce->class & 1) s += reduce_s(w, reduce);|if (w->exact >> reduce->class & 1) s += 0 * reduce_s(w, reduce);|test_search_properties|reductions_*
+weights gathered in each microbatch|tuner/bounds.c|s += operand_s(w, &dot->operands[i], choice) * turns->each;|s += operand_s(w, &dot->operands[i], choice) * turns->once;|test_search_properties|shards_*
+gradients scattered in each microbatch|tuner/bounds.c|return !known \|\| !class_has(w, dot->result_class, axes);|return known \|\| !class_has(w, dot->result_class, axes);|test_search_properties|shards_*
 order of what is kept|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
-links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, search->each, search->once);|s += 0 * links_s(w, search->dot, &search->choice, search->each, search->once);|test_tuner|bounds_*
+links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, &search->turns);|s += 0 * links_s(w, search->dot, &search->choice, &search->turns);|test_tuner|bounds_*
 steps too slow to recompute|tuner/search_plans.c|return tuner_search_seconds_of_cost(s, node->group, cost) * (1 + slack);|return tuner_search_seconds_of_cost(s, node->group, cost) / 50;|test_tuner|what_is_too_slow*
 options too slow to price|tuner/rule_prices.c|double room_s = limit_s - own_s;|double room_s = limit_s - 1.5 * own_s;|test_search_properties|limits_*
 memory of plans|tuner/search_rules.c|if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);|if (node.peak_bytes < 0) tuner_search_set_aside(s, node);|test_tuner|bounds_*

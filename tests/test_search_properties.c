@@ -281,6 +281,28 @@ static void reductions_of_sharded_parameters_are_summed(struct base_arena *arena
     sim_cache_free(cache);
 }
 
+/* Parameters that stand in shards are gathered in every microbatch, and their gradients scattered, since each device
+ * adds up its part alone: of a small batch in many pieces that is most of a step. */
+static void shards_move_in_every_microbatch(struct base_arena *arena)
+{
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_space space;
+    struct sim_prediction prediction;
+    const struct tuner_plan plan = {0, 0, 0, 0};
+    struct tuner_request request = request_of(arena, models[1], "v3-32", "64", "1024", "1024");
+    request.plan.values[SIM_OPTIMIZER] = "sgd";
+    request.given[TUNER_SUBMESH] = given(arena, 1, "1,1,1,2");
+    request.given[TUNER_MICROBATCHES] = given(arena, 1, "4");
+    request.given[TUNER_RULES] = given(arena, 1, "[[\"batch\",\"data\"],[\"embed\",\"data\"]]");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
+    check_bound(arena, &space, plan, &prediction);
+    const struct tuner_bound bound = bound_of_plan(arena, &space, plan, (struct tuner_charges){true, true});
+    assert_true(bound.step_s > 0.75 * prediction.step_s);
+    sim_cache_free(cache);
+}
+
 /* What recomputes so that it fits takes at least what it took without, less what memory bounds: searches count on it
  * (tuner.h). Prints the least that was met, as a share of that. */
 static void what_recomputes_computes_and_sends_all(struct base_arena *arena)
@@ -679,6 +701,7 @@ static const struct test tests[] = {
     TEST(sums_of_accumulators_may_be_narrow),
     TEST(sums_may_be_whole_and_cut),
     TEST(reductions_of_sharded_parameters_are_summed),
+    TEST(shards_move_in_every_microbatch),
     TEST(no_bound_of_a_subspace_is_above_its_plans),
     TEST(searches_equal_brute_force),
     TEST(no_rule_set_is_better_than_the_proven_best),

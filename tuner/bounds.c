@@ -68,7 +68,7 @@ static double bytes_with(const struct tuner_work *w, int shape, unsigned axes)
     return w->least_bytes[shape] / w->shards[axes & ~w->least_axes[shape]];
 }
 
-enum counting { EACH_TIME, ONCE_A_STEP };
+enum counting { EACH_TIME, IN_ONE_MICROBATCH };
 
 static double repeats(const struct tuner_work *w, const unsigned char *trips, enum counting counting)
 {
@@ -113,6 +113,20 @@ static bool is_scattered(const struct tuner_work *w, const struct tuner_outline_
     return !dot->settled || class_has(w, dot->result_class, axis);
 }
 
+/* How often a contraction is carried out: in all, and in one microbatch. */
+struct turns {
+    double each, once;
+};
+
+/* What is summed into an accumulator may wait until all microbatches are added up, but not where the accumulator is
+ * sharded over the axis: then each device adds up its part alone (hoist_gradient_all_reduce and its kind). */
+static bool waits(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axes)
+{
+    if (!dot->hoistable) return false;
+    const bool known = dot->settled && w->exact >> dot->result_class & 1;
+    return !known || !class_has(w, dot->result_class, axes);
+}
+
 /* Of a contraction's result, sharded over no more than these axes. */
 static double result_bytes(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
                            unsigned axes)
@@ -150,7 +164,8 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
 }
 
 /* One axis after the other, or all in one sum. */
-static double reductions_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
+static double reductions_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
+                           const struct turns *turns)
 {
     const unsigned all = topo_axes_all(&w->placement->axes) & SIM_ALL_AXES;
     double s = 0;
@@ -160,10 +175,11 @@ static double reductions_s(const struct tuner_work *w, const struct tuner_outlin
         double axis_s = w->placement->axes.sizes[axis] > 1 ? reduction_s(w, dot, choice, axis) : 0;
         if (axis_s > 0) summed |= 1u << axis;
         scattered = scattered || (axis_s > 0 && is_scattered(w, dot, 1u << axis));
-        s += axis_s;
+        s += axis_s * (waits(w, dot, 1u << axis) ? turns->once : turns->each);
     }
     if (!(summed & (summed - 1))) return s;
-    return fmin(s, summing_s(w, dot, scattered, summed, result_bytes(w, dot, choice, all & ~summed)));
+    const double at_once_s = summing_s(w, dot, scattered, summed, result_bytes(w, dot, choice, all & ~summed));
+    return fmin(s, at_once_s * (waits(w, dot, summed) ? turns->once : turns->each));
 }
 
 /* Of an operand as the rules shard it: the dimension that has the axis; -1. */
@@ -210,12 +226,12 @@ static double operand_s(const struct tuner_work *w, const struct tuner_outline_o
     return fmin(s, at_once_s / operand->divisor);
 }
 
+/* No compiler takes the gathers of a weight out of the loop over microbatches: what is gathered would stay alive. */
 static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
-                      double each, double once)
+                      const struct turns *turns)
 {
-    double s = reductions_s(w, dot, choice) * (dot->hoistable ? once : each);
-    for (int i = 0; i < dot->operand_count; i++)
-        s += operand_s(w, &dot->operands[i], choice) * (dot->operands[i].weight ? once : each);
+    double s = reductions_s(w, dot, choice, turns);
+    for (int i = 0; i < dot->operand_count; i++) s += operand_s(w, &dot->operands[i], choice) * turns->each;
     return s;
 }
 
@@ -255,7 +271,8 @@ static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_ou
 struct dot_search {
     const struct tuner_work *w;
     const struct tuner_outline_dot *dot;
-    double rate, bytes_s, each, once, best_s;
+    double rate, bytes_s, best_s;
+    struct turns turns;
     double extents; /* the product of what a device has of the labels, but for rounding */
     unsigned allowed[TOPO_MOST_AXES];
     struct choice choice;
@@ -266,15 +283,14 @@ static void price_choice(struct dot_search *search)
     const struct tuner_work *w = search->w;
     double extent[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
     const double unpadded_flop = 2 * search->extents * (1 - 1e-12);
-    if (unpadded_flop / search->rate * search->each >= search->best_s) return;
+    if (unpadded_flop / search->rate * search->turns.each >= search->best_s) return;
     for (int i = 0; i < search->dot->label_count; i++)
         extent[search->dot->labels[i].role] *= w->local[search->dot->labels[i].size][search->choice.axes[i]];
     const struct sim_product product = {extent[TUNER_BATCH_LABEL], extent[TUNER_ROW_LABEL], extent[TUNER_COLUMN_LABEL],
                                         extent[TUNER_CONTRACTED_LABEL]};
     const double work_s = sim_product_flop(&w->placement->profile, &product) / search->rate;
-    double s = (work_s > search->bytes_s ? work_s : search->bytes_s) * search->each;
-    if (s < search->best_s && w->charges.links)
-        s += links_s(w, search->dot, &search->choice, search->each, search->once);
+    double s = (work_s > search->bytes_s ? work_s : search->bytes_s) * search->turns.each;
+    if (s < search->best_s && w->charges.links) s += links_s(w, search->dot, &search->choice, &search->turns);
     if (s < search->best_s) search->best_s = s;
 }
 
@@ -286,7 +302,8 @@ static void try_labels(struct dot_search *search, int axis)
         return;
     }
     const double extents = search->extents;
-    const double least_s = search->bytes_s * search->each; /* of any choice: once one is as cheap, none is cheaper */
+    const double least_s =
+        search->bytes_s * search->turns.each; /* of any choice: once one is as cheap, none is cheaper */
     for (int label = search->dot->label_count; label >= 0 && search->best_s > least_s; label--) {
         if (!(search->allowed[axis] >> label & 1u)) continue;
         search->choice.label[axis] = label - 1;
@@ -309,7 +326,7 @@ struct dot_key {
     uint16_t allowed[SIM_MOST_AXES]; /* bits of labels_with */
     signed char stands[2]
                       [SIM_MOST_AXES]; /* of each operand that stands just so: the dimension that an axis shards; -1 */
-    unsigned char scattered;           /* axes over which the result is scattered */
+    unsigned char scattered, waiting;  /* axes over which the result is scattered; whose sums wait */
 };
 struct tuner_known_dot {
     struct dot_key key;
@@ -326,6 +343,7 @@ static struct dot_key key_of(const struct dot_search *search)
     for (int axis = 0; axis < search->choice.axis_count; axis++) {
         key.allowed[axis] = (uint16_t)search->allowed[axis];
         key.scattered |= (unsigned char)(is_scattered(w, search->dot, 1u << axis) << axis);
+        key.waiting |= (unsigned char)(waits(w, search->dot, 1u << axis) << axis);
     }
     for (int i = 0; i < search->dot->operand_count && w->charges.links; i++) {
         const struct tuner_outline_operand *operand = &search->dot->operands[i];
@@ -352,8 +370,7 @@ static double known_dot_s(struct tuner_dot_memo *memo, struct dot_search *search
 }
 
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
-static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each,
-                    double once)
+static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, struct turns turns)
 {
     const double *c = w->placement->profile.constants;
     double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1;
@@ -363,8 +380,7 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
                                 .dot = dot,
                                 .rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC] * fastest,
                                 .bytes_s = bytes_s,
-                                .each = each,
-                                .once = once,
+                                .turns = turns,
                                 .best_s = INFINITY,
                                 .extents = 1,
                                 .choice.axis_count = w->placement->axes.count};
@@ -406,15 +422,15 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
     const double *c = w->placement->profile.constants;
     unsigned axes = axes_of_classes(w, kernel->classes);
     if (kernel->dot_count) axes = with_stand_in(w, axes);
-    double bytes = 0, each = repeats(w, kernel->trips, EACH_TIME), once = repeats(w, kernel->trips, ONCE_A_STEP),
-           dots_s = 0;
+    const struct turns turns = {repeats(w, kernel->trips, EACH_TIME), repeats(w, kernel->trips, IN_ONE_MICROBATCH)};
+    double bytes = 0, dots_s = 0;
     for (int i = 0; i < kernel->read_count; i++) bytes += bytes_with(w, w->o->reads[kernel->first_read + i], axes);
     for (int i = 0; i < kernel->write_count; i++) bytes += bytes_with(w, w->o->writes[kernel->first_write + i], axes);
     double bytes_s = bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
     for (int i = 0; i < kernel->dot_count; i++)
-        dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, each, once);
-    if (kernel->dot_count != 1) dots_s = dots_s > bytes_s * each ? dots_s : bytes_s * each;
-    return (dots_s + (c[SIM_KERNEL_LATENCY_S] + reduces_s(w, kernel)) * each) * kernel->copies;
+        dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, turns);
+    if (kernel->dot_count != 1) dots_s = fmax(dots_s, bytes_s * turns.each);
+    return (dots_s + (c[SIM_KERNEL_LATENCY_S] + reduces_s(w, kernel)) * turns.each) * kernel->copies;
 }
 
 /* ---- both ---- */
