@@ -67,6 +67,11 @@ static void note_differences(const struct sim_plan *plan, enum model_position_en
         base_putf(out, "# norm: %s here, %s in the plan\n", model_norm_name(norm), model_norm_name(plan->config->norm));
 }
 
+static void note_vocabulary(const struct sim_plan *plan, struct base_text *out)
+{
+    base_putf(out, "# vocabulary: that of the tokenizer here, %lld in the plan\n", (long long)plan->config->vocab_size);
+}
+
 /* A dropout rate that the plan does not say is the software's own. */
 static void put_dropout(const struct sim_plan *plan, const char *hidden, const char *attention, struct base_text *out)
 {
@@ -112,10 +117,10 @@ static void put_sizes(const struct sim_plan *plan, const struct reports_torch_si
 static void put_megatron_model(const struct sim_plan *plan, struct base_text *out)
 {
     const struct model_config *c = plan->config;
-    const bool rotary = c->position_encoding == MODEL_POSITION_ROTARY,
-               none = c->position_encoding == MODEL_POSITION_NONE;
+    const bool rotary = c->position_encoding == MODEL_POSITION_ROTARY;
+    /* NullTokenizer has one token more than it is told, for the end of a document (megatron/tokenizer/tokenizer.py). */
     const struct number numbers[] = {{"num-query-groups", c->num_kv_heads != c->num_heads ? c->num_kv_heads : left_out},
-                                     {"vocab-size", c->vocab_size}};
+                                     {"vocab-size", c->vocab_size - 1}};
     const struct line lines[] = {
         {"--group-query-attention", c->num_kv_heads != c->num_heads},
         {"--tokenizer-type NullTokenizer", true},
@@ -125,8 +130,7 @@ static void put_megatron_model(const struct sim_plan *plan, struct base_text *ou
         {"--normalization RMSNorm", c->norm == MODEL_NORM_RMS},
         {"--untie-embeddings-and-output-weights", !c->logits_via_embedding},
         {"--position-embedding-type rope", rotary},
-        {"--position-embedding-type none", none},
-        {"--position-embedding-type learned_absolute", !rotary && !none},
+        {"--position-embedding-type learned_absolute", !rotary},
     };
     put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
@@ -165,11 +169,9 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
         {"--fp8-format hybrid", plan->options.dtype == MODEL_FP8},
         {"--optimizer adam", true},
     };
+    const bool rotary = plan->config->position_encoding == MODEL_POSITION_ROTARY; /* it has these, and learned ones */
     put_title(plan, out);
-    note_differences(plan,
-                     plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS ? MODEL_POSITION_LEARNED
-                                                                                     : plan->config->position_encoding,
-                     plan->config->norm, out);
+    note_differences(plan, rotary ? MODEL_POSITION_ROTARY : MODEL_POSITION_LEARNED, plan->config->norm, out);
     put_sizes(plan, sizes, MEGATRON_SPELLING, out);
     put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
@@ -194,8 +196,7 @@ void reports_put_deepspeed(const struct sim_plan *plan, const struct reports_tor
     };
     put_title(plan, out);
     note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
-    base_putf(out, "# vocabulary: that of the tokenizer's files here, %lld in the plan\n",
-              (long long)plan->config->vocab_size);
+    note_vocabulary(plan, out);
     base_putf(out, "# deepspeed {\"train_batch_size\": %lld, \"train_micro_batch_size_per_gpu\": %lld, ",
               (long long)plan->batch_size, (long long)sizes->micro_batch);
     base_putf(out, "\"gradient_clipping\": 1.0, \"zero_optimization\": {\"stage\": %d}, \"%s\": {\"enabled\": true}}\n",
@@ -229,6 +230,7 @@ void reports_put_nemo(const struct sim_plan *plan, const struct reports_torch_si
     };
     put_title(plan, out);
     note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
+    note_vocabulary(plan, out);
     put_sizes(plan, sizes, NEMO_SPELLING, out);
     put_numbers("%s=%lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
@@ -280,13 +282,21 @@ void reports_put_nanotron(const struct sim_plan *plan, const struct reports_torc
     base_putf(out,
               "optimizer:\n  zero_stage: %d\n  accumulate_grad_in_fp32: true\n  clip_grad: 1.0\n  weight_decay: 0.01\n",
               plan->optimizer_partitioning == SIM_STATE_OVER_DATA ? 1 : 0);
-    put_real("  learning_rate_scheduler:\n    lr_decay_style: linear\n    lr_warmup_steps: 0\n    learning_rate: ",
+    /* It takes no other words for a style of warming up, and none is not one. */
+    put_real("  learning_rate_scheduler:\n    lr_decay_style: linear\n    lr_warmup_style: linear\n"
+             "    lr_warmup_steps: 0\n    learning_rate: ",
              plan->learning_rate, out);
     base_put(out, "  optimizer_factory:\n    name: adamW\n    torch_adam_is_fused: true\n    adam_beta1: 0.9\n"
                   "    adam_beta2: 0.95\n    adam_eps: 1.0e-08\n"
                   "data_stages:\n- name: all\n  start_training_step: 1\n  data:\n"
                   "    dataset: null  # random tokens; put a dataset in its place\n    num_loading_workers: 1\n");
     base_putf(out, "    seed: %lld\n", (long long)plan->seed);
+    /* Sections that its trainer reads without asking whether they are there, as its own example has them. */
+    base_put(out, "checkpoints:\n  checkpoints_path: checkpoints\n  checkpoint_interval: 10000\n"
+                  "  save_initial_state: false\n  resume_checkpoint_path: null\n"
+                  "  checkpoints_path_is_shared_file_system: false\n"
+                  "logging:\n  iteration_step_info_interval: 1\n  log_level: info\n  log_level_replica: info\n"
+                  "tokenizer:\n  tokenizer_name_or_path: null\n");
 }
 
 /* ---- torchtitan: TOML ---- */
@@ -318,6 +328,7 @@ void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_to
         {"pipeline_parallel_microbatches", sizes->stages > 1 ? plan->num_microbatches : left_out}};
     put_title(plan, out);
     note_differences(plan, MODEL_POSITION_ROTARY, MODEL_NORM_RMS, out);
+    note_vocabulary(plan, out);
     base_putf(out,
               "# MODEL_FLAVOR: the one of torchtitan's llama3 configurations with dim %lld, %lld layers, %lld heads, "
               "%lld of keys\n",
@@ -358,7 +369,8 @@ void reports_put_foundry(const struct sim_plan *plan, const struct reports_torch
     put_title(plan, out);
     note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
     put_numbers("%s: %lld\n", batch, BASE_COUNT(batch), out);
-    base_putf(out, "precision: %s\nmodel:\n  name: mpt_causal_lm\n  init_device: meta\n",
+    /* It must be said, though nothing is evaluated without a loader of its own. */
+    base_putf(out, "eval_interval: 500ba\nprecision: %s\nmodel:\n  name: mpt_causal_lm\n  init_device: meta\n",
               plan->options.dtype == MODEL_FLOAT16 ? "amp_fp16" : "amp_bf16");
     put_numbers("  %s: %lld\n", model, BASE_COUNT(model), out);
     put_real("  expansion_ratio: ", (double)c->mlp_dim / (double)c->emb_dim, out);
