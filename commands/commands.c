@@ -146,7 +146,7 @@ enum base_status commands_execute(struct commands_context *context, const char *
     const struct commands_command *command = find_command(name, error);
     if (!command) return BASE_USAGE;
     if (asks_for_help(argument_count, arguments)) {
-        commands_help_on(command, out);
+        commands_help_on(command, context->columns, out);
         return BASE_OK;
     }
     struct base_arguments parsed;

@@ -25,6 +25,7 @@ struct commands_context {
     void *clock_where;
     void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
     void *note_where;
+    int columns;                 /* of the terminal that shows the document; 0: none does */
     const char *gin_search_path; /* --gin-search-path of this command, or NULL */
     bool lists_notes;            /* its --notes */
     bool computes;               /* this command's answer holds values that a plan computes, not its price alone */
@@ -118,6 +119,9 @@ struct commands_terminal {
     bool colour, blocks; /* blocks: it shows UTF-8 */
 };
 void commands_dress(const struct base_text *document, const struct commands_terminal *terminal, struct base_text *out);
+/* A message to the user on a line of its own, wrapped where a terminal has so many columns (0: it is as long as it is).
+ * It may quote its input: what a terminal would obey becomes a question mark. */
+void commands_say(FILE *stream, const char *what, int columns);
 
 /* ---- plans in files (plan_file.c) ---- */
 
@@ -186,9 +190,10 @@ void commands_put_warnings(struct commands_context *context, const struct comman
 /* ---- what the tables say (manual.c) ---- */
 
 const struct base_option *commands_global(int *count); /* options that stand before any command */
-void commands_help(struct base_text *out);             /* meshwright --help */
-void commands_help_on(const struct commands_command *command, struct base_text *out); /* meshwright COMMAND --help */
-void commands_man(const char *version, struct base_text *out);                        /* the man page, as roff */
+/* meshwright --help, and meshwright COMMAND --help; columns: of the terminal, 0: none is known. */
+void commands_help(int columns, struct base_text *out);
+void commands_help_on(const struct commands_command *command, int columns, struct base_text *out);
+void commands_man(const char *version, struct base_text *out); /* the man page, as roff */
 enum base_status commands_bash_completion(struct base_text *out, struct base_error *error);
 
 /* --params-axes-names-override: a JSON list, or the file that holds one. NULL where it is absent. */

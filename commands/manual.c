@@ -6,7 +6,20 @@
 
 #include <string.h>
 
-enum { WIDTH = 92, HELP_COLUMN = 32 };
+enum { WIDEST = 92, LEAST_WIDTH = 30 };
+
+/* How help is laid out: at most so wide, texts of options from this column on. */
+struct layout {
+    int width, help_column;
+};
+
+/* columns: of the terminal; 0: nobody knows. Where there are few, a text stands below its option. */
+static struct layout layout_of(int columns)
+{
+    enum { BESIDE = 32, BELOW = 8, LEAST_BESIDE = 76 };
+    const int width = columns < LEAST_WIDTH || columns > WIDEST ? WIDEST : columns;
+    return (struct layout){width, width < LEAST_BESIDE ? BELOW : BESIDE};
+}
 
 static const struct base_option common[] = {COMMANDS_COMMON};
 
@@ -53,14 +66,22 @@ static int width(const char *text, size_t length)
     return columns;
 }
 
+/* Of a word that is wider than a line: how much of it goes on one, up to a bar or comma. */
+static size_t piece_of_word(const char *word, size_t length, int room)
+{
+    size_t piece = length;
+    while (piece && (width(word, piece) > room || (piece < length && !strchr("|,;=", word[piece - 1])))) piece--;
+    return piece ? piece : length;
+}
+
 /* Puts the words of a text from this column on; further lines begin at `indent`. Returns the column after them. */
-static int put_wrapped(struct base_text *out, const char *text, int column, int indent)
+static int put_wrapped(struct base_text *out, const char *text, int column, int indent, int widest)
 {
     bool fresh = true; /* nothing on this line yet that a space would part from */
     for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
-        size_t length = strcspn(at, " ");
+        size_t length = piece_of_word(at, strcspn(at, " "), widest - indent);
         int columns = width(at, length);
-        if (!fresh && column + 1 + columns > WIDTH) {
+        if (!fresh && column + 1 + columns > widest) {
             base_putf(out, "\n%*s", indent, "");
             column = indent;
             fresh = true;
@@ -86,41 +107,43 @@ static const char *next_line(struct base_arena *arena, const char **text)
 
 /* ---- help ---- */
 
-static void put_option(struct base_text *out, const struct base_option *option)
+static void put_option(struct base_text *out, const struct base_option *option, struct layout layout)
 {
+    enum { HEAD_INDENT = 2, VALUE_INDENT = 6 };
     struct base_arena *arena = out->arena;
     const char *head =
-        base_print(arena, "  %s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "");
+        base_print(arena, "%s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "");
     const char *text =
         option->fallback ? base_print(arena, "%s (default: %s)", option->help, option->fallback) : option->help;
-    int column = width(head, strlen(head));
-    base_put(out, head);
-    if (column + 2 > HELP_COLUMN) base_putf(out, "\n%*s", HELP_COLUMN, "");
-    else base_putf(out, "%*s", HELP_COLUMN - column, "");
-    put_wrapped(out, text, HELP_COLUMN, HELP_COLUMN);
+    base_putf(out, "%*s", HEAD_INDENT, "");
+    const int column = put_wrapped(out, head, HEAD_INDENT, VALUE_INDENT, layout.width), from = layout.help_column;
+    if (column + 2 > from) base_putf(out, "\n%*s", from, "");
+    else base_putf(out, "%*s", from - column, "");
+    put_wrapped(out, text, from, from, layout.width);
     base_put(out, "\n");
 }
 
-static void put_usage(struct base_text *out, const char *usage)
+static void put_usage(struct base_text *out, const char *usage, struct layout layout)
 {
     static const char first[] = "usage: meshwright ", next[] = "       meshwright ";
     const char *lead = first;
     for (const char *line; (line = next_line(out->arena, &usage)); lead = next) {
         base_put(out, lead);
-        put_wrapped(out, line, BASE_COUNT(first) - 1, BASE_COUNT(first) + 3);
+        put_wrapped(out, line, BASE_COUNT(first) - 1, BASE_COUNT(first) + 3, layout.width);
         base_put(out, "\n");
     }
 }
 
-void commands_help_on(const struct commands_command *command, struct base_text *out)
+void commands_help_on(const struct commands_command *command, int columns, struct base_text *out)
 {
-    put_usage(out, command->usage);
+    const struct layout layout = layout_of(columns);
+    put_usage(out, command->usage, layout);
     base_put(out, "\n");
-    put_wrapped(out, command->summary, 0, 0);
+    put_wrapped(out, command->summary, 0, 0, layout.width);
     base_put(out, "\n\noptions:\n");
     int count;
     const struct base_option *options = commands_options(out->arena, command, &count);
-    for (int i = 0; i < count; i++) put_option(out, &options[i]);
+    for (int i = 0; i < count; i++) put_option(out, &options[i], layout);
     if (command->examples) base_putf(out, "\nexamples:\n%s", command->examples);
 }
 
@@ -128,22 +151,29 @@ static const char about[] =
     "meshwright answers for a plan that trains a transformer on a TPU slice or a GPU cluster: does it fit in memory, "
     "how many tokens per second, which plan is best, and why.";
 
-void commands_help(struct base_text *out)
+void commands_help(int columns, struct base_text *out)
 {
+    const struct layout layout = layout_of(columns);
     int count;
     const struct commands_command *const *all = commands_all(&count);
-    put_wrapped(out, about, 0, 0);
+    put_wrapped(out, about, 0, 0, layout.width);
     base_put(out, "\n\nusage: meshwright COMMAND [ARGUMENTS] [--json] [--out FILE]\n\ncommands:\n");
     for (int i = 0; i < count; i++) {
         base_putf(out, "  %-10s ", all[i]->name);
-        put_wrapped(out, all[i]->summary, 13, 13);
+        put_wrapped(out, all[i]->summary, 13, 13, layout.width);
         base_put(out, "\n");
     }
     base_put(out, "\noptions:\n");
-    for (int i = 0; i < BASE_COUNT(global); i++) put_option(out, &global[i]);
-    base_put(out, "\n`meshwright COMMAND --help` lists a command's options, defaults and examples.\n\nexit codes:\n");
-    for (int i = 0; i < BASE_COUNT(exit_codes); i++)
-        base_putf(out, "  %d  %s\n", (int)exit_codes[i].code, exit_codes[i].meaning);
+    for (int i = 0; i < BASE_COUNT(global); i++) put_option(out, &global[i], layout);
+    base_put(out, "\n");
+    put_wrapped(out, "`meshwright COMMAND --help` lists a command's options, defaults and examples.", 0, 0,
+                layout.width);
+    base_put(out, "\n\nexit codes:\n");
+    for (int i = 0; i < BASE_COUNT(exit_codes); i++) {
+        base_putf(out, "  %d  ", (int)exit_codes[i].code);
+        put_wrapped(out, exit_codes[i].meaning, 5, 5, layout.width);
+        base_put(out, "\n");
+    }
 }
 
 /* ---- man page ---- */

@@ -135,3 +135,17 @@ void commands_dress(const struct base_text *document, const struct commands_term
         at = stop + 1;
     }
 }
+
+void commands_say(FILE *stream, const char *what, int columns)
+{
+    enum { INDENT = 4, LEAST = 30 };
+    size_t column = (size_t)fprintf(stream, "meshwright: ") + columns_of(what, strcspn(what, " \n"));
+    for (; *what; what++) {
+        const size_t word = 1 + columns_of(what + 1, strcspn(what + 1, " \n"));
+        const bool breaks = *what == ' ' && columns >= LEAST && column + word > (size_t)columns;
+        if (breaks) fprintf(stream, "\n%*s", INDENT, "");
+        else fputc(((unsigned char)*what < 0x20 && *what != '\n') || *what == 0x7f ? '?' : *what, stream);
+        if (*what == ' ' || *what == '\n') column = (breaks ? INDENT - 1 : *what == '\n' ? 0 : column) + word;
+    }
+    fputs("\n", stream);
+}

@@ -81,7 +81,7 @@ static void every_help_is_complete_and_narrow(struct base_arena *arena)
     const struct commands_command *const *all = commands_all(&count);
     for (int i = 0; i < count; i++) {
         struct base_text help = {.arena = arena};
-        commands_help_on(all[i], &help);
+        commands_help_on(all[i], 0, &help);
         TEST_ROW("%s", all[i]->name);
         assert_non_null(strstr(help.data, base_print(arena, "usage: meshwright %s", all[i]->name)));
         int option_count;
@@ -100,6 +100,56 @@ static void every_help_is_complete_and_narrow(struct base_arena *arena)
             TEST_ROW("%s: %.*s", all[i]->name, (int)(end - line), line);
             assert_true(columns_of(line, (size_t)(end - line)) <= WIDEST || is_one_word(line, (size_t)(end - line)));
         }
+    }
+}
+
+/* A narrow terminal: every line in its columns, up to the examples, which are to be copied whole. */
+static void help_keeps_to_a_narrow_terminal(struct base_arena *arena)
+{
+    enum { COLUMNS = 60 };
+    int count;
+    const struct commands_command *const *all = commands_all(&count);
+    for (int i = -1; i < count; i++) {
+        struct base_text help = {.arena = arena};
+        if (i < 0) commands_help(COLUMNS, &help);
+        else commands_help_on(all[i], COLUMNS, &help);
+        const char *examples = strstr(help.data, "\nexamples:\n");
+        const char *stop = examples ? examples : help.data + help.length - 1;
+        for (const char *line = help.data, *end; line < stop; line = end + 1) {
+            end = strchr(line, '\n');
+            TEST_ROW("%s: %.*s", i < 0 ? "--help" : all[i]->name, (int)(end - line), line);
+            assert_true(columns_of(line, (size_t)(end - line)) <= COLUMNS);
+        }
+    }
+}
+
+static void messages_keep_to_a_terminal(struct base_arena *arena)
+{
+    static const struct {
+        const char *message;
+        int columns;
+        const char *expected;
+    } cases[] = {
+        {"one two three four five six seven", 0, "meshwright: one two three four five six seven\n"},
+        {"one two three four five six seven", 36, "meshwright: one two three four five\n    six seven\n"},
+        {"one two three four five six seven", 35, "meshwright: one two three four five\n    six seven\n"},
+        {"one two three four five six seven", 34, "meshwright: one two three four\n    five six seven\n"},
+        {"one two three four five six seven", 20, "meshwright: one two three four five six seven\n"},
+        {"\xe2\x80\xa6 two three four five si seven", 34,
+         "meshwright: \xe2\x80\xa6 two three four five\n    si seven\n"},
+        {"a\nsecond line of the same that is long", 30, "meshwright: a\nsecond line of the same that\n    is long\n"},
+        {"quotes \033[31m \x7f", 40, "meshwright: quotes ?[31m ?\n"},
+    };
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        char *written;
+        size_t length;
+        FILE *stream = open_memstream(&written, &length);
+        TEST_ROW("case %d", i);
+        commands_say(stream, cases[i].message, cases[i].columns);
+        fclose(stream);
+        assert_string_equal(written, cases[i].expected);
+        free(written);
     }
 }
 
@@ -650,6 +700,8 @@ int main(int argument_count, char **arguments)
 {
     static const struct test tests[] = {
         TEST(every_help_is_complete_and_narrow),
+        TEST(help_keeps_to_a_narrow_terminal),
+        TEST(messages_keep_to_a_terminal),
         TEST(every_option_table_is_well_formed),
         TEST(every_example_runs),
         TEST(a_terminal_sees_colour_blocks_and_lines_that_fit),
