@@ -41,10 +41,7 @@ void exec_roll_tokens(const struct exec_machine *machine, const struct sim_op *o
 /* The first key that a query at this position sees. */
 static int64_t first_seen(const struct exec_row *row, int64_t query)
 {
-    const struct model_op *op = row->op;
-    const int64_t layer = row->machine->index[MODEL_DECODER_LAYERS] + 1;
-    const bool windowed = op->window && !(op->window_every && layer % op->window_every == 0);
-    return windowed ? query - op->window + 1 : 0;
+    return exec_row_has_window(row) ? query - row->op->window.keys + 1 : 0;
 }
 
 /* scores, the query's token, the keys' tokens; as exec_row_attention_bias, at the positions that the blocks have */

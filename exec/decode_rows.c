@@ -21,10 +21,7 @@ static const struct sim_decoding *decoding(const struct exec_row *row)
 
 static bool is_before_window(const struct exec_row *row, int64_t key, int64_t query)
 {
-    const struct model_op *op = row->op;
-    const int64_t layer = row->machine->index[MODEL_DECODER_LAYERS] + 1;
-    if (!op->window || (op->window_every && layer % op->window_every == 0)) return false;
-    return key <= query - op->window;
+    return exec_row_has_window(row) && key <= query - row->op->window.keys;
 }
 
 /* scores, where the token stands, relative position bias or none */

@@ -17,10 +17,11 @@ EXEC_VECTORIZED void exec_row_add(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) out[i] = a[i] + b[i];
 }
 
-/* Logits of a tied table are divided by the root of the width. */
+/* Logits of a tied table are divided by the root of the width, which is the operand's last dimension. */
 void exec_row_scale(struct exec_row *row)
 {
-    const float factor = 1.0f / sqrtf((float)row->machine->sizes[MODEL_EMBED]), *x = row->in[0];
+    const struct model_tensor *operand = &row->machine->s->program->tensors[row->op->inputs[0]];
+    const float factor = 1.0f / sqrtf((float)row->machine->sizes[operand->dims[operand->rank - 1]]), *x = row->in[0];
     float *out = row->out[0];
     EXEC_INDEPENDENT
     for (int64_t i = 0; i < row->n; i++) out[i] = x[i] * factor;

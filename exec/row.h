@@ -60,6 +60,7 @@ exec_row_run exec_row_center, exec_row_rotary, exec_row_rotary_grad, exec_row_po
 /* reductions.c */
 exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_row_mean_square_of_gradient;
 /* softmax.c */
+bool exec_row_has_window(const struct exec_row *row); /* the mask that is added, in this layer */
 exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad;
 /* blocks.c */
 exec_row_run exec_row_block_bias, exec_row_maximum, exec_row_merged_sum, exec_row_merged;

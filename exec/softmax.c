@@ -4,13 +4,18 @@
 
 static const float masked = -1e10f; /* T5X's mask; it swallows any score */
 
-/* Keys of this piece before the window of its query. Every window_every-th layer has none. */
+bool exec_row_has_window(const struct exec_row *row)
+{
+    const struct model_window *window = &row->op->window;
+    const int64_t layer = row->machine->index[window->layers] + 1;
+    return window->keys && !(window->every && layer % window->every == 0);
+}
+
+/* Keys of this piece before the window of its query. */
 static int64_t first_seen(const struct exec_row *row, int64_t seen)
 {
-    const struct model_op *op = row->op;
-    const int64_t layer = row->machine->index[MODEL_DECODER_LAYERS] + 1;
-    if (!op->window || (op->window_every && layer % op->window_every == 0)) return 0;
-    int64_t before = row->before - op->window + 1 - row->start;
+    if (!exec_row_has_window(row)) return 0;
+    int64_t before = row->before - row->op->window.keys + 1 - row->start;
     return before < 0 ? 0 : before < seen ? before : seen;
 }
 

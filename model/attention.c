@@ -88,8 +88,7 @@ static int attention_bias(struct builder *builder, const struct builder_attentio
                                      builder_letters(builder, equation, a->query, a->key), NULL, dtype,
                                      MODEL_ROLE_SOFTMAX, inputs, count);
     builder_last_op(builder)->causal = a->causal;
-    if (a->causal) builder_last_op(builder)->window = builder->config->sliding_window;
-    if (a->causal) builder_last_op(builder)->window_every = builder->config->sliding_window_every;
+    if (a->causal) builder_window(builder);
     return biased;
 }
 

@@ -4,6 +4,27 @@
 
 #include "model/model.h"
 
+/* The labels of dimensions.c that code hands on; all others stand in equations alone. A length has one label where it
+ * asks (of queries, and of all that has no keys) and one where it is asked, for a contraction of both needs two. */
+enum builder_label {
+    BUILDER_GLOBAL_ROWS = 'B',
+    BUILDER_ROWS = 'b',
+    BUILDER_INPUTS = 'l',
+    BUILDER_INPUT_KEYS = 'm',
+    BUILDER_TARGETS = 't',
+    BUILDER_TARGET_KEYS = 's',
+    BUILDER_SEQUENCE_BLOCKS = 'c',
+    BUILDER_KV_HEADS = 'g',
+    BUILDER_CACHED = 'P',
+    BUILDER_CACHED_KEYS = 'S',
+    BUILDER_ENCODER_GROUPS = 'G',
+    BUILDER_ENCODER_GROUP_TOKENS = 'T',
+    BUILDER_ENCODER_PLACES = 'C',
+    BUILDER_DECODER_GROUPS = 'H',
+    BUILDER_DECODER_GROUP_TOKENS = 'U',
+    BUILDER_DECODER_PLACES = 'D'
+};
+
 enum { BUILDER_MOST_RECEIVED = 2 /* the stream, and what an encoder has made */ };
 enum { BUILDER_MOST_PARAMETERS = 320 }; /* outside, and of a block of layers of each stack */
 
@@ -97,12 +118,13 @@ static inline int builder_apply(struct builder *builder, enum model_op_kind kind
     return model_builder_apply(builder, kind, function, name, equation, declared, dtype, role, inputs, count);
 }
 
+/* A copy with each letter of from replaced by the one at its place in to. */
+const char *model_builder_relabelled(const struct builder *builder, const char *labels, const char *from,
+                                     const char *to);
 /* Replaces the letters q and k of a pattern by a stack's. */
 static inline const char *builder_letters(struct builder *builder, const char *pattern, char query, char key)
 {
-    char *text = base_copy(builder->arena, pattern);
-    for (char *at = text; *at; at++) *at = *at == 'q' ? query : *at == 'k' ? key : *at;
-    return text;
+    return model_builder_relabelled(builder, pattern, "qk", (const char[]){query, key});
 }
 
 /* Norms, logits and loss are in float32 in T5X, whatever the activations are. */
@@ -122,6 +144,14 @@ static inline struct model_op *builder_last_op(struct builder *builder)
 {
     struct model_block *block = &builder->program->blocks[builder->block];
     return &block->ops[block->op_count - 1];
+}
+
+/* The mask that was added last is one of self-attention in a decoder. */
+static inline void builder_window(struct builder *builder)
+{
+    const struct model_config *config = builder->config;
+    builder_last_op(builder)->window =
+        (struct model_window){config->sliding_window, config->sliding_window_every, builder->layers};
 }
 
 /* A contraction that every implementation of the model needs counts for MFU. */

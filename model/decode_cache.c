@@ -52,7 +52,8 @@ int model_builder_cached(struct builder *builder, const char *name, int made, co
     if (c->fills) made = repeated(builder, name, made);
     made = model_builder_to_cache(builder, name, made);
     const char *own = model_builder_get(builder, made)->labels,
-               *of_made = base_print(builder->arena, "%c%c%s", own[0], c->fills ? 'S' : own[1], own + 2);
+               *of_made =
+                   base_print(builder->arena, "%c%c%s", own[0], c->fills ? BUILDER_CACHED_KEYS : own[1], own + 2);
     update(builder, c->fills ? MODEL_CACHE_FILL : MODEL_CACHE_WRITE, path, cache, made, of_made, c->index);
     return cache;
 }
@@ -64,8 +65,7 @@ int model_builder_cache_bias(struct builder *builder, const char *name, int scor
     int biased = model_builder_apply(builder, MODEL_MAP, MODEL_CACHE_BIAS, name,
                                      relpos < 0 ? "bhtS,b->bhtS" : "bhtS,b,bhS->bhtS", NULL, dtype, MODEL_ROLE_SOFTMAX,
                                      inputs, relpos < 0 ? 2 : 3);
-    builder_last_op(builder)->window = builder->config->sliding_window;
-    builder_last_op(builder)->window_every = builder->config->sliding_window_every;
+    builder_window(builder);
     return biased;
 }
 

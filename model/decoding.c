@@ -55,15 +55,17 @@ static bool has_prompts(const struct builder *builder)
 static void encode(struct builder *builder, struct inputs *in)
 {
     *in = (struct inputs){-1, -1, -1, -1, -1, -1};
-    if (builder->config->encoder) in->encoder_tokens = model_builder_feature(builder, "encoder_input_tokens", 'l');
+    if (builder->config->encoder)
+        in->encoder_tokens = model_builder_feature(builder, "encoder_input_tokens", BUILDER_INPUTS);
     in->table = model_builder_table(builder);
     if (builder->config->encoder) in->encoded = model_builder_encode(builder, in->table, in->encoder_tokens);
 }
 
 static void read_prompts(struct builder *builder, struct inputs *in)
 {
-    in->tokens = model_builder_feature(builder, "decoder_input_tokens", 't');
-    if (!builder->config->encoder) in->marks = model_builder_feature(builder, "decoder_causal_attention", 't');
+    in->tokens = model_builder_feature(builder, "decoder_input_tokens", BUILDER_TARGETS);
+    if (!builder->config->encoder)
+        in->marks = model_builder_feature(builder, "decoder_causal_attention", BUILDER_TARGETS);
 }
 
 static int relpos_table(struct builder *builder, char query, char key)
@@ -80,7 +82,7 @@ static void prefill(struct builder *builder, struct inputs *in, int length)
     const int product[] = {in->tokens, in->marks};
     int tokens = model_builder_of(builder, MODEL_MAP, MODEL_MULTIPLY, "prefill/tokens", "bt", MODEL_INT32, product, 2);
     struct builder_cache cache = {.fills = true, .index = length, .bias = -1, .positions = -1};
-    in->relpos = relpos_table(builder, 't', 's');
+    in->relpos = relpos_table(builder, BUILDER_TARGETS, BUILDER_TARGET_KEYS);
     builder->cache = &cache;
     if (builder->options.decoding.bidirectional) builder->marks = in->marks;
     model_builder_decode(builder, in->table, &(struct builder_decoder){tokens, in->marks, -1, -1, in->relpos});
@@ -215,7 +217,7 @@ static void generate(struct builder *builder)
     struct builder_prompts prompts = prepare(builder, &in);
     end_rows(builder);
     if (!builder->config->encoder) prefill(builder, &in, prompts.length);
-    else in.relpos = relpos_table(builder, 'P', 'S');
+    else in.relpos = relpos_table(builder, BUILDER_CACHED, BUILDER_CACHED_KEYS);
     in.encoded = repeated(builder, "encoded", in.encoded);
     in.encoder_tokens = repeated(builder, "encoder tokens", in.encoder_tokens);
     begin_rows(builder);
@@ -285,7 +287,7 @@ static void step_alone(struct builder *builder)
     if (encoder) in.encoder_tokens = given(builder, "batch/encoder_input_tokens", "bl", MODEL_INT32);
     if (encoder) in.encoded = given(builder, "batch/encoded", "ble", builder->dtype);
     in.table = model_builder_table(builder);
-    in.relpos = relpos_table(builder, 'P', 'S');
+    in.relpos = relpos_table(builder, BUILDER_CACHED, BUILDER_CACHED_KEYS);
     decode_step(builder, &in, token, index);
     end_rows(builder);
 }
@@ -294,12 +296,12 @@ static void score(struct builder *builder)
 {
     struct inputs in;
     encode(builder, &in);
-    int tokens = model_builder_feature(builder, "decoder_input_tokens", 't'),
-        targets = model_builder_feature(builder, "decoder_target_tokens", 't'),
-        weights = model_builder_feature(builder, "decoder_loss_weights", 't');
+    int tokens = model_builder_feature(builder, "decoder_input_tokens", BUILDER_TARGETS),
+        targets = model_builder_feature(builder, "decoder_target_tokens", BUILDER_TARGETS),
+        weights = model_builder_feature(builder, "decoder_loss_weights", BUILDER_TARGETS);
     if (builder->options.decoding.bidirectional)
-        builder->marks = model_builder_feature(builder, "decoder_causal_attention", 't');
-    int relpos = relpos_table(builder, 't', 's');
+        builder->marks = model_builder_feature(builder, "decoder_causal_attention", BUILDER_TARGETS);
+    int relpos = relpos_table(builder, BUILDER_TARGETS, BUILDER_TARGET_KEYS);
     int y = model_builder_decode(builder, in.table,
                                  &(struct builder_decoder){tokens, targets, in.encoded, in.encoder_tokens, relpos});
     int logits = logits_of(builder, in.table, y);

@@ -4,18 +4,16 @@
 
 #include <string.h>
 
-/* The letters of a length differ by what they count: a contraction of queries (l, t) with keys (m, s) of one length
- * needs two. */
 static const struct model_dimension dimensions[] = {
-    {'B', MODEL_GLOBAL_BATCH, MODEL_AXIS_BATCH, 0, 0, 0},
-    {'b', MODEL_BATCH, MODEL_AXIS_BATCH, 0, 0, 0},
-    {'l', MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {'m', MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {'t', MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {'s', MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {BUILDER_GLOBAL_ROWS, MODEL_GLOBAL_BATCH, MODEL_AXIS_BATCH, 0, 0, 0},
+    {BUILDER_ROWS, MODEL_BATCH, MODEL_AXIS_BATCH, 0, 0, 0},
+    {BUILDER_INPUTS, MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {BUILDER_INPUT_KEYS, MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {BUILDER_TARGETS, MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {BUILDER_TARGET_KEYS, MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
     {'e', MODEL_EMBED, MODEL_AXIS_EMBED, 0, 0, 0},
     {'h', MODEL_HEADS, MODEL_AXIS_HEADS, 0, 0, 'g'},
-    {'g', MODEL_KV_HEADS, MODEL_AXIS_HEADS, 0, 0, 0},
+    {BUILDER_KV_HEADS, MODEL_KV_HEADS, MODEL_AXIS_HEADS, 0, 0, 0},
     {'d', MODEL_HEAD_DIM, MODEL_AXIS_KV, 0, 0, 0},
     {'j', MODEL_JOINED_KV, MODEL_AXIS_JOINED_KV, 'h', 'd', 0},
     {'i', MODEL_JOINED_KV_HEADS, MODEL_AXIS_JOINED_KV, 'g', 'd', 0},
@@ -24,7 +22,7 @@ static const struct model_dimension dimensions[] = {
     {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
     {'p', MODEL_POSITIONS, MODEL_AXIS_VOCAB, 0, 0, 0},
     /* of attention over blocks: the blocks of a decoder's sequence, tokens of one as queries and as keys */
-    {'c', MODEL_SEQUENCE_BLOCKS, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {BUILDER_SEQUENCE_BLOCKS, MODEL_SEQUENCE_BLOCKS, MODEL_AXIS_LENGTH, 0, 0, 0},
     {'w', MODEL_BLOCK_TOKENS, MODEL_NO_AXIS, 0, 0, 0},
     {'y', MODEL_BLOCK_TOKENS, MODEL_NO_AXIS, 0, 0, 0},
     /* experts: groups of an encoder's and of a decoder's tokens take whole rows of the batch, or parts of them */
@@ -32,18 +30,18 @@ static const struct model_dimension dimensions[] = {
     {'X', MODEL_EXPERTS, MODEL_AXIS_UNMODELED, 0, 0, 0}, /* of a router */
     {'E', MODEL_EMBED, MODEL_AXIS_MLP_EMBED, 0, 0, 0},
     {'F', MODEL_EXPERT_MLP, MODEL_AXIS_EXPERT_MLP, 0, 0, 0},
-    {'G', MODEL_ENCODER_GROUPS, MODEL_AXIS_BATCH, 'b', 0, 0},
-    {'T', MODEL_ENCODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {'C', MODEL_ENCODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
-    {'H', MODEL_DECODER_GROUPS, MODEL_AXIS_BATCH, 'b', 0, 0},
-    {'U', MODEL_DECODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {'D', MODEL_DECODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
+    {BUILDER_ENCODER_GROUPS, MODEL_ENCODER_GROUPS, MODEL_AXIS_BATCH, BUILDER_ROWS, 0, 0},
+    {BUILDER_ENCODER_GROUP_TOKENS, MODEL_ENCODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {BUILDER_ENCODER_PLACES, MODEL_ENCODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
+    {BUILDER_DECODER_GROUPS, MODEL_DECODER_GROUPS, MODEL_AXIS_BATCH, BUILDER_ROWS, 0, 0},
+    {BUILDER_DECODER_GROUP_TOKENS, MODEL_DECODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {BUILDER_DECODER_PLACES, MODEL_DECODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
     /* of decoding: rows, a token each; the cache's length and the same counted as queries, neither of which T5X names;
      * decodes of an example, columns of their sequences, candidates of a beam search and what is known of each */
-    {'N', MODEL_ROWS, MODEL_AXIS_BATCH, 0, 0, 'b'},
+    {'N', MODEL_ROWS, MODEL_AXIS_BATCH, 0, 0, BUILDER_ROWS},
     {'O', MODEL_ONE, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {'S', MODEL_TARGETS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
-    {'P', MODEL_TARGETS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
+    {BUILDER_CACHED_KEYS, MODEL_TARGETS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
+    {BUILDER_CACHED, MODEL_TARGETS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
     {'K', MODEL_NUM_DECODES, MODEL_NO_AXIS, 0, 0, 0},
     {'W', MODEL_DECODED_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
     {'Z', MODEL_CANDIDATES, MODEL_NO_AXIS, 0, 0, 0},
@@ -58,6 +56,8 @@ static const struct model_dimension dimensions[] = {
 
 static const struct model_stack stacks[] = {{MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS},
                                             {MODEL_DECODER_LAYERS, MODEL_LATER_DECODER_LAYERS}};
+
+static const enum model_axis stream[] = {MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED};
 
 enum model_counted model_counted_by(enum model_size size)
 {
@@ -74,6 +74,15 @@ void model_builder_dimensions(struct model_program *program)
     program->stack_count = BASE_COUNT(stacks);
     program->dimensions = dimensions;
     program->dimension_count = BASE_COUNT(dimensions);
+    program->stream = stream;
+    program->stream_rank = BASE_COUNT(stream);
+}
+
+bool model_is_of_stream(const struct model_program *program, const struct model_tensor *tensor)
+{
+    bool is = tensor->block >= 0 && tensor->rank == program->stream_rank;
+    for (int d = 0; is && d < tensor->rank; d++) is = tensor->axes[d] == program->stream[d];
+    return is;
 }
 
 const struct model_dimension *model_dimension_of(const struct model_program *program, char letter)

@@ -6,24 +6,23 @@
 
 #include <string.h>
 
-/* Letters of a stack: its length, and the groups, tokens and places that its experts see. */
+/* What the q, G, T and C of a pattern stand for in a stack: its length, and the groups, tokens and places that its
+ * experts see. */
 struct letters {
-    char length, group, token, place;
+    char of[5];
 };
 
 static struct letters letters_of(char length, enum model_stack_kind of)
 {
-    return of == MODEL_DECODER_STACK ? (struct letters){length, 'H', 'U', 'D'}
-                                     : (struct letters){length, 'G', 'T', 'C'};
+    return of == MODEL_DECODER_STACK ? (struct letters){{length, BUILDER_DECODER_GROUPS, BUILDER_DECODER_GROUP_TOKENS,
+                                                         BUILDER_DECODER_PLACES}}
+                                     : (struct letters){{length, BUILDER_ENCODER_GROUPS, BUILDER_ENCODER_GROUP_TOKENS,
+                                                         BUILDER_ENCODER_PLACES}};
 }
 
-/* Replaces q, G, T and C of a pattern by the stack's letters. */
 static const char *spelled(struct builder *builder, const char *pattern, const struct letters *l)
 {
-    char *text = base_copy(builder->arena, pattern);
-    for (char *at = text; *at; at++)
-        *at = *at == 'q' ? l->length : *at == 'G' ? l->group : *at == 'T' ? l->token : *at == 'C' ? l->place : *at;
-    return text;
+    return model_builder_relabelled(builder, pattern, "qGTC", l->of);
 }
 
 /* An operation of the layer under construction; inputs end at the first below 0. */
@@ -74,9 +73,9 @@ void model_builder_begin_stack(struct builder *builder, int tokens, char length,
 
 int model_builder_masked(struct builder *builder, const char *name, int x, char length)
 {
-    const struct letters l = {.length = length};
-    return apply(builder, &l, MODEL_MAP, MODEL_MASK, base_print(builder->arena, "%s masked", name), "bqe,bq->bqe",
-                 builder->dtype, MODEL_ROLE_FUSED, x, builder->mask, -1);
+    return builder_apply(builder, MODEL_MAP, MODEL_MASK, base_print(builder->arena, "%s masked", name),
+                         builder_letters(builder, "bqe,bq->bqe", length, length), NULL, builder->dtype,
+                         MODEL_ROLE_FUSED, x, builder->mask, -1, -1);
 }
 
 /* ---- routing ---- */

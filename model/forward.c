@@ -123,7 +123,7 @@ static int own_relpos(struct builder *builder, char query, char key, enum model_
 static int layer_position_bias(struct builder *builder)
 {
     if (builder->cache->bias >= 0 || !builder->config->scan_layers) return builder->cache->bias;
-    int table = own_relpos(builder, 'P', 'S', MODEL_CAUSAL);
+    int table = own_relpos(builder, BUILDER_CACHED, BUILDER_CACHED_KEYS, MODEL_CAUSAL);
     return table >= 0 ? model_builder_position_bias(builder, table) : -1;
 }
 
@@ -161,8 +161,8 @@ static int layer(struct builder *builder, const struct stack *stack, int x, bool
                                                 .query_source = normed,
                                                 .key_source = stack->encoded,
                                                 .query = stack->query,
-                                                .key_from = 'l',
-                                                .key = 'm',
+                                                .key_from = BUILDER_INPUTS,
+                                                .key = BUILDER_INPUT_KEYS,
                                                 .query_tokens = stack->tokens,
                                                 .key_tokens = stack->encoded_tokens,
                                                 .relpos = -1};
@@ -249,7 +249,7 @@ static int shard_rows_alone(struct builder *builder, int tensor)
 /* T5X slices rows of the global batch for each microbatch; others have each by itself. */
 static int feature(struct builder *builder, const char *name, char length)
 {
-    char whole[] = {'B', length, 0}, rows[] = {'b', length, 0};
+    char whole[] = {BUILDER_GLOBAL_ROWS, length, 0}, rows[] = {BUILDER_ROWS, length, 0};
     bool sliced = builder->options.microbatches && !builder_has(builder, MODEL_TRAIT_ACCUMULATES);
     int given = model_builder_tensor(builder, base_print(builder->arena, "batch/%s", name), sliced ? whole : rows,
                                      MODEL_INT32, MODEL_INPUT, MODEL_ROLE_STATISTIC);
@@ -312,10 +312,11 @@ static bool has_table(const struct builder *builder)
 static int encode(struct builder *builder, int table, int tokens)
 {
     builder->scope = "encoder";
-    model_builder_begin_stack(builder, tokens, 'l', MODEL_ENCODER_STACK);
-    struct stack encoder = {"encoder", 'l', 'm', MODEL_ENCODER_LAYERS, false, tokens, -1, -1, -1};
+    model_builder_begin_stack(builder, tokens, BUILDER_INPUTS, MODEL_ENCODER_STACK);
+    struct stack encoder = {"encoder", BUILDER_INPUTS, BUILDER_INPUT_KEYS, MODEL_ENCODER_LAYERS, false, tokens, -1, -1,
+                            -1};
     int x = builder_has_part(builder, MODEL_PART_ENCODER_EMBEDDING)
-                ? embed(builder, table, tokens, 'l')
+                ? embed(builder, table, tokens, BUILDER_INPUTS)
                 : model_builder_receive(builder, "received", "ble", builder->stream);
     return run_stack(builder, &encoder, x, MODEL_PART_ENCODER_LAYERS, MODEL_PART_ENCODER_NORM);
 }
@@ -324,9 +325,9 @@ static int encode(struct builder *builder, int table, int tokens)
 static int decode(struct builder *builder, struct stack *decoder, int table, int tokens)
 {
     bool stream = builder_has_part(builder, MODEL_DECODER_PARTS & ~MODEL_PART_LOSS);
-    model_builder_begin_stack(builder, tokens, 't', MODEL_DECODER_STACK);
+    model_builder_begin_stack(builder, tokens, BUILDER_TARGETS, MODEL_DECODER_STACK);
     int x = builder_has_part(builder, MODEL_PART_EMBEDDING)
-                ? add_learned_positions(builder, embed(builder, table, tokens, 't'))
+                ? add_learned_positions(builder, embed(builder, table, tokens, BUILDER_TARGETS))
                 : model_builder_receive(builder, "received", stream ? "bte" : "btv",
                                         stream ? builder->stream : builder->dtype);
     x = run_stack(builder, decoder, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);
@@ -367,10 +368,9 @@ int model_builder_encode(struct builder *builder, int table, int tokens)
 int model_builder_decode(struct builder *builder, int table, const struct builder_decoder *decoder)
 {
     builder->scope = "decoder";
-    int x = add_learned_positions(builder, embed(builder, table, decoder->tokens, 't'));
-    struct stack stack = {
-        "decoder",      't', 's', MODEL_DECODER_LAYERS, true, decoder->mask, decoder->encoded, decoder->encoded_tokens,
-        decoder->relpos};
+    int x = add_learned_positions(builder, embed(builder, table, decoder->tokens, BUILDER_TARGETS));
+    struct stack stack = {"decoder",     BUILDER_TARGETS,  BUILDER_TARGET_KEYS,     MODEL_DECODER_LAYERS, true,
+                          decoder->mask, decoder->encoded, decoder->encoded_tokens, decoder->relpos};
     int y = run_stack(builder, &stack, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);
     builder->scope = "";
     return y;
@@ -384,15 +384,16 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
     struct builder_forward forward = {-1, -1, -1, -1};
     bool embeds = builder_has_part(builder, MODEL_PART_EMBEDDING),
          decodes = builder_has_part(builder, MODEL_DECODER_PARTS);
-    int encoder_tokens = config->encoder ? feature(builder, "encoder_input_tokens", 'l') : -1;
+    int encoder_tokens = config->encoder ? feature(builder, "encoder_input_tokens", BUILDER_INPUTS) : -1;
     bool reads_tokens = embeds || (decodes && model_builder_is_flaxformer(builder)); /* its mask is of them */
-    int decoder_tokens = reads_tokens ? feature(builder, "decoder_input_tokens", 't') : -1;
+    int decoder_tokens = reads_tokens ? feature(builder, "decoder_input_tokens", BUILDER_TARGETS) : -1;
     builder->scope = config->encoder ? "" : "decoder";
     int table = has_table(builder) ? model_builder_parameter(builder, "token_embedder/embedding", "ve") : -1;
-    struct stack decoder = {"decoder", 't', 's', MODEL_DECODER_LAYERS, true, -1, -1, -1, -1};
+    struct stack decoder = {"decoder", BUILDER_TARGETS, BUILDER_TARGET_KEYS, MODEL_DECODER_LAYERS, true, -1, -1, -1,
+                            -1};
     bool with_loss = builder->options.step != MODEL_STEP_FORWARD;
     builder->scope = "";
-    if (decodes) forward.targets = feature(builder, "decoder_target_tokens", 't');
+    if (decodes) forward.targets = feature(builder, "decoder_target_tokens", BUILDER_TARGETS);
     decoder.tokens = forward.targets;
     if (config->encoder && builder_has_part(builder, MODEL_ENCODER_PARTS))
         decoder.encoded = encode(builder, table, encoder_tokens);
@@ -409,7 +410,7 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
     }
     forward.logits = made;
     if (!with_loss) return forward;
-    forward.weights = feature(builder, "decoder_loss_weights", 't');
+    forward.weights = feature(builder, "decoder_loss_weights", BUILDER_TARGETS);
     if (builder_has(builder, MODEL_TRAIT_WIDE_LOSS) && builder->options.step != MODEL_STEP_EVALUATE)
         model_builder_wide_loss(builder, &forward);
     else model_builder_loss(builder, &forward);

@@ -56,6 +56,12 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
 /* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */
 void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,
                  int64_t targets_length, int64_t *sizes);
+/* Software may store the table of tokens with rows beside the vocabulary's, up to a multiple of some number: in sizes
+ * that model_sizes has filled, and in a list of parameters, the same one or a copy in the arena. */
+void model_pad_vocabulary(int64_t multiple, int64_t *sizes);
+const struct model_parameter *model_padded_parameters(struct base_arena *arena, int64_t multiple,
+                                                      const struct model_parameter *parameters, int count);
+int64_t model_token_table_elements(const int64_t *sizes);
 /* The config without what its program has as a size: models of which the same bytes are left have the same program,
  * with the same loops run once. What a build chooses by sizes stays. Told apart, a stack's first layer and its last may
  * be sharded by themselves, so that loops over the others run once, too. */

@@ -188,3 +188,16 @@ enum base_status model_parameters(struct base_arena *arena, const struct model_c
     *count = list.count;
     return BASE_OK;
 }
+
+const struct model_parameter *model_padded_parameters(struct base_arena *arena, int64_t multiple,
+                                                      const struct model_parameter *parameters, int count)
+{
+    if (multiple == 1) return parameters;
+    struct model_parameter *padded = base_new(arena, struct model_parameter, count);
+    memcpy(padded, parameters, (size_t)count * sizeof *padded);
+    for (int i = 0; i < count; i++)
+        for (int d = 0; d < padded[i].rank; d++)
+            if (padded[i].axes[d] && !strcmp(padded[i].axes[d], model_axis_name(MODEL_AXIS_VOCAB)))
+                padded[i].shape[d] = base_ceil_div(padded[i].shape[d], multiple) * multiple;
+    return padded;
+}

@@ -96,16 +96,22 @@ static void grow_maps(struct builder *builder)
     for (int i = old; i < builder->cotangent_capacity; i++) builder->cotangent[i] = builder->clone[i] = -1;
 }
 
+const char *model_builder_relabelled(const struct builder *builder, const char *labels, const char *from,
+                                     const char *to)
+{
+    char *text = base_copy(builder->arena, labels);
+    for (char *at = text; *at; at++) {
+        const char *found = strchr(from, *at);
+        if (found) *at = to[found - from];
+    }
+    return text;
+}
+
 /* A decode step is the decoder with other letters. */
 static const char *lettered(const struct builder *builder, const char *letters)
 {
     if (!builder->letters_from || !letters) return letters;
-    char *text = base_copy(builder->arena, letters);
-    for (char *at = text; *at; at++) {
-        const char *from = strchr(builder->letters_from, *at);
-        if (from) *at = builder->letters_to[from - builder->letters_from];
-    }
-    return text;
+    return model_builder_relabelled(builder, letters, builder->letters_from, builder->letters_to);
 }
 
 int model_builder_tensor(struct builder *builder, const char *name, const char *letters, enum model_dtype dtype,
@@ -260,6 +266,16 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
     builder.block = step;
     builder.phase = MODEL_OPTIMIZER;
     model_builder_updates(&builder);
+}
+
+void model_pad_vocabulary(int64_t multiple, int64_t *sizes)
+{
+    sizes[MODEL_VOCAB] = base_ceil_div(sizes[MODEL_VOCAB], multiple) * multiple;
+}
+
+int64_t model_token_table_elements(const int64_t *sizes)
+{
+    return sizes[MODEL_VOCAB] * sizes[MODEL_EMBED];
 }
 
 void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,

@@ -15,9 +15,10 @@ int model_ring_reshaped(struct builder *builder, const char *name, int x, const 
     int out = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, name, equation, NULL,
                             model_builder_get(builder, x)->dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
     struct model_op *op = builder_last_op(builder);
-    const char *length = strchr(op->input_labels[0], 'c') ? op->output_labels : op->input_labels[0],
+    const char *length = strchr(op->input_labels[0], BUILDER_SEQUENCE_BLOCKS) ? op->output_labels : op->input_labels[0],
                *blocks = length == op->output_labels ? op->input_labels[0] : op->output_labels;
-    const int whole = (int)strcspn(length, "ts"), major = (int)strcspn(blocks, "c");
+    const int whole = (int)strcspn(length, (const char[]){BUILDER_TARGETS, BUILDER_TARGET_KEYS, '\0'}),
+              major = (int)(strchr(blocks, BUILDER_SEQUENCE_BLOCKS) - blocks);
     if (blocks == op->output_labels) op->reshaped_from[major] = (signed char)whole;
     else op->reshaped_from[whole] = (signed char)major;
     return out;
@@ -38,7 +39,7 @@ int model_ring_rolled(struct builder *builder, int x)
 
 static int repeated(struct builder *builder, const char *name, int x)
 {
-    if (!strchr(model_builder_get(builder, x)->labels, 'g')) return x;
+    if (!strchr(model_builder_get(builder, x)->labels, BUILDER_KV_HEADS)) return x;
     return builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT, name, "bcygd->bcyhd", NULL,
                          model_builder_get(builder, x)->dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
 }
@@ -70,8 +71,7 @@ struct ring_scores model_ring_scores(struct builder *builder, const struct build
     struct model_op *bias = builder_last_op(builder);
     bias->rolls = rolls;
     bias->causal = ring->causal;
-    if (ring->causal) bias->window = builder->config->sliding_window;
-    if (ring->causal) bias->window_every = builder->config->sliding_window_every;
+    if (ring->causal) builder_window(builder);
     return made;
 }
 
@@ -134,7 +134,7 @@ static struct part merged(struct builder *builder, const char *name, const struc
 
 static const char *split(const struct builder *builder, int x)
 {
-    return strchr(model_builder_get(builder, x)->labels, 'g') ? "bsgd->bcygd" : "bshd->bcyhd";
+    return strchr(model_builder_get(builder, x)->labels, BUILDER_KV_HEADS) ? "bsgd->bcygd" : "bshd->bcyhd";
 }
 
 int model_builder_ring_attention(struct builder *builder, const struct builder_attention *a, int query, int key,

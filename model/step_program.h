@@ -357,8 +357,11 @@ struct model_op {
     bool lookup; /* an indexed read, written as a product with a one-hot (backward an indexed sum), and that one-hot */
     bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
     bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
-    int64_t window, window_every; /* of an attention's mask, as in the model's config; 0: none */
-    int rolls;                    /* of blocks of keys: how often they were rolled */
+    int rolls;   /* of blocks of keys: how often they were rolled */
+    struct model_window {
+        int64_t keys, every;    /* that a decoder's query sees, 0: all; and all in each so-manieth layer, 0: in none */
+        enum model_size layers; /* of its stack */
+    } window;                   /* of an attention's mask */
     /* MODEL_RESHAPE: for each dimension of the result the operand's dimension whose shards it keeps (itself, the joined
      * dimension of which it is the outer part, or the other way round, the heads that it repeats), or -1 */
     signed char reshaped_from[MODEL_MAX_RANK];
@@ -387,6 +390,8 @@ struct model_program {
     int dimension_count;
     const struct model_stack *stacks; /* those that its loops repeat */
     int stack_count;
+    const enum model_axis *stream; /* of what goes from layer to layer; sequence parallelism shards the second */
+    int stream_rank;
     struct model_tensor *tensors;
     int tensor_count, tensor_capacity;
     struct model_block *blocks; /* [0] is the step */
@@ -396,6 +401,8 @@ struct model_program {
 const struct model_dimension *model_dimension_of(const struct model_program *program, char letter); /* or NULL */
 /* The size that counts a stack's layers but the first; MODEL_ONE: no stack has that many layers. And the way back. */
 enum model_size model_later_layers(const struct model_program *program, enum model_size layers);
+/* Whether a tensor that is made in the step has the logical axes of the residual stream. */
+bool model_is_of_stream(const struct model_program *program, const struct model_tensor *tensor);
 /* The tensor of scales of an int8 parameter; -1: it has none. */
 int model_scales_of(const struct model_program *program, int parameter);
 enum model_size model_all_layers(const struct model_program *program, enum model_size later);

@@ -56,14 +56,15 @@ static enum model_dtype parameter_dtype(const struct builder *builder, const cha
 
 /* An output channel is what no contraction sums over: a kernel maps from the embedding or to it, each expert by itself,
  * and of a table a token has a row, whether it is looked up or scored. */
-static const char *channels_of(struct builder *builder, const char *path, const char *labels)
+static const char *channels_of(struct builder *builder, const char *path, const struct model_tensor *of)
 {
-    const bool of_expert = labels[0] == 'x', is_table = ends_with(path, "embedding"),
-               from_embed = is_table || strchr("eE", labels[of_expert]) != NULL;
-    char *channels = base_copy(builder->arena, labels);
+    const bool of_expert = of->axes[0] == MODEL_AXIS_EXPERT, is_table = ends_with(path, "embedding"),
+               from_embed = is_table || of->dims[of_expert] == MODEL_EMBED;
+    char *channels = base_copy(builder->arena, of->labels);
     int count = 0;
-    for (const char *at = labels; *at; at++)
-        if (*at == 'x' || (strchr("eE", *at) != NULL) != from_embed) channels[count++] = *at;
+    for (int d = 0; d < of->rank; d++)
+        if (of->axes[d] == MODEL_AXIS_EXPERT || (of->dims[d] == MODEL_EMBED) != from_embed)
+            channels[count++] = of->labels[d];
     channels[count] = '\0';
     return channels;
 }
@@ -79,7 +80,7 @@ static void declare_scales(struct builder *builder, int parameter, const char *p
 {
     const struct model_tensor *quantized = model_builder_get(builder, parameter);
     const char *name = base_print(builder->arena, "%s_scale", quantized->name),
-               *channels = channels_of(builder, path, quantized->labels);
+               *channels = channels_of(builder, path, quantized);
     int scales = model_builder_tensor(builder, name, channels, MODEL_FLOAT32, MODEL_PARAMETER, MODEL_ROLE_WEIGHT);
     builder->program->tensors[scales].scales = parameter;
 }

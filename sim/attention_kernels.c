@@ -32,7 +32,8 @@ void sim_attention_of_kernel(const struct sim_sharded *s, const struct sim_kerne
     out->attention = forward ? SIM_ATTENTION_FORWARD : SIM_ATTENTION_BACKWARD;
     out->causal = mask->causal;
     out->window = mask->window;
-    out->window_every = mask->window_every;
+    const struct model_tensor *scores = &s->program->tensors[mask->outputs[0]];
+    out->queries = scores->dims[scores->rank - 2];
 }
 
 /* Of the scores of one layer: those in blocks that hold any that the mask leaves. Rows of blocks see all blocks before
@@ -49,18 +50,19 @@ static double blocks_frac(double length, double block, enum model_direction dire
 /* The share of layers that have the window. */
 static double windowed_frac(const struct sim_price_kernel *kernel, double layers)
 {
-    if (!kernel->window) return 0;
-    return kernel->window_every ? 1 - floor(layers / (double)kernel->window_every) / layers : 1;
+    const struct model_window *window = &kernel->window;
+    if (!window->keys) return 0;
+    return window->every ? 1 - floor(layers / (double)window->every) / layers : 1;
 }
 
 double sim_attention_frac(const struct sim_pricing *p, const struct sim_price_kernel *kernel)
 {
-    const double length = (double)p->sizes[MODEL_TARGETS_LENGTH], layers = (double)p->sizes[MODEL_DECODER_LAYERS],
+    const double length = (double)p->sizes[kernel->queries], layers = (double)p->sizes[kernel->window.layers],
                  block = fmin(fmax(p->placement->profile.constants[SIM_ATTENTION_BLOCK], 1), length);
     const double windowed = windowed_frac(kernel, layers);
-    return windowed *
-               blocks_frac(length, block, kernel->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL, (double)kernel->window) +
-           (1 - windowed) * blocks_frac(length, block, kernel->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL, 0);
+    const enum model_direction direction = kernel->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL;
+    return windowed * blocks_frac(length, block, direction, (double)kernel->window.keys) +
+           (1 - windowed) * blocks_frac(length, block, direction, 0);
 }
 
 /* The program makes scores and their gradient anew for each of the three gradients, 8 products. Published rates count

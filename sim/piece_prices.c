@@ -131,7 +131,7 @@ static void begin_key(const struct sim_pipeline_prices *l, const struct sim_piec
     struct model_config config;
     struct sim_plan of_piece;
     sim_piece_plan(l->plan, piece, 1, &config, &of_piece);
-    sim_key_priced(l->cache, &of_piece, 'w');
+    sim_key_priced(l->cache, &of_piece, SIM_STORED_PIECE_PRICE);
 }
 
 /* Plans that differ in their number of microbatches or in their schedule alone have the same pieces. */

@@ -50,7 +50,7 @@ double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
     }
     if (gives < 0 || embeds == gives) return 0;
     sim_plan_sizes(plan, sizes);
-    const double bytes = (double)sizes[MODEL_VOCAB] * (double)plan->config->emb_dim *
+    const double bytes = (double)model_token_table_elements(sizes) *
                          (double)model_dtype_bytes(half ? plan->options.dtype : MODEL_FLOAT32) /
                          topo_axes_product(&placement->axes, sim_model_axis(&placement->axes));
     return sim_stage_message_s(placement, embeds, gives, bytes);

@@ -189,14 +189,14 @@ static int64_t model_partitions_of(const struct sim_plan *plan)
     return plan->request.num_partitions ? plan->request.num_partitions : 1;
 }
 
-/* Rows that an embedding gets beside the vocabulary's, so that its parts are alike and products with them take whole
- * tiles: Megatron-LM's make_vocab_size_divisible_by, 128 by default, for each device of a tensor-parallel group. */
-int64_t sim_padded_vocabulary(const struct sim_plan *plan)
+/* So that its parts are alike and products with them take whole tiles: Megatron-LM's make_vocab_size_divisible_by, by
+ * default, for each device of a tensor-parallel group. */
+int64_t sim_vocabulary_multiple(const struct sim_plan *plan)
 {
-    const int64_t rows = 128 * model_partitions_of(plan), size = plan->config->vocab_size;
+    enum { DIVISIBLE_BY = 128 };
     const bool pads = plan->placement->profile.traits >> MODEL_TRAIT_PADS_VOCABULARY & 1;
     const bool executed = sim_is_executed(plan) || plan->placement->topology.kind == TOPO_LOCAL;
-    return pads && !executed ? base_ceil_div(size, rows) * rows : size;
+    return pads && !executed ? DIVISIBLE_BY * model_partitions_of(plan) : 1;
 }
 
 /* The sizes of a plan, experts included. */
@@ -209,7 +209,7 @@ static enum base_status size_plan(const struct sim_plan *plan, int64_t *sizes, s
         .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
-    sizes[MODEL_VOCAB] = sim_padded_vocabulary(plan);
+    model_pad_vocabulary(sim_vocabulary_multiple(plan), sizes);
     if (plan->options.ring_devices) {
         sizes[MODEL_SEQUENCE_BLOCKS] = plan->options.ring_devices;
         sizes[MODEL_BLOCK_TOKENS] = plan->targets_length / plan->options.ring_devices;

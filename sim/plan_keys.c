@@ -94,7 +94,7 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
 static enum base_status find_usual(struct sim_cache *cache, struct sim_key_setting setting, const struct sim_plan **out,
                                    struct base_error *error)
 {
-    sim_key_begin(cache, 'u');
+    sim_key_begin(cache, SIM_STORED_USUAL_PLAN);
     sim_key_bytes(cache, &setting.is_scanned, sizeof setting.is_scanned);
     sim_key_bytes(cache, &setting.is_local, sizeof setting.is_local);
     struct sim_plan *usual = sim_cache_find(cache);

@@ -41,7 +41,7 @@ enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text,
         return base_fail(
             error, BASE_INPUT,
             "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
-    sim_key_begin(cache, 'm');
+    sim_key_begin(cache, SIM_STORED_CONFIG);
     sim_key_text(cache, text);
     known = sim_cache_find(cache);
     if (!known) {
@@ -68,7 +68,7 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
     const bool over_context = plan->context_parallel > 1,
                over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
                             topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
-    sim_key_begin(cache, 'r');
+    sim_key_begin(cache, SIM_STORED_RULES);
     sim_key_text(cache, plan->rules_text);
     sim_key_bytes(cache, &over_context, sizeof over_context);
     sim_key_bytes(cache, &over_model, sizeof over_model);
@@ -97,7 +97,7 @@ enum base_status sim_plan_find_adafactor(struct sim_cache *cache, const char *te
     if (plan->options.optimizer != MODEL_ADAFACTOR)
         return base_fail(error, BASE_INPUT,
                          "adafactor: has options, but the optimizer is another; use optimizer adafactor");
-    sim_key_begin(cache, 'a');
+    sim_key_begin(cache, SIM_STORED_ADAFACTOR);
     sim_key_text(cache, text);
     known = sim_cache_find(cache);
     if (!known) {
@@ -130,7 +130,7 @@ enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *te
 {
     plan->overrides_text = text ? text : "";
     if (!*plan->overrides_text) return BASE_OK;
-    sim_key_begin(cache, 'o');
+    sim_key_begin(cache, SIM_STORED_OVERRIDES);
     sim_key_text(cache, plan->model_text);
     sim_key_text(cache, text);
     struct overridden *found = sim_cache_find(cache);
@@ -171,7 +171,7 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
 static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
                                        struct base_error *error)
 {
-    sim_key_begin(cache, 'p');
+    sim_key_begin(cache, SIM_STORED_PLACEMENT);
     sim_key_text(cache, plan->topology_text);
     sim_key_text(cache, plan->software);
     sim_key_text(cache, plan->software_version);
@@ -223,7 +223,7 @@ static enum base_status list_parameters(struct sim_cache *cache, const struct si
                                         struct base_error *error)
 {
     const bool overridden = plan->options.parameters != NULL;
-    sim_key_begin(cache, 'q');
+    sim_key_begin(cache, SIM_STORED_PARAMETERS);
     sim_key_text(cache, plan->model_text);
     sim_key_bytes(cache, &overridden, sizeof overridden);
     struct listed *listed = sim_cache_find(cache);
@@ -237,19 +237,6 @@ static enum base_status list_parameters(struct sim_cache *cache, const struct si
     return say_again(&listed->answer, error);
 }
 
-const struct model_parameter *sim_stored_parameters(struct base_arena *arena, const struct sim_plan *plan,
-                                                    const struct model_parameter *parameters, int count)
-{
-    if (sim_padded_vocabulary(plan) == plan->config->vocab_size) return parameters;
-    struct model_parameter *padded = base_new(arena, struct model_parameter, count);
-    memcpy(padded, parameters, (size_t)count * sizeof *padded);
-    for (int i = 0; i < count; i++)
-        for (int d = 0; d < padded[i].rank; d++)
-            if (padded[i].axes[d] && !strcmp(padded[i].axes[d], "vocab"))
-                padded[i].shape[d] = sim_padded_vocabulary(plan);
-    return padded;
-}
-
 static enum base_status judge_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
 {
     const struct listed *own;
@@ -258,7 +245,8 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
     BASE_TRY(list_parameters(cache, plan, &own, error));
     const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
     BASE_TRY(sim_plan_check_rule_axes(&cache->arena, &plan->placement->named_axes, plan->rules, error));
-    const struct model_parameter *stored = sim_stored_parameters(&cache->arena, plan, given, own->count);
+    const struct model_parameter *stored =
+        model_padded_parameters(&cache->arena, sim_vocabulary_multiple(plan), given, own->count);
     BASE_TRY(model_device_state(stored, own->count, plan->rules, &plan->placement->named_axes, plan->options.optimizer,
                                 plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
     return sim_plan_check_layers(plan, own->parameters, given, own->count, error);
@@ -266,7 +254,7 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
 
 static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
 {
-    sim_key_begin(cache, 'd');
+    sim_key_begin(cache, SIM_STORED_VERDICT);
     sim_key_text(cache, plan->model_text);
     sim_key_text(cache, plan->rules_text);
     sim_key_bytes(cache, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);

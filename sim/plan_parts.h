@@ -7,8 +7,8 @@
 
 /* ---- plan.c ---- */
 
-/* Rows of the embedding as the plan's software stores it. After the placement. */
-int64_t sim_padded_vocabulary(const struct sim_plan *plan);
+/* What the rows of the embedding are a multiple of, as the plan's software stores it. After the placement. */
+int64_t sim_vocabulary_multiple(const struct sim_plan *plan);
 model_trait_set sim_plan_traits(const struct sim_plan *plan); /* of its software, with that dtype */
 
 /* ---- plan_lookups.c: fills what the plan says of each; what is found belongs to the cache ---- */
@@ -29,10 +29,6 @@ enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *te
 /* JAX demands that parameters and optimizer state divide exactly; worked out once for a model, rules and mesh shape. */
 enum base_status sim_plan_check_parameters(struct sim_cache *cache, const struct sim_plan *plan,
                                            struct base_error *error);
-
-/* The parameters with the vocabulary as the plan's software stores it: the same list, or a copy in the arena. */
-const struct model_parameter *sim_stored_parameters(struct base_arena *arena, const struct sim_plan *plan,
-                                                    const struct model_parameter *parameters, int count);
 
 /* ---- plan_checks.c ---- */
 

@@ -23,7 +23,7 @@ const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT] = {
 static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, const struct sim_pricing *p,
                                                     const struct sim_sharded *sharded)
 {
-    sim_key_begin(cache, 'l');
+    sim_key_begin(cache, SIM_STORED_MEMORY_MAP);
     sim_key_bytes(cache, &sharded, sizeof sharded);
     sim_key_bytes(cache, p->sizes, sizeof p->sizes);
     sim_key_bytes(cache, p->placement->axes.sizes, sizeof p->placement->axes.sizes);

@@ -41,7 +41,8 @@ struct sim_price_kernel {
     int cast_count;                                     /* of the last shapes: cast before the products begin */
     enum sim_attention_part attention;
     bool causal;
-    int64_t window, window_every; /* of its mask */
+    struct model_window window; /* of its mask */
+    unsigned char queries;      /* enum model_size */
     struct sim_factors
         fours;     /* a softmax's sequences times heads, where its kernel takes four of them; none: another */
     bool backward; /* such a kernel of the backward pass */
@@ -178,7 +179,7 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
                                   struct base_error *error);
 
 /* Begins a key of all that the price of such a plan's program goes by. */
-void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, char kind);
+void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind);
 
 /* Why its tensors are sharded as they are: propagated once more, with notes, in an arena. */
 struct sim_causes; /* below */

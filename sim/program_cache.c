@@ -108,7 +108,7 @@ static void key_structure(struct sim_cache *cache, const struct sim_plan *plan)
 static const struct model_program *find_model_program(struct sim_cache *cache, const struct sim_plan *plan,
                                                       const struct model_options *options)
 {
-    sim_key_begin(cache, 'b');
+    sim_key_begin(cache, SIM_STORED_MODEL_PROGRAM);
     key_structure(cache, plan);
     sim_key_bytes(cache, options, sizeof *options);
     struct model_program *program = sim_cache_find(cache);
@@ -191,7 +191,7 @@ struct request {
     struct sim_extents extents;
 };
 
-static void begin_key(const struct request *r, char kind)
+static void begin_key(const struct request *r, enum sim_stored kind)
 {
     const struct sim_plan *plan = r->plan;
     const struct topo_axes *mesh = &plan->placement->axes;
@@ -219,7 +219,7 @@ static enum base_status find_alike(const struct request *r, const struct model_p
     struct sim_cache *cache = r->cache;
     const sim_pass_set passes = sim_passes_of(r->plan);
     const uint64_t hash = hash_specs(shardings);
-    sim_key_begin(cache, 'a');
+    sim_key_begin(cache, SIM_STORED_PLANS_ALIKE);
     sim_key_bytes(cache, &source, sizeof source);
     sim_key_bytes(cache, &r->sharding, sizeof r->sharding);
     sim_key_bytes(cache, &passes, sizeof passes);
@@ -242,7 +242,7 @@ static const struct sim_graph *find_graph(const struct request *r, const struct 
     struct sim_cache *cache = r->cache;
     const bool options[] = {r->sharding.propagates, r->sharding.spreads_through_updates, r->sharding.scanned,
                             r->sharding.sequence_parallel};
-    sim_key_begin(cache, 'g');
+    sim_key_begin(cache, SIM_STORED_GRAPH);
     sim_key_bytes(cache, &source, sizeof source);
     sim_key_bytes(cache, options, sizeof options);
     struct sim_graph *graph = sim_cache_find(cache);
@@ -257,7 +257,7 @@ static const struct sim_graph *find_graph(const struct request *r, const struct 
 static enum base_status find_propagated(const struct request *r, struct alike **out, struct base_error *error)
 {
     struct sim_cache *cache = r->cache;
-    begin_key(r, 's');
+    begin_key(r, SIM_STORED_PROGRAM);
     struct propagated *first = sim_cache_find(cache), *found = first;
     while (found && !decisions_hold(&found->decisions, &r->extents)) found = found->next;
     if (!found) {
@@ -275,7 +275,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
         found->decisions = keep(&cache->arena, &log);
         BASE_TRY(find_alike(r, source, &shardings, &found->alike, error));
         found->next = first;
-        begin_key(r, 's');
+        begin_key(r, SIM_STORED_PROGRAM);
         sim_cache_store(cache, found);
     }
     *out = found->alike;
@@ -342,7 +342,7 @@ static void begin_request(struct request *r, struct sim_cache *cache, const stru
     r->sharding = sharding_options_of(plan);
 }
 
-void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, char kind)
+void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     struct request r;

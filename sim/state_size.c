@@ -55,7 +55,7 @@ enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_pl
     const struct model_adafactor *adafactor = adafactor_of(plan, &defaults);
     enum model_optimizer optimizer = plan->options.optimizer;
     if (!parameters) BASE_TRY(model_parameters(arena, plan->config, &parameters, &count, error));
-    parameters = sim_stored_parameters(arena, plan, parameters, count);
+    parameters = model_padded_parameters(arena, sim_vocabulary_multiple(plan), parameters, count);
     BASE_TRY(model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer,
                                 adafactor, &whole, error));
     BASE_TRY(model_device_state(parameters, count, plan->rules, &plan->placement->named_axes, optimizer, adafactor,

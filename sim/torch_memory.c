@@ -36,7 +36,7 @@ static double embedding_bytes(const struct sim_pricing *p)
 {
     const unsigned parts = p->plan->options.parts;
     const struct topo_axes *mesh = &p->placement->axes;
-    const double bytes = (double)p->sizes[MODEL_VOCAB] * (double)p->sizes[MODEL_EMBED] *
+    const double bytes = (double)model_token_table_elements(p->sizes) *
                          (double)model_dtype_bytes(p->plan->options.dtype) /
                          topo_axes_product(mesh, sim_model_axis(mesh));
     const bool is_first = parts & MODEL_PART_EMBEDDING && !(parts & MODEL_PART_LOGITS);

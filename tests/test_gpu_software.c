@@ -124,7 +124,7 @@ static void sequence_parallelism_scatters(struct base_arena *arena)
             if (op->kind != SIM_COMMUNICATE || !(op->axes & sim_model_axis(&plan.placement->axes))) continue;
             const struct model_tensor *tensor = &s->program->tensors[s->values[op->inputs[0]].tensor];
             scattered += op->collective == SIM_REDUCE_SCATTER;
-            if (op->collective == SIM_ALL_REDUCE) assert_true(!sim_is_residual_stream(tensor));
+            if (op->collective == SIM_ALL_REDUCE) assert_true(!model_is_of_stream(s->program, tensor));
         }
         assert_true(scattered >= 4); /* attention and MLP, forward and backward, in the loop over layers */
     }

@@ -524,13 +524,14 @@ static void masked_blocks_are_skipped(struct base_arena *arena)
     const double block = plan.placement->profile.constants[SIM_ATTENTION_BLOCK];
     p.sizes[MODEL_TARGETS_LENGTH] = 8192;
     p.sizes[MODEL_DECODER_LAYERS] = 4;
-    struct sim_price_kernel kernel = {.attention = SIM_ATTENTION_FORWARD};
+    struct sim_price_kernel kernel = {
+        .attention = SIM_ATTENTION_FORWARD, .queries = MODEL_TARGETS_LENGTH, .window.layers = MODEL_DECODER_LAYERS};
     assert_near(sim_attention_frac(&p, &kernel), 1, 1e-12);
     kernel.causal = true;
     assert_near(sim_attention_frac(&p, &kernel), 0.5 + block / (2 * 8192), 1e-12);
-    kernel.window = 1;
+    kernel.window.keys = 1;
     assert_near(sim_attention_frac(&p, &kernel), block / 8192, 1e-12);
-    kernel.window_every = 2; /* half of the layers see all */
+    kernel.window.every = 2; /* half of the layers see all */
     assert_near(sim_attention_frac(&p, &kernel), (block / 8192 + 0.5 + block / (2 * 8192)) / 2, 1e-12);
     sim_cache_free(cache);
 }

@@ -29,7 +29,7 @@ static struct tuner_class describe(const struct drafter *d, int tensor, int axes
     memset(&class, 0, sizeof class);
     class.rank = t->rank;
     sim_axis_names(t, class.names);
-    class.residual = sim_is_residual_stream(t);
+    class.residual = model_is_of_stream(d->s->program, t);
     class.zero = sim_is_shared_over_data(own, d->partitioning);
     return class;
 }

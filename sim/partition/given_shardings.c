@@ -68,7 +68,7 @@ static enum base_status resolve_axes(struct sim_graph *g, struct sim_graph_memo 
 static enum base_status resolve(struct sim_graph *g, const struct model_tensor *tensor, sim_spec *out)
 {
     struct sim_graph_memo asked = {.rank = tensor->rank,
-                                   .stream = g->options->sequence_parallel && sim_is_residual_stream(tensor)};
+                                   .stream = g->options->sequence_parallel && model_is_of_stream(g->program, tensor)};
     sim_axis_names(tensor, asked.names);
     for (int i = 0; i < g->memo_count; i++) {
         const struct sim_graph_memo *memo = &g->memo[i];
@@ -81,12 +81,6 @@ static enum base_status resolve(struct sim_graph *g, const struct model_tensor *
     *out = asked.spec;
     if (g->memo_count < MEMO) g->memo[g->memo_count++] = asked;
     return BASE_OK;
-}
-
-bool sim_is_residual_stream(const struct model_tensor *tensor)
-{
-    return tensor->rank == 3 && tensor->axes[0] == MODEL_AXIS_BATCH && tensor->axes[1] == MODEL_AXIS_LENGTH &&
-           tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
 }
 
 bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimizer_partitioning partitioning)

@@ -79,11 +79,12 @@ void sim_key_bytes(struct sim_cache *cache, const void *bytes, size_t length)
     cache->key_length += length;
 }
 
-void sim_key_begin(struct sim_cache *cache, char kind)
+void sim_key_begin(struct sim_cache *cache, enum sim_stored kind)
 {
+    const unsigned char first = (unsigned char)kind;
     cache->key_length = 0;
     cache->key_overflows = false;
-    sim_key_bytes(cache, &kind, 1);
+    sim_key_bytes(cache, &first, 1);
 }
 
 void sim_key_text(struct sim_cache *cache, const char *text)

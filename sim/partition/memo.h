@@ -4,6 +4,25 @@
 
 #include "sim/partition/partition.h"
 
+/* What an entry is; the first byte of its key. */
+enum sim_stored {
+    SIM_STORED_CONFIG,
+    SIM_STORED_RULES,
+    SIM_STORED_ADAFACTOR,
+    SIM_STORED_OVERRIDES,
+    SIM_STORED_PLACEMENT,
+    SIM_STORED_PARAMETERS,
+    SIM_STORED_VERDICT,
+    SIM_STORED_USUAL_PLAN,
+    SIM_STORED_MODEL_PROGRAM,
+    SIM_STORED_GRAPH,
+    SIM_STORED_CONTRACTION,
+    SIM_STORED_PLANS_ALIKE,
+    SIM_STORED_PROGRAM,
+    SIM_STORED_MEMORY_MAP,
+    SIM_STORED_PIECE_PRICE
+};
+
 struct sim_cache {
     struct base_arena arena;
     struct base_arena scratch; /* for what is needed until an entry is made */
@@ -27,7 +46,7 @@ struct sim_cache {
 
 /* Empties the table when it has grown too large, and takes the caller's way out of memory. Before each question. */
 void sim_cache_begin(struct sim_cache *cache, struct base_arena *arena);
-void sim_key_begin(struct sim_cache *cache, char kind);
+void sim_key_begin(struct sim_cache *cache, enum sim_stored kind);
 void sim_key_text(struct sim_cache *cache, const char *text);
 void sim_key_bytes(struct sim_cache *cache, const void *bytes, size_t length);
 void *sim_cache_find(struct sim_cache *cache);              /* what stands under the key, or NULL */

@@ -338,7 +338,6 @@ void sim_put_reason(struct base_text *out, const struct model_program *program, 
                     const struct sim_causes *causes, int instance, int tensor);
 /* The logical axes of a tensor's dimensions by name; NULL: none. */
 void sim_axis_names(const struct model_tensor *tensor, const char **names);
-bool sim_is_residual_stream(const struct model_tensor *tensor); /* what sequence parallelism shards on the length */
 /* What ZeRO shards over data beside what the rules say: optimizer state, and accumulated gradients. */
 bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimizer_partitioning partitioning);
 

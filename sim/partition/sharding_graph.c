@@ -59,7 +59,7 @@ static bool is_given_unconstrained(const struct model_program *program, const st
                                    int tensor)
 {
     const struct model_tensor *t = &program->tensors[tensor], *like = t->like >= 0 ? &program->tensors[t->like] : t;
-    bool stream = options->sequence_parallel && sim_is_residual_stream(t),
+    bool stream = options->sequence_parallel && model_is_of_stream(program, t),
          of_rows = options->sequence_parallel && like->role == MODEL_ROLE_STATISTIC && like->rank == 2,
          annotated = !options->propagates && !t->from_producer && !like->from_producer && !of_rows;
     return t->block < 0 || stream || annotated;
