@@ -288,8 +288,9 @@ static void step_alone(struct builder *builder)
     if (encoder) in.encoded = given(builder, "batch/encoded", "ble", builder->dtype);
     in.table = model_builder_table(builder);
     in.relpos = relpos_table(builder, BUILDER_CACHED, BUILDER_CACHED_KEYS);
-    decode_step(builder, &in, token, index);
+    int logits = decode_step(builder, &in, token, index);
     end_rows(builder);
+    give_out(builder, "logits out", logits, model_builder_get(builder, logits)->labels);
 }
 
 static void score(struct builder *builder)

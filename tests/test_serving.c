@@ -291,6 +291,21 @@ static void attention_is_done_where_the_cache_is(struct base_arena *arena)
     assert(largest_bytes(arena, &text, MODEL_STEP_DECODE, SIM_ALL_GATHER) < cache_bytes / 16);
 }
 
+/* A decode step gives its logits out as rules name them, rows over data. Where they come as sums over data, each device
+ * of a row of the mesh sums another half of the rows, and a permutation brings the halves to where rows belong: so XLA
+ * does it (jaxlib 0.4.13, the case G4/t5/zero3/2x2 of its programs of inference). */
+static void logits_leave_a_step_as_rules_say(struct base_arena *arena)
+{
+    struct sim_plan_text text =
+        text_of("encoder_decoder:vocab_size=4096,emb_dim=256,num_heads=8,head_dim=64,mlp_dim=1024,num_encoder_layers=2,"
+                "num_decoder_layers=2,mlp_activations=gelu+linear,logits_via_embedding=0",
+                "16", "24");
+    text.values[SIM_TOPOLOGY] = "local:4";
+    text.values[SIM_SUBMESH] = "1,2";
+    text.values[SIM_RULES] = "zero3";
+    assert_near(largest_bytes(arena, &text, MODEL_STEP_DECODE, SIM_ALL_REDUCE), 16.0 / 2 * 4096 * 4, 0);
+}
+
 /* Weights gathered over all devices: rows that are looked up are on the devices of their tokens, so that no activation
  * is; a one-hot's product goes to the devices of the table's columns. */
 static void rows_that_are_looked_up_stay_with_their_tokens(struct base_arena *arena)
@@ -322,6 +337,7 @@ static const struct test tests[] = {
     TEST(published_speeds_are_met),
     TEST(caches_may_be_sharded_apart),
     TEST(attention_is_done_where_the_cache_is),
+    TEST(logits_leave_a_step_as_rules_say),
     TEST(rows_that_are_looked_up_stay_with_their_tokens),
     TEST(int8_weights_are_half_of_bfloat16),
     TEST(searches_of_inference_equal_brute_force),
