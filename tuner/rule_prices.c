@@ -2,6 +2,7 @@
 #include "tuner/rule_coding.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- prices ---- */
@@ -26,6 +27,7 @@ struct pricer {
     double kept[TUNER_MOST_SHAPES];
     int digits[TUNER_MOST_DIGITS];
     const struct topo_axes *mesh;
+    int *longest_first; /* kernels */
 };
 
 /* Classes whose digits are all settled are sharded just so; the others as any choice of the rest shards them. */
@@ -58,16 +60,40 @@ static void settle_both(struct pricer *p, unsigned settled, unsigned touched)
     if (p->coding->least) settle(&p->weighed, settled, touched, p->digits);
 }
 
-/* Kernels of the context (scope 0), or of a component. */
-static double kernels_s(const struct pricer *p, unsigned scope)
+/* Kernels of the context (scope 0), or of a component. What takes limit_s or more is not added up to its end. */
+static double kernels_s(const struct pricer *p, unsigned scope, double limit_s)
 {
     const struct tuner_coding *coding = p->coding;
     double s = 0;
-    for (int k = 0; k < coding->o->kernel_count; k++) {
+    for (int i = 0; i < coding->o->kernel_count && s < limit_s; i++) {
+        const int k = p->longest_first[i];
         unsigned own = coding->kernel_scopes[k] & ~coding->context_scope;
         if (scope ? own & scope : !own) s += tuner_work_kernel_s(&p->timed.work, k);
     }
     return s;
+}
+
+struct kernel_time {
+    int kernel;
+    double s;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct kernel_time *x = a, *y = b;
+    if (x->s != y->s) return x->s > y->s ? -1 : 1;
+    return x->kernel - y->kernel;
+}
+
+/* In the order of what they take when everything is sharded as it can be: sums come to their limit soon. */
+static void order_kernels(struct base_arena *arena, struct pricer *p)
+{
+    const int count = p->coding->o->kernel_count;
+    struct kernel_time *times = base_new(arena, struct kernel_time, count + 1);
+    p->longest_first = base_new(arena, int, count + 1);
+    for (int k = 0; k < count; k++) times[k] = (struct kernel_time){k, tuner_work_kernel_s(&p->timed.work, k)};
+    qsort(times, (size_t)count, sizeof *times, by_time);
+    for (int k = 0; k < count; k++) p->longest_first[k] = times[k].kernel;
 }
 
 static unsigned scope_of_shape(const struct tuner_coding *coding, int shape)
@@ -114,7 +140,7 @@ static void price_option(struct component_search *search, int option)
     const int at = search->context * component->option_count + option;
     const unsigned settled = p->coding->context_scope | component->scope;
     settle(&p->timed, settled, component->scope, p->digits);
-    const double s = kernels_s(p, component->scope);
+    const double s = kernels_s(p, component->scope, search->limit_s);
     if (s >= search->limit_s) return;
     if (p->coding->least) settle(&p->weighed, settled, component->scope, p->digits);
     search->cell->table.option_s[search->j][at] = s;
@@ -162,7 +188,7 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
         !tuner_rules_all_divide(coding, 0, TUNER_AXES_IN_CONTEXT, p->digits, p->mesh))
         return;
     settle_both(p, coding->context_scope, 0);
-    const double own_s = kernels_s(p, 0), bytes = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
+    const double own_s = kernels_s(p, 0, limit_s), bytes = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
     /* What the components may take together. None is counted before it is priced: with digits open a kernel may come
      * out above what it takes with some of them settled. */
     double room_s = limit_s - own_s;
@@ -202,6 +228,7 @@ struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const st
     open_view(&p->timed, coding, placement, batch, microbatches, charges);
     p->memo.arena = &known;
     p->timed.work.memo = &p->memo;
+    order_kernels(&known, p);
     if (coding->least) open_view(&p->weighed, coding->least, placement, batch, microbatches, charges);
     if (charges.lifetimes && !coding->o->executable)
         tuner_work_kept(coding->least ? &p->weighed.work : &p->timed.work, p->kept);
