@@ -250,7 +250,7 @@ enum base_status commands_mesh_request(struct base_arena *arena, const struct ba
         {"--model-parallel-submesh", "X,Y,Z,C",                                                                        \
          "the box of devices that holds one copy of the model; [node,local] on GPUs", NULL},                           \
         {"--num-partitions", "N", "how many devices hold one copy, placed by T5X's table", NULL},                      \
-        {"--num-expert-partitions", "N", "T5X's experts: cut the data axis into data and expert", NULL},               \
+        {"--num-expert-partitions", "N", "T5X's experts: split the data axis into data and expert", NULL},             \
         {"--ici-mesh-shape", "R,D,M", "replica, data and model inside a slice; with --dcn-mesh-shape", NULL},          \
         {"--dcn-mesh-shape", "R,D,M", "replica, data and model over slices", NULL},                                    \
         {"--ici-mesh", "SIZES",                                                                                        \

@@ -311,7 +311,7 @@ static const struct base_option options[] = {
      "a .jsonl, a batch of examples a line; the last may have fewer than batch_size. Else a text, an example a line, "
      "with targets behind a tab",
      NULL},
-    {"--output-dir", "DIR", "write chunk after chunk there, and go on behind those that are there", NULL},
+    {"--output-dir", "DIR", "write chunk after chunk there, and continue behind those that are there", NULL},
     {"--checkpoint-period", "N", "batches of a chunk", "100"},
     {"--restore", "CHECKPOINT", "parameters, as T5X or `run` wrote them", "seeded initial values"},
     {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given",

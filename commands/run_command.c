@@ -29,7 +29,7 @@ static void note_stop(const struct commands_context *context, const struct repor
     const char *name = commands_stop_name(context);
     commands_note(context,
                   base_print(context->arena,
-                             "stopped by %s after step %lld; the same command goes on from a --checkpoint",
+                             "stopped by %s after step %lld; the same command resumes from a --checkpoint",
                              name ? name : "a signal", (long long)(steps->first_step + steps->step_count - 1)));
 }
 
@@ -258,8 +258,9 @@ static const struct base_option options[] = {
      "evaluate: loss and token accuracy of K held-out batches; nothing is updated or written", "train"},
     {"--data", "FILE", "a text, whose bytes become tokens as in ByT5; or a .jsonl, one batch a line, used in order",
      "seeded random tokens"},
-    {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to go on from", "seeded initial values"},
-    {"--checkpoint", "DIR", "go on from its last checkpoint, and leave checkpoint_K there", NULL},
+    {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to resume from",
+     "seeded initial values"},
+    {"--checkpoint", "DIR", "resume from its last checkpoint, and leave checkpoint_K there", NULL},
     {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},
     {"--keep", "N", "the N checkpoints that were written last stay, the others of runs here go", "all stay"},
     {"--memory-bytes", "N", "what a rank may use; a plan that needs more is refused", "the profile's capacity_bytes"},

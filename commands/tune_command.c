@@ -463,7 +463,7 @@ static const struct base_option options[] = {
      "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
     {"--search", "rules|remat|remat-layers|rules,remat|rules,remat-layers",
      "also rule sets that nobody has named: what each logical axis takes, in which order; and remat by tensor: which "
-     "are kept, offloaded or recomputed, with remat-layers in how many layers, too. Without --time-limit 200000 full "
+     "are saved, offloaded or recomputed, with remat-layers in how many layers, too. Without --time-limit 200000 full "
      "predictions at most",
      NULL},
     {"--gap", "P", "percent: end when no plan can be better by more", "0"},

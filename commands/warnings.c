@@ -166,7 +166,7 @@ enum base_status commands_warn_of_old_compiler(struct commands_context *context,
     commands_warn(
         context,
         base_print(context->arena,
-                   "XLA of before %s, which %s on %s is taken to run with, moves what is kept of each scanned layer "
+                   "XLA of before %s, which %s on %s is taken to run with, moves what is saved of each scanned layer "
                    "between devices in the backward pass: it takes %s; a newer XLA, or jax 0.4.27 and later, %s "
                    "(--compiler %s)%s%s%s",
                    newer.since, plan->software, plan->placement->topology.chip.name, cost_words(context->arena, older),

@@ -173,7 +173,7 @@ struct exec_restoring {
     bool evaluates;                 /* parameters alone count */
     void (*warn)(const char *text); /* what could not be checked. May be NULL */
 };
-/* *step: the one to go on with. Collective; all return the same. */
+/* *step: the one to resume from. Collective; all return the same. */
 enum base_status exec_restore(struct base_arena *arena, struct exec_machine *machine,
                               const struct exec_restoring *restoring, int64_t *step, struct base_error *error);
 

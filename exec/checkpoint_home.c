@@ -147,7 +147,7 @@ enum base_status exec_home_check(const struct exec_home *home, int64_t first_ste
     for (int i = 0; i < home->saved_count; i++)
         if (home->saved[i].step > first_step && home->saved[i].step <= end_step)
             return base_fail(error, BASE_INPUT,
-                             "%s/checkpoint_%lld: is there already, and this run, which goes on from step %lld, would "
+                             "%s/checkpoint_%lld: is there already, and this run, which resumes from step %lld, would "
                              "come to write it again; use another --checkpoint, or remove it",
                              home->directory, (long long)home->saved[i].step, (long long)first_step);
     return BASE_OK;

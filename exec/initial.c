@@ -69,7 +69,7 @@ static double fan_in(const struct exec_array *array)
 static struct initializer dense_initializer_of(const struct sim_plan *plan, const struct exec_array *array)
 {
     const struct model_config *c = plan->config;
-    const double truncation = 0.87962566103423978; /* standard deviation of a normal cut at two */
+    const double truncation = 0.87962566103423978; /* standard deviation of a normal truncated at two */
     double embed = (double)c->emb_dim;
     if (ends_with(array->path, ".scale")) return (struct initializer){ONES, 1};
     if (ends_with(array->path, ".bias")) return (struct initializer){ZEROS, 0};

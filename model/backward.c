@@ -45,16 +45,16 @@ static const struct transpose {
     {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", false, MODEL_NO_FUNCTION, "", 0},
 };
 
-/* Bit r: tensors of role r are saved for the backward pass. "none" is what JAX's autodiff keeps; what is elementwise
- * from kept tensors is fused into its consumers. "minimal" is checkpoint_dots_with_no_batch_dims. */
-#define KEEP(role) (1u << MODEL_ROLE_##role)
-static const unsigned kept_roles[MODEL_REMAT_COUNT] = {
-    [MODEL_REMAT_NONE] = ~KEEP(FUSED),
+/* Bit r: tensors of role r are saved for the backward pass. "none" is what JAX's autodiff saves; what is elementwise
+ * from saved tensors is fused into its consumers. "minimal" is checkpoint_dots_with_no_batch_dims. */
+#define SAVE(role) (1u << MODEL_ROLE_##role)
+static const unsigned saved_roles[MODEL_REMAT_COUNT] = {
+    [MODEL_REMAT_NONE] = ~SAVE(FUSED),
     [MODEL_REMAT_MINIMAL] =
-        KEEP(LAYER_INPUT) | KEEP(QUERY_KEY) | KEEP(VALUE) | KEEP(PROJECTION) | KEEP(MLP_HIDDEN) | KEEP(RELPOS),
-    [MODEL_REMAT_SELECTIVE] = ~(KEEP(FUSED) | KEEP(SOFTMAX)),
-    [MODEL_REMAT_FULL] = KEEP(LAYER_INPUT),
-    [MODEL_REMAT_COMPILER] = ~KEEP(FUSED), /* less what the options drop */
+        SAVE(LAYER_INPUT) | SAVE(QUERY_KEY) | SAVE(VALUE) | SAVE(PROJECTION) | SAVE(MLP_HIDDEN) | SAVE(RELPOS),
+    [MODEL_REMAT_SELECTIVE] = ~(SAVE(FUSED) | SAVE(SOFTMAX)),
+    [MODEL_REMAT_FULL] = SAVE(LAYER_INPUT),
+    [MODEL_REMAT_COMPILER] = ~SAVE(FUSED), /* less what the options drop */
     [MODEL_REMAT_TENSORS] = 0,             /* go by name */
 };
 
@@ -97,8 +97,8 @@ static void constrain_like(struct builder *builder, int cotangent, int primal)
 
 /* ---- remat ---- */
 
-/* Makes a tensor of the forward loop's body again. */
-static int remake(struct builder_pass *pass, int tensor)
+/* Recomputes a tensor of the forward loop's body. */
+static int recompute(struct builder_pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
     struct model_op op = *producer_of(builder, tensor);
@@ -119,15 +119,15 @@ static int remake(struct builder_pass *pass, int tensor)
     return copy;
 }
 
-/* A tensor as it is, only on other devices, too: it moves once more rather than being kept there. */
+/* A tensor as it is, only on other devices, too: it moves once more rather than being saved there. */
 static bool is_gathered(const struct model_op *made)
 {
     return made->kind == MODEL_RESHAPE && !strcmp(made->input_labels[0], made->output_labels);
 }
 
-/* What a contraction reads is kept where the loop over the layers is the program's own (JAX's scan stacks what autodiff
- * reads again), and where contractions are a library's: it was stored by then, and the compiler keeps it. */
-static bool is_kept_operand(const struct builder_pass *pass, int tensor)
+/* What a contraction reads is saved where the loop over the layers is the program's own (JAX's scan stacks what
+ * autodiff reads again), and where contractions are a library's: it was stored by then, and the compiler saves it. */
+static bool is_saved_operand(const struct builder_pass *pass, int tensor)
 {
     const struct builder *builder = pass->builder;
     const struct model_block *block = &builder->program->blocks[pass->forward_block];
@@ -161,7 +161,7 @@ static bool is_every_second(const struct builder_pass *pass, int tensor)
     return false;
 }
 
-static bool keeps_every_second(const struct builder *builder)
+static bool saves_every_second(const struct builder *builder)
 {
     return builder->options.remat == MODEL_REMAT_SELECTIVE && builder_has(builder, MODEL_TRAIT_EVERY_SECOND);
 }
@@ -172,22 +172,22 @@ int model_builder_need(struct builder_pass *pass, int tensor)
     struct builder *builder = pass->builder;
     const struct model_tensor *wanted = model_builder_get(builder, tensor);
     unsigned dropped = builder->options.dropped_roles |
-                       (builder->options.flash_attention ? KEEP(SOFTMAX) : 0); /* the kernel makes its scores again */
-    bool kept = kept_roles[builder->options.remat] & ~dropped & (1u << wanted->role);
+                       (builder->options.flash_attention ? SAVE(SOFTMAX) : 0); /* the kernel recomputes its scores */
+    bool is_saved = saved_roles[builder->options.remat] & ~dropped & (1u << wanted->role);
     const struct model_saved *saved = &builder->options.saved;
     if (builder->options.remat == MODEL_REMAT_TENSORS && wanted->saved_as)
-        kept = (saved->device | saved->host) >> wanted->saved_as & 1;
-    if (keeps_every_second(builder)) kept = wanted->role == MODEL_ROLE_LAYER_INPUT || is_every_second(pass, tensor);
+        is_saved = (saved->device | saved->host) >> wanted->saved_as & 1;
+    if (saves_every_second(builder)) is_saved = wanted->role == MODEL_ROLE_LAYER_INPUT || is_every_second(pass, tensor);
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
     if (!pass->loop || wanted->block != pass->forward_block) return tensor;
-    if (kept || carried || is_kept_operand(pass, tensor)) {
+    if (is_saved || carried || is_saved_operand(pass, tensor)) {
         builder->program->tensors[tensor].constrained_again = wanted->constrained && builder_recomputes(builder);
         builder->program->tensors[tensor].offloaded =
             builder->options.remat == MODEL_REMAT_TENSORS && wanted->saved_as && saved->host >> wanted->saved_as & 1;
         return tensor;
     }
     if (builder->clone[tensor] < 0) {
-        int copy = remake(pass, tensor);
+        int copy = recompute(pass, tensor);
         builder->clone[tensor] = copy;
     }
     return builder->clone[tensor];
@@ -440,7 +440,7 @@ static void transpose_loop(struct builder_pass *outer, const struct model_op *op
     model_builder_mark_cotangent(builder, in, x->out);
     builder->cotangent[x->out] = in;
     bool replays = builder->options.remat == MODEL_REMAT_FULL && builder_has(builder, MODEL_TRAIT_REPLAYS_LAYERS);
-    if (replays || keeps_every_second(builder)) model_builder_need(&pass, x->out);
+    if (replays || saves_every_second(builder)) model_builder_need(&pass, x->out);
     transpose_block(&pass, forward_count);
     constrain_like(builder, builder->cotangent[x->in], x->in);
     builder->block = outer_block;

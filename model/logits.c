@@ -60,7 +60,7 @@ static int target_gradient(struct builder *builder, const struct builder_forward
     return gradient;
 }
 
-/* The same with the exponentials of what the loss keeps, each step an array of its own; elsewhere the target's alone.
+/* The same with the exponentials of what the loss saves, each step an array of its own; elsewhere the target's alone.
  */
 static int with_exponentials(struct builder *builder, int target, int shifted, int max, int sum)
 {

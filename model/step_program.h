@@ -110,10 +110,10 @@ enum model_category {
     MODEL_CATEGORY_COUNT
 };
 
-/* Which tensors a remat policy may keep for the backward pass. A tensor's role comes from the operation that makes it.
+/* Which tensors a remat policy may save for the backward pass. A tensor's role comes from the operation that makes it.
  */
 enum model_role {
-    MODEL_ROLE_FUSED,       /* elementwise from kept tensors: recomputed inside its consumers, never kept */
+    MODEL_ROLE_FUSED,       /* elementwise from saved tensors: recomputed inside its consumers, never saved */
     MODEL_ROLE_LAYER_INPUT, /* what enters a layer */
     MODEL_ROLE_NORM_INPUT, /* float32 input of a layer norm: JAX's own residual; its bfloat16 original is dead after the
                               residual add */

@@ -9,7 +9,7 @@ enum model_trait {
     MODEL_TRAIT_HALF_PARAMETERS, /* parameters, gradients and accumulators in the compute dtype; float32 masters are
                                     optimizer state */
     MODEL_TRAIT_HALF_STATISTICS, /* norms, logits and loss in the compute dtype */
-    MODEL_TRAIT_SPLIT_SOFTMAX,   /* exponentials and their quotient are differentiated apart, so that both are kept */
+    MODEL_TRAIT_SPLIT_SOFTMAX,   /* exponentials and their quotient are differentiated apart, so that both are saved */
     MODEL_TRAIT_LIBRARY_DOTS, /* contractions are calls of a library: what they read was stored, and it is saved for the
                                  backward pass */
     MODEL_TRAIT_UPDATES_LAST, /* all gradients are reduced together, so that all are there before the first update */
@@ -34,7 +34,7 @@ enum model_trait {
     MODEL_TRAIT_SPLITS_DIMENSIONS,  /* its mesh shares dimensions of the torus where whole ones do not do */
     MODEL_TRAIT_SHARDS_MODEL,       /* where a mesh has a model axis that rules leave alone, layers are sharded over it:
                                        tensor parallelism beside sharded parameters */
-    MODEL_TRAIT_EVERY_SECOND,  /* a selective remat policy keeps every second product with a weight, from the first, and
+    MODEL_TRAIT_EVERY_SECOND,  /* a selective remat policy saves every second product with a weight, from the first, and
                                   what attention gives; all else is replayed */
     MODEL_TRAIT_EAGER_LOSS,    /* the target's gradient is an array of its own, and so is that of the logits */
     MODEL_TRAIT_PARALLEL_LOSS, /* where the vocabulary is sharded that gradient is added up step by step: exponentials,

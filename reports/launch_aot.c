@@ -1,10 +1,11 @@
 /* A plan as one Python file that has the real XLA:TPU compiler compile it, without a TPU. What differs from plan to
- * plan stands at its head as JSON; the program below that is the same for all (aot_program.py). */
+ * plan stands at its head as JSON; the program below that is the same for all: the step (aot_step.py), and what
+ * reads the compiler's dumps of it (aot_dumps.py). */
 #include "reports/launch.h"
 
 #include <string.h>
 
-extern const char embedded_reports_aot_program_py[];
+extern const char embedded_reports_aot_step_py[], embedded_reports_aot_dumps_py[];
 
 static enum base_status refuse(const char *key, const char *what, const char *would, struct base_error *error)
 {
@@ -205,6 +206,7 @@ enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_p
     BASE_TRY(put_parameters(plan, arena, &w, error));
     base_json_close(&w, '}');
     base_put(out, "\"\"\")\n\n");
-    base_put(out, embedded_reports_aot_program_py);
+    base_put(out, embedded_reports_aot_step_py);
+    base_put(out, embedded_reports_aot_dumps_py);
     return BASE_OK;
 }

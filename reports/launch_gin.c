@@ -41,7 +41,7 @@ void reports_launch_title(const struct sim_plan *plan, struct base_text *out)
 
 /* ---- the model ---- */
 
-/* T5X has three policies; selective recomputation keeps about what minimal keeps. */
+/* T5X has three policies; selective recomputation saves about what minimal saves. */
 static const char *remat_name(enum model_remat remat)
 {
     return remat == MODEL_REMAT_NONE ? "none" : remat == MODEL_REMAT_FULL ? "full" : "minimal";

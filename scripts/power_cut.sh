@@ -1,6 +1,6 @@
 #!/bin/sh
 # power_cut.sh PROGRAM CUTS: a run writes checkpoints on ext4, with and without a journal; at CUTS random moments each, what
-# has reached the disk until then is taken aside, mounted, and the run goes on from it. What was on the disk before the cut
+# has reached the disk until then is taken aside, mounted, and the run resumes from it. What was on the disk before the cut
 # must be there, whole. The disk is an image on a second file system, which is frozen while the image is copied, so that the
 # copy is of one moment. Needs root and loop devices; without, it says so and ends well.
 set -eu
@@ -72,5 +72,5 @@ for options in '-O has_journal' '-O ^has_journal'; do
     sleep 0.5
     umount "$folder/disk"
 done
-echo "power cuts: $good of $((2 * cuts)) were gone on from, on ext4 with and without a journal"
+echo "power cuts: $good of $((2 * cuts)) were resumed from, on ext4 with and without a journal"
 [ "$good" -eq $((2 * cuts)) ]

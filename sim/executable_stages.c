@@ -10,7 +10,7 @@ static enum base_status make_piece(struct sim_cache *cache, const struct sim_pla
 {
     const struct sim_program *program;
     struct sim_pricing p;
-    sim_piece_plan(plan, &piece->cut, plan->num_microbatches, &piece->config, &piece->plan);
+    sim_piece_plan(plan, &piece->split, plan->num_microbatches, &piece->config, &piece->plan);
     BASE_TRY(sim_program_find(cache, &piece->plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
     BASE_TRY(sim_pricing_begin(&p, &piece->plan, &program->prices, error));
     piece->program.sharded = program->sharded;
@@ -24,16 +24,16 @@ static enum base_status make_pieces(struct sim_cache *cache, struct base_arena *
 {
     const int count = out->stages * out->chunks;
     struct sim_pipeline_habits habits;
-    struct sim_piece *cut = base_new(arena, struct sim_piece, SIM_MOST_PIECES);
+    struct sim_piece *split = base_new(arena, struct sim_piece, SIM_MOST_PIECES);
     int64_t encoder_layers = 0, decoder_layers = 0;
     BASE_TRY(sim_pipeline_habits_find(plan->software, &habits, error));
-    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, habits.division, cut, error));
+    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, habits.division, split, error));
     out->pieces = base_new(arena, struct sim_executable_piece, count);
     for (int i = 0; i < count; i++) {
         struct sim_executable_piece *piece = &out->pieces[i];
-        piece->cut = cut[i];
+        piece->split = split[i];
         piece->first_encoder_layer = encoder_layers, piece->first_decoder_layer = decoder_layers;
-        encoder_layers += cut[i].encoder_layers, decoder_layers += cut[i].decoder_layers;
+        encoder_layers += split[i].encoder_layers, decoder_layers += split[i].decoder_layers;
         BASE_TRY(make_piece(cache, plan, piece, error));
     }
     return BASE_OK;

@@ -66,11 +66,11 @@ static double in_pieces(const struct sim_pricing *p, const struct sim_price_kern
         sim_window_trips_of(p, kernel->pieces.axes, &kernel->pieces.rows, kernel->pieces.element_bytes);
     struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
                              sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
-    double *const cut[] = {[SIM_CUTS_ROWS] = &of.rows,
-                           [SIM_CUTS_COLUMNS] = &of.columns,
-                           [SIM_CUTS_CONTRACTED] = &of.contracted,
-                           [SIM_CUTS_BATCH] = &of.batch};
-    *cut[kernel->pieces.cut] /= trips;
+    double *const split[] = {[SIM_SPLITS_ROWS] = &of.rows,
+                             [SIM_SPLITS_COLUMNS] = &of.columns,
+                             [SIM_SPLITS_CONTRACTED] = &of.contracted,
+                             [SIM_SPLITS_BATCH] = &of.batch};
+    *split[kernel->pieces.split] /= trips;
     for (int i = 0; i < kernel->pieces.again_count; i++)
         priced->bytes += (trips - 1) * p->bytes[kernel->pieces.again[i]];
     return trips * sim_product_flop(profile, &of) / rate_frac(p, dot->dtype);

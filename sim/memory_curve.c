@@ -50,7 +50,7 @@ static void move_to(struct walk *w, int step)
     w->step = step;
 }
 
-/* Of a stretch of time only its largest moment is kept. */
+/* Of a stretch of time only the largest moment stands. */
 static void note(struct walk *w, const struct sim_price_event *event)
 {
     struct sim_memory_point point = {

@@ -9,7 +9,7 @@
 void sim_pipeline_prices_begin(struct sim_pipeline_prices *l, struct sim_cache *cache, const struct sim_plan *plan,
                                struct sim_piece_price *prices)
 {
-    memset(l, 0, offsetof(struct sim_pipeline_prices, cut));
+    memset(l, 0, offsetof(struct sim_pipeline_prices, split));
     l->cache = cache, l->plan = plan, l->prices = prices;
 }
 
@@ -145,10 +145,10 @@ static enum base_status find_price(const struct sim_pipeline_prices *l, const st
         return BASE_OK;
     }
     BASE_TRY(price_piece(l, piece, out, error));
-    struct sim_piece_price *kept = base_new(&l->cache->arena, struct sim_piece_price, 1);
-    *kept = *out;
+    struct sim_piece_price *stored = base_new(&l->cache->arena, struct sim_piece_price, 1);
+    *stored = *out;
     begin_key(l, piece);
-    sim_cache_store(l->cache, kept);
+    sim_cache_store(l->cache, stored);
     return BASE_OK;
 }
 
@@ -156,13 +156,14 @@ enum base_status sim_pipeline_price_pieces(struct sim_pipeline_prices *l, struct
 {
     for (int i = 0; i < l->pieces; i++) {
         int found = 0;
-        while (found < l->price_count && memcmp(&l->prices[found].piece, &l->cut[i], sizeof l->cut[i]) != 0) found++;
+        while (found < l->price_count && memcmp(&l->prices[found].piece, &l->split[i], sizeof l->split[i]) != 0)
+            found++;
         l->price_of[i] = (short)found;
         if (found < l->price_count) continue;
         if (found == SIM_MOST_PIECE_PRICES)
             return base_fail(error, BASE_INTERNAL, "a pipeline of more than %d pieces that differ",
                              SIM_MOST_PIECE_PRICES);
-        BASE_TRY(find_price(l, &l->cut[i], &l->prices[l->price_count++], error));
+        BASE_TRY(find_price(l, &l->split[i], &l->prices[l->price_count++], error));
     }
     return BASE_OK;
 }
@@ -174,9 +175,9 @@ static double message_s(const struct sim_pipeline_prices *l, int from, int to, d
     const struct sim_placement *placement = l->plan->placement;
     const unsigned model = sim_model_axis(&placement->axes);
     const int parts = topo_axes_product(&placement->axes, model);
-    const bool cut = l->habits.cuts_messages && parts > 1 && !l->plan->sequence_parallel;
+    const bool scatters = l->habits.scatters_messages && parts > 1 && !l->plan->sequence_parallel;
     if (!(bytes > 0)) return 0;
-    if (!cut) return l->habits.message_latency_s + sim_stage_message_s(placement, from, to, bytes);
+    if (!scatters) return l->habits.message_latency_s + sim_stage_message_s(placement, from, to, bytes);
     return l->habits.message_latency_s + sim_stage_message_s(placement, from, to, bytes / parts) +
            sim_collective_s(placement, SIM_ALL_GATHER, model, bytes / parts);
 }

@@ -33,7 +33,7 @@ struct sim_pipeline_prices {
     int64_t *stage_bytes;                      /* of each stage: at the most on a device */
     struct sim_executable_pipeline executable; /* of a plan that the executor runs; else stages are 0 */
     /* Of as many as there are pieces, and long: whoever splits the model into pieces fills them. */
-    struct sim_piece cut[SIM_MOST_PIECES];
+    struct sim_piece split[SIM_MOST_PIECES];
     short price_of[SIM_MOST_PIECES];
     double send_s[SIM_MOST_PIECES], send_back_s[SIM_MOST_PIECES]; /* from each to the next, and the gradient back */
 };

@@ -65,13 +65,13 @@ static double least_step_s(const struct sim_pipeline_prices *l)
 /* Gives every stage so many layers: not a way to split the model, but each stage's cost with that many. */
 static void cut_alike(struct sim_pipeline_prices *l, int64_t layers)
 {
-    memset(l->cut, 0, (size_t)l->stages * sizeof *l->cut);
+    memset(l->split, 0, (size_t)l->stages * sizeof *l->split);
     for (int i = 0; i < l->stages; i++) {
-        l->cut[i].parts = MODEL_PART_LAYERS;
-        l->cut[i].decoder_layers = layers;
+        l->split[i].parts = MODEL_PART_LAYERS;
+        l->split[i].decoder_layers = layers;
     }
-    l->cut[0].parts |= MODEL_PART_EMBEDDING;
-    l->cut[l->stages - 1].parts |= MODEL_PART_FINAL_NORM | MODEL_PART_LOGITS | MODEL_PART_LOSS;
+    l->split[0].parts |= MODEL_PART_EMBEDDING;
+    l->split[l->stages - 1].parts |= MODEL_PART_FINAL_NORM | MODEL_PART_LOGITS | MODEL_PART_LOSS;
 }
 
 static enum base_status stage_memory(struct sim_pipeline_prices *l, struct base_arena *arena, int stage,
@@ -131,7 +131,7 @@ static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *a
     const struct sim_plan *plan = l->plan;
     BASE_TRY(sim_pipeline_check(plan, error));
     BASE_TRY(sim_pipeline_habits_find(plan->software, &l->habits, error));
-    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.division, l->cut, error));
+    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l->habits.division, l->split, error));
     l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
     BASE_TRY(sim_pipeline_price_pieces(l, error));
     sim_pipeline_price_messages(l);

@@ -44,9 +44,9 @@ double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
     int embeds = -1, gives = -1;
     const bool sums = plan->config->logits_via_embedding && !plan->pipeline.forward_alone;
     for (int i = 0; i < l->pieces && sums; i++) {
-        if (embeds < 0 && (l->cut[i].parts & (MODEL_PART_ENCODER_EMBEDDING | MODEL_PART_EMBEDDING)))
+        if (embeds < 0 && (l->split[i].parts & (MODEL_PART_ENCODER_EMBEDDING | MODEL_PART_EMBEDDING)))
             embeds = i % l->stages;
-        if (l->cut[i].parts & MODEL_PART_LOGITS) gives = i % l->stages;
+        if (l->split[i].parts & MODEL_PART_LOGITS) gives = i % l->stages;
     }
     if (gives < 0 || embeds == gives) return 0;
     sim_plan_sizes(plan, sizes);
@@ -114,17 +114,17 @@ static double output_bytes(const struct sim_pipeline_prices *l, int piece)
 }
 
 /* What a microbatch leaves behind on a piece; its output, too, where the software does not free it. */
-static struct sim_holding kept_by(const struct sim_pipeline_prices *l, int piece)
+static struct sim_holding saved_by(const struct sim_pipeline_prices *l, int piece)
 {
-    struct sim_holding kept = l->prices[l->price_of[piece]].memory.kept;
+    struct sim_holding saved = l->prices[l->price_of[piece]].memory.saved;
     const struct topo_axes *mesh = &l->plan->placement->axes;
     const bool whole = l->habits.outputs == SIM_UNTIL_GRADIENT, part = l->habits.outputs == SIM_PART_UNTIL_GRADIENT;
-    if (piece + 1 == l->pieces || (!whole && !part)) return kept;
+    if (piece + 1 == l->pieces || (!whole && !part)) return saved;
     const double parts = part && !l->plan->sequence_parallel ? topo_axes_product(mesh, sim_model_axis(mesh)) : 1,
                  bytes = floor(output_bytes(l, piece) / parts);
-    kept.total_bytes += bytes;
-    kept.bytes[MODEL_ACTIVATION] += bytes;
-    return kept;
+    saved.total_bytes += bytes;
+    saved.bytes[MODEL_ACTIVATION] += bytes;
+    return saved;
 }
 
 /* Outputs of all microbatches, and buffers for all that they will receive, where these stay until the step ends: beside
@@ -171,7 +171,7 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
     for (int c = 0; c < l->chunks; c++) {
         const int piece = c * l->stages + stage;
         const struct sim_phase_memory *m = &l->prices[l->price_of[piece]].memory;
-        passes[piece] = (struct sim_pass_memory){kept_by(l, piece).total_bytes, m->forward.holding.total_bytes,
+        passes[piece] = (struct sim_pass_memory){saved_by(l, piece).total_bytes, m->forward.holding.total_bytes,
                                                  m->backward.holding.total_bytes, left_bytes(l, piece)};
     }
     sim_stage_peak_find(&l->timetable, stage, passes, &peak);
@@ -179,8 +179,8 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
     const struct sim_phase_memory *running = &sim_piece_price_at(l, stage, pass->chunk)->memory;
     struct sim_phase_peak at = pass->backward ? running->backward : running->forward;
     for (int c = 0; c < l->chunks; c++) {
-        const struct sim_holding kept = kept_by(l, c * l->stages + stage);
-        add_holding(&at.holding, &kept, peak.in_flight[c]);
+        const struct sim_holding saved = saved_by(l, c * l->stages + stage);
+        add_holding(&at.holding, &saved, peak.in_flight[c]);
     }
     for (int c = 0; c < l->chunks; c++) {
         const struct sim_phase_peak *update = &sim_piece_price_at(l, stage, c)->memory.update;
@@ -258,7 +258,7 @@ enum base_status sim_pipeline_begin_pricing(const struct sim_pipeline_prices *l,
                                             struct sim_plan *of_piece, struct sim_pricing *p, struct base_error *error)
 {
     const struct sim_program *program;
-    sim_piece_plan(l->plan, &l->cut[stage], l->plan->num_microbatches, config, of_piece);
+    sim_piece_plan(l->plan, &l->split[stage], l->plan->num_microbatches, config, of_piece);
     BASE_TRY(sim_program_find(l->cache, of_piece, l->plan->options.remat, 0, SIM_PRICES_ALONE, &program, error));
     return sim_pricing_begin(p, of_piece, &program->prices, error);
 }
@@ -335,7 +335,7 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     BASE_TRY(sim_pipeline_check(plan, error));
     BASE_TRY(sim_pipeline_habits_find(plan->software, &l->habits, error));
     if (sim_is_executed(plan)) BASE_TRY(sim_executable_pipeline(l->cache, arena, plan, &l->executable, error));
-    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.division, l->cut, error));
+    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l->habits.division, l->split, error));
     l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
     l->stage_bytes = base_new(arena, int64_t, l->stages);
     BASE_TRY(sim_pipeline_price_pieces(l, error));

@@ -86,9 +86,9 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
         .sizes = p->sizes,
         .mesh = &p->placement->axes,
         .scanned = plan->config->scan_layers,
-        .keeps_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles,
+        .saves_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles,
         .limit_bytes = settings->aimed_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]),
-        .least_remade_bytes = c[SIM_REMATERIALIZATION_MIN_BYTES],
+        .least_recomputed_bytes = c[SIM_REMATERIALIZATION_MIN_BYTES],
         .settings = settings,
         .keeps_exponentials = chip->xla_keeps_exponentials != 0,
         .keeps_scores = chip->xla_keeps_exponentials == 2,
@@ -106,7 +106,7 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
     base_arena_reset(&cache->scratch);
     sim_compiled_memory(&cache->scratch, sharded, &options, &memory);
     const struct sim_op *at = memory.peak_op >= 0 ? &sharded->ops[memory.peak_op] : NULL;
-    p->remade_frac = memory.remade_frac;
+    p->recomputed_frac = memory.recomputed_frac;
     p->peak.total_bytes = memory.peak_bytes;
     memcpy(p->peak.bytes, memory.category_bytes, sizeof memory.category_bytes);
     p->peak_name = at && at->op ? at->op->name : NULL;
@@ -169,7 +169,7 @@ static double total_s(const struct sim_priced *priced)
 }
 
 /* What a step takes at least, whatever of it is recomputed: each contraction is done again or as often as before, each
- * collective sent, each kernel launched. What is spared is to write and to read what is no longer kept, and that is
+ * collective sent, each kernel launched. What is spared is to write and to read what is no longer saved, and that is
  * time of kernels which memory bounds. */
 static double least_recomputed_s(const struct sim_priced *priced)
 {
@@ -219,18 +219,18 @@ static void leave_out_reserved(struct sim_memory *memory)
     memory->reserved_bytes = 0;
 }
 
-/* What XLA's own rematerialisation may drop of what "none" keeps: it takes the largest tensors first, none below a
+/* What XLA's own rematerialisation may drop of what "none" saves: it takes the largest tensors first, none below a
  * size. Queries and keys stay, since attention weights are made of them. */
 static unsigned droppable_roles(const struct sim_pricing *p)
 {
     const struct sim_settings *settings = &p->placement->profile.settings;
     unsigned dropped = 0, candidates = p->plan->options.microbatches ? settings->rematerialized_roles_in_loop
                                                                      : settings->rematerialized_roles;
-    for (int i = 0; i < p->list->kept_count; i++) {
-        const struct sim_price_kept *kept = &p->list->kept[i];
-        unsigned role = 1u << kept->role;
+    for (int i = 0; i < p->list->saved_count; i++) {
+        const struct sim_price_saved *saved = &p->list->saved[i];
+        unsigned role = 1u << saved->role;
         if ((role & candidates) &&
-            p->bytes[kept->shape] >= p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES])
+            p->bytes[saved->shape] >= p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES])
             dropped |= role;
     }
     return dropped;
@@ -238,14 +238,14 @@ static unsigned droppable_roles(const struct sim_pricing *p)
 
 /* What the time of an unrolled model's step is taken for that today's XLA:TPU makes fit: its scores and, outside of a
  * loop over microbatches, both halves of a gated MLP are computed again. */
-static unsigned remade_roles(const struct sim_plan *plan)
+static unsigned recomputed_roles(const struct sim_plan *plan)
 {
     bool gated = plan->config->mlp_activation_count == 2 && !plan->options.microbatches;
     return 1u << MODEL_ROLE_SOFTMAX | (gated ? 1u << MODEL_ROLE_MLP_HIDDEN : 0);
 }
 
 /* Down to what the compiler aims at: all that there is, or what its options say. */
-static double remade_until_bytes(const struct sim_pricing *p)
+static double recomputed_until_bytes(const struct sim_pricing *p)
 {
     const double *c = p->placement->profile.constants;
     double reserved_bytes = c[SIM_RESERVED_BYTES];
@@ -255,9 +255,9 @@ static double remade_until_bytes(const struct sim_pricing *p)
 }
 
 /* Prices the step with that recomputed. */
-static enum base_status price_remade(struct sim_cache *cache, struct sim_pricing *q, const struct sim_pricing *p,
-                                     unsigned dropped_roles, struct sim_detail *detail, struct sim_priced *out,
-                                     struct base_error *error)
+static enum base_status price_recomputed(struct sim_cache *cache, struct sim_pricing *q, const struct sim_pricing *p,
+                                         unsigned dropped_roles, struct sim_detail *detail, struct sim_priced *out,
+                                         struct base_error *error)
 {
     const struct sim_plan *plan = p->plan;
     const struct sim_program *program;
@@ -328,7 +328,7 @@ static enum base_status price_by_peak_priority(struct sim_cache *cache, struct s
     begin_detail(detail, program);
     BASE_TRY(price(cache, p, program, detail, priced, error));
     const struct sim_priced laid_out = *priced;
-    mix(priced, recomputed, p->remade_frac);
+    mix(priced, recomputed, p->recomputed_frac);
     priced->peak_bytes = laid_out.peak_bytes;
     memcpy(priced->categories_bytes, laid_out.categories_bytes, sizeof priced->categories_bytes);
     return BASE_OK;
@@ -340,15 +340,15 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
                                       struct sim_priced *priced, struct sim_detail *detail, int64_t *layers,
                                       struct base_error *error)
 {
-    double goal_bytes = remade_until_bytes(p);
+    double goal_bytes = recomputed_until_bytes(p);
     bool applies = may_rematerialize(plan) && priced->peak_bytes > goal_bytes;
-    unsigned dropped_roles = !applies ? 0 : lays_out(plan) ? remade_roles(plan) : droppable_roles(p);
+    unsigned dropped_roles = !applies ? 0 : lays_out(plan) ? recomputed_roles(plan) : droppable_roles(p);
     if (!dropped_roles) return BASE_OK;
     if (detail && detail->slow_s > 0 && least_recomputed_s(priced) >= detail->slow_s)
         return detail->is_slow = true, BASE_OK;
     struct sim_pricing q;
     struct sim_priced all;
-    BASE_TRY(price_remade(cache, &q, p, dropped_roles, detail, &all, error));
+    BASE_TRY(price_recomputed(cache, &q, p, dropped_roles, detail, &all, error));
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
@@ -357,7 +357,7 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
             p->placement->profile.settings.roles_frac *
                 (priced->peak_bytes - plan->placement->profile.constants[SIM_RESERVED_BYTES])) {
         BASE_TRY(price_by_peak_priority(cache, p, &all, detail, priced, error));
-        *layers = (int64_t)ceil(p->remade_frac * (double)count);
+        *layers = (int64_t)ceil(p->recomputed_frac * (double)count);
         return BASE_OK;
     }
     double needed = ceil((double)count * (priced->peak_bytes - goal_bytes) / saved_bytes),
@@ -446,8 +446,8 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
         BASE_TRY(sim_price_pipeline(cache, plan, &p, detail, &priced, &answer.pipeline, error));
     else BASE_TRY(price_whole(cache, plan, &p, detail, &priced, &answer.memory.rematerialized_layer_count, error));
     fill_memory(&p, &priced, &answer.memory);
-    answer.memory.rematerializes =
-        lays_out(plan) && (answer.memory.rematerialized_layer_count > 0 || priced.peak_bytes > remade_until_bytes(&p));
+    answer.memory.rematerializes = lays_out(plan) && (answer.memory.rematerialized_layer_count > 0 ||
+                                                      priced.peak_bytes > recomputed_until_bytes(&p));
     answer.free_bytes = answer.memory.capacity_bytes - answer.memory.peak_bytes;
     if (answer.pipeline.stages) {
         answer.free_bytes = answer.memory.capacity_bytes - answer.pipeline.worst_peak_bytes;

@@ -19,7 +19,7 @@ struct maker {
     int *steps_before;        /* per operation: steps listed before it */
     const struct sim_product_window *windows; /* per operation */
     int *window_of;                           /* per operation: the product that is computed as it goes round, or -1 */
-    struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
+    struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, saved_seen;
 };
 
 static unsigned char factor(const struct maker *m, unsigned size, unsigned axes)
@@ -239,10 +239,10 @@ static void take_window(const struct maker *m, const struct sim_kernel *kernel, 
     out->pieces.rows = product_of(m, op, window->row_labels, LOCAL);
     out->pieces.element_bytes = (unsigned char)model_dtype_bytes(window->dtype);
     for (int i = 0; i < window->value_count; i++) out->pieces.again[i] = (short)m->s->values[window->values[i]].shape;
-    out->pieces.cut = op->contracted_labels >> window->label & 1 ? SIM_CUTS_CONTRACTED
-                      : op->row_labels >> window->label & 1      ? SIM_CUTS_ROWS
-                      : op->column_labels >> window->label & 1   ? SIM_CUTS_COLUMNS
-                                                                 : SIM_CUTS_BATCH;
+    out->pieces.split = op->contracted_labels >> window->label & 1 ? SIM_SPLITS_CONTRACTED
+                        : op->row_labels >> window->label & 1      ? SIM_SPLITS_ROWS
+                        : op->column_labels >> window->label & 1   ? SIM_SPLITS_COLUMNS
+                                                                   : SIM_SPLITS_BATCH;
 }
 
 static void list_kernels(struct maker *m)
@@ -427,19 +427,19 @@ static void list_received(struct maker *m)
     }
 }
 
-static void list_kept(struct maker *m)
+static void list_saved(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
-    struct sim_price_kept kept;
+    struct sim_price_saved saved;
     int count = 0;
-    for (int v = 0; v < s->value_count; v++) count += s->values[v].kept;
-    m->out->kept = base_new(m->scratch, struct sim_price_kept, count + 1);
+    for (int v = 0; v < s->value_count; v++) count += s->values[v].saved;
+    m->out->saved = base_new(m->scratch, struct sim_price_saved, count + 1);
     for (int v = 0; v < s->value_count; v++) {
-        if (!s->values[v].kept) continue;
-        memset(&kept, 0, sizeof kept);
-        kept.shape = (short)s->values[v].shape;
-        kept.role = (unsigned char)s->program->tensors[s->values[v].tensor].role;
-        distinct(m, m->out->kept, &m->kept_seen, &m->out->kept_count, &kept, sizeof kept);
+        if (!s->values[v].saved) continue;
+        memset(&saved, 0, sizeof saved);
+        saved.shape = (short)s->values[v].shape;
+        saved.role = (unsigned char)s->program->tensors[s->values[v].tensor].role;
+        distinct(m, m->out->saved, &m->saved_seen, &m->out->saved_count, &saved, sizeof saved);
     }
 }
 
@@ -476,7 +476,7 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     list_moments(&m);
     sim_list_events(scratch, sharded, m.steps_before, out);
     list_persistent(&m);
-    list_kept(&m);
+    list_saved(&m);
     list_received(&m);
     sim_list_offloaded(scratch, sharded, m.repeats_of, out);
     sim_price_list_keep(arena, out);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* How many there are of each was not known before; so they were listed in the scratch, and what is kept takes no more
+/* How many there are of each was not known before; so they were listed in the scratch, and what is copied takes no more
  * room than it needs. */
 static void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
 {
@@ -31,7 +31,7 @@ void sim_price_list_keep(struct base_arena *arena, struct sim_price_list *out)
         copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
     out->persistent_categories =
         copied(arena, out->persistent_categories, out->persistent_count, sizeof *out->persistent_categories);
-    out->kept = copied(arena, out->kept, out->kept_count, sizeof *out->kept);
+    out->saved = copied(arena, out->saved, out->saved_count, sizeof *out->saved);
     out->offloaded_shapes = copied(arena, out->offloaded_shapes, out->offloaded_count, sizeof *out->offloaded_shapes);
     out->offloaded_repeats =
         copied(arena, out->offloaded_repeats, out->offloaded_count, sizeof *out->offloaded_repeats);

@@ -46,7 +46,7 @@ static void begin_again(struct frame *frame, const struct sim_holding *now)
     frame->peak_event = NULL;
 }
 
-/* phases: filled, or NULL. The total is kept in a local variable and copied to `now` only where it is read: a sweep of
+/* phases: filled, or NULL. The total is held in a local variable and copied to `now` only where it is read: a sweep of
  * thousands of plans spends its time here. */
 static struct sim_phase_peak walk(const struct sim_pricing *p, struct sim_phase_memory *phases)
 {
@@ -63,7 +63,7 @@ static struct sim_phase_peak walk(const struct sim_pricing *p, struct sim_phase_
         if (i == backward) {
             now.total_bytes = total_bytes;
             phases->forward = phase_peak(p, &frames[depth]);
-            phases->kept = now;
+            phases->saved = now;
             begin_again(&frames[depth], &now);
             peak_bytes = total_bytes;
         }

@@ -305,7 +305,7 @@ enum base_status sim_executable_program(struct sim_cache *cache, struct base_are
 /* The same of a plan with stages (executable_stages.c): each piece of the model is a plan and a program of its own, and
  * the chunks of a stage share its devices' arenas. Same lifetime. */
 struct sim_executable_piece {
-    struct sim_piece cut;
+    struct sim_piece split;
     struct model_config config;
     struct sim_plan plan;
     struct sim_executable program; /* its map is the stage's */

@@ -1,4 +1,4 @@
-/* Private to sim/: sharded programs. Each is made once for all plans that share it, and kept as the flat lists that a
+/* Private to sim/: sharded programs. Each is made once for all plans that share it, and stored as the flat lists that a
  * price is summed from. */
 #ifndef SIM_PRICED_PROGRAM_H
 #define SIM_PRICED_PROGRAM_H
@@ -52,7 +52,7 @@ struct sim_price_kernel {
         struct sim_factors rows;   /* which decide whether it becomes one (sim_window) */
         unsigned char again_count; /* shapes that each trip goes over */
         short again[2];
-        enum { SIM_CUTS_ROWS, SIM_CUTS_COLUMNS, SIM_CUTS_CONTRACTED, SIM_CUTS_BATCH } cut;
+        enum { SIM_SPLITS_ROWS, SIM_SPLITS_COLUMNS, SIM_SPLITS_CONTRACTED, SIM_SPLITS_BATCH } split;
     } pieces;
 };
 struct sim_price_collective {
@@ -126,11 +126,11 @@ struct sim_price_list {
         offloaded_count; /* what waits in the host's memory for the backward pass */
     int *persistent_shapes, persistent_count;
     unsigned char *persistent_categories;
-    struct sim_price_kept {
+    struct sim_price_saved {
         short shape;
         unsigned char role;
-    } * kept; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
-    int kept_count;
+    } * saved; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
+    int saved_count;
     int backward_event, update_event;     /* the first event of the backward pass, and the first behind it */
     short received[2][SIM_MOST_RECEIVED]; /* shapes of what other stages send, forward and backward */
     int received_count[2];
@@ -158,7 +158,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
 /* ---- programs (program_cache.c) ---- */
 
 /* As many as were made. */
-struct sim_kept_decisions {
+struct sim_stored_decisions {
     const struct sim_decision *made;
     int count;
     bool compares_mesh;
@@ -166,8 +166,8 @@ struct sim_kept_decisions {
 struct sim_program {
     struct sim_sharded *sharded; /* NULL unless somebody asked for it */
     struct sim_price_list prices;
-    struct sim_kept_decisions decisions; /* of its own; those of its contractions are theirs */
-    uint64_t mesh_relation;              /* under which it was made */
+    struct sim_stored_decisions decisions; /* of its own; those of its contractions are theirs */
+    uint64_t mesh_relation;                /* under which it was made */
     const struct sim_placed *const *asked;
     int asked_count;
     struct sim_program *next;
@@ -206,7 +206,7 @@ struct sim_pricing {
     int64_t sizes[MODEL_SIZE_COUNT];
     unsigned dropped_roles;         /* of the program: what is recomputed for want of memory */
     bool by_peak_priority;          /* memory as compiled: what has to go goes as the compiler chooses it */
-    double remade_frac;             /* then: of what layers keep, what is recomputed instead */
+    double recomputed_frac;         /* then: of what layers save, the share that is recomputed instead */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop,
@@ -260,7 +260,7 @@ struct sim_phase_peak {
     int trips;
 };
 struct sim_phase_memory {
-    struct sim_holding kept;
+    struct sim_holding saved;
     struct sim_phase_peak forward, backward, update;
 };
 void sim_price_phase_memory(struct sim_pricing *p, struct sim_phase_memory *out);

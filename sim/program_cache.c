@@ -11,28 +11,28 @@
 
 /* Choices that led to a program. */
 struct way {
-    struct sim_kept_decisions decisions;
+    struct sim_stored_decisions decisions;
     uint64_t mesh_relation;
     struct sim_program *program;
     struct way *next;
 };
 struct alike {
-    struct sim_kept_shardings shardings;
+    struct sim_stored_shardings shardings;
     struct sim_program *programs;
     struct way *ways;
     struct alike *next;
 };
 struct propagated {
-    struct sim_kept_decisions decisions;
+    struct sim_stored_decisions decisions;
     struct alike *alike;
     struct propagated *next;
 };
 
-static struct sim_kept_decisions keep(struct base_arena *arena, const struct sim_decisions *log)
+static struct sim_stored_decisions keep(struct base_arena *arena, const struct sim_decisions *log)
 {
     struct sim_decision *made = base_new(arena, struct sim_decision, log->count + 1);
     if (log->count) memcpy(made, log->made, (size_t)log->count * sizeof *made);
-    return (struct sim_kept_decisions){made, log->count, log->compares_mesh};
+    return (struct sim_stored_decisions){made, log->count, log->compares_mesh};
 }
 
 static const struct sim_placed *const *keep_asked(struct base_arena *arena, const struct sim_asked *asked)
@@ -42,7 +42,7 @@ static const struct sim_placed *const *keep_asked(struct base_arena *arena, cons
     return kept;
 }
 
-static bool decisions_hold(const struct sim_kept_decisions *decisions, const struct sim_extents *extents)
+static bool decisions_hold(const struct sim_stored_decisions *decisions, const struct sim_extents *extents)
 {
     for (int i = 0; i < decisions->count; i++)
         if (sim_decide(extents, &decisions->made[i]) != decisions->made[i].larger) return false;
@@ -146,8 +146,8 @@ static struct sim_compiler compiler_of(const struct sim_plan *plan)
  * the scratch, whose pages are used again and again. */
 static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
                              const struct sim_sharding_options *options, const struct model_program *source,
-                             const struct sim_kept_shardings *kept, enum sim_extent extent, struct sim_program *program,
-                             struct base_error *error)
+                             const struct sim_stored_shardings *kept, enum sim_extent extent,
+                             struct sim_program *program, struct base_error *error)
 {
     struct base_arena *arena = extent == SIM_WHOLE_PROGRAM ? &cache->arena : &cache->scratch;
     base_arena_reset(&cache->scratch);
@@ -285,7 +285,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
 /* ---- programs ---- */
 
 /* The same where the relation of the mesh axes is not known to be. */
-static bool hold_on_mesh(const struct sim_kept_decisions *decisions, uint64_t mesh_relation,
+static bool hold_on_mesh(const struct sim_stored_decisions *decisions, uint64_t mesh_relation,
                          const struct sim_extents *extents)
 {
     bool same_mesh = !decisions->compares_mesh || mesh_relation == sim_mesh_relation(extents->mesh);
@@ -297,7 +297,7 @@ static void add_way(struct sim_cache *cache, const struct sim_extents *extents, 
                     struct alike *alike, struct sim_program *program)
 {
     struct way *way = base_new(&cache->arena, struct way, 1);
-    const struct sim_kept_decisions *own = &program->decisions;
+    const struct sim_stored_decisions *own = &program->decisions;
     struct sim_decisions log = {.arena = &cache->notes, .compares_mesh = own->compares_mesh};
     log.made = base_new(log.arena, struct sim_decision, own->count + 1);
     if (own->count) memcpy(log.made, own->made, (size_t)own->count * sizeof *log.made);

@@ -99,7 +99,7 @@ static enum base_status print_pieces(struct sim_cache *cache, const struct sim_p
     struct model_config config;
     struct sim_plan piece;
     BASE_TRY(sim_pipeline_habits_find(plan->software, &habits, error));
-    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, habits.division, pieces, error));
+    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, habits.division, pieces, error));
     for (int64_t i = 0; i < plan->pipeline.stages * plan->pipeline.chunks; i++) {
         if (i && !memcmp(&pieces[i], &pieces[i - 1], sizeof pieces[i])) continue;
         base_putf(out, "%sstage %lld, chunk %lld\n", i ? "\n" : "", (long long)(i % plan->pipeline.stages),

@@ -125,13 +125,13 @@ void sim_compiled_signature(const struct sim_pricing *p, const double always_byt
     const struct holdings held = count_state(p);
     const enum model_optimizer optimizer = p->plan->options.optimizer;
     const double unit = smallest_array_bytes(p);
-    int64_t arrays = held.arrays[MODEL_PARAMETER], kept = held.arrays[MODEL_OPTIMIZER_STATE],
-            state_arrays = optimizer == MODEL_ADAFACTOR ? ADAFACTOR_ARRAYS * arrays : kept,
+    int64_t arrays = held.arrays[MODEL_PARAMETER], stored = held.arrays[MODEL_OPTIMIZER_STATE],
+            state_arrays = optimizer == MODEL_ADAFACTOR ? ADAFACTOR_ARRAYS * arrays : stored,
             metrics = p->plan->config->encoder ? METRICS_WITH_ENCODER : METRICS_OF_DECODER;
     double state_bytes =
         always_bytes[MODEL_PARAMETER] + always_bytes[MODEL_OPTIMIZER_STATE] + unit * (double)state_scalars[optimizer];
     double table_bytes = TABLE_ENTRY_BYTES * (double)(arrays + state_arrays + state_scalars[optimizer] + metrics);
     out->argument_bytes = (int64_t)(state_bytes + always_bytes[MODEL_INPUT]);
-    out->output_bytes = (int64_t)(state_bytes + unit * (double)(state_arrays - kept + metrics) +
+    out->output_bytes = (int64_t)(state_bytes + unit * (double)(state_arrays - stored + metrics) +
                                   rounded_up(table_bytes, p->placement->topology.chip.xla_table_bytes));
 }

@@ -1,4 +1,4 @@
-/* What PyTorch's allocator holds beside what is alive: copies of gradients in buckets, blocks that were cut up, and
+/* What PyTorch's allocator holds beside what is alive: copies of gradients in buckets, blocks that were split, and
  * blocks that a stream has not let go of yet. */
 #include "sim/priced_program.h"
 

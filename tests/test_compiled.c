@@ -23,7 +23,7 @@ static const struct answers {
 static const double within_frac = 0.08, tight_frac = 0.02;
 
 struct judged {
-    int count, within_count, right_count, false_fit_count, remade_count, remade_right_count;
+    int count, within_count, right_count, false_fit_count, recomputed_count, recomputed_right_count;
     double error_frac_sum;
 };
 
@@ -64,8 +64,8 @@ static void judge(struct sim_cache *cache, struct base_arena *arena, const struc
                                (double)(prediction.memory.capacity_bytes -
                                         (int64_t)plan.placement->profile.constants[SIM_RESERVED_BYTES]);
     if (*row_field(csv, "rematerialized")) {
-        judged->remade_count++;
-        judged->remade_right_count += prediction.memory.rematerializes == (number_of(csv, "rematerialized") > 0);
+        judged->recomputed_count++;
+        judged->recomputed_right_count += prediction.memory.rematerializes == (number_of(csv, "rematerialized") > 0);
     }
     judged->false_fit_count += refused && prediction.fits && free_frac > tight_frac;
 }
@@ -84,7 +84,7 @@ static void judge_file(struct base_arena *arena, const struct answers *file)
     base_csv_close(&csv);
     sim_cache_free(cache);
     assert_true(judged.count > 10);
-    assert_true(10 * judged.remade_right_count >= 9 * judged.remade_count);
+    assert_true(10 * judged.recomputed_right_count >= 9 * judged.recomputed_count);
     double mean_frac = judged.error_frac_sum / judged.count;
     if (judged.false_fit_count > file->most_false_fits_frac * judged.count || mean_frac > file->most_mean_frac ||
         judged.within_count < file->least_within_frac * judged.count ||
@@ -101,7 +101,7 @@ static void compiled_peaks_are_what_the_compiler_says(struct base_arena *arena)
 
 /* A backward layer that computes all of the forward layer again holds both layers' scores at its peak: the compiler
  * makes those of self-attention once more, and a step of 101 GiB by its own log fits into 95.74 (drawn-7303-2). What
- * is kept across the loop stays, so that half as many rows again fit into no order. */
+ * is saved across the loop stays, so that half as many rows again fit into no order. */
 static void bodies_of_loops_are_made_once_more(struct base_arena *arena)
 {
     static const struct {
@@ -131,7 +131,7 @@ static void bodies_of_loops_are_made_once_more(struct base_arena *arena)
  * gradient of so many probabilities is not summed up by the product that makes it, softmax's derivative takes its
  * place, sum for the bias or not (drawn-7309-1). What windowed weight gradients wait for goes with the loop that reads
  * it, and is dropped in the body of one like anything else (drawn-8301-14). Logits that stand until the step's end are
- * made once more where a step is too large, and leave their gradient (drawn-8301-11). */
+ * recomputed where a step is too large, and leave their gradient (drawn-8301-11). */
 static void derivatives_take_the_place_of_what_they_read(struct base_arena *arena)
 {
     static const struct {

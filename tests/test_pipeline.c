@@ -170,7 +170,7 @@ static const char *layers_of(struct base_arena *arena, const struct model_config
     struct sim_piece pieces[SIM_MOST_PIECES];
     struct base_error error;
     struct base_text text = {.arena = arena};
-    if (sim_cut_model(config, pipeline, division, pieces, &error) != BASE_OK) return "refused";
+    if (sim_split_model(config, pipeline, division, pieces, &error) != BASE_OK) return "refused";
     for (int i = 0; i < pipeline->stages * pipeline->chunks; i++)
         base_putf(&text, "%s%lld", i ? "," : "", (long long)(pieces[i].encoder_layers + pieces[i].decoder_layers));
     return text.data;
@@ -228,26 +228,26 @@ static void parts_stand_once(struct base_arena *arena)
     struct sim_piece pieces[SIM_MOST_PIECES];
     struct base_error error;
     struct sim_pipeline pipeline = {.stages = 8, .chunks = 1, .partition = SIM_BY_COMPUTE_COST};
-    assert_ok(sim_cut_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
+    assert_ok(sim_split_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
     assert_int_equal(pieces[0].parts, MODEL_PART_EMBEDDING | MODEL_PART_LAYERS);
     assert_true(pieces[6].parts & MODEL_PART_LOGITS);
     assert_int_equal(pieces[7].parts, MODEL_PART_LOSS);
     pipeline.stages = 4, pipeline.first_layers = 5; /* 16 layers, and a head that costs four: each has five */
-    assert_ok(sim_cut_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
+    assert_ok(sim_split_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
     assert_int_equal(pieces[0].decoder_layers, 5);
     assert_int_equal(pieces[3].decoder_layers, 1);
     pipeline.first_layers = 6;
-    assert_ok(sim_cut_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
+    assert_ok(sim_split_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
     assert_int_equal(pieces[0].decoder_layers, 6);
     assert_int_equal(pieces[3].decoder_layers, 0);
     pipeline.first_layers = 7;
-    assert_int_equal(sim_cut_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), BASE_INPUT);
+    assert_int_equal(sim_split_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), BASE_INPUT);
     pipeline = (struct sim_pipeline){.stages = 4, .chunks = 1};
-    assert_ok(sim_cut_model(&t5, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
+    assert_ok(sim_split_model(&t5, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
     assert_int_equal(pieces[1].parts, MODEL_PART_ENCODER_LAYERS | MODEL_PART_ENCODER_NORM);
     assert_int_equal(pieces[2].parts, MODEL_PART_EMBEDDING | MODEL_PART_LAYERS);
     pipeline.split_rank = 4;
-    assert_int_equal(sim_cut_model(&t5, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), BASE_INPUT);
+    assert_int_equal(sim_split_model(&t5, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), BASE_INPUT);
 }
 
 /* ---- predictions ---- */
@@ -551,7 +551,7 @@ static void outputs_stay_as_long_as_the_software_keeps_them(struct base_arena *a
                 0.25); /* 0.6: what the allocator holds while the host is ahead counts, too */
 }
 
-/* The last stage's outputs are logits: of a vocabulary that makes it the largest, each microbatch more is kept, beside
+/* The last stage's outputs are logits: of a vocabulary that makes it the largest, each microbatch more is saved, beside
  * the buffer for what it receives, and the gradient of that. */
 static void the_last_stage_keeps_its_logits(struct base_arena *arena)
 {

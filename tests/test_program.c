@@ -526,7 +526,7 @@ static int check_transposes(const struct model_program *program)
     return expected;
 }
 
-/* Nothing is recomputed where all is kept, so the transposes are all that the backward pass contracts. */
+/* Nothing is recomputed where all is saved, so the transposes are all that the backward pass contracts. */
 static void program_transposes_every_contraction_once(struct base_arena *arena)
 {
     for (int m = 0; m < BASE_COUNT(architectures); m++)
@@ -543,7 +543,7 @@ static void program_transposes_every_contraction_once(struct base_arena *arena)
 }
 
 /* Contractions of one encoder and one decoder layer that a policy recomputes. The last one of a layer, wo, only feeds
- * the next layer's input, which is kept. */
+ * the next layer's input, which is saved. */
 static void program_recomputes_what_the_policy_drops(struct base_arena *arena)
 {
     static const struct {
@@ -556,18 +556,19 @@ static void program_recomputes_what_the_policy_drops(struct base_arena *arena)
         {MODEL_REMAT_FULL, 24},     /* all of the 10 and the 16 but wo */
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
-        struct model_program kept =
+        struct model_program saved =
             build(arena, SCALABLE, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16});
         struct model_program program =
             build(arena, SCALABLE,
                   (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
         TEST_ROW("policy %d", (int)rows[i].remat);
-        assert_int_equal(count_einsums(&program, MODEL_FORWARD), count_einsums(&kept, MODEL_FORWARD));
-        assert_int_equal(count_einsums(&program, MODEL_BACKWARD) - count_einsums(&kept, MODEL_BACKWARD), rows[i].again);
+        assert_int_equal(count_einsums(&program, MODEL_FORWARD), count_einsums(&saved, MODEL_FORWARD));
+        assert_int_equal(count_einsums(&program, MODEL_BACKWARD) - count_einsums(&saved, MODEL_BACKWARD),
+                         rows[i].again);
     }
 }
 
-/* ---- what is kept ---- */
+/* ---- what is saved ---- */
 
 static bool inside(const struct model_program *program, int block, int outer)
 {
@@ -578,7 +579,7 @@ static bool inside(const struct model_program *program, int block, int outer)
 
 /* Names, shapes and dtypes of what a loop over layers makes and a later loop reads, in the order in which it is made.
  */
-static const char *kept_by(struct base_arena *arena, const struct model_program *program, const char *loop)
+static const char *saved_by(struct base_arena *arena, const struct model_program *program, const char *loop)
 {
     struct base_text text = {.arena = arena};
     int block = 0;
@@ -586,24 +587,24 @@ static const char *kept_by(struct base_arena *arena, const struct model_program 
     base_put(&text, "");
     for (int i = 0; i < program->tensor_count; i++) {
         const struct model_tensor *t = tensor_of(program, i);
-        bool kept = false;
+        bool saved = false;
         for (int b = 0; t->block == block && b < program->block_count; b++)
             for (int o = 0; !inside(program, b, block) && o < program->blocks[b].op_count; o++)
                 for (int j = 0; j < program->blocks[b].ops[o].input_count; j++)
-                    kept = kept || program->blocks[b].ops[o].inputs[j] == i;
-        if (!kept || t->role == MODEL_ROLE_WEIGHT) continue;
+                    saved = saved || program->blocks[b].ops[o].inputs[j] == i;
+        if (!saved || t->role == MODEL_ROLE_WEIGHT) continue;
         base_putf(&text, "%s%s %s", text.length ? ", " : "", t->name + strlen(loop) + 1, model_dtype_name(t->dtype));
     }
     return text.data;
 }
 
-/* T5X's lists. In place of an attention's output the sum with the residual stream is kept, which is as large. */
+/* T5X's lists. In place of an attention's output the sum with the residual stream is saved, which is as large. */
 static void program_keeps_what_the_policy_says(struct base_arena *arena)
 {
     static const struct {
         const char *model;
         enum model_remat remat;
-        const char *loop, *kept;
+        const char *loop, *saved;
     } rows[] = {
         {SCALABLE, MODEL_REMAT_FULL, "encoder/layers", "input bfloat16"},
         {SCALABLE, MODEL_REMAT_FULL, "decoder/layers", "input bfloat16"},
@@ -641,7 +642,7 @@ static void program_keeps_what_the_policy_says(struct base_arena *arena)
             build(arena, rows[i].model,
                   (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
         TEST_ROW("%s of %.60s: policy %d", rows[i].loop, rows[i].model, (int)rows[i].remat);
-        assert_string_equal(kept_by(arena, &program, rows[i].loop), rows[i].kept);
+        assert_string_equal(saved_by(arena, &program, rows[i].loop), rows[i].saved);
     }
 }
 

@@ -384,7 +384,7 @@ static void shardings_come_back_as_they_were_kept(struct base_arena *arena)
     for (int i = 0; i < TIMES; i++) {
         struct base_arena scratch = {.exhausted = arena->exhausted};
         struct sim_shardings given = drawn_shardings(arena, TENSORS, 1 + i, &random);
-        struct sim_kept_shardings kept;
+        struct sim_stored_shardings kept;
         assert_true(sim_shardings_keep(arena, &scratch, &given, &kept));
         base_arena_free(&scratch);
         struct sim_shardings back = sim_shardings_of(arena, &kept);
@@ -395,7 +395,7 @@ static void shardings_come_back_as_they_were_kept(struct base_arena *arena)
         assert_false(sim_shardings_are(&kept, &given));
     }
     struct sim_shardings too_many = {.tensor_count = 10000, .spec_count = 80000};
-    struct sim_kept_shardings kept;
+    struct sim_stored_shardings kept;
     too_many.specs = base_new(arena, sim_spec, too_many.spec_count);
     for (int i = 0; i < too_many.spec_count; i++) too_many.specs[i] = (sim_spec)i;
     assert_false(sim_shardings_keep(arena, arena, &too_many, &kept));

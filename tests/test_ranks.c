@@ -917,7 +917,7 @@ static void a_signal_before_the_launcher_is_heard(struct base_arena *arena)
     }
 }
 
-/* It ends with the batch that it is at, answers what it has, and is gone on from. */
+/* It ends with the batch that it is at, answers what it has, and is resumed. */
 static void inference_is_stopped_and_goes_on(struct base_arena *arena)
 {
     enum { EXAMPLES = 400 };

@@ -209,7 +209,7 @@ static const char *compare(struct draft *d, const struct run *sharded, const str
 
 /* What the programs that ran had in them; without it the test would prove little. */
 struct seen {
-    int programs, collectives[SIM_COLLECTIVE_COUNT], uneven, both, kept, peeled;
+    int programs, collectives[SIM_COLLECTIVE_COUNT], uneven, both, saved, peeled;
 };
 
 static bool is_uneven(const struct sim_executable *executable)
@@ -226,7 +226,7 @@ static bool is_uneven(const struct sim_executable *executable)
 
 static void look(const struct draft *d, const struct run *run, struct seen *seen)
 {
-    bool both = false, kept = false, peeled = false;
+    bool both = false, saved = false, peeled = false;
     for (int i = 0; i < run->sharded.op_count; i++) {
         const struct sim_op *op = &run->sharded.ops[i];
         if (op->kind == SIM_COMMUNICATE) seen->collectives[op->collective]++;
@@ -234,12 +234,12 @@ static void look(const struct draft *d, const struct run *run, struct seen *seen
     }
     for (int v = 0; v < run->sharded.value_count; v++) {
         const struct sim_value *value = &run->sharded.values[v];
-        kept = kept || value->kept;
+        saved = saved || value->saved;
         for (int i = 0; i < d->program.tensors[value->tensor].rank; i++)
             both = both || __builtin_popcount(sim_set_of(value->spec[i])) > 1;
     }
     seen->programs++;
-    seen->uneven += is_uneven(&run->executable), seen->both += both, seen->kept += kept, seen->peeled += peeled;
+    seen->uneven += is_uneven(&run->executable), seen->both += both, seen->saved += saved, seen->peeled += peeled;
 }
 
 /* What each operation reads, and where that is made. */
@@ -359,7 +359,7 @@ static void sharded_programs_equal_whole_ones(struct base_arena *arena)
         fail();
     }
     assert_in_range(seen.programs, PROGRAMS * 9 / 10, PROGRAMS);
-    assert_true(seen.uneven > PROGRAMS / 2 && seen.both > PROGRAMS / 4 && seen.kept > PROGRAMS / 4 &&
+    assert_true(seen.uneven > PROGRAMS / 2 && seen.both > PROGRAMS / 4 && seen.saved > PROGRAMS / 4 &&
                 seen.peeled > PROGRAMS / 20);
     for (int kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++) assert_true(seen.collectives[kind] > PROGRAMS / 100);
 }

@@ -437,7 +437,7 @@ static void check_rest(const struct outcome *o, const struct outcome *reference,
     for (int i = first_step; i < STEPS; i++) assert_near(o->loss[i - first_step] / reference->loss[i], 1, 2e-6);
 }
 
-/* Stages leave a checkpoint that one device goes on from, and one device's is gone on from by stages, in one process or
+/* Stages leave a checkpoint that one device resumes from, and stages resume from one device's, in one process or
  * as ranks; what they share is written once. */
 static void checkpoints_of_stages_are_those_of_any_mesh(struct base_arena *arena)
 {

@@ -9,7 +9,7 @@ struct level {
     double at_begin, peak;
 };
 
-/* The walk of the simulator over allocations and frees of what is kept for later, sharded as far as propagation may
+/* The walk of the simulator over allocations and frees of what is saved for later, sharded as far as propagation may
  * have gone. What comes and goes in between is left out: when it does depends on what collectives stand between its
  * users. */
 static double peak_of_events(const struct tuner_work *w)
@@ -62,7 +62,7 @@ static double weight_of(const struct tuner_work *w, const double *counts)
 }
 
 /* Loops over layers are taken as a whole. */
-void tuner_work_kept(const struct tuner_work *w, double most[TUNER_MOST_SHAPES])
+void tuner_work_saved(const struct tuner_work *w, double most[TUNER_MOST_SHAPES])
 {
     enum { DEPTH = 8 };
     static const size_t size = sizeof(double) * TUNER_MOST_SHAPES;

@@ -135,8 +135,8 @@ void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outli
                       int64_t microbatches, struct tuner_charges charges);
 void tuner_work_size(struct tuner_work *work, uint64_t classes);       /* after their spec has changed */
 double tuner_work_kernel_s(const struct tuner_work *work, int kernel); /* with its copies and repetitions */
-/* How many of each shape are kept for later at the moment when they weigh most, in the first microbatch. */
-void tuner_work_kept(const struct tuner_work *work, double counts[TUNER_MOST_SHAPES]);
+/* How many of each shape are saved for later at the moment when they weigh most, in the first microbatch. */
+void tuner_work_saved(const struct tuner_work *work, double counts[TUNER_MOST_SHAPES]);
 double tuner_work_peak_bytes(const struct tuner_work *work);
 double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); /* of what stands in memory always */
 

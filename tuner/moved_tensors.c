@@ -1,4 +1,4 @@
-/* What holds each tensor of a policy where it is: the plan with that tensor alone kept, offloaded or recomputed. What
+/* What holds each tensor of a policy where it is: the plan with that tensor alone saved, offloaded or recomputed. What
  * the integer program's reduced costs would say of its relaxation, full predictions say of the plan itself. */
 #include "tuner/policies.h"
 

@@ -290,7 +290,7 @@ static uint64_t classes_of(const struct tuner_outline *outline, int shape)
     return outline->shape_classes[shape] | outline->shape_followers[shape];
 }
 
-/* A kernel that makes a contraction's result again, since nothing stored it, could read it where a collective needs it
+/* A kernel that recomputes a contraction's result, since nothing stored it, could read it where a collective needs it
  * stored: only what it writes is certain. */
 static bool repeats_a_dot(const struct drafter *d, const struct sim_kernel *kernel)
 {
@@ -434,7 +434,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     return BASE_OK;
 }
 
-/* The compiler may recompute what does not fit (XLA's rematerialisation): it cannot keep less than full
+/* The compiler may recompute what does not fit (XLA's rematerialisation): it cannot save less than full
  * rematerialisation does. */
 enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                                      enum tuner_batch batch, const struct tuner_outline **out, struct base_error *error)

@@ -30,7 +30,7 @@ struct tuner_chooser {
     unsigned lighter_offloaded, lighter_recomputed; /* names that take less of the device's memory so: see is_lighter */
     double state_bytes, bytes[MODEL_SAVED_WO + 1], host_bytes[MODEL_SAVED_WO + 1]; /* of a microbatch; of the step */
     struct tuner_names attention, mlp, parts[PART_COUNT];
-    double layer_s[1 << MOST_OF_PART]; /* by which of a layer's names are kept anywhere: beside all kept */
+    double layer_s[1 << MOST_OF_PART]; /* by which of a layer's names are saved anywhere: beside all saved */
     int first_options[PART_COUNT], option_counts[PART_COUNT];
     struct model_saved *options;
     double *moved_s; /* by option */
@@ -77,7 +77,7 @@ enum base_status tuner_policy_price(struct tuner_chooser *c, struct model_saved 
                                     struct sim_detail *detail);
 /* What a step takes more where these names are recomputed than where none is, which all_s says. */
 enum base_status tuner_policy_price_without(struct tuner_chooser *c, unsigned names, double *more_s);
-/* In this order: the plan that keeps all; each tensor; each pattern of what is recomputed. */
+/* In this order: the plan that saves all; each tensor; each pattern of what is recomputed. */
 enum base_status tuner_policies_price_kept(struct tuner_chooser *c);
 enum base_status tuner_policies_weigh(struct tuner_chooser *c, int name);
 enum base_status tuner_policies_price_patterns(struct tuner_chooser *c);

@@ -1,5 +1,5 @@
 /* Bounds for all rule sets of a cell: a choice of rules has a price and a weight, both sums over parts, and the weight
- * of what is kept in memory has a limit. Which choice is cheapest is an integer program. */
+ * of what is saved in memory has a limit. Which choice is cheapest is an integer program. */
 #include "tuner/relax.h"
 
 #include <math.h>

@@ -24,7 +24,7 @@ struct pricer {
     const struct tuner_coding *coding;
     struct view timed, weighed; /* weighed: of least memory, if there is one */
     struct tuner_dot_memo memo;
-    double kept[TUNER_MOST_SHAPES];
+    double saved[TUNER_MOST_SHAPES];
     int digits[TUNER_MOST_DIGITS];
     const struct topo_axes *mesh;
     int *longest_first; /* kernels */
@@ -105,7 +105,7 @@ static unsigned scope_of_shape(const struct tuner_coding *coding, int shape)
     return scope;
 }
 
-/* State and what is kept of tensors of the context (scope 0), or of a component and no other. */
+/* State and what is saved of tensors of the context (scope 0), or of a component and no other. */
 static double bytes_of(const struct pricer *p, unsigned scope)
 {
     const struct view *w = p->coding->least ? &p->weighed : &p->timed;
@@ -117,9 +117,9 @@ static double bytes_of(const struct pricer *p, unsigned scope)
         if (scope ? own & scope : !own) classes |= UINT64_C(1) << c;
     }
     for (int s = 0; s < w->coding->o->shape_count; s++) {
-        if (!(p->kept[s] > 0)) continue;
+        if (!(p->saved[s] > 0)) continue;
         unsigned own = scope_of_shape(w->coding, s) & ~context;
-        if (scope ? own && !(own & ~scope) : !own) bytes += p->kept[s] * w->work.least_bytes[s];
+        if (scope ? own && !(own & ~scope) : !own) bytes += p->saved[s] * w->work.least_bytes[s];
     }
     return bytes + tuner_work_state_bytes(&p->timed.work, classes);
 }
@@ -231,7 +231,7 @@ struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const st
     order_kernels(&known, p);
     if (coding->least) open_view(&p->weighed, coding->least, placement, batch, microbatches, charges);
     if (charges.lifetimes && !coding->o->executable)
-        tuner_work_kept(coding->least ? &p->weighed.work : &p->timed.work, p->kept);
+        tuner_work_saved(coding->least ? &p->weighed.work : &p->timed.work, p->saved);
     for (int context = 0; context < coding->context_count; context++) price_context(p, cell, context, batch, limit_s);
     base_arena_free(&known);
     return cell;

@@ -1,10 +1,10 @@
-/* Which tensors to keep, to offload and to recompute, where the policy that recomputes least does not fit: an integer
- * program with cuts. What a step takes is what it took with all kept, what is recomputed in attention, and what is
- * recomputed in the MLP: each is a prediction of its own. The last depends on whether attention's result is kept, since
- * the norm between them is made of it, or its context, and on nothing else inside attention. What is kept weighs its
- * bytes, what is offloaded holds the step up where it moves for longer than a pass computes. A solution is predicted in
- * full. One that does not fit is cut off together with all that keep more; one that fits is cut off alone, until what
- * is left is no better than what is ranked. */
+/* Which tensors to save, to offload and to recompute, where the policy that recomputes least does not fit: an integer
+ * program with cuts. What a step takes is what it took with all saved, what is recomputed in attention, and what is
+ * recomputed in the MLP: each is a prediction of its own. The last depends on whether attention's result is saved,
+ * since the norm between them is made of it, or its context, and on nothing else inside attention. What is saved weighs
+ * its bytes, what is offloaded holds the step up where it moves for longer than a pass computes. A solution is
+ * predicted in full. One that does not fit is cut off together with all that save more; one that fits is cut off alone,
+ * until what is left is no better than what is ranked. */
 #include "tuner/policies.h"
 
 #include <math.h>
@@ -36,11 +36,11 @@ static void add_part(struct tuner_chooser *c, enum tuner_part part)
     const struct tuner_names *names = &c->parts[part];
     const int all = (1 << names->count) - 1, group = tuner_choices_group(c->choices);
     c->first_options[part] = c->option_count;
-    for (int kept = 0; kept <= all; kept++) {
-        if (part == INPUT && kept != all) continue; /* the layer's input is kept somewhere */
-        for (int host = kept;; host = (host - 1) & kept) {
+    for (int saved = 0; saved <= all; saved++) {
+        if (part == INPUT && saved != all) continue; /* the layer's input is saved somewhere */
+        for (int host = saved;; host = (host - 1) & saved) {
             if (!host || c->host_rate > 0)
-                add_option(c, group, part, tuner_names_in(names, kept & ~host), tuner_names_in(names, host));
+                add_option(c, group, part, tuner_names_in(names, saved & ~host), tuner_names_in(names, host));
             if (!host) break;
         }
     }
@@ -73,7 +73,7 @@ static struct model_saved taken(const struct tuner_chooser *c, int options[PART_
 }
 
 /* Whether the other differs in tensors alone that are in the device's memory instead, and take more of it there. */
-static bool keeps_more(const struct tuner_chooser *c, const struct model_saved *own, const struct model_saved *other)
+static bool saves_more(const struct tuner_chooser *c, const struct model_saved *own, const struct model_saved *other)
 {
     const unsigned added = other->device & ~own->device;
     return !(own->device & ~other->device) && other->host == (own->host & ~added) &&
@@ -82,7 +82,7 @@ static bool keeps_more(const struct tuner_chooser *c, const struct model_saved *
 
 enum cut_of { ALONE, AND_ALL_LARGER };
 
-/* This choice, and with it all that keep more. What is offloaded or recomputed otherwise may take less while it comes
+/* This choice, and with it all that save more. What is offloaded or recomputed otherwise may take less while it comes
  * and goes. */
 static void cut_off(struct tuner_chooser *c, const int options[PART_COUNT], enum cut_of which)
 {
@@ -90,7 +90,7 @@ static void cut_off(struct tuner_chooser *c, const int options[PART_COUNT], enum
     for (int i = 0; i < PART_COUNT; i++)
         for (int o = 0; o < c->option_counts[i]; o++) {
             int option = c->first_options[i] + o;
-            bool larger = keeps_more(c, &c->options[options[i]], &c->options[option]);
+            bool larger = saves_more(c, &c->options[options[i]], &c->options[option]);
             if (option == options[i] || (which == AND_ALL_LARGER && larger)) cut[count++] = option;
         }
     tuner_choices_at_most(c->choices, cut, count, PART_COUNT - 1);
@@ -168,7 +168,7 @@ static bool was_tried(const struct tuner_chooser *c, const struct model_saved *p
     return false;
 }
 
-/* It keeps all, and was looked at before: asked again for the numbers of its layers. */
+/* It saves all, and was looked at before: asked again for the numbers of its layers. */
 static enum base_status predict_the_family(struct search *s, const struct node *node, int first,
                                            struct tuner_found *found)
 {
@@ -252,7 +252,7 @@ static enum base_status branch_and_cut(struct tuner_chooser *c, int first)
     return BASE_OK;
 }
 
-/* The family's own plan keeps all, and was predicted before. */
+/* The family's own plan saves all, and was predicted before. */
 static void cut_off_the_family(struct tuner_chooser *c)
 {
     int options[PART_COUNT] = {0};
@@ -265,8 +265,8 @@ static void cut_off_the_family(struct tuner_chooser *c)
     cut_off(c, options, ALONE);
 }
 
-/* One tensor after the other goes where the peak is lowest, until a policy fits or none is lower: to keep what a layer
- * has to make again beside all else of that moment may take less than to recompute it. */
+/* One tensor after the other goes where the peak is lowest, until a policy fits or none is lower: to save what a layer
+ * has to recompute beside all else of that moment may take less than to recompute it. */
 static enum base_status lower(struct tuner_chooser *c, struct model_saved *policy, double peak_bytes, bool *fits)
 {
     for (bool improved = true; improved && !*fits;) {
@@ -291,7 +291,7 @@ static enum base_status lower(struct tuner_chooser *c, struct model_saved *polic
     return BASE_OK;
 }
 
-/* Policies that keep least: nothing but the layer's input in the device's memory, and of the parts all recomputed or
+/* Policies that save least: nothing but the layer's input in the device's memory, and of the parts all recomputed or
  * all offloaded; then those near the least of them. Where none of them fits, no policy does. */
 static enum base_status least_fits(struct tuner_chooser *c, bool *fits)
 {
@@ -354,7 +354,7 @@ static enum base_status begin(struct tuner_chooser *c, struct search *s, const s
     return BASE_OK;
 }
 
-/* Whether another policy than the family's own, which keeps all, may change the answer: it does not fit, and would if
+/* Whether another policy than the family's own, which saves all, may change the answer: it does not fit, and would if
  * it did; or to recompute takes less, since a policy changes how tensors are sharded. That is asked of each tensor, of
  * all of attention and of all of the MLP. */
 static enum base_status ask_for_others(struct tuner_chooser *c, enum tuner_fit fit, bool *others)

@@ -154,12 +154,12 @@ static int list_policies(const struct tuner_chooser *c, const struct sim_predict
     double slowest_s = 0;
     int count = 0;
     for (int i = 0; i < 1 << c->parts[LAYER].count; i++) slowest_s = fmax(slowest_s, c->layer_s[i]);
-    for (unsigned kept = names;; kept = (kept - 1) & names) {
-        for (unsigned host = kept;; host = (host - 1) & kept) {
+    for (unsigned saved = names;; saved = (saved - 1) & names) {
+        for (unsigned host = saved;; host = (host - 1) & saved) {
             for (int on_host = 0; on_host <= (c->host_rate > 0) && (!host || c->host_rate > 0); on_host++) {
                 struct mixed *m = &out[count];
                 *m = (struct mixed){.number = count,
-                                    .policy = {(kept & ~host) | (on_host ? 0 : tuner_input_name),
+                                    .policy = {(saved & ~host) | (on_host ? 0 : tuner_input_name),
                                                host | (on_host ? tuner_input_name : 0), 0}};
                 count++;
                 m->whole_s = whole_s(c, &m->policy, slowest_s);
@@ -167,7 +167,7 @@ static int list_policies(const struct tuner_chooser *c, const struct sim_predict
             }
             if (!host) break;
         }
-        if (!kept) break;
+        if (!saved) break;
     }
     qsort(out, (size_t)count, sizeof *out, by_bound);
     return count;

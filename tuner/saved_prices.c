@@ -38,8 +38,8 @@ enum base_status tuner_policies_price_kept(struct tuner_chooser *c)
     return BASE_OK;
 }
 
-/* Of shallow stacks, and where what comes and goes is sharded otherwise, a tensor may take more that is not kept. Where
- * it alone is not, the peak is lower by half its weight and more: then it is so beside others, too. */
+/* Of shallow stacks, and where what comes and goes is sharded otherwise, a tensor may take more that is not saved.
+ * Where it alone is not, the peak is lower by half its weight and more: then it is so beside others, too. */
 static bool is_lighter(const struct tuner_chooser *c, int name, const struct sim_prediction *p)
 {
     return c->all_bytes - (double)p->memory.peak_bytes >= 0.5 * c->bytes[name] && c->bytes[name] > 0;
@@ -92,14 +92,14 @@ enum base_status tuner_policy_price_without(struct tuner_chooser *c, unsigned na
     return BASE_OK;
 }
 
-/* What of attention the MLP's norm is made of is kept: its result; else what its last product is made of; else neither,
- * and what is recomputed for one may be gathered for the other, too. */
+/* What of attention the MLP's norm is made of is saved: its result; else what its last product is made of; else
+ * neither, and what is recomputed for one may be gathered for the other, too. */
 enum beneath { RESULT, CONTEXT_ALONE, NEITHER, BENEATH_COUNT };
 
-static enum beneath beneath_mlp(unsigned kept)
+static enum beneath beneath_mlp(unsigned saved)
 {
-    const bool has_result = kept & tuner_result_of_attention;
-    return has_result ? RESULT : kept & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;
+    const bool has_result = saved & tuner_result_of_attention;
+    return has_result ? RESULT : saved & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;
 }
 
 /* What is recomputed in attention, and in the MLP above each of these: the sum. */
@@ -120,9 +120,9 @@ static enum base_status price_halves(struct tuner_chooser *c)
         *own_s -= attention_s[all_attention & ~tuner_pattern_of(&c->attention, dropped[beneath])];
     }
     for (int i = 0; i < 1 << c->parts[LAYER].count; i++) {
-        const unsigned kept = tuner_names_in(&c->parts[LAYER], i);
-        c->layer_s[i] = attention_s[tuner_pattern_of(&c->attention, kept)] +
-                        mlp_s[beneath_mlp(kept)][tuner_pattern_of(&c->mlp, kept)];
+        const unsigned saved = tuner_names_in(&c->parts[LAYER], i);
+        c->layer_s[i] = attention_s[tuner_pattern_of(&c->attention, saved)] +
+                        mlp_s[beneath_mlp(saved)][tuner_pattern_of(&c->mlp, saved)];
     }
     return BASE_OK;
 }

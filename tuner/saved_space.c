@@ -1,5 +1,5 @@
 /* Remat by tensor as a part of the space. What a policy does not name is recomputed, and the layer's input is always
- * kept somewhere; a search meets a few of these policies, and each is named when it is met. */
+ * saved somewhere; a search meets a few of these policies, and each is named when it is met. */
 #include "tuner/space.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static unsigned names_of(const struct model_config *config)
     return names;
 }
 
-/* Nothing needs the MLP's last product again: to keep it saves no time. */
+/* Nothing needs the MLP's last product again: to save it spares no time. */
 unsigned tuner_saved_useful(const struct tuner_saved_space *saved)
 {
     return saved->names & ~(1u << MODEL_SAVED_WO);

@@ -131,7 +131,7 @@ enum base_status tuner_search_add_cell(struct search *s, int first, int microbat
     return BASE_OK;
 }
 
-/* One plan stands for many that keep less of the forward pass: only the state is certain. */
+/* One plan stands for many that save less of the forward pass: only the state is certain. */
 struct tuner_charges tuner_search_charges(const struct search *s, int variant)
 {
     struct tuner_charges charges = s->charges;

@@ -87,7 +87,7 @@ enum base_status tuner_search_count_rules(struct search *s);
 enum base_status tuner_search_add_cells(struct search *s, const struct phase *phase);
 
 struct tuner_charges tuner_search_charges(const struct search *s, int variant);
-/* saved_choice.c: of a family whose plan keeps all tensors: whether another policy may change the answer; which to keep
+/* saved_choice.c: of a family whose plan saves all tensors: whether another policy may change the answer; which to save
  */
 enum tuner_fit { TUNER_DOES_NOT_FIT, TUNER_FITS };
 enum base_status tuner_search_needs_choice(struct search *s, const struct node *node, int first, enum tuner_fit fit,

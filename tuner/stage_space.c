@@ -229,7 +229,7 @@ static bool is_cut(struct staged_walk *w, const struct tuner_staged_plan *plan)
     struct base_error why;
     if (stages == 1) return true;
     if (tuner_staged_is_assigned(w, plan)) return stages <= w->config.num_decoder_layers;
-    if (!*known) *known = sim_cut_model(&w->config, &pipeline, w->habits.division, pieces, &why) == BASE_OK ? 1 : -1;
+    if (!*known) *known = sim_split_model(&w->config, &pipeline, w->habits.division, pieces, &why) == BASE_OK ? 1 : -1;
     return *known > 0;
 }
 

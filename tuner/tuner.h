@@ -56,21 +56,21 @@ struct tuner_shape {
     int first_submesh, submesh_count;
 };
 
-/* Remat by tensor (saved_space.c, saved_choice.c): each tensor that a policy may name is kept in the device's memory,
+/* Remat by tensor (saved_space.c, saved_choice.c): each tensor that a policy may name is saved in the device's memory,
  * in the host's, or recomputed. One value of TUNER_REMAT stands for all of them: that which recomputes least and
  * offloads nothing. Where its plan fits and to recompute is no faster, no other policy is better; else an integer
  * program with cuts chooses.
  * - Exact: what a pattern of recomputation takes in attention, and in the MLP above attention's result, its context
  *   alone, or neither. Each is a prediction of its own, and they add up: a layer's second half needs the first one's
- *   result whatever else is kept, and what that is made of. Of parallel blocks, whose halves share a norm, each pattern
- *   of both is predicted. What each tensor weighs. Where a full prediction is below the sum, that plan's policies are
- *   predicted one by one.
+ *   result whatever else is saved, and what that is made of. Of parallel blocks, whose halves share a norm, each
+ * pattern of both is predicted. What each tensor weighs. Where a full prediction is below the sum, that plan's policies
+ * are predicted one by one.
  * - Relaxed, so that the optimum of the program is a bound: links are the best of any order of the submesh, memory is
- *   state and kept tensors without what comes and goes, transfers hide behind a backward pass that recomputes all.
+ *   state and saved tensors without what comes and goes, transfers hide behind a backward pass that recomputes all.
  * - Claimed: where to recompute one tensor, all of attention or all of the MLP is no faster, no other policy is (it
  *   may be where a policy changes how tensors are sharded: then the program decides with every pattern's price).
  *   Where one tensor that is offloaded, or recomputed, lowers the peak by half its weight, it raises no other policy's.
- *   Of policies that keep nothing but the layer's input, and offload or recompute attention, its projections and the
+ *   Of policies that save nothing but the layer's input, and offload or recompute attention, its projections and the
  *   MLP each as a whole, the least is lowered tensor by tensor: what is then left, no policy goes below. All are held
  *   against brute force in the tests. Not claimed, since it is not so: that to offload takes less than to recompute,
  *   or the other way round; that what is least as a whole is least (of four and six layers, one tensor that is
@@ -79,7 +79,7 @@ struct tuner_shape {
  * A policy may be for a number of layers, the others saving their input alone (saved_layers.c): seconds and bytes are
  * linear in it, so that prices and weights bound a policy in all its numbers at once, with what the others take known
  * exactly, and one full prediction of it tells the best number. Claimed: that is the same in all orders of the submesh.
- * What has a name (none, minimal, selective, full) is a plan beside them and looked at first: minimal keeps what no
+ * What has a name (none, minimal, selective, full) is a plan beside them and looked at first: minimal saves what no
  * policy by tensor can name. Of each plan the best policy by tensor is ranked alone: many differ from it in what hardly
  * matters. Of policies that are as fast it is the one that offloads least, and then takes least of the device's memory.
  * What overfills the host does not fit. */
@@ -148,7 +148,7 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
  * What a search takes for granted beside its bounds, which are in bounds.h: where the compiler recomputes what does not
  * fit, the step takes at least what it took without, less the time of kernels that memory bounds. It does all that it
  * did, and again: contractions, collectives and launches are those that there were, and more; what it saves is to
- * write and to read what it no longer keeps. So a plan that takes too long without such kernels is not predicted with
+ * write and to read what it no longer saves. So a plan that takes too long without such kernels is not predicted with
  * that. */
 
 enum tuner_objective {
@@ -201,7 +201,7 @@ struct tuner_counts {
     int64_t evaluated;  /* predicted in full */
     int64_t by_program; /* an integer program's bound on time, for all rules at once */
     int64_t by_time;    /* a bound on the time of the plan's own operations */
-    int64_t by_memory;  /* the state and what is kept do not fit */
+    int64_t by_memory;  /* the state and what is saved do not fit */
     int64_t by_sibling; /* the same work on the same mesh: only the links differ, or it does not fit either */
     int64_t open;       /* left when the time was up */
     int64_t programs;   /* integer programs solved */

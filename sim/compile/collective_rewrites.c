@@ -95,7 +95,7 @@ static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op,
 }
 
 /* The same value, sharded like that. */
-static void cut(struct sim_rewriting *r, int value, const sim_order spec[MODEL_MAX_RANK])
+static void shard_value(struct sim_rewriting *r, int value, const sim_order spec[MODEL_MAX_RANK])
 {
     struct sim_value *v = &r->s->values[value];
     struct sim_shape shape = r->s->shapes[v->shape];
@@ -127,7 +127,7 @@ static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled
         if (!serves) {
             sum = sim_rewriting_insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial,
                                                   summand(r, i, accumulator, dtype));
-            cut(r, sum, spec);
+            shard_value(r, sum, spec);
         }
         for (int j = 0; j < s->ops[i].input_count; j++)
             if (s->ops[i].inputs[j] == accumulator) s->ops[i].inputs[j] = sum;
@@ -151,13 +151,13 @@ static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled
         if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
         if (sum < 0) {
             sum = sim_rewriting_insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
-            cut(r, sum, spec);
+            shard_value(r, sum, spec);
         }
         bool here = s->values[sum].loop == s->ops[i].loop;
         if (!here && later < 0) {
             later = sim_rewriting_copy(r, accumulator);
             s->values[later].partial = 0;
-            cut(r, later, spec);
+            shard_value(r, later, spec);
         }
         for (int j = 0; j < s->ops[i].input_count; j++)
             if (s->ops[i].inputs[j] == accumulator) s->ops[i].inputs[j] = here ? sum : later;
@@ -307,7 +307,7 @@ static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const si
 {
     struct sim_sharded *s = r->s;
     if (sim_all_reduce_of(r, value, axes) >= 0) {
-        cut(r, value, spec);
+        shard_value(r, value, spec);
         return true;
     }
     int at = s->values[value].definition;
@@ -318,7 +318,7 @@ static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const si
     if (s->values[s->ops[at].inputs[0]].loop != s->values[value].loop || !pull_back(s, &s->ops[at], spec, before) ||
         !cut_back(r, s->ops[at].inputs[0], axes, before))
         return false;
-    cut(r, value, spec);
+    shard_value(r, value, spec);
     struct sim_op *op = &s->ops[at];
     for (int i = 0; i < op->label_count; i++) {
         int d = sim_dim_labelled(op->op->output_labels, op->labels[i].letter);
@@ -390,13 +390,13 @@ static int sum_later(struct sim_rewriting *r, int at, unsigned axes, const struc
     sim_order kept[MODEL_MAX_RANK], whole[MODEL_MAX_RANK];
     memcpy(kept, s->values[partial].spec, sizeof kept);
     memcpy(whole, operand->spec, sizeof whole);
-    cut(r, partial, whole);
+    shard_value(r, partial, whole);
     for (int i = 0; i < op->label_count; i++) {
         int d = sim_dim_labelled(op->op->output_labels, op->labels[i].letter);
         if (d >= 0) op->labels[i].axes = whole[d];
     }
     int sum = sim_rewriting_insert_all_reduce(r, at + 1, op->op, axes, partial);
-    cut(r, sum, kept);
+    shard_value(r, sum, kept);
     s->values[sum].loop = op->loop;
     r->insertions[r->insertion_count - 1].op.loop = op->loop;
     return sum;

@@ -225,10 +225,10 @@ void sim_piece_map_build(struct base_arena *arena, const struct sim_sharded *sha
 struct sim_compiled_options {
     const int64_t *sizes; /* by enum model_size */
     const struct topo_axes *mesh;
-    bool scanned;              /* layers are while loops of the program */
-    bool keeps_all;            /* what autodiff keeps is kept: no remat policy */
-    double limit_bytes;        /* what arguments and accumulators leave of the device */
-    double least_remade_bytes; /* smaller arrays are not recomputed */
+    bool scanned;                  /* layers are while loops of the program */
+    bool saves_all;                /* what autodiff saves is saved: no remat policy */
+    double limit_bytes;            /* what arguments and accumulators leave of the device */
+    double least_recomputed_bytes; /* smaller arrays are not recomputed */
     const struct sim_settings *settings;
     bool keeps_exponentials;     /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
     bool keeps_scores;           /* or the scores in their place */
@@ -242,7 +242,7 @@ struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */
     double category_bytes[MODEL_CATEGORY_COUNT]; /* of these */
     int peak_op;                                 /* -1: none */
-    double remade_frac;                          /* of the bytes that layers keep: what is made once more instead */
+    double recomputed_frac; /* of the bytes that layers save: the share that is recomputed instead */
 };
 /* Bytes in tiles of what always stands there: parameters, state, accumulators, batch. */
 void sim_compiled_persistent_bytes(const struct sim_sharded *sharded, const struct sim_compiled_options *options,

@@ -79,11 +79,11 @@ void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_b
     a->buffers[a->count++] = (struct sim_buffer){birth, death, first_bytes, last_bytes, category};
 }
 
-static enum model_category category_of(const struct sim_assigner *a, const struct sim_value *value, bool kept)
+static enum model_category category_of(const struct sim_assigner *a, const struct sim_value *value, bool saved)
 {
     const struct model_tensor *tensor = &a->s->program->tensors[value->tensor];
     if (tensor->category == MODEL_GRADIENT) return MODEL_GRADIENT;
-    return kept && tensor->role != MODEL_ROLE_WEIGHT ? MODEL_ACTIVATION : MODEL_TEMPORARY;
+    return saved && tensor->role != MODEL_ROLE_WEIGHT ? MODEL_ACTIVATION : MODEL_TEMPORARY;
 }
 
 /* ---- values ---- */
@@ -138,7 +138,7 @@ bool sim_waits(const struct sim_assigner *a, int value)
     return a->waiting && a->waiting[value];
 }
 
-bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at)
+bool sim_is_recomputed_for(const struct sim_assigner *a, int value, int at)
 {
     for (const struct sim_gap *gap = a->gaps ? a->gaps[value] : NULL; gap; gap = gap->next)
         if (gap->until == at) return true;
@@ -156,7 +156,7 @@ static bool is_overwritten(const struct sim_assigner *a, int v, int at)
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP) return false;
     const struct sim_value *result = &a->s->values[op->outputs[0]];
     if (op->op->function == MODEL_SOFTMAX_GRAD && sim_sums_rows_in_product(a->s, a->options, op->outputs[0]) &&
-        !sim_is_made_again_for(a, v, at))
+        !sim_is_recomputed_for(a, v, at))
         return false;
     return result->stored && result->shape == value->shape && !sim_waits(a, op->outputs[0]);
 }
@@ -196,13 +196,14 @@ static void add_pieces(struct sim_assigner *a, int v, int birth, int death, doub
 /* One array for each layer that is made in a loop over layers, which is none to the compiler, until the backward pass
  * is over. What is recomputed is so for each of its readers. */
 static void add_waiting_stack(struct sim_assigner *a, int loop, double bytes, enum model_category category,
-                              const struct sim_remade *remade)
+                              const struct sim_recomputed *recomputed)
 {
     int end = a->s->ops[loop].match, last = backward_end(a, a->s->ops[loop].loop);
-    double n = sim_layers_of(a, loop), kept = remade ? n - remade->layers : n;
-    sim_add_buffer(a, loop + 1, end, bytes, (kept > 1 ? kept : 1) * bytes, category);
-    if (end < last) sim_add_buffer(a, end + 1, last, kept * bytes, kept * bytes, category);
-    if (kept < n) sim_add_buffer(a, remade->first_use, remade->last_use, kept > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
+    double n = sim_layers_of(a, loop), saved = recomputed ? n - recomputed->layers : n;
+    sim_add_buffer(a, loop + 1, end, bytes, (saved > 1 ? saved : 1) * bytes, category);
+    if (end < last) sim_add_buffer(a, end + 1, last, saved * bytes, saved * bytes, category);
+    if (saved < n)
+        sim_add_buffer(a, recomputed->first_use, recomputed->last_use, saved > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
 }
 
 /* The windowed products of a loop over scanned layers come at the end of its body, others behind the backward pass. */
@@ -214,7 +215,7 @@ static int last_window(const struct sim_assigner *a, const struct sim_value *val
     return within ? release_point(a, made_in, value->last_use) : backward_end(a, made_in);
 }
 
-/* Such an operand is an array, though others make it again as they read it, and stays until the loops of all windowed
+/* Such an operand is an array, though others recompute it as they read it, and stays until the loops of all windowed
  * products come: what the forward pass had already made is that array. */
 static bool add_windowed(struct sim_assigner *a, int v)
 {
@@ -227,11 +228,11 @@ static bool add_windowed(struct sim_assigner *a, int v)
     int loop = s->values[made].loop, birth = s->values[made].definition;
     bool stacked = sim_is_over_layers(a, loop), outlives = stacked && value.last_use > s->ops[loop].match;
     if (a->options->scanned && outlives) return false;
-    enum model_category category = category_of(a, &value, made != v || value.kept);
+    enum model_category category = category_of(a, &value, made != v || value.saved);
     if (value.dtype == MODEL_FLOAT32) value.dtype = MODEL_BFLOAT16;
     double bytes = sim_value_bytes(a, &value);
-    const struct sim_remade *remade = a->remade && outlives ? &a->remade[v] : NULL;
-    if (stacked && !a->options->scanned) add_waiting_stack(a, loop, bytes, category, remade);
+    const struct sim_recomputed *recomputed = a->recomputed && outlives ? &a->recomputed[v] : NULL;
+    if (stacked && !a->options->scanned) add_waiting_stack(a, loop, bytes, category, recomputed);
     else add_pieces(a, v, birth, last_window(a, &value, loop), bytes, category);
     return true;
 }
@@ -269,11 +270,11 @@ static void move_beside_first(const struct sim_assigner *a, int v, int *birth, i
 double sim_stacked_bytes(const struct sim_assigner *a, int value)
 {
     const struct sim_value *v = &a->s->values[value];
-    const bool made_again = !a->options->scanned && a->s->program->tensors[v->tensor].role == MODEL_ROLE_NORM_INPUT;
-    return sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (made_again ? 2 : 1);
+    const bool recomputed = !a->options->scanned && a->s->program->tensors[v->tensor].role == MODEL_ROLE_NORM_INPUT;
+    return sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (recomputed ? 2 : 1);
 }
 
-/* Of the logits' gradient: what stands for it is the float32 logits, which it is recomputed from; made again for the
+/* Of the logits' gradient: what stands for it is the float32 logits, which it is recomputed from; recomputed for the
  * loss, they leave the gradient itself. */
 static double gradient_alone_bytes(const struct sim_assigner *a, int v)
 {
@@ -295,8 +296,9 @@ static void add_value(struct sim_assigner *a, int v)
                                                  : sim_stacked_bytes(a, v);
     int loop = value->loop, carried = a->carried_in[v];
     bool outlives = loop >= 0 && sim_is_over_layers(a, loop) && value->last_use > s->ops[loop].match;
-    enum model_category category = category_of(a, value, value->kept);
-    if (outlives) sim_add_layer_stack(a, loop, value->last_use, bytes, category, a->remade ? &a->remade[v] : NULL);
+    enum model_category category = category_of(a, value, value->saved);
+    if (outlives)
+        sim_add_layer_stack(a, loop, value->last_use, bytes, category, a->recomputed ? &a->recomputed[v] : NULL);
     if (carried >= 0) sim_add_buffer(a, carried, s->ops[carried].match, bytes, bytes, category);
     if (carried >= 0 || outlives) return;
     bool result = made && made->kind == SIM_LOOP_END;
@@ -387,7 +389,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
                          const struct sim_compiled_options *options, struct sim_compiled_memory *out)
 {
     struct sim_assigner a = {.s = sharded, .options = options, .arena = arena};
-    out->remade_frac = 0;
+    out->recomputed_frac = 0;
     a.carried_in = base_new(arena, int, sharded->value_count + 1);
     a.carried_out = base_new(arena, int, sharded->value_count + 1);
     a.is_one_hot = base_new(arena, bool, sharded->program->tensor_count + 1);

@@ -16,13 +16,13 @@ struct sim_buffer {
 };
 
 /* Of what loops over layers stack: in how many of the first layers it is recomputed where it is read. */
-struct sim_remade {
+struct sim_recomputed {
     int layers;
     int first_use, last_use; /* operations of the loop that reads it */
     bool from_start;         /* all of them before the first layer that reads one, not each before its own */
 };
 
-/* A time in which an array is not there, since it is made again: operations, both excluded. */
+/* A time in which an array is not there, since it is recomputed: operations, both excluded. */
 struct sim_gap {
     int from, until;
     struct sim_gap *next; /* a later one */
@@ -41,14 +41,15 @@ struct sim_assigner {
     bool *deferred;                /* the same of any weight gradient in layers that are no loops */
     bool *weighed;                 /* the same of any weight gradient in a loop over layers */
     enum sim_memory_schedule schedule;
-    bool in_haste;             /* there is no room: what can be done is done, so that its operands go */
-    bool remakes_logits;       /* in float32, for the loss: behind it their gradient stands alone */
-    bool drops_exponentials;   /* since there is no room for them */
-    bool estimates;            /* as the scheduler does: it knows of no array that is written over another */
-    struct sim_remade *remade; /* per value, and behind them per value the exponentials of that softmax; or NULL */
-    struct sim_gap **gaps;     /* per value of a scanned layer; or NULL */
-    int *until;                /* per value: an operation that makes another one again of it; with gaps */
-    bool peaks_at_last;        /* the peak found last is in the last iteration of loops over layers */
+    bool in_haste;           /* there is no room: what can be done is done, so that its operands go */
+    bool remakes_logits;     /* in float32, for the loss: behind it their gradient stands alone */
+    bool drops_exponentials; /* since there is no room for them */
+    bool estimates;          /* as the scheduler does: it knows of no array that is written over another */
+    struct sim_recomputed
+        *recomputed;       /* per value, and behind them per value the exponentials of that softmax; or NULL */
+    struct sim_gap **gaps; /* per value of a scanned layer; or NULL */
+    int *until;            /* per value: an operation that recomputes another one from it; with gaps */
+    bool peaks_at_last;    /* the peak found last is in the last iteration of loops over layers */
 };
 
 /* compiled_buffers.c */
@@ -75,7 +76,7 @@ bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op);
 /* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
  * one more or less an iteration. */
 void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, double bytes,
-                         enum model_category category, const struct sim_remade *remade);
+                         enum model_category category, const struct sim_recomputed *recomputed);
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of layers that are no loops */
 int sim_backward_loop(const struct sim_assigner *a, int forward);                     /* over the same layers, or -1 */
 void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */

@@ -14,22 +14,22 @@ bool sim_is_over_layers(const struct sim_assigner *a, int loop)
 /* Arrays of their own, of layers that are no loops: one more each forward, one less each backward. What is made once
  * more stands there only while its layer reads it. */
 static void add_arrays(struct sim_assigner *a, int made_in, int user, double bytes, enum model_category category,
-                       const struct sim_remade *remade)
+                       const struct sim_recomputed *recomputed)
 {
     const int made_until = a->s->ops[made_in].match, end = a->s->ops[user].match;
-    const double n = sim_layers_of(a, made_in), kept = remade ? n - remade->layers : n;
-    sim_add_buffer(a, made_in + 1, made_until, bytes, (kept > 1 ? kept : 1) * bytes, category);
-    sim_add_buffer(a, made_until + 1, user, kept * bytes, kept * bytes, category);
-    sim_add_buffer(a, user + 1, end, kept * bytes, kept < n ? 0 : bytes, category);
-    if (kept < n && remade->from_start) sim_add_buffer(a, user, end, (n - kept) * bytes, bytes, MODEL_TEMPORARY);
-    else if (kept < n)
-        sim_add_buffer(a, remade->first_use, remade->last_use, kept > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
+    const double n = sim_layers_of(a, made_in), saved = recomputed ? n - recomputed->layers : n;
+    sim_add_buffer(a, made_in + 1, made_until, bytes, (saved > 1 ? saved : 1) * bytes, category);
+    sim_add_buffer(a, made_until + 1, user, saved * bytes, saved * bytes, category);
+    sim_add_buffer(a, user + 1, end, saved * bytes, saved < n ? 0 : bytes, category);
+    if (saved < n && recomputed->from_start) sim_add_buffer(a, user, end, (n - saved) * bytes, bytes, MODEL_TEMPORARY);
+    else if (saved < n)
+        sim_add_buffer(a, recomputed->first_use, recomputed->last_use, saved > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
 }
 
 /* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
  * one more or less an iteration. */
 void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, double bytes,
-                         enum model_category category, const struct sim_remade *remade)
+                         enum model_category category, const struct sim_recomputed *recomputed)
 {
     const struct sim_op *made = &a->s->ops[made_in];
     int user = a->s->ops[used_until].kind == SIM_LOOP_END ? a->s->ops[used_until].match : a->s->ops[used_until].loop;
@@ -42,7 +42,7 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, do
     if (a->options->scanned && a->estimates)
         sim_add_buffer(a, made->match - 1, made->match, n * bytes, n * bytes, category);
     if (!a->options->scanned && sim_is_over_layers(a, user)) {
-        add_arrays(a, made_in, user, bytes, category, remade);
+        add_arrays(a, made_in, user, bytes, category, recomputed);
         return;
     }
     sim_add_buffer(a, a->options->scanned ? made_in : made_in + 1, end, a->options->scanned ? n * bytes : bytes,
@@ -68,9 +68,9 @@ static const struct residual_arrays {
 /* Of layers that are no loops XLA drops all but these, and these where the chip's compiler keeps them. */
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op)
 {
-    bool kept = op->kind == SIM_COMPUTE && op->op->phase == MODEL_FORWARD && op->op->function == MODEL_SOFTMAX &&
-                a->options->keeps_exponentials;
-    return kept ? sim_value_bytes(a, &a->s->values[op->outputs[0]]) : 0;
+    bool saved = op->kind == SIM_COMPUTE && op->op->phase == MODEL_FORWARD && op->op->function == MODEL_SOFTMAX &&
+                 a->options->keeps_exponentials;
+    return saved ? sim_value_bytes(a, &a->s->values[op->outputs[0]]) : 0;
 }
 
 static double scanned_residual_bytes(const struct sim_assigner *a, const struct sim_op *op)
@@ -93,9 +93,10 @@ static void add_residuals(struct sim_assigner *a, int forward_begin, int backwar
     for (int i = forward_begin; i < s->ops[forward_begin].match; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->phase != MODEL_FORWARD || op->output_count != 1) continue;
-        const struct sim_remade *remade = a->remade ? &a->remade[s->value_count + op->outputs[0]] : NULL;
+        const struct sim_recomputed *recomputed =
+            a->recomputed ? &a->recomputed[s->value_count + op->outputs[0]] : NULL;
         double bytes = a->options->scanned ? scanned_residual_bytes(a, op) : sim_exponentials_bytes(a, op);
-        if (bytes > 0) sim_add_layer_stack(a, forward_begin, backward_end, bytes, MODEL_ACTIVATION, remade);
+        if (bytes > 0) sim_add_layer_stack(a, forward_begin, backward_end, bytes, MODEL_ACTIVATION, recomputed);
     }
 }
 
@@ -247,6 +248,6 @@ void sim_add_stacks(struct sim_assigner *a)
         add_weight_copies(a, i, backward);
         if (backward < 0) continue;
         if (a->options->scanned) add_gradient_stacks(a, i, backward);
-        if (a->options->keeps_all) add_residuals(a, i, s->ops[backward].match);
+        if (a->options->saves_all) add_residuals(a, i, s->ops[backward].match);
     }
 }

@@ -266,7 +266,7 @@ static void note_uses(struct rows *r)
         for (int j = 0; j < op->input_count; j++) {
             struct sim_value *value = &s->values[op->inputs[j]];
             value->last_use = i;
-            value->kept = value->kept || (op->loop != value->loop && op->kind != SIM_LOOP_END && !value->persistent);
+            value->saved = value->saved || (op->loop != value->loop && op->kind != SIM_LOOP_END && !value->persistent);
             if (!is_renaming(s, op)) note_reader(r, i, op->inputs[j]);
         }
     }

@@ -45,7 +45,7 @@ static void count_reshape(struct fuser *f, const struct sim_op *op)
     f->consumers[in] += f->consumers[out];
     f->contractions[in] += f->contractions[out];
     f->barriers[in] += f->barriers[out];
-    f->s->values[in].kept = f->s->values[in].kept || f->s->values[out].kept;
+    f->s->values[in].saved = f->s->values[in].saved || f->s->values[out].saved;
 }
 
 static void count_consumers(struct fuser *f)
@@ -57,7 +57,7 @@ static void count_consumers(struct fuser *f)
             struct sim_value *value = &f->s->values[v];
             bool same_loop = op->loop == value->loop, goes_round = op->kind == SIM_LOOP_END;
             if (value->last_use < i) value->last_use = i;
-            value->kept = value->kept || (!same_loop && !goes_round && !value->persistent);
+            value->saved = value->saved || (!same_loop && !goes_round && !value->persistent);
             if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_RESHAPE) {
                 count_reshape(f, op);
                 continue;
@@ -355,7 +355,7 @@ static void lay_out_parts(struct fuser *f, const struct parts *parts)
     }
 }
 
-/* Kernels are built one after the other, but one that is joined later gets its parts then; so parts are kept by kernel
+/* Kernels are built one after the other, but one that is joined later gets its parts then; so parts are held by kernel
  * and laid out at the end. */
 static void build_kernels(struct fuser *f)
 {

@@ -35,7 +35,7 @@ static enum model_category category_of(const struct tracker *t, const struct sim
     const struct model_tensor *tensor = &t->s->program->tensors[value->tensor];
     if (tensor->category == MODEL_GRADIENT) return MODEL_GRADIENT;
     bool weight = tensor->role == MODEL_ROLE_WEIGHT;
-    return value->kept && !weight && tensor->category == MODEL_ACTIVATION ? MODEL_ACTIVATION : MODEL_TEMPORARY;
+    return value->saved && !weight && tensor->category == MODEL_ACTIVATION ? MODEL_ACTIVATION : MODEL_TEMPORARY;
 }
 
 static void add(struct tracker *t, int op, enum moment moment, int sign, const struct sim_value *value, int shape)
@@ -67,8 +67,8 @@ static int release_point(const struct tracker *t, int home, int use)
 static bool writes_in_place(const struct sim_op *op)
 {
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE;
-    bool kept = op->op->function == MODEL_SHIFT || op->op->apart; /* whoever made the logits still holds them */
-    return op->kind == SIM_COMPUTE && !kept && (op->op->kind == MODEL_MAP || op->op->kind == MODEL_UPDATE);
+    bool held = op->op->function == MODEL_SHIFT || op->op->apart; /* whoever made the logits still holds them */
+    return op->kind == SIM_COMPUTE && !held && (op->op->kind == MODEL_MAP || op->op->kind == MODEL_UPDATE);
 }
 
 static bool listed(const int *list, int count, int value)
@@ -275,8 +275,9 @@ static void share_fate(struct sim_sharded *s)
         if (begin->kind != SIM_LOOP_BEGIN) continue;
         const struct sim_op *end = &s->ops[begin->match];
         for (int c = 0; c < begin->output_count; c++) {
-            bool kept = s->values[begin->outputs[c]].kept;
-            s->values[begin->inputs[c]].kept = s->values[end->inputs[c]].kept = s->values[end->outputs[c]].kept = kept;
+            bool saved = s->values[begin->outputs[c]].saved;
+            s->values[begin->inputs[c]].saved = s->values[end->inputs[c]].saved = s->values[end->outputs[c]].saved =
+                saved;
         }
     }
 }

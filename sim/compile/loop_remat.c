@@ -1,8 +1,8 @@
-/* What XLA:TPU makes once more within the body of a loop over scanned layers where a step does not fit: the same pass
+/* What XLA:TPU recomputes within the body of a loop over scanned layers where a step does not fit: the same pass
  * as peak_priority.c has for layers that are no loops (hlo_rematerialization of OpenXLA, which goes into the loops that
  * the peak is in). Stacks cross the loop and stay. Of what a body makes and reads again behind the moment of the peak,
  * as a backward layer under remat_policy full does with all that it computes again, the instruction that frees most is
- * dropped: its result, less the operands that have to wait in its place. It is made again right before its next
+ * dropped: its result, less the operands that have to wait in its place. It is recomputed right before its next
  * reader. What came from other devices is not. */
 #include "sim/compile/compiled_buffers.h"
 
@@ -152,7 +152,7 @@ static struct choice choose(struct body *b, int peak_op)
         if (!can_be_made_again(b, v) || s->values[v].definition >= peak_op || gap_at(b->a, v, peak_op)) continue;
         const int from = last_use_until(b, v, peak_op), until = first_use_behind(b, v, peak_op);
         const double bytes = sim_value_bytes(b->a, &s->values[v]);
-        if (from >= peak_op || until < 0 || bytes < b->a->options->least_remade_bytes) continue;
+        if (from >= peak_op || until < 0 || bytes < b->a->options->least_recomputed_bytes) continue;
         const double freed = bytes - waiting_bytes(b, v, peak_op, until),
                      cost = freed > 0 ? floor(b->a->options->limit_bytes / freed) : INFINITY;
         if (cost >= least_cost) continue;

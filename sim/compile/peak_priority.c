@@ -13,7 +13,7 @@
 
 enum { MOST_ROUNDS = 64 };
 
-/* An array that each forward layer keeps for its backward layer. */
+/* An array that each forward layer saves for its backward layer. */
 struct residual {
     int id;                                       /* a value; or, behind them, the exponentials of that one */
     int made_in, read_in;                         /* loops */
@@ -22,7 +22,7 @@ struct residual {
     bool is_summed;                               /* over devices: one device alone cannot recompute it */
     int *operands, *layers_before, operand_count; /* of the other residuals, of its own layer or of the one before */
     int layers;
-    bool *kept, *again; /* per layer: it is saved for its reader; it may be recomputed */
+    bool *saved, *again; /* per layer: it is saved for its reader; it may be recomputed */
 };
 
 struct remat {
@@ -41,7 +41,7 @@ static bool is_exponentials(const struct remat *r, int id)
     return id >= r->a->s->value_count;
 }
 
-/* ---- what is kept ---- */
+/* ---- what is saved ---- */
 
 static void add_residual(struct remat *r, int id, int loop, int backward, double bytes)
 {
@@ -49,22 +49,23 @@ static void add_residual(struct remat *r, int id, int loop, int backward, double
     const int layers = (int)sim_layers_of(r->a, loop);
     struct residual *new = &r->residuals[r->count++];
     *new = (struct residual){.id = id, .made_in = loop, .read_in = backward, .bytes = bytes, .layers = layers};
-    new->kept = base_new(arena, bool, layers);
+    new->saved = base_new(arena, bool, layers);
     new->again = base_new(arena, bool, layers);
-    for (int l = 0; l < layers; l++) new->kept[l] = true, new->again[l] = bytes >= r->a->options->least_remade_bytes;
+    for (int l = 0; l < layers; l++)
+        new->saved[l] = true, new->again[l] = bytes >= r->a->options->least_recomputed_bytes;
 }
 
 /* Where a backward layer first and last reads the value. */
 static void find_uses(struct remat *r, int id, int backward)
 {
     const struct sim_sharded *s = r->a->s;
-    struct sim_remade *remade = &r->a->remade[id];
+    struct sim_recomputed *recomputed = &r->a->recomputed[id];
     const int value = original_softmax(r, id), end = s->ops[backward].match;
-    *remade = (struct sim_remade){0, end, end, false};
+    *recomputed = (struct sim_recomputed){0, end, end, false};
     for (int i = end; i > backward; i--)
         for (int j = 0; j < s->ops[i].input_count; j++)
-            if (s->ops[i].inputs[j] == value) remade->first_use = i;
-    if (s->values[value].last_use < end) remade->last_use = s->values[value].last_use;
+            if (s->ops[i].inputs[j] == value) recomputed->first_use = i;
+    if (s->values[value].last_use < end) recomputed->last_use = s->values[value].last_use;
 }
 
 /* In the order in which a forward layer makes them, and exponentials before their quotient. */
@@ -78,9 +79,9 @@ static void find_residuals(struct remat *r)
         const int v = op->outputs[0], loop = s->values[v].loop;
         if (!sim_is_over_layers(a, loop) || op->loop != loop) continue;
         const int backward = sim_backward_loop(a, loop), last = s->values[v].last_use;
-        const bool kept = s->values[v].stored && backward >= 0 && last > backward && last <= s->ops[backward].match &&
-                          !a->windowed[v];
-        if (!kept) continue;
+        const bool saved = s->values[v].stored && backward >= 0 && last > backward && last <= s->ops[backward].match &&
+                           !a->windowed[v];
+        if (!saved) continue;
         const double exponentials_bytes = sim_exponentials_bytes(a, op);
         find_uses(r, v, backward);
         find_uses(r, s->value_count + v, backward);
@@ -158,7 +159,7 @@ static void find_operands(struct remat *r)
 
 static bool has(const struct remat *r, int residual, int layer)
 {
-    return layer < 0 || r->residuals[residual].kept[layer];
+    return layer < 0 || r->residuals[residual].saved[layer];
 }
 
 static double freed_bytes(const struct remat *r, const struct residual *residual, int layer)
@@ -194,7 +195,7 @@ static struct choice choose(const struct remat *r, int peak_op)
         for (int layer = 0; layer < r->residuals[first].layers; layer++)
             for (int i = first; i < end; i++) {
                 const struct residual *residual = &r->residuals[i];
-                if (layer >= waiting_layers(r, residual, peak_op) || !residual->kept[layer] || !residual->again[layer])
+                if (layer >= waiting_layers(r, residual, peak_op) || !residual->saved[layer] || !residual->again[layer])
                     continue;
                 const double freed = freed_bytes(r, residual, layer),
                              cost = freed > 0 ? floor(r->a->options->limit_bytes / freed) : INFINITY;
@@ -209,38 +210,38 @@ static struct choice choose(const struct remat *r, int peak_op)
 static void drop(struct remat *r, const struct choice *choice)
 {
     struct residual *residual = &r->residuals[choice->residual];
-    residual->kept[choice->layer] = false;
+    residual->saved[choice->layer] = false;
     for (int i = 0; i < residual->operand_count; i++) {
         const int layer = choice->layer - residual->layers_before[i];
-        if (layer >= 0) r->residuals[residual->operands[i]].kept[layer] = true;
+        if (layer >= 0) r->residuals[residual->operands[i]].saved[layer] = true;
     }
 }
 
 static double publish(const struct remat *r)
 {
-    double remade_bytes = 0, all_bytes = 0;
+    double recomputed_bytes = 0, all_bytes = 0;
     for (int i = 0; i < r->count; i++) {
         const struct residual *residual = &r->residuals[i];
-        struct sim_remade *remade = &r->a->remade[residual->id];
-        remade->layers = 0;
-        for (int l = 0; l < residual->layers; l++) remade->layers += !residual->kept[l];
-        remade_bytes += remade->layers * residual->bytes;
+        struct sim_recomputed *recomputed = &r->a->recomputed[residual->id];
+        recomputed->layers = 0;
+        for (int l = 0; l < residual->layers; l++) recomputed->layers += !residual->saved[l];
+        recomputed_bytes += recomputed->layers * residual->bytes;
         all_bytes += residual->layers * residual->bytes;
     }
-    return all_bytes > 0 ? remade_bytes / all_bytes : 0;
+    return all_bytes > 0 ? recomputed_bytes / all_bytes : 0;
 }
 
 void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const int values = a->s->value_count;
     struct remat r = {.a = a};
-    a->remade = base_new(a->arena, struct sim_remade, 2 * values + 1);
+    a->recomputed = base_new(a->arena, struct sim_recomputed, 2 * values + 1);
     r.residuals = base_new(a->arena, struct residual, 2 * values + 1);
     r.of_value = base_new(a->arena, int, values + 1);
     for (int v = 0; v < values; v++) r.of_value[v] = -1;
     find_residuals(&r);
     find_operands(&r);
-    for (int i = 0; i < r.count; i++) a->remade[r.residuals[i].id].from_start = r.residuals[i].reads_shared;
+    for (int i = 0; i < r.count; i++) a->recomputed[r.residuals[i].id].from_start = r.residuals[i].reads_shared;
     bool helps = true;
     for (int round = 0; round < MOST_ROUNDS && helps && out->peak_bytes > a->options->limit_bytes; round++) {
         double peak_bytes = out->peak_bytes;
@@ -252,7 +253,7 @@ void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out)
             peak_bytes -= choice.freed_bytes;
             helps = true;
         }
-        out->remade_frac = publish(&r);
+        out->recomputed_frac = publish(&r);
         sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
     }
 }

@@ -1,5 +1,5 @@
-/* Gradients that are cast before they are summed over devices, and summed as wide as they are kept: PyTorch's FSDP with
- * a reduce_dtype of float32. */
+/* Gradients that are cast before they are summed over devices, and summed as wide as they are stored: PyTorch's FSDP
+ * with a reduce_dtype of float32. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 

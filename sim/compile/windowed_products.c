@@ -114,10 +114,10 @@ int sim_window_permutes(int ring)
     return ring % 4 == 0 ? ring + 1 : ring - 1;
 }
 
-static int dimension_cut(const struct sim_value *whole, const struct sim_value *cut, unsigned axes)
+static int sharded_dimension(const struct sim_value *whole, const struct sim_value *sharded, unsigned axes)
 {
     for (int d = 0; d < MODEL_MAX_RANK; d++)
-        if ((cut->spec[d] & axes) == axes && !(whole->spec[d] & axes)) return d;
+        if ((sharded->spec[d] & axes) == axes && !(whole->spec[d] & axes)) return d;
     return -1;
 }
 
@@ -212,9 +212,9 @@ struct sim_product_window *sim_product_windows(struct base_arena *arena, const s
         if (product < 0) continue;
         const bool gathers = moved->collective == SIM_ALL_GATHER;
         const int whole = gathers ? moved->outputs[0] : moved->inputs[0],
-                  cut = dimension_cut(&s->values[whole], &s->values[gathers ? moved->inputs[0] : moved->outputs[0]],
-                                      moved->axes),
-                  label = cut < 0 ? -1 : label_of(s, &s->ops[product], whole, cut);
+                  dim = sharded_dimension(&s->values[whole], &s->values[gathers ? moved->inputs[0] : moved->outputs[0]],
+                                          moved->axes),
+                  label = dim < 0 ? -1 : label_of(s, &s->ops[product], whole, dim);
         if (label < 0) continue;
         note_window(&s->ops[product], moved->axes, label, &windows[product]);
         windows[product].row_labels = row_labels(s, &s->ops[product], moved);

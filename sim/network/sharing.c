@@ -173,15 +173,15 @@ static void fill(struct sim_sharing *s, int open)
 {
     while (open > 0) {
         double lowest = -1;
-        int kept = 0;
+        int left = 0;
         for (int i = 0; i < open; i++) {
             const int link = s->links[i];
             if (!s->open_count[link]) continue;
             const double level = level_of(s, link);
-            s->links[kept++] = link;
+            s->links[left++] = link;
             if (lowest < 0 || level < lowest) lowest = level;
         }
-        open = kept;
+        open = left;
         for (int i = 0; i < open; i++) {
             const int link = s->links[i];
             if (s->open_count[link] && level_of(s, link) <= lowest * (1 + rounding)) settle(s, link, lowest);

@@ -219,16 +219,16 @@ static void sum(struct dot *t, unsigned axes, const struct sim_layout *after)
 static void reduce(struct dot *t, const struct reduction *r)
 {
     unsigned rest = sim_layout_axes(&r->sums, r->rank);
-    struct sim_layout cut = t->result;
-    for (int d = 0; d < sim_dot_rank_of(t, OUT); d++) cut.of[d] = sim_join(cut.of[d], r->cuts.of[d]);
-    if (r->of_parts) t->result = cut;
+    struct sim_layout sliced = t->result;
+    for (int d = 0; d < sim_dot_rank_of(t, OUT); d++) sliced.of[d] = sim_join(sliced.of[d], r->slices.of[d]);
+    if (r->of_parts) t->result = sliced;
     for (int d = r->rank - 1; d >= 0; d--) {
         unsigned axes = sim_set_of(r->sums.of[d]);
         if (!axes) continue;
         rest &= ~axes;
-        sum(t, axes, rest ? &t->result : &cut);
+        sum(t, axes, rest ? &t->result : &sliced);
     }
-    if (r->copies) sum(t, r->copies, &cut);
+    if (r->copies) sum(t, r->copies, &sliced);
 }
 
 /* The operation itself, on what each device has now, and its sums: over the outermost groups first. */

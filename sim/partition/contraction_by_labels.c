@@ -183,7 +183,7 @@ static bool settle_contracted(struct dot *t, struct part *p, const struct dims *
  * result's tiles as the groups leave them; returns the dimensions that are sharded. */
 static struct dims choose_slices(const struct dot *t, struct part *p, sim_order groups, struct reduction *r)
 {
-    static const enum role kept[] = {OF_LEFT, OF_RIGHT, BATCH};
+    static const enum role roles[] = {OF_LEFT, OF_RIGHT, BATCH};
     struct dims dims = {0}, none = {0};
     struct sim_layout to = p->tiles[OUT], whole = {{0}};
     unsigned idle = sim_dot_copies(t, p, OUT);
@@ -198,9 +198,9 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
         dims.count -= with_copies;
         return dims;
     }
-    for (int i = 0; i < BASE_COUNT(kept); i++) {
-        if (!sim_dot_as_many(t, sim_dot_axes_of(t, p, kept[i], OUT), groups)) continue;
-        dims = t->dims[kept[i]][OUT];
+    for (int i = 0; i < BASE_COUNT(roles); i++) {
+        if (!sim_dot_as_many(t, sim_dot_axes_of(t, p, roles[i], OUT), groups)) continue;
+        dims = t->dims[roles[i]][OUT];
         if (!sim_dot_regroup(t, p, OUT, &dims, groups, LEFT, &to)) break;
         p->tiles[OUT] = to;
         return dims;
@@ -246,12 +246,12 @@ bool sim_dot_by_contracted(struct dot *t, struct part p, enum grouping grouping)
     struct dims slices = parts ? all_dims(t, OUT) : choose_slices(t, &p, groups, &r);
     struct sim_layout after = p.tiles[OUT];
     if (parts) {
-        r.cuts = after;
+        r.slices = after;
     } else if (slices.count) {
         memset(&r.sums, 0, sizeof r.sums);
         r.rank = sim_dot_rank_of(t, OUT);
         for (int i = 0; i < slices.count; i++)
-            r.sums.of[slices.at[i]] = r.cuts.of[slices.at[i]] = after.of[slices.at[i]];
+            r.sums.of[slices.at[i]] = r.slices.of[slices.at[i]] = after.of[slices.at[i]];
     }
     p.axes &= ~groups;
     for (int i = LEFT; i <= RIGHT; i++) sim_dot_go_outside(&p, i, &dims[i]);

@@ -19,7 +19,7 @@ struct dims {
 struct reduction {
     struct sim_layout sums;
     int rank;
-    struct sim_layout cuts;
+    struct sim_layout slices;
     unsigned copies;
     bool of_parts;
 };

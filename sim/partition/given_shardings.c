@@ -161,8 +161,8 @@ static void place_parts(struct sim_shardings *s)
     s->computed = s->specs;
     s->used = s->computed + slots;
     s->space = s->used + slots;
-    s->kept = s->space + slots;
-    s->stacked = s->kept + s->tensor_count;
+    s->saved = s->space + slots;
+    s->stacked = s->saved + s->tensor_count;
 }
 
 /* The place of a spec among those that were met, where it is one more if it is new. */
@@ -178,7 +178,7 @@ static int place_of(struct base_arena *arena, struct base_index *seen, sim_spec 
 }
 
 bool sim_shardings_keep(struct base_arena *arena, struct base_arena *scratch, const struct sim_shardings *shardings,
-                        struct sim_kept_shardings *out)
+                        struct sim_stored_shardings *out)
 {
     const int count = shardings->spec_count;
     struct base_index seen = {.count = 0};
@@ -191,25 +191,25 @@ bool sim_shardings_keep(struct base_arena *arena, struct base_arena *scratch, co
     }
     sim_spec *distinct = base_reserve(arena, (size_t)seen.count, sizeof *distinct);
     memcpy(distinct, met, (size_t)seen.count * sizeof *distinct);
-    *out = (struct sim_kept_shardings){*shardings, distinct, of};
+    *out = (struct sim_stored_shardings){*shardings, distinct, of};
     return seen.count <= SIM_MOST_SPECS;
 }
 
-bool sim_shardings_are(const struct sim_kept_shardings *kept, const struct sim_shardings *shardings)
+bool sim_shardings_are(const struct sim_stored_shardings *stored, const struct sim_shardings *shardings)
 {
-    const struct sim_orders *own = &kept->all.orders, *other = &shardings->orders;
+    const struct sim_orders *own = &stored->all.orders, *other = &shardings->orders;
     if (own->count != other->count || memcmp(own->met, other->met, (size_t)own->count * sizeof *own->met) != 0)
         return false;
     for (int i = 0; i < shardings->spec_count; i++)
-        if (kept->distinct[kept->of[i]] != shardings->specs[i]) return false;
+        if (stored->distinct[stored->of[i]] != shardings->specs[i]) return false;
     return true;
 }
 
-struct sim_shardings sim_shardings_of(struct base_arena *arena, const struct sim_kept_shardings *kept)
+struct sim_shardings sim_shardings_of(struct base_arena *arena, const struct sim_stored_shardings *stored)
 {
-    struct sim_shardings all = kept->all;
+    struct sim_shardings all = stored->all;
     all.specs = base_reserve(arena, (size_t)all.spec_count, sizeof *all.specs);
-    for (int i = 0; i < all.spec_count; i++) all.specs[i] = kept->distinct[kept->of[i]];
+    for (int i = 0; i < all.spec_count; i++) all.specs[i] = stored->distinct[stored->of[i]];
     place_parts(&all);
     return all;
 }
@@ -228,8 +228,8 @@ static void write_out(const struct sim_graph *g, struct sim_shardings *out)
     }
     for (int t = 0; t < tensors; t++) {
         int block = sim_graph_tensor_of(g, t)->block;
-        out->kept[t] = g->is_kept[t] ? g->spec[sim_kept_node(g, t)] : out->used[t];
-        out->stacked[t] = g->is_kept[t] ? g->spec[sim_stack_node(g, t)] : out->used[t];
+        out->saved[t] = g->is_saved[t] ? g->spec[sim_saved_node(g, t)] : out->used[t];
+        out->stacked[t] = g->is_saved[t] ? g->spec[sim_stack_node(g, t)] : out->used[t];
         if (block < 0 || !g->is_layer[block]) continue;
         bool differs = out->used[t] != out->used[tensors + t] || out->computed[t] != out->computed[tensors + t] ||
                        out->space[t] != out->space[tensors + t];

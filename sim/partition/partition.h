@@ -52,7 +52,7 @@ struct sim_value {
     int last_use;    /* operation */
     bool stored;     /* exists in memory; else fused into its consumers */
     bool persistent; /* parameters, state, accumulators, batch */
-    bool kept;       /* made in one loop and used outside it */
+    bool saved;      /* made in one loop and used outside it */
     int loop;        /* innermost loop of its definition: its LOOP operation, or -1 */
     int alias;       /* executable programs: the value whose bytes these are, or -1 */
 };
@@ -245,7 +245,7 @@ struct sim_shardings {
     sim_spec *computed; /* [instance * tensor_count + tensor]: as its operation leaves it */
     sim_spec *used;     /* as its users find it: a constraint may stand between */
     sim_spec *stacked;  /* scanned loops: as the forward loop leaves it to the backward loop, all layers in one array */
-    sim_spec *kept;     /* and as the backward loop finds it there */
+    sim_spec *saved;    /* and as the backward loop finds it there */
     sim_spec *space;    /* of a reduction's result: the array that is reduced */
     struct sim_orders orders;
     bool *is_layer;                       /* by block: the body of a loop over layers, with two instances */
@@ -277,7 +277,7 @@ enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph 
                                struct base_error *error);
 
 /* The same for later: thousands of programs are remembered, and each has few shardings that differ. */
-struct sim_kept_shardings {
+struct sim_stored_shardings {
     struct sim_shardings all; /* but for its lists of specs */
     const sim_spec *distinct;
     const uint16_t *of; /* [spec_count]: into distinct */
@@ -285,9 +285,9 @@ struct sim_kept_shardings {
 enum { SIM_MOST_SPECS = UINT16_MAX }; /* that differ */
 /* scratch is only needed until it returns. false: there are more. */
 bool sim_shardings_keep(struct base_arena *arena, struct base_arena *scratch, const struct sim_shardings *shardings,
-                        struct sim_kept_shardings *out);
-bool sim_shardings_are(const struct sim_kept_shardings *kept, const struct sim_shardings *shardings);
-struct sim_shardings sim_shardings_of(struct base_arena *arena, const struct sim_kept_shardings *kept);
+                        struct sim_stored_shardings *out);
+bool sim_shardings_are(const struct sim_stored_shardings *stored, const struct sim_shardings *shardings);
+struct sim_shardings sim_shardings_of(struct base_arena *arena, const struct sim_stored_shardings *stored);
 
 /* program_text.c: with why each tensor is sharded as it is, unless why is NULL */
 struct sim_why {

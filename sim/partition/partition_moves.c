@@ -104,12 +104,12 @@ static int clear_minor(struct sim_partitioner *p, const struct model_op *why, in
 static int clear_disordered(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
     for (int d = 0; d < sim_part_rank_of(p, value); d++) {
-        const sim_order has = p->out->values[value].spec[d], kept = sim_order_without(has, ~sim_set_of(to[d])),
+        const sim_order has = p->out->values[value].spec[d], stays = sim_order_without(has, ~sim_set_of(to[d])),
                         wanted = sim_order_without(to[d], ~sim_set_of(has));
         int at = 0;
-        if (kept == wanted) continue;
-        while (sim_order_axis(kept, at) == sim_order_axis(wanted, at)) at++;
-        const unsigned first = 1u << sim_order_axis(kept, at);
+        if (stays == wanted) continue;
+        while (sim_order_axis(stays, at) == sim_order_axis(wanted, at)) at++;
+        const unsigned first = 1u << sim_order_axis(stays, at);
         value = gather_minor(p, why, value, d, first | axes_below(has, first));
     }
     return value;
@@ -168,9 +168,9 @@ void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_
     }
     if (!sums.count) return;
     p->pending = base_grown(p->arena, p->pending, p->pending_count, &p->pending_capacity, sizeof *p->pending);
-    struct sim_step *kept = base_reserve(p->arena, (size_t)sums.count, sizeof *kept);
-    memcpy(kept, sums.steps, (size_t)sums.count * sizeof *kept);
-    p->pending[p->pending_count++] = (struct sim_pending){value, sums.count, kept};
+    struct sim_step *copied = base_reserve(p->arena, (size_t)sums.count, sizeof *copied);
+    memcpy(copied, sums.steps, (size_t)sums.count * sizeof *copied);
+    p->pending[p->pending_count++] = (struct sim_pending){value, sums.count, copied};
 }
 
 /* Where the result wants an axis of a sum on a dimension, each device keeps its slice, if its tile lies in that. */
@@ -423,7 +423,7 @@ int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int va
 const sim_order *sim_part_found_as(const struct sim_partitioner *p, int tensor)
 {
     int block = sim_part_tensor_of(p, tensor)->block;
-    return block >= 0 && block != p->block && !p->shardings->is_layer[block] ? p->kept[tensor]
+    return block >= 0 && block != p->block && !p->shardings->is_layer[block] ? p->saved[tensor]
                                                                              : sim_part_used_as(p, tensor);
 }
 
@@ -445,7 +445,7 @@ static int slice_of(struct sim_partitioner *p, const struct model_op *why, int t
     int forward = p->out->values[value].loop, first;
     value = sim_part_ready(p, why, value, p->stacked[tensor]);
     first = p->out->op_count;
-    value = sim_part_ready(p, why, value, p->kept[tensor]);
+    value = sim_part_ready(p, why, value, p->saved[tensor]);
     if (p->options->shares_gathers && forward >= 0) sim_part_move_stacks(p, first, p->out->ops[forward].trips);
     return value;
 }
@@ -461,6 +461,7 @@ int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int 
         value = sim_part_ready(p, why, value, sim_part_computed_as(p, tensor));
         if (own) *sim_part_current(p, tensor) = value;
     }
-    return sim_part_found_as(p, tensor) == p->kept[tensor] ? slice_of(p, why, tensor, value)
-                                                           : sim_part_ready(p, why, value, sim_part_used_as(p, tensor));
+    return sim_part_found_as(p, tensor) == p->saved[tensor]
+               ? slice_of(p, why, tensor, value)
+               : sim_part_ready(p, why, value, sim_part_used_as(p, tensor));
 }

@@ -24,24 +24,25 @@ static int exactly(struct sim_partitioner *p, const struct model_op *why, int va
 /* Layers that are not scanned are all one computation, in which what was gathered forward serves backward, too. */
 static void keep_copies(struct sim_partitioner *p, const struct model_op *source, int trips, int loop, int first)
 {
-    struct sim_kept_copies *kept = &p->forward[trips];
+    struct sim_forward_copies *forward = &p->forward[trips];
     if (!p->options->shares_gathers || p->options->scanned || source->reversed || source->phase != MODEL_FORWARD ||
         trips == MODEL_MICROBATCHES)
         return;
-    *kept = (struct sim_kept_copies){loop, p->copy_count - first,
-                                     base_new(p->arena, struct sim_copy, p->copy_count - first + 1)};
-    if (kept->count > 0) memcpy(kept->copies, p->copies + first, (size_t)kept->count * sizeof *kept->copies);
+    *forward = (struct sim_forward_copies){loop, p->copy_count - first,
+                                           base_new(p->arena, struct sim_copy, p->copy_count - first + 1)};
+    if (forward->count > 0)
+        memcpy(forward->copies, p->copies + first, (size_t)forward->count * sizeof *forward->copies);
 }
 
 static void find_kept_copies(struct sim_partitioner *p, const struct model_op *source, int trips)
 {
-    const struct sim_kept_copies *kept = &p->forward[trips];
+    const struct sim_forward_copies *forward = &p->forward[trips];
     p->twin = SIM_NO_TWIN;
-    if (!source->reversed || !kept->copies) return;
-    p->twin = kept->loop;
-    for (int i = 0; i < kept->count; i++) {
+    if (!source->reversed || !forward->copies) return;
+    p->twin = forward->loop;
+    for (int i = 0; i < forward->count; i++) {
         p->copies = base_grown(p->arena, p->copies, p->copy_count, &p->copy_capacity, sizeof *p->copies);
-        p->copies[p->copy_count++] = kept->copies[i];
+        p->copies[p->copy_count++] = forward->copies[i];
     }
 }
 
@@ -197,7 +198,7 @@ static void take_shardings(struct sim_partitioner *p)
     p->computed = base_alloc(p->arena, (size_t)slots, sizeof *p->computed);
     p->used = base_alloc(p->arena, (size_t)slots, sizeof *p->used);
     p->space = base_alloc(p->arena, (size_t)slots, sizeof *p->space);
-    p->kept = base_alloc(p->arena, (size_t)tensors, sizeof *p->kept);
+    p->saved = base_alloc(p->arena, (size_t)tensors, sizeof *p->saved);
     p->stacked = base_alloc(p->arena, (size_t)tensors, sizeof *p->stacked);
     for (int i = 0; i < slots; i++) {
         p->current[i] = -1;
@@ -205,7 +206,7 @@ static void take_shardings(struct sim_partitioner *p)
         unpack(orders, p->shardings->used[i], p->used[i]);
         unpack(orders, p->shardings->space[i], p->space[i]);
         if (i >= tensors) continue;
-        unpack(orders, p->shardings->kept[i], p->kept[i]);
+        unpack(orders, p->shardings->saved[i], p->saved[i]);
         unpack(orders, p->shardings->stacked[i], p->stacked[i]);
     }
 }

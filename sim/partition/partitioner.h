@@ -16,10 +16,10 @@ struct sim_partitioner {
     struct sim_sharded *out;
     struct base_error *error;
     const struct sim_shardings *shardings;
-    sim_order (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK], (*stacked)[MODEL_MAX_RANK],
-        (*space)[MODEL_MAX_RANK]; /* the same, dimension by dimension, by slot */
-    int *current;                 /* value of each tensor, or -1, by slot */
-    int instance;                 /* of the layers that are being partitioned */
+    sim_order (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*saved)[MODEL_MAX_RANK],
+        (*stacked)[MODEL_MAX_RANK], (*space)[MODEL_MAX_RANK]; /* the same, dimension by dimension, by slot */
+    int *current;                                             /* value of each tensor, or -1, by slot */
+    int instance;                                             /* of the layers that are being partitioned */
     int block;
     int loop;
     struct sim_copy {
@@ -34,7 +34,7 @@ struct sim_partitioner {
         const struct sim_step *steps;
     } * pending; /* how contractions' partial sums are summed, by whoever uses them first */
     int pending_count, pending_capacity;
-    struct sim_kept_copies {
+    struct sim_forward_copies {
         int loop, count;
         struct sim_copy *copies;
     } forward[MODEL_SIZE_COUNT]; /* of the loop over a stack's layers, by trips */
@@ -94,7 +94,7 @@ struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind,
 bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const sim_order *spec);
 /* A copy of a slice. */
 int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec);
-/* Whether what other steps have made serves, too, and what these make is kept for others. */
+/* Whether what other steps have made serves, too, and what these make is remembered for others. */
 enum sim_part_copies { SIM_PART_OWN_COPIES, SIM_PART_SHARED_COPIES };
 /* One operand's steps to a sharding, or the result's. */
 int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,

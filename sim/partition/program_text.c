@@ -30,7 +30,7 @@ static void put_indent(struct base_text *out, int depth)
     for (int i = 0; i < depth; i++) base_put(out, "  ");
 }
 
-/* bfloat16[16/data, 512, 8/model]: global sizes, and what divides them. */
+/* bfloat16[16/data, 512, 8/model]: global sizes, and the mesh axes that shard them. */
 static void put_value(const struct printer *p, int value)
 {
     const struct sim_value *v = &p->s->values[value];
@@ -95,7 +95,7 @@ static void put_compute(const struct printer *p, const struct sim_op *op)
         put_value(p, op->outputs[i]);
     }
     if (op->output_count && !s->values[op->outputs[0]].stored) base_put(out, "  (fused)");
-    else if (op->output_count && s->values[op->outputs[0]].kept) base_put(out, "  (saved)");
+    else if (op->output_count && s->values[op->outputs[0]].saved) base_put(out, "  (saved)");
     put_why(p, op);
     base_put(out, "\n");
 }

@@ -170,7 +170,7 @@ bool sim_array_moves(const struct sim_array *a, const struct sim_layout *to)
 
 /* ---- cutting and gathering ---- */
 
-/* The tiles of `fine` cut those of `coarse`, by their numbers at least. */
+/* The tiles of `fine` split those of `coarse`, by their numbers at least. */
 static bool refines_by_ways(const struct sim_array *a, const struct sim_layout *fine, const struct sim_layout *coarse)
 {
     for (int d = 0; d < a->shape.rank; d++)
@@ -214,14 +214,14 @@ static unsigned shared_majors(const struct sim_array *a, const struct sim_layout
 
 static bool shard_copies(struct sim_array *a, const struct sim_layout *to)
 {
-    struct sim_layout cut = *to;
+    struct sim_layout finer = *to;
     if (!refines_by_ways(a, to, &a->tiles)) return false;
     if (refines(a, to, &a->tiles)) {
         a->tiles = *to;
         return true;
     }
-    if (refine(a, &a->tiles, to, &cut)) {
-        a->tiles = cut;
+    if (refine(a, &a->tiles, to, &finer)) {
+        a->tiles = finer;
         permute(a, to);
         return true;
     }

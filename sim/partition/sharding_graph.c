@@ -11,7 +11,7 @@ static void find_given_again(struct sim_graph *g, const struct sim_graph_given *
 {
     struct sim_graph_given *given = &g->given[g->given_count++];
     *given = *before;
-    for (int i = 0; i < SIM_INSTANCES; i++) given->nodes[i] = sim_kept_node(g, given->tensor);
+    for (int i = 0; i < SIM_INSTANCES; i++) given->nodes[i] = sim_saved_node(g, given->tensor);
     g->fixed[given->nodes[0]] = true;
 }
 
@@ -158,10 +158,10 @@ static int reading(struct sim_graph *g, int instance, int block, int tensor)
     bool stacked =
         g->options->scanned && home != block && g->trips_of_block[home] >= 0 && g->trips_of_block[block] >= 0;
     if (!stacked) return g->read[sim_graph_slot(g, g->is_layer[home] ? instance : 0, tensor)];
-    if (!g->is_kept[tensor])
-        add_copy(g, sim_stack_node(g, tensor), sim_kept_node(g, tensor), sim_graph_tensor_of(g, tensor)->rank);
-    g->is_kept[tensor] = true;
-    return sim_kept_node(g, tensor);
+    if (!g->is_saved[tensor])
+        add_copy(g, sim_stack_node(g, tensor), sim_saved_node(g, tensor), sim_graph_tensor_of(g, tensor)->rank);
+    g->is_saved[tensor] = true;
+    return sim_saved_node(g, tensor);
 }
 
 /* What fills the stacks. It stands behind the loops that read them, so that in one sweep the readers look before it
@@ -170,7 +170,7 @@ static int reading(struct sim_graph *g, int instance, int block, int tensor)
 static void add_stacks(struct sim_graph *g)
 {
     for (int t = 0; t < g->tensor_count; t++) {
-        if (!g->is_kept[t]) continue;
+        if (!g->is_saved[t]) continue;
         const struct model_tensor *tensor = sim_graph_tensor_of(g, t);
         add_copy(g, tensor->constrained_again ? g->computed[t] : g->read[t], sim_stack_node(g, t), tensor->rank);
         /* An update in place: not at the first level, unless the compiler's propagation goes through it there, too. */
@@ -380,7 +380,7 @@ struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_p
     g->computed = base_new(arena, int, SIM_INSTANCES * g->tensor_count);
     g->read = base_new(arena, int, SIM_INSTANCES * g->tensor_count);
     g->is_layer = base_new(arena, bool, program->block_count);
-    g->is_kept = base_new(arena, bool, g->tensor_count);
+    g->is_saved = base_new(arena, bool, g->tensor_count);
     g->constrained_behind = base_new(arena, bool, g->tensor_count);
     g->trips_of_block = base_new(arena, int, program->block_count);
     for (int i = 0; i < SIM_INSTANCES * g->tensor_count; i++) g->computed[i] = g->read[i] = i;

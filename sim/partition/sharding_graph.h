@@ -40,7 +40,7 @@ struct sim_graph {
     int given_count;
     bool *fixed;
     int *computed, *read; /* [instance * tensors + tensor]: nodes */
-    bool *is_layer, *is_kept, *constrained_behind;
+    bool *is_layer, *is_saved, *constrained_behind;
     int *trips_of_block; /* enum model_size of the loop that a block is the body of; -1 */
     struct sim_graph_step *steps;
     int step_count, step_capacity;
@@ -88,7 +88,7 @@ static inline int sim_stack_node(const struct sim_graph *g, int tensor)
     return 3 * SIM_INSTANCES * g->tensor_count + tensor;
 }
 
-static inline int sim_kept_node(const struct sim_graph *g, int tensor)
+static inline int sim_saved_node(const struct sim_graph *g, int tensor)
 {
     return (3 * SIM_INSTANCES + 1) * g->tensor_count + tensor;
 }

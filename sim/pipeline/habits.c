@@ -33,11 +33,11 @@ static enum base_status read_words(int row, struct sim_pipeline_habits *out, str
                                                            [SIM_UNTIL_GRADIENT] = "until_gradient",
                                                            [SIM_PART_UNTIL_GRADIENT] = "part_until_gradient",
                                                            [SIM_UNTIL_STEP_ENDS] = "until_step_ends"};
-    int division, kept;
+    int division, held;
     BASE_TRY(read_word(row, "division", divisions, SIM_DIVISION_COUNT, &division, error));
-    BASE_TRY(read_word(row, "kept_outputs", outputs, SIM_OUTPUTS_COUNT, &kept, error));
+    BASE_TRY(read_word(row, "kept_outputs", outputs, SIM_OUTPUTS_COUNT, &held, error));
     out->division = (enum sim_division)division;
-    out->outputs = (enum sim_outputs)kept;
+    out->outputs = (enum sim_outputs)held;
     return BASE_OK;
 }
 
@@ -62,7 +62,7 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
         *out = (struct sim_pipeline_habits){.schedules = schedules_of(schedules),
                                             .schedule_words = schedules,
                                             .takes_layers = flag(row, "told_layers"),
-                                            .cuts_messages = flag(row, "cut_messages"),
+                                            .scatters_messages = flag(row, "cut_messages"),
                                             .hides_messages = flag(row, "hidden_messages"),
                                             .overlaps_interleaved = flag(row, "interleaved_overlap"),
                                             .keeps_weights = flag(row, "kept_weights")};

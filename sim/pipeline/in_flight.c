@@ -1,4 +1,4 @@
-/* How much a stage holds while it runs its schedule: what each microbatch keeps from its forward pass to its backward
+/* How much a stage holds while it runs its schedule: what each microbatch saves from its forward pass to its backward
  * pass, and what the pass that runs needs beside. */
 #include "sim/pipeline/pipeline.h"
 
@@ -11,7 +11,7 @@ void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const
     for (int i = timetable->first[stage]; i < timetable->first[stage + 1]; i++) {
         const struct sim_pass_of *pass = &timetable->passes[i];
         const struct sim_pass_memory *m = &memory[pass->chunk * timetable->stages + stage];
-        if (pass->backward) in_flight[pass->chunk]--, held -= m->kept;
+        if (pass->backward) in_flight[pass->chunk]--, held -= m->saved;
         const double bytes = held + (pass->backward ? m->backward : m->forward);
         if (bytes > out->bytes) {
             out->bytes = bytes;
@@ -19,7 +19,7 @@ void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const
             for (int c = 0; c < timetable->chunks; c++) out->in_flight[c] = in_flight[c], out->done[c] = done[c];
         }
         if (pass->backward) done[pass->chunk]++, held += m->left;
-        if (!pass->backward) in_flight[pass->chunk]++, held += m->kept;
+        if (!pass->backward) in_flight[pass->chunk]++, held += m->saved;
     }
 }
 

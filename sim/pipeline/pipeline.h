@@ -40,7 +40,7 @@ struct sim_pipeline_habits {
     bool takes_layers;          /* it can be told how many each stage has */
     unsigned schedules;         /* bits of enum sim_schedule_kind that it can be told */
     const char *schedule_words; /* the same, as in "1f1b or gpipe" */
-    bool cuts_messages;         /* each device of a model group sends its part, and the receivers gather them */
+    bool scatters_messages;     /* each device of a model group sends its part, and the receivers gather them */
     bool hides_messages;        /* the sender computes on */
     bool overlaps_interleaved;  /* the same, of the interleaved schedule, since there is fp8 */
     enum sim_outputs outputs;   /* what becomes of what was sent */
@@ -64,8 +64,8 @@ struct sim_piece {
 };
 /* Fills pieces[stages * chunks]. Division is how the software shares layers out.
  * BASE_INPUT names the key of what does not go. */
-enum base_status sim_cut_model(const struct model_config *config, const struct sim_pipeline *pipeline,
-                               enum sim_division division, struct sim_piece *pieces, struct base_error *error);
+enum base_status sim_split_model(const struct model_config *config, const struct sim_pipeline *pipeline,
+                                 enum sim_division division, struct sim_piece *pieces, struct base_error *error);
 
 /* ---- timetables (timetable.c) ---- */
 
@@ -131,8 +131,8 @@ enum base_status sim_pipeline_run(struct base_arena *arena, const struct sim_tim
 
 /* What a pass holds beside what other microbatches have left, by piece. */
 struct sim_pass_memory {
-    double kept;     /* from its forward pass to its backward pass */
-    double forward;  /* at the most during its forward pass, what it will keep included */
+    double saved;    /* from its forward pass to its backward pass */
+    double forward;  /* at the most during its forward pass, what it will save included */
     double backward; /* the same during its backward pass */
     double left;     /* from its backward pass to the end of the step */
 };
@@ -146,7 +146,7 @@ struct sim_stage_peak {
 /* At the most on one stage. memory: by piece. */
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
                          struct sim_stage_peak *out);
-/* Places for what a microbatch keeps from its forward pass to its backward pass on one piece, each used again as soon
+/* Places for what a microbatch saves from its forward pass to its backward pass on one piece, each used again as soon
  * as it is free: slots[microbatch] of piece chunk * stages + stage. Returns how many there are. */
 int sim_slots_assign(struct base_arena *arena, const struct sim_timetable *timetable, int stage, int chunk, int *slots);
 /* The most microbatches that a stage holds at once, in chunks of 1/chunks each. */

@@ -183,8 +183,8 @@ static enum base_status check_blocks(const struct model_config *config, const st
         (long long)(cuts ? encoder : decoder));
 }
 
-enum base_status sim_cut_model(const struct model_config *config, const struct sim_pipeline *pipeline,
-                               enum sim_division division, struct sim_piece *pieces, struct base_error *error)
+enum base_status sim_split_model(const struct model_config *config, const struct sim_pipeline *pipeline,
+                                 enum sim_division division, struct sim_piece *pieces, struct base_error *error)
 {
     const int64_t count = pipeline->stages * pipeline->chunks;
     if (count > SIM_MOST_PIECES)
