@@ -16,17 +16,28 @@ static enum base_status refuse(const struct base_table *table, const char *chip,
                      chip);
 }
 
+/* -1: none. */
+static int row_of(const struct base_table *table, const char *chip)
+{
+    const int name = base_table_column(table, "chip");
+    int row = table->row_count - 1;
+    while (row >= 0 && strcmp(base_table_field(table, row, name), chip) != 0) row--;
+    return row;
+}
+
+bool sim_chip_constants_has(const struct base_table *table, const char *chip)
+{
+    return row_of(table, chip) >= 0;
+}
+
 enum base_status sim_chip_constants_read(struct base_table *table, const char *chip,
                                          const struct sim_chip_constant *constants, int count, struct base_error *error)
 {
     BASE_TRY(base_table_read(table, error));
-    const int name = base_table_column(table, "chip");
-    for (int row = 0; row < table->row_count; row++) {
-        if (strcmp(base_table_field(table, row, name), chip) != 0) continue;
-        for (int i = 0; i < count; i++)
-            BASE_TRY(base_parse_double(base_table_field(table, row, base_table_column(table, constants[i].column)),
-                                       constants[i].column, 0, 1e30, constants[i].value, error));
-        return BASE_OK;
-    }
-    return refuse(table, chip, error);
+    const int row = row_of(table, chip);
+    if (row < 0) return refuse(table, chip, error);
+    for (int i = 0; i < count; i++)
+        BASE_TRY(base_parse_double(base_table_field(table, row, base_table_column(table, constants[i].column)),
+                                   constants[i].column, 0, 1e30, constants[i].value, error));
+    return BASE_OK;
 }

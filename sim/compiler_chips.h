@@ -13,5 +13,7 @@ struct sim_chip_constant {
 enum base_status sim_chip_constants_read(struct base_table *table, const char *chip,
                                          const struct sim_chip_constant *constants, int count,
                                          struct base_error *error);
+/* Whether it has one. The table was read. */
+bool sim_chip_constants_has(const struct base_table *table, const char *chip);
 
 #endif

@@ -26,9 +26,21 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
     return sim_chip_constants_read(&table, chip, constants, BASE_COUNT(constants), error);
 }
 
-/* ---- arrays ---- */
-
 enum { REGISTER = SIM_SUBLANES * SIM_LANES };
+
+enum base_status sim_vector_units_find(const char *chip, struct sim_vector_units *out, struct base_error *error)
+{
+    struct constants c;
+    *out = (struct sim_vector_units){0};
+    BASE_TRY(base_table_read(&table, error));
+    if (!sim_chip_constants_has(&table, chip)) return BASE_OK;
+    BASE_TRY(read_constants(chip, &c, error));
+    const double register_hz = c.clock_hz * c.cores * REGISTER;
+    *out = (struct sim_vector_units){.narrow_s = c.narrow / register_hz, .wide_s = c.wide / register_hz};
+    return BASE_OK;
+}
+
+/* ---- arrays ---- */
 
 /* "float32[1024,4096]" */
 static enum base_status read_array(char *text, struct sim_compiled_array *out, struct base_error *error)

@@ -76,6 +76,27 @@ static double in_pieces(const struct sim_pricing *p, const struct sim_price_kern
     return trips * sim_product_flop(profile, &of) / rate_frac(p, dot->dtype);
 }
 
+/* What the vector units take for a kernel without products: for its results, or, where these are small beside what it
+ * reads, for what it reduces, in float32. What happens to an element between does not count (compiler_fusions.c). */
+static double vector_s(const struct sim_pricing *p, const struct sim_price_kernel *kernel)
+{
+    static const double small = 1.0 / 16;
+    const struct sim_profile *profile = &p->placement->profile;
+    const int *touched = p->list->touched + kernel->first_shape;
+    if (!(profile->passes >> SIM_PASS_VECTOR_UNITS & 1) || kernel->dot_count || kernel->attention) return 0;
+    double largest = 0, results_s = 0;
+    for (int i = 0; i < kernel->shape_count; i++)
+        largest = fmax(largest, p->bytes[touched[i]] / p->list->shapes[touched[i]].element_bytes);
+    for (int i = kernel->read_count; i < kernel->shape_count; i++) {
+        const double element_bytes = p->list->shapes[touched[i]].element_bytes,
+                     elements = p->bytes[touched[i]] / element_bytes;
+        const bool wide = element_bytes >= (double)sizeof(float);
+        if (elements > small * largest)
+            results_s += elements * (wide ? profile->vector_units.wide_s : profile->vector_units.narrow_s);
+    }
+    return results_s > 0 ? results_s : largest * profile->vector_units.wide_s;
+}
+
 static struct sim_priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
                                              const double *dots_flop, const double *dots_rated_flop)
 {
@@ -99,7 +120,7 @@ static struct sim_priced_kernel price_kernel(const struct sim_pricing *p, const 
     }
     if (kernel->pieces.axes) rated = in_pieces(p, kernel, &priced);
     double compute_s = rated / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
-           memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
+           memory_s = fmax(priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]), vector_s(p, kernel));
     double before_bytes = 0;
     for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
         before_bytes += p->bytes[touched[i]];

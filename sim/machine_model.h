@@ -116,6 +116,9 @@ struct sim_profile {
     struct sim_settings settings;
     const struct sim_nccl *nccl;   /* of GPUs; else NULL */
     const struct sim_tiles *tiles; /* of GPUs; else NULL */
+    struct sim_vector_units {
+        double narrow_s, wide_s; /* for each element of a result of less than four bytes, and of four; 0: not known */
+    } vector_units;              /* of TPUs, by the compiler's cost model (compiler_fusions.c) */
     model_trait_set traits;
     sim_pass_set passes; /* those of the software of that time on that platform
                         (sim/compile/software.csv) */
@@ -125,6 +128,8 @@ struct sim_profile {
     } calibrated;
     bool simulated; /* collectives take what their messages take, link by link: "network": "simulated" */
 };
+/* BASE_INPUT: the table is damaged. A chip that it does not have: zeros. */
+enum base_status sim_vector_units_find(const char *chip, struct sim_vector_units *out, struct base_error *error);
 const char *sim_constant_name(enum sim_constant constant);
 int sim_constant_named(const char *name);           /* -1: none */
 const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" */

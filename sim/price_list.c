@@ -259,7 +259,7 @@ static void list_kernels(struct maker *m)
         struct sim_price_kernel listed;
         memset(&listed, 0, sizeof listed); /* compared with its padding */
         listed.first_shape = out->touched_count, listed.first_dot = out->kernel_dot_count,
-        listed.dot_count = kernel->dot_count;
+        listed.dot_count = kernel->dot_count, listed.read_count = kernel->read_count;
         for (int i = 0; i < kernel->read_count; i++)
             out->touched[listed.first_shape + listed.shape_count++] = s->reads[kernel->first_read + i];
         for (int i = 0; i < kernel->write_count; i++)

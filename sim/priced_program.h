@@ -38,6 +38,7 @@ struct sim_price_dot {
 enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
 struct sim_price_kernel {
     int first_shape, shape_count, first_dot, dot_count; /* into touched: reads, then writes; into dots */
+    int read_count;                                     /* of these shapes */
     int cast_count;                                     /* of the last shapes: cast before the products begin */
     enum sim_attention_part attention;
     bool causal;

@@ -337,6 +337,7 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
     from_chip_behind(topology, out);
     BASE_TRY(from_software(topology, software, out, error));
     BASE_TRY(sim_settings_read(&out->settings, error));
+    if (topology->kind == TOPO_TPU) BASE_TRY(sim_vector_units_find(topology->chip.name, &out->vector_units, error));
     BASE_TRY(from_user(overrides, out, error));
     for (int i = 0; i < BASE_COUNT(needed); i++)
         if (!(out->constants[needed[i]] > 0))

@@ -58,6 +58,7 @@ static const struct {
     [SIM_PASS_OVERLAP_GRADIENT_ALL_REDUCES] = {"overlap_gradient_all_reduces", SIM_STAGE_SCHEDULE, SOFTWARE, NULL},
     [SIM_PASS_COLLECTIVE_MATMUL] = {"collective_matmul", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_WINDOW_PRODUCTS] = {"window_products", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_VECTOR_UNITS] = {"vector_units", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_TRACK_LIFETIMES] = {"track_lifetimes", SIM_STAGE_LIFETIMES, COMPILER, sim_track_lifetimes},
 };
 
