@@ -103,17 +103,17 @@ static struct part part_of(struct builder *builder, struct builder_ring *ring, c
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, softened);
     part.context = builder_contract(builder, named(builder, name, "context"), "bchwy,bcyhd->bcwhd", NULL,
                                     builder->dtype, MODEL_ROLE_CONTEXT, weights, made.value);
-    model_ring_group(builder, first, ring->causal);
+    model_ring_group(builder, first, ring->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL);
     return part;
 }
 
 /* With flash attention all of a block is one kernel, and nothing between is ever in memory. */
-void model_ring_group(struct builder *builder, int first, bool causal)
+void model_ring_group(struct builder *builder, int first, enum model_direction direction)
 {
     struct model_block *block = &builder->program->blocks[builder->block];
     if (!builder->options.flash_attention) return;
     builder_group_from(builder, first);
-    for (int i = first; i < block->op_count; i++) block->ops[i].causal = causal;
+    for (int i = first; i < block->op_count; i++) block->ops[i].causal = direction == MODEL_CAUSAL;
 }
 
 static struct part merged(struct builder *builder, const char *name, const struct part *a, const struct part *b)

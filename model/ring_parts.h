@@ -17,6 +17,6 @@ int model_ring_reshaped(struct builder *builder, const char *name, int x, const 
 /* Each block goes one place on. */
 int model_ring_rolled(struct builder *builder, int x);
 /* Operations from that one on are a kernel, where attention is one. */
-void model_ring_group(struct builder *builder, int first, bool causal);
+void model_ring_group(struct builder *builder, int first, enum model_direction direction);
 
 #endif

@@ -34,10 +34,11 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
     struct sim_release today, found;
     plan->compiled = tpu && plan->memory_kind == SIM_COMPILED;
     if (!plan->compiled && !is_given) return BASE_OK;
-    BASE_TRY(sim_release_find("today", false, &today, error));
+    BASE_TRY(sim_release_find("today", SIM_RELEASE_BY_LIBTPU, &today, error));
     if (plan->compiled) run_by(plan, &today);
     if (!is_given) return BASE_OK;
-    BASE_TRY(sim_release_find(plan->compiler, is_date(plan->compiler), &found, error));
+    BASE_TRY(sim_release_find(plan->compiler, is_date(plan->compiler) ? SIM_RELEASE_BY_DATE : SIM_RELEASE_BY_LIBTPU,
+                              &found, error));
     if (is_unknown_future(plan->compiler, &today))
         return base_fail(
             error, BASE_INPUT,

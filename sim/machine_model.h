@@ -233,11 +233,11 @@ void sim_place_on_torus(struct base_arena *arena, struct sim_placement *placemen
 /* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
 bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes);
 /* nccl.c: what NCCL's leanest protocol (LL) takes once, and for each step inside a node; steps of rings that leave
- * nodes are posted by the host. */
+ * nodes, where there are several, are posted by the host. */
 struct sim_nccl_latency {
     double once_s, inside_s;
 };
-struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, bool across_nodes);
+struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, int64_t nodes);
 /* Whether a collective is priced by NCCL's own reckoning; and its seconds then, on GPUs behind NVLink whose slowest
  * part has this bus bandwidth. */
 bool sim_is_of_nccl(const struct sim_placement *placement, enum sim_collective kind);

@@ -14,9 +14,9 @@ static double ring_step_s(const struct sim_nccl *nccl, int protocol, bool across
     return across_nodes ? fmax(inside_s, nccl->of[SIM_RING_LEAST_STEP_S][protocol]) : inside_s;
 }
 
-struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, bool across_nodes)
+struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, int64_t nodes)
 {
-    return (struct sim_nccl_latency){nccl->of[SIM_RING_BASE_S][SIM_LL], ring_step_s(nccl, SIM_LL, across_nodes)};
+    return (struct sim_nccl_latency){nccl->of[SIM_RING_BASE_S][SIM_LL], ring_step_s(nccl, SIM_LL, nodes > 1)};
 }
 
 struct collective {

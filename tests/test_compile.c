@@ -93,16 +93,18 @@ static void a_release_is_a_row(struct base_arena *arena)
     (void)arena;
     static const struct {
         const char *text;
-        bool is_date;
+        enum sim_release_text kind;
         const char *since; /* NULL: none */
-    } rows[] = {{"2018-12", true, NULL},        {"2019-06", true, "2019-06"}, {"2024-04-30", true, "2019-06"},
-                {"2024-05", true, "2024-05"},   {"2026-12", true, "2026-06"}, {"0.0.42", false, "2026-06"},
-                {"0.0.42.1", false, "2026-06"}, {"0.0.421", false, NULL},     {"today", false, "2026-06"}};
+    } rows[] = {{"2018-12", SIM_RELEASE_BY_DATE, NULL},         {"2019-06", SIM_RELEASE_BY_DATE, "2019-06"},
+                {"2024-04-30", SIM_RELEASE_BY_DATE, "2019-06"}, {"2024-05", SIM_RELEASE_BY_DATE, "2024-05"},
+                {"2026-12", SIM_RELEASE_BY_DATE, "2026-06"},    {"0.0.42", SIM_RELEASE_BY_LIBTPU, "2026-06"},
+                {"0.0.42.1", SIM_RELEASE_BY_LIBTPU, "2026-06"}, {"0.0.421", SIM_RELEASE_BY_LIBTPU, NULL},
+                {"today", SIM_RELEASE_BY_LIBTPU, "2026-06"}};
     struct sim_release release;
     struct base_error error;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].text);
-        assert_ok(sim_release_find(rows[i].text, rows[i].is_date, &release, &error), &error);
+        assert_ok(sim_release_find(rows[i].text, rows[i].kind, &release, &error), &error);
         assert_true(!release.since == !rows[i].since);
         if (rows[i].since) assert_string_equal(release.since, rows[i].since);
     }

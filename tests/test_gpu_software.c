@@ -409,7 +409,7 @@ static void numbers_of_nccl_are_rows(struct base_arena *arena)
     assert_ok(sim_tiles_find(&tiles, &error), &error);
     assert_true(tiles->count > 1);
     assert_near(tiles->of[0].rows * tiles->of[0].columns, 256 * 128, 1e-6);
-    const struct sim_nccl_latency inside = sim_nccl_latency(nccl, false), across = sim_nccl_latency(nccl, true);
+    const struct sim_nccl_latency inside = sim_nccl_latency(nccl, 1), across = sim_nccl_latency(nccl, 2);
     assert_true(inside.once_s > 0 && inside.inside_s < across.inside_s); /* a host posts each step of these */
 }
 

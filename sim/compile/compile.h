@@ -146,7 +146,9 @@ struct sim_release {
 };
 /* The last of those that a text means: "today", a version of libtpu, or a date, on which it was the newest; since NULL:
  * there is none. */
-enum base_status sim_release_find(const char *text, bool is_date, struct sim_release *out, struct base_error *error);
+enum sim_release_text { SIM_RELEASE_BY_LIBTPU /* or "today" */, SIM_RELEASE_BY_DATE };
+enum base_status sim_release_find(const char *text, enum sim_release_text kind, struct sim_release *out,
+                                  struct base_error *error);
 /* The first one that has a pass; since NULL: none has. */
 enum base_status sim_release_with(enum sim_pass pass, struct sim_release *out, struct base_error *error);
 

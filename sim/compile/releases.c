@@ -30,13 +30,14 @@ static bool is_version(const char *libtpu, const char *text)
     return length && !strncmp(text, libtpu, length) && (!text[length] || text[length] == '.');
 }
 
-enum base_status sim_release_find(const char *text, bool is_date, struct sim_release *out, struct base_error *error)
+enum base_status sim_release_find(const char *text, enum sim_release_text kind, struct sim_release *out,
+                                  struct base_error *error)
 {
     int found = -1;
     BASE_TRY(base_table_read(&releases, error));
     for (int row = 0; row < releases.row_count; row++)
         if (is_version(field(row, "libtpu"), text) || !strcmp(text, "today") ||
-            (is_date && strcmp(field(row, "since"), text) <= 0))
+            (kind == SIM_RELEASE_BY_DATE && strcmp(field(row, "since"), text) <= 0))
             found = row;
     *out = (struct sim_release){.since = NULL};
     return found < 0 ? BASE_OK : read_row(found, out, error);
