@@ -142,7 +142,7 @@ static void key_links(struct key *key, const struct plots_machine *machine)
                            : "link";
     bool loaded = machine->busiest_load > 0;
     const char *width =
-        base_print(arena, "share of time busy, at most %.0f %%; red from 90 %% of that, purple from 50 %%",
+        base_print(arena, "share of time busy, at most %.0f %%; red from 90 %% of that, purple from 50 %%, blue below",
                    100 * machine->busiest_load);
     if (loaded && !machine->by_share)
         width = machine->rings_by_dimension
