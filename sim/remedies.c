@@ -21,6 +21,7 @@ struct trial {
     const struct sim_plan *plan;
     const struct sim_plan_text *text;
     const char *topology; /* that is tried instead of the plan's own, or NULL */
+    const char *already;  /* what the text has otherwise than the plan, in words; or NULL */
     struct atom *atoms;
     int atom_count;
     struct sim_change *found;
@@ -30,7 +31,8 @@ struct trial {
 static const char *words_of(const struct trial *t, const struct atom *const *changed, int count)
 {
     struct base_text words = {.arena = t->arena};
-    if (t->topology) base_putf(&words, "topology %s", t->topology);
+    if (t->already) base_put(&words, t->already);
+    if (t->topology) base_putf(&words, "%stopology %s", words.length ? ", " : "", t->topology);
     for (int i = 0; i < count; i++)
         base_putf(&words, "%s%s %s", words.length ? ", " : "", sim_plan_keys[changed[i]->key].name, changed[i]->value);
     return words.data;
@@ -83,7 +85,7 @@ static void add_words(struct trial *t)
                                         {SIM_REMAT_POLICY, "full"},           {SIM_OPTIMIZER, "adafactor"},
                                         {SIM_OPTIMIZER_PARTITIONING, "data"}, {SIM_RULES, "standard:2,1"},
                                         {SIM_RULES, "standard:1,2"},          {SIM_RULES, "standard:2,2"}};
-    bool two_axes = !t->plan->request.ici_mesh.count;
+    bool two_axes = !t->plan->request.ici_mesh.count && !t->already;
     for (int i = 0; i < BASE_COUNT(words); i++)
         if (words[i].key != SIM_RULES || two_axes) add(t, words[i].key, words[i].value);
 }
@@ -175,6 +177,39 @@ static void try_larger(struct trial *t)
     }
 }
 
+/* Experts that every device holds whole: T5X's rules for them, over as many devices as may be, then what else it takes.
+ */
+static void try_experts(struct trial *t)
+{
+    const int64_t experts = t->plan->config->experts.count;
+    struct sim_plan_text text = *t->text;
+    struct trial sharded = *t;
+    struct sim_plan plan;
+    struct base_error ignored;
+    int64_t n = experts;
+    if (!experts || t->plan->request.ici_mesh.count || sim_key_is_given(&text, SIM_NUM_EXPERT_PARTITIONS)) return;
+    text.values[SIM_RULES] = "standard_moe:1,1";
+    for (; n > 1; n--) {
+        text.values[SIM_NUM_EXPERT_PARTITIONS] = base_print(t->arena, "%lld", (long long)n);
+        if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) == BASE_OK)
+            break;
+    }
+    if (n <= 1) return;
+    sharded.text = &text;
+    sharded.plan = &plan;
+    sharded.already =
+        base_print(t->arena, "num_expert_partitions %lld, logical_axis_rules standard_moe:1,1", (long long)n);
+    sharded.found_count = sharded.atom_count = 0;
+    sharded.found = base_new(t->arena, struct sim_change, MOST_FOUND);
+    sharded.atoms = base_new(t->arena, struct atom, MOST_ATOMS);
+    add_words(&sharded);
+    add_tiles(&sharded);
+    try_changes(&sharded, NULL, 0);
+    if (!sharded.found_count) try_here(&sharded);
+    for (int i = 0; i < sharded.found_count && t->found_count < MOST_FOUND; i++)
+        t->found[t->found_count++] = sharded.found[i];
+}
+
 static int faster_first(const void *a, const void *b)
 {
     const struct sim_change *x = a, *y = b;
@@ -195,6 +230,7 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
     add_tiles(&trial);
     add_meshes(&trial);
     try_here(&trial);
+    try_experts(&trial);
     if (!trial.found_count) try_larger(&trial);
     qsort(trial.found, (size_t)trial.found_count, sizeof *trial.found, faster_first);
     *count = trial.found_count < SIM_MOST_CHANGES ? trial.found_count : SIM_MOST_CHANGES;
