@@ -86,7 +86,7 @@ static void states_are_what_each_software_keeps(struct base_arena *arena)
         /* a share of flat arrays, whatever divides the dimensions of parameters */
         {"nanotron", "data", 6, 2 + 4 + 12.0 / 6},
         {"nemo", "data", 3, 2 + 4 + 12.0 / 3},
-        {"megatron", "data", 6, 2 + 2 + 12.0 / 6},
+        {"megatron", "data", 6, 2 + 4 + 12.0 / 6}, /* as NVIDIA's theoretical_memory_usage.py has it */
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
