@@ -235,7 +235,7 @@ void reports_put_nemo(const struct sim_plan *plan, const struct reports_torch_si
     put_numbers("%s=%lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
     put_real("model.optim.lr=", plan->learning_rate, out);
-    put_dropout(plan, "model.hidden_dropout=", "model.attention_dropout=", out);
+    put_dropout(plan, "model.hidden_dropout=", "++model.attention_dropout=", out); /* not in every configuration */
 }
 
 /* ---- nanotron: YAML ---- */
