@@ -17,9 +17,9 @@ static const struct answers {
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac;
     bool all_metrics; /* each step gave out T5X's; else some the first four of them */
 } files[] = {{"tests/data/compiled_memory.csv", 0.028, 0.93, 0.95, 0.03, true},
-             {"tests/data/compiled_memory_drawn.csv", 0.03, 0.92, 0.96, 0.03, false},
-             {"tests/data/compiled_memory_blind.csv", 0.039, 0.83, 0.97, 0.02, true},
-             {"tests/data/compiled_memory_judged.csv", 0.03, 0.9, 0.97, 0.03, true}};
+             {"tests/data/compiled_memory_drawn.csv", 0.031, 0.91, 0.96, 0.03, false},
+             {"tests/data/compiled_memory_blind.csv", 0.033, 0.87, 0.97, 0.02, true},
+             {"tests/data/compiled_memory_judged.csv", 0.028, 0.92, 0.97, 0.03, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 
 struct judged {
@@ -196,6 +196,9 @@ static void explained_steps_are_near(struct base_arena *arena)
         /* weights that 64 devices gather in small pieces come all at once, those of the backward pass, too: 17, 28 % */
         {"tests/data/compiled_memory_drawn.csv", "drawn-7208-1", 0.07},
         {"tests/data/compiled_memory_drawn.csv", "drawn-7220-2", 0.1},
+        /* a list makes weight gradients of a scanned layer at once, and keeps what was gathered for them: 15, 10 % */
+        {"tests/data/compiled_memory_judged.csv", "drawn-8401-7", 0.05},
+        {"tests/data/compiled_memory_blind.csv", "drawn-7401-25", 0.03},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(cases); i++) {

@@ -131,11 +131,27 @@ static bool is_stacked_gradient(const struct sim_assigner *a, const struct sim_v
            value->dtype == MODEL_FLOAT32;
 }
 
+static bool is_gathered(const struct sim_assigner *a, int value)
+{
+    const int made = a->s->values[value].definition;
+    return made >= 0 && a->s->ops[made].kind == SIM_COMMUNICATE && a->s->ops[made].collective == SIM_ALL_GATHER;
+}
+
+/* In the body of a loop a list makes weight gradients as soon as it can, so that only what is gathered for them is
+ * there for longer than anybody reads it. */
+static bool is_gathered_early(const struct sim_assigner *a, int value)
+{
+    return a->options->scanned && a->schedule == SIM_LIST && !a->windowed[value] && is_gathered(a, value) &&
+           sim_is_over_layers(a, a->s->values[value].loop);
+}
+
 bool sim_waits(const struct sim_assigner *a, int value)
 {
     if (a->windowed[value]) return true;
     if (!a->options->scanned && a->schedule != SIM_LIST) return a->deferred[value];
-    return a->waiting && a->waiting[value];
+    if (!a->waiting || !a->waiting[value]) return false;
+    const bool in_body = sim_is_over_layers(a, a->s->values[value].loop);
+    return !a->options->scanned || a->schedule != SIM_LIST || !in_body || is_gathered(a, value);
 }
 
 bool sim_is_recomputed_for(const struct sim_assigner *a, int value, int at)
@@ -215,6 +231,19 @@ static int last_window(const struct sim_assigner *a, const struct sim_value *val
     return within ? release_point(a, made_in, value->last_use) : backward_end(a, made_in);
 }
 
+/* It is the gather that the layer, or what is recomputed of it, reads too: it stands from where its operand is made. */
+static void add_gathered_early(struct sim_assigner *a, int v)
+{
+    const struct sim_sharded *s = a->s;
+    struct sim_value value = s->values[v];
+    int operand = s->ops[value.definition].inputs[0];
+    while (!s->values[operand].stored && s->values[operand].definition >= 0)
+        operand = s->ops[s->values[operand].definition].inputs[0];
+    const int birth = s->values[operand].definition > value.loop ? s->values[operand].definition : value.loop;
+    if (value.dtype == MODEL_FLOAT32) value.dtype = MODEL_BFLOAT16;
+    add_pieces(a, v, birth, value.last_use, sim_value_bytes(a, &value), category_of(a, &value, value.saved));
+}
+
 /* Such an operand is an array, though others recompute it as they read it, and stays until the loops of all windowed
  * products come: what the forward pass had already made is that array. */
 static bool add_windowed(struct sim_assigner *a, int v)
@@ -288,6 +317,10 @@ static void add_value(struct sim_assigner *a, int v)
     const struct sim_sharded *s = a->s;
     const struct sim_value *value = &s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
+    if (sim_waits(a, v) && is_gathered_early(a, v)) {
+        add_gathered_early(a, v);
+        return;
+    }
     if (sim_waits(a, v) && add_windowed(a, v)) return;
     bool counted = sim_is_over_layers(a, value->loop) && made && sim_is_weight_cast(a, made);
     if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;

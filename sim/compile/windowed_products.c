@@ -2,7 +2,7 @@
  * einsums to XLA:TPU: loops that send pieces of the result round a ring while they compute the next one. Such a loop
  * reads arrays, not fusions, in the compute dtype, and the scheduler leaves all of them to the end: of a scanned
  * layer's backward pass or, where layers are no loops, of the whole one (dumps of libtpu 0.0.42). So it leaves weight
- * gradients of activations that had to be gathered over devices. */
+ * gradients of activations that had to be gathered over devices, but for those of a scanned layer in a list's order. */
 #include "sim/compile/passes.h"
 
 #include <string.h>
