@@ -7,19 +7,20 @@
 #include <stdlib.h>
 
 /* What must hold of all answers of a file together: mean of the absolute errors, the share within 8 %, verdicts that
- * are right, and how many refused steps may be said to fit with more than 2 % of the limit to spare; and that it
- * is said of nine plans in ten whether the compiler rematerialises. Plans drawn at random
- * (scripts/oracle_aot.py) are of three kinds: mechanisms were chosen on some; the blind ones judged those, and of the
- * next mechanisms their two worst misses gave the reason; no mechanism was looked for on those that were drawn last,
- * and judged. A third of them is not scanned, and most that miss are of these. */
+ * are right, how many refused steps may be said to fit with more than 2 % of the limit to spare, and of how many plans
+ * it is said whether the compiler rematerialises. Plans drawn at random (scripts/oracle_aot.py) are of four kinds:
+ * mechanisms were chosen on some; the blind ones judged those, and of the next mechanisms three of their misses gave
+ * the reason; of those that judged these again it was two; the fresh ones judged all of them, and nothing was looked
+ * for on them: one, of 39 %, makes half of their mean. A third of the plans is not scanned. */
 static const struct answers {
     const char *path;
-    double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac;
+    double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_recomputed_frac;
     bool all_metrics; /* each step gave out T5X's; else some the first four of them */
-} files[] = {{"tests/data/compiled_memory.csv", 0.028, 0.93, 0.95, 0.03, true},
-             {"tests/data/compiled_memory_drawn.csv", 0.031, 0.91, 0.96, 0.03, false},
-             {"tests/data/compiled_memory_blind.csv", 0.033, 0.87, 0.97, 0.02, true},
-             {"tests/data/compiled_memory_judged.csv", 0.028, 0.92, 0.97, 0.03, true}};
+} files[] = {{"tests/data/compiled_memory.csv", 0.028, 0.93, 0.95, 0.03, 0.95, true},
+             {"tests/data/compiled_memory_drawn.csv", 0.031, 0.91, 0.96, 0.03, 0.95, false},
+             {"tests/data/compiled_memory_blind.csv", 0.033, 0.87, 0.97, 0.02, 1, true},
+             {"tests/data/compiled_memory_judged.csv", 0.028, 0.92, 0.97, 0.03, 1, true},
+             {"tests/data/compiled_memory_fresh.csv", 0.058, 0.84, 1, 0, 0.84, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 
 struct judged {
@@ -84,7 +85,7 @@ static void judge_file(struct base_arena *arena, const struct answers *file)
     base_csv_close(&csv);
     sim_cache_free(cache);
     assert_true(judged.count > 10);
-    assert_true(10 * judged.recomputed_right_count >= 9 * judged.recomputed_count);
+    assert_true(judged.recomputed_right_count >= file->least_recomputed_frac * judged.recomputed_count);
     double mean_frac = judged.error_frac_sum / judged.count;
     if (judged.false_fit_count > file->most_false_fits_frac * judged.count || mean_frac > file->most_mean_frac ||
         judged.within_count < file->least_within_frac * judged.count ||
