@@ -10,7 +10,7 @@
 enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
 /* Ranks find a silent one among them within their patience, and say which. They tell their launcher each second that
  * they live: after this much more, what starts them or passes their words on is at fault. */
-enum { MORE_PATIENCE_S = 3 };
+enum { MORE_PATIENCE_S = 3, LEAST_PATIENCE_S = 10 /* mpirun took 6 s to start a rank on two cores at a load of 22 */ };
 /* mpirun's own descriptors, and for each rank that it starts here three pipes and a connection. Where they run out it
  * waits for ever (measured: 32 suffice for one rank, 92 for 16). */
 enum { MPIRUN_FILES = 32, FILES_OF_A_RANK = 4 };
@@ -128,6 +128,12 @@ static void hear(void *where, const char *line)
 
 /* ---- starting ---- */
 
+static int longest_silence_s(const struct commands_executor *executor)
+{
+    const int patience_s = executor->patience_s;
+    return (patience_s > LEAST_PATIENCE_S ? patience_s : LEAST_PATIENCE_S) + MORE_PATIENCE_S;
+}
+
 static enum base_status check_limits(int ranks_here, struct base_error *error)
 {
     const int files = MPIRUN_FILES + FILES_OF_A_RANK * ranks_here;
@@ -180,7 +186,7 @@ static enum base_status start(struct commands_context *context, const struct com
                                .line = hear,
                                .silent = hear_silence,
                                .where = talk,
-                               .longest_silence_s = executor->rank_count ? executor->patience_s + MORE_PATIENCE_S : 0,
+                               .longest_silence_s = executor->rank_count ? longest_silence_s(executor) : 0,
                                .deaf = starts_ranks,
                                .patient = true};
     return base_run_child(&child, error);
