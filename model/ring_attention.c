@@ -28,7 +28,7 @@ int model_ring_rolled(struct builder *builder, int x)
 {
     const struct model_tensor *of = model_builder_get(builder, x);
     const char *scope = builder->scope, *labels = base_copy(builder->arena, of->labels),
-               *name = base_print(builder->arena, "%s rolled", of->name);
+               *name = strstr(of->name, " rolled") ? of->name : base_print(builder->arena, "%s rolled", of->name);
     builder->scope = "";
     int out =
         builder_apply(builder, MODEL_RESHAPE, MODEL_ROLL, name, base_print(builder->arena, "%s->%s", labels, labels),
@@ -64,6 +64,7 @@ struct ring_scores model_ring_scores(struct builder *builder, const struct build
     int scores =
         builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, named(builder, name, "scores"), "bcwhd,bcyhd->bchwy",
                       NULL, ring->logits, MODEL_ROLE_SOFTMAX, made.query, made.key, -1, -1);
+    builder_last_op(builder)->needed = builder->phase == MODEL_FORWARD;
     made.first_of_softmax = builder->program->blocks[builder->block].op_count;
     made.biased =
         builder_apply(builder, MODEL_MAP, MODEL_BLOCK_BIAS, named(builder, name, "bias"), "bchwy,bcw,bcy->bchwy", NULL,

@@ -10,7 +10,8 @@ static const struct model_op *mask_of(const struct sim_sharded *s, int group)
 {
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
-        if (op->kind == SIM_COMPUTE && op->op->group == group && op->op->function == MODEL_ATTENTION_BIAS)
+        if (op->kind == SIM_COMPUTE && op->op->group == group &&
+            (op->op->function == MODEL_ATTENTION_BIAS || op->op->function == MODEL_BLOCK_BIAS))
             return op->op;
     }
     return NULL;

@@ -301,12 +301,14 @@ static double hidden_by_engine(const struct sim_pricing *p, const struct sim_pri
     const int data_axis = topo_axis_named(&p->placement->axes, "data");
     const unsigned data = data_axis < 0 ? 0 : 1u << data_axis;
     double sum_s = 0;
-    if (!(exposed_frac > 0) || p->plan->options.dtype != MODEL_FP8 || p->list->moment_count) return 0;
+    if (!(exposed_frac > 0) || p->plan->options.dtype != MODEL_FP8 ||
+        (p->list->moment_count && !p->plan->options.ring_devices))
+        return 0;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         if (!step->communicates || step->phase == MODEL_OPTIMIZER) continue;
         const struct sim_price_collective *c = &p->list->collectives[step->what];
-        if (!c->gradient && !(c->axes & data))
+        if (!c->gradient && !(c->axes & data) && !(p->plan->options.ring_devices && c->kind == SIM_COLLECTIVE_PERMUTE))
             sum_s += prices->collectives_s[step->what] * prices->repeats[step->repeats];
     }
     return (1 - exposed_frac) * sum_s;

@@ -123,8 +123,8 @@ static const struct model_program *find_model_program(struct sim_cache *cache, c
  * passes and the ends of loops are found by it. */
 static sim_pass_set passes_run(const struct sim_plan *plan)
 {
-    const sim_pass_set schedules =
-                           SIM_PASS_BIT(SIM_PASS_OVERLAP_COLLECTIVES) | SIM_PASS_BIT(SIM_PASS_OVERLAP_ALL_GATHERS),
+    const sim_pass_set schedules = SIM_PASS_BIT(SIM_PASS_OVERLAP_COLLECTIVES) |
+                                   SIM_PASS_BIT(SIM_PASS_OVERLAP_ALL_GATHERS) | SIM_PASS_BIT(SIM_PASS_OVERLAP_ROUNDS),
                        passes = sim_passes_of(plan);
     const bool keeps_order = plan->options.sends || plan->options.step > MODEL_STEP_EVALUATE;
     if (sim_is_executed(plan) && keeps_order) return passes & ~schedules;

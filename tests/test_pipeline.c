@@ -373,10 +373,10 @@ static void memory_grows_with_what_is_in_flight(struct base_arena *arena)
     /* The batch itself grows, too, by some kilobytes. */
     const int64_t each = (peaks[1][2] - peaks[1][1]) / 8;
     assert_true(each > (INT64_C(64) << 20));
-    assert_near((double)(peaks[1][3] - peaks[1][2]), 8.0 * (double)each, 1e6);
-    assert_near((double)(peaks[1][1] - peaks[1][0]), 4.0 * (double)each, 1e6);
+    assert_near((double)(peaks[1][3] - peaks[1][2]), 8.0 * (double)each, 1e-3);
+    assert_near((double)(peaks[1][1] - peaks[1][0]), 4.0 * (double)each, 1e-3);
     assert_near((double)peaks[0][0], (double)peaks[1][0], 0);
-    for (int i = 1; i < 4; i++) assert_near((double)peaks[0][i], (double)peaks[0][0], 1e6);
+    for (int i = 1; i < 4; i++) assert_near((double)peaks[0][i], (double)peaks[0][0], 1e-3);
 }
 
 /* The stages have all layers together: the same work, and a bubble. */
@@ -474,7 +474,29 @@ static void sequences_are_sharded_over_context(struct base_arena *arena)
     assert_near(cut.mfu_frac * cut.step_s, whole.mfu_frac * whole.step_s, 1e-9);
     assert_true(cut.communication_s > whole.communication_s);
     assert_near((double)cut.memory.activation_bytes, (double)whole.memory.activation_bytes, /* dp halves, s halves */
-                0.02 * (double)whole.memory.activation_bytes);
+                0.02);
+}
+
+/* Round a ring blocks are on their way while others are computed with: of long sequences most of them, of short
+ * ones less; gathered, all are waited for. Products are the same, and so is what the model needs. */
+static void rings_hide_behind_blocks(struct base_arena *arena)
+{
+    enum { LONG, SHORT, LENGTHS };
+    static const char *const lengths[LENGTHS] = {"65536", "4096"};
+    double hidden_frac[LENGTHS];
+    for (int i = 0; i < LENGTHS; i++) {
+        const char *const plan[][2] = {{"software", "megatron"},       {"context_parallel", "4"},
+                                       {"attention", "flash"},         {"dropout_rate", "0"},
+                                       {"num_partitions", "1"},        {"pipeline_stages", "1"},
+                                       {"targets_length", lengths[i]}, {"cp_comm_type", "all_gather"}};
+        const struct sim_prediction ring = predict(arena, plan, BASE_COUNT(plan) - 1),
+                                    gathered = predict(arena, plan, BASE_COUNT(plan));
+        hidden_frac[i] = (ring.communication_s - ring.exposed_communication_s) / ring.communication_s;
+        assert_near(ring.compute_s, gathered.compute_s, 0.05);
+        assert_near(ring.mfu_frac * ring.step_s, gathered.mfu_frac * gathered.step_s, 1e-9);
+        assert_near(gathered.communication_s, gathered.exposed_communication_s, 1e-9);
+    }
+    assert_true(hidden_frac[LONG] > 0.6 && hidden_frac[LONG] > 1.3 * hidden_frac[SHORT]);
 }
 
 /* torchtitan's parameters are sharded over data by its rules, its layers over model by itself. */
@@ -485,8 +507,7 @@ static void torchtitan_shards_layers_over_model(struct base_arena *arena)
     static const char *const two[][2] = {{"software", "torchtitan"}, {"logical_axis_rules", "zero3"}};
     struct sim_prediction alone = predict(arena, one, 3), cut = predict(arena, two, 2);
     assert_true(cut.compute_s < 1.1 * alone.compute_s);
-    assert_near((double)cut.memory.parameter_bytes, (double)alone.memory.parameter_bytes,
-                0.01 * (double)alone.memory.parameter_bytes);
+    assert_near((double)cut.memory.parameter_bytes, (double)alone.memory.parameter_bytes, 0.01);
 }
 
 /* Under a pipeline its weights stay gathered and their gradients whole: in bfloat16 and float32, beside the float32
@@ -726,6 +747,7 @@ static const struct test tests[] = {
     TEST(memory_grows_with_what_is_in_flight),
     TEST(stages_share_the_work),
     TEST(sequences_are_sharded_over_context),
+    TEST(rings_hide_behind_blocks),
     TEST(torchtitan_shards_layers_over_model),
     TEST(torchtitan_keeps_what_it_gathered),
     TEST(outputs_stay_as_long_as_the_software_keeps_them),

@@ -123,6 +123,13 @@ static bool is_contraction(const struct fuser *f, int op)
     return op >= 0 && f->s->ops[op].kind == SIM_COMPUTE && f->s->ops[op].op->kind == MODEL_EINSUM;
 }
 
+/* A kernel of several operations that is a call of a library, as attention is one, ends with its own results. */
+static bool leaves_group(const struct fuser *f, int value, const struct sim_op *reader)
+{
+    const struct model_op *made = f->s->ops[f->s->values[value].definition].op;
+    return f->library_dots && made->group && made->group != reader->op->group;
+}
+
 /* A contraction with one elementwise reader of the same shape: its raw result never reaches memory. The reader's own
  * result is stored unless one more elementwise reader follows it (a gradient is cast, then added to its accumulator).
  */
@@ -136,7 +143,8 @@ static void find_epilogues(struct fuser *f)
             int v = op->inputs[j];
             struct sim_value *value = &f->s->values[v];
             if (!is_contraction(f, value->definition) || f->consumers[v] != 1 || op->loop != value->loop ||
-                op->op->apart || widens_for_many(f, op) || strcmp(op->op->input_labels[j], op->op->output_labels) != 0)
+                op->op->apart || widens_for_many(f, op) || leaves_group(f, v, op) ||
+                strcmp(op->op->input_labels[j], op->op->output_labels) != 0)
                 continue;
             value->stored = false;
             bool elementwise_next = f->consumers[op->outputs[0]] == 1 && !f->contractions[op->outputs[0]];
@@ -158,7 +166,8 @@ static void find_sums(struct fuser *f)
         const struct sim_value *first = &f->s->values[op->inputs[0]], *last = &f->s->values[op->inputs[1]];
         int v = op->inputs[sum && first->definition > last->definition ? 0 : 1];
         if (v < 0 || !(sum || accumulates) || !is_contraction(f, f->s->values[v].definition)) continue;
-        if (f->consumers[v] == 1 && op->loop == f->s->values[v].loop) f->s->values[v].stored = false;
+        if (f->consumers[v] == 1 && op->loop == f->s->values[v].loop && !leaves_group(f, v, op))
+            f->s->values[v].stored = false;
     }
 }
 

@@ -56,6 +56,7 @@ static const struct {
     [SIM_PASS_OVERLAP_COLLECTIVES] = {"overlap_collectives", SIM_STAGE_SCHEDULE, SOFTWARE, sim_overlap_collectives},
     [SIM_PASS_OVERLAP_ALL_GATHERS] = {"overlap_all_gathers", SIM_STAGE_SCHEDULE, SOFTWARE, sim_overlap_collectives},
     [SIM_PASS_OVERLAP_GRADIENT_ALL_REDUCES] = {"overlap_gradient_all_reduces", SIM_STAGE_SCHEDULE, SOFTWARE, NULL},
+    [SIM_PASS_OVERLAP_ROUNDS] = {"overlap_rounds", SIM_STAGE_SCHEDULE, SOFTWARE, sim_overlap_rounds},
     [SIM_PASS_COLLECTIVE_MATMUL] = {"collective_matmul", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_WINDOW_PRODUCTS] = {"window_products", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_VECTOR_UNITS] = {"vector_units", SIM_STAGE_PRICE, SOFTWARE, NULL},

@@ -29,6 +29,7 @@ sim_pass_function sim_prefetch_shards;                                          
 sim_pass_function sim_fuse_kernels, sim_eager_kernels;                             /* fusion.c */
 sim_pass_function sim_fuse_rows;                                                   /* executable_kernels.c */
 sim_pass_function sim_overlap_collectives; /* latency_hiding.c: when it is known what runs as one kernel */
+sim_pass_function sim_overlap_rounds;      /* rounds.c */
 sim_pass_function sim_track_lifetimes;     /* liveness.c */
 
 /* software.c: the passes that a row of a table names. */
