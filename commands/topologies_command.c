@@ -72,7 +72,8 @@ static const char *largest_words(struct base_arena *arena, const struct topo_chi
         return base_print(arena, "%s (%dx%dx%d)", slice->accelerator_type, slice->shape[0], slice->shape[1],
                           slice->shape[2]);
     if (chip->kind == TOPO_TPU) return base_print(arena, "%s:2x2", chip->name);
-    if (chip->kind == TOPO_GPU || chip->kind == TOPO_CPU) return base_print(arena, "%s:NODESx8", chip->name);
+    if (chip->kind == TOPO_GPU || chip->kind == TOPO_CPU)
+        return base_print(arena, "%s:NODESx%d", chip->name, chip->domain_size > 8 ? chip->domain_size : 8);
     return base_print(arena, "%s:RANKS", chip->name);
 }
 

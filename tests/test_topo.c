@@ -477,6 +477,10 @@ static void overrides_change_the_chip(struct base_arena *arena)
     assert_int_equal(local.chip.hbm_bytes, 1LL << 29);
     /* The catalogue itself stays. */
     assert_int_equal(parse(arena, "a100-80g:32x8").chip.nics_per_node, 8);
+    /* A rack that NVLink joins is 18 hosts of four GPUs, each with its own cards. */
+    assert_int_equal(parse(arena, "gb200:128x4").chip.nics_per_node, 4);
+    assert_int_equal(parse(arena, "gb200:2x72").chip.nics_per_node, 72);
+    assert_int_equal(parse(arena, "gb200:2x72@nics=18").chip.nics_per_node, 18);
 }
 
 static void a_file_says_the_same_words(struct base_arena *arena)

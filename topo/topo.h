@@ -41,7 +41,7 @@ struct topo_chip {
                                           choice */
     double dcn_bytes_per_s;            /* data-centre network, per chip */
     int domain_size;                   /* GPUs in one NVLink domain */
-    int nics_per_node;
+    int nics_per_node;                 /* of a host in the catalogue, of all hosts of a node in a topology */
     double nic_bytes_per_s;
     double nic_latency_s;        /* of a step between nodes, beside what NCCL reckons of any card */
     double collective_latency_s; /* fixed cost of one collective */
@@ -51,8 +51,8 @@ struct topo_chip {
     int wrap_multiple,
         wrap_exact;     /* a dim wraps iff every dim is a multiple of the first, or the dim equals the second */
     int pod_chips;      /* the largest machine that was built; 0 unknown */
-    int host_shape[3];  /* chips of one host along x, y, z; TPUs only */
-    int chips_per_host; /* their product; 0 on other kinds */
+    int host_shape[3];  /* chips of one host along x, y, z; of GPUs how many it has, where NVLink joins several hosts */
+    int chips_per_host; /* their product; 0 where it is not said */
     const char *confidence, *source;
     const char *xla_source; /* of the columns that begin with xla_ */
 };

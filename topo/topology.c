@@ -76,6 +76,14 @@ static enum base_status tpu_shape(struct topo_topology *topology, const char *te
     return BASE_OK;
 }
 
+/* What NVLink joins may be several hosts, each with its own network cards: a GB200 NVL72 has 18 of four GPUs. */
+static void add_cards(struct topo_topology *topology)
+{
+    struct topo_chip *chip = &topology->chip;
+    if (chip->chips_per_host == 0) return;
+    chip->nics_per_node *= (topology->bounds[1] + chip->chips_per_host - 1) / chip->chips_per_host;
+}
+
 static enum base_status node_shape(struct topo_topology *topology, const char *text, struct base_error *error)
 {
     bool gpu = topology->kind == TOPO_GPU;
@@ -88,6 +96,7 @@ static enum base_status node_shape(struct topo_topology *topology, const char *t
     memcpy(topology->bounds, (int[]){numbers[0], numbers[1], 1, 1}, sizeof topology->bounds);
     memcpy(topology->host, (int[]){1, numbers[1], 1, 1}, sizeof topology->host);
     topology->bounds_count = 2;
+    add_cards(topology);
     return BASE_OK;
 }
 
