@@ -42,7 +42,9 @@ static enum base_status check_devices(const struct base_arguments *arguments, co
     const char *ranks = base_argument(arguments, "--ranks");
     int64_t count = topology->device_count;
     if (topology->kind != TOPO_LOCAL && !ranks && !base_argument(arguments, "--in-process"))
-        return base_fail(error, BASE_INPUT, "topology: %s is not this machine; --ranks %d runs the plan's mesh here",
+        return base_fail(error, BASE_INPUT,
+                         "topology: %s is not this machine; --ranks %d runs the plan's mesh here if its "
+                         "memory suffices",
                          topology->name, topology->device_count);
     if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
     if (count == topology->device_count) return BASE_OK;

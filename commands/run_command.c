@@ -174,7 +174,8 @@ static enum base_status check_devices(const struct base_arguments *arguments, co
     int64_t count = topology->device_count;
     if (topology->kind != TOPO_LOCAL && !ranks)
         return base_fail(error, BASE_INPUT,
-                         "topology: %s is not this machine; --ranks %d runs the plan's mesh here, `export` writes what "
+                         "topology: %s is not this machine; --ranks %d runs the plan's mesh here if its memory "
+                         "suffices, `export` writes what "
                          "launches it there",
                          topology->name, topology->device_count);
     if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));

@@ -143,7 +143,7 @@ static void put_row(const struct reports_staged *r, int at, struct base_text *ou
 {
     const struct sim_prediction *p = r->plans[at].prediction;
     char tokens[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
-    base_putf(out, "%4d.  %11s  %9s  %10s  %10s  %5.1f %%  %s\n", at + 1, base_format_count(tokens, p->tokens_per_s),
+    base_putf(out, "%4d. %15s  %9s  %10s  %10s  %5.1f %%  %s\n", at + 1, base_format_count(tokens, p->tokens_per_s),
               base_format_seconds(step, p->step_s), base_format_bytes(peak, (double)p->memory.peak_bytes),
               base_format_bytes(left, (double)p->free_bytes), 100 * p->mfu_frac,
               reports_staged_words(r, &r->result->best[at]));
@@ -256,7 +256,7 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
         reports_training_text(&r->training, r->plans[0].prediction, out);
     }
     if (found->best_count)
-        base_putf(out, "\n       %11s  %9s  %10s  %10s  %7s  plan\n", "tokens/s", "step", "peak", "free", "MFU");
+        base_putf(out, "\n      %15s  %9s  %10s  %10s  %7s  plan\n", "target tokens/s", "step", "peak", "free", "MFU");
     for (int i = 0; i < found->best_count; i++) put_row(r, i, out);
     if (found->best_count && r->risk_frac > 0) reports_risk_text(r->risk_frac, r->plans[0].confidence, out);
     if (found->tight_count) put_tight_text(r, out);
