@@ -3,8 +3,6 @@
  * take as long as they do alone. */
 #include "sim/priced_program.h"
 
-#include <math.h>
-
 struct clock {
     const struct sim_pricing *p;
     const double *kernels_s, *collectives_s;
@@ -19,29 +17,46 @@ struct clock {
 
 static int run(struct clock *c, int at);
 
+/* fmax is a call into another library, and a search of stages makes a billion of them; no time here is a NaN. */
+static double later(double a_s, double b_s)
+{
+    return a_s > b_s ? a_s : b_s;
+}
+
 /* Other streams carry as much in an iteration as it has on them, and it lasts until they are done. */
 static int iterate(struct clock *c, int at)
 {
     double outer_s = c->beside_s, begin_s = c->now_s;
     c->beside_s = 0;
     int next = run(c, at);
-    c->now_s = fmax(c->now_s, begin_s + c->beside_s);
+    c->now_s = later(c->now_s, begin_s + c->beside_s);
     c->beside_s = outer_s;
     return next;
 }
 
+/* Nothing from before this moment keeps what comes waiting. */
+static bool is_idle(const struct clock *c)
+{
+    return c->links_free_s <= c->now_s && c->pieces_end_s == 0 && c->product_s == 0;
+}
+
 /* What is started in a loop's body is waited for in it, so that all iterations but the first, which may find the links
- * taken, are alike. */
+ * taken, are alike; if it finds them idle and leaves them so, it is like the others. */
 static int run_loop(struct clock *c, int at)
 {
-    double trips = (double)c->p->sizes[c->p->list->moments[at].what];
-    int starts = c->starts, next = iterate(c, at + 1);
+    const double trips = (double)c->p->sizes[c->p->list->moments[at].what];
+    const bool idle = is_idle(c);
+    const int starts = c->starts;
+    double begin_s = c->now_s, worked_s = c->worked_s, more = trips - 1;
+    int next = iterate(c, at + 1);
     if (trips < 2) return next;
-    double second_s = c->now_s, worked_s = c->worked_s;
-    c->starts = starts;
-    next = iterate(c, at + 1);
-    c->now_s += (trips - 2) * (c->now_s - second_s);
-    c->worked_s += (trips - 2) * (c->worked_s - worked_s);
+    if (!idle || !is_idle(c)) {
+        begin_s = c->now_s, worked_s = c->worked_s, more = trips - 2;
+        c->starts = starts;
+        next = iterate(c, at + 1);
+    }
+    c->now_s += more * (c->now_s - begin_s);
+    c->worked_s += more * (c->worked_s - worked_s);
     return next;
 }
 
@@ -68,10 +83,10 @@ static void start(struct clock *c, int what)
 {
     const bool early = goes_in_pieces(c, what) && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
     const double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
-    c->links_free_s = fmax(first_s, c->links_free_s) + c->collectives_s[what];
+    c->links_free_s = later(first_s, c->links_free_s) + c->collectives_s[what];
     c->what_of[c->starts] = what;
-    c->end_s[c->starts++] = fmax(c->links_free_s, c->now_s);
-    if (is_waited_for(c, what)) c->now_s = fmax(c->now_s, c->links_free_s);
+    c->end_s[c->starts++] = later(c->links_free_s, c->now_s);
+    if (is_waited_for(c, what)) c->now_s = later(c->now_s, c->links_free_s);
 }
 
 /* A product takes the pieces of a gather as they come: the last one is left when all have come. */
@@ -79,10 +94,10 @@ static void wait(struct clock *c, int start)
 {
     const int what = c->what_of[start];
     if (!goes_in_pieces(c, what) || c->p->list->collectives[what].kind != SIM_ALL_GATHER) {
-        c->now_s = fmax(c->now_s, c->end_s[start]);
+        c->now_s = later(c->now_s, c->end_s[start]);
         return;
     }
-    c->pieces_end_s = fmax(c->pieces_end_s, c->end_s[start]);
+    c->pieces_end_s = later(c->pieces_end_s, c->end_s[start]);
     c->pieces = devices_of(c, what);
 }
 
@@ -90,9 +105,9 @@ static void work(struct clock *c, int kernel)
 {
     const double kernel_s = c->kernels_s[kernel];
     const bool product = c->windowed && c->p->list->kernels[kernel].dot_count > 0;
-    if (c->pieces_end_s > 0 && !product) c->now_s = fmax(c->now_s, c->pieces_end_s);
+    if (c->pieces_end_s > 0 && !product) c->now_s = later(c->now_s, c->pieces_end_s);
     const double last_s = c->pieces_end_s > 0 && product ? c->pieces_end_s + kernel_s / c->pieces : 0;
-    c->now_s = fmax(c->now_s + kernel_s, last_s);
+    c->now_s = later(c->now_s + kernel_s, last_s);
     c->pieces_end_s = 0;
     c->product_s = product ? kernel_s : 0;
     c->worked_s += kernel_s;
@@ -123,7 +138,7 @@ double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const
     c.windowed = p->plan && sim_passes_of(p->plan) >> SIM_PASS_COLLECTIVE_MATMUL & 1;
     if (c.windowed) c.kinds = sim_asynchronous_kinds(sim_passes_of(p->plan));
     iterate(&c, 0);
-    return fmax(fmax(c.now_s, c.pieces_end_s), c.links_free_s) - c.worked_s;
+    return later(later(c.now_s, c.pieces_end_s), c.links_free_s) - c.worked_s;
 }
 
 bool sim_hides_collectives(const struct sim_plan *plan)
