@@ -1,4 +1,4 @@
-/* Attention over a ring, transposed as a whole: keys and values go round once more, each block's scores are made again
+/* Attention over a ring, transposed as a whole: keys and values go round once more, each block's scores are recomputed
  * from the softmax's maximum and sum over all of them, and the gradients of keys and values go round with them, until
  * they are home. */
 #include "model/ring_parts.h"
@@ -44,7 +44,7 @@ static void add(struct builder *builder, struct transposed *t, int which, const 
 /* Of heads that one key or value has served, the sum. */
 static int gathered_heads(struct builder *builder, int like, const char *name, int part)
 {
-    if (!strchr(model_builder_get(builder, like)->labels, 'g')) return part;
+    if (!strchr(model_builder_get(builder, like)->labels, BUILDER_KV_HEADS)) return part;
     return of(builder, MODEL_RESHAPE, MODEL_REPEAT_GRAD, base_print(builder->arena, "%s of heads", name),
               "bcyhd->bcygd", like, part, -1);
 }

@@ -252,16 +252,22 @@ static void parts_stand_once(struct base_arena *arena)
 
 /* ---- predictions ---- */
 
+/* What most tests of predictions begin with. */
+static struct sim_plan_text small_plan(const char *software)
+{
+    return (struct sim_plan_text){.values = {[SIM_MODEL] = DECODER(2048, 8192, 16, 51200),
+                                             [SIM_TOPOLOGY] = "a100-80g:2x8",
+                                             [SIM_NUM_PARTITIONS] = "2",
+                                             [SIM_TARGETS_LENGTH] = "1024",
+                                             [SIM_BATCH_SIZE] = "64",
+                                             [SIM_NUM_MICROBATCHES] = "8",
+                                             [SIM_OPTIMIZER] = "adamw",
+                                             [SIM_SOFTWARE] = software}};
+}
+
 static struct sim_prediction predict(struct base_arena *arena, const char *const (*given)[2], int count)
 {
-    struct sim_plan_text text = {.values = {[SIM_MODEL] = DECODER(2048, 8192, 16, 51200),
-                                            [SIM_TOPOLOGY] = "a100-80g:2x8",
-                                            [SIM_NUM_PARTITIONS] = "2",
-                                            [SIM_TARGETS_LENGTH] = "1024",
-                                            [SIM_BATCH_SIZE] = "64",
-                                            [SIM_NUM_MICROBATCHES] = "8",
-                                            [SIM_OPTIMIZER] = "adamw",
-                                            [SIM_SOFTWARE] = "megatron_deepspeed"}};
+    struct sim_plan_text text = small_plan("megatron_deepspeed");
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_prediction out;
     struct sim_plan plan;
@@ -616,14 +622,9 @@ static void products_in_fp8_hide_tensor_parallelism(struct base_arena *arena)
 static struct sim_plan plan_of_microbatches(struct base_arena *arena, struct sim_cache *cache, const char *batch_size,
                                             const char *microbatches, const char *software)
 {
-    struct sim_plan_text text = {.values = {[SIM_MODEL] = DECODER(2048, 8192, 16, 51200),
-                                            [SIM_TOPOLOGY] = "a100-80g:2x8",
-                                            [SIM_NUM_PARTITIONS] = "2",
-                                            [SIM_TARGETS_LENGTH] = "1024",
-                                            [SIM_BATCH_SIZE] = batch_size,
-                                            [SIM_NUM_MICROBATCHES] = microbatches,
-                                            [SIM_OPTIMIZER] = "adamw",
-                                            [SIM_SOFTWARE] = software}};
+    struct sim_plan_text text = small_plan(software);
+    text.values[SIM_BATCH_SIZE] = batch_size;
+    text.values[SIM_NUM_MICROBATCHES] = microbatches;
     struct sim_plan plan;
     struct base_error error;
     assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
@@ -702,15 +703,8 @@ static void kept_pieces_answer_for_themselves_alone(struct base_arena *arena)
                                              {"model", DECODER(4096, 8192, 16, 51200)}};
     for (int i = 0; i < BASE_COUNT(softwares); i++) {
         struct sim_cache *warm = sim_cache_new(arena);
-        struct sim_plan_text text = {.values = {[SIM_MODEL] = DECODER(2048, 8192, 16, 51200),
-                                                [SIM_TOPOLOGY] = "a100-80g:2x8",
-                                                [SIM_NUM_PARTITIONS] = "2",
-                                                [SIM_TARGETS_LENGTH] = "1024",
-                                                [SIM_BATCH_SIZE] = "64",
-                                                [SIM_NUM_MICROBATCHES] = "8",
-                                                [SIM_PIPELINE_STAGES] = "4",
-                                                [SIM_OPTIMIZER] = "adamw",
-                                                [SIM_SOFTWARE] = softwares[i]}};
+        struct sim_plan_text text = small_plan(softwares[i]);
+        text.values[SIM_PIPELINE_STAGES] = "4";
         for (int change = 0; change < 2 * BASE_COUNT(changes); change++) {
             const char *const *given = changes[change % BASE_COUNT(changes)];
             const int key = sim_plan_key_named(given[0]);

@@ -56,11 +56,19 @@ static void put(struct rounds *r, int *list, int at, int permute)
     *end = permute;
 }
 
+static bool has_blocks(const struct rounds *r, int tensor)
+{
+    const struct model_tensor *t = &r->s->program->tensors[tensor];
+    for (int d = 0; d < t->rank; d++)
+        if (t->dims[d] == MODEL_SEQUENCE_BLOCKS) return true;
+    return false;
+}
+
 /* The last round brings gradients home, where nothing is left to compute with them. */
 static bool goes_home(const struct rounds *r, int reader)
 {
-    return r->s->ops[reader].op->kind == MODEL_RESHAPE && r->s->ops[reader].op->phase == MODEL_BACKWARD &&
-           !strchr(r->s->ops[reader].op->output_labels, 'c');
+    const struct model_op *op = r->s->ops[reader].op;
+    return op->kind == MODEL_RESHAPE && op->phase == MODEL_BACKWARD && !has_blocks(r, op->outputs[0]);
 }
 
 static void place_round(struct rounds *r, int at)
