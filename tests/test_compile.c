@@ -97,10 +97,9 @@ static void a_release_is_a_row(struct base_arena *arena)
         const char *since; /* NULL: none */
     } rows[] = {{"2018-12", SIM_RELEASE_BY_DATE, NULL},         {"2019-06", SIM_RELEASE_BY_DATE, "2019-06"},
                 {"2024-04-30", SIM_RELEASE_BY_DATE, "2019-06"}, {"2024-05", SIM_RELEASE_BY_DATE, "2024-05"},
-                {"2026-12", SIM_RELEASE_BY_DATE, "2026-06"},    {"0.0.42", SIM_RELEASE_BY_LIBTPU, "2026-06"},
-                {"0.0.42.1", SIM_RELEASE_BY_LIBTPU, "2026-06"}, {"0.0.421", SIM_RELEASE_BY_LIBTPU, NULL},
-                {"today", SIM_RELEASE_BY_LIBTPU, "2026-06"}};
-    struct sim_release release;
+                {"2026-06", SIM_RELEASE_BY_DATE, "2026-06"},    {"0.0.421", SIM_RELEASE_BY_LIBTPU, NULL},
+                {"0.0.42.1", SIM_RELEASE_BY_LIBTPU, "2026-06"}, {"0.0.42", SIM_RELEASE_BY_LIBTPU, "2026-06"}};
+    struct sim_release release, today;
     struct base_error error;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].text);
@@ -114,6 +113,10 @@ static void a_release_is_a_row(struct base_arena *arena)
     assert_string_equal(release.since, "2024-05");
     assert_ok(sim_release_with(SIM_PASS_REMATERIALIZE, &release, &error), &error);
     assert_null(release.since);
+    assert_ok(sim_release_find("today", SIM_RELEASE_BY_LIBTPU, &today, &error), &error);
+    assert_ok(sim_release_find("9999-12", SIM_RELEASE_BY_DATE, &release, &error), &error);
+    assert_string_equal(today.since, release.since);
+    assert_true(strcmp(today.since, "2026-06") >= 0);
 }
 
 /* The next pass is a row: sets hold more than there are in an int. */
