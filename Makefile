@@ -130,7 +130,7 @@ soak: all
 slurm: all
 	@scripts/slurm.sh $(BUILD)/meshwright $(BUILD)/slurm
 
-## golden-update: rewrite what the golden cases expect and what the README shows (read the difference before you keep it)
+## golden-update: rewrite what the golden cases expect and what README.md and docs/*.md show (read the difference before you keep it)
 golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 	@scripts/golden.sh $(BUILD)/meshwright --update
 	@scripts/readme.sh $(BUILD)/meshwright --update >/dev/null || true

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test.sh PROGRAM TEST...: runs each test program, then the golden cases of PROGRAM and the commands of the README. Shows the output of what failed and
-# closes with one line, "N passed, N failed"; the exit status is the verdict.
+# test.sh PROGRAM TEST...: runs each test program, then the golden cases of PROGRAM and the commands of README.md and docs/. Shows the output of
+# what failed and closes with one line, "N passed, N failed"; the exit status is the verdict.
 set -eu
 program=$1
 shift
@@ -32,9 +32,9 @@ for test in "$@"; do
     failed=$((failed + bad))
 done
 
-# What the program prints: as the golden cases and as the README have it, pictures included; and its pages, as a browser shows them;
+# What the program prints: as the golden cases, the README and its guides have it, pictures included; and its pages, as a browser shows them;
 # the Python package over it, and the library in a program of its own.
-for printed in golden README.md pictures pages python library; do
+for printed in golden documents pictures pages python library; do
     case $printed in
     golden) scripts/golden.sh "$program" ;;
     pictures) scripts/pictures.sh "$program" docs --check ;;
