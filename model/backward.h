@@ -13,12 +13,17 @@ struct builder_pass {
     int outer_given[MODEL_MAX_CARRIES]; /* what came before the loop; -1: nothing */
 };
 
-/* A tensor as the backward pass can have it: saved, or recomputed. */
+/* cotangents.c. A tensor as the backward pass can have it: saved, or recomputed. */
 int model_builder_need(struct builder_pass *pass, int tensor);
 /* Sharded like its primal, and in memory what that one's gradients are. */
 void model_builder_mark_cotangent(struct builder *builder, int cotangent, int primal);
+void model_builder_constrain_like(struct builder *builder, int cotangent, int primal); /* where that one is */
 /* One summand of a tensor's gradient. */
 void model_builder_contribute(struct builder_pass *pass, int tensor, int contribution);
+/* The parameter whose gradient that tensor's cotangent is has all summands; of others nothing. */
+void model_builder_finish_gradient_of(struct builder *builder, int tensor);
+bool model_builder_has_gradient(const struct builder *builder, int tensor); /* what is chosen or generated has none */
+bool model_builder_saves_every_second(const struct builder *builder);       /* of its products with weights */
 
 /* ring_backward.c. Transposes the attention over a ring that ends with that operation of the forward block, and returns
  * its first operation; -1: none ends there. */

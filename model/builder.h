@@ -90,7 +90,7 @@ static inline bool builder_recomputes(const struct builder *builder)
 void model_builder_dimensions(struct model_program *program);
 void model_builder_map_reshape(const struct model_program *program, struct model_op *op);
 
-/* program.c */
+/* builder.c */
 int model_builder_block(struct builder *builder, const char *name, int parent);
 int model_builder_tensor(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype,
                          enum model_category category, enum model_role role);
@@ -118,6 +118,9 @@ static inline int builder_apply(struct builder *builder, enum model_op_kind kind
     return model_builder_apply(builder, kind, function, name, equation, declared, dtype, role, inputs, count);
 }
 
+/* An operation of up to eight operands whose labels are those of their tensors. */
+int model_builder_of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
+                     const char *labels, enum model_dtype dtype, const int *inputs, int count);
 /* A copy with each letter of from replaced by the one at its place in to. */
 const char *model_builder_relabelled(const struct builder *builder, const char *labels, const char *from,
                                      const char *to);
@@ -251,9 +254,6 @@ int model_builder_decode(struct builder *builder, int table, const struct builde
 
 /* decoding.c: the step of inference that the options say */
 void model_builder_inference(struct builder *builder);
-/* An operation of up to eight operands whose labels are those of their tensors. */
-int model_builder_of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
-                     const char *labels, enum model_dtype dtype, const int *inputs, int count);
 
 /* What goes round the loop of decode steps. */
 enum { BUILDER_MOST_STATE = MODEL_MAX_CARRIES };

@@ -4,17 +4,6 @@
 
 #include <string.h>
 
-int model_builder_of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
-                     const char *labels, enum model_dtype dtype, const int *inputs, int count)
-{
-    struct base_text equation = {.arena = builder->arena};
-    for (int i = 0; i < count; i++)
-        base_putf(&equation, "%s%s", i ? "," : "", model_builder_get(builder, inputs[i])->labels);
-    base_putf(&equation, "%s%s", count ? "->" : "", labels);
-    return model_builder_apply(builder, kind, function, name, equation.data, NULL, dtype, MODEL_ROLE_STATISTIC, inputs,
-                               count);
-}
-
 /* ---- letters ---- */
 
 /* From here on the decoder has a token a row, and keys from the cache. */

@@ -1,0 +1,158 @@
+/* The tables of a program that is being built, and how they grow. What a step consists of is in program.c. */
+#include "model/builder.h"
+
+#include <string.h>
+
+int model_builder_block(struct builder *builder, const char *name, int parent)
+{
+    struct model_program *program = builder->program;
+    program->blocks = base_grown(program->arena, program->blocks, program->block_count, &program->block_capacity,
+                                 sizeof *program->blocks);
+    program->blocks[program->block_count] = (struct model_block){.name = name, .parent = parent};
+    return program->block_count++;
+}
+
+static void grow_maps(struct builder *builder)
+{
+    if (builder->program->tensor_count < builder->cotangent_capacity) return;
+    int old = builder->cotangent_capacity, ignored = old;
+    builder->cotangent =
+        base_grown(builder->arena, builder->cotangent, old, &builder->cotangent_capacity, sizeof *builder->cotangent);
+    builder->clone = base_grown(builder->arena, builder->clone, old, &ignored, sizeof *builder->clone);
+    for (int i = old; i < builder->cotangent_capacity; i++) builder->cotangent[i] = builder->clone[i] = -1;
+}
+
+const char *model_builder_relabelled(const struct builder *builder, const char *labels, const char *from,
+                                     const char *to)
+{
+    char *text = base_copy(builder->arena, labels);
+    for (char *at = text; *at; at++) {
+        const char *found = strchr(from, *at);
+        if (found) *at = to[found - from];
+    }
+    return text;
+}
+
+/* A decode step is the decoder with other letters. */
+static const char *lettered(const struct builder *builder, const char *letters)
+{
+    if (!builder->letters_from || !letters) return letters;
+    return model_builder_relabelled(builder, letters, builder->letters_from, builder->letters_to);
+}
+
+int model_builder_tensor(struct builder *builder, const char *name, const char *letters, enum model_dtype dtype,
+                         enum model_category category, enum model_role role)
+{
+    letters = lettered(builder, letters);
+    struct model_program *program = builder->program;
+    grow_maps(builder);
+    program->tensors = base_grown(program->arena, program->tensors, program->tensor_count, &program->tensor_capacity,
+                                  sizeof *program->tensors);
+    struct model_tensor *tensor = &program->tensors[program->tensor_count];
+    bool persistent = category == MODEL_PARAMETER || category == MODEL_OPTIMIZER_STATE || category == MODEL_INPUT ||
+                      category == MODEL_CACHE;
+    *tensor = (struct model_tensor){.name = name,
+                                    .dtype = dtype,
+                                    .category = category,
+                                    .role = role,
+                                    .like = -1,
+                                    .scales = -1,
+                                    .recomputed_of = -1,
+                                    .block = persistent ? -1 : builder->block,
+                                    .layers = persistent ? (int)builder->layers : MODEL_ONE};
+    tensor->rank = (int)strlen(letters);
+    memcpy(tensor->labels, letters, strlen(letters) + 1);
+    for (int i = 0; i < tensor->rank; i++) {
+        const struct model_dimension *dimension = model_dimension_of(program, letters[i]);
+        tensor->dims[i] = (unsigned char)dimension->size;
+        /* a single head of keys and values is everybody's: there is nothing to shard (multi-query attention) */
+        const bool shared = dimension->size == MODEL_KV_HEADS && builder->config->num_kv_heads == 1;
+        tensor->axes[i] = (unsigned char)(shared ? MODEL_NO_AXIS : dimension->axis);
+    }
+    return program->tensor_count++;
+}
+
+struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function,
+                                  const char *name)
+{
+    struct model_block *block = &builder->program->blocks[builder->block];
+    block->ops =
+        base_grown(builder->program->arena, block->ops, block->op_count, &block->op_capacity, sizeof *block->ops);
+    struct model_op *op = &block->ops[block->op_count++];
+    *op = (struct model_op){
+        .kind = kind, .function = function, .name = name, .phase = builder->phase, .trips = MODEL_ONE};
+    op->not_in_last = builder->not_in_last;
+    op->condition = builder->condition;
+    return op;
+}
+
+const struct model_tensor *model_builder_get(const struct builder *builder, int tensor)
+{
+    return &builder->program->tensors[tensor];
+}
+
+const char *model_builder_name(struct builder *builder, const char *name)
+{
+    return *builder->scope ? base_print(builder->arena, "%s/%s", builder->scope, name)
+                           : base_copy(builder->arena, name);
+}
+
+void model_builder_input(struct builder *builder, struct model_op *op, int tensor, const char *letters)
+{
+    snprintf(op->input_labels[op->input_count], sizeof op->input_labels[0], "%s",
+             letters ? letters : model_builder_get(builder, tensor)->labels);
+    op->inputs[op->input_count++] = tensor;
+}
+
+void model_builder_output(struct builder *builder, struct model_op *op, int tensor, const char *letters)
+{
+    snprintf(op->output_labels, sizeof op->output_labels, "%s",
+             letters ? letters : model_builder_get(builder, tensor)->labels);
+    op->outputs[op->output_count++] = tensor;
+}
+
+/* Cuts "ble,ehd->blhd" at its commas and its arrow. */
+static const char *next_term(const char *equation, char term[MODEL_MAX_RANK + 1])
+{
+    size_t length = strcspn(equation, ",-");
+    memcpy(term, equation, length);
+    term[length] = '\0';
+    equation += length;
+    return *equation == ',' ? equation + 1 : *equation == '-' ? equation + 2 : equation;
+}
+
+int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function,
+                        const char *name, const char *equation, const char *declared, enum model_dtype dtype,
+                        enum model_role role, const int *inputs, int input_count)
+{
+    char term[MODEL_MAX_RANK + 1];
+    equation = lettered(builder, equation);
+    struct model_op op = {.kind = kind,
+                          .function = function,
+                          .name = model_builder_name(builder, name),
+                          .phase = builder->phase,
+                          .not_in_last = builder->not_in_last,
+                          .condition = builder->condition,
+                          .trips = MODEL_ONE};
+    for (int i = 0; i < input_count; i++) {
+        equation = next_term(equation, term);
+        model_builder_input(builder, &op, inputs[i], term);
+    }
+    next_term(equation, term);
+    int output = model_builder_tensor(builder, op.name, declared ? declared : term, dtype, MODEL_ACTIVATION, role);
+    model_builder_output(builder, &op, output, term);
+    if (kind == MODEL_RESHAPE) model_builder_map_reshape(builder->program, &op);
+    *model_builder_op(builder, kind, function, op.name) = op;
+    return output;
+}
+
+int model_builder_of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
+                     const char *labels, enum model_dtype dtype, const int *inputs, int count)
+{
+    struct base_text equation = {.arena = builder->arena};
+    for (int i = 0; i < count; i++)
+        base_putf(&equation, "%s%s", i ? "," : "", model_builder_get(builder, inputs[i])->labels);
+    base_putf(&equation, "%s%s", count ? "->" : "", labels);
+    return model_builder_apply(builder, kind, function, name, equation.data, NULL, dtype, MODEL_ROLE_STATISTIC, inputs,
+                               count);
+}

@@ -1,0 +1,80 @@
+/* How long the dimensions of a model's program are, and what of a model its structure depends on. */
+#include "model/model.h"
+
+#include <string.h>
+
+void model_pad_vocabulary(int64_t multiple, int64_t *sizes)
+{
+    sizes[MODEL_VOCAB] = base_ceil_div(sizes[MODEL_VOCAB], multiple) * multiple;
+}
+
+int64_t model_token_table_elements(const int64_t *sizes)
+{
+    return sizes[MODEL_VOCAB] * sizes[MODEL_EMBED];
+}
+
+void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,
+                 int64_t targets_length, int64_t *sizes)
+{
+    enum { CANDIDATE_FIELDS = 3 /* log-probability, beam, token */, BISECTIONS = 31 /* bits of a float32 but one */ };
+    enum { RELPOS_BUCKETS = 32 }; /* T5's relative position buckets, in every example of T5X */
+    const int64_t encoder_blocks = config->num_encoder_layers / model_layers_per_block(config, MODEL_ENCODER_STACK),
+                  decoder_blocks = config->num_decoder_layers / model_layers_per_block(config, MODEL_DECODER_STACK);
+    int64_t heads = config->num_heads, kv_heads = config->num_kv_heads, head_dim = config->head_dim;
+    const int64_t filled[MODEL_SIZE_COUNT] = {
+        [MODEL_ONE] = 1,
+        [MODEL_BATCH] = batch / microbatches,
+        [MODEL_GLOBAL_BATCH] = batch,
+        [MODEL_INPUTS_LENGTH] = inputs_length,
+        [MODEL_TARGETS_LENGTH] = targets_length,
+        [MODEL_EMBED] = config->emb_dim,
+        [MODEL_HEADS] = heads,
+        [MODEL_KV_HEADS] = kv_heads,
+        [MODEL_HEAD_DIM] = head_dim,
+        [MODEL_JOINED_KV] = heads * head_dim,
+        [MODEL_JOINED_KV_HEADS] = kv_heads * head_dim,
+        [MODEL_MLP] = config->mlp_dim,
+        [MODEL_VOCAB] = config->vocab_size,
+        [MODEL_RELPOS_BUCKETS] = RELPOS_BUCKETS,
+        [MODEL_POSITIONS] = config->num_positions,
+        [MODEL_ENCODER_LAYERS] = encoder_blocks,
+        [MODEL_DECODER_LAYERS] = decoder_blocks,
+        [MODEL_LATER_ENCODER_LAYERS] = encoder_blocks > 0 ? encoder_blocks - 1 : 0,
+        [MODEL_LATER_DECODER_LAYERS] = decoder_blocks - 1,
+        [MODEL_EXPERTS] = config->experts.count,
+        [MODEL_EXPERT_MLP] = config->experts.mlp_dim,
+        [MODEL_SELECTED_EXPERTS] = config->experts.selected,
+        [MODEL_EXPERT_PARTITIONS] = 1,
+        [MODEL_ROWS] = batch,
+        [MODEL_NUM_DECODES] = 1,
+        [MODEL_CANDIDATES] = 2,
+        [MODEL_CANDIDATE_FIELDS] = CANDIDATE_FIELDS,
+        [MODEL_DECODED_LENGTH] = targets_length + 2,
+        [MODEL_DECODE_STEPS] = targets_length,
+        [MODEL_BISECTIONS] = BISECTIONS,
+        [MODEL_HALF_VOCAB] = (config->vocab_size + 1) / 2,
+        [MODEL_ANSWER_LENGTH] = targets_length,
+        [MODEL_SEQUENCE_BLOCKS] = 1,
+        [MODEL_BLOCK_TOKENS] = targets_length,
+        [MODEL_INNER_DECODER_LAYERS] = decoder_blocks > 1 ? decoder_blocks - 2 : 0,
+        [MODEL_MICROBATCHES] = microbatches};
+    memcpy(sizes, filled, sizeof filled);
+}
+
+void model_structure(const struct model_config *config, enum model_optimizer optimizer, enum model_layers layers,
+                     struct model_config *out)
+{
+    const int64_t told_apart = layers == MODEL_LAYERS_TOLD_APART ? 4 : 2, encoder = config->num_encoder_layers,
+                  decoder = config->num_decoder_layers;
+    memcpy(out, config, sizeof *out); /* with its padding */
+    memset(out->name, 0, sizeof out->name);
+    if (config->experts.count) return; /* how many layers are one block */
+    memset(&out->experts, 0, sizeof out->experts);
+    if (optimizer == MODEL_ADAFACTOR && config->scan_layers) return; /* factors go by sizes, those of stacks, too */
+    out->num_encoder_layers = encoder < told_apart ? encoder : told_apart;
+    out->num_decoder_layers = decoder < told_apart ? decoder : told_apart;
+    if (optimizer == MODEL_ADAFACTOR) return;
+    out->num_heads = config->num_kv_heads == config->num_heads;
+    out->num_kv_heads = config->num_kv_heads == 1;
+    out->emb_dim = out->head_dim = out->mlp_dim = out->vocab_size = out->num_positions = 0;
+}
