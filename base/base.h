@@ -90,6 +90,8 @@ void base_put_python_string(struct base_text *text, const char *string); /* quot
 /* What a terminal would obey, in a text for people, becomes a question mark: controls but for new lines and tabs. */
 void base_text_disarm(struct base_text *text);
 const char *base_bad_utf8(const char *bytes, size_t length); /* the first byte that is not UTF-8, or NULL */
+/* Bytes of the character at text, or 0 if there is none of RFC 3629: no overlong forms, no surrogates. */
+int base_utf8_length(const char *text, const char *text_end);
 void base_drop_cut_utf8(char *text); /* takes out, in place, characters whose ends %.60s has cut off */
 
 /* ---- numbers (number.c) ---- */

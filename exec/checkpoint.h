@@ -16,7 +16,6 @@ struct exec_array {
 };
 /* Every array of a checkpoint, in the order of their paths. */
 void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, struct exec_array **out, int *count);
-int exec_value_of(const struct exec_machine *machine, int tensor); /* that holds a persistent tensor; -1: none */
 /* A box of an array: a chunk, a device's part, or all of it. */
 struct exec_region {
     int64_t origin[MODEL_MAX_RANK], extent[MODEL_MAX_RANK];

@@ -160,3 +160,12 @@ void exec_scales_of(const struct exec_machine *machine, const struct sim_op *op,
     out->at =
         exec_address(machine, s->ops[s->values[root].definition].inputs[1], device) + offset * (int64_t)sizeof(float);
 }
+
+int exec_value_of(const struct exec_machine *machine, int tensor)
+{
+    for (int v = 0; v < machine->s->value_count; v++)
+        if (machine->s->values[v].tensor == tensor && machine->s->values[v].persistent &&
+            machine->s->values[v].definition < 0)
+            return v;
+    return -1;
+}

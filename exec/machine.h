@@ -52,6 +52,7 @@ struct exec_range {
 /* The axes shard in their own order, the major one outermost. */
 struct exec_range exec_range_of(const struct exec_machine *machine, int device, int64_t size, sim_order axes);
 int exec_coordinate(const struct exec_machine *machine, int device, int axis);
+int exec_value_of(const struct exec_machine *machine, int tensor); /* that holds a persistent tensor; -1: none */
 /* True on the first of the devices that hold the same part: those that differ in axes other than these. */
 bool exec_is_first_of(const struct exec_machine *machine, int device, unsigned axes);
 

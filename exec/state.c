@@ -13,15 +13,6 @@ struct list {
     int count;
 };
 
-int exec_value_of(const struct exec_machine *machine, int tensor)
-{
-    for (int v = 0; v < machine->s->value_count; v++)
-        if (machine->s->values[v].tensor == tensor && machine->s->values[v].persistent &&
-            machine->s->values[v].definition < 0)
-            return v;
-    return -1;
-}
-
 /* The parameter that a state tensor belongs to has its name in front: "…/kernel/v_row". */
 static const struct model_tensor *parameter_of(const struct exec_machine *machine, const struct model_tensor *state)
 {

@@ -4,13 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-const char *sim_collective_name(enum sim_collective kind)
-{
-    static const char *const names[SIM_COLLECTIVE_COUNT] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
-                                                            "collective_permute"};
-    return names[kind];
-}
-
 static unsigned axis_named(const struct topo_axes *mesh, const char *name)
 {
     int axis = topo_axis_named(mesh, name);

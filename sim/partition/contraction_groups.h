@@ -1,4 +1,4 @@
-/* Private to contraction.c and labels.c: one contraction while it is placed. */
+/* Private to sim/partition/: one contraction while it is placed. */
 #ifndef SIM_DOT_H
 #define SIM_DOT_H
 
@@ -48,10 +48,11 @@ struct part {
 /* contraction.c */
 void sim_place_dot(struct dot *dot, const struct part *part);
 
-/* ---- contraction.c, contraction_by_labels.c ---- */
+/* ---- contraction_parts.c ---- */
 
 int sim_dot_rank_of(const struct dot *t, int array);
 unsigned sim_dot_used(const struct dot *t, const struct part *p, int array);
+bool sim_dot_is_partial(const struct dot *t, const struct part *p, int array); /* several devices hold a part */
 unsigned sim_dot_copies(const struct dot *t, const struct part *p, int array);
 unsigned sim_dot_axes_of(const struct dot *t, const struct part *p, enum role role, int array);
 bool sim_dot_as_many(const struct dot *t, unsigned axes, unsigned others);
@@ -80,7 +81,7 @@ struct reduction sim_dot_sum_of(const struct part *p, const struct dims *dims);
  * afterwards, and the answer is true. */
 bool sim_dot_align_copies(struct dot *t, struct part *p, int array, const struct dims *dims, sim_order groups);
 bool sim_dot_align_tiles(struct dot *t, struct part *p, int array, sim_order groups, sim_order within);
-/* Groups that operands make already, or for which one of them must move. */
+/* contraction_by_labels.c. Groups that operands make already, or for which one of them must move. */
 enum grouping { GROUPS_AS_THEY_STAND, GROUPS_FORMED };
 bool sim_dot_by_free(struct dot *t, struct part p, enum grouping grouping);
 bool sim_dot_by_contracted(struct dot *t, struct part p, enum grouping grouping);

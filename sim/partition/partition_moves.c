@@ -465,3 +465,13 @@ int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int 
                ? slice_of(p, why, tensor, value)
                : sim_part_ready(p, why, value, sim_part_used_as(p, tensor));
 }
+
+bool sim_part_is_uneven(const struct sim_partitioner *p, int size, unsigned axes)
+{
+    struct sim_decision question;
+    memset(&question, 0, sizeof question);
+    question.left.rank = 1, question.left.dims[0] = (unsigned char)size, question.left.layers = MODEL_ONE;
+    question.right = question.left;
+    question.left.spec[0] = question.left_times = (unsigned char)axes;
+    return sim_decide(&p->options->extents, &question); /* all parts with their padding are more than the whole */
+}

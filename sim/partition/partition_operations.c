@@ -286,16 +286,6 @@ static void before_reshape(const struct model_op *source, const sim_order *spec,
         if (source->reshaped_from[d] >= 0) out[source->reshaped_from[d]] = spec[d];
 }
 
-bool sim_part_is_uneven(const struct sim_partitioner *p, int size, unsigned axes)
-{
-    struct sim_decision question;
-    memset(&question, 0, sizeof question);
-    question.left.rank = 1, question.left.dims[0] = (unsigned char)size, question.left.layers = MODEL_ONE;
-    question.right = question.left;
-    question.left.spec[0] = question.left_times = (unsigned char)axes;
-    return sim_decide(&p->options->extents, &question); /* all parts with their padding are more than the whole */
-}
-
 static bool is_joined(const struct sim_partitioner *p, char letter)
 {
     return model_dimension_of(p->program, letter)->outer;

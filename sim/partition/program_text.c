@@ -173,3 +173,10 @@ void sim_sharded_print(const struct sim_sharded *s, const struct topo_axes *mesh
     }
     put_waits(&p, s->op_count, depth);
 }
+
+const char *sim_collective_name(enum sim_collective kind)
+{
+    static const char *const names[SIM_COLLECTIVE_COUNT] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                                            "collective_permute"};
+    return names[kind];
+}
