@@ -47,6 +47,9 @@ void plots_find_loads(struct plots_machine *machine);
 /* Puts the whole picture on a fresh canvas. BASE_INPUT as plots_topology_draw. */
 enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct plots_topology *request,
                                        struct base_error *error);
+
+/* ---- parts that several kinds of machine share (machine_parts.c) ---- */
+
 /* One device: a dot, with a ring where it belongs to the first data group, and its words for a viewer of the SVG.
  * On an area, that of the group; otherwise the dot itself has the group's colour. slice counts from 0. */
 enum plots_ground { PLOTS_ON_PAGE, PLOTS_ON_AREA };

@@ -5,7 +5,7 @@
 #include "reports/html.h"
 #include "reports/reports.h"
 
-/* ---- reading a document (answer_page.c) ---- */
+/* ---- reading a document (answer_parts.c) ---- */
 
 const struct base_json *reports_member(const struct base_json *object, const char *key, enum base_json_kind kind);
 double reports_number(const struct base_json *object, const char *key);      /* NAN: there is none */
@@ -41,7 +41,7 @@ const char *reports_value_words(struct base_arena *arena, const struct base_json
 const char *reports_interval_words(struct base_arena *arena, const struct base_json *object, const char *key,
                                    const char *(*words)(struct base_arena *, double));
 
-/* ---- parts that predictions and runs share (predicted_page.c) ---- */
+/* ---- parts that predictions, runs and inference share (predicted_parts.c) ---- */
 
 /* Memory at the peak, by what it is. */
 void reports_put_peak(struct base_text *out, const struct base_json *document);

@@ -3,35 +3,6 @@
 
 #include <math.h>
 
-const struct base_json *reports_member(const struct base_json *object, const char *key, enum base_json_kind kind)
-{
-    const struct base_json *member = object && object->kind == BASE_JSON_OBJECT ? base_json_get(object, key) : NULL;
-    return member && member->kind == kind ? member : NULL;
-}
-
-double reports_number(const struct base_json *object, const char *key)
-{
-    const struct base_json *member = reports_member(object, key, BASE_JSON_NUMBER);
-    return member ? member->number : (double)NAN;
-}
-
-const char *reports_string(const struct base_json *object, const char *key)
-{
-    const struct base_json *member = reports_member(object, key, BASE_JSON_STRING);
-    return member ? member->string : "";
-}
-
-void reports_put_warnings(struct base_text *out, const struct base_json *document)
-{
-    const struct base_json *list = reports_member(document, "warnings", BASE_JSON_ARRAY);
-    for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
-        if (item->kind != BASE_JSON_STRING) continue;
-        base_put(out, "<p role=\"note\"><strong>Warning:</strong> ");
-        reports_html_text(out, item->string);
-        base_put(out, "</p>\n");
-    }
-}
-
 enum base_status reports_answer_page(const struct reports_answer *answer, struct base_text *out,
                                      struct base_error *error)
 {

@@ -107,3 +107,12 @@ struct sim_plan_text reports_said_filled(struct sim_plan_text plan)
         if (!sim_key_is_given(&plan, filled[i])) plan.values[filled[i]] = sim_key_fallback(filled[i], setting);
     return plan;
 }
+
+const char *reports_step_name(enum model_step step)
+{
+    static const char *const names[] = {
+        [MODEL_STEP_TRAIN] = "train",       [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward",
+        [MODEL_STEP_EVALUATE] = "evaluate", [MODEL_STEP_ENCODE] = "encode",     [MODEL_STEP_PREFILL] = "prefill",
+        [MODEL_STEP_DECODE] = "decode",     [MODEL_STEP_GENERATE] = "generate", [MODEL_STEP_SCORE] = "score"};
+    return names[step];
+}

@@ -10,6 +10,8 @@
 
 /* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": what every answer says of its plan. */
 const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *plan);
+/* "generate" and the like, as --step has them. */
+const char *reports_step_name(enum model_step step);
 
 /* "all with batch_size 896, optimizer adamw, dtype bfloat16": the keys that are given but for model and topology, where
  * they are not as usual; a line, or nothing. */
@@ -64,8 +66,6 @@ void reports_checkpoint_text(const struct sim_checkpoint *checkpoint, int64_t of
 
 /* ---- inference (served.c) ---- */
 
-/* "generate" and the like, as --step has them. */
-const char *reports_step_name(enum model_step step);
 /* Whether it fits, how long a token and an answer take, and the bars of time: in place of a training step's. */
 struct reports_prediction;
 void reports_served_verdict(const struct reports_prediction *report, struct base_text *out);
@@ -92,7 +92,7 @@ const char *reports_shortage_words(struct base_arena *arena, const struct report
 
 /* ---- one prediction (prediction.c: text, prediction_json.c: the document) ---- */
 
-/* A line a part: name, amount, share of the whole, and a bar of that share. */
+/* text_bars.c. A line a part: name, amount, share of the whole, and a bar of that share. */
 struct reports_part {
     const char *name;
     double size;

@@ -4,15 +4,6 @@
 
 #include <math.h>
 
-const char *reports_step_name(enum model_step step)
-{
-    static const char *const names[] = {
-        [MODEL_STEP_TRAIN] = "train",       [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward",
-        [MODEL_STEP_EVALUATE] = "evaluate", [MODEL_STEP_ENCODE] = "encode",     [MODEL_STEP_PREFILL] = "prefill",
-        [MODEL_STEP_DECODE] = "decode",     [MODEL_STEP_GENERATE] = "generate", [MODEL_STEP_SCORE] = "score"};
-    return names[step];
-}
-
 static const char *const bounds[SIM_SERVED_BY_COUNT] = {
     [SIM_SERVED_BY_WEIGHTS] = "weights",      [SIM_SERVED_BY_CACHE] = "cache", [SIM_SERVED_BY_MEMORY] = "memory",
     [SIM_SERVED_BY_COMPUTE] = "matrix units", [SIM_SERVED_BY_LINKS] = "links", [SIM_SERVED_BY_LATENCY] = "latency"};

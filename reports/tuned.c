@@ -4,24 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- plans ---- */
-
-static bool varies(const struct tuner_space *space, enum tuner_dimension d)
-{
-    return space->values[d].count > 1;
-}
-
-static const char *value_of(const struct tuner_space *space, const struct sim_plan_text *text, enum tuner_dimension d)
-{
-    enum sim_key key = d == TUNER_SUBMESH ? space->mesh_key : tuner_key(d);
-    return text->values[key] ? text->values[key] : "";
-}
-
-static struct tuner_shape shape_of(const struct tuner_space *space, struct tuner_plan plan)
-{
-    return space->shapes[space->groups[plan.group].shape];
-}
-
 /* ---- the space as a table ---- */
 
 static void put_row(const struct tuner_space *space, struct tuner_plan plan, double headroom_frac, int64_t id,
@@ -58,43 +40,6 @@ void reports_space_csv(const struct tuner_space *space, double headroom_frac,
     put(where, line.data, line.length);
 }
 
-/* ---- text ---- */
-
-static void put_varying(const struct reports_tuned *r, struct tuner_plan plan, struct base_text *out)
-{
-    struct sim_plan_text text = tuner_plan_text(r->space, plan);
-    for (int d = 0; d < TUNER_SUBMESH; d++)
-        if (varies(r->space, (enum tuner_dimension)d))
-            base_putf(out, ", %s %s", sim_plan_keys[tuner_key((enum tuner_dimension)d)].name,
-                      value_of(r->space, &text, (enum tuner_dimension)d));
-}
-
-static void put_plan_line(const struct reports_tuned *r, const struct tuner_found *found, struct base_text *out)
-{
-    struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
-    struct tuner_shape shape = shape_of(r->space, found->plan);
-    const char *mesh = topo_axes_describe(r->arena, &shape.axes),
-               *microbatches = value_of(r->space, &text, TUNER_MICROBATCHES);
-    if (r->space->mesh_key == SIM_ICI_MESH) base_putf(out, "mesh %s", mesh);
-    else
-        base_putf(out, "%s %s (%s)",
-                  r->space->mesh_key == SIM_SUBMESH ? "submesh" : sim_plan_keys[r->space->mesh_key].name,
-                  value_of(r->space, &text, TUNER_SUBMESH), mesh);
-    base_putf(out, ", rules %s, %s microbatch%s", reports_rule_words(r->arena, value_of(r->space, &text, TUNER_RULES)),
-              microbatches, strcmp(microbatches, "1") ? "es" : "");
-    put_varying(r, found->plan, out);
-    int64_t remade = found->prediction.memory.rematerialized_layer_count;
-    if (remade > 0)
-        base_putf(out, ", if the compiler recomputes %lld of %lld layers", (long long)remade,
-                  (long long)r->space->layer_count);
-}
-
-void reports_put_found(struct base_arena *arena, const struct tuner_space *space, const struct tuner_found *found,
-                       struct base_text *out)
-{
-    put_plan_line(&(struct reports_tuned){.arena = arena, .space = space}, found, out);
-}
-
 static void put_line_of_table(const struct reports_tuned *r, const char *rank, const struct tuner_found *f,
                               struct base_text *out)
 {
@@ -105,7 +50,7 @@ static void put_line_of_table(const struct reports_tuned *r, const char *rank, c
               base_format_bytes(left, (double)f->prediction.free_bytes));
     if (r->training.device_hour_price > 0)
         base_putf(out, "%12.2f  ", reports_length_of_run(&r->training, &f->prediction).price);
-    put_plan_line(r, f, out);
+    reports_tuned_put_plan(r, f, out);
     base_put(out, "\n");
 }
 
@@ -126,7 +71,7 @@ static bool is_alike(const struct reports_tuned *r, const struct tuner_found *a,
 static const char *words_of(const struct reports_tuned *r, const struct tuner_found *f)
 {
     struct sim_plan_text text = tuner_plan_text(r->space, f->plan);
-    return reports_rule_words(r->arena, value_of(r->space, &text, TUNER_RULES));
+    return reports_rule_words(r->arena, reports_tuned_value(r->space, &text, TUNER_RULES));
 }
 
 /* The other rules of plans that are alike, each name once: rule sets without a name may read the same. */
@@ -198,7 +143,7 @@ static void put_front_table(const struct reports_tuned *r, struct base_text *out
         const struct tuner_found *f = &r->result->front[i];
         base_putf(out, "    %12s target tokens/s %11s  ", base_format_count(tokens, f->prediction.tokens_per_s),
                   base_format_bytes(peak, (double)f->prediction.memory.peak_bytes));
-        put_plan_line(r, f, out);
+        reports_tuned_put_plan(r, f, out);
         base_put(out, "\n");
     }
 }
@@ -250,7 +195,7 @@ static void put_wider(const struct reports_tuned *r, struct base_text *out)
         struct reports_tuned there = {.arena = r->arena, .space = wider->space};
         base_putf(out, "Fits%s%s%s%s: ", wider->topology ? " on " : "", wider->topology ? wider->topology : "",
                   wider->freed ? " without the limits on " : "", wider->freed ? wider->freed : "");
-        put_plan_line(&there, &wider->best, out);
+        reports_tuned_put_plan(&there, &wider->best, out);
         base_putf(out, ", %s target tokens/s, %s\n", base_format_count(tokens, wider->best.prediction.tokens_per_s),
                   base_format_bytes(peak, (double)wider->best.prediction.memory.peak_bytes));
     }
@@ -262,7 +207,7 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     const struct tuner_result *result = r->result;
     if (result->plan_count) {
         base_put(out, "Best: ");
-        put_plan_line(r, &result->plans[0], out);
+        reports_tuned_put_plan(r, &result->plans[0], out);
         base_put(out, "\n");
         const int batch = r->space->groups[result->plans[0].plan.group].batch;
         if (r->space->batch_auto && batch == r->space->values[TUNER_BATCH].count - 1)
@@ -273,7 +218,7 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     else base_put(out, result->proven_optimal ? "Nothing fits.\n" : "Nothing that fits was found.\n");
     if (!result->has_nearest) return;
     base_put(out, "Nearest: ");
-    put_plan_line(r, &result->nearest, out);
+    reports_tuned_put_plan(r, &result->nearest, out);
     const struct reports_shortage shortage = reports_shortage_of(&result->nearest.prediction);
     base_putf(out, "\n         needs %s of %s on each device, ", base_format_bytes(peak, shortage.needed_bytes),
               base_format_bytes(capacity, shortage.limit_bytes));
@@ -292,7 +237,7 @@ static void put_unfit_text(const struct reports_tuned *r, struct base_text *out)
     base_putf(out,
               "\n%.1f %% faster if each device had %s more: ", 100 * (unfit->tokens_per_s / best->tokens_per_s - 1),
               base_format_bytes(missing, (double)-unfit->free_bytes));
-    put_plan_line(r, &r->result->unfit, out);
+    reports_tuned_put_plan(r, &r->result->unfit, out);
     base_put(out, "\n");
 }
 
@@ -448,7 +393,7 @@ void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row 
         base_putf(out, "    %-20s %15s  ", mesh, p->fits ? base_format_count(tokens, p->tokens_per_s) : "-");
         if (!rows[i].fits) put_missing(r, p, out);
         if (!rows[i].fits) base_put(out, ": ");
-        put_plan_line(r, &rows[i].best, out);
+        reports_tuned_put_plan(r, &rows[i].best, out);
         base_put(out, "\n");
     }
 }

@@ -99,11 +99,6 @@ static void put_nearest(struct base_json_writer *w, const struct reports_tuned *
     base_json_close(w, '}');
 }
 
-const char *reports_tuned_axes_name(const struct reports_tuned *r, unsigned axes)
-{
-    return topo_axes_spell(r->arena, &r->plans[0].prediction->mesh, axes);
-}
-
 static void put_sensitivity(struct base_json_writer *w, const struct reports_tuned *r)
 {
     double best = r->result->plans[0].prediction.tokens_per_s;

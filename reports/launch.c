@@ -1,0 +1,29 @@
+/* The formats in which a plan goes out, each a file of its own. */
+#include "reports/launch.h"
+
+typedef enum base_status launcher(struct base_arena *arena, const struct sim_plan_text *text,
+                                  const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+typedef enum base_status job(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan,
+                             const char *command, struct base_text *out, struct base_error *error);
+
+enum base_status reports_launch_command(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
+                                        const struct sim_plan *plan, const char *command, struct base_text *out,
+                                        struct base_error *error)
+{
+    static const char *const names[] = {"gin", "jax", "aot", "slurm", "gcloud"};
+    static launcher *const launchers[] = {reports_launch_gin, reports_launch_jax, reports_launch_aot};
+    static job *const jobs[] = {reports_launch_slurm, reports_launch_gcloud};
+    int which;
+    if (base_parse_word(format, "--format", names, BASE_COUNT(names), &which, error) != BASE_OK)
+        return error->status = BASE_USAGE;
+    if (which >= BASE_COUNT(launchers))
+        return jobs[which - BASE_COUNT(launchers)](arena, text, plan, command, out, error);
+    if (command) return base_fail(error, BASE_INPUT, "--command: is of jobs; --format slurm and gcloud write them");
+    return launchers[which](arena, text, plan, out, error);
+}
+
+enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
+                                const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    return reports_launch_command(arena, format, text, plan, NULL, out, error);
+}

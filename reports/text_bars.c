@@ -1,0 +1,20 @@
+/* Parts of a whole as lines of text, each with its bar. */
+#include "reports/reports.h"
+
+#include <math.h>
+
+enum { BAR_WIDTH = 40 };
+
+void reports_put_bars(const struct reports_part *parts, int count, double whole, char *(*format)(char *, double),
+                      struct base_text *out)
+{
+    char amount[BASE_HUMANE];
+    for (int i = 0; i < count; i++) {
+        double share = whole > 0 ? parts[i].size / whole : 0;
+        int width = (int)floor(share * BAR_WIDTH + 0.5);
+        base_putf(out, "    %-22s %10s  %5.1f %%  ", parts[i].name, format(amount, parts[i].size), 100 * share);
+        for (int j = 0; j < width && j < BAR_WIDTH; j++) base_put(out, "#");
+        while (out->length && out->data[out->length - 1] == ' ') out->data[--out->length] = '\0';
+        base_put(out, "\n");
+    }
+}
