@@ -88,25 +88,6 @@ static enum model_category category_of(const struct sim_assigner *a, const struc
 
 /* ---- values ---- */
 
-static void find_carried(struct sim_assigner *a)
-{
-    for (int v = 0; v < a->s->value_count; v++) a->carried_in[v] = a->carried_out[v] = -1;
-    for (int i = 0; i < a->s->op_count; i++) {
-        const struct sim_op *op = &a->s->ops[i];
-        for (int c = 0; op->kind == SIM_LOOP_BEGIN && c < op->output_count; c++) a->carried_in[op->outputs[c]] = i;
-        for (int c = 0; op->kind == SIM_LOOP_END && c < op->input_count; c++) a->carried_out[op->inputs[c]] = i;
-    }
-}
-
-static void find_one_hots(struct sim_assigner *a)
-{
-    for (int i = 0; i < a->s->op_count; i++) {
-        const struct sim_op *op = &a->s->ops[i];
-        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ONE_HOT)
-            a->is_one_hot[a->s->values[op->outputs[0]].tensor] = true;
-    }
-}
-
 /* The value of a tensor that is made first, in a loop over as many layers as that of a value of the backward pass, or
  * in none as that one: first layers that differ from the others stand before the loop. */
 static int first_made(const struct sim_assigner *a, int tensor, int beside)
@@ -161,6 +142,17 @@ bool sim_is_recomputed_for(const struct sim_assigner *a, int value, int at)
     return false;
 }
 
+/* Of several operands of a kernel that end with it, it can write over one. */
+static int first_to_end(const struct sim_assigner *a, const struct sim_op *op, int shape, int at)
+{
+    for (int j = 0; j < op->input_count; j++) {
+        const struct sim_value *operand = &a->s->values[op->inputs[j]];
+        if (operand->stored && !operand->persistent && operand->shape == shape && operand->last_use == at)
+            return op->inputs[j];
+    }
+    return -1;
+}
+
 /* An elementwise kernel writes over an operand of its result's shape that ends with it, whatever else it makes; but
  * not over one of several results of a fusion: XLA's heap simulator shares only with direct operands, and these come
  * through a get-tuple-element. */
@@ -174,7 +166,8 @@ static bool is_overwritten(const struct sim_assigner *a, int v, int at)
     if (op->op->function == MODEL_SOFTMAX_GRAD && sim_sums_rows_in_product(a->s, a->options, op->outputs[0]) &&
         !sim_is_recomputed_for(a, v, at))
         return false;
-    return result->stored && result->shape == value->shape && !sim_waits(a, op->outputs[0]);
+    return result->stored && result->shape == value->shape && !sim_waits(a, op->outputs[0]) &&
+           first_to_end(a, op, value->shape, at) == v;
 }
 
 /* The products of the logits' gradient are as near to it as they are written down, wherever their sums are added to. */
@@ -312,6 +305,16 @@ static double gradient_alone_bytes(const struct sim_assigner *a, int v)
     return sim_value_bytes(a, &gradient);
 }
 
+/* A list makes what loops over scanned layers add up first of all: it is no more than zeros. */
+static bool is_filled_early(const struct sim_assigner *a, int v)
+{
+    const struct sim_value *value = &a->s->values[v];
+    if (!a->options->scanned || a->schedule != SIM_LIST || value->definition < 0) return false;
+    const struct sim_op *made = &a->s->ops[value->definition];
+    return made->kind == SIM_COMPUTE && made->op->function == MODEL_ZEROS &&
+           a->s->ops[value->last_use].kind == SIM_LOOP_BEGIN;
+}
+
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -340,6 +343,7 @@ static void add_value(struct sim_assigner *a, int v)
     int last_use = apart ? last_product(a, v) : value->last_use;
     int birth = value->definition, death = last_use > birth ? release_point(a, loop, last_use) : birth;
     if (result) birth++;
+    if (is_filled_early(a, v)) birth = loop < 0 ? 0 : sim_outermost_loop(a, loop) + 1;
     if (death > birth && death == value->last_use && is_overwritten(a, v, death)) death--;
     if (apart) death = sim_logits_gradient_until(a, v, last_use);
     if (apart && a->remakes_logits && death > last_use) bytes = gradient_alone_bytes(a, v);
@@ -400,61 +404,6 @@ void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedul
     out->peak_op = first > last ? first_op : last_op;
     a->peaks_at_last = first <= last;
     sum_categories(a, last >= first ? SIM_LAST_ITERATION : SIM_FIRST_ITERATION, out);
-}
-
-/* The first of the schedules whose estimate is the least: on 33 of 38 scanned steps that of the compiler's own log.
- * Where layers are no loops a post order is as a depth-first one. */
-static enum sim_memory_schedule choose_schedule(struct sim_assigner *a)
-{
-    struct sim_compiled_memory estimate;
-    enum sim_memory_schedule best = SIM_LIST;
-    double least_bytes = INFINITY;
-    for (int i = 0; i < (a->options->scanned ? SIM_MEMORY_SCHEDULE_COUNT : SIM_POST_ORDER); i++) {
-        sim_assign_buffers(a, (enum sim_memory_schedule)i, SIM_AS_ESTIMATED, &estimate);
-        if (estimate.peak_bytes >= least_bytes) continue;
-        least_bytes = estimate.peak_bytes;
-        best = (enum sim_memory_schedule)i;
-    }
-    return best;
-}
-
-void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sharded,
-                         const struct sim_compiled_options *options, struct sim_compiled_memory *out)
-{
-    struct sim_assigner a = {.s = sharded, .options = options, .arena = arena};
-    out->recomputed_frac = 0;
-    a.carried_in = base_new(arena, int, sharded->value_count + 1);
-    a.carried_out = base_new(arena, int, sharded->value_count + 1);
-    a.is_one_hot = base_new(arena, bool, sharded->program->tensor_count + 1);
-    find_carried(&a);
-    find_one_hots(&a);
-    a.windowed = sim_windowed_operands(arena, sharded, options);
-    a.weighed = sim_weight_gradient_operands(arena, sharded);
-    a.deferred = sim_deferred_operands(&a);
-    bool *const waiting = sim_waiting_operands(arena, sharded, options);
-    a.waiting = waiting;
-    sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
-    if (options->scanned && options->rematerializes && out->peak_bytes > options->limit_bytes) {
-        a.remakes_logits = true;
-        sim_assign_buffers(&a, choose_schedule(&a), SIM_AS_LAID_OUT, out);
-        if (out->peak_bytes <= options->limit_bytes) return;
-        a.remakes_logits = false, a.waiting = NULL;
-    }
-    sim_assign_buffers(&a, choose_schedule(&a), SIM_AS_LAID_OUT, out);
-    if (out->peak_bytes <= options->limit_bytes) return;
-    if (!options->scanned) {
-        a.in_haste = true;
-        sim_assign_buffers(&a, a.schedule, SIM_AS_LAID_OUT, out);
-        if (options->rematerializes) sim_rematerialize(&a, out);
-        return;
-    }
-    /* Over the limit what frees memory comes first, whatever the estimates said. */
-    a.in_haste = true;
-    sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
-    if (out->peak_bytes <= options->limit_bytes) return;
-    a.drops_exponentials = true;
-    sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
-    if (options->rematerializes) sim_rematerialize_in_loops(&a, out);
 }
 
 /* Scanned layers are a dimension of one array, others are arrays of their own. */

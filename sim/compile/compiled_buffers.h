@@ -1,6 +1,6 @@
 /* Memory as compiled, private to sim/compile: the arrays of a step as they are collected, under one of the orders that
  * the compiler tries. compiled_buffers.c has the values of the program and the peak, compiled_stacks.c what loops over
- * layers stack, memory_schedules.c the orders. */
+ * layers stack, memory_schedules.c the orders, compiled_memory.c which of them it is. */
 #ifndef SIM_COMPILE_COMPILED_BUFFERS_H
 #define SIM_COMPILE_COMPILED_BUFFERS_H
 

@@ -127,6 +127,36 @@ static bool is_summed_with_loss(const struct sim_assigner *a, int gradient)
     return false;
 }
 
+/* A weight's gradient outside loops over layers, summed over devices. */
+static bool is_lone_gradient_sum(const struct sim_assigner *a, const struct sim_op *op, int loop)
+{
+    if (op->kind != SIM_COMMUNICATE || op->collective != SIM_ALL_REDUCE || op->loop != loop) return false;
+    const int made = a->s->values[op->inputs[0]].definition;
+    return !sim_has_batch(a->s, op->inputs[0]) && made >= 0 && a->s->ops[made].kind == SIM_COMPUTE &&
+           a->s->ops[made].op->phase == MODEL_BACKWARD;
+}
+
+/* A post order gives out what the last norm's gradient makes before what the logits' does; and the norm's is summed
+ * with others of its dtype and devices, up to a number of bytes: with the embedding's, it comes behind all layers. */
+static bool waits_for_combined(const struct sim_assigner *a, int behind)
+{
+    const struct sim_sharded *s = a->s;
+    const int loop = s->ops[behind].loop;
+    const struct sim_op *first = NULL;
+    for (int i = behind + 1, loops = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        loops += op->kind == SIM_LOOP_END && op->match > behind;
+        if (!is_lone_gradient_sum(a, op, loop)) continue;
+        if (!first && loops) return false;
+        if (!first) first = op;
+        const struct sim_value *sum = &s->values[op->inputs[0]];
+        if (loops > 1 && op->axes == first->axes && sum->dtype == s->values[first->inputs[0]].dtype &&
+            sim_value_bytes(a, sum) <= a->options->settings->most_combined_bytes)
+            return true;
+    }
+    return false;
+}
+
 /* A sum that may be on its way while others compute does not cross loops that have such sums inside: it comes behind
  * them. */
 int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use)
@@ -136,7 +166,7 @@ int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_
     const bool summed = gradient >= 0 && a->s->values[gradient].partial;
     if (summed && a->options->async_sums && !a->estimates && !a->in_haste) return end;
     if (a->schedule == SIM_LIST || (loop < 0 && summed && is_summed_with_loss(a, gradient))) return last_use;
-    return a->schedule == SIM_POST_ORDER ? next_loop_end(a, last_use) : end;
+    return a->schedule == SIM_POST_ORDER && !waits_for_combined(a, last_use) ? next_loop_end(a, last_use) : end;
 }
 
 int sim_gradient_stack_until(const struct sim_assigner *a, int backward)
