@@ -50,12 +50,12 @@ void exec_row_block_bias(struct exec_row *row)
     const struct exec_machine *machine = row->machine;
     const int64_t tokens = tokens_a_block(machine), pairs = machine->sizes[MODEL_HEADS] * tokens * tokens,
                   block = row->number / pairs % machine->sizes[MODEL_SEQUENCE_BLOCKS],
-                  query = block * tokens + row->before,
+                  query = exec_row_sequence_position(row, block * tokens + row->before),
                   first_key = rolled_from(machine, block, row->op->rolls) * tokens + row->start,
                   first = first_seen(row, query), last = row->op->causal ? query : INT64_MAX;
     const float *scores = row->in[0], *keys = row->in[2], own = row->in[1][0];
     for (int64_t i = 0; i < row->n; i++) {
-        const int64_t key = first_key + i;
+        const int64_t key = exec_row_sequence_position(row, first_key + i);
         const bool sees = own != 0 && keys[i] != 0 && key >= first && key <= last;
         row->out[0][i] = scores[i] + (sees ? 0.0f : masked);
     }

@@ -89,6 +89,15 @@ void exec_fed_rows(const struct exec_machine *m, int64_t *first, int64_t *end)
         }
 }
 
+/* One sequence's tokens, as it lies over the devices. */
+static void feed_row(const struct exec_machine *m, const int32_t *tokens, int64_t length,
+                     const struct exec_range *columns, int32_t *to)
+{
+    const int pieces = m->s->program->sequence_pieces;
+    for (int64_t i = 0; i < columns->valid; i++)
+        to[i] = tokens[model_sequence_position(pieces, length, columns->start + i)];
+}
+
 void exec_feed(struct exec_machine *m, const struct exec_batch *batch)
 {
     for (int v = 0; v < m->s->value_count; v++) {
@@ -102,8 +111,8 @@ void exec_feed(struct exec_machine *m, const struct exec_batch *batch)
                               columns = exec_range_of(m, device, length, value->spec[1]);
             int32_t *to = (int32_t *)(void *)exec_address(m, v, device);
             for (int64_t r = 0; r < rows.valid; r++)
-                memcpy(to + r * columns.extent, batch->tokens[feature] + (rows.start + r) * length + columns.start,
-                       (size_t)columns.valid * sizeof *to);
+                feed_row(m, batch->tokens[feature] + (rows.start + r) * length, length, &columns,
+                         to + r * columns.extent);
         }
     }
 }

@@ -29,6 +29,8 @@ struct lookup {
     char where[MODEL_MAX_RANK + 1]; /* its other labels */
     char row[MODEL_MAX_RANK + 1];   /* labels of the row that is selected */
     bool scatters;                  /* the classes are in the result */
+    int pieces;                     /* of a sequence, as it lies over devices */
+    int64_t length;                 /* of it */
     struct exec_space space;
     struct exec_view tokens, source, scales, result;
 };
@@ -38,6 +40,8 @@ static void plan_lookup(const struct exec_machine *machine, const struct sim_op 
     const struct sim_sharded *s = machine->s;
     memset(l, 0, sizeof *l);
     l->op = op;
+    l->pieces = s->program->sequence_pieces;
+    l->length = machine->sizes[MODEL_TARGETS_LENGTH];
     l->one_hot = sim_is_one_hot(s, op->inputs[1]);
     l->other = 1 - l->one_hot;
     l->made = &s->ops[s->values[sim_root(s, op->inputs[l->one_hot])].definition];
@@ -104,7 +108,8 @@ static int64_t class_of(const struct lookup *l, int64_t position)
     const struct exec_range *classes = exec_space_range(&l->space, l->hot);
     const int32_t *tokens = (const void *)l->tokens.at;
     int64_t token = tokens ? tokens[offset_of(l, &l->tokens, position)]
-                           : exec_space_range(&l->space, l->where[0])->start + position;
+                           : model_sequence_position(l->pieces, l->length,
+                                                     exec_space_range(&l->space, l->where[0])->start + position);
     token -= classes->start;
     return token >= 0 && token < classes->valid ? token : -1;
 }

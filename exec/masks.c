@@ -42,8 +42,10 @@ static float uniform(uint32_t bits)
 void exec_row_dropout_mask(struct exec_row *row)
 {
     const float kept = share_kept(row);
-    for (int64_t i = 0; i < row->n; i++)
-        row->out[0][i] = uniform(base_key_bits(&row->key, row->count, row->number + i)) < kept ? 1.0f : 0.0f;
+    for (int64_t i = 0; i < row->n; i++) {
+        const int64_t place = row->start + i, at = row->of_sequence ? exec_row_sequence_position(row, place) : place;
+        row->out[0][i] = uniform(base_key_bits(&row->key, row->count, row->number + at - row->start)) < kept;
+    }
 }
 
 /* x, mask */

@@ -37,5 +37,6 @@ void exec_row_rotary_grad(struct exec_row *row)
 /* [position, row of the table] */
 void exec_row_position_one_hot(struct exec_row *row)
 {
-    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->start + i == row->before;
+    const int64_t position = exec_row_sequence_position(row, row->before);
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->start + i == position;
 }

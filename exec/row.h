@@ -12,7 +12,8 @@ struct exec_row {
     float *out[MODEL_MAX_OUTPUTS];
     int64_t start;             /* global index of the first element along the last label */
     int64_t first;             /* global index along the first label */
-    int64_t position;          /* global index along the length, where that is no last label */
+    int64_t position;          /* in the sequence, where its length is no last label */
+    bool of_sequence;          /* the last label is its length */
     int64_t before;            /* global index along the label before it: the query of attention scores */
     int64_t number, count;     /* of the first element in the whole array, row-major, and how many that has */
     struct base_key key;       /* of a mask of dropout */
@@ -59,6 +60,12 @@ exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_ro
 exec_row_run exec_row_center, exec_row_rotary, exec_row_rotary_grad, exec_row_position_one_hot;
 /* reductions.c */
 exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_row_mean_square_of_gradient;
+/* Where in its sequence stands what lies at that place of it. */
+static inline int64_t exec_row_sequence_position(const struct exec_row *row, int64_t place)
+{
+    const struct exec_machine *m = row->machine;
+    return model_sequence_position(m->s->program->sequence_pieces, m->sizes[MODEL_TARGETS_LENGTH], place);
+}
 /* softmax.c */
 bool exec_row_has_window(const struct exec_row *row); /* the mask that is added, in this layer */
 exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad;

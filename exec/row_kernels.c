@@ -332,18 +332,28 @@ static bool is_length(const struct row_kernel *k, char letter)
     return model_dimension_of(k->machine->s->program, letter)->axis == MODEL_AXIS_LENGTH;
 }
 
+/* Of a sequence whole, not of its blocks. */
+static bool is_of_sequence(const struct row_kernel *k, char letter)
+{
+    const struct model_dimension *dimension = letter ? model_dimension_of(k->machine->s->program, letter) : NULL;
+    return dimension && dimension->size == MODEL_TARGETS_LENGTH;
+}
+
 static void run_rows(struct row_kernel *k, bool in_pieces)
 {
     int outer_count = (int)strlen(k->outer);
     int64_t index[MOST_OUTER] = {0}, piece_size = in_pieces ? SIM_ROW_CHUNK : k->row_valid;
     if (is_empty(k, outer_count)) return;
-    struct exec_row row = {.machine = k->machine, .count = k->count};
+    struct exec_row row = {.machine = k->machine, .count = k->count, .of_sequence = is_of_sequence(k, k->row_letter)};
     do {
         int64_t before = 0;
-        for (int i = 0; i < outer_count; i++) before += (k->outer_start[i] + index[i]) * k->outer_step[i];
         row.first = outer_count ? k->outer_start[0] + index[0] : 0;
-        for (int i = 0; i < outer_count; i++)
-            if (is_length(k, k->outer[i])) row.position = k->outer_start[i] + index[i];
+        for (int i = 0; i < outer_count; i++) {
+            int64_t at = k->outer_start[i] + index[i];
+            if (is_of_sequence(k, k->outer[i])) at = exec_row_sequence_position(&row, at);
+            if (is_length(k, k->outer[i])) row.position = at;
+            before += at * k->outer_step[i];
+        }
         row.before = outer_count ? k->outer_start[outer_count - 1] + index[outer_count - 1] : 0;
         for (int64_t piece = 0; piece == 0 || piece < k->row_valid; piece += piece_size) {
             row.n = k->row_valid - piece < piece_size ? k->row_valid - piece : piece_size;

@@ -19,11 +19,28 @@ static int64_t first_seen(const struct exec_row *row, int64_t seen)
     return before < 0 ? 0 : before < seen ? before : seen;
 }
 
+/* Where keys are not in the order of their sequence, and nothing is added by position. */
+static void add_by_position(struct exec_row *row)
+{
+    const float *scores = row->in[0], *keys = row->in[2], own = row->in[1][0];
+    const int64_t query = exec_row_sequence_position(row, row->before), last = row->op->causal ? query : INT64_MAX,
+                  first = exec_row_has_window(row) ? query - row->op->window.keys + 1 : 0;
+    for (int64_t i = 0; i < row->n; i++) {
+        const int64_t key = exec_row_sequence_position(row, row->start + i);
+        const bool sees = own != 0 && keys[i] != 0 && key >= first && key <= last;
+        row->out[0][i] = scores[i] + (sees ? 0.0f : masked);
+    }
+}
+
 /* scores, the query's token, the keys' tokens, relative position bias or none. Token 0 is padding. */
 EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
 {
     const float *scores = row->in[0], *keys = row->in[2], *relpos = row->op->input_count > 3 ? row->in[3] : NULL;
     float query = row->in[1][0], *out = row->out[0];
+    if (row->machine->s->program->sequence_pieces) {
+        add_by_position(row);
+        return;
+    }
     int64_t seen = row->op->causal ? row->before - row->start + 1 : row->n;
     if (seen > row->n || query == 0) seen = query == 0 ? 0 : row->n;
     if (seen < 0) seen = 0;

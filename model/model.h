@@ -44,7 +44,8 @@ struct model_options {
     bool sends;        /* what goes to other stages is said by operations: somebody runs them */
     bool gathers_keys; /* sequences are sharded, keys and values are not */
     int ring_devices;  /* more than 1: keys and values go round a ring of so many, which the sequence is sharded over */
-    bool normalizes_by_tokens;               /* the loss, by the number of a microbatch's tokens, not by a constant */
+    int sequence_pieces;       /* more than 0: sequences lie over devices in so many pieces (model_sequence_position) */
+    bool normalizes_by_tokens; /* the loss, by the number of a microbatch's tokens, not by a constant */
     const struct model_adafactor *adafactor; /* NULL: the defaults */
     const struct model_parameter
         *parameters; /* axes that take the place of the model's own (model_overrides_apply), layers alike; or NULL */

@@ -9,6 +9,7 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
 {
     memset(out, 0, sizeof *out);
     out->arena = arena;
+    out->sequence_pieces = options->sequence_pieces;
     model_builder_dimensions(out);
     struct builder builder = {.arena = arena,
                               .program = out,

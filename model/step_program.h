@@ -392,12 +392,15 @@ struct model_program {
     int stack_count;
     const enum model_axis *stream; /* of what goes from layer to layer; sequence parallelism shards the second */
     int stream_rank;
+    int sequence_pieces; /* 0: sequences lie over devices as they are */
     struct model_tensor *tensors;
     int tensor_count, tensor_capacity;
     struct model_block *blocks; /* [0] is the step */
     int block_count, block_capacity;
 };
 
+/* sequence_order.c: the position of what lies at that place of a sequence, in so many pieces alike (0: in order). */
+int64_t model_sequence_position(int pieces, int64_t length, int64_t place);
 const struct model_dimension *model_dimension_of(const struct model_program *program, char letter); /* or NULL */
 /* The size that counts a stack's layers but the first; MODEL_ONE: no stack has that many layers. And the way back. */
 enum model_size model_later_layers(const struct model_program *program, enum model_size layers);

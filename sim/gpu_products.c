@@ -81,6 +81,12 @@ double sim_attention_share(const struct sim_profile *profile, enum model_directi
            c[SIM_ATTENTION_EFFICIENCY_FRAC];
 }
 
+double sim_causal_unevenness(const struct sim_plan *plan)
+{
+    const double devices = plan->options.sequence_pieces ? 1 : (double)plan->context_parallel;
+    return (1 - causal_share / devices) / causal_share;
+}
+
 double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *of)
 {
     double least = INFINITY;

@@ -28,12 +28,14 @@ static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
 }
 
 /* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
-static double rated_flop(const struct sim_profile *profile, const struct sim_price_dot *dot,
-                         const struct sim_product *of, double flop)
+static double rated_flop(const struct sim_pricing *p, const struct sim_price_dot *dot, const struct sim_product *of,
+                         double flop)
 {
+    const struct sim_profile *profile = &p->placement->profile;
     const double *c = profile->constants;
     if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0)
-        return flop * sim_attention_share(profile, dot->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL);
+        return dot->causal ? flop * sim_attention_share(profile, MODEL_CAUSAL) * sim_causal_unevenness(p->plan)
+                           : flop * sim_attention_share(profile, MODEL_BIDIRECTIONAL);
     if (!(c[SIM_MULTIPROCESSORS] > 0)) return flop;
     const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot->dtype);
     return sim_tiled_product_flop(profile, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
@@ -138,7 +140,7 @@ static void price_dot(const struct sim_pricing *p, int i, struct sim_prices *pri
                                    sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
     prices->dots_flop[i] =
         in_kernels && dot->attention ? sim_attention_product_flop(profile, &of) : sim_product_flop(profile, &of);
-    prices->dots_rated_flop[i] = rated_flop(profile, dot, &of, prices->dots_flop[i]);
+    prices->dots_rated_flop[i] = rated_flop(p, dot, &of, prices->dots_flop[i]);
 }
 
 void sim_price_kernels(const struct sim_pricing *p, struct sim_prices *prices)

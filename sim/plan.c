@@ -322,6 +322,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     plan.options.ring_devices = rings ? (int)plan.context_parallel : 0;
     plan.options.gathers_keys = plan.context_parallel > 1 && !rings;
     if (rings) BASE_TRY(sim_plan_check_ring(&plan, error));
+    plan.options.sequence_pieces = sim_plan_sequence_pieces(&plan);
     BASE_TRY(check_experts(&plan, error));
     BASE_TRY(sim_plan_check_saved_layers(&plan, error));
     plan.options.dropout =

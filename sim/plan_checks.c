@@ -192,12 +192,25 @@ bool sim_plan_rings(const struct sim_plan *plan)
     return plan->cp_comm_type == SIM_CP_AS_SOFTWARE ? usual : plan->cp_comm_type == SIM_CP_P2P;
 }
 
+static bool has_relative_bias(const struct sim_plan *plan)
+{
+    return plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS &&
+           !(sim_plan_traits(plan) >> MODEL_TRAIT_OWN_POSITIONS & 1);
+}
+
+int sim_plan_sequence_pieces(const struct sim_plan *plan)
+{
+    const int64_t pieces = 2 * plan->context_parallel;
+    const bool causal = !plan->config->encoder && !model_infers(plan->options.step);
+    if (plan->context_parallel == 1 || !causal || has_relative_bias(plan)) return 0;
+    return plan->targets_length % pieces == 0 ? (int)pieces : 0;
+}
+
 enum { MOST_RING_DEVICES = 64 };
 
 enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_error *error)
 {
-    const bool biased = plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS &&
-                        !(sim_plan_traits(plan) >> MODEL_TRAIT_OWN_POSITIONS & 1);
+    const bool biased = has_relative_bias(plan);
     if (plan->config->encoder || biased)
         return base_fail(error, BASE_INPUT,
                          "cp_comm_type: p2p: %s goes round no ring; use all_gather, or a decoder that knows positions "

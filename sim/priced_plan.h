@@ -59,6 +59,9 @@ double sim_product_flop(const struct sim_profile *profile, const struct sim_prod
 /* gpu_products.c. What a flash attention kernel's rate makes of a product inside it; at least 0.
  * causal: blocks behind the diagonal are skipped. */
 double sim_attention_share(const struct sim_profile *profile, enum model_direction direction);
+/* Of a causal kernel's scores, what the device that has most of them computes, as a multiple of half: sequences that
+ * lie over devices in order leave the last one with nearly all that its queries could see. */
+double sim_causal_unevenness(const struct sim_plan *plan);
 /* The same on a GPU: as many FLOP as its multiprocessors could do while they work through the tiles. */
 double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *product);
 /* A loop's iterations differ by a constant: what one leaves behind, or takes away. So much more is there behind the

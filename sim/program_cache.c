@@ -65,6 +65,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
     options.traits = sim_plan_traits(plan);
     options.gathers_keys = plan->options.gathers_keys, options.ring_devices = plan->options.ring_devices;
+    options.sequence_pieces = plan->options.sequence_pieces;
     options.normalizes_by_tokens = plan->options.normalizes_by_tokens;
     options.parts = plan->options.parts, options.sends = plan->options.sends;
     options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters,

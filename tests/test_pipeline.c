@@ -505,6 +505,64 @@ static void rings_hide_behind_blocks(struct base_arena *arena)
     assert_true(hidden_frac[LONG] > 0.6 && hidden_frac[LONG] > 1.3 * hidden_frac[SHORT]);
 }
 
+/* Every position lies in one place, and with 2C pieces each device's queries see as many keys as any other's. */
+static void causal_sequences_are_shared_out_evenly(struct base_arena *arena)
+{
+    (void)arena;
+    enum { LENGTH = 840 };
+    static const int devices[] = {1, 2, 3, 4, 5, 7};
+    for (int d = 0; d < BASE_COUNT(devices); d++) {
+        bool placed[LENGTH] = {false};
+        TEST_ROW("%d devices", devices[d]);
+        for (int device = 0; device < devices[d]; device++) {
+            const int64_t each = LENGTH / devices[d];
+            int64_t seen = 0;
+            for (int64_t i = 0; i < each; i++) {
+                const int64_t at = model_sequence_position(2 * devices[d], LENGTH, device * each + i);
+                assert_in_range(at, 0, LENGTH - 1);
+                assert_false(placed[at]);
+                placed[at] = true;
+                seen += at + 1;
+            }
+            assert_int_equal(seen * devices[d] * 2, (int64_t)LENGTH * (LENGTH + 1));
+        }
+    }
+    assert_int_equal(model_sequence_position(8, 64, 8), 56); /* the first device's second piece is the last */
+    assert_int_equal(model_sequence_position(0, 64, 8), 8);
+}
+
+/* A table of relative positions keeps sequences in order, and so do pieces that would not be alike. The last device is
+ * waited for then: it computes with all but its share of the masked half, 1.75 times the mean of four. */
+static void sequences_in_order_wait_for_the_last_device(struct base_arena *arena)
+{
+    static const struct {
+        const char *model, *length;
+        int pieces;
+        double unevenness;
+    } rows[] = {{DECODER(1024, 4096, 4, 32128) ",position_encoding=none", "65536", 8, 1},
+                {DECODER(1024, 4096, 4, 32128) ",position_encoding=none", "65540", 0, 1.75},
+                {DECODER(1024, 4096, 4, 32128) ",position_encoding=relative_bias", "65536", 0, 1.75}};
+    double compute_s[BASE_COUNT(rows)];
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_plan_text text = small_plan("t5x");
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_prediction prediction;
+        struct sim_plan plan;
+        struct base_error error;
+        TEST_ROW("%s of %s", rows[i].model, rows[i].length);
+        text.values[SIM_MODEL] = rows[i].model, text.values[SIM_TARGETS_LENGTH] = rows[i].length;
+        text.values[SIM_CONTEXT_PARALLEL] = "4", text.values[SIM_ATTENTION] = "flash";
+        text.values[SIM_NUM_PARTITIONS] = text.values[SIM_PIPELINE_STAGES] = "1";
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_int_equal(plan.options.sequence_pieces, rows[i].pieces);
+        assert_near(sim_causal_unevenness(&plan), rows[i].unevenness, 1e-12);
+        assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+        compute_s[i] = prediction.compute_s;
+        sim_cache_free(cache);
+    }
+    assert_true(compute_s[1] > 1.5 * compute_s[0] && compute_s[2] > 1.5 * compute_s[0]);
+}
+
 /* torchtitan's parameters are sharded over data by its rules, its layers over model by itself. */
 static void torchtitan_shards_layers_over_model(struct base_arena *arena)
 {
@@ -742,6 +800,8 @@ static const struct test tests[] = {
     TEST(stages_share_the_work),
     TEST(sequences_are_sharded_over_context),
     TEST(rings_hide_behind_blocks),
+    TEST(causal_sequences_are_shared_out_evenly),
+    TEST(sequences_in_order_wait_for_the_last_device),
     TEST(torchtitan_shards_layers_over_model),
     TEST(torchtitan_keeps_what_it_gathered),
     TEST(outputs_stay_as_long_as_the_software_keeps_them),

@@ -63,7 +63,7 @@ static struct sim_plan_text plan_of(const struct setting *s)
                                              [SIM_CONTEXT_PARALLEL] = s->context,
                                              [SIM_SEQUENCE_PARALLEL] = s->sequence_parallel,
                                              [SIM_INPUTS_LENGTH] = "10",
-                                             [SIM_TARGETS_LENGTH] = "14",
+                                             [SIM_TARGETS_LENGTH] = s->context ? "28" : "14",
                                              [SIM_BATCH_SIZE] = "36",
                                              [SIM_LEARNING_RATE] = "1e-3"}};
 }
@@ -330,12 +330,13 @@ static void ranks_evaluate_as_stages_do(struct base_arena *arena)
     "activations=silu+linear,logits_via_embedding=1,position_encoding=rotary"
 #define PLACED                                                                                                         \
     "scalable_decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=2,vocab_size=96,mlp_activations="   \
-    "gelu,logits_via_embedding=0,position_encoding=learned,num_positions=20"
+    "gelu,logits_via_embedding=0,position_encoding=learned,num_positions=28"
 #define WINDOWED                                                                                                       \
     "decoder_only:emb_dim=24,num_heads=6,num_kv_heads=1,head_dim=4,mlp_dim=48,num_layers=3,vocab_size=96,mlp_"         \
     "activations=gelu,logits_via_embedding=1,position_encoding=rotary,sliding_window=5,sliding_window_every=2"
 
-/* 14 targets do not fall into four parts alike, nor 10 inputs: those are rows, too. */
+/* 10 inputs do not fall into four parts alike: that is a row, too. Causal sequences of 28 lie over devices in pieces
+ * that share the work evenly, but where a table of relative positions keeps them in order. */
 static const struct setting over_context[] = {
     {DECODER, "local:2", "1", "1", "1", "1f1b", "1", "adamw", "float32", "none", "none", "2", "0"},
     {DECODER, "local:4", "2", "1", "1", "1f1b", "2", "adafactor", "float32", "full", "none", "2", "0"},
@@ -345,6 +346,10 @@ static const struct setting over_context[] = {
     {GROUPED, "local:4", "1", "1", "1", "1f1b", "3", "adamw", "float32", "minimal", "data+gradients", "2", "0"},
     {BOTH, "local:2", "1", "1", "1", "1f1b", "1", "adafactor", "float32", "none", "none", "2", "0"},
     {SCANNED, "local:2", "1", "1", "1", "1f1b", "2", "adamw", "bfloat16", "full", "none", "2", "0"},
+    {TURNED, "local:2", "1", "1", "1", "1f1b", "1", "adamw", "float32", "none", "none", "2", "0"},
+    {PLACED, "local:2", "1", "1", "1", "1f1b", "3", "adamw", "float32", "minimal", "none", "2", "0"},
+    {WINDOWED, "local:4", "2", "1", "1", "1f1b", "1", "sgd", "float32", "none", "none", "2", "0"},
+    {TURNED, "local:8", "2", "2", "1", "1f1b", "4", "adamw", "float32", "full", "data", "2", "1"},
 };
 
 /* Keys and values go round a ring, of 2 and of 7 devices. */
