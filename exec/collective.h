@@ -28,6 +28,8 @@ struct exec_box {
     int64_t size[EXEC_BOX_RANK], from_stride[EXEC_BOX_RANK], to_stride[EXEC_BOX_RANK], from_offset_bytes,
         to_offset_bytes;
 };
+/* Of a dimension of its operand or its result, what a device holds. */
+struct exec_range exec_extent_of(const struct exec_collective *c, const struct sim_value *value, int device, int dim);
 /* What device `target` is to have of what device `source` holds; false: nothing. */
 bool exec_intersect(const struct exec_collective *c, int source, int target, struct exec_box *box);
 /* The devices that differ from this one in these axes only, in the order of the mesh. Returns how many. */
@@ -35,13 +37,14 @@ int exec_group_of(const struct exec_machine *machine, int device, unsigned axes,
 void exec_combine(float *sum, const float *part, int64_t n, enum exec_reduction reduction);
 /* Both devices are of this process. */
 void exec_copy_box(const struct exec_collective *c, const struct exec_box *box, int source, int target);
+struct exec_collective exec_describe(struct exec_machine *machine, const struct sim_op *op);
+/* Counts one that has taken time_s, of which exposed_s nothing was computed. */
+void exec_note_collective(const struct exec_collective *c, double time_s, double exposed_s);
+
 /* The collective between ranks, one device each (exchange.c). */
 void exec_exchange(const struct exec_collective *c);
 /* The operand of a sum in place, if it is one, goes where the result is to be. */
 void exec_place_operand(struct exec_collective *c);
-struct exec_collective exec_describe(struct exec_machine *machine, const struct sim_op *op); /* collectives.c */
-/* Counts one that has taken time_s, of which exposed_s nothing was computed. */
-void exec_note_collective(const struct exec_collective *c, double time_s, double exposed_s);
 
 /* ---- on their way (flight.c) ---- */
 

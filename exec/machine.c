@@ -169,3 +169,15 @@ int exec_value_of(const struct exec_machine *machine, int tensor)
             return v;
     return -1;
 }
+
+int64_t exec_part_elements(const struct exec_machine *machine, int value, int device, enum exec_counted counted)
+{
+    const struct sim_value *v = &machine->s->values[value];
+    const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];
+    int64_t elements = 1;
+    for (int d = 0; d < tensor->rank; d++) {
+        struct exec_range range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], v->spec[d]);
+        elements *= counted == EXEC_WITH_PADDING ? range.extent : range.valid;
+    }
+    return elements;
+}

@@ -52,6 +52,9 @@ struct exec_range {
 /* The axes shard in their own order, the major one outermost. */
 struct exec_range exec_range_of(const struct exec_machine *machine, int device, int64_t size, sim_order axes);
 int exec_coordinate(const struct exec_machine *machine, int device, int axis);
+/* Of a device's part of a value. */
+enum exec_counted { EXEC_WITH_PADDING, EXEC_VALID_ALONE };
+int64_t exec_part_elements(const struct exec_machine *machine, int value, int device, enum exec_counted counted);
 int exec_value_of(const struct exec_machine *machine, int tensor); /* that holds a persistent tensor; -1: none */
 /* True on the first of the devices that hold the same part: those that differ in axes other than these. */
 bool exec_is_first_of(const struct exec_machine *machine, int device, unsigned axes);

@@ -90,16 +90,6 @@ enum base_status exec_shared_find(struct base_arena *arena, struct exec_stages *
 
 /* ---- summing ---- */
 
-static int64_t elements_of(const struct exec_machine *m, int value)
-{
-    const struct sim_value *v = &m->s->values[value];
-    const struct model_tensor *tensor = &m->s->program->tensors[v->tensor];
-    int64_t elements = 1;
-    for (int d = 0; d < tensor->rank; d++)
-        elements *= exec_range_of(m, m->first_device, m->sizes[tensor->dims[d]], v->spec[d]).extent;
-    return elements;
-}
-
 static void add(enum model_dtype dtype, char *sum, const char *part, int64_t n)
 {
     const int64_t bytes = model_dtype_bytes(dtype);
@@ -124,7 +114,8 @@ static void move(struct exec_stages *stages, const struct exec_shared *shared, i
     if (!at_home && !is_away) return;
     struct exec_machine *m = &stages->machines[at_home ? home : away];
     const enum model_dtype dtype = m->s->values[shared->values[at_home ? 0 : k]].dtype;
-    const int64_t count = elements_of(m, shared->values[at_home ? 0 : k]), bytes = model_dtype_bytes(dtype);
+    const int64_t count = exec_part_elements(m, shared->values[at_home ? 0 : k], m->first_device, EXEC_WITH_PADDING),
+                  bytes = model_dtype_bytes(dtype);
     for (int device = m->first_device; device < m->end_device; device++) {
         char *first = at_home ? exec_address(&stages->machines[home], shared->values[0], device) : NULL,
              *other = is_away ? exec_address(&stages->machines[away], shared->values[k], device) : NULL;

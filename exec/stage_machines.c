@@ -38,18 +38,6 @@ static enum base_status find_place(struct exec_stages *stages, struct base_error
     return BASE_OK;
 }
 
-/* ---- beginning ---- */
-
-int exec_piece_count(const struct exec_stages *stages)
-{
-    return stages->program.stages * stages->program.chunks;
-}
-
-bool exec_is_own_piece(const struct exec_stages *stages, int piece)
-{
-    return stages->own_stage < 0 || piece % stages->program.stages == stages->own_stage;
-}
-
 struct exec_machine **exec_own_machines(struct base_arena *arena, const struct exec_stages *stages, int *count)
 {
     struct exec_machine **own = base_new(arena, struct exec_machine *, exec_piece_count(stages));
@@ -71,118 +59,6 @@ static enum base_status begin_machine(struct base_arena *arena, struct exec_stag
                                .piece = of,
                                .arenas = piece == stage ? NULL : stages->machines[stage].arenas};
     return exec_machine_begin(arena, &of->program, &of->plan, m, error);
-}
-
-/* ---- messages ---- */
-
-static int piece_of(const struct exec_stages *stages, const struct sim_pass_of *pass)
-{
-    return pass->chunk * stages->program.stages + pass->stage;
-}
-
-enum pass { FORWARD, BACKWARD };
-
-/* The operation that sends (or receives) the n-th message of a pass; -1: there are no more. */
-static int message_at(const struct exec_machine *m, enum pass pass, enum model_function function, int n)
-{
-    const struct sim_pass_bounds *b = &m->stages->program.pieces[m - m->stages->machines].bounds;
-    for (int i = pass == BACKWARD ? b->backward : b->loop; i < (pass == BACKWARD ? b->end : b->backward); i++)
-        if (m->s->ops[i].kind == SIM_COMPUTE && m->s->ops[i].op->function == function && n-- == 0) return i;
-    return -1;
-}
-
-static int64_t message_bytes(const struct exec_machine *m, int value)
-{
-    const struct sim_value *v = &m->s->values[value];
-    const struct model_tensor *tensor = &m->s->program->tensors[v->tensor];
-    int64_t bytes = model_dtype_bytes(v->dtype);
-    for (int d = 0; d < tensor->rank; d++)
-        bytes *= exec_range_of(m, m->first_device, m->sizes[tensor->dims[d]], v->spec[d]).extent;
-    return bytes;
-}
-
-/* One way alone, in pieces that any transport takes. */
-static void pass_on(const struct exec_stages *stages, int peer_stage, char *out, char *in, int64_t bytes)
-{
-    const int peer = peer_stage * stages->device_count + stages->inside.rank;
-    for (int64_t at = 0; at < bytes; at += EXEC_SEGMENT_BYTES) {
-        const int64_t n = bytes - at < EXEC_SEGMENT_BYTES ? bytes - at : EXEC_SEGMENT_BYTES;
-        exec_swap(stages->transport, peer, out ? out + at : NULL, out ? n : 0, peer, in ? in + at : NULL, in ? n : 0);
-    }
-}
-
-static void send(struct exec_stages *stages, const struct sim_pass_of *pass)
-{
-    const int piece = piece_of(stages, pass), to = pass->backward ? piece - 1 : piece + 1;
-    struct exec_machine *m = &stages->machines[piece];
-    const double start_s = exec_seconds(m);
-    for (int n = 0, at; (at = message_at(m, pass->backward ? BACKWARD : FORWARD, MODEL_SEND, n)) >= 0; n++) {
-        const int value = m->s->ops[at].outputs[0];
-        pass_on(stages, to % stages->program.stages, exec_address(m, value, m->first_device), NULL,
-                message_bytes(m, value));
-    }
-    m->communication_s += exec_seconds(m) - start_s;
-    m->exposed_s += exec_seconds(m) - start_s;
-}
-
-/* Which message of its pass it is. */
-static int number_of(const struct exec_machine *m, const struct sim_op *op, enum pass pass)
-{
-    int n = 0;
-    while (message_at(m, pass, MODEL_RECEIVE, n) != op - m->s->ops) n++;
-    return n;
-}
-
-void exec_receive(struct exec_machine *m, const struct sim_op *op)
-{
-    struct exec_stages *stages = m->stages;
-    const bool backward = op->op->phase == MODEL_BACKWARD;
-    const int piece = (int)(m - stages->machines), from = backward ? piece + 1 : piece - 1, value = op->outputs[0];
-    const int64_t bytes = message_bytes(m, value);
-    const double start_s = exec_seconds(m);
-    if (stages->transport) {
-        pass_on(stages, from % stages->program.stages, NULL, exec_address(m, value, m->first_device), bytes);
-    } else {
-        const struct exec_machine *sender = &stages->machines[from];
-        const int sent = sender->s
-                             ->ops[message_at(sender, backward ? BACKWARD : FORWARD, MODEL_SEND,
-                                              number_of(m, op, backward ? BACKWARD : FORWARD))]
-                             .outputs[0];
-        for (int d = 0; d < m->device_count; d++)
-            memcpy(exec_address(m, value, d), exec_address(sender, sent, d), (size_t)bytes);
-    }
-    stages->start_s[stages->running] = exec_seconds(m) - stages->step_start_s; /* it has waited for that until now */
-    m->communication_s += exec_seconds(m) - start_s;
-    m->exposed_s += exec_seconds(m) - start_s;
-    m->op_s[op - m->s->ops] += exec_seconds(m) - start_s;
-    m->op_runs[op - m->s->ops]++;
-}
-
-/* What one piece sends is what the other receives. */
-static bool fits(const struct exec_stages *stages, int from, int to, enum pass pass)
-{
-    const struct exec_machine *sender = &stages->machines[from], *receiver = &stages->machines[to];
-    for (int n = 0;; n++) {
-        const int out = message_at(sender, pass, MODEL_SEND, n), in = message_at(receiver, pass, MODEL_RECEIVE, n);
-        if (out < 0 || in < 0) return out == in;
-        const struct sim_value *sent = &sender->s->values[sender->s->ops[out].outputs[0]],
-                               *received = &receiver->s->values[receiver->s->ops[in].outputs[0]];
-        const struct model_tensor *a = &sender->s->program->tensors[sent->tensor],
-                                  *b = &receiver->s->program->tensors[received->tensor];
-        if (sent->dtype != received->dtype || memcmp(sent->spec, received->spec, sizeof sent->spec) != 0 ||
-            sent->partial || strcmp(a->labels, b->labels) != 0)
-            return false;
-    }
-}
-
-static enum base_status check_messages(const struct exec_stages *stages, struct base_error *error)
-{
-    for (int i = 0; i + 1 < exec_piece_count(stages); i++)
-        if (!fits(stages, i, i + 1, FORWARD) || !fits(stages, i + 1, i, BACKWARD))
-            return base_fail(error, BASE_INPUT,
-                             "pipeline_stages: what stage %d sends is not what stage %d receives; use other stages",
-                             i % stages->program.stages, (i + 1) % stages->program.stages);
-    return BASE_OK;
 }
 
 /* What every rank knows of a piece, whoever runs it. */
@@ -217,7 +93,7 @@ enum base_status exec_stages_begin(struct base_arena *arena, struct sim_cache *c
         describe_piece(out, i);
         if (exec_is_own_piece(out, i)) BASE_TRY(begin_machine(arena, out, i, clock, error));
     }
-    BASE_TRY(check_messages(out, error));
+    BASE_TRY(exec_check_messages(out, error));
     return exec_shared_find(arena, out, error);
 }
 
@@ -225,7 +101,7 @@ enum base_status exec_stages_begin(struct base_arena *arena, struct sim_cache *c
 
 static void run_pass(struct exec_stages *stages, const struct sim_pass_of *pass, int at)
 {
-    const int piece = piece_of(stages, pass);
+    const int piece = exec_piece_of(stages, pass);
     struct exec_machine *m = &stages->machines[piece];
     const struct sim_pass_bounds *b = &m->piece->bounds;
     m->index[MODEL_MICROBATCHES] = pass->microbatch;
@@ -265,9 +141,9 @@ void exec_stages_step(struct exec_stages *stages)
     for (int i = 0; i < order->count; i++) {
         const struct sim_pass_of *pass = &order->events[i].pass;
         const int at = order->events[i].is_message ? -1 : next[pass->stage]++;
-        if (!exec_is_own_piece(stages, piece_of(stages, pass))) continue;
+        if (!exec_is_own_piece(stages, exec_piece_of(stages, pass))) continue;
         if (at >= 0) run_pass(stages, pass, at);
-        else if (stages->transport) send(stages, pass);
+        else if (stages->transport) exec_send(stages, pass);
     }
     exec_shared_sum(stages);
     run_outside(stages, BEHIND_LOOP);

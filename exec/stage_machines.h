@@ -26,11 +26,19 @@ enum exec_clock { EXEC_WALL_CLOCK, EXEC_PROCESSOR_CLOCK };
 /* out->device_count and transport are set: ranks, stage after stage. */
 enum base_status exec_stages_begin(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                                    enum exec_clock clock, struct exec_stages *out, struct base_error *error);
-bool exec_is_own_piece(const struct exec_stages *stages, int piece);
-int exec_piece_count(const struct exec_stages *stages);
 /* Of those that run in this process, in the order of pieces. */
 struct exec_machine **exec_own_machines(struct base_arena *arena, const struct exec_stages *stages, int *count);
 void exec_stages_step(struct exec_stages *stages); /* all of a step, from batches that stand in the arenas */
+
+/* ---- pieces and their messages (stage_messages.c) ---- */
+
+bool exec_is_own_piece(const struct exec_stages *stages, int piece);
+int exec_piece_count(const struct exec_stages *stages);
+int exec_piece_of(const struct exec_stages *stages, const struct sim_pass_of *pass);
+void exec_send(struct exec_stages *stages,
+               const struct sim_pass_of *pass); /* all that the pass has for the next piece */
+/* BASE_INPUT: what a piece sends is not what its neighbour receives. */
+enum base_status exec_check_messages(const struct exec_stages *stages, struct base_error *error);
 
 /* shared_gradients.c: a parameter that several pieces have (a tied embedding, relative positions) has one gradient, the
  * sum of theirs. */
