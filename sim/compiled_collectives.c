@@ -11,7 +11,7 @@ static bool is_scattered(const struct sim_pricing *p, const struct sim_price_col
     if (c->gradient) return false; /* it is combined with others */
     if (!c->scatters_rows || devices > 2) return true;
     /* Other axes than the scatter's may share the row, too. */
-    const double row = ceil((double)p->sizes[c->row_size] / topo_axes_product(&p->placement->axes, c->row_axes));
+    const double row = (double)topo_shard_extent(&p->placement->axes, c->row_axes, p->sizes[c->row_size]);
     return fmod(row * (double)model_dtype_bytes(c->dtype), SIM_TILE_ROW_BYTES) == 0;
 }
 

@@ -41,10 +41,9 @@ static double rated_flop(const struct sim_pricing *p, const struct sim_price_dot
     return sim_tiled_product_flop(profile, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
 }
 
-/* Of the bfloat16 rate; a rate that no source gives is that one. */
-static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
+double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype)
 {
-    const double *c = p->placement->profile.constants;
+    const double *c = profile->constants;
     double frac = dtype == MODEL_FLOAT32 ? c[SIM_FLOAT32_FLOP_FRAC]
                   : dtype == MODEL_FP8   ? c[SIM_FP8_FLOP_FRAC]
                   : dtype == MODEL_INT8  ? c[SIM_INT8_FLOP_FRAC]
@@ -53,9 +52,9 @@ static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
 }
 
 /* An operand is read for its largest element, and again to be cast; as many bytes are written and read. */
-static double scaled_s(double bytes, const double *c)
+static double scaled_s(const struct sim_profile *profile, double bytes)
 {
-    return bytes > 0 ? 2 * bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]) : 0;
+    return bytes > 0 ? sim_memory_s(profile, 2 * bytes) : 0;
 }
 
 /* A loop over pieces goes over some arrays in each trip, and its units pad each piece. */
@@ -75,7 +74,7 @@ static double in_pieces(const struct sim_pricing *p, const struct sim_price_kern
     *split[kernel->pieces.split] /= trips;
     for (int i = 0; i < kernel->pieces.again_count; i++)
         priced->bytes += (trips - 1) * p->bytes[kernel->pieces.again[i]];
-    return trips * sim_product_flop(profile, &of) / rate_frac(p, dot->dtype);
+    return trips * sim_product_flop(profile, &of) / sim_rate_frac(profile, dot->dtype);
 }
 
 /* What the vector units take for a kernel without products: for its results, or, where these are small beside what it
@@ -102,14 +101,14 @@ static double vector_s(const struct sim_pricing *p, const struct sim_price_kerne
 static struct sim_priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
                                              const double *dots_flop, const double *dots_rated_flop)
 {
-    const double *c = p->placement->profile.constants;
+    const struct sim_profile *profile = &p->placement->profile;
     const int *touched = p->list->touched + kernel->first_shape;
     struct sim_priced_kernel priced = {0};
     double rated = 0;
     for (int i = 0; i < kernel->dot_count; i++) {
         int dot = p->list->kernel_dots[kernel->first_dot + i];
         priced.flop += dots_flop[dot];
-        rated += dots_rated_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
+        rated += dots_rated_flop[dot] / sim_rate_frac(profile, p->list->dots[dot].dtype);
     }
     for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[touched[i]];
     const struct sim_softmax_pieces pieces = sim_softmax_pieces(p, kernel);
@@ -118,16 +117,16 @@ static struct sim_priced_kernel price_kernel(const struct sim_pricing *p, const 
     const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
     if (attention_rate > 0) {
         priced.flop *= sim_attention_frac(p, kernel);
-        rated = priced.flop * c[SIM_MATMUL_EFFICIENCY_FRAC] / attention_rate;
+        rated = priced.flop * profile->constants[SIM_MATMUL_EFFICIENCY_FRAC] / attention_rate;
     }
     if (kernel->pieces.axes) rated = in_pieces(p, kernel, &priced);
-    double compute_s = rated / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
-           memory_s = fmax(priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]), vector_s(p, kernel));
+    double compute_s = sim_matmul_s(profile, rated),
+           memory_s = fmax(sim_memory_s(profile, priced.bytes), vector_s(p, kernel));
     double before_bytes = 0;
     for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
         before_bytes += p->bytes[touched[i]];
     priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
-    priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + scaled_s(before_bytes, c);
+    priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + scaled_s(profile, before_bytes);
     return priced;
 }
 

@@ -121,7 +121,7 @@ enum base_status sim_price_device(const struct sim_pricing *p, struct sim_priced
     out->peak_bytes = 0;
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
     const double *c = p->placement->profile.constants;
-    double fragments_bytes = lays_out(p->plan) ? 0 : floor(p->peak.total_bytes * c[SIM_FRAGMENTATION_FRAC]);
+    double fragments_bytes = lays_out(p->plan) ? 0 : sim_fragments_bytes(&p->placement->profile, p->peak.total_bytes);
     out->peak_bytes += p->peak.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
     memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
     out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;

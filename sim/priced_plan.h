@@ -4,6 +4,8 @@
 
 #include "sim/machine_model.h"
 
+#include <math.h>
+
 /* ---- prediction (predict.c) ---- */
 
 /* Where of a program that decodes: in the loop of decode steps, in its condition, or outside. */
@@ -49,6 +51,28 @@ struct sim_timeline {
 };
 
 /* ---- what bounds on predictions are made of, too (pricing.c) ---- */
+
+/* Seconds of so many bytes of a device's memory, of so many FLOP of its matrix units in bfloat16, and of starting so
+ * many kernels. */
+static inline double sim_memory_s(const struct sim_profile *profile, double bytes)
+{
+    return bytes / (profile->constants[SIM_HBM_BYTES_PER_S] * profile->constants[SIM_HBM_EFFICIENCY_FRAC]);
+}
+static inline double sim_matmul_s(const struct sim_profile *profile, double flop)
+{
+    return flop / (profile->constants[SIM_FLOP_PER_S] * profile->constants[SIM_MATMUL_EFFICIENCY_FRAC]);
+}
+static inline double sim_launches_s(const struct sim_profile *profile, double launches)
+{
+    return launches * profile->constants[SIM_KERNEL_LATENCY_S];
+}
+/* The rate of products in a dtype, of that in bfloat16; where no source gives it, the same (kernel_prices.c). */
+double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype);
+/* What an allocator loses beside so many bytes that come and go. */
+static inline double sim_fragments_bytes(const struct sim_profile *profile, double bytes)
+{
+    return floor(bytes * profile->constants[SIM_FRAGMENTATION_FRAC]);
+}
 
 /* A contraction's local extents. */
 struct sim_product {

@@ -45,8 +45,7 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
     sim_plan_sizes(plan, p->sizes);
     for (int i = 0; i < list->factor_count; i++) {
         const struct sim_factor factor = list->factors[i];
-        const int64_t shards = factor.axes ? topo_axes_product(&placement->axes, factor.axes) : 1;
-        p->local[i] = (double)(shards == 1 ? p->sizes[factor.size] : base_ceil_div(p->sizes[factor.size], shards));
+        p->local[i] = (double)topo_shard_extent(&placement->axes, factor.axes, p->sizes[factor.size]);
     }
     return price_shapes(p, error);
 }
@@ -56,7 +55,7 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
 /* Alone, its starts included. */
 static double alone_s(const struct sim_pricing *p, const struct sim_priced_kernel *kernel)
 {
-    return kernel->busy_s + kernel->launches * p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    return kernel->busy_s + sim_launches_s(&p->placement->profile, kernel->launches);
 }
 
 static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
@@ -208,7 +207,7 @@ static void note_compute(const struct sim_pricing *p, const struct sim_price_ste
 {
     const struct sim_priced_kernel *kernel = &prices->kernels[step->what];
     const double count = prices->repeats[step->repeats],
-                 latency_s = kernel->launches * p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+                 latency_s = sim_launches_s(&p->placement->profile, kernel->launches);
     enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
     note_entry(detail, &(struct sim_entry){step->name, step->phase, bound, (int64_t)count, kernel->busy_s + latency_s,
                                            kernel->flop, kernel->bytes, 0, SIM_ALL_REDUCE});
@@ -217,7 +216,7 @@ static void note_compute(const struct sim_pricing *p, const struct sim_price_ste
 /* Each sum has a local variable: a sweep of thousands of plans spends its time here. */
 static void sum_up(struct sim_pricing *p, const struct sim_prices *prices)
 {
-    const double each_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    const double each_s = sim_launches_s(&p->placement->profile, 1);
     double compute_s = 0, memory_s = 0, communication_s = 0, latency_s = 0;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
@@ -272,7 +271,7 @@ static void sum_up_loop(struct sim_pricing *p, const struct sim_prices *prices)
         }
         const struct sim_priced_kernel *kernel = &prices->kernels[step->what];
         p->loop_s[kernel->bound == SIM_BY_COMPUTE ? SIM_BY_COMPUTE : SIM_BY_MEMORY] += kernel->busy_s * count;
-        p->loop_s[SIM_BY_LATENCY] += kernel->launches * p->placement->profile.constants[SIM_KERNEL_LATENCY_S] * count;
+        p->loop_s[SIM_BY_LATENCY] += sim_launches_s(&p->placement->profile, kernel->launches) * count;
     }
 }
 

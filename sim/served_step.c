@@ -25,16 +25,16 @@ enum base_status sim_serving_of(struct sim_cache *cache, const struct sim_plan *
                                 const struct sim_prediction *prediction, struct sim_serving *out,
                                 struct base_error *error)
 {
-    const double *c = plan->placement->profile.constants,
-                 bytes_per_s = c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC], left_s = prediction->memory_bound_s;
+    const struct sim_profile *profile = &plan->placement->profile;
+    const double left_s = prediction->memory_bound_s;
     const bool decodes = plan->options.step == MODEL_STEP_GENERATE || plan->options.step == MODEL_STEP_DECODE;
     double bytes[MODEL_CATEGORY_COUNT];
     BASE_TRY(find_arguments(cache, plan, bytes, error));
     *out = (struct sim_serving){.rows = decodes ? plan->batch_size * plan->decoding.num_decodes : plan->batch_size};
     out->weight_bytes = (int64_t)bytes[MODEL_PARAMETER];
-    out->weights_s = fmin(left_s, bytes[MODEL_PARAMETER] / bytes_per_s);
-    const double passes = plan->placement->profile.traits >> MODEL_TRAIT_CACHE_IN_PLACE & 1 ? 1 : 2;
-    if (decodes) out->cache_s = fmin(left_s - out->weights_s, passes * bytes[MODEL_CACHE] / bytes_per_s);
+    out->weights_s = fmin(left_s, sim_memory_s(profile, bytes[MODEL_PARAMETER]));
+    const double passes = profile->traits >> MODEL_TRAIT_CACHE_IN_PLACE & 1 ? 1 : 2;
+    if (decodes) out->cache_s = fmin(left_s - out->weights_s, sim_memory_s(profile, passes * bytes[MODEL_CACHE]));
     out->other_memory_s = left_s - out->weights_s - out->cache_s;
     if (decodes && plan->targets_length > 0)
         out->cache_bytes_per_token = bytes[MODEL_CACHE] / (double)plan->targets_length;

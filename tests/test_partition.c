@@ -301,6 +301,14 @@ static void collectives_are_xlas(struct base_arena *arena)
 
 /* ---- why ---- */
 
+/* The mesh axes over any dimension of a node's array. */
+static unsigned axes_of_node(const struct sim_causes *causes, int node)
+{
+    unsigned axes = 0;
+    for (int d = 0; d < MODEL_MAX_RANK; d++) axes |= sim_spec_of_dim(causes->spec[node], d);
+    return axes;
+}
+
 /* From neighbour to neighbour, the axis comes from a node that was given it by axis rules; or from one that has a finer
  * sharding by now. */
 static bool is_grounded(const struct sim_causes *causes, int node, int axis)
@@ -308,9 +316,7 @@ static bool is_grounded(const struct sim_causes *causes, int node, int axis)
     for (int hops = 0; hops < 8 * causes->tensor_count; hops++) {
         const struct sim_cause *cause = &causes->of_node[node * causes->mesh->count + axis];
         if (cause->way == SIM_BY_NOBODY) return causes->axes_of[node % causes->tensor_count] >= 0;
-        unsigned axes = 0;
-        for (int d = 0; d < MODEL_MAX_RANK; d++) axes |= sim_spec_of_dim(causes->spec[cause->node], d);
-        if (!(axes >> axis & 1)) return true;
+        if (!(axes_of_node(causes, cause->node) >> axis & 1)) return true;
         node = cause->node;
     }
     return false;
@@ -324,8 +330,8 @@ static void check_reasons(struct sim_cache *cache, struct base_arena *arena, con
     int count;
     assert_ok(sim_program_causes(cache, arena, plan, &causes, &error), &error);
     for (int node = 0; node < 8 * causes.tensor_count; node++)
-        for (int axis = 0; axis < 2; axis++)
-            if (causes.spec[node] & (axis ? 0xaaaa : 0x5555)) assert_true(is_grounded(&causes, node, axis));
+        for (int axis = 0; axis < causes.mesh->count; axis++)
+            if (axes_of_node(&causes, node) >> axis & 1) assert_true(is_grounded(&causes, node, axis));
     assert_ok(sim_program_shardings(cache, arena, plan, &shardings, &count, &error), &error);
     for (int i = 0; i < count; i++) {
         bool sharded = false;
@@ -335,13 +341,12 @@ static void check_reasons(struct sim_cache *cache, struct base_arena *arena, con
     }
 }
 
-static void every_sharding_has_a_reason(struct base_arena *arena)
+static void check_reasons_of_rows(struct sim_cache *cache, struct base_arena *arena, const char *path)
 {
-    struct sim_cache *cache = sim_cache_new(arena);
     struct base_csv csv;
     struct base_error error;
     bool more = true;
-    assert_ok(base_csv_open(&csv, arena, "tests/data/xla_steps.csv", &error), &error);
+    assert_ok(base_csv_open(&csv, arena, path, &error), &error);
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
          assert_ok(base_csv_next(&csv, &more, &error), &error)) {
         struct base_arena own = {.exhausted = arena->exhausted};
@@ -353,6 +358,15 @@ static void every_sharding_has_a_reason(struct base_arena *arena)
         base_arena_free(&own);
     }
     base_csv_close(&csv);
+}
+
+/* Under rules with names, and under those that a user writes, on meshes of two and three axes. */
+static void every_sharding_has_a_reason(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    check_reasons_of_rows(cache, arena, "tests/data/xla_steps.csv");
+    check_reasons_of_rows(cache, arena, "tests/data/xla_rules.csv");
+    check_reasons_of_rows(cache, arena, "tests/data/xla_orders.csv");
     sim_cache_free(cache);
 }
 

@@ -146,6 +146,27 @@ static void check_bound(void *where, const struct tuner_space *space, struct tun
     assert_true(holds);
 }
 
+/* The one plan of a space, whose bound its prediction may not undercut. Returns both. */
+struct alone {
+    struct sim_prediction prediction;
+    struct tuner_bound bound;
+};
+
+static struct alone check_alone(struct base_arena *arena, const struct tuner_request *request)
+{
+    struct base_error error;
+    struct alone alone;
+    struct tuner_space space;
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct tuner_plan plan = {0, 0, 0, 0};
+    assert_ok(tuner_space_build(arena, cache, request, &space, &error), &error);
+    assert_ok(tuner_predict(&space, plan, &alone.prediction, NULL, &error), &error);
+    check_bound(arena, &space, plan, &alone.prediction);
+    alone.bound = bound_of_plan(arena, &space, plan, (struct tuner_charges){true, true});
+    sim_cache_free(cache);
+    return alone;
+}
+
 static void no_bound_is_above_the_simulator(struct base_arena *arena)
 {
     struct base_random random;
@@ -199,11 +220,7 @@ static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
 static void sums_over_both_axes_may_be_one(struct base_arena *arena)
 {
     static const char *const submeshes[] = {"1,2,1,2", "2,1,1,2", "2,2,1,1"};
-    struct base_error error;
-    struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(submeshes) * BASE_COUNT(optimizers) * BASE_COUNT(lengths); i++) {
-        struct tuner_space space;
-        struct sim_prediction prediction;
         const char *length = lengths[i % BASE_COUNT(lengths)];
         struct tuner_request request = request_of(arena, models[3], "v2-8", "16", length, length);
         const char *submesh = submeshes[i / BASE_COUNT(lengths) % BASE_COUNT(submeshes)];
@@ -213,38 +230,24 @@ static void sums_over_both_axes_may_be_one(struct base_arena *arena)
         request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
         request.given[TUNER_RULES] =
             given(arena, 1, "[[\"batch\",[\"data\",\"model\"]],[\"vocab\",\"model\"],[\"mlp\",null],[\"heads\",null]]");
-        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-        assert_ok(tuner_predict(&space, (struct tuner_plan){0, 0, 0, 0}, &prediction, NULL, &error), &error);
-        check_bound(arena, &space, (struct tuner_plan){0, 0, 0, 0}, &prediction);
+        check_alone(arena, &request);
     }
-    sim_cache_free(cache);
 }
 
 /* An accumulated gradient that is summed in bfloat16 is read as bfloat16, and Adafactor reads it four times. */
 static void sums_of_accumulators_may_be_narrow(struct base_arena *arena)
 {
-    struct base_error error;
-    struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_space space;
     struct tuner_request request = request_of(arena, models[2], "v2-8", "32", "256", "256");
     request.plan.values[SIM_OPTIMIZER] = "adafactor";
     request.given[TUNER_SUBMESH] = given(arena, 1, "1,1,1,2");
     request.given[TUNER_MICROBATCHES] = given(arena, 1, "4");
     request.given[TUNER_RULES] = given(arena, 1, "standard:2,1");
-    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-    struct sim_prediction prediction;
-    assert_ok(tuner_predict(&space, (struct tuner_plan){0, 0, 0, 0}, &prediction, NULL, &error), &error);
-    check_bound(arena, &space, (struct tuner_plan){0, 0, 0, 0}, &prediction);
-    sim_cache_free(cache);
+    check_alone(arena, &request);
 }
 
 /* Over all of a cube an all-reduce, which uses every link, takes less than a reduce-scatter, which is one ring. */
 static void sums_may_be_whole_and_cut(struct base_arena *arena)
 {
-    struct base_error error;
-    struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_space space;
-    struct sim_prediction prediction;
     struct tuner_request request = request_of(arena, models[1], "v4:4x4x4", "16", "256", "256");
     request.plan.values[SIM_OPTIMIZER] = "sgd";
     request.given[TUNER_SUBMESH] = given(arena, 1, "4,4,4,1");
@@ -253,54 +256,61 @@ static void sums_may_be_whole_and_cut(struct base_arena *arena)
     request.given[TUNER_RULES] = given(arena, 1,
                                        "[[\"batch\",null],[\"length\",null],[\"mlp\",\"model\"],[\"heads\",null],"
                                        "[\"kv\",null],[\"embed\",\"data\"],[\"vocab\",\"model\"]]");
-    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-    assert_ok(tuner_predict(&space, (struct tuner_plan){0, 0, 0, 0}, &prediction, NULL, &error), &error);
-    check_bound(arena, &space, (struct tuner_plan){0, 0, 0, 0}, &prediction);
-    sim_cache_free(cache);
+    check_alone(arena, &request);
 }
 
 /* Adafactor reduces every parameter and update several times, and wherever they are sharded each of these sums has to
  * start, which is what a small step is made of: with them its bound is above half of it. */
 static void reductions_of_sharded_parameters_are_summed(struct base_arena *arena)
 {
-    struct base_error error;
-    struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_space space;
-    struct sim_prediction prediction;
-    const struct tuner_plan plan = {0, 0, 0, 0};
     struct tuner_request request = request_of(arena, models[0], "v4:2x2x1", "16", "64", "64");
     request.plan.values[SIM_OPTIMIZER] = "adafactor";
     request.given[TUNER_SUBMESH] = given(arena, 1, "2,1,1,1");
     request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
     request.given[TUNER_RULES] = given(arena, 1, "standard:1,2");
-    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-    assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
-    check_bound(arena, &space, plan, &prediction);
-    const struct tuner_bound bound = bound_of_plan(arena, &space, plan, (struct tuner_charges){true, true});
-    assert_true(bound.step_s > 0.5 * prediction.step_s);
-    sim_cache_free(cache);
+    const struct alone alone = check_alone(arena, &request);
+    assert_true(alone.bound.step_s > 0.5 * alone.prediction.step_s);
 }
 
 /* Parameters that stand in shards are gathered in every microbatch, and their gradients scattered, since each device
  * adds up its part alone: of a small batch in many pieces that is most of a step. */
 static void shards_move_in_every_microbatch(struct base_arena *arena)
 {
-    struct base_error error;
-    struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_space space;
-    struct sim_prediction prediction;
-    const struct tuner_plan plan = {0, 0, 0, 0};
     struct tuner_request request = request_of(arena, models[1], "v3-32", "64", "1024", "1024");
     request.plan.values[SIM_OPTIMIZER] = "sgd";
     request.given[TUNER_SUBMESH] = given(arena, 1, "1,1,1,2");
     request.given[TUNER_MICROBATCHES] = given(arena, 1, "4");
     request.given[TUNER_RULES] = given(arena, 1, "[[\"batch\",\"data\"],[\"embed\",\"data\"]]");
-    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-    assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
-    check_bound(arena, &space, plan, &prediction);
-    const struct tuner_bound bound = bound_of_plan(arena, &space, plan, (struct tuner_charges){true, true});
-    assert_true(bound.step_s > 0.75 * prediction.step_s);
-    sim_cache_free(cache);
+    const struct alone alone = check_alone(arena, &request);
+    assert_true(alone.bound.step_s > 0.75 * alone.prediction.step_s);
+}
+
+/* Products in int8 or fp8 take what the chip's rate in that dtype makes of them, in bounds as in predictions. */
+static void products_have_the_rate_of_their_dtype(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *software, *dtype, *submesh;
+    } rows[] = {{"v5e-16", "maxtext", "int8", "1,1,1,1"},
+                {"v5p:2x2x2", "maxtext", "int8", "1,1,1,1"},
+                {"v6e-16", "maxtext", "int8", "1,1,1,1"},
+                {"tpu7x:2x2x1", "maxtext", "fp8", "1,1,1,1"},
+                {"h100:1x8", "t5x", "fp8", "1,1"},
+                {"h100:1x8", "megatron", "float32", "1,1"},
+                {"v5p:2x2x2", "maxtext", "float32", "1,1,1,1"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct tuner_request request = request_of(arena, models[2], rows[i].topology, "512", "1024", "1024");
+        TEST_ROW("%s, %s on %s", rows[i].software, rows[i].dtype, rows[i].topology);
+        request.plan.values[SIM_OPTIMIZER] = "sgd";
+        request.plan.values[SIM_SOFTWARE] = rows[i].software;
+        request.plan.values[SIM_DTYPE] = rows[i].dtype;
+        request.plan.values[SIM_ATTENTION] = "flash";
+        request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
+        request.given[TUNER_REMAT] = given(arena, 1, "full");
+        request.given[TUNER_RULES] = given(arena, 1, "standard:1,1");
+        request.given[TUNER_SUBMESH] = given(arena, 1, rows[i].submesh);
+        const struct alone alone = check_alone(arena, &request);
+        assert_true(alone.bound.step_s > 0.5 * alone.prediction.step_s);
+    }
 }
 
 /* What recomputes so that it fits takes at least what it took without, less what memory bounds: searches count on it
@@ -702,6 +712,7 @@ static const struct test tests[] = {
     TEST(sums_may_be_whole_and_cut),
     TEST(reductions_of_sharded_parameters_are_summed),
     TEST(shards_move_in_every_microbatch),
+    TEST(products_have_the_rate_of_their_dtype),
     TEST(no_bound_of_a_subspace_is_above_its_plans),
     TEST(searches_equal_brute_force),
     TEST(no_rule_set_is_better_than_the_proven_best),

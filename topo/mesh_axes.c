@@ -20,6 +20,11 @@ int topo_axes_product(const struct topo_axes *axes, unsigned set)
     return product;
 }
 
+int64_t topo_shard_extent(const struct topo_axes *axes, unsigned set, int64_t extent)
+{
+    return set ? base_ceil_div(extent, topo_axes_product(axes, set)) : extent;
+}
+
 int topo_axes_offset(const struct topo_axes *axes, unsigned set, int n)
 {
     int offset = 0, stride = 1;

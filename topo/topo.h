@@ -137,6 +137,8 @@ int topo_axis_named(const struct topo_axes *axes, const char *name); /* -1: the 
 enum base_status topo_axis_unknown(const struct topo_axes *axes, const char *name, struct base_error *error);
 unsigned topo_axes_all(const struct topo_axes *axes);              /* the set of all axes */
 int topo_axes_product(const struct topo_axes *axes, unsigned set); /* devices in a group of a set: 1 for none */
+/* What a device has of a dimension that a set of axes shards, padding included. */
+int64_t topo_shard_extent(const struct topo_axes *axes, unsigned set, int64_t extent);
 /* Where in the mesh the n-th member of a group stands, counted from the group's first; of all axes together, groups and
  * members are row-major. */
 int topo_axes_offset(const struct topo_axes *axes, unsigned set, int n);

@@ -47,11 +47,12 @@ static double state_bytes(const struct tuner_work *w, int i)
 
 double tuner_work_peak_bytes(const struct tuner_work *w)
 {
-    const double *c = w->placement->profile.constants;
-    double bytes = c[SIM_RESERVED_BYTES];
+    const struct sim_profile *profile = &w->placement->profile;
+    double bytes = profile->constants[SIM_RESERVED_BYTES];
     for (int i = 0; i < w->o->persistent_count; i++) bytes += state_bytes(w, i);
-    return w->o->executable || !w->charges.lifetimes ? bytes
-                                                     : bytes + peak_of_events(w) * (1 + c[SIM_FRAGMENTATION_FRAC]);
+    if (w->o->executable || !w->charges.lifetimes) return bytes;
+    const double peak_bytes = peak_of_events(w);
+    return bytes + peak_bytes + sim_fragments_bytes(profile, peak_bytes);
 }
 
 static double weight_of(const struct tuner_work *w, const double *counts)

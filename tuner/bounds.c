@@ -271,7 +271,8 @@ static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_ou
 struct dot_search {
     const struct tuner_work *w;
     const struct tuner_outline_dot *dot;
-    double rate, bytes_s, best_s;
+    double fastest; /* times the rate in bfloat16 */
+    double bytes_s, best_s;
     struct turns turns;
     double extents; /* the product of what a device has of the labels, but for rounding */
     unsigned allowed[TOPO_MOST_AXES];
@@ -281,14 +282,15 @@ struct dot_search {
 static void price_choice(struct dot_search *search)
 {
     const struct tuner_work *w = search->w;
+    const struct sim_profile *profile = &w->placement->profile;
     double extent[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
     const double unpadded_flop = 2 * search->extents * (1 - 1e-12);
-    if (unpadded_flop / search->rate * search->turns.each >= search->best_s) return;
+    if (sim_matmul_s(profile, unpadded_flop / search->fastest) * search->turns.each >= search->best_s) return;
     for (int i = 0; i < search->dot->label_count; i++)
         extent[search->dot->labels[i].role] *= w->local[search->dot->labels[i].size][search->choice.axes[i]];
     const struct sim_product product = {extent[TUNER_BATCH_LABEL], extent[TUNER_ROW_LABEL], extent[TUNER_COLUMN_LABEL],
                                         extent[TUNER_CONTRACTED_LABEL]};
-    const double work_s = sim_product_flop(&w->placement->profile, &product) / search->rate;
+    const double work_s = sim_matmul_s(profile, sim_product_flop(profile, &product) / search->fastest);
     double s = (work_s > search->bytes_s ? work_s : search->bytes_s) * search->turns.each;
     if (s < search->best_s && w->charges.links) s += links_s(w, search->dot, &search->choice, &search->turns);
     if (s < search->best_s) search->best_s = s;
@@ -372,13 +374,12 @@ static double known_dot_s(struct tuner_dot_memo *memo, struct dot_search *search
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
 static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, struct turns turns)
 {
-    const double *c = w->placement->profile.constants;
-    double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1;
-    if (dot->attention)
-        fastest /= sim_attention_share(&w->placement->profile, dot->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL);
+    const struct sim_profile *profile = &w->placement->profile;
+    double fastest = fmax(1, sim_rate_frac(profile, w->o->dtype));
+    if (dot->attention) fastest /= sim_attention_share(profile, dot->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL);
     struct dot_search search = {.w = w,
                                 .dot = dot,
-                                .rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC] * fastest,
+                                .fastest = fastest,
                                 .bytes_s = bytes_s,
                                 .turns = turns,
                                 .best_s = INFINITY,
@@ -419,18 +420,18 @@ static double reduces_s(const struct tuner_work *w, const struct tuner_outline_k
 double tuner_work_kernel_s(const struct tuner_work *w, int index)
 {
     const struct tuner_outline_kernel *kernel = &w->o->kernels[index];
-    const double *c = w->placement->profile.constants;
+    const struct sim_profile *profile = &w->placement->profile;
     unsigned axes = axes_of_classes(w, kernel->classes);
     if (kernel->dot_count) axes = with_stand_in(w, axes);
     const struct turns turns = {repeats(w, kernel->trips, EACH_TIME), repeats(w, kernel->trips, IN_ONE_MICROBATCH)};
     double bytes = 0, dots_s = 0;
     for (int i = 0; i < kernel->read_count; i++) bytes += bytes_with(w, w->o->reads[kernel->first_read + i], axes);
     for (int i = 0; i < kernel->write_count; i++) bytes += bytes_with(w, w->o->writes[kernel->first_write + i], axes);
-    double bytes_s = bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
+    const double bytes_s = sim_memory_s(profile, bytes);
     for (int i = 0; i < kernel->dot_count; i++)
         dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, turns);
     if (kernel->dot_count != 1) dots_s = fmax(dots_s, bytes_s * turns.each);
-    return (dots_s + (c[SIM_KERNEL_LATENCY_S] + reduces_s(w, kernel)) * turns.each) * kernel->copies;
+    return (dots_s + (sim_launches_s(profile, 1) + reduces_s(w, kernel)) * turns.each) * kernel->copies;
 }
 
 /* ---- both ---- */
@@ -449,7 +450,7 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     for (unsigned axes = 0; axes <= (topo_axes_all(&placement->axes) & SIM_ALL_AXES); axes++) {
         w->shards[axes] = topo_axes_product(&placement->axes, axes);
         for (int size = 0; size < MODEL_SIZE_COUNT; size++)
-            w->local[size][axes] = ceil((double)w->sizes[size] / w->shards[axes]);
+            w->local[size][axes] = (double)topo_shard_extent(&placement->axes, axes, w->sizes[size]);
     }
     w->memo = NULL;
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);

@@ -90,6 +90,7 @@ struct tuner_outline {
     bool executable, hides_collectives /* behind what computes: links cannot be charged */;
     const struct tuner_outline *least_memory; /* what the compiler may fall back on; NULL: this one */
     const struct model_config *config;        /* owned by the arena */
+    enum model_dtype dtype;                   /* of the plan: products may be cast to it, or be wider */
     int64_t inputs_length, targets_length;
 };
 

@@ -427,6 +427,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     struct model_config *config = base_new(arena, struct model_config, 1);
     *config = *plan->config;
     out->config = config;
+    out->dtype = plan->options.dtype;
     out->executable = sim_is_executed(plan);
     out->hides_collectives = sim_hides_collectives(plan);
     out->inputs_length = plan->inputs_length;

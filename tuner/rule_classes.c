@@ -28,14 +28,15 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
 {
     struct model_axes axes[MODEL_MAX_RANK];
     const struct topo_axes *mesh = &plan->placement->axes;
-    unsigned used = 0, model = sim_model_axis(mesh);
+    unsigned used = 0;
     memset(spec, 0, MODEL_MAX_RANK);
     BASE_TRY(model_resolve(rules, class->names, class->rank, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
     for (int i = 0; i < class->rank; i++) {
         for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(mesh, axes[i].names[j]);
         used |= spec[i];
     }
-    if (plan->sequence_parallel && class->residual && !(used & model)) spec[1] |= (unsigned char)model;
+    if (plan->sequence_parallel && class->residual)
+        spec[SIM_LENGTH_OF_STREAM] |= (unsigned char)sim_stream_axes(used, sim_model_axis(mesh));
     if (class->zero) add_data_axis(class, mesh, sim_data_axis(mesh), spec);
     return BASE_OK;
 }

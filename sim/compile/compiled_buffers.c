@@ -17,7 +17,7 @@
 
 static double local_extent(const struct sim_assigner *a, int size, unsigned axes)
 {
-    return (double)base_ceil_div(a->options->sizes[size], topo_axes_product(a->options->mesh, axes));
+    return (double)topo_shard_extent(a->options->mesh, axes, a->options->sizes[size]);
 }
 
 static double shape_bytes(const struct sim_assigner *a, const struct sim_shape *shape, double element_bytes)

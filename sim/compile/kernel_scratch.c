@@ -5,7 +5,7 @@
 
 static int64_t local_size(const struct sim_local *l, int size, unsigned axes)
 {
-    return base_ceil_div(l->sizes[size], topo_axes_product(l->mesh, axes));
+    return topo_shard_extent(l->mesh, axes, l->sizes[size]);
 }
 
 int64_t sim_slice_bytes(const struct sim_local *l, int value)
@@ -119,8 +119,7 @@ int64_t sim_scratch_bytes(const struct sim_local *l)
 int64_t sim_label_extent(const struct sim_sharded *s, const struct sim_op *op, char letter, const int64_t *sizes,
                          const struct topo_axes *mesh)
 {
-    return base_ceil_div(sizes[sim_label_size(s, op, letter)],
-                         topo_axes_product(mesh, sim_set_of(sim_label_axes(s, op, letter))));
+    return topo_shard_extent(mesh, sim_set_of(sim_label_axes(s, op, letter)), sizes[sim_label_size(s, op, letter)]);
 }
 
 int sim_label_size(const struct sim_sharded *s, const struct sim_op *op, char letter)

@@ -5,7 +5,7 @@
 
 static double local_extent(const struct sim_compiled_options *options, int size, unsigned axes)
 {
-    return (double)base_ceil_div(options->sizes[size], topo_axes_product(options->mesh, axes));
+    return (double)topo_shard_extent(options->mesh, axes, options->sizes[size]);
 }
 
 /* The product that makes the gradient of probabilities sums its rows up beside it, where these are few enough. */
@@ -44,9 +44,8 @@ static int readers(const struct sim_sharded *s, int value)
  * the whole batch, and each part is copied out of it at once. */
 static bool fills_lanes(const struct sim_shape *shape, const struct sim_compiled_options *options)
 {
-    int64_t positions = shape->rank > 1 ? base_ceil_div(options->sizes[shape->dims[1]],
-                                                        topo_axes_product(options->mesh, shape->spec[1]))
-                                        : 1;
+    int64_t positions =
+        shape->rank > 1 ? topo_shard_extent(options->mesh, shape->spec[1], options->sizes[shape->dims[1]]) : 1;
     return positions % SIM_LANES == 0;
 }
 

@@ -59,7 +59,8 @@ static enum base_status resolve_axes(struct sim_graph *g, struct sim_graph_memo 
         orders[i] = order_of(g, memo->names[i], &spec[i]);
         used |= sim_set_of(orders[i]);
     }
-    if (memo->stream && !(used & model_axis)) orders[1] = sim_join(orders[1], model_axis);
+    if (memo->stream)
+        orders[SIM_LENGTH_OF_STREAM] = sim_join(orders[SIM_LENGTH_OF_STREAM], sim_stream_axes(used, model_axis));
     for (int i = 0; i < memo->rank; i++) BASE_TRY(shard(g, i, sim_order_without(orders[i], ~live), &memo->spec));
     return BASE_OK;
 }

@@ -340,6 +340,12 @@ void sim_put_reason(struct base_text *out, const struct model_program *program, 
 void sim_axis_names(const struct model_tensor *tensor, const char **names);
 /* What ZeRO shards over data beside what the rules say: optimizer state, and accumulated gradients. */
 bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimizer_partitioning partitioning);
+/* What sequence parallelism adds to the length of the residual stream: the model axis, where no rule has it yet. */
+enum { SIM_LENGTH_OF_STREAM = 1 };
+static inline unsigned sim_stream_axes(unsigned used, unsigned model_axis)
+{
+    return used & model_axis ? 0 : model_axis;
+}
 
 /* ---- one operation by itself (single_operation.c) ---- */
 

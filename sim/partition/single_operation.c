@@ -119,7 +119,7 @@ static void note_local_shape(struct sim_operation *o, int operand)
 {
     for (int d = 0; d < o->rank[operand]; d++) {
         o->local_shape[operand][d] =
-            base_ceil_div(o->shape[operand][d], topo_axes_product(&o->mesh, sim_set_of(order_of(o, operand, d))));
+            topo_shard_extent(&o->mesh, sim_set_of(order_of(o, operand, d)), o->shape[operand][d]);
     }
 }
 
