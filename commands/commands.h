@@ -60,7 +60,7 @@ struct commands_command {
     bool writes_out; /* the command itself writes what --out names (a table, a picture); else the document goes there */
 };
 
-/* Every file of this room offers its commands as one of these; commands.c lists them all. */
+/* Every file of this room offers its commands as one of these; command_table.c lists them all. */
 extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_topologies,
     commands_rules, commands_models, commands_params, commands_predict, commands_tune, commands_compare,
     commands_run_plan, commands_data, commands_report, commands_sweep, commands_import, commands_export, commands_batch,
@@ -102,6 +102,7 @@ enum base_status commands_put_page(struct commands_context *context, const char 
 
 /* What will be written when the work is through can be written: asked before it begins. A pipe or a device is left
  * alone, since whoever reads it would see it end. */
+const char *commands_option_given(const struct base_arguments *arguments, const char *name); /* NULL: it is not */
 enum base_status commands_check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
                                         struct base_error *error);
 /* Writes the document to the file that --out names and empties it; without --out it stays. */

@@ -132,28 +132,6 @@ static enum base_status find_kind(struct base_arena *arena, const char *name, co
     return base_fail_unknown(error, BASE_USAGE, "plot: KIND", name, names, BASE_COUNT(kinds));
 }
 
-void commands_put_picture(const struct commands_context *context, const char *kind, const char *path,
-                          const struct plots_picture *picture, struct base_text *out)
-{
-    if (!context->json) {
-        base_putf(out, "%s\n%s\n%s: %s\n", picture->title, picture->subtitle, kind, path);
-        return;
-    }
-    struct base_json_writer writer = {.text = out, .layout = context->layout};
-    base_json_open(&writer, '{');
-    base_json_key(&writer, "kind");
-    base_json_put_string(&writer, kind);
-    base_json_key(&writer, "file");
-    base_json_put_string(&writer, path);
-    base_json_key(&writer, "title");
-    base_json_put_string(&writer, picture->title);
-    base_json_key(&writer, "subtitle");
-    base_json_put_string(&writer, picture->subtitle);
-    base_json_key(&writer, "row_count");
-    base_json_put_int(&writer, picture->row_count);
-    base_json_close(&writer, '}');
-}
-
 static enum base_status run_plot(struct commands_context *context, const struct base_arguments *arguments,
                                  struct base_text *out, struct base_error *error)
 {

@@ -6,11 +6,14 @@
 #include "reports/reports.h"
 #include "tuner/tuner.h"
 
-/* Cuts a list at its separator, but not inside JSON; the same value twice is one. BASE_INPUT: an empty value, or too
+/* ---- options that searches of all kinds have (tune_options.c) ---- */
+
+/* Splits a list at its separator, but not inside JSON; the same value twice is one. BASE_INPUT: an empty value, or too
  * many. */
 enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
                                       struct tuner_values *out, struct base_error *error);
-/* In percent, with or without the sign; NULL: the default. */
+/* In percent of a device's memory, with or without the sign; NULL: the default. */
+#define COMMANDS_DEFAULT_HEADROOM "2"
 enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, double *out,
                                         struct base_error *error);
 
@@ -31,10 +34,6 @@ enum base_status commands_tune_limits(struct base_arena *arena, const struct bas
 /* --emit; NULL: not given. */
 enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
                                            struct base_error *error);
-/* A search. Where no plan leaves the headroom and some fit without it, a second one, in what is left of the time, finds
- * the fastest of these. */
-enum base_status commands_tune_search(struct tuner_space *space, const struct tuner_options *options,
-                                      struct tuner_result *out, struct base_error *error);
 /* What starts the best plan; BASE_INPUT names what the plan says and what starts it cannot. */
 enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
                                       const char *format, struct base_text *out, struct base_error *error);
@@ -64,6 +63,11 @@ enum base_status commands_tune_detail(struct commands_context *context, const st
 enum base_status commands_tune_detail_ranked(struct commands_context *context, const struct tuner_space *space,
                                              const struct tuner_result *result, struct reports_prediction *plans,
                                              struct base_error *error);
+
+/* A search. Where no plan leaves the headroom and some fit without it, a second one, in what is left of the time, finds
+ * the fastest of these. */
+enum base_status commands_tune_search(struct tuner_space *space, const struct tuner_options *options,
+                                      struct tuner_result *out, struct base_error *error);
 
 /* tune_judged.c. --verify N: the first plans once more, over the other network: simulated links, or where the search
  * went by those, the analytic price. What is broken has no other price. */

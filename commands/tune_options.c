@@ -1,0 +1,117 @@
+/* Options of tune that searches of training, of stages and of inference share, and what starts the plan they find. */
+#include "commands/topology_list.h"
+#include "commands/tune.h"
+
+#include <string.h>
+
+enum { MOST_VALUES = 4096 };
+
+/* ---- the space that is asked for ---- */
+
+/* What stands twice is one value. */
+static void add_value(struct tuner_values *values, const char *value)
+{
+    for (int i = 0; i < values->count; i++)
+        if (!strcmp(values->values[i], value)) return;
+    values->values[values->count++] = value;
+}
+
+enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
+                                      struct tuner_values *out, struct base_error *error)
+{
+    *out = (struct tuner_values){base_new(arena, const char *, MOST_VALUES), 0};
+    for (const char *at = text;;) {
+        const char *end = at;
+        int depth = 0;
+        for (bool quoted = false; *end && (quoted || depth > 0 || *end != separator); end++) {
+            if (*end == '"') quoted = !quoted;
+            if (!quoted) depth += (*end == '[' || *end == '{') - (*end == ']' || *end == '}');
+        }
+        if (end == at)
+            return base_fail(error, BASE_INPUT, "%s: has an empty value; values are separated by \"%c\"", option,
+                             separator);
+        if (out->count == MOST_VALUES)
+            return base_fail(error, BASE_INPUT, "%s: has more than %d values", option, MOST_VALUES);
+        add_value(out, base_copy_bytes(arena, at, (size_t)(end - at)));
+        if (!*end) return BASE_OK;
+        at = end + 1;
+    }
+}
+
+/* ---- how it is searched ---- */
+
+enum base_status commands_tune_percent(struct base_arena *arena, const char *given, const char *what, double least,
+                                       double most, double *out, struct base_error *error)
+{
+    double percent;
+    size_t length = strlen(given);
+    if (length && given[length - 1] == '%') given = base_copy_bytes(arena, given, length - 1);
+    BASE_TRY(base_parse_double(given, what, least, most, &percent, error));
+    *out = percent / 100;
+    return BASE_OK;
+}
+
+enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, double *out,
+                                        struct base_error *error)
+{
+    return commands_tune_percent(arena, given ? given : COMMANDS_DEFAULT_HEADROOM, "--headroom (in percent)", 0, 99,
+                                 out, error);
+}
+
+enum base_status commands_tune_objective(const struct base_arguments *arguments, enum commands_search search,
+                                         enum tuner_objective *out, struct base_error *error)
+{
+    const char *names[TUNER_OBJECTIVE_COUNT + 1] = {[TUNER_OBJECTIVE_COUNT] = "latency_s"}; /* a search of inference */
+    const char *given = base_argument(arguments, "--objective");
+    int which = TUNER_TOKENS_PER_S;
+    for (int i = 0; i < TUNER_OBJECTIVE_COUNT; i++) names[i] = tuner_objective_name((enum tuner_objective)i);
+    if (given)
+        BASE_TRY(base_parse_word(given, "--objective", names, TUNER_OBJECTIVE_COUNT + (search == COMMANDS_OF_PLANS),
+                                 &which, error));
+    *out = (enum tuner_objective)which;
+    if (which == TUNER_PRICE && !base_argument(arguments, "--device-hour-price"))
+        return base_fail(error, BASE_USAGE, "--objective price: needs --device-hour-price P; no price is made up");
+    return BASE_OK;
+}
+
+enum base_status commands_tune_training(struct base_arena *arena, const struct base_arguments *arguments,
+                                        const struct sim_plan_text *plan, struct reports_training *out,
+                                        struct base_error *error)
+{
+    *out = (struct reports_training){0, 0};
+    if (commands_lists_topologies(plan)) return BASE_OK; /* it is read for each of them */
+    return commands_training(arena, arguments, &plan->values[SIM_TOPOLOGY], 1, out, error);
+}
+
+enum base_status commands_tune_limits(struct base_arena *arena, const struct base_arguments *arguments,
+                                      double *time_limit_s, double *gap_frac, struct base_error *error)
+{
+    const char *limit = base_argument(arguments, "--time-limit"), *gap = base_argument(arguments, "--gap");
+    if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, time_limit_s, error));
+    if (limit && !(*time_limit_s > 0))
+        return base_fail(error, BASE_INPUT,
+                         "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
+    return gap ? commands_tune_percent(arena, gap, "--gap (in percent)", 0, 90, gap_frac, error) : BASE_OK;
+}
+
+enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
+                                           struct base_error *error)
+{
+    static const char *const formats[] = {"gin", "jax", "slurm", "gcloud"};
+    int which;
+    *out = base_argument(arguments, "--emit");
+    if (!*out) return BASE_OK;
+    if (base_argument(arguments, "--enumerate"))
+        return base_fail(error, BASE_INPUT,
+                         "--emit: launches the best plan, and --enumerate seeks none; leave one of them out");
+    return base_parse_word(*out, "--emit", formats, BASE_COUNT(formats), &which, error);
+}
+
+enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
+                                      const char *format, struct base_text *out, struct base_error *error)
+{
+    struct sim_plan plan;
+    BASE_TRY(sim_plan_check(context->cache, context->arena, best, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
+    BASE_TRY(reports_launch(context->arena, format, best, &plan, out, error));
+    return commands_refuse_drops(context->arena, format, &plan, error);
+}
