@@ -31,10 +31,11 @@ enum sim_constant {
     SIM_REMATERIALIZATION_MIN_BYTES,
     SIM_MULTIPROCESSORS /* of a GPU: a product's tiles are dealt out to them; 0: products have no tiles */,
     SIM_ATTENTION_EFFICIENCY_FRAC /* of flop_per_s, for products inside a flash attention kernel; 0: as any product */,
-    SIM_NVLS_BYTES_PER_S /* bus bandwidth of all-reduces that the switch adds up; 0: it cannot */,
+    SIM_NVLS_BYTES_PER_S /* operand bytes of all-reduces that the switch adds up, beside its steps; 0: it cannot */,
+    SIM_NVLS_STEP_S /* of such an all-reduce, once for each chunk of all channels */,
     SIM_LL_BYTES_PER_S /* bus bandwidth of NCCL's protocol for few bytes, which sends a flag with each word */,
     SIM_NVLS_RECKONED_FRAC /* of a GPU's links, what NCCL reckons that the switch's sums reach */,
-    SIM_LL128_INSIDE /* not 0: NCCL's protocol of 128 bytes stays inside nodes */,
+    SIM_RING_LL128_INSIDE /* not 0: rings of NCCL's protocol of 128 bytes stay inside nodes */,
     SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
     SIM_HOST_STEP_S /* of the host, for each step */,
     SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
@@ -76,26 +77,51 @@ enum sim_nccl_constant {
     SIM_RING_PLATEAU_BYTES,
     SIM_RING_RAMP_SHARE,
     SIM_RING_RAMP_BYTES,
+    SIM_RING_CHANNELS,
+    SIM_RING_CHANNEL_BYTES,
+    SIM_RING_CHANNEL_BYTES_BY_RANK,
     SIM_TREE_BASE_S,
     SIM_TREE_INSIDE_STEP_S,
     SIM_TREE_BETWEEN_STEP_S,
     SIM_TREE_OF_BUS_FRAC,
     SIM_TREE_PROTOCOL_FRAC,
+    SIM_TREE_CHANNEL_BYTES,
     SIM_NVLS_BASE_S,
+    SIM_NVLS_RECKONED_BASE_S,
+    SIM_NVLS_STAGES,
     SIM_NVLS_BETWEEN_STEP_S,
     SIM_NVLS_RECKONED_FRAC_OF_LINKS,
     SIM_NVLS_LEAST_GPUS,
     SIM_NCCL_COUNT
 };
-enum { SIM_MOST_TREE_SIZES = 32 };
+enum { SIM_MOST_TREE_SIZES = 32, SIM_MOST_NVLS_CHUNKS = 16 };
 struct sim_nccl {
     double of[SIM_NCCL_COUNT][SIM_PROTOCOL_COUNT];
     struct {
         double least_bytes, frac[SIM_PROTOCOL_COUNT];
     } tree_sizes[SIM_MOST_TREE_SIZES]; /* smallest first */
     int tree_size_count;
+    struct {
+        double least_nodes, below_loops /* of all channels; 0: any number */, bytes;
+    } nvls_chunks[SIM_MOST_NVLS_CHUNKS]; /* fewest nodes first, largest chunk first */
+    int nvls_chunk_count;
 };
 enum base_status sim_nccl_find(const struct sim_nccl **out, struct base_error *error);
+
+/* Rows of nccl_limits.csv, each in one node, in two, and in more: what NCCL holds a generation of GPUs to. */
+enum sim_nccl_limit {
+    SIM_LL_MOST /* bus bandwidth */,
+    SIM_RING_LL128_MOST /* of a channel, as the following */,
+    SIM_TREE_LL128_MOST,
+    SIM_TREE_SIMPLE_MOST,
+    SIM_NVLS_CHANNELS,
+    SIM_NCCL_LIMIT_COUNT
+};
+enum { SIM_NODE_SCALES = 3 };
+struct sim_nccl_limits {
+    double of[SIM_NCCL_LIMIT_COUNT][SIM_NODE_SCALES]; /* 0: not known, which limits nothing */
+};
+enum base_status sim_nccl_limits_find(const char *chip, struct sim_nccl_limits *out, struct base_error *error);
 
 /* ---- tiles of GPUs' products (gpu_tiles.csv, gpu_products.c) ---- */
 
@@ -114,7 +140,8 @@ struct sim_profile {
     const char *kinds[SIM_CONSTANT_COUNT]; /* "vendor", "measured", "assumed", "inferred", "given" */
     const char *sources[SIM_CONSTANT_COUNT];
     struct sim_settings settings;
-    const struct sim_nccl *nccl;   /* of GPUs; else NULL */
+    const struct sim_nccl *nccl; /* of GPUs; else NULL */
+    struct sim_nccl_limits nccl_limits;
     const struct sim_tiles *tiles; /* of GPUs; else NULL */
     struct sim_vector_units {
         double narrow_s, wide_s; /* for each element of a result of less than four bytes, and of four; 0: not known */

@@ -23,9 +23,10 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_MULTIPROCESSORS] = "multiprocessors",
     [SIM_ATTENTION_EFFICIENCY_FRAC] = "attention_efficiency_frac",
     [SIM_NVLS_BYTES_PER_S] = "nvls_bytes_per_s",
+    [SIM_NVLS_STEP_S] = "nvls_step_s",
     [SIM_LL_BYTES_PER_S] = "ll_bytes_per_s",
     [SIM_NVLS_RECKONED_FRAC] = "nvls_reckoned_frac",
-    [SIM_LL128_INSIDE] = "ll128_inside",
+    [SIM_RING_LL128_INSIDE] = "ring_ll128_inside",
     [SIM_HOST_LAUNCH_S] = "host_launch_s",
     [SIM_HOST_STEP_S] = "host_step_s",
     [SIM_BLOCKED_LAUNCHES_FRAC] = "blocked_launches_frac",
@@ -156,6 +157,7 @@ static enum base_status from_gpu(const struct topo_topology *topology, const cha
 {
     if (topology->kind != TOPO_GPU) return BASE_OK;
     BASE_TRY(sim_nccl_find(&profile->nccl, error));
+    BASE_TRY(sim_nccl_limits_find(topology->chip.name, &profile->nccl_limits, error));
     BASE_TRY(sim_tiles_find(&profile->tiles, error));
     BASE_TRY(base_table_read(&gpu_constants, error));
     int of_chip = base_table_column(&gpu_constants, "chip"),
