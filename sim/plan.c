@@ -60,61 +60,6 @@ static enum base_status read_normalizing_factor(const char *text, struct sim_pla
                      "loss_normalizing_factor: is 0, and the loss is divided by it; use NUM_REAL_TARGET_TOKENS");
 }
 
-/* ---- the mesh ---- */
-
-static enum base_status read_flag(const struct sim_plan_text *text, enum sim_key key, bool *out,
-                                  struct base_error *error)
-{
-    int64_t flag;
-    if (!sim_key_is_given(text, key)) return BASE_OK;
-    BASE_TRY(base_parse_int(text->values[key], sim_plan_keys[key].name, 0, 1, &flag, error));
-    *out = flag == 1;
-    return BASE_OK;
-}
-
-/* A mesh of named axes; nothing else may say what the mesh is. */
-static enum base_status read_named_mesh(struct base_arena *arena, const struct sim_plan_text *text,
-                                        struct topo_mesh_request *request, struct base_error *error)
-{
-    static const enum sim_key others[] = {SIM_SUBMESH, SIM_NUM_PARTITIONS};
-    for (int i = 0; i < BASE_COUNT(others); i++)
-        if (sim_key_is_given(text, others[i]))
-            return base_fail(error, BASE_INPUT, "%s: contradicts ici_mesh, which is the whole mesh; keep one",
-                             sim_plan_keys[others[i]].name);
-    BASE_TRY(topo_axes_parse(arena, text->values[SIM_ICI_MESH], "ici_mesh", &request->ici_mesh, error));
-    if (sim_key_is_given(text, SIM_DCN_MESH))
-        BASE_TRY(topo_axes_parse(arena, text->values[SIM_DCN_MESH], "dcn_mesh", &request->dcn_mesh, error));
-    BASE_TRY(read_flag(text, SIM_SPLIT_PHYSICAL_AXES, &request->split_physical_axes, error));
-    return read_flag(text, SIM_CONTIGUOUS_SUBMESHES, &request->contiguous_submeshes, error);
-}
-
-enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct sim_plan_text *text,
-                                       struct topo_mesh_request *request, struct base_error *error)
-{
-    *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
-    const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS],
-               *experts = text->values[SIM_NUM_EXPERT_PARTITIONS];
-    request->has_experts = experts && *experts;
-    if (request->has_experts)
-        BASE_TRY(base_parse_int(experts, "num_expert_partitions", INT32_MIN, INT32_MAX, &request->num_expert_partitions,
-                                error));
-    int64_t numbers[8];
-    if (sim_key_is_given(text, SIM_ICI_MESH)) return read_named_mesh(arena, text, request, error);
-    for (int key = SIM_ICI_MESH + 1; key <= SIM_CONTIGUOUS_SUBMESHES; key++)
-        if (sim_key_is_given(text, (enum sim_key)key) && strcmp(text->values[key], "0") != 0)
-            return base_fail(error, BASE_INPUT, "%s: goes with ici_mesh, which is missing; use ici_mesh, too",
-                             sim_plan_keys[key].name);
-    if (submesh && *submesh) {
-        BASE_TRY(base_parse_ints(submesh, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers,
-                                 &request->submesh_count, error));
-        for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];
-    }
-    if (partitions && *partitions)
-        return base_parse_int(partitions, "num_partitions", 1, INT32_MAX, &request->num_partitions, error);
-    request->num_partitions = request->submesh_count ? 0 : 1;
-    return BASE_OK;
-}
-
 /* ---- stages, and devices of a sequence ---- */
 
 /* How many stages the devices are split into, and over how many of them a sequence is sharded. */
@@ -178,99 +123,15 @@ static enum base_status check_pipeline(const struct sim_plan_text *text, const s
     return BASE_OK;
 }
 
-/* ---- experts ---- */
-
-/* Devices that hold one copy of the dense model, as the mesh was asked for. */
-static int64_t model_partitions_of(const struct sim_plan *plan)
-{
-    int64_t product = 1;
-    for (int i = 0; i < plan->request.submesh_count; i++) product *= plan->request.submesh[i];
-    if (plan->request.submesh_count) return product;
-    return plan->request.num_partitions ? plan->request.num_partitions : 1;
-}
-
-/* So that its parts are alike and products with them take whole tiles: Megatron-LM's make_vocab_size_divisible_by, by
- * default, for each device of a tensor-parallel group. */
-int64_t sim_vocabulary_multiple(const struct sim_plan *plan)
-{
-    enum { DIVISIBLE_BY = 128 };
-    const bool pads = plan->placement->profile.traits >> MODEL_TRAIT_PADS_VOCABULARY & 1;
-    const bool executed = sim_is_executed(plan) || plan->placement->topology.kind == TOPO_LOCAL;
-    return pads && !executed ? DIVISIBLE_BY * model_partitions_of(plan) : 1;
-}
-
-/* The sizes of a plan, experts included. */
-static enum base_status size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error)
-{
-    const struct model_expert_plan experts = {
-        .device_count = plan->placement->stage_devices,
-        .model_partitions = model_partitions_of(plan),
-        .expert_partitions = plan->request.has_experts ? plan->request.num_expert_partitions : 1,
-        .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
-    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
-                sizes);
-    model_pad_vocabulary(sim_vocabulary_multiple(plan), sizes);
-    if (plan->options.ring_devices) {
-        sizes[MODEL_SEQUENCE_BLOCKS] = plan->options.ring_devices;
-        sizes[MODEL_BLOCK_TOKENS] = plan->targets_length / plan->options.ring_devices;
-    }
-    return plan->config->experts.count ? model_expert_sizes(plan->config, &experts, sizes, error) : BASE_OK;
-}
-
 static enum base_status check_experts(const struct sim_plan *plan, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     if (plan->config->experts.ignore_padding)
         return base_fail(error, BASE_INPUT, "model: ignore_padding_tokens: is not modelled; leave it out");
-    if (plan->config->experts.count) return size_plan(plan, sizes, error);
+    if (plan->config->experts.count) return sim_size_plan(plan, sizes, error);
     if (!plan->request.has_experts || plan->request.num_expert_partitions == 1) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "num_expert_partitions: the model has no experts; leave it out, or use moe_encoder_decoder");
-}
-
-void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes)
-{
-    struct base_error ignored; /* a checked plan has sizes */
-    size_plan(plan, sizes, &ignored);
-    sim_decoding_sizes(plan, sizes);
-}
-
-/* ---- forms ---- */
-
-model_trait_set sim_plan_traits(const struct sim_plan *plan)
-{
-    const struct topo_axes *mesh = &plan->placement->axes;
-    const bool shards_loss = topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
-    const model_trait_set traits =
-        plan->placement->profile.traits & ~(shards_loss ? 0 : MODEL_TRAIT_BIT(MODEL_TRAIT_PARALLEL_LOSS));
-    const bool wide =
-        plan->options.dtype == MODEL_BFLOAT16 && (traits >> MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16 & 1);
-    return wide ? traits | MODEL_TRAIT_BIT(MODEL_TRAIT_FLOAT32_GRADIENTS) : traits;
-}
-
-bool sim_drops_out_unsaid(const struct sim_plan *plan)
-{
-    return plan->placement->profile.traits >> MODEL_TRAIT_DROPS_OUT & 1;
-}
-
-bool sim_is_executed(const struct sim_plan *plan)
-{
-    return plan->form == SIM_AS_EXECUTED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
-}
-
-static bool runs_passes(const struct sim_plan *plan)
-{
-    return plan->form == SIM_AS_COMPILED || plan->form == SIM_AS_EXECUTED;
-}
-
-sim_pass_set sim_compiler_passes(const struct sim_plan *plan)
-{
-    return (plan->placement->profile.passes & ~plan->gone_passes) | plan->compiler_passes;
-}
-
-sim_pass_set sim_passes_of(const struct sim_plan *plan)
-{
-    return runs_passes(plan) ? sim_compiler_passes(plan) : 0;
 }
 
 /* ---- the whole plan ---- */
@@ -316,7 +177,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     plan.pipeline.forward_alone = !trains;
     BASE_TRY(sim_plan_read_decoding(&cache->arena, text, &plan, error));
     if (plan.placement->topology.kind == TOPO_LOCAL)
-        plan.form = runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
+        plan.form = sim_runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
     plan.options.microbatches = plan.num_microbatches > 1;
     const bool rings = sim_plan_rings(&plan);
     plan.options.ring_devices = rings ? (int)plan.context_parallel : 0;

@@ -153,33 +153,3 @@ enum base_status sim_plan_take_step(const struct sim_plan_text *text, enum model
                      "step out of it",
                      text->values[SIM_STEP]);
 }
-
-/* ---- sizes ---- */
-
-int64_t sim_decode_steps(const struct sim_plan *plan)
-{
-    const struct sim_decoding *d = &plan->decoding;
-    int64_t most = plan->targets_length, asked = d->max_decode_steps;
-    if (d->function == MODEL_BEAM_SEARCH) {
-        if (d->max_decode_len > 0) most = d->max_decode_len;
-        return d->max_decode_step > 0 && d->max_decode_step < most ? d->max_decode_step : most;
-    }
-    if (asked > 0 && d->max_decode_steps_hard_limit > 0 && d->max_decode_steps_hard_limit < asked)
-        asked = d->max_decode_steps_hard_limit;
-    return asked > 0 && !d->prompt_with_targets && asked < most ? asked : most;
-}
-
-void sim_decoding_sizes(const struct sim_plan *plan, int64_t *sizes)
-{
-    const struct sim_decoding *d = &plan->decoding;
-    if (!model_infers(plan->options.step)) return;
-    bool beams = d->function == MODEL_BEAM_SEARCH;
-    int64_t longest = beams && d->max_decode_len > 0 ? d->max_decode_len : plan->targets_length;
-    sizes[MODEL_ROWS] = plan->batch_size * d->num_decodes;
-    sizes[MODEL_NUM_DECODES] = d->num_decodes;
-    sizes[MODEL_CANDIDATES] = 2 * d->num_decodes;
-    int64_t columns = longest > plan->targets_length ? longest : plan->targets_length;
-    sizes[MODEL_ANSWER_LENGTH] = longest;
-    sizes[MODEL_DECODED_LENGTH] = columns + (beams ? 1 : 2); /* a beam's begin with BOS, a sample's end in a spare */
-    sizes[MODEL_DECODE_STEPS] = sim_decode_steps(plan);
-}

@@ -14,16 +14,12 @@ enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_
 enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error *error);
 
 /* plan_decoding.c: how answers are decoded, when all other keys and the step are read; nothing of it for a step that
- * trains.
- */
+ * trains. */
 enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct sim_plan_text *text,
                                         struct sim_plan *plan, struct base_error *error);
 
 /* The step that is asked for, which the text, if it says one, says, too. */
 enum base_status sim_plan_take_step(const struct sim_plan_text *text, enum model_step step, struct sim_plan *plan,
                                     struct base_error *error);
-
-/* The sizes that decoding gives a program, over those of the model; nothing where the step trains. */
-void sim_decoding_sizes(const struct sim_plan *plan, int64_t *sizes);
 
 #endif

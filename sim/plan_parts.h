@@ -5,11 +5,15 @@
 
 #include "sim/sim.h"
 
-/* ---- plan.c ---- */
+/* ---- plan_properties.c: what follows from a plan that was checked ---- */
 
 /* What the rows of the embedding are a multiple of, as the plan's software stores it. After the placement. */
 int64_t sim_vocabulary_multiple(const struct sim_plan *plan);
 model_trait_set sim_plan_traits(const struct sim_plan *plan); /* of its software, with that dtype */
+/* The sizes of its dimensions, those of experts included but not those of decoding. BASE_INPUT: experts do not divide.
+ */
+enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error);
+bool sim_runs_passes(const struct sim_plan *plan); /* of its compiler */
 
 /* ---- plan_lookups.c: fills what the plan says of each; what is found belongs to the cache ---- */
 

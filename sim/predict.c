@@ -51,13 +51,6 @@ static void price_arena(const struct sim_sharded *sharded, const struct sim_memo
     p->peak.total_bytes = (double)map->arena_bytes - persistent_bytes[MODEL_INPUT];
 }
 
-/* ---- what XLA:TPU lays out ---- */
-
-static bool lays_out(const struct sim_plan *plan)
-{
-    return plan->compiled && !sim_is_executed(plan);
-}
-
 static bool may_rematerialize(const struct sim_plan *plan)
 {
     bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
@@ -114,20 +107,6 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
     p->peak_trips = at && at->loop >= 0 ? sharded->ops[at->loop].trips : MODEL_ONE;
 }
 
-/* ---- the answer ---- */
-
-enum base_status sim_price_device(const struct sim_pricing *p, struct sim_priced *out, struct base_error *error)
-{
-    out->peak_bytes = 0;
-    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
-    const double *c = p->placement->profile.constants;
-    double fragments_bytes = lays_out(p->plan) ? 0 : sim_fragments_bytes(&p->placement->profile, p->peak.total_bytes);
-    out->peak_bytes += p->peak.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
-    memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
-    out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
-    return out->peak_bytes < sim_largest_bytes ? BASE_OK : sim_pricing_refuse(p, error);
-}
-
 static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, const struct sim_program *program,
                               struct sim_detail *detail, struct sim_priced *out, struct base_error *error)
 {
@@ -141,7 +120,7 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
     out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
     if (sim_is_executed(p->plan)) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
-    } else if (lays_out(p->plan)) {
+    } else if (sim_lays_out(p->plan)) {
         price_compiled(cache, program->sharded, p, out->persistent_bytes);
     } else {
         sim_price_memory(p);
@@ -207,7 +186,7 @@ static void fill_memory(const struct sim_pricing *p, const struct sim_priced *pr
     const struct topo_chip *chip = &p->placement->topology.chip;
     out->host_bytes = (int64_t)priced->host_bytes;
     out->host_capacity_bytes = (int64_t)(chip->host_memory_bytes_per_chip / chip->jax_devices_per_chip);
-    if (lays_out(p->plan) && p->plan->options.step == MODEL_STEP_TRAIN) sim_compiled_signature(p, always, out);
+    if (sim_lays_out(p->plan) && p->plan->options.step == MODEL_STEP_TRAIN) sim_compiled_signature(p, always, out);
     name_peak(p, out->peak_at, sizeof out->peak_at);
 }
 
@@ -249,7 +228,7 @@ static double recomputed_until_bytes(const struct sim_pricing *p)
 {
     const double *c = p->placement->profile.constants;
     double reserved_bytes = c[SIM_RESERVED_BYTES];
-    return lays_out(p->plan)
+    return sim_lays_out(p->plan)
                ? p->placement->profile.settings.aimed_frac * (c[SIM_CAPACITY_BYTES] - reserved_bytes) + reserved_bytes
                : c[SIM_CAPACITY_BYTES];
 }
@@ -261,7 +240,7 @@ static enum base_status price_recomputed(struct sim_cache *cache, struct sim_pri
 {
     const struct sim_plan *plan = p->plan;
     const struct sim_program *program;
-    enum sim_extent extent = lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
+    enum sim_extent extent = sim_lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
     BASE_TRY(sim_program_find(cache, plan, MODEL_REMAT_COMPILER, dropped_roles, extent, &program, error));
     BASE_TRY(sim_pricing_begin(q, plan, &program->prices, error));
     q->dropped_roles = dropped_roles;
@@ -308,7 +287,7 @@ static enum base_status mix_other_layers(struct sim_cache *cache, const struct s
     *saved = (struct model_saved){saved->device & 1u << MODEL_SAVED_LAYER_INPUT,
                                   saved->host & 1u << MODEL_SAVED_LAYER_INPUT, 0};
     BASE_TRY(sim_program_find(cache, &others, MODEL_REMAT_TENSORS, 0,
-                              lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE, &program, error));
+                              sim_lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE, &program, error));
     BASE_TRY(sim_pricing_begin(&q, &others, &program->prices, error));
     BASE_TRY(price(cache, &q, program, detail ? &work : NULL, &all, error));
     mix(priced, &all, share);
@@ -342,7 +321,7 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
 {
     double goal_bytes = recomputed_until_bytes(p);
     bool applies = may_rematerialize(plan) && priced->peak_bytes > goal_bytes;
-    unsigned dropped_roles = !applies ? 0 : lays_out(plan) ? recomputed_roles(plan) : droppable_roles(p);
+    unsigned dropped_roles = !applies ? 0 : sim_lays_out(plan) ? recomputed_roles(plan) : droppable_roles(p);
     if (!dropped_roles) return BASE_OK;
     if (detail && detail->slow_s > 0 && least_recomputed_s(priced) >= detail->slow_s)
         return detail->is_slow = true, BASE_OK;
@@ -352,7 +331,7 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
-    if (lays_out(plan) && all.peak_bytes <= goal_bytes &&
+    if (sim_lays_out(plan) && all.peak_bytes <= goal_bytes &&
         priced->peak_bytes - goal_bytes >
             p->placement->profile.settings.roles_frac *
                 (priced->peak_bytes - plan->placement->profile.constants[SIM_RESERVED_BYTES])) {
@@ -377,7 +356,7 @@ static enum base_status price_whole(struct sim_cache *cache, const struct sim_pl
                                     int64_t *rematerialized_layers, struct base_error *error)
 {
     const struct sim_program *program;
-    enum sim_extent extent = sim_is_executed(plan) || lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
+    enum sim_extent extent = sim_is_executed(plan) || sim_lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, extent, &program, error));
     BASE_TRY(sim_pricing_begin(p, plan, &program->prices, error));
     begin_detail(detail, program);
@@ -446,8 +425,8 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
         BASE_TRY(sim_price_pipeline(cache, plan, &p, detail, &priced, &answer.pipeline, error));
     else BASE_TRY(price_whole(cache, plan, &p, detail, &priced, &answer.memory.rematerialized_layer_count, error));
     fill_memory(&p, &priced, &answer.memory);
-    answer.memory.rematerializes = lays_out(plan) && (answer.memory.rematerialized_layer_count > 0 ||
-                                                      priced.peak_bytes > recomputed_until_bytes(&p));
+    answer.memory.rematerializes = sim_lays_out(plan) && (answer.memory.rematerialized_layer_count > 0 ||
+                                                          priced.peak_bytes > recomputed_until_bytes(&p));
     answer.free_bytes = answer.memory.capacity_bytes - answer.memory.peak_bytes;
     if (answer.pipeline.stages) {
         answer.free_bytes = answer.memory.capacity_bytes - answer.pipeline.worst_peak_bytes;
@@ -459,15 +438,4 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     if (model_infers(plan->options.step)) answer_of_inference(&p, &priced, &answer);
     *out = answer;
     return BASE_OK;
-}
-
-bool sim_overfills_host(const struct sim_memory *memory)
-{
-    return memory->host_capacity_bytes && memory->host_bytes > memory->host_capacity_bytes;
-}
-
-bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac)
-{
-    return prediction->fits &&
-           (double)prediction->free_bytes >= headroom_frac * (double)prediction->memory.capacity_bytes;
 }

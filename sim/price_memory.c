@@ -113,3 +113,29 @@ void sim_price_persistent(const struct sim_pricing *p, double categories_bytes[M
     for (int i = 0; i < p->list->persistent_count; i++)
         categories_bytes[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
 }
+
+/* ---- the answer ---- */
+
+enum base_status sim_price_device(const struct sim_pricing *p, struct sim_priced *out, struct base_error *error)
+{
+    out->peak_bytes = 0;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
+    const double *c = p->placement->profile.constants;
+    double fragments_bytes =
+        sim_lays_out(p->plan) ? 0 : sim_fragments_bytes(&p->placement->profile, p->peak.total_bytes);
+    out->peak_bytes += p->peak.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
+    memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
+    out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
+    return out->peak_bytes < sim_largest_bytes ? BASE_OK : sim_pricing_refuse(p, error);
+}
+
+bool sim_overfills_host(const struct sim_memory *memory)
+{
+    return memory->host_capacity_bytes && memory->host_bytes > memory->host_capacity_bytes;
+}
+
+bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac)
+{
+    return prediction->fits &&
+           (double)prediction->free_bytes >= headroom_frac * (double)prediction->memory.capacity_bytes;
+}

@@ -206,6 +206,8 @@ enum base_status sim_version_environment(struct base_arena *arena, const char *s
                                          const char **out, struct base_error *error);
 bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has dropout unless a plan says otherwise */
 bool sim_is_executed(const struct sim_plan *plan);
+/* Memory is that of the buffers of XLA:TPU. */
+bool sim_lays_out(const struct sim_plan *plan);
 /* Those of the plan's compiler, the partitioner's among them. */
 sim_pass_set sim_compiler_passes(const struct sim_plan *plan);
 sim_pass_set sim_passes_of(const struct sim_plan *plan); /* those that its program goes through */

@@ -187,7 +187,8 @@ struct sim_causes; /* below */
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
                                     struct sim_causes *out, struct base_error *error);
 
-/* ---- one pricing (pricing.c, price_memory.c): a plan's sizes put into a list ---- */
+/* ---- one pricing: a plan's sizes put into a list (pricing_factors.c), its time (distinct_prices.c, pricing.c) and its
+ * memory (price_memory.c) ---- */
 
 struct sim_holding {
     double total_bytes, bytes[MODEL_CATEGORY_COUNT];
@@ -223,7 +224,6 @@ struct sim_pricing {
 enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan *plan,
                                    const struct sim_price_list *list, struct base_error *error);
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error); /* says that */
-/* Moves shards of weights, or of their gradients. */
 /* compiled_collectives.c: as which kind, and with how many bytes of a device. */
 struct sim_sent {
     enum sim_collective kind;
@@ -236,6 +236,7 @@ struct sim_sent {
 double sim_window_trips_of(const struct sim_pricing *p, unsigned axes, const struct sim_factors *rows,
                            double element_bytes);
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *collective);
+/* Whether it moves shards of weights, or of their gradients. */
 bool sim_is_of_sharded_weights(const struct sim_pricing *p, const struct sim_price_collective *collective);
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
 void sim_price_memory(struct sim_pricing *p); /* price_memory.c: the peak */
@@ -300,15 +301,19 @@ double sim_attention_frac(const struct sim_pricing *p, const struct sim_price_ke
 double sim_attention_rate_frac(const struct sim_pricing *p, enum sim_attention_part part);
 double sim_attention_product_flop(const struct sim_profile *profile, const struct sim_product *of);
 
-/* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
- * takes */
 /* memory_curve.c: what the step holds when. Walks through every iteration of every loop. */
 void sim_price_curve(const struct sim_pricing *p, struct base_arena *arena, struct sim_memory_curve *out);
 /* Both of one plan: a + share (b - a), at the same share of the step. */
 void sim_curve_mix(struct sim_memory_curve *a, const struct sim_memory_curve *b, double share);
-/* pricing.c: what each step of the list takes, once */
+/* What each step of the list takes, once. */
 void sim_price_steps(const struct sim_pricing *p, double *steps_s);
+/* One kernel alone, its starts included. */
+double sim_alone_s(const struct sim_pricing *p, const struct sim_priced_kernel *kernel);
+/* How often each stands in the step, which decides what collectives are put together, too, and what each then costs. */
+void sim_price_counts(const struct sim_pricing *p, struct sim_prices *prices);
 
+/* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
+ * takes */
 double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const double *collectives_s);
 void sim_price_signature(const struct sim_pricing *p,
                          struct sim_memory *out); /* step_signature.c: argument_bytes and output_bytes */
@@ -326,7 +331,8 @@ struct sim_priced {
 };
 /* Bytes of what always stands there are added to categories. */
 void sim_price_persistent(const struct sim_pricing *p, double categories_bytes[MODEL_CATEGORY_COUNT]);
-/* From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more than is counted in. */
+/* price_memory.c. From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more than is counted in.
+ */
 enum base_status sim_price_device(const struct sim_pricing *p, struct sim_priced *out, struct base_error *error);
 
 /* pipeline_price.c: a piece of the model as a plan of its own, over one stage's devices, of so many microbatches.

@@ -1,62 +1,9 @@
-/* Prices a program for the sizes of a plan: shapes to bytes, kernels and collectives to seconds. */
+/* A step's time from the prices of what it consists of: sums by what bounds it, what is hidden, the waits between. */
 #include "sim/priced_program.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-
-const double sim_largest_bytes = (double)(INT64_C(1) << 62);
-
-enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error)
-{
-    return base_fail(
-        error, BASE_INPUT,
-        "batch_size: %lld sequences of %s need more than 4 EiB on one device; use a smaller batch, shorter "
-        "lengths or a smaller model",
-        (long long)p->plan->batch_size, p->plan->model_text);
-}
-
-double sim_product_of(const struct sim_pricing *p, const struct sim_factors *factors)
-{
-    double result = 1;
-    for (int i = 0; i < factors->count; i++) result *= p->local[factors->of[i]];
-    return result;
-}
-
-static enum base_status price_shapes(struct sim_pricing *p, struct base_error *error)
-{
-    for (int i = 0; i < p->list->shape_count; i++) {
-        const struct sim_price_shape *shape = &p->list->shapes[i];
-        p->bytes[i] = sim_product_of(p, &shape->elements) * shape->element_bytes;
-        if (!(p->bytes[i] < sim_largest_bytes)) return sim_pricing_refuse(p, error);
-    }
-    return BASE_OK;
-}
-
-enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan *plan,
-                                   const struct sim_price_list *list, struct base_error *error)
-{
-    const struct sim_placement *placement = plan->placement;
-    memset(p, 0, offsetof(struct sim_pricing, bytes));
-    memset(p->totals_s, 0, sizeof *p - offsetof(struct sim_pricing, totals_s));
-    p->list = list;
-    p->plan = plan;
-    p->placement = placement;
-    sim_plan_sizes(plan, p->sizes);
-    for (int i = 0; i < list->factor_count; i++) {
-        const struct sim_factor factor = list->factors[i];
-        p->local[i] = (double)topo_shard_extent(&placement->axes, factor.axes, p->sizes[factor.size]);
-    }
-    return price_shapes(p, error);
-}
-
-/* ---- time ---- */
-
-/* Alone, its starts included. */
-static double alone_s(const struct sim_pricing *p, const struct sim_priced_kernel *kernel)
-{
-    return kernel->busy_s + sim_launches_s(&p->placement->profile, kernel->launches);
-}
 
 static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
 {
@@ -104,87 +51,6 @@ static void note_collective(struct sim_detail *detail, const struct sim_price_st
     row->time_s += time_s * (double)count;
     row->ops = base_grown(detail->arena, row->ops, row->op_count, &row->op_capacity, sizeof *row->ops);
     row->ops[row->op_count++] = step->name;
-}
-
-static bool combine_alike(const struct sim_pricing *p, const struct sim_prices *prices, int i, int j)
-{
-    const struct sim_price_collective *a = &p->list->collectives[i], *b = &p->list->collectives[j];
-    return a->gradient && b->gradient && prices->sent[i].kind == prices->sent[j].kind && a->axes == b->axes &&
-           a->dtype == b->dtype;
-}
-
-/* Compilers combine reductions of gradients of one kind, group and dtype, up to so many bytes, into one collective.
- * What share of the collectives is then launched, and how many bytes go together. */
-static void combine(const struct sim_pricing *p, double most_bytes, struct sim_prices *prices)
-{
-    const struct sim_price_list *list = p->list;
-    double counts[SIM_MOST_DISTINCT];
-    for (int i = 0; i < list->collective_count; i++) counts[i] = 0; /* more there are not, and the most are many */
-    for (int i = 0; i < list->step_count; i++)
-        if (list->steps[i].communicates) counts[list->steps[i].what] += prices->repeats[list->steps[i].repeats];
-    for (int i = 0; i < list->collective_count; i++) {
-        double count = 0, bytes = 0;
-        for (int j = 0; j < list->collective_count; j++) {
-            if (!combine_alike(p, prices, i, j)) continue;
-            count += counts[j];
-            bytes += counts[j] * prices->sent[j].bytes;
-        }
-        if (count > 0) prices->launched_frac[i] = fmin(1, ceil(bytes / most_bytes) / count);
-        prices->together_bytes[i] = fmin(bytes, most_bytes);
-    }
-}
-
-/* One collective that is combined with others: its share of the combined one where more bytes go faster (NCCL); else
- * its own time without the launches that combining saves. */
-static double combined_s(const struct sim_pricing *p, const struct sim_price_collective *c, const struct sim_sent *sent,
-                         double launched_frac, double together_bytes)
-{
-    if (p->placement->profile.constants[SIM_LL_BYTES_PER_S] > 0 && together_bytes > sent->bytes)
-        return sim_collective_s(p->placement, sent->kind, c->axes, together_bytes) * sent->bytes / together_bytes;
-    return sim_collective_s(p->placement, sent->kind, c->axes, sent->bytes) -
-           (1 - launched_frac) * sim_collective_s(p->placement, sent->kind, c->axes, 0);
-}
-
-bool sim_is_of_sharded_weights(const struct sim_pricing *p, const struct sim_price_collective *collective)
-{
-    const int data = topo_axis_named(&p->placement->axes, "data");
-    return data >= 0 && (collective->axes >> data & 1) &&
-           (collective->kind == SIM_ALL_GATHER || collective->kind == SIM_REDUCE_SCATTER);
-}
-
-static void price_collectives(const struct sim_pricing *p, struct sim_prices *prices)
-{
-    const struct sim_price_list *list = p->list;
-    const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
-    const bool small = model_infers(p->plan->options.step);
-    bool combines = (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_COMBINE_COLLECTIVES)) && most_bytes > 0;
-    for (int i = 0; i < list->collective_count; i++) {
-        prices->launched_frac[i] = 1;
-        prices->sent[i] = sim_sent_as_compiled(p, &list->collectives[i]);
-    }
-    if (combines) combine(p, most_bytes, prices);
-    for (int i = 0; i < list->collective_count; i++) {
-        const struct sim_price_collective *c = &list->collectives[i];
-        const struct sim_sent *sent = &prices->sent[i];
-        prices->collectives_s[i] =
-            prices->launched_frac[i] < 1
-                ? combined_s(p, c, sent, prices->launched_frac[i], prices->together_bytes[i])
-                : (small ? sim_small_collective_s : sim_collective_s)(p->placement, sent->kind, c->axes, sent->bytes);
-        if (p->weight_gathers == SIM_GATHERED_BEFORE && sim_is_of_sharded_weights(p, c)) prices->collectives_s[i] = 0;
-    }
-}
-
-/* How often each stands in the step, which decides what collectives are put together, too. */
-static void price_counts(const struct sim_pricing *p, struct sim_prices *prices)
-{
-    for (int i = 0; i < p->list->repeat_count; i++) prices->repeats[i] = sim_product_of(p, &p->list->repeats[i]);
-    price_collectives(p, prices);
-}
-
-static void price_distinct(const struct sim_pricing *p, struct sim_prices *prices)
-{
-    sim_price_kernels(p, prices);
-    price_counts(p, prices);
 }
 
 static void note_communication(const struct sim_pricing *p, const struct sim_price_step *step,
@@ -247,7 +113,7 @@ static void wait_for_host(struct sim_pricing *p, const struct sim_prices *prices
         const struct sim_price_step *step = &p->list->steps[i];
         const double count = prices->repeats[step->repeats];
         const double alone =
-            step->communicates ? prices->collectives_s[step->what] : alone_s(p, &prices->kernels[step->what]);
+            step->communicates ? prices->collectives_s[step->what] : sim_alone_s(p, &prices->kernels[step->what]);
         if (step->phase == MODEL_OPTIMIZER) updates_s += count * alone;
         else launches += count * (step->communicates ? 1 : prices->kernels[step->what].launches);
     }
@@ -287,7 +153,7 @@ static double needed_flop(const struct sim_pricing *p, const struct sim_prices *
 static double price_exposed(const struct sim_pricing *p, const struct sim_prices *prices)
 {
     double kernels_s[SIM_MOST_DISTINCT];
-    for (int i = 0; i < p->list->kernel_count; i++) kernels_s[i] = alone_s(p, &prices->kernels[i]);
+    for (int i = 0; i < p->list->kernel_count; i++) kernels_s[i] = sim_alone_s(p, &prices->kernels[i]);
     return sim_exposed_s(p, kernels_s, prices->collectives_s);
 }
 
@@ -327,7 +193,7 @@ static void add_work(struct sim_pricing *p, const struct sim_prices *prices)
 
 void sim_price_time_of(struct sim_pricing *p, struct sim_prices *prices, struct sim_detail *detail)
 {
-    price_counts(p, prices);
+    sim_price_counts(p, prices);
     sum_up(p, prices);
     if (p->plan->options.step == MODEL_STEP_GENERATE) sum_up_loop(p, prices);
     p->work_flop = p->work_bytes = 0;
@@ -349,33 +215,4 @@ void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
     struct sim_prices prices;
     sim_price_kernels(p, &prices);
     sim_price_time_of(p, &prices, detail);
-}
-
-void sim_price_steps(const struct sim_pricing *p, double *steps_s)
-{
-    struct sim_prices prices;
-    price_distinct(p, &prices);
-    for (int i = 0; i < p->list->step_count; i++) {
-        const struct sim_price_step *step = &p->list->steps[i];
-        steps_s[i] = step->communicates ? prices.collectives_s[step->what] : alone_s(p, &prices.kernels[step->what]);
-    }
-}
-
-void sim_price_phases_of(const struct sim_pricing *p, const struct sim_prices *prices,
-                         double phases_s[MODEL_OPTIMIZER + 1])
-{
-    for (int i = 0; i <= MODEL_OPTIMIZER; i++) phases_s[i] = 0;
-    for (int i = 0; i < p->list->step_count; i++) {
-        const struct sim_price_step *step = &p->list->steps[i];
-        const double once_s =
-            step->communicates ? prices->collectives_s[step->what] : alone_s(p, &prices->kernels[step->what]);
-        phases_s[step->phase] += once_s * prices->repeats[step->repeats];
-    }
-}
-
-void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZER + 1])
-{
-    struct sim_prices prices;
-    price_distinct(p, &prices);
-    sim_price_phases_of(p, &prices, phases_s);
 }
