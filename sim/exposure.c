@@ -6,13 +6,16 @@
 struct clock {
     const struct sim_pricing *p;
     const double *kernels_s, *collectives_s;
-    double now_s, links_free_s, worked_s, beside_s /* on other streams, in this loop's iteration */,
-        end_s[SIM_MOST_DISTINCT];
-    int starts, what_of[SIM_MOST_DISTINCT]; /* per start: its collective */
-    bool windowed;                          /* products and collectives go in pieces */
-    unsigned kinds;                         /* of collectives that are asynchronous as a whole */
-    double pieces_end_s, pieces;            /* of a gather whose pieces the next product takes; 0: none */
-    double product_s;                       /* of the kernel just done, if it is one */
+    double now_s, links_free_s, worked_s, beside_s /* on other streams, in this loop's iteration */;
+    bool windowed;               /* products and collectives go in pieces */
+    unsigned kinds;              /* of collectives that are asynchronous as a whole */
+    double pieces_end_s, pieces; /* of a gather whose pieces the next product takes; 0: none */
+    double product_s;            /* of the kernel just done, if it is one */
+    int starts;
+    struct started {
+        int what; /* collective */
+        double end_s;
+    } * started;
 };
 
 static int run(struct clock *c, int at);
@@ -84,33 +87,37 @@ static void start(struct clock *c, int what)
     const bool early = goes_in_pieces(c, what) && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
     const double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
     c->links_free_s = later(first_s, c->links_free_s) + c->collectives_s[what];
-    c->what_of[c->starts] = what;
-    c->end_s[c->starts++] = later(c->links_free_s, c->now_s);
+    c->started[c->starts++] = (struct started){what, later(c->links_free_s, c->now_s)};
     if (is_waited_for(c, what)) c->now_s = later(c->now_s, c->links_free_s);
 }
 
 /* A product takes the pieces of a gather as they come: the last one is left when all have come. */
 static void wait(struct clock *c, int start)
 {
-    const int what = c->what_of[start];
+    const int what = c->started[start].what;
+    const double end_s = c->started[start].end_s;
     if (!goes_in_pieces(c, what) || c->p->list->collectives[what].kind != SIM_ALL_GATHER) {
-        c->now_s = later(c->now_s, c->end_s[start]);
+        c->now_s = later(c->now_s, end_s);
         return;
     }
-    c->pieces_end_s = later(c->pieces_end_s, c->end_s[start]);
+    c->pieces_end_s = later(c->pieces_end_s, end_s);
     c->pieces = devices_of(c, what);
 }
 
 static void work(struct clock *c, int kernel)
 {
     const double kernel_s = c->kernels_s[kernel];
-    const bool product = c->windowed && c->p->list->kernels[kernel].dot_count > 0;
+    c->worked_s += kernel_s;
+    if (!c->windowed) {
+        c->now_s += kernel_s;
+        return;
+    }
+    const bool product = c->p->list->kernels[kernel].dot_count > 0;
     if (c->pieces_end_s > 0 && !product) c->now_s = later(c->now_s, c->pieces_end_s);
     const double last_s = c->pieces_end_s > 0 && product ? c->pieces_end_s + kernel_s / c->pieces : 0;
     c->now_s = later(c->now_s + kernel_s, last_s);
     c->pieces_end_s = 0;
     c->product_s = product ? kernel_s : 0;
-    c->worked_s += kernel_s;
 }
 
 /* Up to the end of a loop, or of the step; returns what stands behind it. */
@@ -134,7 +141,8 @@ static int run(struct clock *c, int at)
 
 double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const double *collectives_s)
 {
-    struct clock c = {.p = p, .kernels_s = kernels_s, .collectives_s = collectives_s};
+    struct started started[SIM_MOST_DISTINCT]; /* long, and filled as collectives start */
+    struct clock c = {.p = p, .kernels_s = kernels_s, .collectives_s = collectives_s, .started = started};
     c.windowed = p->plan && sim_passes_of(p->plan) >> SIM_PASS_COLLECTIVE_MATMUL & 1;
     if (c.windowed) c.kinds = sim_asynchronous_kinds(sim_passes_of(p->plan));
     iterate(&c, 0);

@@ -135,8 +135,8 @@ static void begin_key(const struct sim_pipeline_prices *l, const struct sim_piec
 }
 
 /* Plans that differ in their number of microbatches or in their schedule alone have the same pieces. */
-static enum base_status find_price(const struct sim_pipeline_prices *l, const struct sim_piece *piece,
-                                   struct sim_piece_price *out, struct base_error *error)
+enum base_status sim_piece_price_find(const struct sim_pipeline_prices *l, const struct sim_piece *piece,
+                                      struct sim_piece_price *out, struct base_error *error)
 {
     begin_key(l, piece);
     const struct sim_piece_price *known = sim_cache_find(l->cache);
@@ -163,7 +163,7 @@ enum base_status sim_pipeline_price_pieces(struct sim_pipeline_prices *l, struct
         if (found == SIM_MOST_PIECE_PRICES)
             return base_fail(error, BASE_INTERNAL, "a pipeline of more than %d pieces that differ",
                              SIM_MOST_PIECE_PRICES);
-        BASE_TRY(find_price(l, &l->split[i], &l->prices[l->price_count++], error));
+        BASE_TRY(sim_piece_price_find(l, &l->split[i], &l->prices[l->price_count++], error));
     }
     return BASE_OK;
 }

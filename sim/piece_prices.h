@@ -45,6 +45,9 @@ void sim_pipeline_prices_begin(struct sim_pipeline_prices *l, struct sim_cache *
                                struct sim_piece_price *prices);
 double sim_sum_of_bounds(const double parts[SIM_BOUND_COUNT]);
 const struct sim_piece_price *sim_piece_price_at(const struct sim_pipeline_prices *l, int stage, int chunk);
+/* Of one piece, whether or not the plan has it. */
+enum base_status sim_piece_price_find(const struct sim_pipeline_prices *l, const struct sim_piece *piece,
+                                      struct sim_piece_price *out, struct base_error *error);
 enum base_status sim_pipeline_price_pieces(struct sim_pipeline_prices *l, struct base_error *error);
 void sim_pipeline_price_messages(struct sim_pipeline_prices *l);
 

@@ -125,6 +125,79 @@ enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan 
     return status;
 }
 
+/* ---- by layers alone ---- */
+
+/* A piece of nothing but layers takes as much more for each as it has: kernels and collectives of a loop's iterations
+ * are the same ones. What the first iterations find on the links is another matter, so that a few layers are asked
+ * for by themselves, and of more only what two more of them take. */
+enum { ASKED_LAYERS = 4 };
+struct layer_times {
+    double each_s[ASKED_LAYERS + 1]; /* of a microbatch, by layers; negative: not asked yet */
+};
+
+static enum base_status asked_s(struct sim_pipeline_prices *l, int64_t layers, struct layer_times *known, double *out,
+                                struct base_error *error)
+{
+    const struct sim_piece piece = {.parts = MODEL_PART_LAYERS, .decoder_layers = layers};
+    if (known->each_s[layers] < 0) {
+        BASE_TRY(sim_piece_price_find(l, &piece, l->prices, error));
+        known->each_s[layers] = sim_sum_of_bounds(l->prices->each_s);
+    }
+    *out = known->each_s[layers];
+    return BASE_OK;
+}
+
+static enum base_status layers_s(struct sim_pipeline_prices *l, int64_t layers, struct layer_times *known, double *out,
+                                 struct base_error *error)
+{
+    double some_s, more_s;
+    if (layers <= ASKED_LAYERS) return asked_s(l, layers, known, out, error);
+    BASE_TRY(asked_s(l, ASKED_LAYERS - 1, known, &some_s, error));
+    BASE_TRY(asked_s(l, ASKED_LAYERS, known, &more_s, error));
+    *out = more_s + (double)(layers - ASKED_LAYERS) * (more_s - some_s);
+    return BASE_OK;
+}
+
+/* The way to a stage and back, and all that it does, of pieces that are layers alone. */
+static enum base_status outline(struct sim_pipeline_prices *l, double *step_s, struct base_error *error)
+{
+    const double m = (double)l->plan->num_microbatches;
+    struct layer_times known;
+    double way_s = 0;
+    for (int i = 0; i <= ASKED_LAYERS; i++) known.each_s[i] = -1;
+    *step_s = 0;
+    for (int k = 0; k < l->stages; k++) {
+        double busy = 0, own_s = 0;
+        for (int c = l->chunks - 1; c >= 0; c--) {
+            const struct sim_piece *piece = &l->split[c * l->stages + k];
+            own_s = 0;
+            if (piece->parts != MODEL_PART_LAYERS || !piece->decoder_layers) continue;
+            BASE_TRY(layers_s(l, piece->decoder_layers, &known, &own_s, error));
+            busy += m * own_s;
+        }
+        *step_s = fmax(*step_s, (way_s + busy) * (1 - rounding_frac));
+        way_s += own_s;
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_pipeline_outline_of(struct sim_cache *cache, const struct sim_plan *plan, double *step_s,
+                                         struct base_error *error)
+{
+    struct sim_piece_price price;
+    struct sim_pipeline_prices l;
+    *step_s = 0;
+    if (plan->config->encoder || plan->config->experts.count) return BASE_OK;
+    sim_pipeline_prices_begin(&l, cache, plan, &price);
+    BASE_TRY(sim_pipeline_check(plan, error));
+    BASE_TRY(sim_pipeline_habits_find(plan->software, &l.habits, error));
+    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l.habits.division, l.split, error));
+    l.stages = (int)plan->pipeline.stages, l.chunks = (int)plan->pipeline.chunks, l.pieces = l.stages * l.chunks;
+    return outline(&l, step_s, error);
+}
+
+/* ---- by pieces ---- */
+
 static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_pipeline_least *out,
                              struct base_error *error)
 {

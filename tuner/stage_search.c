@@ -190,39 +190,97 @@ static void find_gap(struct tuner_stages_result *r, const struct staged_walk *w)
     if (r->bound_violations) r->gap_frac = 1;
 }
 
-static enum base_status search(struct staged_walk *w, struct base_error *error)
+/* ---- in the order of bounds ---- */
+
+/* Plans that are not decided, the one with the least bound first. */
+struct queue {
+    struct tuner_staged_plan **plans;
+    int count;
+};
+
+static void sink(struct queue *q, int at)
+{
+    struct tuner_staged_plan *const sinking = q->plans[at];
+    for (int below = 2 * at + 1; below < q->count; below = 2 * at + 1) {
+        if (below + 1 < q->count && by_least(q->plans[below + 1], q->plans[below]) < 0) below++;
+        if (by_least(sinking, q->plans[below]) <= 0) break;
+        q->plans[at] = q->plans[below];
+        at = below;
+    }
+    q->plans[at] = sinking;
+}
+
+static struct queue queue_of(struct staged_walk *w)
+{
+    struct tuner_stages_result *r = w->result;
+    struct queue q = {base_new(w->arena, struct tuner_staged_plan *, r->plan_count + 1), r->plan_count};
+    for (int i = 0; i < q.count; i++) q.plans[i] = &r->space[i];
+    for (int i = q.count / 2 - 1; i >= 0; i--) sink(&q, i);
+    return q;
+}
+
+static void drop_first(struct queue *q)
+{
+    q->plans[0] = q->plans[--q->count];
+    if (q->count) sink(q, 0);
+}
+
+/* The plan is decided, by a prediction or by what is known; or it has got its bounds, and waits for its turn by them.
+ */
+static enum base_status step(struct staged_walk *w, struct tuner_staged_plan *plan, bool *waits,
+                             struct base_error *error)
 {
     struct tuner_stages_result *r = w->result;
     int64_t *const counts[] = {[TUNER_STAGED_OPEN] = &r->open_count,
                                [TUNER_STAGED_BY_TIME] = &r->by_time_count,
                                [TUNER_STAGED_BY_MEMORY] = &r->by_memory_count};
+    plan->end = decide(w, plan);
+    const bool goes_on = plan->end == TUNER_STAGED_OPEN && !tuner_staged_time_is_up(w, 1);
+    *waits = goes_on && plan->outlined;
+    if (*waits) return tuner_staged_bound(w, plan, error);
+    if (goes_on) return predict(w, plan, error);
+    /* What might have been tight is decided all the same when the time is up. */
+    if (plan->end == TUNER_STAGED_OPEN && is_too_large(w, plan)) plan->end = TUNER_STAGED_BY_MEMORY;
+    ++*counts[plan->end];
+    return BASE_OK;
+}
+
+/* Plans that could not be predicted are none of the space. */
+static void drop_refused(struct tuner_stages_result *r)
+{
+    int count = 0;
+    for (int i = 0; i < r->plan_count; i++)
+        if (!r->space[i].refused) r->space[count++] = r->space[i];
+    r->plan_count = count;
+}
+
+static enum base_status search(struct staged_walk *w, struct base_error *error)
+{
+    struct tuner_stages_result *r = w->result;
     r->best = base_new(w->arena, struct tuner_staged_plan, w->request->top + 1);
     r->tight = base_new(w->arena, struct tuner_staged_plan, w->request->top + 1);
-    qsort(r->space, (size_t)r->plan_count, sizeof *r->space, by_least);
     r->nearest.free_bytes = -1e300;
-    int count = 0;
-    for (int i = 0; i < r->plan_count; i++) {
-        struct tuner_staged_plan *plan = &r->space[count];
+    for (struct queue q = queue_of(w); q.count;) {
+        struct tuner_staged_plan *plan = q.plans[0];
         struct base_error why;
-        if (w->request->progress) w->request->progress(w->request->progress_where, "plans decided", i, r->plan_count);
-        *plan = r->space[i];
-        plan->end = decide(w, plan);
-        const bool predicts = plan->end == TUNER_STAGED_OPEN && !tuner_staged_time_is_up(w, 1);
-        if (predicts && predict(w, plan, &why) != BASE_OK) {
-            tuner_staged_refuse(w, why.text);
+        bool waits;
+        plan->refused = step(w, plan, &waits, &why) != BASE_OK;
+        if (plan->refused) tuner_staged_refuse(w, why.text);
+        if (waits && !plan->refused) {
+            sink(&q, 0);
             continue;
         }
-        /* What might have been tight is decided all the same when the time is up. */
-        if (plan->end == TUNER_STAGED_OPEN && is_too_large(w, plan)) plan->end = TUNER_STAGED_BY_MEMORY;
-        if (!predicts) ++*counts[plan->end];
-        const bool known = plan->end != TUNER_STAGED_OPEN;
+        const bool known = plan->end != TUNER_STAGED_OPEN && !plan->outlined && !plan->refused;
         if (known && plan->free_bytes > r->nearest.free_bytes) r->nearest = *plan;
-        count++;
+        if (w->request->progress)
+            w->request->progress(w->request->progress_where, "plans decided", r->plan_count - q.count, r->plan_count);
+        drop_first(&q);
     }
-    r->plan_count = count;
+    drop_refused(r);
+    qsort(r->space, (size_t)r->plan_count, sizeof *r->space, by_least);
     drop_slow_tight(r);
     find_gap(r, w);
-    if (count) return BASE_OK;
+    if (r->plan_count) return BASE_OK;
     return base_fail(error, BASE_INPUT, "no plan of the space can be predicted: %s", r->refusal);
 }
 

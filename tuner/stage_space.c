@@ -238,17 +238,32 @@ double tuner_staged_cost(const struct staged_walk *w, const struct tuner_staged_
     return w->request->objective == TUNER_STEP_S ? step_s : step_s / (double)number(w, plan, TUNER_STAGED_BATCH);
 }
 
-static enum base_status bound(struct staged_walk *w, const struct sim_plan *checked, struct tuner_staged_plan *plan,
-                              struct base_error *error)
+/* Of most plans that is enough to see that they are slow; a front asks of each how much memory it leaves, too. */
+static enum base_status outline(struct staged_walk *w, const struct sim_plan *checked, struct tuner_staged_plan *plan,
+                                struct base_error *error)
 {
-    struct sim_pipeline_least least;
+    double least_s = 0;
     plan->least_s = 0;
     plan->free_bytes = w->result->capacity_bytes = checked->placement->profile.constants[SIM_CAPACITY_BYTES];
-    if (checked->pipeline.stages == 1 || w->request->no_bounds) return BASE_OK;
-    least.free_bytes = plan->free_bytes;
-    if (tuner_staged_is_assigned(w, plan)) BASE_TRY(tuner_layers_bound(w->cache, checked, &least.step_s, error));
-    else BASE_TRY(sim_pipeline_least_of(w->cache, checked, &least, error));
-    plan->least_s = tuner_staged_cost(w, plan, least.step_s);
+    plan->outlined = checked->pipeline.stages > 1 && !w->request->no_bounds;
+    if (!plan->outlined || tuner_staged_is_assigned(w, plan) || w->request->pareto) return BASE_OK;
+    BASE_TRY(sim_pipeline_outline_of(w->cache, checked, &least_s, error));
+    plan->least_s = tuner_staged_cost(w, plan, least_s);
+    return BASE_OK;
+}
+
+enum base_status tuner_staged_bound(struct staged_walk *w, struct tuner_staged_plan *plan, struct base_error *error)
+{
+    struct sim_pipeline_least least = {.free_bytes = plan->free_bytes};
+    struct sim_plan checked;
+    if (!plan->outlined) return BASE_OK;
+    BASE_TRY(tuner_staged_check(w, plan, &checked, error));
+    if (tuner_staged_is_assigned(w, plan)) BASE_TRY(tuner_layers_bound(w->cache, &checked, &least.step_s, error));
+    else BASE_TRY(sim_pipeline_least_of(w->cache, &checked, &least, error));
+    const double least_s = tuner_staged_cost(w, plan, least.step_s);
+    w->result->bound_violations += least_s < plan->least_s;
+    plan->outlined = false;
+    plan->least_s = least_s;
     plan->free_bytes = least.free_bytes;
     return BASE_OK;
 }
@@ -273,7 +288,7 @@ static enum base_status add_plan(struct staged_walk *w, struct tuner_staged_plan
     if (no) return tuner_staged_refuse(w, no), BASE_OK;
     if (plan->unpriced) plan->least_s = 0, plan->free_bytes = INFINITY;
     else status = tuner_staged_check(w, plan, &checked, &why);
-    if (status == BASE_OK && w->searches && !plan->unpriced) status = bound(w, &checked, plan, &why);
+    if (status == BASE_OK && w->searches && !plan->unpriced) status = outline(w, &checked, plan, &why);
     if (status != BASE_OK) return tuner_staged_refuse(w, why.text), BASE_OK;
     if (r->plan_count == MOST_PLANS)
         return base_fail(error, BASE_INPUT, "the space has more than %d plans; use fewer values", MOST_PLANS);

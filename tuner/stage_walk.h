@@ -32,6 +32,8 @@ struct staged_walk {
 enum base_status tuner_staged_list(struct staged_walk *w, struct base_error *error);
 enum base_status tuner_staged_check(struct staged_walk *w, const struct tuner_staged_plan *plan, struct sim_plan *out,
                                     struct base_error *error);
+/* The plan's bounds, where it is outlined. */
+enum base_status tuner_staged_bound(struct staged_walk *w, struct tuner_staged_plan *plan, struct base_error *error);
 /* Whether each stage's layers are chosen for it: of whole stages. */
 bool tuner_staged_is_assigned(const struct staged_walk *w, const struct tuner_staged_plan *plan);
 /* What is made small: seconds a sequence, or seconds a step. */

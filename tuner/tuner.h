@@ -423,6 +423,8 @@ struct tuner_staged_plan {
     unsigned char value[TUNER_STAGED_COUNT];
     unsigned char end;      /* enum tuner_staged_end: what decided it */
     bool unpriced;          /* the time was up before it had bounds, or was known to be launched */
+    bool refused;           /* it cannot be predicted, though it can be launched */
+    bool outlined;          /* its bound on time is that of its layers alone, and it has none on memory yet */
     int place;              /* in the space */
     double least_s, step_s; /* of a sequence, or of a step: a bound, and as predicted */
     double free_bytes;      /* at the most; of one that was predicted: as it is */
@@ -458,8 +460,8 @@ struct sim_plan_text tuner_staged_text(const struct tuner_stages_result *result,
 enum base_status tuner_stages_space(struct base_arena *arena, struct sim_cache *cache,
                                     const struct tuner_stages_request *request, struct tuner_stages_result *out,
                                     struct base_error *error);
-/* Every plan has a bound on its time and its memory (sim_pipeline_least_of); in the order of these bounds plans are
- * predicted in full until no other can be better. */
+/* Every plan has a bound on its time and its memory (sim_pipeline_least_of), or, until its turn comes, on its time by
+ * its layers alone; in the order of these bounds plans are predicted in full until no other can be better. */
 enum base_status tuner_stages_search(struct base_arena *arena, struct sim_cache *cache,
                                      const struct tuner_stages_request *request, struct tuner_stages_result *out,
                                      struct base_error *error);
