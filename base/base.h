@@ -260,10 +260,11 @@ enum base_status base_table_read(struct base_table *table, struct base_error *er
 int base_table_column(const struct base_table *table, const char *name);           /* -1 if absent */
 const char *base_table_field(const struct base_table *table, int row, int column); /* "" if absent */
 
-/* ---- the heap of a short-lived program (heap.c) ---- */
+/* ---- large pages (heap.c): answers are the same without them ---- */
 
-/* Before anything is allocated; answers are the same without it. */
-void base_heap_begin(void);
+void base_heap_begin(void); /* the heap of a short-lived program, before anything is allocated */
+/* For memory that has not been touched yet; it takes no page beyond its own end. */
+void base_prefer_large_pages(void *at, size_t bytes);
 
 /* ---- files (file.c) ---- */
 

@@ -10,6 +10,15 @@ static char *aligned(char *at)
     return at + (ALIGNMENT - (uintptr_t)at % ALIGNMENT) % ALIGNMENT;
 }
 
+/* Of zeros. In pages of 4 KiB, a row of a product's operand is a page of its own, and processors keep too few of them
+ * in mind. */
+static char *make_arena(struct base_arena *arena, size_t bytes)
+{
+    char *at = aligned(base_reserve(arena, bytes + ALIGNMENT, 1));
+    base_prefer_large_pages(at, bytes);
+    return memset(at, 0, bytes);
+}
+
 static enum base_status check_size(const struct exec_machine *m, const struct sim_plan *plan, struct base_error *error)
 {
     int64_t bytes = m->map.arena_bytes,
@@ -55,7 +64,7 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
     const bool shares = m->arenas != NULL;
     if (!shares) m->arenas = base_new(arena, char *, m->device_count);
     for (int d = m->first_device; d < m->end_device && !shares; d++)
-        m->arenas[d] = aligned(base_alloc(arena, (size_t)m->map.arena_bytes + ALIGNMENT, 1));
+        m->arenas[d] = make_arena(arena, (size_t)m->map.arena_bytes);
     for (int i = 0; i < 2 && m->transport; i++)
         m->buffers[i] = aligned(base_alloc(arena, EXEC_SEGMENT_BYTES + ALIGNMENT, 1));
     return BASE_OK;

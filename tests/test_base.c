@@ -75,6 +75,23 @@ static bool allocation_is_refused(struct base_arena *arena, size_t count, size_t
     return refused;
 }
 
+/* A hint, whatever the place: large pages begin and end inside of it, and what stands there stays. */
+static void large_pages_are_a_hint(struct base_arena *arena)
+{
+    enum { LARGE_PAGE = 2 << 20 };
+    static const size_t sizes[] = {0, 1, 4095, LARGE_PAGE - 1, LARGE_PAGE, 2 * LARGE_PAGE + 5, 5 * LARGE_PAGE};
+    for (int i = 0; i < BASE_COUNT(sizes); i++) {
+        char *whole = base_alloc(arena, sizes[i] + 128, 1), *at = whole + 64;
+        memset(whole, 7, sizes[i] + 128);
+        base_prefer_large_pages(at, sizes[i]);
+        for (size_t b = 0; b < sizes[i] + 128; b += 61) assert_int_equal(whole[b], 7);
+        memset(at, 9, sizes[i]);
+        assert_int_equal(whole[63], 7);
+        assert_int_equal(at[sizes[i]], 7);
+    }
+    base_prefer_large_pages(NULL, 0);
+}
+
 static void arena_refuses_sizes_that_overflow(struct base_arena *arena)
 {
     static const struct {
@@ -1411,6 +1428,7 @@ int main(int argument_count, char **arguments)
         TEST(error_place_comes_first),
         TEST(arena_gives_zeroed_aligned_memory_that_does_not_overlap),
         TEST(arena_is_zeroed_again_after_reset),
+        TEST(large_pages_are_a_hint),
         TEST(arena_refuses_sizes_that_overflow),
         TEST(arena_failure_at_every_allocation_reaches_the_handler),
         TEST(text_grows_and_stays_terminated),
