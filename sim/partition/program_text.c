@@ -79,16 +79,36 @@ static void put_why(const struct printer *p, const struct sim_op *op)
     base_putf(out, "%s%s", differs ? "]: " : "", reason.data);
 }
 
-static void put_compute(const struct printer *p, const struct sim_op *op)
+/* The one-hot that an indexed read is written with: nobody makes it. */
+static bool is_index(const struct sim_op *op)
+{
+    return op->kind == SIM_COMPUTE && op->op->lookup && op->op->kind == MODEL_MAP;
+}
+
+static bool is_of_index(const struct sim_sharded *s, int value)
+{
+    const int definition = s->values[value].definition;
+    return definition >= 0 && is_index(&s->ops[definition]);
+}
+
+static const char *verb(const struct sim_op *op)
 {
     static const char *const kinds[] = {
         [MODEL_EINSUM] = "einsum", [MODEL_MAP] = "map",       [MODEL_REDUCE] = "reduce", [MODEL_RESHAPE] = "reshape",
         [MODEL_SLICE] = "slice",   [MODEL_UPDATE] = "update", [MODEL_LOOP] = "loop"};
+    if (op->op->lookup) return op->op->phase == MODEL_FORWARD ? "lookup" : "scatter_add";
+    return kinds[op->op->kind];
+}
+
+static void put_compute(const struct printer *p, const struct sim_op *op)
+{
     const char *function = model_function_name(op->op->function);
     const struct sim_sharded *s = p->s;
     struct base_text *out = p->out;
-    base_putf(out, "%s%s%s %s: ", kinds[op->op->kind], *function ? " " : "", function, op->op->name);
-    for (int i = 0; i < op->input_count; i++) base_putf(out, "%s%s", i ? "," : "", op->op->input_labels[i]);
+    base_putf(out, "%s%s%s %s: ", verb(op), *function ? " " : "", function, op->op->name);
+    for (int i = 0, put = 0; i < op->input_count; i++)
+        if (!op->op->lookup || !is_of_index(s, op->inputs[i]))
+            base_putf(out, "%s%s", put++ ? "," : "", op->op->input_labels[i]);
     base_putf(out, "->%s = ", op->op->output_labels);
     for (int i = 0; i < op->output_count; i++) {
         if (i) base_put(out, ", ");
@@ -162,6 +182,7 @@ void sim_sharded_print(const struct sim_sharded *s, const struct topo_axes *mesh
         const struct sim_op *op = &s->ops[i];
         put_waits(&p, i, depth);
         if (op->kind == SIM_LOOP_END) depth--;
+        if (is_index(op)) continue;
         put_indent(out, depth);
         switch (op->kind) {
         case SIM_COMPUTE: put_compute(&p, op); break;
