@@ -42,8 +42,10 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_stag
     const enum sim_key key = tuner_staged_key(d);
     const char **text = &request->plan.values[key];
     if (!*text || !**text) return BASE_OK;
-    if (!strcmp(*text, "auto")) request->searches_context |= d == TUNER_STAGED_CONTEXT;
-    else
+    if (!strcmp(*text, "auto")) {
+        request->searches_context |= d == TUNER_STAGED_CONTEXT;
+        request->batch_auto |= d == TUNER_STAGED_BATCH;
+    } else
         BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, *text, key == SIM_RULES ? ';' : ',',
                                       &request->given[d], error));
     *text = NULL;
@@ -90,9 +92,6 @@ static enum base_status read_request(struct commands_context *context, const str
                                          .progress = context->progress,
                                          .progress_where = context->progress_where};
     BASE_TRY(refuse_others(arguments, error));
-    if (plan->values[SIM_BATCH_SIZE] && !strcmp(plan->values[SIM_BATCH_SIZE], "auto"))
-        return base_fail(error, BASE_INPUT,
-                         "batch_size: auto is not searched together with stages; use sizes, as in 1024,1536");
     BASE_TRY(commands_tune_objective(arguments, COMMANDS_OF_STAGES, &out->objective, error));
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
         BASE_TRY(read_dimension(context->arena, (enum tuner_staged)d, out, error));

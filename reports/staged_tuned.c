@@ -248,6 +248,9 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
     base_put(out, "\n");
     if (found->best_count) {
         base_putf(out, "Best: %s\n", reports_staged_words(r, &found->best[0]));
+        const int batch = found->best[0].value[TUNER_STAGED_BATCH];
+        if (r->request->batch_auto && batch == found->values[TUNER_STAGED_BATCH].count - 1)
+            base_put(out, "That is the largest batch of the search; a larger one may be faster.\n");
         put_proof(found, out);
     } else put_nearest(r, out);
     put_counts(found, out);

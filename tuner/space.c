@@ -45,7 +45,7 @@ static struct tuner_values words(struct tuner_space *space, enum tuner_dimension
 
 /* Powers of two and half as much again, up to 32 sequences a device. There is no natural end, since a larger batch
  * always puts off the optimizer; the answer says where the search ended. */
-static struct tuner_values auto_batches(struct base_arena *arena, int device_count)
+struct tuner_values tuner_auto_batches(struct base_arena *arena, int device_count)
 {
     const char *texts[64];
     int count = 0;
@@ -415,7 +415,7 @@ static void find_ranges(struct tuner_space *space, const struct tuner_request *r
             space->values[d] = copy_values(space->arena, request->given[d].values, request->given[d].count);
         else if (d == TUNER_RULES) space->values[d] = rules_for(space, named, axes);
         else if (d == TUNER_BATCH && request->batch_auto)
-            space->values[d] = auto_batches(space->arena, topology->device_count);
+            space->values[d] = tuner_auto_batches(space->arena, topology->device_count);
         else if (d == TUNER_BATCH) space->values[d] = copy_values(space->arena, own, 1);
         else if (d < TUNER_BATCH) space->values[d] = words(space, (enum tuner_dimension)d, request, choices, scanned);
     }

@@ -9,6 +9,8 @@
 enum base_status tuner_named_meshes(struct tuner_space *space, const struct topo_topology *topology,
                                     struct tuner_values *meshes, struct topo_axes *axes, struct base_error *error);
 
+/* Those that a search of batches tries: space.c says which. */
+struct tuner_values tuner_auto_batches(struct base_arena *arena, int device_count);
 /* What the plan's software can be told (software_choices.c). */
 enum tuner_software_mesh {
     TUNER_ANY_SUBMESH,

@@ -128,8 +128,11 @@ static enum base_status find_values(struct staged_walk *w, enum tuner_staged d, 
         return base_fail(error, BASE_INPUT, "%s: has more than %d values", sim_plan_keys[dimensions[d].key].name,
                          MOST_VALUES);
     for (int i = 0; i < given->count; i++) add(w, d, given->values[i]);
+    const bool batches = d == TUNER_STAGED_BATCH && w->request->batch_auto;
+    const struct tuner_values sizes = batches ? tuner_auto_batches(w->arena, devices) : (struct tuner_values){NULL, 0};
+    for (int i = 0; i < sizes.count; i++) add(w, d, sizes.values[i]);
     if (d == TUNER_STAGED_CONTEXT && w->request->searches_context) add_divisors(w, d, devices, devices);
-    else if (!given->count) add_usual(w, d);
+    else if (!values->count) add_usual(w, d);
     if (!values->count && d == TUNER_STAGED_PARTITIONS) add_divisors(w, d, devices, node);
     if (!values->count && d == TUNER_STAGED_STAGES) add_divisors(w, d, devices, SIM_MOST_STAGES);
     if (!values->count && d == TUNER_STAGED_CHUNKS) add_chunks(w);
@@ -378,8 +381,9 @@ enum base_status tuner_staged_list(struct staged_walk *w, struct base_error *err
         return base_fail(error, BASE_INPUT,
                          "topology: plans with stages are not modelled where hardware is broken, slow or "
                          "oversubscribed; leave that out, or use pipeline_stages 1");
-    if (!w->request->given[TUNER_STAGED_BATCH].count)
-        return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 1536");
+    if (!w->request->given[TUNER_STAGED_BATCH].count && !w->request->batch_auto)
+        return base_fail(error, BASE_INPUT,
+                         "batch_size: is missing; sequences in one global batch, as in 1536, or auto");
     w->partition = (enum sim_cut)word_of(plan, SIM_PIPELINE_PARTITION, SIM_BY_LAYERS);
     const char *split = plan->values[SIM_PIPELINE_SPLIT_RANK];
     if (split && *split)

@@ -408,6 +408,7 @@ struct tuner_stages_request {
     int top;
     bool no_bounds;               /* every plan is predicted in full */
     bool assigns_layers;          /* to stages, one by one; else the software shares them out */
+    bool batch_auto;              /* the batch is searched, too */
     bool searches_context;        /* every number of devices that a sequence may be sharded over; else the plan's */
     bool pareto;                  /* tokens per second against peak memory; not of layers that are assigned */
     double time_limit_s;          /* 0: none */
