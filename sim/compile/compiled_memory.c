@@ -39,6 +39,28 @@ static enum sim_memory_schedule choose_schedule(struct sim_assigner *a)
     return best;
 }
 
+/* Sums over devices within layers that may be on their way while others compute: XLA's latency hiding scheduler orders
+ * the step anew, from its end, so that the products that nobody waits for, weight gradients, come behind the sums of
+ * all layers; unless the device has no room for what they read. */
+static bool hides_sums(struct sim_assigner *a, struct sim_compiled_memory *out)
+{
+    const struct sim_sharded *s = a->s;
+    bool sums_in_layers = false;
+    for (int i = 0; i < s->op_count; i++)
+        if (s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].collective == SIM_ALL_REDUCE &&
+            sim_has_batch(s, s->ops[i].inputs[0]) && sim_is_over_layers(a, s->ops[i].loop))
+            sums_in_layers = true;
+    if (a->options->scanned || !a->options->async_sums || !sums_in_layers) return false;
+    struct sim_compiled_memory hidden = *out;
+    const enum sim_memory_schedule chosen = a->schedule;
+    a->remakes_logits = true;
+    sim_assign_buffers(a, SIM_DEPTH_FIRST, SIM_AS_LAID_OUT, &hidden);
+    a->remakes_logits = false, a->schedule = chosen;
+    if (hidden.peak_bytes > a->options->limit_bytes) return false;
+    *out = hidden;
+    return true;
+}
+
 /* What is recomputed is so in the order that the scheduler chose. A list needs no second look: it comes next. */
 static bool fits_once_recomputed(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
@@ -89,6 +111,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
         a.remakes_logits = false, a.waiting = NULL;
     }
     sim_assign_buffers(&a, choose_schedule(&a), SIM_AS_LAID_OUT, out);
+    if (hides_sums(&a, out)) return;
     if (out->peak_bytes <= options->limit_bytes) return;
     if (!options->scanned) {
         a.in_haste = true;
