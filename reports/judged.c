@@ -73,6 +73,11 @@ static void put_collectives_text(struct base_arena *arena, const struct reports_
                   totals[i].compiled_count, base_format_bytes(right, totals[i].compiled_bytes));
 }
 
+static bool is_tight(const struct reports_judged *j)
+{
+    return sim_confidence_of(NULL, j->plan, j->predicted).tight;
+}
+
 void reports_judged_text(struct base_arena *arena, const struct reports_judged *j, struct base_text *out)
 {
     const struct sim_memory *m = &j->predicted->memory;
@@ -85,7 +90,10 @@ void reports_judged_text(struct base_arena *arena, const struct reports_judged *
     put_line(out, "memory", (double)m->peak_bytes, (double)j->peak_bytes);
     put_line(out, "  arguments", (double)m->argument_bytes, (double)j->argument_bytes);
     put_line(out, "  results", (double)m->output_bytes, (double)j->output_bytes);
-    base_putf(out, "    %-24s %12s %12s\n", "verdict", j->predicted->fits ? "fits" : "does not",
+    base_putf(out, "    %-24s %12s %12s\n", "verdict",
+              is_tight(j)          ? "fits, tight"
+              : j->predicted->fits ? "fits"
+                                   : "does not",
               j->fits ? "fits" : "does not");
     put_collectives_text(arena, j, out);
 }
@@ -133,6 +141,7 @@ void reports_put_judged(struct base_arena *arena, const struct reports_judged *j
     base_json_member_int(w, "argument_bytes", m->argument_bytes);
     base_json_member_int(w, "output_bytes", m->output_bytes);
     base_json_member_bool(w, "fits", j->predicted->fits);
+    if (is_tight(j)) base_json_member_bool(w, "tight", true);
     base_json_close(w, '}');
     if (!j->answered) {
         base_json_member_string(w, "message", j->message);

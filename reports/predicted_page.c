@@ -142,7 +142,8 @@ enum base_status reports_prediction_html(const struct reports_answer *answer, st
                                               reports_bytes_words(arena, peak))
                         : fits && reports_member(d, "inference", BASE_JSON_OBJECT) ? reports_served_title(arena, d)
                         : fits
-                            ? base_print(arena, "It fits: %s of %s, at %s target tokens/s",
+                            ? base_print(arena, "It fits%s: %s of %s, at %s target tokens/s",
+                                         reports_member(d, "tight", BASE_JSON_TRUE) ? ", but it is tight" : "",
                                          reports_bytes_words(arena, peak), reports_bytes_words(arena, capacity), tokens)
                             : base_print(arena, "It does not fit: %s", reports_shortage_words(arena, &shortage));
     reports_put_answer_head(out, answer, what, title, plan, reports_member(d, "mesh", BASE_JSON_OBJECT));

@@ -5,15 +5,25 @@
 #include <math.h>
 #include <string.h>
 
+static void put_fit(const struct sim_confidence *c, const char *peak, const char *capacity, const char *free_words,
+                    struct base_text *out)
+{
+    const bool tight = c && c->tight;
+    base_putf(out, "It fits%s: %s of %s on each device, %s free", tight ? ", but it is tight" : "", peak, capacity,
+              free_words);
+    if (tight) base_putf(out, "; %s", reports_tight_words(out->arena, c));
+    base_put(out, ".\n");
+}
+
 static void put_verdict(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
     const struct reports_shortage shortage = reports_shortage_of(p);
     char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE], step[BASE_HUMANE], each[BASE_HUMANE];
     base_format_bytes(peak, (double)p->memory.peak_bytes);
-    base_format_bytes(capacity, (double)p->memory.capacity_bytes);
-    base_format_bytes(over, fabs((double)(p->memory.capacity_bytes - p->memory.peak_bytes)));
-    if (p->fits) base_putf(out, "It fits: %s of %s on each device, %s free.\n", peak, capacity, over);
+    base_format_bytes(capacity, sim_limit_bytes(p));
+    base_format_bytes(over, fabs(sim_limit_bytes(p) - (double)p->memory.peak_bytes));
+    if (p->fits) put_fit(r->confidence, peak, capacity, over, out);
     else base_putf(out, "It does NOT fit: %s.\n", reports_shortage_words(out->arena, &shortage));
     base_putf(out, "%s (%s a step; %s on each of %d devices, MFU %.1f %%)%s\n",
               reports_tokens_words(out->arena, r->checked, p), base_format_seconds(step, p->step_s),

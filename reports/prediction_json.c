@@ -268,6 +268,10 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     base_json_close(w, '}');
     base_json_member_string(w, "profile", p->profile);
     base_json_member_bool(w, "fits", p->fits);
+    if (r->confidence && r->confidence->tight) {
+        base_json_member_bool(w, "tight", true);
+        base_json_member_string(w, "tight_reason", reports_tight_words(w->text->arena, r->confidence));
+    }
     if (r->confidence) base_json_member_double(w, "fits_probability_frac", r->confidence->fits_probability_frac);
     if (r->confidence) base_json_member_string(w, "confidence", r->confidence->rests_on);
     if (r->measured) put_steps(w, r);

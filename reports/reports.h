@@ -89,6 +89,8 @@ void reports_put_shortage(struct base_json_writer *writer, const struct sim_pred
 const char *reports_missing_words(struct base_arena *arena, const struct reports_shortage *shortage);
 /* "34.5 GiB of 32 GiB on each device, 2.5 GiB too much" */
 const char *reports_shortage_words(struct base_arena *arena, const struct reports_shortage *shortage);
+/* Of a plan that is said to fit, and tight. */
+const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *confidence);
 
 /* ---- one prediction (prediction.c: text, prediction_json.c: the document) ---- */
 

@@ -1,4 +1,5 @@
-/* Why a plan does not fit: what a device lacks, what the host lacks, or both; of a prediction, or of its document. */
+/* Why a plan does not fit: what a device lacks, what the host lacks, or both; of a prediction, or of its document. And
+ * why one that fits may not. */
 #include "reports/answer.h"
 
 #include <math.h>
@@ -55,4 +56,11 @@ const char *reports_shortage_words(struct base_arena *arena, const struct report
     char needed[BASE_HUMANE], limit[BASE_HUMANE];
     return base_print(arena, "%s of %s on each device, %s", base_format_bytes(needed, s->needed_bytes),
                       base_format_bytes(limit, s->limit_bytes), reports_missing_words(arena, s));
+}
+
+const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *c)
+{
+    return base_print(arena,
+                      "as far as such predictions were off, the compiler refuses it with a probability of %.0f %%",
+                      100 * (1 - c->fits_probability_frac));
 }

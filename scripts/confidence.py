@@ -72,15 +72,25 @@ def predictions(program, table):
             return list(csv.DictReader(file))
 
 
-def room(program, options, row):
-    """log(capacity / peak) of a row's plan; None where a compiler made it fit by recomputing, so that it is near the
-    edge by construction. options: what predict takes."""
+def memory_of(program, options, row):
+    """Of a row's plan, as predict answers. options: what predict takes."""
     arguments = [program, "predict", "--json", "--task-feature-lengths",
                  ",".join(filter(None, [row["inputs_length"], row["targets_length"]]))]
     for key, value in row.items():
         if value and "--" + key.replace("_", "-") in options:
             arguments += ["--" + key.replace("_", "-"), value]
-    memory = json.loads(subprocess.run(arguments, stdout=subprocess.PIPE, check=False).stdout)["memory"]
+    return json.loads(subprocess.run(arguments, stdout=subprocess.PIPE, check=False).stdout)["memory"]
+
+
+def options_of(program):
+    return set(re.findall(r"--[a-z-]+", subprocess.run([program, "predict", "--help"], stdout=subprocess.PIPE,
+                                                       check=True).stdout.decode()))
+
+
+def room(program, options, row):
+    """log(capacity / peak) of a row's plan; None where a compiler made it fit by recomputing, so that it is near the
+    edge by construction."""
+    memory = memory_of(program, options, row)
     remade = memory.get("rematerialized_layer_count", 0) and memory["peak_bytes"] <= memory["capacity_bytes"]
     return None if remade else math.log(memory["capacity_bytes"] / memory["peak_bytes"])
 
@@ -103,8 +113,7 @@ def deviation_of_verdicts(rooms):
 def verdicts(program, found):
     """Of kinds whose memory nobody measured: [platform, software, chips, "memory", rows, 0, deviation, tables]."""
     kinds = collections.defaultdict(list)
-    options = set(re.findall(r"--[a-z-]+", subprocess.run([program, "predict", "--help"], stdout=subprocess.PIPE,
-                                                          check=True).stdout.decode()))
+    options = options_of(program)
     for table in sorted(glob.glob("tests/data/measured/*.csv")):
         name = os.path.splitext(os.path.basename(table))[0]
         for row in predictions(program, table):
@@ -235,6 +244,7 @@ def deviation_of_new_kinds(found, quantity):
 
 def summarize(program, found):
     rows = [known_kind(key, entries, found) for key, entries in sorted(found.items()) if is_known(entries)]
+    rows += compiled_kinds(program)
     by_verdict = list(verdicts(program, found))
     for quantity in ("compiled_memory", "memory", "pipelined_memory", "pipelined_step", "served_step", "step"):
         new = deviation_of_new_kinds(found, quantity)
@@ -243,6 +253,28 @@ def summarize(program, found):
         rows += [row for row in by_verdict if row.key[2] == quantity and math.hypot(row.deviation, row.between) < new]
     return [[k.key[0], k.key[1], k.chips, k.key[2], k.rows, f"{k.mean:.3f}", f"{k.deviation:.3f}", f"{k.between:.3f}",
              k.tables] for k in sorted(rows, key=lambda k: (k.key[0] == "*", k.key))]
+
+
+def compiled_kinds(program):
+    """Of memory as compiled, by the compiler's own answers: by how layers run and what their backward pass recomputes;
+    and of what is said to fit only because arrays are recomputed. Plans were drawn at random, so that one more is of
+    those drawn; what the mean is not known by is its between_log."""
+    found, options = collections.defaultdict(list), options_of(program)
+    for table in sorted(glob.glob("tests/data/compiled_memory*.csv")):
+        name = os.path.splitext(os.path.basename(table))[0]
+        for row in predictions(program, table):
+            rescued = row["predicted_fits"] == "1" and memory_of(program, options, row).get("rematerializes")
+            scanned = row["model"].startswith("scalable_")
+            stratum = "rescued" if rescued else row["remat_policy"] if scanned else "unscanned"
+            ratio = float(row["measured_peak_memory_bytes"]) / float(row["predicted_peak_memory_bytes"])
+            key = platform(row["topology"]), row["software"], "compiled_" + stratum
+            found[key].append((math.log(ratio), chip(row["topology"]), name))
+    kinds = []
+    for key, entries in sorted(found.items()):
+        mean, deviation = moments([entry[0] for entry in entries])
+        kinds.append(Kind(key, len(entries), " ".join(sorted({e[1] for e in entries})), mean, deviation,
+                          deviation / math.sqrt(len(entries)), " ".join(sorted({e[2] for e in entries}))))
+    return kinds
 
 
 def half_width(kind):

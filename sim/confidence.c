@@ -84,12 +84,31 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
+/* How the columns of confidence.csv name what is predicted, and what of: of a narrower kind that a software has no rows
+ * of, the wider one's are taken. */
+static const struct quantity {
+    const char *name, *wider;
+} quantities[SIM_RESIDUAL_COUNT] = {[SIM_OF_STEP] = {"step", "step"},
+                                    [SIM_OF_PIPELINED_STEP] = {"pipelined_step", "pipelined_step"},
+                                    [SIM_OF_SERVED_STEP] = {"served_step", "served_step"},
+                                    [SIM_OF_MEMORY] = {"memory", "memory"},
+                                    [SIM_OF_PIPELINED_MEMORY] = {"pipelined_memory", "pipelined_memory"},
+                                    [SIM_OF_COMPILED_MEMORY] = {"compiled_memory", "compiled_memory"},
+                                    [SIM_OF_COMPILED_UNSCANNED] = {"compiled_unscanned", "compiled_memory"},
+                                    [SIM_OF_COMPILED_NONE] = {"compiled_none", "compiled_memory"},
+                                    [SIM_OF_COMPILED_MINIMAL] = {"compiled_minimal", "compiled_memory"},
+                                    [SIM_OF_COMPILED_FULL] = {"compiled_full", "compiled_memory"},
+                                    [SIM_OF_COMPILED_RESCUED] = {"compiled_rescued", "compiled_memory"}};
+
 /* Of another chip the kind's own bias says nothing; what is left is the larger of the two spreads. */
-static enum base_status find_residual(const struct topo_topology *topology, const char *software, const char *quantity,
-                                      struct sim_residual *out, struct base_error *error)
+static enum base_status find_residual(const struct topo_topology *topology, const char *software,
+                                      const struct quantity *quantity, struct sim_residual *out,
+                                      struct base_error *error)
 {
-    int row = find_row(sim_platform_name(topology->kind), software, quantity), pooled = find_row("*", "*", quantity);
-    if (pooled < 0) return base_fail(error, BASE_INTERNAL, "confidence.csv: no row is about every %s", quantity);
+    const char *platform = sim_platform_name(topology->kind);
+    int row = find_row(platform, software, quantity->name), pooled = find_row("*", "*", quantity->wider);
+    if (row < 0) row = find_row(platform, software, quantity->wider);
+    if (pooled < 0) return base_fail(error, BASE_INTERNAL, "confidence.csv: no row is about every %s", quantity->wider);
     const struct sim_residual *all = &residuals.rows[pooled];
     *out = *all;
     out->row = -1;
@@ -105,19 +124,13 @@ enum base_status sim_residuals_find(const struct topo_topology *topology, const 
                                     struct sim_residual *out, struct base_error *error)
 {
     static once_flag once = ONCE_FLAG_INIT;
-    static const char *const quantities[SIM_RESIDUAL_COUNT] = {[SIM_OF_STEP] = "step",
-                                                               [SIM_OF_PIPELINED_STEP] = "pipelined_step",
-                                                               [SIM_OF_SERVED_STEP] = "served_step",
-                                                               [SIM_OF_MEMORY] = "memory",
-                                                               [SIM_OF_PIPELINED_MEMORY] = "pipelined_memory",
-                                                               [SIM_OF_COMPILED_MEMORY] = "compiled_memory"};
     call_once(&once, read_residuals);
     if (residuals.status != BASE_OK) {
         *error = residuals.error;
         return residuals.status;
     }
     for (int i = 0; i < SIM_RESIDUAL_COUNT; i++)
-        BASE_TRY(find_residual(topology, software, quantities[i], &out[i], error));
+        BASE_TRY(find_residual(topology, software, &quantities[i], &out[i], error));
     return BASE_OK;
 }
 
@@ -163,9 +176,23 @@ static bool find_step(const struct sim_plan *plan, struct sim_residual *out)
     return false;
 }
 
-static struct sim_residual memory_of(const struct sim_plan *plan)
+/* The compiler's answers err by how layers run and what is saved. What fits only since arrays are recomputed ends near
+ * the limit, whatever it is of. NULL: nobody has predicted the plan. */
+static enum sim_residual_kind compiled_kind(const struct sim_plan *plan, const struct sim_prediction *p)
 {
-    return plan->placement->residuals[plan->compiled              ? SIM_OF_COMPILED_MEMORY
+    if (p && p->fits && p->memory.rematerializes) return SIM_OF_COMPILED_RESCUED;
+    if (!plan->config->scan_layers) return SIM_OF_COMPILED_UNSCANNED;
+    switch (plan->options.remat) {
+    case MODEL_REMAT_NONE: return SIM_OF_COMPILED_NONE;
+    case MODEL_REMAT_MINIMAL: return SIM_OF_COMPILED_MINIMAL;
+    case MODEL_REMAT_FULL: return SIM_OF_COMPILED_FULL;
+    default: return SIM_OF_COMPILED_MEMORY;
+    }
+}
+
+static struct sim_residual memory_of(const struct sim_plan *plan, const struct sim_prediction *p)
+{
+    return plan->placement->residuals[plan->compiled              ? compiled_kind(plan, p)
                                       : plan->pipeline.stages > 1 ? SIM_OF_PIPELINED_MEMORY
                                                                   : SIM_OF_MEMORY];
 }
@@ -175,10 +202,10 @@ static bool is_laid_out_as_run(const struct sim_plan *plan)
     return plan->placement->topology.kind == TOPO_LOCAL;
 }
 
-static const char *rests_on(struct base_arena *arena, const struct sim_plan *plan)
+static const char *rests_on(struct base_arena *arena, const struct sim_plan *plan, const struct sim_prediction *p)
 {
     struct base_text words = {.arena = arena};
-    struct sim_residual step, peak = memory_of(plan);
+    struct sim_residual step, peak = memory_of(plan, p);
     if (find_step(plan, &step))
         base_putf(&words, "time: %d measurements that the profile was calibrated on, each predicted from the others",
                   plan->placement->profile.calibrated.count);
@@ -192,8 +219,8 @@ static const char *rests_on(struct base_arena *arena, const struct sim_plan *pla
 struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
                                         const struct sim_prediction *p)
 {
-    struct sim_residual step, peak = memory_of(plan);
-    const double capacity = (double)p->memory.capacity_bytes, bytes = (double)p->memory.peak_bytes;
+    struct sim_residual step, peak = memory_of(plan, p);
+    const double bytes = (double)p->memory.peak_bytes, limit = sim_limit_bytes(p);
     struct sim_confidence out = {0};
     find_step(plan, &step);
     out.step_s = around(p->step_s, &step);
@@ -204,11 +231,13 @@ struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct s
         out.peak_bytes = (struct sim_interval){bytes, bytes};
         out.fits_probability_frac = p->fits;
     } else {
-        double room = bytes > 0 ? (log(capacity / bytes) - peak.mean) / peak.deviation : INFINITY;
+        double room = bytes > 0 ? (log(fmax(limit, 1) / bytes) - peak.mean) / peak.deviation : INFINITY;
         out.peak_bytes = around(bytes, &peak);
         out.fits_probability_frac = sim_overfills_host(&p->memory) ? 0 : 0.5 * erfc(-room / sqrt(2));
     }
-    if (arena) out.rests_on = rests_on(arena, plan);
+    out.tight = plan->compiled && p->fits &&
+                (out.peak_bytes.high > limit || !sim_leaves_free(p, SIM_USUAL_HEADROOM_PERCENT / 100.0));
+    if (arena) out.rests_on = rests_on(arena, plan, p);
     return out;
 }
 
@@ -220,7 +249,7 @@ double sim_told_apart_frac(const struct sim_confidence *confidence)
 /* Halved until it is known: the share falls with the probability. */
 double sim_peak_frac_at_risk(const struct sim_plan *plan, double risk_frac)
 {
-    const struct sim_residual peak = memory_of(plan);
+    const struct sim_residual peak = memory_of(plan, NULL);
     double low = 1e-6, high = 1e6;
     for (int i = 0; i < 100; i++) {
         double middle = sqrt(low * high), room = (-log(middle) - peak.mean) / peak.deviation;

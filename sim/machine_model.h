@@ -205,7 +205,12 @@ enum sim_residual_kind {
     SIM_OF_SERVED_STEP, /* of inference */
     SIM_OF_MEMORY,
     SIM_OF_PIPELINED_MEMORY,
-    SIM_OF_COMPILED_MEMORY,
+    SIM_OF_COMPILED_MEMORY, /* of plans that are none of the following */
+    SIM_OF_COMPILED_UNSCANNED,
+    SIM_OF_COMPILED_NONE, /* scanned layers, by what the backward pass recomputes */
+    SIM_OF_COMPILED_MINIMAL,
+    SIM_OF_COMPILED_FULL,
+    SIM_OF_COMPILED_RESCUED, /* said to fit once the compiler recomputes arrays */
     SIM_RESIDUAL_COUNT
 };
 /* Fills residuals[SIM_RESIDUAL_COUNT]. BASE_INTERNAL: the table is broken. */

@@ -134,6 +134,12 @@ bool sim_overfills_host(const struct sim_memory *memory)
     return memory->host_capacity_bytes && memory->host_bytes > memory->host_capacity_bytes;
 }
 
+double sim_limit_bytes(const struct sim_prediction *prediction)
+{
+    const struct sim_memory *memory = &prediction->memory;
+    return (double)(prediction->pipeline.stages ? memory->capacity_bytes : memory->peak_bytes + prediction->free_bytes);
+}
+
 bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac)
 {
     return prediction->fits &&

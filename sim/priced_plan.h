@@ -271,6 +271,8 @@ struct sim_interval {
 struct sim_confidence {
     struct sim_interval step_s, tokens_per_s, peak_bytes;
     double fits_probability_frac;
+    bool tight;           /* memory as compiled, said to fit: its interval reaches beyond the limit, or the usual
+                             headroom is not left */
     double within_log;    /* deviation of the logarithm of a step's time among plans on one cluster, which share what
                              clusters differ by */
     const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans; or NULL */
@@ -295,6 +297,8 @@ struct sim_checkpoint {
 };
 enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_plan *plan, struct sim_checkpoint *out,
                                    struct base_error *error);
+/* What the peak is held against: where it counts no reserved bytes, these are no part of the limit, either. */
+double sim_limit_bytes(const struct sim_prediction *prediction);
 /* Whether it fits with that share of a device's memory left over. A plan that fits without is a tight one: what is
  * known of memory is known to a few percent. */
 bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac);

@@ -22,9 +22,13 @@ static const struct answers {
              {"tests/data/compiled_memory_judged.csv", 0.028, 0.92, 0.97, 0.03, 1, true},
              {"tests/data/compiled_memory_fresh.csv", 0.058, 0.84, 1, 0, 0.84, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
+/* A step that is said to fit is refused by no compiler if it is not called tight; and of steps that the compiler takes
+ * most are not. */
+static const double least_plainly_frac = 0.7;
 
 struct judged {
     int count, within_count, right_count, false_fit_count, recomputed_count, recomputed_right_count;
+    int plainly_fit_count, plainly_false_count, taken_count; /* said to fit and not tight; of these refused */
     double error_frac_sum;
 };
 
@@ -69,6 +73,11 @@ static void judge(struct sim_cache *cache, struct base_arena *arena, const struc
         judged->recomputed_right_count += prediction.memory.rematerializes == (number_of(csv, "rematerialized") > 0);
     }
     judged->false_fit_count += refused && prediction.fits && free_frac > tight_frac;
+    const bool tight = sim_confidence_of(NULL, &plan, &prediction).tight;
+    assert_true(prediction.fits || !tight);
+    judged->plainly_fit_count += prediction.fits && !tight;
+    judged->plainly_false_count += prediction.fits && !tight && refused;
+    judged->taken_count += !refused;
 }
 
 static void judge_file(struct base_arena *arena, const struct answers *file)
@@ -85,6 +94,8 @@ static void judge_file(struct base_arena *arena, const struct answers *file)
     base_csv_close(&csv);
     sim_cache_free(cache);
     assert_true(judged.count > 10);
+    assert_int_equal(judged.plainly_false_count, 0);
+    assert_true(judged.plainly_fit_count >= least_plainly_frac * judged.taken_count);
     assert_true(judged.recomputed_right_count >= file->least_recomputed_frac * judged.recomputed_count);
     double mean_frac = judged.error_frac_sum / judged.count;
     if (judged.false_fit_count > file->most_false_fits_frac * judged.count || mean_frac > file->most_mean_frac ||

@@ -1050,6 +1050,7 @@ static void a_risk_is_a_share_of_memory(struct base_arena *arena)
         double share;
         share = sim_peak_frac_at_risk(&plan, risks[i]);
         prediction.memory.peak_bytes = (int64_t)(share * (double)prediction.memory.capacity_bytes);
+        prediction.free_bytes = prediction.memory.capacity_bytes - prediction.memory.peak_bytes;
         confidence = sim_confidence_of(NULL, &plan, &prediction);
         assert_near(confidence.fits_probability_frac, 1 - risks[i], 1e-6);
         assert_true(share > last);
