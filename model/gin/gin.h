@@ -97,7 +97,12 @@ enum base_status model_gin_read(struct base_arena *arena, const char *path, cons
 /* The same of a text; no file is opened. */
 enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out,
                                  struct base_error *error);
-enum { MODEL_GIN_MOST_NOTES = 200, MODEL_GIN_MOST_WARNINGS = 50, MODEL_GIN_MOST_ASKED = 1000 };
+enum {
+    MODEL_GIN_MOST_NOTES = 200,
+    MODEL_GIN_MOST_WARNINGS = 50,
+    MODEL_GIN_MOST_ASKED = 1000,
+    MODEL_GIN_MOST_COMMENTS = 256
+};
 void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void model_gin_warn(struct model_gin *gin, struct model_gin_place place, const char *format, ...)

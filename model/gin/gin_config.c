@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-bool model_gin_is_gin(const char *path)
-{
-    size_t length = strlen(path);
-    return length > 4 && !strcmp(path + length - 4, ".gin");
-}
-
 static bool is_gin_model(const char *text)
 {
     return *text == '@' && model_gin_is_gin(text + 1) && strlen(text) < sizeof((struct model_config *)0)->name;

@@ -12,82 +12,10 @@ enum {
     MOST_FILES = 200,
     DEEPEST_INCLUDE = 16,
     MOST_BINDINGS = 4096,
-    MOST_COMMENTS = 256,
-    LONGEST_PATH = 2048,
-    LONGEST_MACRO_CHAIN = 32
+    LONGEST_PATH = 2048
 };
 
-/* ---- comments ---- */
-
-static const char *trimmed(struct base_arena *arena, const char *start, const char *end)
-{
-    while (start < end && strchr(" \t\r", *start)) start++;
-    while (end > start && strchr(" \t\r", end[-1])) end--;
-    return base_copy_bytes(arena, start, (size_t)(end - start));
-}
-
-void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, size_t length)
-{
-    static const char mark[] = "meshwright:";
-    struct model_gin *gin = reader->gin;
-    const char *end = text + length;
-    while (text < end && *text == ' ') text++;
-    if ((size_t)(end - text) < sizeof mark - 1 || strncmp(text, mark, sizeof mark - 1) != 0) return;
-    if (gin->comment_count == MOST_COMMENTS) {
-        model_gin_note(gin, reader->place, "more than %d comment lines of this kind; skipped", MOST_COMMENTS);
-        return;
-    }
-    text += sizeof mark - 1;
-    const char *equals = memchr(text, '=', (size_t)(end - text));
-    if (!equals) equals = end;
-    gin->comments[gin->comment_count++] =
-        (struct model_gin_comment){.key = trimmed(gin->arena, text, equals),
-                                   .value = equals < end ? trimmed(gin->arena, equals + 1, end) : "",
-                                   .place = reader->place};
-}
-
 /* ---- bindings ---- */
-
-/* One of the names may leave out the modules before it: network.T5Config is t5x.examples.t5.network.T5Config. */
-static bool same_configurable(const char *a, const char *b)
-{
-    size_t la = strlen(a), lb = strlen(b);
-    const char *longer = la > lb ? a : b, *shorter = la > lb ? b : a;
-    size_t lead = la > lb ? la - lb : lb - la;
-    if (strcmp(longer + lead, shorter) != 0) return false;
-    return lead == 0 || (*shorter && longer[lead - 1] == '.');
-}
-
-static bool scope_applies(const char *bound, const char *scope)
-{
-    size_t length = strlen(bound);
-    return !length || (!strncmp(bound, scope, length) && (scope[length] == '/' || !scope[length]));
-}
-
-static void remember_asked(struct model_gin *gin, const char *configurable, const char *parameter)
-{
-    for (int i = 0; i < gin->asked_count; i++)
-        if (!strcmp(gin->asked[i].parameter, parameter) && !strcmp(gin->asked[i].configurable, configurable)) return;
-    if (gin->asked_count == MODEL_GIN_MOST_ASKED) return;
-    gin->asked[gin->asked_count++] =
-        (struct model_gin_asked){base_copy(gin->arena, configurable), base_copy(gin->arena, parameter)};
-}
-
-const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,
-                                               const char *parameter)
-{
-    struct model_gin_binding *best = NULL;
-    remember_asked(gin, configurable, parameter);
-    for (int i = 0; i < gin->binding_count; i++) {
-        struct model_gin_binding *binding = &gin->bindings[i];
-        if (strcmp(binding->parameter, parameter) != 0 || !scope_applies(binding->scope, scope) ||
-            !same_configurable(binding->configurable, configurable))
-            continue;
-        if (!best || strlen(binding->scope) >= strlen(best->scope)) best = binding;
-    }
-    if (best) best->used = true;
-    return best;
-}
 
 static enum base_status add_binding(struct model_gin_reader *reader, struct model_gin_binding binding,
                                     struct base_error *error)
@@ -98,64 +26,12 @@ static enum base_status add_binding(struct model_gin_reader *reader, struct mode
     for (int i = 0; i < gin->binding_count; i++) {
         struct model_gin_binding *other = &gin->bindings[i];
         bool same = !strcmp(other->parameter, binding.parameter) && !strcmp(other->scope, binding.scope) &&
-                    same_configurable(other->configurable, binding.configurable);
+                    model_gin_same_configurable(other->configurable, binding.configurable);
         other->overridden = other->overridden || same;
     }
     binding.known = reader->known;
     gin->bindings[gin->binding_count++] = binding;
     return BASE_OK;
-}
-
-enum source { OF_USER, OF_T5X };
-
-/* Files that this program knows bind macros that the user's own have to bind; there an open one is no news. */
-static const struct model_gin_value *follow(struct model_gin *gin, const struct model_gin_value *value,
-                                            enum source source, struct model_gin_place *place)
-{
-    for (int i = 0; value->kind == MODEL_GIN_MACRO; i++) {
-        if (!strcmp(value->text, "gin.REQUIRED")) return NULL;
-        const struct model_gin_binding *macro =
-            i < LONGEST_MACRO_CHAIN ? model_gin_find(gin, value->scope, "", value->text) : NULL;
-        if (!macro) {
-            const bool is_constant = strchr(value->text, '.') != NULL; /* of the code: moe_enums.LayerLayout.MIXED */
-            (source == OF_T5X || is_constant ? model_gin_note : model_gin_warn)(
-                gin, *place,
-                is_constant ? "%%%.80s is a constant of the code; read as if nothing were bound"
-                : i < LONGEST_MACRO_CHAIN
-                    ? "%%%.80s is bound nowhere, and gin stops here; read as if nothing were bound"
-                    : "%%%.80s leads to itself; read as if nothing were bound",
-                value->text);
-            return NULL;
-        }
-        value = macro->value;
-        *place = macro->place;
-        source = macro->known ? OF_T5X : OF_USER;
-    }
-    return value;
-}
-
-const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,
-                                               struct model_gin_place *place)
-{
-    return follow(gin, value, OF_USER, place);
-}
-
-const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable,
-                                            const char *parameter, struct model_gin_place *place)
-{
-    const struct model_gin_binding *binding = model_gin_find(gin, scope, configurable, parameter);
-    if (!binding) return NULL;
-    *place = binding->place;
-    return follow(gin, binding->value, binding->known ? OF_T5X : OF_USER, place);
-}
-
-/* ---- statements ---- */
-
-static bool starts_with_word(const char *at, const char *word)
-{
-    size_t length = strlen(word);
-    return !strncmp(at, word, length) &&
-           (at[length] == ' ' || at[length] == '\t' || at[length] == '\'' || at[length] == '"');
 }
 
 static enum base_status end_statement(struct model_gin_reader *reader, struct base_error *error)
@@ -165,22 +41,6 @@ static enum base_status end_statement(struct model_gin_reader *reader, struct ba
     size_t length = strcspn(reader->at, "\r\n");
     return model_gin_fail(reader, error, "\"%.*s\" stands behind the end of the statement; use a line of its own",
                           (int)(length < 40 ? length : 40), reader->at);
-}
-
-bool model_gin_pass_word(struct model_gin_reader *reader, const char *word)
-{
-    if (!starts_with_word(reader->at, word)) return false;
-    reader->at += strlen(word);
-    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
-    return true;
-}
-
-enum base_status model_gin_read_plain_name(struct model_gin_reader *reader, const char **name, struct base_error *error)
-{
-    const char *scope;
-    BASE_TRY(model_gin_read_name(reader, &scope, name, error));
-    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
-    return *scope ? model_gin_fail(reader, error, "%.60s/%.60s: a scope cannot stand here", scope, *name) : BASE_OK;
 }
 
 static enum base_status read_include(struct model_gin_reader *reader, struct base_error *error);
@@ -275,7 +135,7 @@ static enum base_status read_statement(struct model_gin_reader *reader, struct b
     } statements[] = {
         {"import", model_gin_read_import}, {"from", model_gin_read_from_import}, {"include", read_include}};
     for (int i = 0; i < BASE_COUNT(statements); i++) {
-        if (!starts_with_word(reader->at, statements[i].word)) continue;
+        if (!model_gin_starts_with_word(reader->at, statements[i].word)) continue;
         BASE_TRY(statements[i].read(reader, error));
         return end_statement(reader, error);
     }
@@ -294,10 +154,10 @@ static enum base_status read_statements(struct model_gin_reader *reader, struct 
 /* ---- files ---- */
 
 static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place,
-                                  enum source source, struct base_error *error)
+                                  enum model_gin_source source, struct base_error *error)
 {
     struct model_gin_reader reader = {
-        .gin = gin, .at = text, .place = place, .known = source == OF_T5X, .file = gin->file_count++};
+        .gin = gin, .at = text, .place = place, .known = source == MODEL_GIN_OF_T5X, .file = gin->file_count++};
     const char *bad = base_bad_utf8(text, strlen(text));
     for (const char *at = text; bad && at < bad; at++) reader.place.line += *at == '\n';
     if (bad) return model_gin_fail(&reader, error, "not UTF-8");
@@ -315,7 +175,7 @@ static enum base_status read_file(struct model_gin *gin, const char *path, struc
     if (gin->read_bytes > LARGEST_SUM_BYTES)
         return base_fail(error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path,
                          LARGEST_SUM_BYTES);
-    return read_text(gin, text, (struct model_gin_place){path, 1}, OF_USER, error);
+    return read_text(gin, text, (struct model_gin_place){path, 1}, MODEL_GIN_OF_USER, error);
 }
 
 /* What is known of a file that T5X ships, as gin text: settings of its runs, or a model of the zoo. NULL: nothing. */
@@ -358,14 +218,6 @@ static const char *locate(struct model_gin_reader *reader, const char *name)
     return base_is_file(beside) ? beside : NULL;
 }
 
-bool model_gin_same_file(const char *a, const char *b)
-{
-    size_t la = strlen(a), lb = strlen(b);
-    const char *longer = la > lb ? a : b, *shorter = la > lb ? b : a;
-    size_t lead = la > lb ? la - lb : lb - la;
-    return *shorter && !strcmp(longer + lead, shorter) && (lead == 0 || longer[lead - 1] == '/');
-}
-
 static enum base_status include_known(struct model_gin_reader *reader, const char *name, struct base_error *error)
 {
     const char *text;
@@ -380,7 +232,7 @@ static enum base_status include_known(struct model_gin_reader *reader, const cha
     if (!reader->known)
         model_gin_note(reader->gin, reader->place,
                        "include '%.200s': is not on the search path; what is known of it stands in", name);
-    return read_text(reader->gin, text, reader->place, OF_T5X, error);
+    return read_text(reader->gin, text, reader->place, MODEL_GIN_OF_T5X, error);
 }
 
 static enum base_status refuse_cycle(const struct model_gin_reader *reader, const char *path, struct base_error *error)
@@ -423,7 +275,7 @@ static struct model_gin *new_gin(struct base_arena *arena, const char *name)
     gin->arena = arena;
     gin->name = name;
     gin->bindings = base_new(arena, struct model_gin_binding, MOST_BINDINGS);
-    gin->comments = base_new(arena, struct model_gin_comment, MOST_COMMENTS);
+    gin->comments = base_new(arena, struct model_gin_comment, MODEL_GIN_MOST_COMMENTS);
     gin->notes = base_new(arena, const char *, MODEL_GIN_MOST_NOTES);
     gin->warnings = base_new(arena, const char *, MODEL_GIN_MOST_WARNINGS);
     gin->differences = base_new(arena, const char *, MODEL_GIN_MOST_WARNINGS);
@@ -449,7 +301,7 @@ enum base_status model_gin_parse(struct base_arena *arena, const char *name, con
 {
     struct model_gin *gin = new_gin(arena, name);
     gin->without_files = true;
-    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, OF_USER, error));
+    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, MODEL_GIN_OF_USER, error));
     *out = gin;
     return BASE_OK;
 }

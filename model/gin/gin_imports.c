@@ -10,42 +10,6 @@ static struct base_table modules = {.name = "gin_modules.csv", .text = embedded_
 
 enum { MOST_IMPORTS = 1024 };
 
-/* ---- what a name stands for ---- */
-
-static bool is_named(const struct model_gin_import *import, const char *name, size_t length)
-{
-    return strlen(import->name) == length && !strncmp(import->name, name, length);
-}
-
-enum import_of { OF_ANY_FILE, OF_THIS_FILE };
-
-/* The last import of that name: of this file, or of any. */
-static const struct model_gin_import *find_import(const struct model_gin_reader *reader, const char *name,
-                                                  enum import_of of)
-{
-    const struct model_gin *gin = reader->gin;
-    for (int i = gin->import_count; i-- > 0;) {
-        const struct model_gin_import *import = &gin->imports[i];
-        if (of == OF_THIS_FILE && import->file != reader->file) continue;
-        if (is_named(import, name, strcspn(name, "."))) return import;
-    }
-    return NULL;
-}
-
-const char *model_gin_expand(const struct model_gin_reader *reader, const char *name)
-{
-    struct model_gin *gin = reader->gin;
-    const size_t length = strcspn(name, ".");
-    const struct model_gin_import *import = find_import(reader, name, OF_THIS_FILE);
-    const bool builtin = length == strlen("gin") && !strncmp(name, "gin", length);
-    if (!import && reader->dynamic && !builtin)
-        model_gin_warn(gin, reader->place,
-                       "%.100s: this file imports no %.*s, and gin stops here; read as if it did: add the import", name,
-                       (int)(length < 60 ? length : 60), name);
-    if (!import) import = find_import(reader, name, OF_ANY_FILE);
-    return import ? base_print(gin->arena, "%s%s", import->module, name + length) : name;
-}
-
 /* ---- misspelt modules ---- */
 
 static bool are_near(const char *name, const char *module)

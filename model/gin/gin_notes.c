@@ -90,3 +90,34 @@ const char *model_gin_meant(const struct model_gin *gin, const struct model_gin_
     if (!misspells_parameter && is_named(gin, binding)) return NULL;
     return base_print(gin->arena, "%s%s%s", meant->configurable, *meant->configurable ? "." : "", meant->parameter);
 }
+
+/* ---- comments ---- */
+
+/* ---- comments of this program's own ---- */
+
+static const char *trimmed(struct base_arena *arena, const char *start, const char *end)
+{
+    while (start < end && strchr(" \t\r", *start)) start++;
+    while (end > start && strchr(" \t\r", end[-1])) end--;
+    return base_copy_bytes(arena, start, (size_t)(end - start));
+}
+
+void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, size_t length)
+{
+    static const char mark[] = "meshwright:";
+    struct model_gin *gin = reader->gin;
+    const char *end = text + length;
+    while (text < end && *text == ' ') text++;
+    if ((size_t)(end - text) < sizeof mark - 1 || strncmp(text, mark, sizeof mark - 1) != 0) return;
+    if (gin->comment_count == MODEL_GIN_MOST_COMMENTS) {
+        model_gin_note(gin, reader->place, "more than %d comment lines of this kind; skipped", MODEL_GIN_MOST_COMMENTS);
+        return;
+    }
+    text += sizeof mark - 1;
+    const char *equals = memchr(text, '=', (size_t)(end - text));
+    if (!equals) equals = end;
+    gin->comments[gin->comment_count++] =
+        (struct model_gin_comment){.key = trimmed(gin->arena, text, equals),
+                                   .value = equals < end ? trimmed(gin->arena, equals + 1, end) : "",
+                                   .place = reader->place};
+}

@@ -4,6 +4,8 @@
 
 #include "model/gin/gin.h"
 
+enum model_gin_source { MODEL_GIN_OF_USER, MODEL_GIN_OF_T5X }; /* whose file it is */
+
 struct model_gin_reader {
     struct model_gin *gin;
     const char *at;               /* NUL-terminated */
@@ -25,11 +27,12 @@ enum base_status model_gin_read_name(struct model_gin_reader *reader, const char
                                      struct base_error *error);
 enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out,
                                       struct base_error *error);
+bool model_gin_starts_with_word(const char *at, const char *word); /* and blanks or a quotation mark behind it */
 /* One word and the blanks behind it; false if another stands there. */
 bool model_gin_pass_word(struct model_gin_reader *reader, const char *word);
 enum base_status model_gin_read_plain_name(struct model_gin_reader *reader, const char **name,
                                            struct base_error *error); /* without a scope */
-/* gin_imports.c: a.b.c with what was imported as a in its place; a warning where gin would not find it. */
+/* gin_names.c: a.b.c with what was imported as a in its place; a warning where gin would not find it. */
 const char *model_gin_expand(const struct model_gin_reader *reader, const char *name);
 enum base_status model_gin_read_import(struct model_gin_reader *reader, struct base_error *error);
 enum base_status model_gin_read_from_import(struct model_gin_reader *reader, struct base_error *error);
@@ -48,6 +51,8 @@ enum base_status model_gin_read_experts(struct model_gin *gin, struct model_conf
                                         bool *any, struct base_error *error);
 void model_gin_put_experts(const struct model_config *config, struct base_text *out); /* its sizes alone */
 void model_gin_put_expert_model(const struct model_config *config, struct base_text *out);
+/* One of the names may leave out the modules before it: network.T5Config is t5x.examples.t5.network.T5Config. */
+bool model_gin_same_configurable(const char *a, const char *b);
 /* One of the two paths ends with the other, whole folders at a time. */
 bool model_gin_same_file(const char *a, const char *b);
 

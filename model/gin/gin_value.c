@@ -379,3 +379,28 @@ enum base_status model_gin_read_value(struct model_gin_reader *reader, const str
     *out = value;
     return BASE_OK;
 }
+
+/* ---- words of statements ---- */
+
+bool model_gin_starts_with_word(const char *at, const char *word)
+{
+    size_t length = strlen(word);
+    return !strncmp(at, word, length) &&
+           (at[length] == ' ' || at[length] == '\t' || at[length] == '\'' || at[length] == '"');
+}
+
+bool model_gin_pass_word(struct model_gin_reader *reader, const char *word)
+{
+    if (!model_gin_starts_with_word(reader->at, word)) return false;
+    reader->at += strlen(word);
+    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
+    return true;
+}
+
+enum base_status model_gin_read_plain_name(struct model_gin_reader *reader, const char **name, struct base_error *error)
+{
+    const char *scope;
+    BASE_TRY(model_gin_read_name(reader, &scope, name, error));
+    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
+    return *scope ? model_gin_fail(reader, error, "%.60s/%.60s: a scope cannot stand here", scope, *name) : BASE_OK;
+}
