@@ -610,6 +610,43 @@ static int64_t gradient_sums(const struct sim_detail *detail, enum model_dtype d
     return 0;
 }
 
+static int64_t gathers_over(const struct sim_detail *detail, unsigned axes)
+{
+    int64_t count = 0;
+    for (int i = 0; i < detail->collectives.count; i++) {
+        const struct sim_collective_row *row = &detail->collectives.rows[i];
+        if (row->kind == SIM_ALL_GATHER && row->axes == axes && row->dtype == MODEL_BFLOAT16) count += row->count;
+    }
+    return count;
+}
+
+/* As libtpu 0.0.2 left a layer of MaxText of 2023, attention beside its MLP, over fsdp and tensor axes on a v5e-256:
+ * the input's gather in the forward pass, and in the backward pass one of it and one of the result's gradient, for
+ * recomputed products and all gradients; each of six weights once either way. */
+static void gathers_of_a_layer_are_those_of_its_compiler(struct base_arena *arena)
+{
+    enum { FSDP = 1u << 1, TENSOR = 1u << 2, MORE_LAYERS = 4 };
+    struct sim_cache *cache = sim_cache_new(arena);
+    int64_t inputs[2], weights[2];
+    for (int more = 0; more < 2; more++) {
+        struct sim_plan_text text = text_of("v5e-256", "data=1,fsdp=16,tensor=16", NULL);
+        text.values[SIM_MODEL] =
+            base_print(arena,
+                       "scalable_decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=%d,"
+                       "vocab_size=4096,mlp_activations=relu,position_encoding=rotary,parallel_block=1",
+                       MORE_LAYERS * (1 + more));
+        const struct sim_plan plan = checked(arena, cache, &text);
+        struct sim_prediction prediction;
+        struct sim_detail detail = {.lists_collectives = true, .arena = arena};
+        struct base_error error;
+        assert_ok(sim_predict(cache, &plan, &prediction, &detail, &error), &error);
+        inputs[more] = gathers_over(&detail, TENSOR), weights[more] = gathers_over(&detail, FSDP);
+    }
+    assert_int_equal(inputs[1] - inputs[0], 3 * MORE_LAYERS);
+    assert_int_equal(weights[1] - weights[0], 12 * MORE_LAYERS);
+    sim_cache_free(cache);
+}
+
 /* As libtpu 0.0.30 of November 2025 left a step of four microbatches (2 x 2 x 1 chips, the plan below): gradients of
  * both uses of the embedding in every microbatch, in bfloat16; that of the logits' kernel once, and those of both last
  * norms, in float32; of scanned layers those of each layer in every microbatch. */
@@ -643,6 +680,7 @@ static void sums_of_a_tpu7x_step_are_its_compilers(struct base_arena *arena)
 
 static const struct test tests[] = {
     TEST(sums_of_a_tpu7x_step_are_its_compilers),
+    TEST(gathers_of_a_layer_are_those_of_its_compiler),
     TEST(axes_of_one_device_change_nothing),
     TEST(more_axes_than_sets_hold_are_refused),
     TEST(narrow_heads_fill_the_lanes_of_an_attention_kernel),

@@ -40,13 +40,14 @@ static int first_alike(const struct sim_rewriting *r, int at)
     return -1;
 }
 
-void sim_merge_gathers(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
+enum merged { WEIGHTS, WHATEVER };
+
+static void merge_gathers(struct base_arena *arena, enum merged merged, struct sim_sharded *s)
 {
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
-    (void)compiler;
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
-        if (!is_gather(op) || !s->values[op->inputs[0]].persistent) continue;
+        if (!is_gather(op) || (merged == WEIGHTS && !s->values[op->inputs[0]].persistent)) continue;
         const int first = first_alike(&r, i);
         if (first < 0) continue;
         for (int j = i + 1; j < s->op_count; j++)
@@ -55,6 +56,18 @@ void sim_merge_gathers(struct base_arena *arena, const struct sim_compiler *comp
         sim_rewriting_remove(&r, i);
     }
     sim_rewriting_apply(&r);
+}
+
+void sim_merge_gathers(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
+{
+    (void)compiler;
+    merge_gathers(arena, WEIGHTS, s);
+}
+
+void sim_share_gathers(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
+{
+    (void)compiler;
+    merge_gathers(arena, WHATEVER, s);
 }
 
 /* Whoever reads a value stands behind what makes it. */
