@@ -46,6 +46,8 @@ sums that are cut|tuner/bounds.c|if (scattered) s = fmin(s, (dot->hoistable|if (
 reductions of sharded parameters|tuner/bounds.c|if (w->exact >> reduce->class & 1) s += reduce_s(w, reduce);|if (w->exact >> reduce->class & 1) s += 0 * reduce_s(w, reduce);|test_search_properties|reductions_*
 weights gathered in each microbatch|tuner/bounds.c|s += operand_s(w, &dot->operands[i], choice) * turns->each;|s += operand_s(w, &dot->operands[i], choice) * turns->once;|test_search_properties|shards_*
 gradients scattered in each microbatch|tuner/bounds.c|return !known \|\| !class_has(w, dot->result_class, axes);|return known \|\| !class_has(w, dot->result_class, axes);|test_search_properties|shards_*
+operands that propagation moves|tuner/propagated_bound.c|if (divisor) out.moved_s += |if (divisor < 0) out.moved_s += |test_search_properties|propagation_*
+what moves operands is shared|tuner/propagated_bound.c|c->moved_as[move->operand]) / divisor;|c->moved_as[move->operand]);|test_search_properties|bounds_of_rules*
 order of what is kept|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
 links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, &search->turns);|s += 0 * links_s(w, search->dot, &search->choice, &search->turns);|test_tuner|bounds_*
 steps too slow to recompute|tuner/search_plans.c|return tuner_search_seconds_of_cost(s, node->group, cost) * (1 + slack);|return tuner_search_seconds_of_cost(s, node->group, cost) / 50;|test_tuner|what_is_too_slow*

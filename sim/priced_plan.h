@@ -330,6 +330,9 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
 enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_plan *plan,
                                      const struct sim_sharded **out, int64_t sizes[MODEL_SIZE_COUNT],
                                      struct base_error *error);
+/* How propagation shards the tensors of a plan's program, before it is partitioned. Same lifetime. */
+enum base_status sim_propagated_shardings(struct sim_cache *cache, const struct sim_plan *plan,
+                                          struct sim_shardings *out, struct base_error *error);
 /* The program as the executor runs it, and where its values stand, of a plan that was asked for so. Same lifetime. */
 struct sim_executable {
     const struct sim_sharded *sharded;

@@ -370,6 +370,19 @@ enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *
                          error);
 }
 
+enum base_status sim_propagated_shardings(struct sim_cache *cache, const struct sim_plan *plan,
+                                          struct sim_shardings *out, struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    struct alike *alike;
+    begin_request(&r, cache, plan, plan->options.remat, 0, sizes);
+    BASE_TRY(find_propagated(&r, &alike, error));
+    base_arena_reset(&cache->scratch);
+    *out = sim_shardings_of(&cache->scratch, &alike->shardings);
+    return BASE_OK;
+}
+
 enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat,
                                   unsigned dropped_roles, enum sim_extent extent, const struct sim_program **out,
                                   struct base_error *error)

@@ -148,4 +148,26 @@ static inline struct tuner_bound bound_of_plan(struct base_arena *arena, const s
                           NULL);
 }
 
+/* The same of its time, with what propagation makes of its rules. */
+static inline double propagated_bound_of_plan(struct base_arena *arena, const struct tuner_space *space,
+                                              struct tuner_plan plan, struct tuner_charges charges)
+{
+    struct base_error error;
+    struct sim_plan checked;
+    struct tuner_ruled ruled;
+    const struct tuner_outline *outline;
+    double step_s;
+    struct sim_plan_text text = tuner_plan_text(space, plan);
+    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
+    assert_ok(tuner_outline_build(arena, space->cache, &checked,
+                                  checked.num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline,
+                                  &error),
+              &error);
+    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
+    assert_ok(tuner_propagated_s(space->cache, outline, &ruled, checked.placement, &checked, checked.batch_size,
+                                 checked.num_microbatches, charges, &step_s, &error),
+              &error);
+    return step_s;
+}
+
 #endif

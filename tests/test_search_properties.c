@@ -134,7 +134,9 @@ static void check_bound(void *where, const struct tuner_space *space, struct tun
                         const struct sim_prediction *prediction)
 {
     const struct sim_plan_text text = tuner_plan_text(space, plan);
-    const struct tuner_bound bound = bound_of_plan(where, space, plan, (struct tuner_charges){true, true});
+    const struct tuner_charges all = {true, true};
+    struct tuner_bound bound = bound_of_plan(where, space, plan, all);
+    bound.step_s = fmax(bound.step_s, propagated_bound_of_plan(where, space, plan, all));
     bool holds = bound.step_s <= prediction->step_s * (1 + 1e-9) &&
                  bound.peak_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
     if (!holds)
@@ -311,6 +313,36 @@ static void products_have_the_rate_of_their_dtype(struct base_arena *arena)
         const struct alone alone = check_alone(arena, &request);
         assert_true(alone.bound.step_s > 0.5 * alone.prediction.step_s);
     }
+}
+
+/* A plan whose links are most of its step: where rules shard a sequence that attention needs whole, what they say of
+ * single tensors allows heads to be sharded in its place, and propagation shows that they are not. */
+static void propagation_shows_what_links_carry(struct base_arena *arena)
+{
+    static const char *const rules[] = {
+        "[[\"batch\",\"data\"],[\"length\",\"model\"],[\"vocab\",\"data\"],[\"mlp\",\"model\"],[\"joined_kv\","
+        "\"model\"],[\"embed\",\"data\"],[\"embed\",\"model\"]]",
+        "[[\"batch\",\"model\"],[\"length\",\"data\"],[\"vocab\",\"model\"],[\"heads\",\"data\"],[\"embed\",\"model\"]"
+        ",[\"embed\",\"data\"]]"};
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rules); i++) {
+        struct tuner_space space;
+        struct sim_prediction prediction;
+        const struct tuner_charges all = {true, true};
+        const struct tuner_plan plan = {0, 0, 0, 0};
+        struct tuner_request request = request_of(arena, models[5], "v5e-64", "256", "512", "114");
+        request.given[TUNER_SUBMESH] = given(arena, 1, "1,8,1,1");
+        request.given[TUNER_MICROBATCHES] = given(arena, 1, "2");
+        request.given[TUNER_RULES] = given(arena, 1, rules[i]);
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
+        check_bound(arena, &space, plan, &prediction);
+        const struct tuner_bound bound = bound_of_plan(arena, &space, plan, all);
+        const double propagated_s = propagated_bound_of_plan(arena, &space, plan, all);
+        assert_true(propagated_s > 0.45 * prediction.step_s && propagated_s > 1.3 * bound.step_s);
+    }
+    sim_cache_free(cache);
 }
 
 /* What recomputes so that it fits takes at least what it took without, less what memory bounds: searches count on it
@@ -713,6 +745,7 @@ static const struct test tests[] = {
     TEST(reductions_of_sharded_parameters_are_summed),
     TEST(shards_move_in_every_microbatch),
     TEST(products_have_the_rate_of_their_dtype),
+    TEST(propagation_shows_what_links_carry),
     TEST(no_bound_of_a_subspace_is_above_its_plans),
     TEST(searches_equal_brute_force),
     TEST(no_rule_set_is_better_than_the_proven_best),

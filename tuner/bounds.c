@@ -95,12 +95,6 @@ static double gradient_s(const struct tuner_work *w, enum sim_collective kind, u
                     : collective_s(w, kind, axes, bytes);
 }
 
-/* Which label each mesh axis is over, -1: none; and the same by label. */
-struct choice {
-    int axis_count, label[TOPO_MOST_AXES];
-    unsigned axes[SIM_MOST_LABELS];
-};
-
 static bool class_has(const struct tuner_work *w, int class, unsigned axis)
 {
     for (int i = 0; i < MODEL_MAX_RANK; i++)
@@ -128,8 +122,8 @@ static bool waits(const struct tuner_work *w, const struct tuner_outline_dot *do
 }
 
 /* Of a contraction's result, sharded over no more than these axes. */
-static double result_bytes(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
-                           unsigned axes)
+static double result_bytes(const struct tuner_work *w, const struct tuner_outline_dot *dot,
+                           const struct tuner_dot_choice *choice, unsigned axes)
 {
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
     for (int i = 0; i < dot->label_count; i++)
@@ -149,8 +143,8 @@ static double summing_s(const struct tuner_work *w, const struct tuner_outline_d
 
 /* A label that is summed over and sharded leaves partial sums. Where the result is sharded over that axis itself, each
  * device needs its part alone; else all of it. What another axis scatters may be scattered before: a part is left. */
-static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
-                          int index)
+static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot,
+                          const struct tuner_dot_choice *choice, int index)
 {
     int label = choice->label[index];
     unsigned axis = 1u << index, other = (topo_axes_all(&w->placement->axes) & SIM_ALL_AXES) ^ axis;
@@ -164,8 +158,8 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
 }
 
 /* One axis after the other, or all in one sum. */
-static double reductions_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
-                           const struct turns *turns)
+static double reductions_s(const struct tuner_work *w, const struct tuner_outline_dot *dot,
+                           const struct tuner_dot_choice *choice, const struct turns *turns)
 {
     const unsigned all = topo_axes_all(&w->placement->axes) & SIM_ALL_AXES;
     double s = 0;
@@ -193,7 +187,7 @@ static int dim_with(const struct tuner_work *w, const struct tuner_outline_opera
 
 /* An operand stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
 static double fetching_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
-                         const struct choice *choice, int index)
+                         const struct tuner_dot_choice *choice, int index)
 {
     int label = choice->label[index];
     unsigned axis = 1u << index;
@@ -209,7 +203,7 @@ static double fetching_s(const struct tuner_work *w, const struct tuner_outline_
 
 /* One axis after the other, or where several move, all of them in one collective, which more links may carry. */
 static double operand_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
-                        const struct choice *choice)
+                        const struct tuner_dot_choice *choice)
 {
     double s = 0;
     unsigned moved = 0;
@@ -227,8 +221,8 @@ static double operand_s(const struct tuner_work *w, const struct tuner_outline_o
 }
 
 /* No compiler takes the gathers of a weight out of the loop over microbatches: what is gathered would stay alive. */
-static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
-                      const struct turns *turns)
+static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot,
+                      const struct tuner_dot_choice *choice, const struct turns *turns)
 {
     double s = reductions_s(w, dot, choice, turns);
     for (int i = 0; i < dot->operand_count; i++) s += operand_s(w, &dot->operands[i], choice) * turns->each;
@@ -276,22 +270,30 @@ struct dot_search {
     struct turns turns;
     double extents; /* the product of what a device has of the labels, but for rounding */
     unsigned allowed[TOPO_MOST_AXES];
-    struct choice choice;
+    struct tuner_dot_choice choice;
 };
 
-static void price_choice(struct dot_search *search)
+/* Its arithmetic or the kernel's bytes, each time. */
+static double work_s(const struct dot_search *search)
 {
     const struct tuner_work *w = search->w;
     const struct sim_profile *profile = &w->placement->profile;
     double extent[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
-    const double unpadded_flop = 2 * search->extents * (1 - 1e-12);
-    if (sim_matmul_s(profile, unpadded_flop / search->fastest) * search->turns.each >= search->best_s) return;
     for (int i = 0; i < search->dot->label_count; i++)
         extent[search->dot->labels[i].role] *= w->local[search->dot->labels[i].size][search->choice.axes[i]];
     const struct sim_product product = {extent[TUNER_BATCH_LABEL], extent[TUNER_ROW_LABEL], extent[TUNER_COLUMN_LABEL],
                                         extent[TUNER_CONTRACTED_LABEL]};
-    const double work_s = sim_matmul_s(profile, sim_product_flop(profile, &product) / search->fastest);
-    double s = (work_s > search->bytes_s ? work_s : search->bytes_s) * search->turns.each;
+    const double s = sim_matmul_s(profile, sim_product_flop(profile, &product) / search->fastest);
+    return (s > search->bytes_s ? s : search->bytes_s) * search->turns.each;
+}
+
+static void price_choice(struct dot_search *search)
+{
+    const struct tuner_work *w = search->w;
+    const double unpadded_flop = 2 * search->extents * (1 - 1e-12),
+                 least_s = sim_matmul_s(&w->placement->profile, unpadded_flop / search->fastest);
+    if (least_s * search->turns.each >= search->best_s) return;
+    double s = work_s(search);
     if (s < search->best_s && w->charges.links) s += links_s(w, search->dot, &search->choice, &search->turns);
     if (s < search->best_s) search->best_s = s;
 }
@@ -371,8 +373,18 @@ static double known_dot_s(struct tuner_dot_memo *memo, struct dot_search *search
     return search->best_s;
 }
 
-/* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
-static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, struct turns turns)
+/* Done as the partitioner does it. */
+static double done_s(struct dot_search *search, const struct tuner_done *done)
+{
+    search->choice = done->choice;
+    return work_s(search) + done->moved_s * search->turns.each +
+           reductions_s(search->w, search->dot, &search->choice, &search->turns);
+}
+
+/* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. done: or
+ * this one; NULL. */
+static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, struct turns turns,
+                    const struct tuner_done *done)
 {
     const struct sim_profile *profile = &w->placement->profile;
     double fastest = fmax(1, sim_rate_frac(profile, w->o->dtype));
@@ -385,6 +397,7 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
                                 .best_s = INFINITY,
                                 .extents = 1,
                                 .choice.axis_count = w->placement->axes.count};
+    if (done && done->known && w->charges.links) return done_s(&search, done);
     for (int axis = 0; axis < search.choice.axis_count; axis++)
         search.allowed[axis] = allowed_labels(w, dot, 1u << axis);
     for (int i = 0; i < dot->label_count; i++) search.extents *= w->local[dot->labels[i].size][0];
@@ -429,7 +442,8 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
     for (int i = 0; i < kernel->write_count; i++) bytes += bytes_with(w, w->o->writes[kernel->first_write + i], axes);
     const double bytes_s = sim_memory_s(profile, bytes);
     for (int i = 0; i < kernel->dot_count; i++)
-        dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, turns);
+        dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, turns,
+                        w->done ? &w->done[i] : NULL);
     if (kernel->dot_count != 1) dots_s = fmax(dots_s, bytes_s * turns.each);
     return (dots_s + (sim_launches_s(profile, 1) + reduces_s(w, kernel)) * turns.each) * kernel->copies;
 }
@@ -453,6 +467,7 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
             w->local[size][axes] = (double)topo_shard_extent(&placement->axes, axes, w->sizes[size]);
     }
     w->memo = NULL;
+    w->done = NULL;
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
     size_unannotated(w);
 }

@@ -59,6 +59,18 @@ struct tuner_outline_reduce {
     unsigned dims; /* bits of those that it reduces */
 };
 
+/* The contraction of a kernel, as the partitioner finds it. Equal kernels are one, but each has contractions of its
+ * own: tensors that rules shard alike may come out of propagation otherwise. */
+struct tuner_outline_contraction {
+    int kernel, dot;           /* of the outline */
+    int tensors[3], blocks[3]; /* of the program: its operands and its result, and the blocks that make them */
+    char letters[3][MODEL_MAX_RANK + 1];
+    struct sim_shape shapes[3];
+    int divisors[2]; /* contractions that may share what is moved of an operand; 0: it is not known to be moved */
+    enum model_dtype moved_as[2];
+    bool gradient, reshaped[3] /* made by a reshape, which may leave it less sharded than propagation has it */;
+};
+
 struct tuner_outline_kernel {
     int first_read, read_count, first_write, write_count, first_dot, dot_count; /* into shapes' lists, into dots */
     int first_reduce, reduce_count;
@@ -84,6 +96,8 @@ struct tuner_outline {
     int *reads, *writes;
     struct tuner_outline_dot *dots;
     struct tuner_outline_reduce *reduces;
+    struct tuner_outline_contraction *contractions; /* those of each kernel that was made together, in order */
+    int contraction_count;
     struct sim_event *events;
     int event_count;
     int *persistent_shapes, *persistent_classes, persistent_count;
@@ -101,6 +115,18 @@ struct tuner_bound {
 /* What is charged beside operations, launches and the train state. */
 struct tuner_charges {
     bool links, lifetimes;
+};
+
+/* Which label of a contraction each mesh axis is over, -1: none; and the same by label. */
+struct tuner_dot_choice {
+    int axis_count, label[TOPO_MOST_AXES];
+    unsigned axes[SIM_MOST_LABELS];
+};
+/* A contraction as the partitioner does it, and the seconds of what brings its operands there each time. */
+struct tuner_done {
+    bool known;
+    struct tuner_dot_choice choice;
+    double moved_s;
 };
 
 /* What contractions came to before, of one work whose classes are sharded anew again and again: all that the answer
@@ -129,6 +155,7 @@ struct tuner_work {
     unsigned least_axes[TUNER_MOST_SHAPES];
     double local[MODEL_SIZE_COUNT][SIM_ALL_AXES + 1]; /* what a device has of a dimension that such axes shard */
     struct tuner_dot_memo *memo;                      /* NULL: contractions are worked out each time */
+    const struct tuner_done *done; /* of each contraction of the kernel that is asked for; NULL: any way of doing it */
 };
 
 void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline,
@@ -155,5 +182,11 @@ enum base_status tuner_rule_classes(const struct tuner_outline *outline, const s
 struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                                   struct tuner_charges charges, struct tuner_dot_memo *memo);
+/* propagated_bound.c: the same seconds where propagation is known, and with it what each contraction is made of: a plan
+ * of the family, as checked, and the outline of its rules. */
+enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_outline *outline,
+                                    const struct tuner_ruled *ruled, const struct sim_placement *placement,
+                                    const struct sim_plan *plan, int64_t batch, int64_t microbatches,
+                                    struct tuner_charges charges, double *out, struct base_error *error);
 
 #endif

@@ -176,7 +176,7 @@ static void find_persistent(struct drafter *d)
 
 /* ---- contractions ---- */
 
-static bool is_weight(const struct drafter *d, int tensor)
+bool tuner_is_weight(const struct drafter *d, int tensor)
 {
     const struct model_tensor *root = tuner_tensor_at(d, d->root[tensor]);
     return root->category == MODEL_PARAMETER && root->block < 0 &&
@@ -197,7 +197,7 @@ static int count_sharers(const struct drafter *d, const struct sim_op *op, int v
 }
 
 /* What is made where it is used is never moved. */
-static bool is_generated(const struct drafter *d, int value)
+bool tuner_is_generated(const struct drafter *d, int value)
 {
     int definition = d->s->values[value].definition;
     const struct sim_op *made = definition >= 0 ? &d->s->ops[definition] : NULL;
@@ -209,9 +209,9 @@ static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const 
 {
     int value = op->inputs[input], tensor = op->op->inputs[input], root = d->root[tensor];
     const struct model_tensor *r = tuner_tensor_at(d, root);
-    bool weight = is_weight(d, tensor), own_dims = !strcmp(tuner_tensor_at(d, tensor)->labels, r->labels);
+    bool weight = tuner_is_weight(d, tensor), own_dims = !strcmp(tuner_tensor_at(d, tensor)->labels, r->labels);
     if (dot->operand_count == BASE_COUNT(dot->operands) ||
-        (!weight && (!own_dims || is_generated(d, value) || !tuner_tensor_at(d, tensor)->constrained)))
+        (!weight && (!own_dims || tuner_is_generated(d, value) || !tuner_tensor_at(d, tensor)->constrained)))
         return;
     struct tuner_outline_operand *operand = &dot->operands[dot->operand_count++];
     *operand = (struct tuner_outline_operand){.shape = d->s->values[value].shape,
@@ -305,6 +305,7 @@ static void draft_dots(struct drafter *d, const struct sim_kernel *from, struct 
         int op = d->s->dots[from->first_dot + i];
         if (d->charged[op]) continue;
         d->charged[op] = true;
+        d->dot_ops[kernel->dot_count] = &d->s->ops[op];
         struct tuner_outline_dot *dot = &d->out->dots[kernel->first_dot + kernel->dot_count++];
         draft_dot(d, &d->s->ops[op], dot);
         kernel->classes |= dot->classes;
@@ -357,6 +358,8 @@ static void draft_kernels(struct drafter *d)
     out->kernels = base_new(d->arena, struct tuner_outline_kernel, s->kernel_count + 1);
     out->dots = base_new(d->arena, struct tuner_outline_dot, s->dot_count + 1);
     out->reduces = base_new(d->arena, struct tuner_outline_reduce, s->op_count + 1);
+    out->contractions = base_new(d->arena, struct tuner_outline_contraction, s->dot_count + 1);
+    d->dot_ops = base_new(d->arena, const struct sim_op *, s->dot_count + 1);
     out->reads = base_new(d->arena, int, s->read_count + 1);
     out->writes = base_new(d->arena, int, s->write_count + 1);
     for (int k = 0; k < s->kernel_count; k++) {
@@ -380,6 +383,7 @@ static void draft_kernels(struct drafter *d)
         tuner_draft_reduces(d, k, kernel);
         int same = 0;
         while (same < out->kernel_count && !same_kernel(out, &out->kernels[same], kernel)) same++;
+        tuner_draft_contractions(d, same);
         if (same < out->kernel_count) {
             out->kernels[same].copies++;
             continue;

@@ -16,6 +16,7 @@ struct drafter {
     int *narrow;   /* by value: the shape of what is stored in its place where a collective reduces it first; or -1 */
     int *summed;   /* by value: of an accumulator, the shape of its sum where that is of a narrower dtype; or -1 */
     bool *seen;    /* by value */
+    const struct sim_op **dot_ops; /* contractions of the kernel that is drafted */
     enum sim_optimizer_partitioning partitioning;
 };
 
@@ -34,5 +35,11 @@ void tuner_find_sums(struct drafter *d);
 int tuner_find_sum(const struct drafter *d, int tensor);
 /* Reductions of the train state in a kernel of the program, which becomes that of the outline. */
 void tuner_draft_reduces(struct drafter *d, int from, struct tuner_outline_kernel *kernel);
+
+/* outline_contractions.c: those of the kernel that was drafted last, which is this one of the outline, or equal to it.
+ */
+void tuner_draft_contractions(struct drafter *d, int kernel);
+bool tuner_is_generated(const struct drafter *d, int value);
+bool tuner_is_weight(const struct drafter *d, int tensor);
 
 #endif

@@ -156,6 +156,28 @@ enum base_status tuner_search_bound_family(struct search *s, int group, int micr
     return BASE_OK;
 }
 
+enum base_status tuner_search_bound_propagated(struct search *s, struct node *node)
+{
+    const int64_t n = tuner_search_microbatch_count(s, node->group, node->microbatches);
+    const struct tuner_outline *outline;
+    struct tuner_ruled ruled;
+    struct sim_plan plan;
+    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches, 0});
+    double step_s;
+    node->propagated = true;
+    if (!s->use_bounds || !s->charges.links || tuner_variant_is_saved(s->space, s->space->groups[node->group].variant))
+        return BASE_OK;
+    BASE_TRY(
+        sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
+    BASE_TRY(tuner_search_find_outline(s, s->space->groups[node->group].variant, &plan,
+                                       n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline));
+    BASE_TRY(tuner_rule_classes(outline, plan.rules, &plan, &ruled, s->error));
+    BASE_TRY(tuner_propagated_s(s->space->cache, outline, &ruled, &s->best_links[s->space->groups[node->group].shape],
+                                &plan, tuner_search_batch_size(s, node->group), n, s->charges, &step_s, s->error));
+    node->bound = fmax(node->bound, tuner_search_cost_of(s, node->group, step_s) * (1 - slack));
+    return BASE_OK;
+}
+
 enum base_status tuner_search_family_of(struct search *s, const struct node *cell, int group, struct node *node)
 {
     if (!cell->families) return tuner_search_bound_family(s, group, cell->microbatches, NULL, node);

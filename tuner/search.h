@@ -25,6 +25,7 @@ struct node {
     struct tuner_rule_cell *rules;
     const struct tuner_table *families; /* of a cell, once they are bounded: costs and bytes of its groups */
     bool tight;                         /* of a plan: it fits, and will not be ranked */
+    bool propagated;                    /* of a family: bounded by what propagation makes of its rules */
     int saved;                          /* as of struct tuner_plan */
 };
 
@@ -75,6 +76,8 @@ enum base_status tuner_search_add_cell(struct search *s, int first, int microbat
 /* memo: of the groups of one cell; or NULL. */
 enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct tuner_dot_memo *memo,
                                            struct node *node);
+/* A higher bound on the time of a family, if what propagation makes of its rules gives one (propagated_bound.c). */
+enum base_status tuner_search_bound_propagated(struct search *s, struct node *node);
 enum base_status tuner_search_family_of(struct search *s, const struct node *cell, int group, struct node *node);
 double tuner_search_seconds_of_cost(const struct search *s, int group, double cost);
 enum base_status tuner_search_bound_rules(struct search *s, struct node node);

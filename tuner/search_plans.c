@@ -309,7 +309,12 @@ enum base_status tuner_search_open_family(struct search *s, const struct node *n
     struct tuner_found found;
     int first = quickest_submesh(s, shape);
     bool slow;
-    if (node->group >= s->base_groups && refuses(s, node)) return BASE_OK;
+    if (!node->propagated && node->group >= s->base_groups && refuses(s, node)) return BASE_OK;
+    if (!node->propagated && isfinite(tuner_search_best_threshold(s))) { /* before there is a plan none is ruled out */
+        struct node bounded = *node;
+        BASE_TRY(tuner_search_bound_propagated(s, &bounded));
+        if (bounded.bound > node->bound) return tuner_search_push(s, bounded), BASE_OK;
+    }
     BASE_TRY(predict_first(s, node, first, &detail, &found, &slow));
     s->rows = detail.collectives;
     if (slow || s->restart) return BASE_OK;

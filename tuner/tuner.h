@@ -145,7 +145,15 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
 
 /* ---- the search (search.c) ----
  *
- * What a search takes for granted beside its bounds, which are in bounds.h: where the compiler recomputes what does not
+ * A family of plans (rules and a number of microbatches on one mesh, all orders of the submesh) is bounded three times,
+ * each time dearer and closer, before one of its plans is predicted: with all rule sets of its cell (an integer
+ * program over prices of operations, by what rules say of single tensors), alone by the same prices (bounds.h), and by
+ * what propagation makes of its rules (propagated_bound.c): where the partitioner does each contraction, and which
+ * collectives bring its operands there, asked of the partitioner's own function. Exact in that is what each
+ * contraction computes and moves; relaxed that whoever reads the same operand shares what moves it, that what only
+ * moves parts of axes costs nothing, and all that stands between contractions.
+ *
+ * What a search takes for granted beside its bounds: where the compiler recomputes what does not
  * fit, the step takes at least what it took without, less the time of kernels that memory bounds. It does all that it
  * did, and again: contractions, collectives and launches are those that there were, and more; what it saves is to
  * write and to read what it no longer saves. So a plan that takes too long without such kernels is not predicted with

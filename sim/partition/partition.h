@@ -289,6 +289,33 @@ bool sim_shardings_keep(struct base_arena *arena, struct base_arena *scratch, co
 bool sim_shardings_are(const struct sim_stored_shardings *stored, const struct sim_shardings *shardings);
 struct sim_shardings sim_shardings_of(struct base_arena *arena, const struct sim_stored_shardings *stored);
 
+/* ---- one contraction (contraction_moves.c) ---- */
+
+/* lhs,rhs->out as of sim_contraction (sharding_tiles.h), whose tensors propagation sharded so. Specs of shapes are not
+ * read. */
+struct sim_contraction_asked {
+    const char *letters[3];
+    struct sim_shape shapes[3];
+    sim_order specs[3][MODEL_MAX_RANK];
+    bool gradient;
+};
+enum { SIM_MOST_MOVES = 16 };
+struct sim_move {
+    int operand;
+    enum sim_collective kind;
+    unsigned axes;
+    struct sim_shape before; /* one device's operand */
+};
+/* Where the partitioner does it, and what brings the operands there: of an operand whose way is not told by whole axes
+ * there are no moves. */
+struct sim_contraction_done {
+    unsigned axes[2][MODEL_MAX_RANK]; /* over each operand's dimensions, in the operation */
+    struct sim_move moves[SIM_MOST_MOVES];
+    int move_count;
+};
+void sim_ask_contraction(struct sim_cache *cache, const struct sim_extents *extents,
+                         const struct sim_contraction_asked *asked, struct sim_contraction_done *out);
+
 /* program_text.c: with why each tensor is sharded as it is, unless why is NULL */
 struct sim_why {
     const struct sim_causes *causes;

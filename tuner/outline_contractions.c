@@ -1,0 +1,64 @@
+/* Contractions of an outline as a partitioner finds them: tensors, letters and shapes, and who shares what is moved. */
+#include "tuner/outline_parts.h"
+
+#include <string.h>
+
+/* Contractions that read the value, or any form of the parameter, wherever they stand: what the forward pass has moved
+ * serves the backward pass, too. */
+static int count_sharers(const struct drafter *d, int value, int root)
+{
+    int count = 0;
+    for (int i = 0; i < d->s->op_count; i++) {
+        const struct sim_op *op = &d->s->ops[i];
+        for (int j = 0; op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM && j < op->input_count; j++)
+            count += value >= 0 ? op->inputs[j] == value : d->root[op->op->inputs[j]] == root;
+    }
+    return count;
+}
+
+static bool is_made_by_reshape(const struct drafter *d, int value)
+{
+    const int definition = d->s->values[value].definition;
+    return definition >= 0 && d->s->ops[definition].kind == SIM_COMPUTE &&
+           d->s->ops[definition].op->kind == MODEL_RESHAPE;
+}
+
+static int divisor_of(const struct drafter *d, const struct sim_op *op, int input)
+{
+    const int tensor = op->op->inputs[input], value = op->inputs[input];
+    if (tuner_is_weight(d, tensor)) return count_sharers(d, -1, d->root[tensor]);
+    return tuner_is_generated(d, value) ? 0 : count_sharers(d, value, -1);
+}
+
+static void draft_contraction(const struct drafter *d, const struct sim_op *op,
+                              struct tuner_outline_contraction *contraction)
+{
+    const struct model_op *source = op->op;
+    const int values[] = {op->inputs[0], op->inputs[1], op->outputs[0]};
+    contraction->gradient = source->phase == MODEL_BACKWARD && !source->recomputed;
+    for (int i = 0; i < 3; i++) {
+        const int tensor = i < 2 ? source->inputs[i] : source->outputs[0];
+        const struct model_tensor *t = tuner_tensor_at(d, tensor);
+        const char *letters = i < 2 ? source->input_labels[i] : source->output_labels;
+        struct sim_shape *shape = &contraction->shapes[i];
+        contraction->tensors[i] = tensor;
+        contraction->blocks[i] = t->block;
+        memcpy(contraction->letters[i], letters, (size_t)t->rank);
+        *shape = (struct sim_shape){.rank = (unsigned char)t->rank, .layers = MODEL_ONE, .dtype = t->dtype};
+        memcpy(shape->dims, t->dims, sizeof shape->dims);
+        contraction->reshaped[i] = is_made_by_reshape(d, values[i]);
+        if (i == 2) continue;
+        contraction->divisors[i] = divisor_of(d, op, i);
+        contraction->moved_as[i] = d->s->values[values[i]].dtype;
+    }
+}
+
+void tuner_draft_contractions(struct drafter *d, int kernel)
+{
+    struct tuner_outline *out = d->out;
+    for (int i = 0; i < out->kernels[kernel].dot_count; i++) {
+        struct tuner_outline_contraction *contraction = &out->contractions[out->contraction_count++];
+        *contraction = (struct tuner_outline_contraction){.kernel = kernel, .dot = out->kernels[kernel].first_dot + i};
+        draft_contraction(d, d->dot_ops[i], contraction);
+    }
+}
