@@ -143,7 +143,8 @@ void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, 
 {
     if (count < *capacity) return old;
     int larger = *capacity ? 2 * *capacity : 64;
-    char *table = base_reserve(arena, (size_t)larger, size_bytes); /* may jump: the table is the old one until then */
+    char *table =
+        base_reserve(arena, (size_t)larger, size_bytes); /* may longjmp: the table is the old one until it returns */
     const size_t used_bytes = (size_t)count * size_bytes;
     if (count) memcpy(table, old, used_bytes);
     memset(table + used_bytes, 0, (size_t)larger * size_bytes - used_bytes);

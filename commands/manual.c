@@ -268,9 +268,9 @@ static void man_names(struct base_text *out)
          "(@topology.json). A suffix overrides: v5e:2x4@host=2x4."},
         {"MODEL", "a name that `meshwright models` lists, ARCHITECTURE:key=value,\xe2\x80\xa6 in one line, or a file "
                   "(@model.json)."},
-        {"RULES", "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, maxtext (axes data, fsdp, "
-                  "tensor), or a JSON list of [logical "
-                  "axis, mesh axis or null or list]."},
+        {"RULES", MODEL_RULE_NAMES
+         " (A and P are 1 or 2; maxtext has the axes data, fsdp and tensor), standard_moe:A,P, or a JSON list "
+         "of [logical axis, mesh axis or null or list]."},
         {"PLAN", "a JSON object of T5X's own words: model, topology, model_parallel_submesh or num_partitions, "
                  "logical_axis_rules, "
                  "task_feature_lengths, batch_size, num_microbatches and so on. Each key is an option, too."},

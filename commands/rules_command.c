@@ -249,10 +249,7 @@ static enum base_status run_rules(struct commands_context *context, const struct
 
 static const struct base_option rules_options[] = {
     {"--logical-axis-rules", "RULES",
-     "standard, standard:A,P, standard_moe:A,P, data_only, zero3, megatron, optimus, gshard, maxtext, or a JSON list "
-     "[[logical, mesh "
-     "axis or "
-     "null or list], …]",
+     MODEL_RULE_NAMES "|standard_moe:A,P, or a JSON list [[logical axis, mesh axis or null or list], …]",
      "standard:1,1"},
     {"--axes", "NAMES", "logical axes of an array, in order; null is one without a name",
      "the rules themselves are printed"},

@@ -20,7 +20,7 @@ extern "C" {
 /* Of the program and of the library. */
 #define MESHWRIGHT_VERSION "0.1.0"
 
-/* One at a time is asked by one thread; several sessions do not know of each other. */
+/* A session is used by one thread at a time. Several sessions share nothing. */
 struct meshwright;
 
 /* NULL: out of memory. */

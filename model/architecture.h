@@ -36,9 +36,12 @@ enum model_direction { MODEL_BIDIRECTIONAL, MODEL_CAUSAL };
 enum { MODEL_RULE_SETS = 12 };
 extern const char *const model_rule_sets[MODEL_RULE_SETS];
 
-/* "standard", "standard:A,P" (activation and parameter partitioning dims), "standard_moe:A,P" (T5X's for experts), one
- * of the documented sets data_only, zero3, megatron, optimus, gshard, maxtext, or a JSON list of [logical axis or null,
- * mesh axis or null or list]. Named sets cost no memory; the names of a JSON list live in the arena. */
+/* How sets are named where people read of them: A and P are the activation and parameter partitioning dims, and
+ * standard alone is standard:1,1. Beside these there is standard_moe:A,P, T5X's for experts. */
+#define MODEL_RULE_NAMES "standard:A,P|data_only|zero3|megatron|optimus|gshard|maxtext"
+
+/* One of these names, or a JSON list of [logical axis or null, mesh axis or null or list]. Named sets cost no memory;
+ * the names of a JSON list live in the arena. */
 enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out,
                                    struct base_error *error);
 

@@ -75,7 +75,7 @@ static void sort_changes(struct changes *c)
     }
 }
 
-/* Which key can least be left alone: the one whose best other value costs most. */
+/* The title names the key that matters most: the one whose best other value costs most. */
 static const char *title_of(struct base_arena *arena, const struct changes *c)
 {
     const struct change *most = NULL;
@@ -206,7 +206,7 @@ static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis
     plots_text(canvas, axis->to_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "change of tokens per second");
 }
 
-/* From the smallest round share of losses that holds all that are shown to what a plan that does not fit would gain. */
+/* The axis: from the smallest round loss below all that are shown, to the most that a plan which does not fit gains. */
 static struct plots_axis scale(const struct plots_canvas *canvas, const struct changes *c)
 {
     static const double rounds[] = {0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1};

@@ -141,9 +141,9 @@ def collectives_of(text, names, sizes):
     return " ".join(f"{kind}/{axes}/{dtype}/{size}*{count}" for (kind, axes, dtype, size), count in largest)
 
 
-def program(meshwright, rules):
-    question = [meshwright, "export", "--format", "aot", "--model", MODEL, "--topology", "v4:2x2x2", "--model-parallel-submesh", "2,2,1,1",
-                "--task-feature-lengths", str(LENGTH), "--batch-size", str(ROWS), "--optimizer", "adamw"]
+def program(meshwright, rules, model=MODEL, lengths=str(LENGTH)):
+    question = [meshwright, "export", "--format", "aot", "--model", model, "--topology", "v4:2x2x2", "--model-parallel-submesh", "2,2,1,1",
+                "--task-feature-lengths", lengths, "--batch-size", str(ROWS), "--optimizer", "adamw"]
     text = subprocess.run(question, check=True, capture_output=True, text=True).stdout
     module = types.ModuleType("step")
     exec(compile(text.split("if __name__ ==")[0], "step", "exec"), module.__dict__)
@@ -190,4 +190,5 @@ def main():
           [operation_row(*case, folder) for case in [*product_cases(), *drawn_products()]])
 
 
-main()
+if __name__ == "__main__":
+    main()

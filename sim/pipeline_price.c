@@ -18,7 +18,7 @@ static enum base_status run(struct sim_pipeline_prices *l, struct base_arena *ar
         forward_s[i] = each_s * price->forward_frac;
         backward_s[i] = each_s - forward_s[i];
     }
-    /* Megatron core's overlap_p2p_comm, of the interleaved schedule alone; its time is that of fp8. */
+    /* Megatron core's overlap_p2p_comm is for the interleaved schedule alone, and came when training in fp8 did. */
     const bool overlaps = l->habits.overlaps_interleaved && l->chunks > 1 && l->plan->options.dtype == MODEL_FP8;
     const struct sim_pipeline_costs costs = {forward_s, backward_s, l->send_s, l->send_back_s,
                                              l->habits.hides_messages || overlaps};
@@ -156,7 +156,7 @@ static double flattened_bytes(const struct sim_pipeline_prices *l, const double 
                  (sharded ? topo_axes_product(mesh, sim_data_axis(mesh)) : 1));
 }
 
-/* The gradient of what a microbatch received, which stays with it where buffers do until the step ends. */
+/* The gradient of the activations that a microbatch received: it stays until the step ends where these buffers do. */
 static double left_bytes(const struct sim_pipeline_prices *l, int piece)
 {
     const bool stays = l->habits.outputs == SIM_UNTIL_STEP_ENDS && !l->plan->pipeline.forward_alone;
@@ -253,7 +253,7 @@ static enum base_status price_memory(const struct sim_pipeline_prices *l, struct
 
 /* ---- all of it ---- */
 
-/* What p stands for beside its peak: the first piece of the reported stage. */
+/* Into p, whose peak is the stage's: the prices of the reported stage's first piece. */
 enum base_status sim_pipeline_begin_pricing(const struct sim_pipeline_prices *l, int stage, struct model_config *config,
                                             struct sim_plan *of_piece, struct sim_pricing *p, struct base_error *error)
 {

@@ -70,8 +70,7 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                                    .chart = {19, "expert partitions", "", " expert partitions"}},
     [SIM_RULES] = {.name = "logical_axis_rules",
                    .json = TEXT | LIST,
-                   .option = {"--logical-axis-rules",
-                              "standard:A,P|data_only|zero3|megatron|optimus|gshard|maxtext|JSON",
+                   .option = {"--logical-axis-rules", MODEL_RULE_NAMES "|JSON",
                               "which mesh axis shards a logical axis; standard_moe:A,P with experts; JSON: a list of "
                               "[logical axis, mesh axis]",
                               NULL},

@@ -157,6 +157,19 @@ static void rules_standard_sets_are_those_of_t5x(struct base_arena *arena)
     }
 }
 
+/* A set that has a name stands where people read of names; those of experts are named in words. */
+static void rules_with_a_name_are_told(struct base_arena *arena)
+{
+    for (int i = 0; i < MODEL_RULE_SETS; i++) {
+        const char *name = model_rule_sets[i], *among = "|" MODEL_RULE_NAMES "|", *colon = strchr(name, ':');
+        TEST_ROW("%s", name);
+        if (!strncmp(name, "standard_moe", strlen("standard_moe"))) continue;
+        const char *told =
+            colon ? base_print(arena, "|%.*s:A,P|", (int)(colon - name), name) : base_print(arena, "|%s|", name);
+        assert_non_null(strstr(among, told));
+    }
+}
+
 static void rules_documented_sets_are_those_of_t5x(struct base_arena *arena)
 {
     static const struct {
@@ -973,6 +986,7 @@ static const struct test tests[] = {
     TEST(rules_resolve_as_flax_does),
     TEST(rules_constrain_as_flax_does),
     TEST(rules_standard_sets_are_those_of_t5x),
+    TEST(rules_with_a_name_are_told),
     TEST(rules_documented_sets_are_those_of_t5x),
     TEST(rules_that_are_none_are_refused),
     TEST(rules_are_not_read_without_end),

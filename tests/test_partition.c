@@ -5,7 +5,8 @@
  * three and four axes; xla_rules.csv are steps under rule sets that users write beside those that have names,
  * xla_orders.csv steps whose rules name mesh axes in another order than the mesh, and in orders that contradict each
  * other, xla_order_operations.csv products by themselves that do (scripts/oracle_orders.py), xla_stacks.csv scanned
- * steps by XLA before and since propagation goes through updates in place (oracle_stacks.py).
+ * steps by XLA before and since propagation goes through updates in place (oracle_stacks.py), xla_drawn_steps.csv steps
+ * drawn at random on meshes of two to four axes (oracle_steps.py).
  *
  * What differs today stands in xla_differs.txt, with its reason. The test fails when a case that agreed differs, and
  * when one on the list agrees: `make differs-update` takes it off. The list shrinks but for new cases. */
@@ -282,6 +283,7 @@ static struct verdicts judge_all(struct base_arena *arena)
     judge_file(&v, "tests/data/xla_rules.csv", &stage);
     judge_file(&v, "tests/data/xla_orders.csv", &stage);
     judge_file(&v, "tests/data/xla_stacks.csv", &stage);
+    judge_file(&v, "tests/data/xla_drawn_steps.csv", &stage);
     sim_cache_free(stage.cache);
     test_row[0] = '\0';
     return v;
@@ -295,7 +297,7 @@ static void collectives_are_xlas(struct base_arena *arena)
         fprintf(stderr, "agree now, and `make differs-update` takes them off the list:\n%s", v.better.data);
     if (v.found_count != v.listed_count)
         fprintf(stderr, "%s names %d cases, of which %d are there\n", differs_path, v.listed_count, v.found_count);
-    assert_int_equal(v.count, 1529 + 700 + 888 + 74 + 18 + 358);
+    assert_int_equal(v.count, 1529 + 700 + 888 + 74 + 18 + 358 + 60);
     assert_true(!*v.worse.data && !*v.better.data && v.found_count == v.listed_count);
 }
 
@@ -360,13 +362,14 @@ static void check_reasons_of_rows(struct sim_cache *cache, struct base_arena *ar
     base_csv_close(&csv);
 }
 
-/* Under rules with names, and under those that a user writes, on meshes of two and three axes. */
+/* Under rules with names, and under those that a user writes, on meshes of two to four axes. */
 static void every_sharding_has_a_reason(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     check_reasons_of_rows(cache, arena, "tests/data/xla_steps.csv");
     check_reasons_of_rows(cache, arena, "tests/data/xla_rules.csv");
     check_reasons_of_rows(cache, arena, "tests/data/xla_orders.csv");
+    check_reasons_of_rows(cache, arena, "tests/data/xla_drawn_steps.csv");
     sim_cache_free(cache);
 }
 

@@ -33,7 +33,7 @@ static void pin(struct base_arena *arena, struct tuner_request *request, enum tu
     given->values[0] = value;
 }
 
-/* What only training has does not vary, and the space goes without the keys of inference: they change neither meshes
+/* Keys of training alone do not vary, and the space is built without those of inference, which change neither meshes
  * nor what rules may shard. */
 static enum base_status build_space(struct base_arena *arena, struct sim_cache *cache,
                                     const struct tuner_serving_request *request, struct tuner_space *out,
@@ -68,7 +68,8 @@ struct sim_plan_text tuner_served_text(const struct tuner_serving_result *result
 
 /* ---- what is best ---- */
 
-/* By the objective, then by what it is weighed against, then by memory; equal ones stay as they are in the space. */
+/* By the objective (latency or tokens/s), then by the other of the two, then by memory; equal ones stay in the order of
+ * the space. */
 static int by_cost(enum tuner_serving_objective objective, const struct tuner_served *a, const struct tuner_served *b)
 {
     const bool latency = objective == TUNER_LATENCY;

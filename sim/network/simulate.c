@@ -30,9 +30,9 @@ struct simulation {
 
 /* ---- the messages of a round ---- */
 
-/* Nodes hang on each other as their numbers have low bits: node 0 is the root, its only child the largest power of two,
- * and each other one's children are half of its lowest bit away; where the parent would be beyond the last, it is
- * nearer by. So no node has more than two children. */
+/* NCCL's tree of nodes: node 0 is the root, its only child is the largest power of two, and every other node's children
+ * are half of its lowest set bit away on either side. A parent beyond the last node is replaced by a nearer one. So no
+ * node has more than two children. */
 static int parent_of_node(int node, int nodes)
 {
     const int bit = node & -node, parent = (node ^ bit) | (bit << 1);
@@ -46,8 +46,8 @@ static int parent_in_tree(int place, int members, int n)
     return parent < 0 ? -1 : parent * members;
 }
 
-/* The place that one place of a group of n sends to; -1: none. A negative distance is the other way round. Down a tree
- * it is the one that it gets from. */
+/* The place that one place of a group of n sends to; -1: none. A negative distance is the other direction. Down a tree
+ * it is the place that it receives from. */
 static int receiver(enum sim_pattern pattern, int place, int distance, int n)
 {
     switch (pattern) {
@@ -82,7 +82,7 @@ static void tally(struct simulation *s, int link, double share, double bytes)
     if (busy_s > s->busiest_s) s->busiest_s = busy_s;
 }
 
-/* Sends a message over its ways; returns the latency of the longest. */
+/* Sends a message over its paths; returns the latency of the longest. */
 static double send(struct simulation *s, int chain, double bytes)
 {
     double longest_s = 0, share = s->paths.count ? 1.0 / s->paths.count : 0;
@@ -105,8 +105,9 @@ static bool is_tree(enum sim_pattern pattern)
     return pattern == SIM_TO_PARENT || pattern == SIM_TO_CHILDREN;
 }
 
-/* What is passed on round after round goes over one message's way after the other: one step takes the mean of a
- * group's, and the slowest group counts. Up and down a tree of nodes the ways between nodes count. */
+/* Bytes that are passed on round after round travel one message's path after another, so a step's latency is the mean
+ * of a group's messages; the slowest group counts. Up and down a tree of nodes it is the longest path, between nodes.
+ */
 static enum base_status start_group(struct simulation *s, int chain, const struct sim_round *round, int group,
                                     double *latency_s, struct base_error *error)
 {

@@ -1,4 +1,5 @@
-/* One order for the passes and messages of all stages: who interprets a pipeline takes its own events in it. */
+/* One order for the passes and messages of all stages, from which each rank that runs a pipeline takes its own events.
+ */
 #include "sim/pipeline/pipeline.h"
 
 /* Backward passes take about twice as long: what the order goes by, nothing else. */
