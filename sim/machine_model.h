@@ -244,6 +244,9 @@ struct sim_placement {
  */
 enum base_status sim_stage_topology(const struct topo_topology *topology, int64_t stages, struct topo_topology *out,
                                     struct base_error *error);
+/* BASE_INPUT: a copy of the model needs other devices than a stage has. */
+enum base_status sim_stage_check_partitions(const struct topo_topology *stage, const struct topo_mesh_request *given,
+                                            int64_t stages, struct base_error *error);
 /* The mesh that a plan with context_parallel asks for: T5X's, split once more, between data and model: the order of
  * ranks in Megatron-LM (core/parallel_state.py). BASE_INPUT: it cannot be split so. */
 enum base_status sim_context_mesh(const struct topo_topology *stage, const struct topo_mesh_request *given,

@@ -158,6 +158,7 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     BASE_TRY(sim_plan_mesh_request(&cache->arena, text, &out->request, error));
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
     BASE_TRY(sim_stage_topology(&topology, plan->pipeline.stages, &stage, error));
+    BASE_TRY(sim_stage_check_partitions(&stage, &out->request, plan->pipeline.stages, error));
     BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
     BASE_TRY(
         sim_placement_build(&cache->arena, &stage, &request, plan->software, cache->overrides, &out->placement, error));

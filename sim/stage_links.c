@@ -32,6 +32,16 @@ enum base_status sim_stage_topology(const struct topo_topology *topology, int64_
     return BASE_OK;
 }
 
+enum base_status sim_stage_check_partitions(const struct topo_topology *stage, const struct topo_mesh_request *given,
+                                            int64_t stages, struct base_error *error)
+{
+    if (stages == 1 || given->num_partitions < 1 || stage->device_count % given->num_partitions == 0) return BASE_OK;
+    return base_fail(
+        error, BASE_INPUT,
+        "num_partitions: %lld does not divide the %d devices of each of %lld stages; use a number that does",
+        (long long)given->num_partitions, stage->device_count, (long long)stages);
+}
+
 enum base_status sim_context_mesh(const struct topo_topology *stage, const struct topo_mesh_request *given,
                                   int64_t context_parallel, struct topo_mesh_request *out, struct base_error *error)
 {
