@@ -13,38 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- bytes ---- */
-
-static double local_extent(const struct sim_assigner *a, int size, unsigned axes)
-{
-    return (double)topo_shard_extent(a->options->mesh, axes, a->options->sizes[size]);
-}
-
-static double shape_bytes(const struct sim_assigner *a, const struct sim_shape *shape, double element_bytes)
-{
-    double extents[MODEL_MAX_RANK];
-    for (int d = 0; d < shape->rank; d++) extents[d] = local_extent(a, shape->dims[d], shape->spec[d]);
-    return sim_tiled_bytes(extents, shape->rank, shape->dims, element_bytes);
-}
-
-/* One-hot rows are a comparison until a product reads them: what is gathered of them are bytes that are 0 or 1. */
-double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value)
-{
-    const double element_bytes = a->is_one_hot[value->tensor] ? 1 : (double)model_dtype_bytes(value->dtype);
-    return shape_bytes(a, &a->s->shapes[value->shape], element_bytes);
-}
-
-double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value)
-{
-    const struct sim_shape *shape = &a->s->shapes[value->shape];
-    double extents[MODEL_MAX_RANK];
-    for (int d = 0; d < shape->rank; d++) {
-        const bool heads = model_counted_by(shape->dims[d]) == MODEL_COUNTS_HEADS;
-        extents[d] = heads ? 1 : local_extent(a, shape->dims[d], shape->spec[d]);
-    }
-    return sim_tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(value->dtype));
-}
-
 /* ---- loops ---- */
 
 static bool encloses(const struct sim_assigner *a, int outer, int loop)
@@ -63,20 +31,6 @@ static int release_point(const struct sim_assigner *a, int home, int use)
         loop = a->s->ops[loop].loop;
     }
     return use;
-}
-
-/* ---- buffers ---- */
-
-void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
-                    enum model_category category)
-{
-    if (a->count == a->capacity) {
-        struct sim_buffer *larger = base_new(a->arena, struct sim_buffer, 2 * a->capacity + 64);
-        if (a->count) memcpy(larger, a->buffers, (size_t)a->count * sizeof *larger);
-        a->buffers = larger;
-        a->capacity = 2 * a->capacity + 64;
-    }
-    a->buffers[a->count++] = (struct sim_buffer){birth, death, first_bytes, last_bytes, category};
 }
 
 static enum model_category category_of(const struct sim_assigner *a, const struct sim_value *value, bool saved)
@@ -411,7 +365,7 @@ static double argument_bytes(const struct sim_assigner *a, const struct sim_shap
 {
     double extents[MODEL_MAX_RANK + 1], layers = (double)a->options->sizes[shape->layers];
     int rank = 0;
-    for (; rank < shape->rank; rank++) extents[rank] = local_extent(a, shape->dims[rank], shape->spec[rank]);
+    for (; rank < shape->rank; rank++) extents[rank] = sim_local_extent(a, shape->dims[rank], shape->spec[rank]);
     bool stacked = a->options->scanned && shape->layers != MODEL_ONE;
     if (stacked) extents[rank++] = layers;
     return (stacked ? 1 : layers) *

@@ -63,22 +63,25 @@ void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedul
  * one result of its own. */
 bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at);
 double sim_stacked_bytes(const struct sim_assigner *a, int value); /* of one layer's, as add_value stacks it */
+
+/* buffer_parts.c */
+double sim_local_extent(const struct sim_assigner *a, int size, unsigned axes);
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value);
 double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value); /* scores of one */
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
                     enum model_category category);
-
-/* compiled_stacks.c */
 double sim_layers_of(const struct sim_assigner *a, int loop); /* trips of a loop */
 bool sim_is_over_layers(const struct sim_assigner *a, int loop);
 int sim_outermost_loop(const struct sim_assigner *a, int loop);
+int sim_backward_loop(const struct sim_assigner *a, int forward); /* over the same layers, or -1 */
+
+/* compiled_stacks.c */
 bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op);
 /* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
  * one more or less an iteration. */
 void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, double bytes,
                          enum model_category category, const struct sim_recomputed *recomputed);
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of layers that are no loops */
-int sim_backward_loop(const struct sim_assigner *a, int forward);                     /* over the same layers, or -1 */
 void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */
 
 /* memory_schedules.c */

@@ -1,16 +1,6 @@
 /* What loops over layers stack, as XLA:TPU does: residuals, casts of weights that are hoisted, gradients. */
 #include "sim/compile/compiled_buffers.h"
 
-double sim_layers_of(const struct sim_assigner *a, int loop)
-{
-    return (double)a->options->sizes[a->s->ops[loop].trips];
-}
-
-bool sim_is_over_layers(const struct sim_assigner *a, int loop)
-{
-    return loop >= 0 && a->s->ops[loop].trips != MODEL_MICROBATCHES;
-}
-
 /* Arrays of their own, of layers that are no loops: one more each forward, one less each backward. What is made once
  * more stands there only while its layer reads it. */
 static void add_arrays(struct sim_assigner *a, int made_in, int user, double bytes, enum model_category category,
@@ -98,21 +88,6 @@ static void add_residuals(struct sim_assigner *a, int forward_begin, int backwar
         double bytes = a->options->scanned ? scanned_residual_bytes(a, op) : sim_exponentials_bytes(a, op);
         if (bytes > 0) sim_add_layer_stack(a, forward_begin, backward_end, bytes, MODEL_ACTIVATION, recomputed);
     }
-}
-
-/* ---- stacked weights ---- */
-
-int sim_outermost_loop(const struct sim_assigner *a, int loop)
-{
-    while (a->s->ops[loop].loop >= 0) loop = a->s->ops[loop].loop;
-    return loop;
-}
-
-int sim_backward_loop(const struct sim_assigner *a, int forward)
-{
-    for (int i = a->s->ops[forward].match; i < a->s->op_count; i++)
-        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && a->s->ops[i].trips == a->s->ops[forward].trips) return i;
-    return -1;
 }
 
 bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op)

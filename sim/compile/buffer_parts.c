@@ -1,0 +1,75 @@
+/* What the files that assign buffers share: bytes of a value in tiles, loops over layers, and the list of buffers. */
+#include "sim/compile/compiled_buffers.h"
+
+#include <string.h>
+
+/* ---- bytes ---- */
+
+double sim_local_extent(const struct sim_assigner *a, int size, unsigned axes)
+{
+    return (double)topo_shard_extent(a->options->mesh, axes, a->options->sizes[size]);
+}
+
+static double shape_bytes(const struct sim_assigner *a, const struct sim_shape *shape, double element_bytes)
+{
+    double extents[MODEL_MAX_RANK];
+    for (int d = 0; d < shape->rank; d++) extents[d] = sim_local_extent(a, shape->dims[d], shape->spec[d]);
+    return sim_tiled_bytes(extents, shape->rank, shape->dims, element_bytes);
+}
+
+/* One-hot rows are a comparison until a product reads them: what is gathered of them are bytes that are 0 or 1. */
+double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value)
+{
+    const double element_bytes = a->is_one_hot[value->tensor] ? 1 : (double)model_dtype_bytes(value->dtype);
+    return shape_bytes(a, &a->s->shapes[value->shape], element_bytes);
+}
+
+double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value)
+{
+    const struct sim_shape *shape = &a->s->shapes[value->shape];
+    double extents[MODEL_MAX_RANK];
+    for (int d = 0; d < shape->rank; d++) {
+        const bool heads = model_counted_by(shape->dims[d]) == MODEL_COUNTS_HEADS;
+        extents[d] = heads ? 1 : sim_local_extent(a, shape->dims[d], shape->spec[d]);
+    }
+    return sim_tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(value->dtype));
+}
+
+/* ---- buffers ---- */
+
+void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
+                    enum model_category category)
+{
+    if (a->count == a->capacity) {
+        struct sim_buffer *larger = base_new(a->arena, struct sim_buffer, 2 * a->capacity + 64);
+        if (a->count) memcpy(larger, a->buffers, (size_t)a->count * sizeof *larger);
+        a->buffers = larger;
+        a->capacity = 2 * a->capacity + 64;
+    }
+    a->buffers[a->count++] = (struct sim_buffer){birth, death, first_bytes, last_bytes, category};
+}
+
+double sim_layers_of(const struct sim_assigner *a, int loop)
+{
+    return (double)a->options->sizes[a->s->ops[loop].trips];
+}
+
+bool sim_is_over_layers(const struct sim_assigner *a, int loop)
+{
+    return loop >= 0 && a->s->ops[loop].trips != MODEL_MICROBATCHES;
+}
+
+/* ---- stacked weights ---- */
+
+int sim_outermost_loop(const struct sim_assigner *a, int loop)
+{
+    while (a->s->ops[loop].loop >= 0) loop = a->s->ops[loop].loop;
+    return loop;
+}
+
+int sim_backward_loop(const struct sim_assigner *a, int forward)
+{
+    for (int i = a->s->ops[forward].match; i < a->s->op_count; i++)
+        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && a->s->ops[i].trips == a->s->ops[forward].trips) return i;
+    return -1;
+}
