@@ -1,5 +1,5 @@
-/* Attention over blocks of a sequence that go round a ring: what a block of queries sees of one of keys, and how what
- * they got of several is merged. */
+/* Attention over blocks of a sequence that go round a ring: what a block of queries sees of a block of keys, and how
+ * its results over several of them are merged. */
 #include "exec/kernels.h"
 #include "exec/row.h"
 #include "exec/vector_math.h"

@@ -136,7 +136,7 @@ static double enough(const struct search *s)
     return s->options->gap_frac > 0 ? (1 - slack) * (1 - s->options->gap_frac) : 1;
 }
 
-/* No plan whose cost is this, or tuner_search_more, changes the answer. */
+/* No plan whose cost is this, or more, changes the answer. */
 double tuner_search_threshold(const struct search *s)
 {
     const struct tuner_result *r = s->result;

@@ -85,7 +85,7 @@ static int by_time(const void *a, const void *b)
     return x->kernel - y->kernel;
 }
 
-/* In the order of what they take when everything is sharded as it can be: sums come to their limit soon. */
+/* Longest first, with everything sharded as much as it can be: so sums reach their limit soon. */
 static void order_kernels(struct base_arena *arena, struct pricer *p)
 {
     const int count = p->coding->o->kernel_count;
@@ -165,7 +165,7 @@ static double price_component(struct pricer *p, struct tuner_rule_cell *cell, in
     return search.least_s;
 }
 
-/* Components of few options first: what these take may spare the others. */
+/* Components of few options first: once these take too long the others need not be priced. */
 static void order_components(const struct tuner_coding *coding, int order[TUNER_MOST_COMPONENTS])
 {
     for (int j = 0; j < coding->component_count; j++) {

@@ -257,8 +257,8 @@ static enum base_status walk(struct search *s)
     while (s->heap_count && !s->restart && !tuner_search_time_is_up(s)) {
         struct node node = tuner_search_pop(s);
         if (tuner_search_decided(s, &node)) {
-            /* Without a front all that is left is tuner_search_decided by the same token, but that named plans are
-             * ranked, too. */
+            /* The heap is sorted, so without a front all that is left is decided with this node; but plans with names
+             * are ranked, too. */
             if (!s->options->pareto && node.bound >= tuner_search_threshold(s))
                 return tuner_search_push(s, node), BASE_OK;
             count_as_decided(s, &node);
@@ -354,7 +354,7 @@ static enum base_status run_once(struct search *s)
 
 enum reason { BY_TIME, BY_MEMORY };
 
-/* Families and plans that bounds alone tuner_search_decided; cells stand for too many plans to be shown. */
+/* Families and plans that bounds alone decided; cells stand for too many plans to be shown. */
 static void show_ruled_out(const struct search *s, const struct node *nodes, int64_t count, enum reason reason)
 {
     for (int64_t i = 0; i < count && s->options->looked; i++) {
@@ -381,7 +381,7 @@ static void drop_slow_unranked(const struct search *s)
     while (r->tight_count && tuner_search_found_cost(s, &r->tight[r->tight_count - 1]) >= best) r->tight_count--;
 }
 
-/* What the heap still holds: tuner_search_decided by its bounds, or open where the time was up. */
+/* What the heap still holds: decided by its bounds, or open where the time was up. */
 static void settle(struct search *s)
 {
     struct tuner_result *r = s->result;

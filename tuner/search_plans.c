@@ -19,7 +19,7 @@ enum base_status tuner_predict(const struct tuner_space *space, struct tuner_pla
     return BASE_OK;
 }
 
-/* A bound that a full prediction undercuts was none: that kind is given up. */
+/* A bound that a full prediction undercuts is invalid: the search goes on without bounds of its kind. */
 static void audit(struct search *s, const struct node *node, const struct tuner_found *found)
 {
     if (!s->use_bounds) return;
@@ -156,7 +156,8 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
         }
     }
     s->limit_bytes = (1 - s->options->headroom_frac) * best->profile.constants[SIM_CAPACITY_BYTES];
-    /* Of tuner_search_more axes several may move together in one collective, for less than one axis after the other. */
+    /* On a mesh of three axes or more several may move in one collective, which may take less than one after the other.
+     */
     if (shape->axes.count > 2) s->charges.links = false;
     /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same
      * time. */

@@ -54,7 +54,7 @@ static bool choose_free(const struct dot *t, const struct part *p, int *operand,
     return (*operand == LEFT || (right && out_right)) && find_free(t, p, *operand, own, out);
 }
 
-/* The sim_dot_copies of an array, of which there are as many as groups or a multiple, make the groups. If they do not
+/* The copies of an array, of which there are as many as groups or a multiple, make the groups. If they do not
  * yet, devices are counted within groups as `like` counts them; false if an axis would have to be split. */
 static bool give_idle(const struct dot *t, const struct part *p, int array, sim_order groups, int like,
                       struct sim_layout *tiles)
@@ -72,7 +72,7 @@ static bool is_whole_within(const struct dot *t, const struct part *p, int opera
     return !((sim_dot_used(t, p, operand) | sim_dot_used(t, p, OUT)) & ~groups);
 }
 
-/* The other operand is whole within each group: its sim_dot_copies make the groups, or what shards it there is
+/* The other operand is whole within each group: its copies make the groups, or what shards it there is
  * gathered. */
 static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand, enum grouping grouping,
                            sim_order groups)
@@ -209,7 +209,7 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
     return none;
 }
 
-/* More devices than there are groups hold sim_dot_copies of the result, and axes would have to be split to give each
+/* More devices than there are groups hold copies of the result, and axes would have to be split to give each
  * group its share of them: the pieces are made by parts, which have them in other places. */
 static bool makes_parts(const struct dot *t, const struct part *p, sim_order groups)
 {

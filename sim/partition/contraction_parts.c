@@ -22,7 +22,7 @@ bool sim_dot_is_partial(const struct dot *t, const struct part *p, int array)
     return axes && axes != p->axes;
 }
 
-/* The axes along which the group holds sim_dot_copies of a partial array. */
+/* The axes along which the group holds copies of a partial array. */
 unsigned sim_dot_copies(const struct dot *t, const struct part *p, int array)
 {
     return sim_dot_is_partial(t, p, array) ? p->axes & ~sim_dot_used(t, p, array) : 0;
@@ -104,7 +104,7 @@ void sim_dot_go_outside(struct part *p, int array, const struct dims *dims)
     }
 }
 
-/* The dimensions that tell the given groups apart and do not shard within them; sim_dot_copies count as a last
+/* The dimensions that tell the given groups apart and do not shard within them; copies count as a last
  * dimension. As XLA finds them: by the first two devices of the first group, as `like` counts devices. All dimensions
  * must tell groups apart but for those in which these two differ, so an array that is sharded within groups along
  * another dimension, too, has none. */

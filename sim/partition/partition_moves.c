@@ -68,7 +68,7 @@ int sim_part_communicate(struct sim_partitioner *p, const struct model_op *why, 
     return result;
 }
 
-/* Axes leave a dimension that holds none below them. */
+/* Gathers axes of a dimension that has none minor to them. */
 static int gather_minor(struct sim_partitioner *p, const struct model_op *why, int value, int d, unsigned minor)
 {
     sim_order spec[MODEL_MAX_RANK];
@@ -77,7 +77,7 @@ static int gather_minor(struct sim_partitioner *p, const struct model_op *why, i
     return sim_part_communicate(p, why, SIM_ALL_GATHER, minor, value, spec, p->out->values[value].partial);
 }
 
-/* The axes below one of an order; of one that it has not, those that stand behind it in the mesh. */
+/* The axes that an order has minor to one of its own; of an axis that it lacks, those that the mesh has behind it. */
 static unsigned axes_below(sim_order order, unsigned axis)
 {
     const int count = __builtin_popcount(sim_set_of(order));
@@ -88,7 +88,7 @@ static unsigned axes_below(sim_order order, unsigned axis)
     return sim_set_of(order) & ~above;
 }
 
-/* Where an axis has to leave a dimension from above others, or to come above them, these are gathered before. */
+/* Where an axis leaves a dimension, or comes to it, that has axes minor to it, these are gathered before. */
 static int clear_minor(struct sim_partitioner *p, const struct model_op *why, int value, unsigned axis,
                        const sim_order *to)
 {
@@ -100,7 +100,7 @@ static int clear_minor(struct sim_partitioner *p, const struct model_op *why, in
     return value;
 }
 
-/* Axes that a dimension keeps, but in another order: from the first on that stands elsewhere they are gathered. */
+/* Axes that a dimension has before and after, but in another order: they are gathered from the first that differs. */
 static int clear_disordered(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
     for (int d = 0; d < sim_part_rank_of(p, value); d++) {
@@ -120,7 +120,7 @@ bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const si
     return !memcmp(p->out->values[value].spec, spec, (size_t)sim_part_rank_of(p, value) * sizeof *spec);
 }
 
-/* Whether two sums are one: both are over what data is sharded by. */
+/* Whether two sums become one: both are over the axes of data parallelism. */
 static bool joins(const struct sim_partitioner *p, unsigned one, unsigned other)
 {
     return p->options->joins_gradients && !((one | other) & ~(unsigned)p->options->data_axis);

@@ -1,4 +1,4 @@
-/* How shardings sim_spread_sharding from the few that are given (XLA's sharding_propagation.cc, July 2023). A program
+/* How shardings spread from the few that are given (XLA's sharding_propagation.cc, July 2023). A program
  * becomes a list of steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes,
  * at four levels: 0  elementwise operations, reshapes, loops; nothing is merged, a better sharding takes a worse one's
  * place 1  contractions and reductions; shardings that do not clash are merged 2  from a broadcast's result to what is
