@@ -213,6 +213,13 @@ static void explained_steps_are_near(struct base_arena *arena)
         /* a list makes weight gradients of a scanned layer at once, and keeps what was gathered for them: 15, 10 % */
         {"tests/data/compiled_memory_judged.csv", "drawn-8401-7", 0.05},
         {"tests/data/compiled_memory_blind.csv", "drawn-7401-25", 0.03},
+        /* arrays are recomputed in the order that the scheduler chose, not in a list's: 11, 7 % */
+        {"tests/data/compiled_memory_fresh.csv", "drawn-8501-1", 0.03},
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7314-2", 0.03},
+        /* a list's zeros stand from the start, and a post order's logits behind combined sums: another order: 14 % */
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7328-1", 0.05},
+        /* weight gradients come behind sums that are on their way: 16 % */
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7215-1", 0.03},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(cases); i++) {
