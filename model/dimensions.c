@@ -108,9 +108,13 @@ enum model_size model_all_layers(const struct model_program *program, enum model
 
 enum model_size model_all_but_last(enum model_size layers)
 {
-    return layers == MODEL_DECODER_LAYERS         ? MODEL_LATER_DECODER_LAYERS
-           : layers == MODEL_LATER_DECODER_LAYERS ? MODEL_INNER_DECODER_LAYERS
-                                                  : layers;
+    static const enum model_size one_less[][2] = {{MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS},
+                                                  {MODEL_DECODER_LAYERS, MODEL_LATER_DECODER_LAYERS},
+                                                  {MODEL_LATER_ENCODER_LAYERS, MODEL_INNER_ENCODER_LAYERS},
+                                                  {MODEL_LATER_DECODER_LAYERS, MODEL_INNER_DECODER_LAYERS}};
+    for (int i = 0; i < BASE_COUNT(one_less); i++)
+        if (one_less[i][0] == layers) return one_less[i][1];
+    return layers;
 }
 
 /* One letter's dimension is the other's, its outer part, or what it repeats: shards of one are shards of the other. */

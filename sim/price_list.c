@@ -17,8 +17,10 @@ struct maker {
     unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
     unsigned sets;            /* of mesh axes that the program may have */
     int *steps_before;        /* per operation: steps listed before it */
+    int *sent_as;             /* per operation: the distinct collective; -1: it is none, or merged into another */
     const struct sim_product_window *windows; /* per operation */
     int *window_of;                           /* per operation: the product that is computed as it goes round, or -1 */
+    const struct sim_gathered *gathered;      /* per operation, how often; or NULL: once */
     struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, saved_seen;
 };
 
@@ -79,7 +81,7 @@ static void list_repeats(struct maker *m)
 {
     int loops = 1;
     for (int i = 0; i < m->s->op_count; i++) loops += m->s->ops[i].kind == SIM_LOOP_BEGIN;
-    m->out->repeats = base_new(m->scratch, struct sim_factors, 2 * loops);
+    m->out->repeats = base_new(m->scratch, struct sim_factors, 3 * loops);
     m->repeats_of = base_new(m->scratch, int, m->s->op_count + 1);
     m->repeats_of[m->s->op_count] = repeats_in(m, -1);
     for (int i = 0; i < m->s->op_count; i++)
@@ -91,17 +93,24 @@ static int repeats_of(const struct maker *m, int loop)
     return m->repeats_of[loop >= 0 ? loop : m->s->op_count];
 }
 
-/* The last layer of a loop may leave an operation out. */
-static int repeats_of_op(struct maker *m, const struct sim_op *op)
+/* Of an operation that the last layers of its loop leave out. */
+static int repeats_but_last(struct maker *m, const struct sim_op *op, int without)
 {
-    if (!op->op || !op->op->not_in_last || op->loop < 0) return repeats_of(m, op->loop);
+    if (op->loop < 0) return repeats_of(m, op->loop);
     const struct sim_op *layers = &m->s->ops[op->loop];
     struct sim_factors trips;
     memset(&trips, 0, sizeof trips);
-    multiply(m, &trips, (unsigned)model_all_but_last((enum model_size)layers->trips), 0);
+    enum model_size left = (enum model_size)layers->trips;
+    for (int i = 0; i < without; i++) left = model_all_but_last(left);
+    multiply(m, &trips, (unsigned)left, 0);
     for (int loop = layers->loop; loop >= 0; loop = m->s->ops[loop].loop)
         multiply(m, &trips, (unsigned)m->s->ops[loop].trips, 0);
     return distinct(m, m->out->repeats, &m->repeats_seen, &m->out->repeat_count, &trips, sizeof trips);
+}
+
+static int repeats_of_op(struct maker *m, const struct sim_op *op)
+{
+    return op->op && op->op->not_in_last ? repeats_but_last(m, op, 1) : repeats_of(m, op->loop);
 }
 
 static enum sim_region region_of(const struct maker *m, const struct sim_op *op)
@@ -337,20 +346,47 @@ static void add_step(const struct maker *m, const struct sim_op *op, int what, i
                                                             .communicates = op->kind == SIM_COMMUNICATE};
 }
 
+static int times_of(const struct maker *m, int at)
+{
+    const struct sim_gathered *often = m->gathered ? &m->gathered[at] : NULL;
+    return often ? often->in_each + often->but_in_last[0] + often->but_in_last[1] + often->once : 1;
+}
+
+/* As often as the compiler leaves it. */
+static void add_collective(struct maker *m, int at, int repeats)
+{
+    const struct sim_op *op = &m->s->ops[at];
+    const struct sim_gathered alone = {.in_each = 1}, *often = m->gathered ? &m->gathered[at] : &alone;
+    const int what = collective_of(m, op);
+    m->sent_as[at] = times_of(m, at) > 0 ? what : -1;
+    for (int i = 0; i < often->in_each; i++) add_step(m, op, what, repeats);
+    for (int last = 0; last < BASE_COUNT(often->but_in_last); last++)
+        for (int i = 0; i < often->but_in_last[last]; i++) add_step(m, op, what, repeats_but_last(m, op, last + 1));
+    for (int i = 0; i < often->once; i++) add_step(m, op, what, repeats_of(m, m->s->ops[op->loop].loop));
+}
+
+static int count_steps(const struct maker *m)
+{
+    int count = 0;
+    for (int i = 0; i < m->s->op_count; i++) count += times_of(m, i);
+    return count;
+}
+
 static void list_steps(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
     struct sim_price_list *out = m->out;
-    out->steps = base_new(m->scratch, struct sim_price_step, s->op_count + 1);
+    out->steps = base_new(m->scratch, struct sim_price_step, count_steps(m) + 1);
     out->collectives = base_new(m->scratch, struct sim_price_collective, s->op_count + 1);
     out->needs = base_new(m->scratch, struct sim_price_need, s->op_count + 1);
     out->products = base_new(m->scratch, struct sim_factors, s->op_count + 1);
     m->steps_before = base_new(m->scratch, int, s->op_count + 1);
+    m->sent_as = base_new(m->scratch, int, s->op_count + 1);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
-        m->steps_before[i] = out->step_count;
+        m->steps_before[i] = out->step_count, m->sent_as[i] = -1;
         int repeats = repeats_of_op(m, op);
-        if (op->kind == SIM_COMMUNICATE) add_step(m, op, collective_of(m, op), repeats);
+        if (op->kind == SIM_COMMUNICATE) add_collective(m, i, repeats);
         if (op->kind != SIM_COMPUTE) continue;
         if (op->op->needed) {
             struct sim_factors whole = product_of(m, op, ~0u, WHOLE);
@@ -358,47 +394,6 @@ static void list_steps(struct maker *m)
             out->needs[out->need_count++] = (struct sim_price_need){product, repeats};
         }
         if (op->kernel >= 0 && s->kernels[op->kernel].op == i) add_step(m, op, m->kernel_of[op->kernel], repeats);
-    }
-}
-
-/* ---- asynchronous collectives ---- */
-
-static void put_moment(struct maker *m, enum sim_moment_kind kind, int what)
-{
-    m->out->moments[m->out->moment_count++] = (struct sim_moment){kind, what};
-}
-
-/* Waits for all that has to be done before an operation, the first started first. */
-static void put_waits(struct maker *m, const int *start_of, int before)
-{
-    for (int i = 0; i < m->s->op_count; i++)
-        if (m->s->ops[i].kind == SIM_COMMUNICATE && m->s->ops[i].done == before)
-            put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
-}
-
-static void list_moments(struct maker *m)
-{
-    const struct sim_sharded *s = m->s;
-    int *start_of = base_new(m->scratch, int, s->op_count + 1), starts = 0;
-    bool asynchronous = false, *waits = base_new(m->scratch, bool, s->op_count + 1);
-    for (int i = 0; i < s->op_count; i++) {
-        if (s->ops[i].kind != SIM_COMMUNICATE) continue;
-        start_of[i] = s->ops[i].beside ? -1 : starts++;
-        waits[s->ops[i].done] = s->ops[i].done;
-        asynchronous = asynchronous || s->ops[i].done || s->ops[i].beside;
-    }
-    if (!asynchronous) return;
-    m->out->moments = base_new(m->scratch, struct sim_moment, 2 * s->op_count + 1);
-    for (int i = 0; i < s->op_count; i++) {
-        const struct sim_op *op = &s->ops[i];
-        if (waits[i]) put_waits(m, start_of, i);
-        if (op->kind == SIM_LOOP_BEGIN) put_moment(m, SIM_MOMENT_LOOP, op->trips);
-        if (op->kind == SIM_LOOP_END) put_moment(m, SIM_MOMENT_END, 0);
-        if (op->kind == SIM_COMMUNICATE)
-            put_moment(m, op->beside ? SIM_MOMENT_BESIDE : SIM_MOMENT_START, collective_of(m, op));
-        if (op->kind == SIM_COMMUNICATE && !op->done && !op->beside) put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
-        if (op->kind == SIM_COMPUTE && op->kernel >= 0 && s->kernels[op->kernel].op == i)
-            put_moment(m, SIM_MOMENT_WORK, m->kernel_of[op->kernel]);
     }
 }
 
@@ -468,12 +463,14 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
         m.window_of = base_new(scratch, int, sharded->op_count + 1);
         m.windows = sim_product_windows(scratch, sharded, choices->scanned, m.window_of);
     }
+    if (choices->merged_height)
+        m.gathered = sim_gathers_left(scratch, sharded, choices->scanned, m.window_of, choices->merged_height);
     list_shapes(&m);
     list_repeats(&m);
     list_dots(&m);
     list_kernels(&m);
     list_steps(&m);
-    list_moments(&m);
+    sim_list_moments(scratch, sharded, m.sent_as, m.kernel_of, out);
     sim_list_events(scratch, sharded, m.steps_before, out);
     list_persistent(&m);
     list_saved(&m);

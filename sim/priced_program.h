@@ -143,6 +143,8 @@ struct sim_price_choices {
     enum model_dtype dtype;
     bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, windows_products,
         narrows_gathers, scanned /* layers are loops of the compiled program */;
+    int merged_height; /* gathers so near each other are merged, and no others (merge_near_gathers); 0: they stand as
+                          they are */
 };
 /* scratch is only needed until it returns. */
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
@@ -244,6 +246,10 @@ double sim_product_of(const struct sim_pricing *p, const struct sim_factors *fac
 /* price_events.c: what memory does; steps_before: per operation, steps of the list that come before it */
 void sim_list_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *steps_before,
                      struct sim_price_list *out);
+/* price_moments.c: nothing where no collective is asynchronous. sent_as: per operation, the distinct collective that it
+ * is, however often the compiler makes it, or -1; kernel_of: per kernel, the distinct one */
+void sim_list_moments(struct base_arena *scratch, const struct sim_sharded *sharded, const int *sent_as,
+                      const int *kernel_of, struct sim_price_list *out);
 /* offload.c; repeats_of_loop: per operation that begins a loop */
 void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sharded, const int *repeats_of_loop,
                         struct sim_price_list *out);

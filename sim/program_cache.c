@@ -165,15 +165,17 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     /* Libraries quantise operands by kernels of their own. XLA:TPU has a cast to fp8 in the fusions that make or read
      * them, but AQT's int8 is scaled by an operand's largest element, which has to be known before. */
     const bool library = compiler.traits >> MODEL_TRAIT_LIBRARY_DOTS & 1;
-    const struct sim_price_choices choices = {.dtype = plan->options.dtype,
-                                              .casts_apart = library || plan->options.dtype == MODEL_INT8,
-                                              .casts_before = plan->options.dtype == MODEL_INT8,
-                                              .softmax_in_fours =
-                                                  plan->placement->profile.traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1,
-                                              .flash = plan->options.flash_attention,
-                                              .windows_products = sim_passes_of(plan) >> SIM_PASS_WINDOW_PRODUCTS & 1,
-                                              .narrows_gathers = sim_passes_of(plan) >> SIM_PASS_NARROW_GATHERS & 1,
-                                              .scanned = compiler.is_scanned};
+    const struct sim_price_choices choices = {
+        .dtype = plan->options.dtype,
+        .casts_apart = library || plan->options.dtype == MODEL_INT8,
+        .casts_before = plan->options.dtype == MODEL_INT8,
+        .softmax_in_fours = plan->placement->profile.traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1,
+        .flash = plan->options.flash_attention,
+        .windows_products = sim_passes_of(plan) >> SIM_PASS_WINDOW_PRODUCTS & 1,
+        .narrows_gathers = sim_passes_of(plan) >> SIM_PASS_NARROW_GATHERS & 1,
+        .scanned = compiler.is_scanned,
+        .merged_height =
+            sim_passes_of(plan) >> SIM_PASS_MERGE_NEAR_GATHERS & 1 ? (int)compiler.settings.most_height : 0};
     sim_price_list_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
     if (program->prices.factor_count >= SIM_MOST_FACTORS)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local sizes", SIM_MOST_FACTORS - 1);

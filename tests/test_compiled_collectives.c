@@ -1,17 +1,17 @@
 /* Tests of collectives as compiled: tests/data/compiled_collectives.csv has what XLA:TPU (libtpu of the column,
  * compiled ahead of time for slices that nobody had) left of a step of T5X after all of its passes: of each kind over
  * each set of mesh axes the bytes that a device hands in during a step. Plans are those of the compiled_memory tables,
- * and smaller ones drawn alike (drawn at random, none taken away; mechanisms were chosen on them). */
+ * and smaller ones drawn alike (drawn at random, none taken away; mechanisms were chosen on them). Those of fresh-9401
+ * were drawn when all others had been: 8 of the 10 were equal before anything was looked at. */
 #include "tests/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 /* Equal is a program whose every kind over every set of axes that has a hundredth of the step's bytes has the same
- * bytes within a hundredth. Most that are not shard activations over model (standard:2,1 and 2,2), which the compiler
- * gathers more or less often. The goal is 0.9; neither share may drop. */
+ * bytes within a hundredth. Neither share may drop. */
 static const double counted_frac = 0.01, equal_frac = 0.01;
-static const double least_equal_frac = 0.75, least_equal_of_whole_weights_frac = 0.84;
+static const double least_equal_frac = 0.9, least_equal_of_whole_weights_frac = 0.9;
 
 enum { MOST_TOTALS = 32 };
 
@@ -48,18 +48,26 @@ static void read_compiled(const char *text, struct totals *totals)
     assert_true(!*text && totals->count > 0);
 }
 
-static void predict(struct sim_cache *cache, struct base_arena *arena, const struct base_csv *csv,
-                    struct totals *totals)
+static void list_collectives(struct sim_cache *cache, struct base_arena *arena, const struct base_csv *csv,
+                             struct sim_plan *plan, struct sim_collective_list *out)
 {
     struct sim_plan_text text = row_plan(arena, csv);
-    struct sim_plan plan;
     struct sim_prediction prediction;
     struct sim_detail detail = {.lists_collectives = true, .arena = arena};
     struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-    assert_ok(sim_predict(cache, &plan, &prediction, &detail, &error), &error);
-    for (int i = 0; i < detail.collectives.count; i++) {
-        const struct sim_collective_row *row = &detail.collectives.rows[i];
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, &error), &error);
+    assert_ok(sim_predict(cache, plan, &prediction, &detail, &error), &error);
+    *out = detail.collectives;
+}
+
+static void predict(struct sim_cache *cache, struct base_arena *arena, const struct base_csv *csv,
+                    struct totals *totals)
+{
+    struct sim_plan plan;
+    struct sim_collective_list collectives;
+    list_collectives(cache, arena, csv, &plan, &collectives);
+    for (int i = 0; i < collectives.count; i++) {
+        const struct sim_collective_row *row = &collectives.rows[i];
         const char *axes = topo_axes_spell(arena, &plan.placement->axes, (unsigned)row->axes);
         find_total(totals, sim_collective_name(row->kind), axes)->predicted_bytes +=
             (double)row->count * (double)row->bytes;
@@ -122,13 +130,60 @@ static void collectives_are_what_the_compiler_leaves(struct base_arena *arena)
     }
     base_csv_close(&csv);
     sim_cache_free(cache);
-    assert_true(count >= 60);
+    assert_true(count >= 80);
     if (equal_count < least_equal_frac * count || equal_whole_count < least_equal_of_whole_weights_frac * whole_count)
         fail_msg("of %d compiled steps %d have the predicted collectives; of %d without weights over data %d", count,
                  equal_count, whole_count, equal_whole_count);
 }
 
+/* Gathers of one array are merged where they are near the first in XLA's graph (merge_near_gathers): as often as the
+ * compiler has them, gathers of so many bytes. Of scanned layers under remat full, of layers that are no loops, and of
+ * weights over data. */
+static void gathers_are_as_many_as_the_compiler_leaves(struct base_arena *arena)
+{
+    static const struct {
+        const char *id;
+        int64_t bytes, count;
+    } rows[] = {{"d2-27", 700416, 41},
+                {"d2-27", 3145728, 31},
+                {"drawn-7206-1", 9699328, 122},
+                {"d2-10", 393216, 57},
+                {"d2-00", 393216, 88},
+                {"drawn-7323-2", 142884864, 158},
+                {"drawn-7323-2", 571539456, 121},
+                {"d2-07", 262144, 42},
+                {"d2-07", 720896, 21},
+                {"d2-22", 65536, 54},
+                {"d2-31", 65536, 36},
+                {"d2-31", 180224, 21}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_csv csv;
+    struct base_error error;
+    bool more = true;
+    int found = 0;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/compiled_collectives.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error))
+        for (int i = 0; i < BASE_COUNT(rows); i++) {
+            struct sim_plan plan;
+            struct sim_collective_list collectives;
+            int64_t count = 0;
+            if (strcmp(row_field(&csv, "id"), rows[i].id) != 0) continue;
+            TEST_ROW("%s, %lld bytes", rows[i].id, (long long)rows[i].bytes);
+            list_collectives(cache, arena, &csv, &plan, &collectives);
+            for (int k = 0; k < collectives.count; k++)
+                if (collectives.rows[k].kind == SIM_ALL_GATHER && collectives.rows[k].bytes == rows[i].bytes)
+                    count += collectives.rows[k].count;
+            assert_int_equal(count, rows[i].count);
+            found++;
+        }
+    base_csv_close(&csv);
+    sim_cache_free(cache);
+    assert_int_equal(found, BASE_COUNT(rows));
+}
+
 static const struct test tests[] = {
+    TEST(gathers_are_as_many_as_the_compiler_leaves),
     TEST(collectives_are_what_the_compiler_leaves),
 };
 

@@ -35,6 +35,7 @@ enum sim_pass {
     SIM_PASS_NARROW_GATHERS,
     SIM_PASS_MOVE_BROADCASTS,
     SIM_PASS_GATHER_UPDATED,
+    SIM_PASS_MERGE_NEAR_GATHERS,
     SIM_PASS_REMATERIALIZE,
     SIM_PASS_FUSE_KERNELS,
     SIM_PASS_FUSE_ROWS,
@@ -81,6 +82,7 @@ struct sim_settings {
     double least_ring, most_ring;                                 /* of products that run as loops over pieces */
     double most_pieces;         /* of a gather or scatter that a product is computed beside */
     double most_combined_bytes; /* of sums that one all-reduce joins */
+    double most_height;         /* between gathers that are merged, in instructions */
     double accumulator_bytes;   /* a sum of fewer is fused beside another result of its kernel */
 };
 enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error);
@@ -112,6 +114,14 @@ struct sim_product_window {
  * product that is computed as it goes round, or -1. scanned: layers are loops of the compiled program. */
 struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *sharded,
                                                bool scanned, int *of_moved);
+/* near_gathers.c: how often XLA:TPU gathers what one operation gathers, of its kind in the program: in each turn of its
+ * loop, in each but the last one and but the last two, and once for all of its turns (pass merge_near_gathers). */
+struct sim_gathered {
+    int in_each, but_in_last[2], once;
+};
+/* Per operation; of others than gathers in_each is 1. window_of: as sim_product_windows gives it, or NULL. */
+struct sim_gathered *sim_gathers_left(struct base_arena *arena, const struct sim_sharded *sharded, bool scanned,
+                                      const int *window_of, int most_height);
 /* What decides whether such a product becomes a loop. */
 struct sim_window {
     double ring, rows, element_bytes; /* devices; of the product on one of them; of what goes round */

@@ -50,6 +50,7 @@ static const struct {
     [SIM_PASS_NARROW_GATHERS] = {"narrow_gathers", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_MOVE_BROADCASTS] = {"move_broadcasts", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_GATHER_UPDATED] = {"gather_updated", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_MERGE_NEAR_GATHERS] = {"merge_near_gathers", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_REMATERIALIZE] = {"rematerialize", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_FUSE_KERNELS] = {"fuse_kernels", SIM_STAGE_FUSE, COMPILER, sim_fuse_kernels},
     [SIM_PASS_EAGER_KERNELS] = {"eager_kernels", SIM_STAGE_FUSE, SOFTWARE, sim_eager_kernels},

@@ -58,6 +58,9 @@ double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dim
  * its dimensions the one of the fewest bytes. tile_rows: topo_chip.xla_tile_rows. */
 double sim_argument_bytes(const double *extents, int rank, int tile_rows, double element_bytes);
 
+/* merged_gathers.c: the weight that a value is, or is cast from; or -1 */
+int sim_weight_of(const struct sim_sharded *sharded, int value);
+
 /* merged_gathers.c: both are the same weight, or casts of it to the same dtype */
 bool sim_same_weight(const struct sim_sharded *sharded, int value, int other);
 

@@ -30,6 +30,7 @@ static const struct {
     {"window_products", "most_ring", NUMBER, offsetof(struct sim_settings, most_ring)},
     {"collective_matmul", "most_pieces", NUMBER, offsetof(struct sim_settings, most_pieces)},
     {"track_lifetimes", "most_combined_bytes", NUMBER, offsetof(struct sim_settings, most_combined_bytes)},
+    {"merge_near_gathers", "most_height", NUMBER, offsetof(struct sim_settings, most_height)},
     {"track_lifetimes", "accumulator_bytes", NUMBER, offsetof(struct sim_settings, accumulator_bytes)},
 };
 
