@@ -105,7 +105,7 @@ fuzz:
 layers: $(objects)
 	@scripts/layers.sh $(BUILD)
 
-## lint: clang-format changes nothing, lines end at column 120, every .c file opens with what it is for
+## lint: clang-format changes nothing, lines end at column 120, .c files open with what they are for, mutants find their texts
 lint:
 	@scripts/lint.sh
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# lint.sh: every C file is as clang-format writes it after .clang-format, no line of code ends behind column 120, and every
-# .c file opens with what it is for. Prints each violation as FILE:LINE: WHAT.
+# lint.sh: every C file is as clang-format writes it after .clang-format, no line of code ends behind column 120, every .c
+# file opens with what it is for, and what mutants.sh takes out of the search stands there. Prints each violation as FILE:LINE: WHAT.
 set -eu
 export LC_ALL=C.UTF-8
 command -v clang-format >/dev/null || { echo "lint: clang-format is missing; make deps installs it" >&2; exit 1; }
@@ -14,5 +14,6 @@ for source in $sources; do
     *.c) head -c 2 "$source" | grep -q '/\*' || { echo "$source:1: does not open with what it is for"; failed=1; } ;;
     esac
 done
+scripts/mutants.sh --check || failed=1
 [ "$failed" -eq 0 ] && echo "lint: $(echo "$sources" | wc -l) files as they should be"
 exit "$failed"

@@ -1,13 +1,12 @@
 #!/bin/sh
-# mutants.sh FOLDER [NAME]: takes one family of constraints, cuts or bounds after the other out of a copy of the search, and runs its tests on what is left:
+# mutants.sh FOLDER [NAME] | --check: takes one family of constraints, cuts or bounds after the other out of a copy of the search, and runs its tests on what is left:
 # each must make one fail; of those whose name begins so, if one is given. The copies are built in FOLDER and never installed. The exit status
-# is the verdict.
+# is the verdict. --check builds nothing: it says which texts do not stand in their file once.
 set -eu
 folder=$1
 only=${2:-}
 export LC_ALL=C
 root=$PWD
-mkdir -p "$folder"
 
 # NAME|FILE|WHAT STANDS THERE|WHAT STANDS THERE INSTEAD|TEST PROGRAM|TESTS. The text is taken literally and must stand there once.
 mutants() {
@@ -21,7 +20,7 @@ tolls, listed|tuner/listed_choices.c|l->cost += fmax(0, used - c->free[t]);|l->c
 cuts, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, cut->most);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|solvers_agree
 cuts, listed|tuner/listed_choices.c|if (taken > cut->most) return true;|if (taken < 0) return true;|test_tuner|integer_programs_*
 cuts of larger policies|tuner/saved_choice.c|if (option == options[i] \|\| (which == AND_ALL_LARGER && larger)) cut[count++] = option;|if (option == options[i] \|\| (which == AND_ALL_LARGER && larger && !larger)) cut[count++] = option;|test_tuner|remat_*
-weights of kept tensors|tuner/saved_choice.c|weight += c->bytes[name];|weight += 0 * c->bytes[name];|test_tuner|remat_*
+weights of saved tensors|tuner/saved_choice.c|weight += c->bytes[name];|weight += 0 * c->bytes[name];|test_tuner|remat_*
 prices of recomputation|tuner/saved_choice.c|part == LAYER ? c->layer_s[tuner_pattern_of(&c->parts[LAYER], device \| host)] : 0|0|test_tuner|remat_*
 toll of the host's link|tuner/saved_choice.c|c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;|c->moved_s[option] = 0 * moved;|test_tuner|remat_*
 number of layers a policy is for|tuner/saved_layers.c|layers = faster ? layers_at_most(saved, high) : layers_at_least(saved, low);|layers = layers_at_least(saved, low);|test_remat_layers|searches_*
@@ -30,11 +29,11 @@ what other layers take|tuner/saved_layers.c|return low > high ? 0 : high;|return
 tensors that lower the peak|tuner/saved_choice.c|return *fits ? BASE_OK : lower(c, &lowest, lowest_bytes, fits);|return BASE_OK;|test_remat_layers|searches_*
 weight of the train state|tuner/saved_choice.c|s->limit_bytes - c->state_bytes, &more_s|s->limit_bytes, &more_s|test_tuner|remat_*
 halves of a parallel block|tuner/saved_prices.c|if (!c->plan.config->parallel_block) return price_halves(c);|return price_halves(c);|test_tuner|prices_*
-norm between attention and MLP|tuner/saved_prices.c|const bool has_result = kept & tuner_result_of_attention;|const bool has_result = kept \| tuner_result_of_attention;|test_tuner|prices_*
-context between attention and MLP|tuner/saved_prices.c|return has_result ? RESULT : kept & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;|return has_result ? RESULT : CONTEXT_ALONE;|test_tuner|prices_*
+norm between attention and MLP|tuner/saved_prices.c|const bool has_result = saved & tuner_result_of_attention;|const bool has_result = saved \| tuner_result_of_attention;|test_tuner|prices_*
+context between attention and MLP|tuner/saved_prices.c|return has_result ? RESULT : saved & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;|return has_result ? RESULT : CONTEXT_ALONE;|test_tuner|prices_*
 one policy of a family is ranked|tuner/ranking.c|if (other < *count) remove_plan(plans, count, other);|if (*count < other) remove_plan(plans, count, other);|test_tuner|remat_*
 other orders of a policy|tuner/saved_choice.c|return known == orders ? slowest : (double)INFINITY;|return known ? slowest : (double)INFINITY;|test_tuner|remat_*
-layer's input is kept|tuner/saved_choice.c|if (part == INPUT && kept != all) continue;|if (part == INPUT && kept < 0) continue;|test_tuner|remat_*
+layer's input is saved|tuner/saved_choice.c|if (part == INPUT && saved != all) continue;|if (part == INPUT && saved < 0) continue;|test_tuner|remat_*
 dimensions divide, as JAX demands|tuner/rule_codings.c|if (spec[d] && coding->classes[c].divides[d] % topo_axes_product(mesh, spec[d])) return false;|if (spec[d] && coding->classes[c].divides[d] < 0 * mesh->count) return false;|test_search_properties|no_bound_of_a_subspace*
 batch divides|tuner/rule_codings.c|return batch % topo_axes_product(mesh, (unsigned)takes) == 0;|return batch >= 0 * topo_axes_product(mesh, (unsigned)takes);|test_search_properties|no_bound_of_a_subspace*
 rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].given && of->classes[c].scope & scope;|bool asked = false;|test_search_properties|no_*
@@ -48,39 +47,52 @@ weights gathered in each microbatch|tuner/bounds.c|s += operand_s(w, &dot->opera
 gradients scattered in each microbatch|tuner/bounds.c|return !known \|\| !class_has(w, dot->result_class, axes);|return known \|\| !class_has(w, dot->result_class, axes);|test_search_properties|shards_*
 operands that propagation moves|tuner/propagated_bound.c|if (divisor) out.moved_s += |if (divisor < 0) out.moved_s += |test_search_properties|propagation_*
 what moves operands is shared|tuner/propagated_bound.c|c->moved_as[move->operand]) / divisor;|c->moved_as[move->operand]);|test_search_properties|bounds_of_rules*
-order of what is kept|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
+order of what is saved|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
 links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, &search->turns);|s += 0 * links_s(w, search->dot, &search->choice, &search->turns);|test_tuner|bounds_*
 steps too slow to recompute|tuner/search_plans.c|return tuner_search_seconds_of_cost(s, node->group, cost) * (1 + slack);|return tuner_search_seconds_of_cost(s, node->group, cost) / 50;|test_tuner|what_is_too_slow*
 options too slow to price|tuner/rule_prices.c|double room_s = limit_s - own_s;|double room_s = limit_s - 1.5 * own_s;|test_search_properties|limits_*
+rates of products by dtype|tuner/bounds.c|double fastest = fmax(1, sim_rate_frac(profile, w->o->dtype));|double fastest = 1;|test_search_properties|products_*
 memory of plans|tuner/search_rules.c|if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);|if (node.peak_bytes < 0) tuner_search_set_aside(s, node);|test_tuner|bounds_*
 END
 }
 
-# Puts one text in another's place; ends with an error unless it stood there once.
+# Puts one text in another's place, or with --check nothing; ends with an error unless it stood there once.
 replace() {
     python3 - "$@" <<'END'
 import sys
-path, old, new = sys.argv[1:]
+path, old, new = sys.argv[1:4]
 text = open(path).read()
 if text.count(old) != 1:
     sys.exit(f"{path}: {text.count(old)} times: {old}")
-open(path, "w").write(text.replace(old, new))
+if sys.argv[4:] != ["--check"]:
+    open(path, "w").write(text.replace(old, new))
 END
 }
 
+# One mutant a line with its fields between bars; an escaped bar stands for itself, until `bars` puts it back.
+rows() { mutants | grep "^$only" | sed 's/\\|/\x01/g'; }
+bars() { printf '%s' "$1" | tr '\001' '|'; }
+
+if [ "$folder" = --check ]; then
+    rows | {
+        stale=0
+        while IFS='|' read -r name file old new rest; do replace "$file" "$(bars "$old")" "$(bars "$new")" --check || stale=1; done
+        exit "$stale"
+    }
+    exit
+fi
+
 alive=0
 count=0
-mutants | grep "^$only" >"$folder/list"
+mkdir -p "$folder"
 git ls-files >"$folder/files"
 rm -rf "$folder/tree"
 mkdir -p "$folder/tree"
 tar -cf - -T "$folder/files" | tar -xf - -C "$folder/tree"
-# An escaped bar stands for itself.
-sed 's/\\|/\x01/g' "$folder/list" | while IFS='|' read -r name file old new program tests; do
-    old=$(printf '%s' "$old" | tr '\001' '|') new=$(printf '%s' "$new" | tr '\001' '|')
+rows | while IFS='|' read -r name file old new program tests; do
     count=$((count + 1))
     cp "$root/$file" "$folder/tree/$file"
-    replace "$folder/tree/$file" "$old" "$new"
+    replace "$folder/tree/$file" "$(bars "$old")" "$(bars "$new")"
     if ! make -C "$folder/tree" CC="${CC:-cc}" BUILD=build "build/tests/$program" >"$folder/log" 2>&1; then
         cat "$folder/log"
         echo "$name: does not build"
