@@ -58,6 +58,7 @@ struct builder {
     enum model_dtype dtype;   /* activations */
     enum model_dtype weights; /* as contractions read them */
     enum model_dtype stream;  /* the residual stream: float32 where experts leave it so */
+    int looked_up;            /* the copy of the table that tokens were looked up in; -1: none were yet */
     int mask;                 /* of the stack's tokens, which every normed input is multiplied by; -1: none */
     struct builder_parameter parameters[BUILDER_MOST_PARAMETERS];
     int parameter_count;

@@ -266,6 +266,7 @@ static int feature(struct builder *builder, const char *name, char length)
 static int embed(struct builder *builder, int master, int tokens, char length)
 {
     int table = model_builder_compute_copy(builder, "token_embedder/embedding", master);
+    builder->looked_up = table;
     int one_hot = builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "token_embedder/one_hot",
                                 builder_letters(builder, "bq->bqv", length, length), NULL, builder->dtype,
                                 MODEL_ROLE_FUSED, tokens, -1, -1, -1);

@@ -9,6 +9,14 @@ static int in_statistics_dtype(struct builder *builder, const char *path, int pa
     return model_builder_parameter_as(builder, base_print(builder->arena, "%s float32", path), parameter, dtype);
 }
 
+/* A tied table as products read it: where a device's parameters are flat arrays, gathered whole, the copy that tokens
+ * were looked up in is there. */
+static int tied_table(struct builder *builder, int table)
+{
+    const bool is_there = builder_has(builder, MODEL_TRAIT_FLAT_STATE) && builder->looked_up >= 0;
+    return is_there ? builder->looked_up : model_builder_compute_copy(builder, "logits/embedding", table);
+}
+
 /* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by
  * sqrt(embed). */
 static int scores_of(struct builder *builder, int table, int y)
@@ -33,7 +41,7 @@ static int scores_of(struct builder *builder, int table, int y)
     }
     if (as_computed)
         return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide,
-                                model_builder_compute_copy(builder, "logits/embedding", table));
+                                tied_table(builder, table));
     int scaled = builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype,
                                MODEL_ROLE_PROJECTION, wide, -1, -1, -1);
     table = in_statistics_dtype(builder, "token_embedder/embedding", table);

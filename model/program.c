@@ -16,6 +16,7 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
                               .config = config,
                               .options = *options,
                               .scope = "",
+                              .looked_up = -1,
                               .mask = -1,
                               .dtype = options->dtype,
                               .stream = options->dtype == MODEL_FP8 ? MODEL_BFLOAT16 : options->dtype,
