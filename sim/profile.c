@@ -116,6 +116,25 @@ int sim_constant_named(const char *name)
     return -1;
 }
 
+/* What the row's column `assumed` names is no source's word. */
+static enum base_status from_chip_assumed(const struct topo_chip *chip, struct sim_profile *profile,
+                                          struct base_error *error)
+{
+    for (const char *at = chip->assumed; at && *at; at += strspn(at, " ")) {
+        char word[64];
+        const size_t length = strcspn(at, " ");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        const int which = sim_constant_named(word);
+        if (which < 0 || !(profile->constants[which] > 0))
+            return base_fail(error, BASE_INTERNAL, "topo/chips.csv: %s: assumed: \"%s\" names no constant of this row",
+                             chip->name, word);
+        profile->kinds[which] = "assumed";
+        profile->sources[which] = "no source states it for this chip and nobody measured it there";
+        at += length;
+    }
+    return BASE_OK;
+}
+
 /* As the tables call them. */
 static const char *const platforms[] = {
     [TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
@@ -334,6 +353,7 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
     from_chip(topology, out);
+    BASE_TRY(from_chip_assumed(&topology->chip, out, error));
     BASE_TRY(from_platform(topology, out, error));
     BASE_TRY(from_gpu(topology, software, out, error));
     from_chip_behind(topology, out);

@@ -217,6 +217,45 @@ static void bad_measurements_are_refused(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* What nobody measured has a wider prior; a word that names no constant would leave it the narrow one. */
+static void each_assumed_word_names_a_constant(struct base_arena *arena)
+{
+    struct base_error error;
+    int count, words = 0;
+    const struct topo_chip *chips = topo_chips(&count);
+    for (int i = 0; i < count; i++) {
+        if (!*chips[i].assumed) continue;
+        const struct topo_topology topology = {.kind = chips[i].kind, .chip = chips[i]};
+        struct sim_profile profile;
+        assert_ok(sim_profile_build(&topology, "t5x", NULL, &profile, &error), &error);
+        for (char *word = strtok(base_copy(arena, chips[i].assumed), " "); word; word = strtok(NULL, " "), words++)
+            assert_string_equal(profile.kinds[sim_constant_named(word)], "assumed");
+    }
+    assert_true(words > 0);
+}
+
+static void bad_assumed_words_are_refused(struct base_arena *arena)
+{
+    static const struct {
+        const char *words, *bad;
+    } cases[] = {{"matmul_efficency_frac", "\"matmul_efficency_frac\""},               /* misspelled */
+                 {"hbm_efficiency_frac,collective_latency_s", "latency_s\" names no"}, /* commas */
+                 {"hbm_efficiency_frac dcn_bytes_per_s", "\"dcn_bytes_per_s\""}};      /* v3's row leaves it open */
+    int count;
+    const struct topo_chip *chips = topo_chips(&count);
+    (void)arena;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < BASE_COUNT(cases) && !strcmp(chips[i].name, "v3"); k++) {
+            struct topo_topology topology = {.kind = TOPO_TPU, .chip = chips[i]};
+            struct sim_profile profile;
+            struct base_error error;
+            topology.chip.assumed = cases[k].words;
+            assert_int_equal(sim_profile_build(&topology, "t5x", NULL, &profile, &error), BASE_INTERNAL);
+            assert_non_null(strstr(error.text, "topo/chips.csv: v3: assumed: "));
+            assert_non_null(strstr(error.text, cases[k].bad));
+        }
+}
+
 static const struct test tests[] = {
     TEST(hidden_constants_are_found),
     TEST(an_outlier_counts_for_little),
@@ -224,6 +263,8 @@ static const struct test tests[] = {
     TEST(what_cannot_be_told_stays),
     TEST(a_few_measurements_judge_the_others),
     TEST(bad_measurements_are_refused),
+    TEST(each_assumed_word_names_a_constant),
+    TEST(bad_assumed_words_are_refused),
 };
 
 int main(int argument_count, char **arguments)

@@ -63,6 +63,7 @@ static const struct column chip_columns[] = {
     COLUMN(REAL, topo_chip, collective_efficiency_frac),
     COLUMN(REAL, topo_chip, matmul_efficiency_frac),
     COLUMN(REAL, topo_chip, hbm_efficiency_frac),
+    COLUMN(TEXT, topo_chip, assumed),
     COLUMN(TEXT, topo_chip, confidence),
     COLUMN(TEXT, topo_chip, source),
     COLUMN(TEXT, topo_chip, xla_source),

@@ -53,6 +53,7 @@ struct topo_chip {
     int pod_chips;      /* the largest machine that was built; 0 unknown */
     int host_shape[3];  /* chips of one host along x, y, z; of GPUs how many it has, where NVLink joins several hosts */
     int chips_per_host; /* their product; 0 where it is not said */
+    const char *assumed; /* its constants that no source states and nobody measured, as profiles name them */
     const char *confidence, *source;
     const char *xla_source; /* of the columns that begin with xla_ */
 };
