@@ -331,7 +331,9 @@ struct base_child {
     void (*line)(void *where, const char *line); /* gets each line of its stderr; NULL: its stderr is ours */
     void *where;
     bool deaf; /* SIGTERM and SIGINT do not reach it, but its own children: for one that would end them at once */
-    int longest_silence_s; /* what says nothing for so long, neither answer nor line, is ended: BASE_RUN; 0: it may */
+    /* What says nothing for so long, neither answer nor line, is ended: BASE_RUN. It may change meanwhile; NULL: it may
+     * be silent. */
+    const int *longest_silence_s;
     void (*silent)(void *where); /* is told of that; NULL: need not be */
     bool patient; /* it answers SIGUSR1 by ending in its own time, or at once where it has not come to its work yet */
 };

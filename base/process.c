@@ -217,7 +217,7 @@ static bool ask_again(struct waits *waits)
 static bool bear_silence(const struct base_child *child, struct waits *waits)
 {
     if (!child->longest_silence_s) return true;
-    if (!waits->pressed && ++waits->silent <= child->longest_silence_s * TICKS_A_SECOND) return true;
+    if (!waits->pressed && ++waits->silent <= *child->longest_silence_s * TICKS_A_SECOND) return true;
     if (!waits->pressed && child->silent) child->silent(child->where);
     if (!waits->pressed) waits->pressed = TICKS_TO_END - 1;
     return press(&waits->pressed);
@@ -334,7 +334,7 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
     running_child = 0;
     if (!ended_itself)
         return base_fail(error, BASE_RUN, "%s: nothing was heard of it for %d s, and it was ended", name,
-                         child->longest_silence_s);
+                         *child->longest_silence_s);
     return verdict(name, status, error);
 }
 

@@ -10,7 +10,10 @@
 enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
 /* Ranks find a silent one among them within their patience, and say which. They tell their launcher each second that
  * they live: after this much more, what starts them or passes their words on is at fault. */
-enum { MORE_PATIENCE_S = 3, LEAST_PATIENCE_S = 10 /* mpirun took 6 s to start a rank on two cores at a load of 22 */ };
+enum {
+    MORE_PATIENCE_S = 3,
+    LEAST_TO_START_S = 10 /* mpirun took 6 s to start a rank on two cores at a load of 22 */
+};
 /* mpirun's own descriptors, and for each rank that it starts here three pipes and a connection. Where they run out it
  * waits for ever (measured: 32 suffice for one rank, 92 for 16). */
 enum { MPIRUN_FILES = 32, FILES_OF_A_RANK = 4 };
@@ -32,9 +35,13 @@ struct talk {
     int exit_rank; /* that mpirun names before the exit code */
     int rank_count;
     int here_count; /* of these, those that have started */
-    bool joined;    /* they have met */
-    bool silent;    /* nothing was heard for too long */
-    bool begun;     /* it has said that it is about to take its first step */
+    int patience_s, longest_silence_s;
+    bool joined; /* they have met */
+    bool silent; /* nothing was heard for too long */
+    bool begun;  /* it has said that it is about to take its first step */
+    /* The signal that asked a rank to end before; 0: none. mpirun sends it, too, to those that a failure leaves. */
+    int stopped_by;
+    bool fails; /* the reason is another one */
 };
 
 /* ---- what is said ---- */
@@ -62,7 +69,15 @@ static void hear_step(struct talk *talk, const char *numbers)
 static void hear_failure(struct talk *talk, const char *why)
 {
     base_child_is_failing();
+    talk->fails = true;
     if (!*talk->reason) snprintf(talk->reason, sizeof talk->reason, "%s", why);
+}
+
+/* A rank that a signal asks to end before its first step ends by it, or with the code that shells have for it. */
+static void note_death(struct talk *talk, int number)
+{
+    if (number == SIGTERM || number == SIGINT) talk->stopped_by = number;
+    else if (number != SIGUSR1) talk->fails = true;
 }
 
 /* "mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed)." */
@@ -70,7 +85,9 @@ static bool hear_death(struct talk *talk, const char *line)
 {
     const char *who = strstr(line, "process rank "), *how = strstr(line, " exited on signal ");
     if (!who || !how) return false;
-    int length = (int)strcspn(how + strlen(" exited on "), ".");
+    const int number = atoi(how + strlen(" exited on signal ")),
+              length = (int)strcspn(how + strlen(" exited on "), ".");
+    note_death(talk, number);
     snprintf(talk->reason, sizeof talk->reason, "rank %ld died: it was ended by %.*s",
              strtol(who + strlen("process rank "), NULL, 10), length, how + strlen(" exited on "));
     return true;
@@ -82,6 +99,7 @@ static bool hear_exit(struct talk *talk, const char *line)
     const char *name = strstr(line, "Process name: [["), *code = strstr(line, "Exit code:");
     if (name) name = strchr(name, ']');
     if (name) talk->exit_rank = atoi(name + (name[1] == ',' ? 2 : 1));
+    if (code) note_death(talk, atoi(code + strlen("Exit code:")) - 128);
     if (code)
         snprintf(talk->reason, sizeof talk->reason, "rank %d died: it ended with the exit code %d", talk->exit_rank,
                  atoi(code + strlen("Exit code:")));
@@ -113,26 +131,27 @@ static void hear_silence(void *where)
     ((struct talk *)where)->silent = true;
 }
 
+static void hear_joined(struct talk *talk)
+{
+    talk->joined = true;
+    talk->longest_silence_s = talk->patience_s + MORE_PATIENCE_S;
+}
+
 static void hear(void *where, const char *line)
 {
     struct talk *talk = where;
     if (!strcmp(line, "@alive")) return;
     if (!strcmp(line, "@here")) talk->here_count++;
-    else if (!strcmp(line, "@joined")) talk->joined = true;
+    else if (!strcmp(line, "@joined")) hear_joined(talk);
     else if (begins(line, "@step ")) hear_step(talk, line + strlen("@step "));
     else if (begins(line, "@warning ")) pass_on(talk, line + strlen("@warning "));
     else if (begins(line, "@failed ")) hear_failure(talk, line + strlen("@failed "));
+    else if (begins(line, "@stopped ")) talk->stopped_by = atoi(line + strlen("@stopped "));
     else if (!*talk->reason && (hear_death(talk, line) || hear_exit(talk, line))) return;
     else keep(talk, line);
 }
 
 /* ---- starting ---- */
-
-static int longest_silence_s(const struct commands_executor *executor)
-{
-    const int patience_s = executor->patience_s;
-    return (patience_s > LEAST_PATIENCE_S ? patience_s : LEAST_PATIENCE_S) + MORE_PATIENCE_S;
-}
 
 static enum base_status check_limits(int ranks_here, struct base_error *error)
 {
@@ -178,6 +197,9 @@ static enum base_status start(struct commands_context *context, const struct com
     mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;
     const char *const rank[] = {"meshwright-rank", executor->rank_count ? "--ranks" : NULL, patience, NULL};
     talk->rank_count = starts_ranks ? executor->rank_count : 1;
+    talk->patience_s = executor->patience_s;
+    talk->longest_silence_s =
+        MORE_PATIENCE_S + (talk->patience_s > LEAST_TO_START_S ? talk->patience_s : LEAST_TO_START_S);
     struct base_child child = {.program = starts_ranks ? "mpirun" : path,
                                .arguments = starts_ranks ? mpirun : rank,
                                .text = request->data,
@@ -186,7 +208,7 @@ static enum base_status start(struct commands_context *context, const struct com
                                .line = hear,
                                .silent = hear_silence,
                                .where = talk,
-                               .longest_silence_s = executor->rank_count ? longest_silence_s(executor) : 0,
+                               .longest_silence_s = executor->rank_count ? &talk->longest_silence_s : NULL,
                                .deaf = starts_ranks,
                                .patient = true};
     return base_run_child(&child, error);
@@ -209,14 +231,18 @@ static void remove_partial(struct commands_context *context, const struct comman
     }
 }
 
-const char *commands_stop_name(const struct commands_context *context)
+static const char *name_of(int number)
 {
-    const int number = context->stop_signal ? (int)*context->stop_signal : 0;
     return number == SIGINT    ? "SIGINT"
            : number == SIGTERM ? "SIGTERM"
            : number == SIGHUP  ? "SIGHUP"
            : number            ? "a signal"
                                : NULL;
+}
+
+const char *commands_stop_name(const struct commands_context *context)
+{
+    return name_of(context->stop_signal ? (int)*context->stop_signal : 0);
 }
 
 /* Where it stands that said nothing more. */
@@ -240,7 +266,8 @@ static enum base_status explain(const struct talk *talk, const struct base_text 
     if (answer->length && *answer->data != '{' && !*error->text) return base_fail(error, status, "%s", answer->data);
     status = BASE_RUN; /* exit codes without a word are mpirun's */
     const char *stopped = commands_stop_name(talk->context);
-    if (stopped && !talk->begun) return base_fail(error, BASE_STOPPED, "stopped by %s before the first step", stopped);
+    const char *before = stopped ? stopped : talk->fails ? NULL : name_of(talk->stopped_by);
+    if (before && !talk->begun) return base_fail(error, BASE_STOPPED, "stopped by %s before the first step", before);
     if (*talk->reason) return base_fail(error, status, "%s", talk->reason);
     if (talk->silent) say_how_far(talk, error);
     struct base_error why = *error;

@@ -25,6 +25,15 @@ static enum base_status print_text(const char *bytes, size_t length, enum base_s
 
 static volatile sig_atomic_t stop, is_ready;
 
+/* Who started it is told why: mpirun names an exit code, or nothing. */
+static void say_stopped(int number)
+{
+    char word[] = "@stopped 00\n";
+    word[sizeof "@stopped " - 1] = (char)('0' + number / 10);
+    word[sizeof "@stopped "] = (char)('0' + number % 10);
+    if (write(STDERR_FILENO, word, sizeof word - 1) < 0) return; /* nobody listens any more */
+}
+
 /* The first asks the run to end with its step, or at once where there is no step yet, which this rank alone knows for
  * certain: what it says of its steps is on its way for a while. A later one ends it at once. One wish may arrive by
  * several ways: who ends a job sends SIGTERM to all of its processes, and some of these pass it on, as SIGUSR1. */
@@ -35,6 +44,7 @@ static void on_signal(int number)
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (!stop) asked_at = now;
     if (!is_ready || (number != SIGUSR1 && now.tv_sec - asked_at.tv_sec > ONE_WISH_S)) {
+        if (!is_ready) say_stopped(number);
         base_output_unlink_all();
         _exit(128 + number);
     }

@@ -315,18 +315,21 @@ static void a_hung_rank_ends_the_run(struct base_arena *arena)
     assert_no_partial(arena, "hung");
 }
 
-/* Nobody within the run is left to notice, or nobody has begun to: the command itself does, in --timeout and 5 s, but
- * not before a loaded machine could have started it. */
+/* Nobody within the run is left to notice, or nobody has begun to: the command itself does, in --timeout and 5 s; while
+ * ranks start, not before a loaded machine could have started them. */
 static void a_silence_ends_the_run(struct base_arena *arena)
 {
     static const struct {
         const char *who, *part;
         int stopped, rank_count;
         bool steps; /* that is while it takes its steps; else before it can */
-    } rows[] = {{"mpirun", "--timeout SECONDS waits longer", 1, 2, false},
-                {"mpirun", "the ranks had met", 1, 2, true},
-                {"meshwright-rank", "the ranks had met", 2, 2, true}};
-    enum { TIMEOUT_S = 10, MORE_S = 5, LOAD_S = 5 };
+        int timeout_s, least_s;
+    } rows[] = {{"mpirun", "--timeout SECONDS waits longer", 1, 2, false, 10, 10},
+                {"mpirun", "--timeout SECONDS waits longer", 1, 2, false, 1, 10},
+                {"mpirun", "the ranks had met", 1, 2, true, 10, 10},
+                {"mpirun", "the ranks had met", 1, 2, true, 4, 4},
+                {"meshwright-rank", "the ranks had met", 2, 2, true, 4, 4}};
+    enum { MORE_S = 5, LOAD_S = 5 };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         pid_t ranks[MOST_PROCESSES], found[MOST_PROCESSES];
         TEST_ROW("%s, %d of %d", rows[i].who, rows[i].stopped, rows[i].rank_count);
@@ -335,7 +338,7 @@ static void a_silence_ends_the_run(struct base_arena *arena)
                                               base_print(arena,
                                                          "--checkpoint %s/silent --checkpoint-every 5 --keep 2 "
                                                          "--timeout %d",
-                                                         folder, TIMEOUT_S)));
+                                                         folder, rows[i].timeout_s)));
         if (rows[i].steps) wait_for_steps(arena, run, "silent", ranks);
         while (processes_of(run.pid, rows[i].who, found) < rows[i].stopped) {
             if (seconds() - run.start_s > LONGEST_WAIT_S) fail_msg("no %s is started", rows[i].who);
@@ -347,7 +350,7 @@ static void a_silence_ends_the_run(struct base_arena *arena)
         const double took_s = seconds() - stopped_s;
         assert_outcome(&o, 5, rows[i].part);
         assert_non_null(strstr(o.err, "nothing was heard of it for"));
-        assert_true(took_s > TIMEOUT_S && took_s < TIMEOUT_S + MORE_S + LOAD_S);
+        assert_true(took_s > rows[i].least_s && took_s < rows[i].least_s + MORE_S + LOAD_S);
         assert_gone(ranks, count);
     }
 }
@@ -366,6 +369,28 @@ static void a_signal_before_the_first_step_is_named(struct base_arena *arena)
     assert_outcome(&o, 6, "\"stopped\": true");
     /* The first step, or after one where it began just then. */
     assert_non_null(strstr(o.err, "stopped by SIGTERM "));
+}
+
+/* One rank alone is asked to end, or all are but not their launcher, as soon as they are there. */
+static void a_rank_that_is_stopped_before_the_first_step_is_named(struct base_arena *arena)
+{
+    static const char *const ways[] = {"--topology local:1", "--topology local:2", "--topology local:1 --in-process"};
+    for (int i = 0; i < BASE_COUNT(ways); i++) {
+        TEST_ROW("%s", ways[i]);
+        pid_t ranks[MOST_PROCESSES];
+        struct run run = start(arena, base_print(arena,
+                                                 "run --model decoder_only:emb_dim=512,num_heads=4,head_dim=128,"
+                                                 "mlp_dim=2048,num_layers=8,vocab_size=32000 %s --task-feature-lengths "
+                                                 "16 --batch-size 16 --steps 3 --json",
+                                                 ways[i]));
+        while (!ranks_of(run.pid, ranks) && seconds() - run.start_s < LONGEST_WAIT_S) rest();
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* until it hears signals */
+        const int count = ranks_of(run.pid, ranks);
+        for (int k = 0; k < count; k++) kill(ranks[k], SIGTERM);
+        struct outcome o = finish(arena, run);
+        assert_outcome(&o, 6, "\"stopped\": true");
+        assert_non_null(strstr(o.err, "stopped by "));
+    }
 }
 
 /* A launcher that heeds no signal, and has left somebody in a session of his own who holds its pipes. */
@@ -993,6 +1018,7 @@ int main(int count, char **arguments)
         TEST(a_hung_rank_ends_the_run),
         TEST(a_silence_ends_the_run),
         TEST(a_signal_before_the_first_step_is_named),
+        TEST(a_rank_that_is_stopped_before_the_first_step_is_named),
         TEST(who_cannot_be_ended_is_left),
         TEST(sigterm_leaves_a_checkpoint),
         TEST(sigterm_overtakes_what_ranks_say),
