@@ -165,7 +165,7 @@ static inline double propagated_bound_of_plan(struct base_arena *arena, const st
               &error);
     assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
     assert_ok(tuner_propagated_s(space->cache, outline, &ruled, checked.placement, &checked, checked.batch_size,
-                                 checked.num_microbatches, charges, &step_s, &error),
+                                 checked.num_microbatches, charges, INFINITY, &step_s, &error),
               &error);
     return step_s;
 }

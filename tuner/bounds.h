@@ -183,10 +183,11 @@ struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const str
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                                   struct tuner_charges charges, struct tuner_dot_memo *memo);
 /* propagated_bound.c: the same seconds where propagation is known, and with it what each contraction is made of: a plan
- * of the family, as checked, and the outline of its rules. */
+ * of the family, as checked, and the outline of its rules. What takes limit_s or more is not added up to its end. */
 enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_outline *outline,
                                     const struct tuner_ruled *ruled, const struct sim_placement *placement,
                                     const struct sim_plan *plan, int64_t batch, int64_t microbatches,
-                                    struct tuner_charges charges, double *out, struct base_error *error);
+                                    struct tuner_charges charges, double limit_s, double *out,
+                                    struct base_error *error);
 
 #endif

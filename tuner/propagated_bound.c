@@ -128,17 +128,18 @@ static double layers_s(struct propagated *p, const struct tuner_outline_contract
 enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_outline *outline,
                                     const struct tuner_ruled *ruled, const struct sim_placement *placement,
                                     const struct sim_plan *plan, int64_t batch, int64_t microbatches,
-                                    struct tuner_charges charges, double *out, struct base_error *error)
+                                    struct tuner_charges charges, double limit_s, double *out, struct base_error *error)
 {
     struct propagated p = {.cache = cache, .outline = outline};
     double s = 0;
     BASE_TRY(sim_propagated_shardings(cache, plan, &p.shardings, error));
     tuner_work_begin(&p.work, outline, ruled->spec, placement, batch, microbatches, charges);
     p.extents = (struct sim_extents){p.work.sizes, &placement->axes, NULL};
-    for (int k = 0; k < outline->kernel_count; k++)
-        if (!outline->kernels[k].dot_count) s += tuner_work_kernel_s(&p.work, k);
-    for (int i = 0; i < outline->contraction_count; i += outline->kernels[outline->contractions[i].kernel].dot_count)
+    for (int i = 0; i < outline->contraction_count && s < limit_s;
+         i += outline->kernels[outline->contractions[i].kernel].dot_count)
         s += layers_s(&p, &outline->contractions[i]);
+    for (int k = 0; k < outline->kernel_count && s < limit_s; k++)
+        if (!outline->kernels[k].dot_count) s += tuner_work_kernel_s(&p.work, k);
     *out = s;
     return BASE_OK;
 }

@@ -173,7 +173,8 @@ enum base_status tuner_search_bound_propagated(struct search *s, struct node *no
                                        n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline));
     BASE_TRY(tuner_rule_classes(outline, plan.rules, &plan, &ruled, s->error));
     BASE_TRY(tuner_propagated_s(s->space->cache, outline, &ruled, &s->best_links[s->space->groups[node->group].shape],
-                                &plan, tuner_search_batch_size(s, node->group), n, s->charges, &step_s, s->error));
+                                &plan, tuner_search_batch_size(s, node->group), n, s->charges,
+                                tuner_search_slow_s(s, node->group), &step_s, s->error));
     node->bound = fmax(node->bound, tuner_search_cost_of(s, node->group, step_s) * (1 - slack));
     return BASE_OK;
 }

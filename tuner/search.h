@@ -120,6 +120,7 @@ void tuner_search_push_siblings(struct search *s, const struct node *node, int f
 
 enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
                                        struct sim_detail *detail, struct tuner_found *found);
+double tuner_search_slow_s(const struct search *s, int group); /* a step that takes more is of no use; INFINITY */
 enum base_status tuner_search_open_family(struct search *s, const struct node *node);
 enum base_status tuner_search_open_plan(struct search *s, const struct node *node);
 enum base_status tuner_search_open_every_plan(struct search *s, const struct node *node);

@@ -256,12 +256,11 @@ static double least_recomputed_s(const struct sim_prediction *p, double step_s)
     return step_s - p->memory_bound_s;
 }
 
-/* From which seconds on a step is too slow; 0: none is. */
-static double slow_s(const struct search *s, const struct node *node)
+double tuner_search_slow_s(const struct search *s, int group)
 {
-    const double cost = node->group >= s->base_groups ? tuner_search_best_threshold(s) : tuner_search_threshold(s);
-    if (s->options->pareto || !isfinite(cost)) return 0;
-    return tuner_search_seconds_of_cost(s, node->group, cost) * (1 + slack);
+    const double cost = group >= s->base_groups ? tuner_search_best_threshold(s) : tuner_search_threshold(s);
+    if (s->options->pareto || !isfinite(cost)) return INFINITY;
+    return tuner_search_seconds_of_cost(s, group, cost) * (1 + slack);
 }
 
 static bool are_siblings_slow(const struct search *s, const struct node *node, const struct tuner_found *found,
@@ -291,7 +290,8 @@ static void count_as_slow(struct search *s, const struct node *node, const struc
 static enum base_status predict_first(struct search *s, const struct node *node, int first, struct sim_detail *detail,
                                       struct tuner_found *found, bool *slow)
 {
-    detail->slow_s = slow_s(s, node);
+    const double slow_s = tuner_search_slow_s(s, node->group);
+    detail->slow_s = isfinite(slow_s) ? slow_s : 0;
     BASE_TRY(predict(s, node, first, detail, found));
     *slow = detail->is_slow && are_siblings_slow(s, node, found, detail);
     if (*slow) return count_as_slow(s, node, found), BASE_OK;
