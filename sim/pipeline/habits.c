@@ -41,15 +41,24 @@ static enum base_status read_words(int row, struct sim_pipeline_habits *out, str
     return BASE_OK;
 }
 
-/* Words of pipeline_schedule, with " or " between them. */
-static unsigned schedules_of(const char *words)
+/* Names of schedules with " or " between them. */
+static enum base_status read_schedules(const char *words, unsigned *out, struct base_error *error)
 {
-    static const char *const names[SIM_SCHEDULE_KINDS] = {
-        [SIM_ONE_FORWARD_ONE_BACKWARD] = "1f1b", [SIM_INTERLEAVED] = "interleaved", [SIM_GPIPE] = "gpipe"};
-    unsigned schedules = 0;
-    for (int i = 0; i < SIM_SCHEDULE_KINDS; i++)
-        if (strstr(words, names[i])) schedules |= 1u << i;
-    return schedules;
+    static const char between[] = " or ";
+    *out = 0;
+    for (const char *word = words, *end; word; word = *end ? end + strlen(between) : NULL) {
+        int kind = 0;
+        end = strstr(word, between) ? strstr(word, between) : word + strlen(word);
+        const size_t length = (size_t)(end - word);
+        while (kind < SIM_SCHEDULE_KINDS && (strncmp(word, sim_schedule_name((enum sim_schedule_kind)kind), length) ||
+                                             sim_schedule_name((enum sim_schedule_kind)kind)[length]))
+            kind++;
+        if (kind == SIM_SCHEDULE_KINDS)
+            return base_fail(error, BASE_INTERNAL, "pipelines.csv: schedules: %.*s is none; timetable.c has them",
+                             (int)length, word);
+        *out |= 1u << kind;
+    }
+    return BASE_OK;
 }
 
 enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipeline_habits *out,
@@ -59,14 +68,14 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
     for (int row = 0; row < rows.row_count; row++) {
         if (strcmp(base_table_field(&rows, row, 0), software) != 0) continue;
         const char *schedules = base_table_field(&rows, row, base_table_column(&rows, "schedules"));
-        *out = (struct sim_pipeline_habits){.schedules = schedules_of(schedules),
-                                            .schedule_words = schedules,
+        *out = (struct sim_pipeline_habits){.schedule_words = schedules,
                                             .takes_layers = flag(row, "told_layers"),
                                             .scatters_messages = flag(row, "cut_messages"),
                                             .hides_messages = flag(row, "hidden_messages"),
                                             .overlaps_interleaved = flag(row, "interleaved_overlap"),
                                             .keeps_weights = flag(row, "kept_weights")};
         BASE_TRY(read_words(row, out, error));
+        BASE_TRY(read_schedules(schedules, &out->schedules, error));
         BASE_TRY(read_number(row, "flat_float16_bytes", &out->flat_float16_bytes, error));
         BASE_TRY(read_number(row, "flat_bfloat16_bytes", &out->flat_bfloat16_bytes, error));
         BASE_TRY(read_number(row, "held_in_flight_frac", &out->held_in_flight_frac, error));

@@ -69,6 +69,8 @@ enum base_status sim_split_model(const struct model_config *config, const struct
 
 /* ---- timetables (timetable.c) ---- */
 
+const char *sim_schedule_name(enum sim_schedule_kind kind); /* as plans and pipelines.csv say it */
+
 /* One microbatch goes through one chunk of one stage, one way. */
 struct sim_pass_of {
     short stage, chunk;
