@@ -6,7 +6,8 @@
 #   - Heap, files, exit, clock and stdout are used only where they belong.
 #   - A file name stands once in the tree.
 #   - No file has more than 500 lines, but tables and tests.
-#   - With the objects in BUILD: what a room does not keep static carries the room's prefix.
+#   - With the objects in BUILD: what a room does not keep static carries the room's prefix; and files do not call each
+#     other in a circle, but for the recursions named below.
 set -eu
 build=${1:-}
 export LC_ALL=C
@@ -176,6 +177,21 @@ for room in base topo model model/gin sim/partition sim/compile sim/network sim/
             $3 !~ "^" room "_" { print source ":1: " $3 " is seen outside: make it static, or give it the prefix " room "_" }' >>"$violations"
     done
 done
+
+# Calls in a circle, from the symbols that an object defines and those that it asks for. Two recursions go over files: a
+# contraction within groups of devices is placed as a contraction, and a command may run another command.
+if [ -n "$build" ]; then
+    # shellcheck disable=SC2086
+    nm -g -P -A $(echo "$sources" | sed -n 's/\.c$/.o/p' | grep -v '^tests/' | sed "s,^,$build/,") 2>/dev/null | awk -v build="$build/" '
+        { file = substr($1, length(build) + 1); sub(/(\[.*\])?:$/, "", file); sub(/\.o$/, "", file) }
+        $2 == "sim_place_dot" && file == "sim/partition/contraction_by_labels" { next }
+        $2 == "commands_execute" { next }
+        $3 == "U" { asks[++count] = file; what[count] = $2; next }
+        { defined[$2] = file }
+        END { for (i = 1; i <= count; i++) if (what[i] in defined && defined[what[i]] != asks[i]) print asks[i], defined[what[i]] }' |
+        sort -u | tsort 2>&1 >/dev/null | sed -n 's/^tsort: \([^-].*\)$/\1.c:1: calls in a circle with the files beside it/p' |
+        grep -v 'input contains a loop' >>"$violations" || true
+fi
 
 if [ -s "$violations" ]; then
     cat "$violations"

@@ -32,7 +32,7 @@ halves of a parallel block|tuner/saved_prices.c|if (!c->plan.config->parallel_bl
 norm between attention and MLP|tuner/saved_prices.c|const bool has_result = saved & tuner_result_of_attention;|const bool has_result = saved \| tuner_result_of_attention;|test_tuner|prices_*
 context between attention and MLP|tuner/saved_prices.c|return has_result ? RESULT : saved & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;|return has_result ? RESULT : CONTEXT_ALONE;|test_tuner|prices_*
 one policy of a family is ranked|tuner/ranking.c|if (other < *count) remove_plan(plans, count, other);|if (*count < other) remove_plan(plans, count, other);|test_tuner|remat_*
-other orders of a policy|tuner/saved_choice.c|return known == orders ? slowest : (double)INFINITY;|return known ? slowest : (double)INFINITY;|test_tuner|remat_*
+other orders of a policy|tuner/tried_policies.c|return known == orders ? slowest : (double)INFINITY;|return known ? slowest : (double)INFINITY;|test_tuner|remat_*
 layer's input is saved|tuner/saved_choice.c|if (part == INPUT && saved != all) continue;|if (part == INPUT && saved < 0) continue;|test_tuner|remat_*
 dimensions divide, as JAX demands|tuner/rule_codings.c|if (spec[d] && coding->classes[c].divides[d] % topo_axes_product(mesh, spec[d])) return false;|if (spec[d] && coding->classes[c].divides[d] < 0 * mesh->count) return false;|test_search_properties|no_bound_of_a_subspace*
 batch divides|tuner/rule_codings.c|return batch % topo_axes_product(mesh, (unsigned)takes) == 0;|return batch >= 0 * topo_axes_product(mesh, (unsigned)takes);|test_search_properties|no_bound_of_a_subspace*
@@ -49,7 +49,7 @@ operands that propagation moves|tuner/propagated_bound.c|if (divisor) out.moved_
 what moves operands is shared|tuner/propagated_bound.c|c->moved_as[move->operand]) / divisor;|c->moved_as[move->operand]);|test_search_properties|bounds_of_rules*
 order of what is saved|tuner/bound_memory.c|now += event->sign * w->least_bytes[event->shape];|now += fmax(0, event->sign * w->least_bytes[event->shape]);|test_search_properties|no_bound_is_*
 links of plans|tuner/bounds.c|s += links_s(w, search->dot, &search->choice, &search->turns);|s += 0 * links_s(w, search->dot, &search->choice, &search->turns);|test_tuner|bounds_*
-steps too slow to recompute|tuner/search_plans.c|return tuner_search_seconds_of_cost(s, group, cost) * (1 + slack);|return tuner_search_seconds_of_cost(s, group, cost) / 50;|test_tuner|what_is_too_slow*
+steps too slow to recompute|tuner/ranking.c|return tuner_search_seconds_of_cost(s, group, cost) * (1 + slack);|return tuner_search_seconds_of_cost(s, group, cost) / 50;|test_tuner|what_is_too_slow*
 options too slow to price|tuner/rule_prices.c|double room_s = limit_s - own_s;|double room_s = limit_s - 1.5 * own_s;|test_search_properties|limits_*
 rates of products by dtype|tuner/bounds.c|double fastest = fmax(1, sim_rate_frac(profile, w->o->dtype));|double fastest = 1;|test_search_properties|products_*
 memory of plans|tuner/search_rules.c|if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);|if (node.peak_bytes < 0) tuner_search_set_aside(s, node);|test_tuner|bounds_*

@@ -174,15 +174,6 @@ static void find_persistent(struct drafter *d)
     }
 }
 
-/* ---- contractions ---- */
-
-bool tuner_is_weight(const struct drafter *d, int tensor)
-{
-    const struct model_tensor *root = tuner_tensor_at(d, d->root[tensor]);
-    return root->category == MODEL_PARAMETER && root->block < 0 &&
-           tuner_tensor_at(d, tensor)->category != MODEL_GRADIENT;
-}
-
 /* Contractions that read the value, or any form of the parameter, in the same loop: they may share a copy. */
 static int count_sharers(const struct drafter *d, const struct sim_op *op, int value, int root)
 {
@@ -194,15 +185,6 @@ static int count_sharers(const struct drafter *d, const struct sim_op *op, int v
             count += value >= 0 ? other->inputs[j] == value : d->root[other->op->inputs[j]] == root;
     }
     return count > 0 ? count : 1;
-}
-
-/* What is made where it is used is never moved. */
-bool tuner_is_generated(const struct drafter *d, int value)
-{
-    int definition = d->s->values[value].definition;
-    const struct sim_op *made = definition >= 0 ? &d->s->ops[definition] : NULL;
-    return made && made->kind == SIM_COMPUTE &&
-           (model_function_is(made->op->function, MODEL_IS_GENERATED) || made->op->kind == MODEL_RESHAPE);
 }
 
 static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int input)

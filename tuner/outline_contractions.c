@@ -62,3 +62,21 @@ void tuner_draft_contractions(struct drafter *d, int kernel)
         draft_contraction(d, d->dot_ops[i], contraction);
     }
 }
+
+/* ---- contractions ---- */
+
+bool tuner_is_weight(const struct drafter *d, int tensor)
+{
+    const struct model_tensor *root = tuner_tensor_at(d, d->root[tensor]);
+    return root->category == MODEL_PARAMETER && root->block < 0 &&
+           tuner_tensor_at(d, tensor)->category != MODEL_GRADIENT;
+}
+
+/* What is made where it is used is never moved. */
+bool tuner_is_generated(const struct drafter *d, int value)
+{
+    int definition = d->s->values[value].definition;
+    const struct sim_op *made = definition >= 0 ? &d->s->ops[definition] : NULL;
+    return made && made->kind == SIM_COMPUTE &&
+           (model_function_is(made->op->function, MODEL_IS_GENERATED) || made->op->kind == MODEL_RESHAPE);
+}

@@ -40,16 +40,12 @@ struct tuner_chooser {
     int tried_count, tried_capacity;
 };
 
-/* ---- saved_choice.c ---- */
+/* ---- tried_policies.c ---- */
 
 /* Predicts one policy of the family in full, and ranks it. */
 enum base_status tuner_policy_try(struct search *s, const struct node *node, int first,
                                   const struct model_saved *policy, struct tuner_found *found);
 void tuner_policy_note_tried(struct tuner_chooser *c, const struct model_saved *policy);
-/* One after the other: --no-integer-program, and where prices do not add up. c: NULL, or what has tried some already.
- */
-enum base_status tuner_policy_try_every(struct search *s, const struct tuner_chooser *c, const struct node *node,
-                                        int first);
 /* The cost above which no policy is the best of any order of the submesh: each has one that is ranked. */
 double tuner_policy_slowest_order(const struct tuner_chooser *c);
 
@@ -65,6 +61,10 @@ struct tuner_layers {
 enum base_status tuner_policy_try_layers(struct search *s, const struct node *node, int first,
                                          const struct model_saved *policy, const struct sim_prediction *whole,
                                          struct tuner_layers *layers);
+/* One policy after the other: --no-integer-program, and where prices do not add up. c: NULL, or what has tried some
+ * already. */
+enum base_status tuner_policy_try_every(struct search *s, const struct tuner_chooser *c, const struct node *node,
+                                        int first);
 /* Policies of a family in the order of their bounds, until none may be better. */
 enum base_status tuner_policies_try_mixed(struct tuner_chooser *c, int first);
 

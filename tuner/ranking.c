@@ -171,3 +171,10 @@ bool tuner_search_decided(const struct search *s, const struct node *node)
                node->bound >= tuner_search_threshold(s);
     return node->bound >= tuner_search_threshold(s);
 }
+
+double tuner_search_slow_s(const struct search *s, int group)
+{
+    const double cost = group >= s->base_groups ? tuner_search_best_threshold(s) : tuner_search_threshold(s);
+    if (s->options->pareto || !isfinite(cost)) return INFINITY;
+    return tuner_search_seconds_of_cost(s, group, cost) * (1 + slack);
+}

@@ -8,7 +8,6 @@
 #include "tuner/policies.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { MOST_ROUNDS = 5000 }; /* more than there are policies */
 
@@ -109,42 +108,6 @@ static bool is_too_large(const struct search *s, const struct sim_prediction *p)
     return (double)p->free_bytes < s->options->headroom_frac * (double)p->memory.capacity_bytes;
 }
 
-static enum base_status try_other_orders(struct search *s, const struct node *chosen, int first)
-{
-    struct node plan = *chosen;
-    plan.bound = 0;
-    for (int i = 0; i < tuner_group_submesh_count(s->space, chosen->group) && !s->restart; i++) {
-        struct tuner_found found;
-        if (i == first) continue;
-        BASE_TRY(tuner_search_evaluate(s, &plan, i, NULL, &found));
-        s->result->counts.by_program--;
-    }
-    return BASE_OK;
-}
-
-enum base_status tuner_policy_try(struct search *s, const struct node *node, int first,
-                                  const struct model_saved *policy, struct tuner_found *found)
-{
-    struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
-    struct node chosen = *node;
-    chosen.saved = tuner_saved_found(s->space, policy);
-    chosen.peak_bytes = 0;
-    BASE_TRY(tuner_search_evaluate(s, &chosen, first, &detail, found));
-    s->rows = detail.collectives;
-    s->result->counts.by_program--;
-    if (!found->prediction.fits || s->restart) return BASE_OK;
-    /* While too few plans are ranked no bound decides: what other orders take is known at once. */
-    if (s->result->plan_count < s->options->top) return try_other_orders(s, &chosen, first);
-    tuner_search_push_siblings(s, &chosen, first, found, &detail);
-    return BASE_OK;
-}
-
-void tuner_policy_note_tried(struct tuner_chooser *c, const struct model_saved *policy)
-{
-    c->tried = base_grown(&c->own, c->tried, c->tried_count, &c->tried_capacity, sizeof *c->tried);
-    c->tried[c->tried_count++] = *policy;
-}
-
 /* One solution, predicted in full. *adds_up: it takes no less than its prices say. */
 static enum base_status try_choice(struct tuner_chooser *c, int first, double bound_s, bool *adds_up)
 {
@@ -159,75 +122,6 @@ static enum base_status try_choice(struct tuner_chooser *c, int first, double bo
     *adds_up = found.prediction.step_s >= bound_s * (1 - slack);
     cut_off(c, options, is_too_large(s, &found.prediction) ? AND_ALL_LARGER : ALONE);
     return BASE_OK;
-}
-
-static bool was_tried(const struct tuner_chooser *c, const struct model_saved *policy)
-{
-    for (int i = 0; c && i < c->tried_count; i++)
-        if (c->tried[i].device == policy->device && c->tried[i].host == policy->host) return true;
-    return false;
-}
-
-/* It saves all, and was looked at before: asked again for the numbers of its layers. */
-static enum base_status predict_the_family(struct search *s, const struct node *node, int first,
-                                           struct tuner_found *found)
-{
-    found->plan = (struct tuner_plan){node->group, first, node->microbatches, 0};
-    return s->space->saved.levels ? tuner_predict(s->space, found->plan, &found->prediction, NULL, s->error) : BASE_OK;
-}
-
-/* Of layers, one by one. */
-static enum base_status try_every_number(struct search *s, const struct node *node, int first,
-                                         const struct model_saved *policy)
-{
-    const struct tuner_saved_space *saved = &s->space->saved;
-    const bool is_of_input = !((policy->device | policy->host) & ~tuner_input_name);
-    for (int level = 1; level < saved->levels && !is_of_input && !tuner_search_time_is_up(s) && !s->restart; level++) {
-        struct model_saved some = *policy;
-        struct tuner_found found;
-        some.layers = level * saved->level_layers;
-        BASE_TRY(tuner_policy_try(s, node, first, &some, &found));
-    }
-    return BASE_OK;
-}
-
-enum base_status tuner_policy_try_every(struct search *s, const struct tuner_chooser *c, const struct node *node,
-                                        int first)
-{
-    const unsigned names = tuner_saved_useful(&s->space->saved);
-    struct tuner_layers layers = {.known = {false, false}};
-    int64_t count = 2;
-    for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
-    for (int64_t i = 0; i < count && !tuner_search_time_is_up(s) && !s->restart; i++) {
-        struct model_saved policy = {i & 1 ? 0 : tuner_input_name, i & 1 ? tuner_input_name : 0, 0};
-        struct tuner_found found;
-        int64_t left = i / 2;
-        for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
-            if (left % 3 == 1) policy.device |= rest & -rest;
-            if (left % 3 == 2) policy.host |= rest & -rest;
-        }
-        if (was_tried(c, &policy)) continue;
-        BASE_TRY(policy.device == (names | tuner_input_name) ? predict_the_family(s, node, first, &found)
-                                                             : tuner_policy_try(s, node, first, &policy, &found));
-        if (!s->restart && c) BASE_TRY(tuner_policy_try_layers(s, node, first, &policy, &found.prediction, &layers));
-        if (!s->restart && !c) BASE_TRY(try_every_number(s, node, first, &policy));
-    }
-    return BASE_OK;
-}
-
-double tuner_policy_slowest_order(const struct tuner_chooser *c)
-{
-    const struct tuner_result *r = c->s->result;
-    const int orders = tuner_group_submesh_count(c->s->space, c->node->group);
-    double slowest = 0;
-    int known = 0;
-    for (int i = 0; i < r->plan_count; i++) {
-        const struct tuner_plan *plan = &r->plans[i].plan;
-        if (plan->group != c->node->group || plan->microbatches != c->node->microbatches) continue;
-        slowest = fmax(slowest, tuner_search_found_cost(c->s, &r->plans[i]));
-        known++;
-    }
-    return known == orders ? slowest : (double)INFINITY;
 }
 
 static enum base_status branch_and_cut(struct tuner_chooser *c, int first)

@@ -216,3 +216,57 @@ enum base_status tuner_policies_try_mixed(struct tuner_chooser *c, int first)
     }
     return BASE_OK;
 }
+
+static bool was_tried(const struct tuner_chooser *c, const struct model_saved *policy)
+{
+    for (int i = 0; c && i < c->tried_count; i++)
+        if (c->tried[i].device == policy->device && c->tried[i].host == policy->host) return true;
+    return false;
+}
+
+/* It saves all, and was looked at before: asked again for the numbers of its layers. */
+static enum base_status predict_the_family(struct search *s, const struct node *node, int first,
+                                           struct tuner_found *found)
+{
+    found->plan = (struct tuner_plan){node->group, first, node->microbatches, 0};
+    return s->space->saved.levels ? tuner_predict(s->space, found->plan, &found->prediction, NULL, s->error) : BASE_OK;
+}
+
+/* Of layers, one by one. */
+static enum base_status try_every_number(struct search *s, const struct node *node, int first,
+                                         const struct model_saved *policy)
+{
+    const struct tuner_saved_space *saved = &s->space->saved;
+    const bool is_of_input = !((policy->device | policy->host) & ~tuner_input_name);
+    for (int level = 1; level < saved->levels && !is_of_input && !tuner_search_time_is_up(s) && !s->restart; level++) {
+        struct model_saved some = *policy;
+        struct tuner_found found;
+        some.layers = level * saved->level_layers;
+        BASE_TRY(tuner_policy_try(s, node, first, &some, &found));
+    }
+    return BASE_OK;
+}
+
+enum base_status tuner_policy_try_every(struct search *s, const struct tuner_chooser *c, const struct node *node,
+                                        int first)
+{
+    const unsigned names = tuner_saved_useful(&s->space->saved);
+    struct tuner_layers layers = {.known = {false, false}};
+    int64_t count = 2;
+    for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
+    for (int64_t i = 0; i < count && !tuner_search_time_is_up(s) && !s->restart; i++) {
+        struct model_saved policy = {i & 1 ? 0 : tuner_input_name, i & 1 ? tuner_input_name : 0, 0};
+        struct tuner_found found;
+        int64_t left = i / 2;
+        for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
+            if (left % 3 == 1) policy.device |= rest & -rest;
+            if (left % 3 == 2) policy.host |= rest & -rest;
+        }
+        if (was_tried(c, &policy)) continue;
+        BASE_TRY(policy.device == (names | tuner_input_name) ? predict_the_family(s, node, first, &found)
+                                                             : tuner_policy_try(s, node, first, &policy, &found));
+        if (!s->restart && c) BASE_TRY(tuner_policy_try_layers(s, node, first, &policy, &found.prediction, &layers));
+        if (!s->restart && !c) BASE_TRY(try_every_number(s, node, first, &policy));
+    }
+    return BASE_OK;
+}

@@ -1,4 +1,4 @@
-/* Private to tuner/: what search.c and search_rules.c share. */
+/* Private to tuner/: what the files of a search share. */
 #ifndef TUNER_SEARCH_H
 #define TUNER_SEARCH_H
 
@@ -112,15 +112,28 @@ void tuner_search_note_nearest(struct search *s, const struct tuner_found *found
 void tuner_search_note_unfit(struct search *s, const struct tuner_found *found);
 bool tuner_search_decided(const struct search *s, const struct node *node);
 
-/* ---- search.c, search_plans.c ---- */
+double tuner_search_slow_s(const struct search *s, int group); /* a step that takes more is of no use; INFINITY */
 
+/* ---- predicted_plans.c ---- */
+
+enum base_status tuner_search_predict(struct search *s, const struct node *node, int submesh, struct sim_detail *detail,
+                                      struct tuner_found *found);
+/* Counts it, and ranks it if it may be ranked. */
+void tuner_search_note_predicted(struct search *s, const struct node *node, const struct tuner_found *found);
+/* Both. */
+enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
+                                       struct sim_detail *detail, struct tuner_found *found);
+int tuner_search_quickest_submesh(const struct search *s, const struct tuner_shape *shape); /* all axes together */
+/* What a plan of the same mesh takes there, at least. */
+double tuner_search_sibling_s(const struct sim_prediction *p, const struct sim_detail *detail,
+                              const struct sim_placement *placement);
+bool tuner_search_refuses(struct search *s, const struct node *node); /* JAX refuses it; counts it so */
 /* The other orders of a plan's submesh, as far as they may be better. */
 void tuner_search_push_siblings(struct search *s, const struct node *node, int first, const struct tuner_found *found,
                                 const struct sim_detail *detail);
 
-enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
-                                       struct sim_detail *detail, struct tuner_found *found);
-double tuner_search_slow_s(const struct search *s, int group); /* a step that takes more is of no use; INFINITY */
+/* ---- search_plans.c ---- */
+
 enum base_status tuner_search_open_family(struct search *s, const struct node *node);
 enum base_status tuner_search_open_plan(struct search *s, const struct node *node);
 enum base_status tuner_search_open_every_plan(struct search *s, const struct node *node);

@@ -1,254 +1,7 @@
-/* Full predictions of single plans, the placements that they share, and families of plans that differ in what no bound
- * sees. */
+/* Families of plans that differ in what no bound sees: which of them are predicted, and which are too slow for that. */
 #include "tuner/search.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* ---- full predictions ---- */
-
-enum base_status tuner_predict(const struct tuner_space *space, struct tuner_plan plan, struct sim_prediction *out,
-                               struct sim_detail *detail, struct base_error *error)
-{
-    struct sim_plan checked;
-    struct sim_plan_text text = tuner_plan_text(space, plan);
-    BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, error));
-    BASE_TRY(sim_predict(space->cache, &checked, out, detail, error));
-    out->profile = base_copy(space->arena, out->profile); /* a result outlives what the cache may forget */
-    return BASE_OK;
-}
-
-/* A bound that a full prediction undercuts is invalid: the search goes on without bounds of its kind. */
-static void audit(struct search *s, const struct node *node, const struct tuner_found *found)
-{
-    if (!s->use_bounds) return;
-    bool time = tuner_search_found_cost(s, found) < node->bound * (1 - slack),
-         memory = (double)found->prediction.memory.peak_bytes < node->peak_bytes * (1 - slack) - 1;
-    if (!time && !memory) return;
-    s->result->bound_violations++;
-    s->restart = true;
-    if (time && s->charges.links) s->charges.links = false;
-    else if (memory && s->charges.lifetimes) s->charges.lifetimes = false;
-    else s->use_bounds = false;
-}
-
-static void show_predicted(const struct search *s, const struct tuner_found *found)
-{
-    const struct sim_prediction *p = &found->prediction;
-    if (s->options->looked)
-        s->options->looked(s->options->looked_where,
-                           &(struct tuner_looked){found->plan, p, p->step_s, (double)p->memory.peak_bytes, false});
-}
-
-static void note_predicted(struct search *s, const struct node *node, const struct tuner_found *found)
-{
-    struct tuner_result *r = s->result;
-    const bool ranks = sim_leaves_free(&found->prediction, s->options->headroom_frac);
-    r->counts.evaluated++;
-    show_predicted(s, found);
-    audit(s, node, found);
-    if (!ranks) tuner_search_note_nearest(s, found);
-    if (!found->prediction.fits) {
-        tuner_search_note_unfit(s, found);
-        return;
-    }
-    if (ranks) tuner_search_insert_plan(s, r->plans, &r->plan_count, found);
-    else tuner_search_insert_plan(s, r->tight, &r->tight_count, found);
-    if (s->options->pareto && ranks) tuner_search_insert_front(s, found);
-}
-
-static enum base_status predict(struct search *s, const struct node *node, int submesh, struct sim_detail *detail,
-                                struct tuner_found *found)
-{
-    found->plan = (struct tuner_plan){node->group, submesh, node->microbatches, node->saved};
-    return tuner_predict(s->space, found->plan, &found->prediction, detail, s->error);
-}
-
-enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
-                                       struct sim_detail *detail, struct tuner_found *found)
-{
-    BASE_TRY(predict(s, node, submesh, detail, found));
-    note_predicted(s, node, found);
-    return BASE_OK;
-}
-
-/* ---- placements ---- */
-
-static const struct sim_wire *copy_wires(struct base_arena *arena, const struct sim_wire *wires)
-{
-    if (!wires) return NULL;
-    struct sim_wire *own = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
-    memcpy(own, wires, SIM_COLLECTIVE_COUNT * sizeof *own);
-    return own;
-}
-
-/* A cache that has grown too large is emptied; what a search keeps is its own. */
-static const struct sim_placement *copy_placement(struct base_arena *arena, const struct sim_placement *placement)
-{
-    struct sim_placement *own = base_new(arena, struct sim_placement, 1);
-    int64_t sets = (int64_t)topo_axes_all(&placement->axes) + 1;
-    *own = *placement;
-    own->groups = base_new(arena, struct sim_group, sets);
-    memcpy(own->groups, placement->groups, (size_t)sets * sizeof *own->groups);
-    own->axes_text = base_copy(arena, placement->axes_text);
-    for (int i = 0; i < own->axes.count; i++) own->axes.names[i] = base_copy(arena, placement->axes.names[i]);
-    for (int i = 0; i < own->named_axes.count; i++)
-        own->named_axes.names[i] = base_copy(arena, placement->named_axes.names[i]);
-    for (int64_t axes = 0; axes < sets; axes++) {
-        own->groups[axes].wires = copy_wires(arena, placement->groups[axes].wires);
-        own->groups[axes].mended_wires = copy_wires(arena, placement->groups[axes].mended_wires);
-    }
-    return own;
-}
-
-/* What links took, of the best submesh for each kind of collective. */
-static const struct sim_wire *least_wires(struct base_arena *arena, const struct sim_wire *a, const struct sim_wire *b)
-{
-    struct sim_wire *least = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
-    for (int kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++) least[kind] = sim_wire_least(&a[kind], &b[kind]);
-    return least;
-}
-
-static enum base_status place_submesh(struct search *s, int group, int submesh, const struct sim_placement **slot)
-{
-    struct sim_plan plan;
-    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, submesh, 0, 0});
-    if (*slot) return BASE_OK;
-    BASE_TRY(
-        sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
-    *slot = copy_placement(s->space->arena, plan.placement);
-    return BASE_OK;
-}
-
-static int least_int(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-/* Rates of all submeshes of the shape; the group tells the plan. */
-enum base_status tuner_search_place_shape(struct search *s, int group)
-{
-    const struct tuner_shape *shape = &s->space->shapes[s->space->groups[group].shape];
-    struct sim_placement *best = &s->best_links[s->space->groups[group].shape];
-    for (int i = 0; i < shape->submesh_count; i++) {
-        BASE_TRY(place_submesh(s, group, i, &s->space->placements[shape->first_submesh + i]));
-        const struct sim_placement *own = s->space->placements[shape->first_submesh + i];
-        const unsigned all = topo_axes_all(&own->axes); /* fewer than the shape's, if that has more than eight */
-        if (i == 0) {
-            *best = *own;
-            best->groups = base_new(s->space->arena, struct sim_group, (int64_t)all + 1);
-            memcpy(best->groups, own->groups, (all + 1) * sizeof *best->groups);
-        }
-        for (unsigned axes = 0; axes <= all; axes++) {
-            struct sim_group *least = &best->groups[axes];
-            least->seconds_per_byte = fmin(least->seconds_per_byte, own->groups[axes].seconds_per_byte);
-            least->ring_seconds_per_byte = fmin(least->ring_seconds_per_byte, own->groups[axes].ring_seconds_per_byte);
-            least->exchange_seconds_per_byte =
-                fmin(least->exchange_seconds_per_byte, own->groups[axes].exchange_seconds_per_byte);
-            least->permute_seconds_per_byte =
-                fmin(least->permute_seconds_per_byte, own->groups[axes].permute_seconds_per_byte);
-            least->step_hops = least_int(least->step_hops, own->groups[axes].step_hops);
-            least->load.walk_hops = least_int(least->load.walk_hops, own->groups[axes].load.walk_hops);
-            least->load.exchange_hops = least_int(least->load.exchange_hops, own->groups[axes].load.exchange_hops);
-            if (least->mended_wires) least->mended_wires = NULL; /* no less than without failures */
-            if (least->wires) least->wires = least_wires(s->space->arena, least->wires, own->groups[axes].wires);
-        }
-    }
-    s->limit_bytes = (1 - s->options->headroom_frac) * best->profile.constants[SIM_CAPACITY_BYTES];
-    /* On a mesh of three axes or more several may move in one collective, which may take less than one after the other.
-     */
-    if (shape->axes.count > 2) s->charges.links = false;
-    /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same
-     * time. */
-    if (sim_asynchronous_kinds(best->profile.passes)) s->charges = (struct tuner_charges){false, false};
-    /* What is sent link by link costs what the simulation says, and no proof relates the costs of two collectives. */
-    if (sim_asks_links(best)) s->charges.links = false;
-    return BASE_OK;
-}
-
-/* The submesh of the shape whose links are fastest, all axes together: a good guess at the family's best. */
-static int quickest_submesh(const struct search *s, const struct tuner_shape *shape)
-{
-    int best = 0;
-    double least = INFINITY;
-    for (int i = 0; i < shape->submesh_count; i++) {
-        const struct sim_placement *p = s->space->placements[shape->first_submesh + i];
-        double sum = 0;
-        for (unsigned axes = 1; axes <= topo_axes_all(&p->axes); axes++) sum += p->groups[axes].seconds_per_byte;
-        if (sum < least) least = sum, best = i;
-    }
-    return best;
-}
-
-/* ---- families ---- */
-
-/* Seconds that each byte adds to a collective of so many. */
-static double byte_s(const struct sim_placement *placement, const struct sim_collective_row *row, double bytes)
-{
-    double start_s = sim_collective_s(placement, row->kind, row->axes, 0);
-    return bytes > 0 ? (sim_collective_s(placement, row->kind, row->axes, bytes) - start_s) / bytes : 0;
-}
-
-/* Seconds of the same collectives on another submesh, at least: compilers start several together, and on GPUs many
- * bytes travel faster than as many pieces, so a byte costs what it would in the collective itself, or in one of all
- * bytes. Where communication is hidden, what is left without it is the bound. */
-static double sibling_s(const struct sim_prediction *p, const struct sim_detail *detail,
-                        const struct sim_placement *placement)
-{
-    double known_s = 0, there_s = 0, all_bytes = 0;
-    for (int i = 0; i < detail->collectives.count; i++)
-        all_bytes += (double)detail->collectives.rows[i].count * (double)detail->collectives.rows[i].bytes;
-    for (int i = 0; i < detail->collectives.count; i++) {
-        const struct sim_collective_row *row = &detail->collectives.rows[i];
-        double alone_s = byte_s(placement, row, (double)row->bytes), together_s = byte_s(placement, row, all_bytes);
-        known_s += row->time_s;
-        there_s += (double)row->count * (double)row->bytes * fmin(alone_s, together_s) +
-                   row->launch_count * sim_collective_s(placement, row->kind, row->axes, 0);
-    }
-    /* Sent link by link, pieces may take the schedule that their sum does not. */
-    bool alone = true;
-    for (int i = 0; i < detail->collectives.count; i++)
-        alone = alone && detail->collectives.rows[i].launch_count == (double)detail->collectives.rows[i].count;
-    if (sim_asks_links(placement) && !alone) return p->step_s - p->exposed_communication_s;
-    bool all = fabs(known_s - p->exposed_communication_s) <= slack * p->step_s &&
-               fabs(p->communication_s - p->exposed_communication_s) <= slack * p->step_s;
-    return p->step_s - p->exposed_communication_s + (all ? there_s : 0);
-}
-
-/* Rule sets without a name are checked when they are met. */
-static bool refuses(struct search *s, const struct node *node)
-{
-    struct sim_plan plan;
-    struct base_error why;
-    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches, 0});
-    if (sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why) ==
-        BASE_OK)
-        return false;
-    int64_t count = tuner_search_plans_of(s, node);
-    tuner_refuse(s->space, why.text, count);
-    s->space->plan_count -= count;
-    return true;
-}
-
-void tuner_search_push_siblings(struct search *s, const struct node *node, int first, const struct tuner_found *found,
-                                const struct sim_detail *detail)
-{
-    const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
-    for (int i = 0; i < shape->submesh_count && !s->restart; i++) {
-        if (i == first) continue;
-        double step_s = sibling_s(&found->prediction, detail, s->space->placements[shape->first_submesh + i]);
-        struct node sibling = {.bound = tuner_search_cost_of(s, node->group, step_s) * (1 - slack),
-                               .peak_bytes = (double)found->prediction.memory.peak_bytes,
-                               .kind = PLAN,
-                               .group = node->group,
-                               .microbatches = node->microbatches,
-                               .submesh = i,
-                               .tight = !sim_leaves_free(&found->prediction, s->options->headroom_frac),
-                               .saved = node->saved};
-        if (!tuner_search_decided(s, &sibling)) tuner_search_push(s, sibling);
-    }
-}
 
 /* A step of which the compiler recomputes something takes at least this (tuner.h). */
 static double least_recomputed_s(const struct sim_prediction *p, double step_s)
@@ -256,19 +9,13 @@ static double least_recomputed_s(const struct sim_prediction *p, double step_s)
     return step_s - p->memory_bound_s;
 }
 
-double tuner_search_slow_s(const struct search *s, int group)
-{
-    const double cost = group >= s->base_groups ? tuner_search_best_threshold(s) : tuner_search_threshold(s);
-    if (s->options->pareto || !isfinite(cost)) return INFINITY;
-    return tuner_search_seconds_of_cost(s, group, cost) * (1 + slack);
-}
-
 static bool are_siblings_slow(const struct search *s, const struct node *node, const struct tuner_found *found,
                               const struct sim_detail *detail)
 {
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
     for (int i = 0; i < shape->submesh_count; i++) {
-        const double step_s = sibling_s(&found->prediction, detail, s->space->placements[shape->first_submesh + i]);
+        const double step_s =
+            tuner_search_sibling_s(&found->prediction, detail, s->space->placements[shape->first_submesh + i]);
         if (least_recomputed_s(&found->prediction, step_s) < detail->slow_s) return false;
     }
     return true;
@@ -292,14 +39,14 @@ static enum base_status predict_first(struct search *s, const struct node *node,
 {
     const double slow_s = tuner_search_slow_s(s, node->group);
     detail->slow_s = isfinite(slow_s) ? slow_s : 0;
-    BASE_TRY(predict(s, node, first, detail, found));
+    BASE_TRY(tuner_search_predict(s, node, first, detail, found));
     *slow = detail->is_slow && are_siblings_slow(s, node, found, detail);
     if (*slow) return count_as_slow(s, node, found), BASE_OK;
     if (detail->is_slow) {
         detail->slow_s = 0;
-        BASE_TRY(predict(s, node, first, detail, found));
+        BASE_TRY(tuner_search_predict(s, node, first, detail, found));
     }
-    note_predicted(s, node, found);
+    tuner_search_note_predicted(s, node, found);
     return BASE_OK;
 }
 
@@ -308,9 +55,9 @@ enum base_status tuner_search_open_family(struct search *s, const struct node *n
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
     struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
     struct tuner_found found;
-    int first = quickest_submesh(s, shape);
+    int first = tuner_search_quickest_submesh(s, shape);
     bool slow;
-    if (!node->propagated && node->group >= s->base_groups && refuses(s, node)) return BASE_OK;
+    if (!node->propagated && node->group >= s->base_groups && tuner_search_refuses(s, node)) return BASE_OK;
     if (!node->propagated && isfinite(tuner_search_best_threshold(s))) { /* before there is a plan none is ruled out */
         struct node bounded = *node;
         BASE_TRY(tuner_search_bound_propagated(s, &bounded));

@@ -2,7 +2,6 @@
 #include "tuner/search.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- rule sets without a name ---- */
@@ -57,11 +56,6 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
                                        .group = first,
                                        .microbatches = microbatches});
     return BASE_OK;
-}
-
-double tuner_search_seconds_of_cost(const struct search *s, int group, double cost)
-{
-    return s->options->objective == TUNER_STEP_S ? cost : cost * (double)tuner_search_batch_size(s, group);
 }
 
 /* Of rule sets without a name those are looked at that may be the best, or equal to it. */
