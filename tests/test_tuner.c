@@ -7,6 +7,7 @@
 #include "tuner/rule_space.h"
 #include "tuner/tuner.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* ---- the search ---- */
@@ -1361,6 +1362,53 @@ static void rule_sets_come_apart(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* The cheapest of all choices that weigh no more than the limit, listed: an option goes with its own context alone. */
+static double least_listed_s(const struct tuner_table *t, double limit_bytes)
+{
+    const int first = t->option_counts[0], second = t->option_counts[1];
+    double least_s = (double)INFINITY;
+    for (int context = 0; context < t->context_count; context++)
+        for (int i = 0; i < first; i++)
+            for (int j = 0; j < second; j++) {
+                const int a = context * first + i, b = context * second + j;
+                if (t->context_bytes[context] + t->option_bytes[0][a] + t->option_bytes[1][b] > limit_bytes) continue;
+                least_s = fmin(least_s, t->context_s[context] + t->option_s[0][a] + t->option_s[1][b]);
+            }
+    return least_s;
+}
+
+static void draw_column(struct base_random *random, double *column, int count)
+{
+    for (int i = 0; i < count; i++) column[i] = (double)(1 + base_random_below(random, 100));
+}
+
+static void rule_sets_have_the_options_of_their_context(struct base_arena *arena)
+{
+    enum { CONTEXTS = 3, COMPONENTS = 2, TABLES = 60, LIMIT_BYTES = 110 };
+    static const int counts[COMPONENTS] = {3, 4};
+    struct base_random random;
+    int chosen = 0;
+    base_random_seed(&random, 20261124);
+    for (int i = 0; i < TABLES; i++) {
+        struct tuner_table table = tuner_table_new(arena, CONTEXTS, COMPONENTS, counts);
+        double least_s;
+        draw_column(&random, table.context_s, CONTEXTS);
+        draw_column(&random, table.context_bytes, CONTEXTS);
+        for (int c = 0; c < COMPONENTS; c++) {
+            draw_column(&random, table.option_s[c], CONTEXTS * counts[c]);
+            draw_column(&random, table.option_bytes[c], CONTEXTS * counts[c]);
+        }
+        const double listed_s = least_listed_s(&table, LIMIT_BYTES);
+        const enum tuner_choices_outcome outcome = tuner_table_least(arena, &table, LIMIT_BYTES, &least_s);
+        assert_int_equal(outcome, isfinite(listed_s) ? TUNER_CHOSEN : TUNER_NOTHING_WITHIN_LIMIT);
+        if (outcome != TUNER_CHOSEN) continue;
+        assert_near(least_s, listed_s, 2e-5 * listed_s); /* the bound leaves room for rounding */
+        chosen++;
+    }
+    assert_in_range(chosen, TABLES / 2, TABLES - 1); /* some have no choice within the limit */
+    tuner_choices_end();
+}
+
 static void integer_programs_choose_within_the_limit(struct base_arena *arena)
 {
     static const double costs[2][3] = {{1, 5, 9}, {2, 3, 10}}, weights[2][3] = {{8, 4, 1}, {6, 5, 1}};
@@ -1541,6 +1589,7 @@ static const struct test tests[] = {
     TEST(the_measured_order_is_found),
     TEST(the_smallest_submesh_is_found),
     TEST(rule_sets_come_apart),
+    TEST(rule_sets_have_the_options_of_their_context),
     TEST(integer_programs_choose_within_the_limit),
     TEST(integer_programs_give_up_by_count),
     TEST(space_holds_every_submesh_and_says_what_is_refused),
