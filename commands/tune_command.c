@@ -4,7 +4,6 @@
 #include "reports/reports.h"
 #include "tuner/tuner.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A search of rule sets ends after so many full predictions, a minute or less, whatever the machine: the answer is the

@@ -1,9 +1,6 @@
 /* What a collective of the program is: which devices take part, and the boxes that two of them have in common. */
 #include "exec/collective.h"
-#include "exec/kernels.h"
-#include "exec/row.h"
 
-#include <math.h>
 #include <string.h>
 
 struct exec_range exec_extent_of(const struct exec_collective *c, const struct sim_value *value, int device, int dim)

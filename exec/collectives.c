@@ -2,11 +2,7 @@
  * from the shardings before and after: it copies from, or adds up, the parts that the devices of its group have, in the
  * order of the mesh. */
 #include "exec/collective.h"
-#include "exec/kernels.h"
 #include "exec/row.h"
-
-#include <math.h>
-#include <string.h>
 
 enum { PIECE = 1024 };
 

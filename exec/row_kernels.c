@@ -3,7 +3,6 @@
 #include "exec/kernels.h"
 #include "exec/row.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MOST_OPS = 8, MOST_OUTER = EXEC_MOST_LETTERS };

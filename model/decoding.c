@@ -2,8 +2,6 @@
  * of decode steps with its condition), and the score of given targets. */
 #include "model/builder.h"
 
-#include <string.h>
-
 /* ---- letters ---- */
 
 /* From here on the decoder has a token a row, and keys from the cache. */

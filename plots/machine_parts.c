@@ -3,7 +3,6 @@
 #include "plots/torus.h"
 
 #include <math.h>
-#include <string.h>
 
 const struct plots_look plots_host_look = {.colour = PLOTS_OVERHEAD, .fill_frac = 0.13, .stroke_px = 0.8};
 

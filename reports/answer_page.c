@@ -1,8 +1,6 @@
 /* An answer as a page: which kind it is follows from what the document holds. */
 #include "reports/answer.h"
 
-#include <math.h>
-
 enum base_status reports_answer_page(const struct reports_answer *answer, struct base_text *out,
                                      struct base_error *error)
 {

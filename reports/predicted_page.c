@@ -2,7 +2,6 @@
 #include "reports/answer.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- verdict ---- */
 

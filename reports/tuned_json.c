@@ -1,9 +1,6 @@
 /* What tune answers, as JSON. */
 #include "reports/tuned.h"
 
-#include <math.h>
-#include <string.h>
-
 /* ---- JSON ---- */
 
 static void put_ranked(struct base_json_writer *w, const struct reports_tuned *r, int rank)

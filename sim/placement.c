@@ -2,7 +2,6 @@
 #include "sim/sim.h"
 
 #include <math.h>
-#include <string.h>
 
 static unsigned axis_named(const struct topo_axes *mesh, const char *name)
 {

@@ -1,7 +1,6 @@
 /* How a plan's answers are decoded, and the sizes that this gives its program. */
 #include "sim/plan_keys.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const double least_temperature = 1e-4; /* T5X's: below it there is nothing to draw */

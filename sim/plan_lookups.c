@@ -3,8 +3,6 @@
 #include "sim/plan_parts.h"
 #include "sim/priced_program.h"
 
-#include <string.h>
-
 /* What was worked out under a key, or why it was refused: a table may make one mistake a million times. */
 struct answer {
     enum base_status status;

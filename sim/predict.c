@@ -2,7 +2,6 @@
  */
 #include "sim/priced_program.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

@@ -2,8 +2,6 @@
 #include "sim/priced_program.h"
 
 #include <math.h>
-#include <stddef.h>
-#include <string.h>
 
 static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
 {

@@ -129,23 +129,34 @@ static inline struct ranked_policy best_policy(struct base_arena *arena, const s
     return best;
 }
 
+/* A plan of a space with what bounds of it go by. */
+struct bounded_plan {
+    struct sim_plan checked;
+    struct tuner_ruled ruled;
+    const struct tuner_outline *outline;
+};
+static inline void begin_bound(struct base_arena *arena, const struct tuner_space *space, struct tuner_plan plan,
+                               struct bounded_plan *out)
+{
+    struct base_error error;
+    struct sim_plan *checked = &out->checked;
+    struct sim_plan_text text = tuner_plan_text(space, plan);
+    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, checked, &error), &error);
+    assert_ok(tuner_outline_build(arena, space->cache, checked,
+                                  checked->num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH,
+                                  &out->outline, &error),
+              &error);
+    assert_ok(tuner_rule_classes(out->outline, checked->rules, checked, &out->ruled, &error), &error);
+}
+
 /* The bound of a plan on its own links: step and memory. */
 static inline struct tuner_bound bound_of_plan(struct base_arena *arena, const struct tuner_space *space,
                                                struct tuner_plan plan, struct tuner_charges charges)
 {
-    struct base_error error;
-    struct sim_plan checked;
-    struct tuner_ruled ruled;
-    const struct tuner_outline *outline;
-    struct sim_plan_text text = tuner_plan_text(space, plan);
-    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
-    assert_ok(tuner_outline_build(arena, space->cache, &checked,
-                                  checked.num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline,
-                                  &error),
-              &error);
-    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
-    return tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches, charges,
-                          NULL);
+    struct bounded_plan b;
+    begin_bound(arena, space, plan, &b);
+    return tuner_bound_of(b.outline, &b.ruled, b.checked.placement, b.checked.batch_size, b.checked.num_microbatches,
+                          charges, NULL);
 }
 
 /* The same of its time, with what propagation makes of its rules. */
@@ -153,19 +164,11 @@ static inline double propagated_bound_of_plan(struct base_arena *arena, const st
                                               struct tuner_plan plan, struct tuner_charges charges)
 {
     struct base_error error;
-    struct sim_plan checked;
-    struct tuner_ruled ruled;
-    const struct tuner_outline *outline;
+    struct bounded_plan b;
     double step_s;
-    struct sim_plan_text text = tuner_plan_text(space, plan);
-    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
-    assert_ok(tuner_outline_build(arena, space->cache, &checked,
-                                  checked.num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline,
-                                  &error),
-              &error);
-    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
-    assert_ok(tuner_propagated_s(space->cache, outline, &ruled, checked.placement, &checked, checked.batch_size,
-                                 checked.num_microbatches, charges, INFINITY, &step_s, &error),
+    begin_bound(arena, space, plan, &b);
+    assert_ok(tuner_propagated_s(space->cache, b.outline, &b.ruled, b.checked.placement, &b.checked,
+                                 b.checked.batch_size, b.checked.num_microbatches, charges, INFINITY, &step_s, &error),
               &error);
     return step_s;
 }

@@ -2,7 +2,6 @@
  * the train state stands there always. */
 #include "tuner/bounds.h"
 
-#include <math.h>
 #include <string.h>
 
 struct level {

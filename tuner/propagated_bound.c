@@ -3,7 +3,6 @@
  * fraction of partitioning. What stands between contractions is bounded as for any rules (bounds.c). */
 #include "tuner/bounds.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MOST_DONE = 8 };

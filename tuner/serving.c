@@ -2,12 +2,9 @@
  * mesh and rule set, which batches and beams share, and each of its predictions takes microseconds. */
 #include "tuner/space.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_PLANS = 1 << 22, LARGEST_SHARE = 32 };
-
 
 /* ---- the space ---- */
 

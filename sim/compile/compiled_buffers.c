@@ -11,7 +11,6 @@
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- loops ---- */
 

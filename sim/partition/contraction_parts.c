@@ -2,8 +2,6 @@
  * devices they make, and how they are resharded. */
 #include "sim/partition/contraction_groups.h"
 
-#include <string.h>
-
 /* ---- shardings within a group ---- */
 
 int sim_dot_rank_of(const struct dot *t, int array)

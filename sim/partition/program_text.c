@@ -3,8 +3,6 @@
 #include "sim/partition/memo.h"
 #include "sim/partition/sharding_tiles.h"
 
-#include <string.h>
-
 struct printer {
     struct base_text *out;
     const struct sim_sharded *s;

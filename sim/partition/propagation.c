@@ -8,9 +8,7 @@
 
 #include <string.h>
 
-
 /* ---- shardings ---- */
-
 
 static unsigned axes_of(sim_spec spec)
 {

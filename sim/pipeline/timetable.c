@@ -2,8 +2,6 @@
  * the table. */
 #include "sim/pipeline/pipeline.h"
 
-#include <string.h>
-
 enum { MOST_PASSES = 1 << 23 };
 
 struct lister {
