@@ -54,8 +54,9 @@ static const struct model_dimension dimensions[] = {
     {'M', MODEL_EMBED, MODEL_NO_AXIS, 0, 0, 0},
 };
 
-static const struct model_stack stacks[] = {{MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS},
-                                            {MODEL_DECODER_LAYERS, MODEL_LATER_DECODER_LAYERS}};
+static const struct model_stack stacks[] = {
+    {MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS, MODEL_SECOND_ENCODER_LAYER},
+    {MODEL_DECODER_LAYERS, MODEL_LATER_DECODER_LAYERS, MODEL_SECOND_DECODER_LAYER}};
 
 static const enum model_axis stream[] = {MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED};
 
@@ -103,6 +104,13 @@ enum model_size model_all_layers(const struct model_program *program, enum model
 {
     for (int i = 0; i < program->stack_count; i++)
         if (program->stacks[i].later == later) return program->stacks[i].layers;
+    return MODEL_ONE;
+}
+
+enum model_size model_second_layer(const struct model_program *program, enum model_size layers)
+{
+    for (int i = 0; i < program->stack_count; i++)
+        if (program->stacks[i].layers == layers) return program->stacks[i].second;
     return MODEL_ONE;
 }
 

@@ -58,6 +58,8 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
         [MODEL_BLOCK_TOKENS] = targets_length,
         [MODEL_INNER_ENCODER_LAYERS] = encoder_blocks > 1 ? encoder_blocks - 2 : 0,
         [MODEL_INNER_DECODER_LAYERS] = decoder_blocks > 1 ? decoder_blocks - 2 : 0,
+        [MODEL_SECOND_ENCODER_LAYER] = encoder_blocks > 1,
+        [MODEL_SECOND_DECODER_LAYER] = decoder_blocks > 1,
         [MODEL_MICROBATCHES] = microbatches};
     memcpy(sizes, filled, sizeof filled);
 }

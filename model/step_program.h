@@ -52,6 +52,8 @@ enum model_size {
     MODEL_BISECTIONS,
     MODEL_INNER_ENCODER_LAYERS /* all but the first and the last */,
     MODEL_INNER_DECODER_LAYERS,
+    MODEL_SECOND_ENCODER_LAYER /* 1 where there is one behind the first, else 0 */,
+    MODEL_SECOND_DECODER_LAYER,
     MODEL_HALF_VOCAB,
     MODEL_ANSWER_LENGTH,
     MODEL_SEQUENCE_BLOCKS /* parts of a sequence whose keys and values go round a ring of devices */,
@@ -93,10 +95,10 @@ struct model_dimension {
     char outer, inner, repeats;
 };
 
-/* A stack of layers: the size that counts all of them, and the one that counts all but the first, which may be sharded
- * by itself. */
+/* A stack of layers: the size that counts all of them, the one that counts all but the first, which may be sharded by
+ * itself, and the one that says whether there is a second. */
 struct model_stack {
-    enum model_size layers, later;
+    enum model_size layers, later, second;
 };
 
 /* What a tensor is to memory. */
@@ -405,6 +407,8 @@ int64_t model_sequence_position(int pieces, int64_t length, int64_t place);
 const struct model_dimension *model_dimension_of(const struct model_program *program, char letter); /* or NULL */
 /* The size that counts a stack's layers but the first; MODEL_ONE: no stack has that many layers. And the way back. */
 enum model_size model_later_layers(const struct model_program *program, enum model_size layers);
+/* The size that is 1 where a stack of so many layers has more than one, else 0; MODEL_ONE: it is no whole stack. */
+enum model_size model_second_layer(const struct model_program *program, enum model_size layers);
 /* Whether a tensor that is made in the step has the logical axes of the residual stream. */
 bool model_is_of_stream(const struct model_program *program, const struct model_tensor *tensor);
 /* The tensor of scales of an int8 parameter; -1: it has none. */

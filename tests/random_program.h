@@ -99,6 +99,7 @@ static void choose_sizes(struct draft *d)
     d->sizes[MODEL_JOINED_KV] = heads * head_dim, d->sizes[MODEL_JOINED_KV_HEADS] = kv_heads * head_dim;
     d->sizes[MODEL_DECODER_LAYERS] = 1 + below(d, 3);
     d->sizes[MODEL_LATER_DECODER_LAYERS] = d->sizes[MODEL_DECODER_LAYERS] - 1;
+    d->sizes[MODEL_SECOND_DECODER_LAYER] = d->sizes[MODEL_DECODER_LAYERS] > 1;
 }
 
 /* ---- shardings ---- */

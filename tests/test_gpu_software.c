@@ -636,6 +636,50 @@ static void peaks_are_those_of_the_runs(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+static double temporaries_of_layers(struct base_arena *arena, struct sim_cache *cache, const char *software, int layers)
+{
+    const char *model = base_print(arena,
+                                   "decoder_only:emb_dim=256,num_heads=4,head_dim=64,mlp_dim=1024,num_layers=%d,"
+                                   "vocab_size=512,mlp_activations=gelu,logits_via_embedding=1",
+                                   layers);
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = model,
+                                            [SIM_TOPOLOGY] = "v100-16g:1x1",
+                                            [SIM_SOFTWARE] = software,
+                                            [SIM_OPTIMIZER] = "adamw",
+                                            [SIM_DTYPE] = "float16",
+                                            [SIM_REMAT_POLICY] = "full",
+                                            [SIM_BATCH_SIZE] = "4",
+                                            [SIM_TARGETS_LENGTH] = "1024"}};
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    return (double)prediction.memory.temporary_bytes;
+}
+
+/* Where nothing keeps a compiler from making the next layer again before it is done with one, the next layer's arrays
+ * stand there, too; where there is no next one, they do not. */
+static void the_only_layer_is_recomputed_alone(struct base_arena *arena)
+{
+    static const struct {
+        const char *software;
+        bool early;
+    } rows[] = {{"alpa", true}, {"t5x", false}};
+    const double scores_bytes = 2.0 * 4 * 4 * 1024 * 1024; /* float16 of four sequences and heads: half a layer's */
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        TEST_ROW("%s", rows[i].software);
+        double bytes[3];
+        for (int n = 0; n < BASE_COUNT(bytes); n++)
+            bytes[n] = temporaries_of_layers(arena, cache, rows[i].software, n + 1);
+        assert_near(bytes[2] / bytes[1], 1, 0.05);
+        if (rows[i].early) assert_true(bytes[1] - bytes[0] > scores_bytes);
+        else assert_near(bytes[1] / bytes[0], 1, 0.05);
+        sim_cache_free(cache);
+    }
+}
+
 static const struct test tests[] = {
     TEST(collectives_take_what_was_measured),
     TEST(switches_add_up_for_part_of_a_node),
@@ -646,6 +690,7 @@ static const struct test tests[] = {
     TEST(numbers_of_nccl_are_rows),
     TEST(products_are_worked_through_in_tiles),
     TEST(peaks_are_those_of_the_runs),
+    TEST(the_only_layer_is_recomputed_alone),
     TEST(states_are_what_each_software_keeps),
     TEST(kernels_are_those_of_the_software),
     TEST(sequence_parallelism_scatters),

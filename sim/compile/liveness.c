@@ -138,7 +138,7 @@ static bool changes_hands(const struct tracker *t, int v)
 }
 
 /* Nothing keeps the compiler from making the next layer again before it is done with this one, so that two layers'
- * worth of what the backward pass reads stands there. */
+ * worth of what the backward pass reads stands there, unless the layer is the only one. */
 static void track_second_layer(struct tracker *t, const struct sim_value *value)
 {
     const struct sim_sharded *s = t->s;
@@ -146,8 +146,10 @@ static void track_second_layer(struct tracker *t, const struct sim_value *value)
     const struct sim_op *made = &s->ops[value->definition], *last = &s->ops[value->last_use];
     if (made->kind != SIM_COMPUTE || !made->op->recomputed || (last->kind == SIM_COMPUTE && last->op->recomputed))
         return;
-    add(t, value->loop, BEFORE, +1, value, value->shape);
-    add(t, s->ops[value->loop].match, FREE, -1, value, value->shape);
+    const int shape = sim_stack_of(t->arena, t->s, value->shape,
+                                   model_second_layer(s->program, (enum model_size)s->ops[value->loop].trips));
+    add(t, value->loop, BEFORE, +1, value, shape);
+    add(t, s->ops[value->loop].match, FREE, -1, value, shape);
 }
 
 bool sim_is_offloaded(const struct sim_sharded *s, int v)
