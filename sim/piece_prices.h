@@ -17,7 +17,7 @@ struct sim_piece_price {
     double persistent_bytes[MODEL_CATEGORY_COUNT];
     double gathered_parameters; /* that stand whole, beside their shards: the software keeps what it gathered */
     double held_bytes;          /* by the allocator, beside what is alive */
-    double ahead_bytes;         /* of that, what each microbatch in flight holds some of */
+    double scattered_bytes;     /* a share of it is held for each microbatch in flight, too */
     double received_bytes, gradient_bytes; /* of one microbatch, from the piece before and from the one behind */
 };
 

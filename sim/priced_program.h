@@ -257,8 +257,7 @@ double sim_offloaded_bytes(const struct sim_pricing *p);        /* of all microb
 double sim_waited_for_transfers_s(const struct sim_pricing *p); /* of the step */
 /* torch_memory.c: what PyTorch's allocator holds beside it; after sim_price_time */
 double sim_torch_held_bytes(const struct sim_pricing *p);
-double
-sim_torch_ahead_bytes(const struct sim_pricing *p); /* the part that is there for want of the device's progress */
+double sim_torch_scattered_bytes(const struct sim_pricing *p); /* of a microbatch: some of it for each in flight, too */
 /* The same in parts, of a program with a loop over microbatches: what comes and goes at the most during one forward
  * pass, during one backward pass, and behind the loop; and what stays from the one to the other. */
 struct sim_phase_peak {

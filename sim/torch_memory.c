@@ -43,9 +43,9 @@ static double embedding_bytes(const struct sim_pricing *p)
     return is_first ? bytes : 0;
 }
 
-/* Outputs of row-parallel products in the forward pass: a freed block that a collective has read is used again only
- * when the device has passed the collective, and the host runs ahead of it, by as much as it is faster. */
-static double held_bytes(const struct sim_pricing *p)
+/* Outputs of row-parallel products in a microbatch's forward pass: a freed block that a collective has read is used
+ * again only when the device has passed the collective. */
+static double scattered_bytes(const struct sim_pricing *p)
 {
     double bytes = 0;
     for (int i = 0; i < p->list->step_count; i++) {
@@ -58,7 +58,14 @@ static double held_bytes(const struct sim_pricing *p)
         for (int f = 0; f < factors->count; f++) repeats *= p->local[factors->of[f]];
         bytes += repeats / (double)p->sizes[MODEL_MICROBATCHES] * p->bytes[c->shape];
     }
-    return bytes * p->ahead_frac;
+    return bytes;
+}
+
+/* The host runs ahead of the device by as much as it is faster; a stage's reads what it sends and receives before it
+ * goes on, and so waits for the device in each microbatch. */
+static double ahead_frac(const struct sim_pricing *p)
+{
+    return p->plan->options.parts ? 0 : p->ahead_frac;
 }
 
 /* The pool of the stream that gathers, beside what is alive of it: the root's parameters are the first in it, the first
@@ -79,10 +86,10 @@ static double gather_pool_bytes(const struct sim_pricing *p)
     return fmax(root_bytes, layer_bytes) + (p->plan->options.parts ? layer_bytes : 0);
 }
 
-double sim_torch_ahead_bytes(const struct sim_pricing *p)
+double sim_torch_scattered_bytes(const struct sim_pricing *p)
 {
     const double held_frac = p->placement->profile.constants[SIM_HELD_FRAC];
-    return held_frac > 0 ? floor(held_frac * held_bytes(p)) : 0;
+    return held_frac > 0 ? floor(held_frac * scattered_bytes(p)) : 0;
 }
 
 double sim_torch_held_bytes(const struct sim_pricing *p)
@@ -97,7 +104,7 @@ double sim_torch_held_bytes(const struct sim_pricing *p)
     if (c[SIM_SPLIT_BLOCKS_FRAC] > 0 && !buckets && p->plan->num_microbatches > 1)
         bytes += c[SIM_SPLIT_BLOCKS_FRAC] * largest_bytes(p);
     if (c[SIM_SPLIT_BLOCKS_FRAC] > 0) bytes += c[SIM_SPLIT_BLOCKS_FRAC] * embedding_bytes(p);
-    if (c[SIM_HELD_FRAC] > 0) bytes += c[SIM_HELD_FRAC] * held_bytes(p);
+    if (c[SIM_HELD_FRAC] > 0) bytes += c[SIM_HELD_FRAC] * ahead_frac(p) * scattered_bytes(p);
     if (c[SIM_GATHER_POOL_FRAC] > 0 && p->plan->memory_kind != SIM_ALLOCATED)
         bytes += c[SIM_GATHER_POOL_FRAC] * gather_pool_bytes(p);
     return floor(bytes);
