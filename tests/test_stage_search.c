@@ -321,6 +321,45 @@ static void software_is_told_what_it_can_be_told(struct base_arena *arena)
     }
 }
 
+/* Schedules, divisions of layers and ways of exchanging keys and values are searched together: the best of a list is
+ * the best of what it lists, and a plan that says what another one says is counted once. */
+static void words_may_be_lists(struct base_arena *arena)
+{
+    static const struct {
+        int space;
+        enum tuner_staged dimension;
+        const char *words[3];
+    } lists[] = {{0, TUNER_STAGED_SCHEDULE, {"interleaved", "1f1b"}},
+                 {6, TUNER_STAGED_SCHEDULE, {"1f1b", "interleaved", "gpipe"}},
+                 {0, TUNER_STAGED_DIVISION, {"layers", "layers+embeddings"}},
+                 {0, TUNER_STAGED_EXCHANGE, {"all_gather", "p2p"}}};
+    for (int i = 0; i < BASE_COUNT(lists); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_stages_request request = request_of(arena, &spaces[lists[i].space]);
+        struct tuner_stages_result together, alone;
+        struct base_error error = {.status = BASE_OK};
+        const char *words[BASE_COUNT(lists[i].words)];
+        int count = 0, largest = 0, sum = 0;
+        double best_s = INFINITY;
+        TEST_ROW("%s: %s", spaces[lists[i].space].software, sim_plan_keys[tuner_staged_key(lists[i].dimension)].name);
+        request.searches_context = lists[i].dimension == TUNER_STAGED_EXCHANGE;
+        for (; count < BASE_COUNT(words) && lists[i].words[count]; count++) {
+            words[count] = lists[i].words[count];
+            request.given[lists[i].dimension] = (struct tuner_values){&words[count], 1};
+            assert_ok(tuner_stages_search(arena, cache, &request, &alone, &error), &error);
+            best_s = fmin(best_s, alone.best[0].step_s);
+            largest = alone.plan_count > largest ? alone.plan_count : largest;
+            sum += alone.plan_count;
+        }
+        request.given[lists[i].dimension] = (struct tuner_values){words, count};
+        assert_ok(tuner_stages_search(arena, cache, &request, &together, &error), &error);
+        assert_near(together.best[0].step_s, best_s, 0);
+        assert_true(together.plan_count >= largest && together.plan_count < sum);
+        assert_int_equal(together.refused_count, 0);
+        sim_cache_free(cache);
+    }
+}
+
 static void values_that_cannot_be_are_refused(struct base_arena *arena)
 {
     static const struct {
@@ -330,7 +369,10 @@ static void values_that_cannot_be_are_refused(struct base_arena *arena)
                  {TUNER_STAGED_STAGES, {"4", "auto"}, "pipeline_stages: auto stands alone"},
                  {TUNER_STAGED_STAGES, {"4", "513"}, "pipeline_stages: 513 is out of range"},
                  {TUNER_STAGED_CHUNKS, {"2", "65"}, "virtual_stages: 65 is out of range"},
-                 {TUNER_STAGED_MICROBATCHES, {"8", "-1"}, "num_microbatches: -1 is out of range"}};
+                 {TUNER_STAGED_MICROBATCHES, {"8", "-1"}, "num_microbatches: -1 is out of range"},
+                 {TUNER_STAGED_SCHEDULE, {"1f1b", "2f2b"}, "pipeline_schedule: \"2f2b\" is unknown; use some of 1f1b"},
+                 {TUNER_STAGED_SCHEDULE, {"1f1b", "gpipe"}, "pipeline_schedule: megatron cannot be told gpipe"},
+                 {TUNER_STAGED_EXCHANGE, {"p2p", ""}, "cp_comm_type: \"\" is unknown"}};
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(wrong); i++) {
         struct tuner_stages_request request = request_of(arena, &spaces[0]);
@@ -596,7 +638,8 @@ int main(int count, char **arguments)
         TEST(an_ended_search_is_open_for_plans_that_may_be_ranked),
         TEST(a_gap_is_kept),
         TEST(software_is_told_what_it_can_be_told),
-        TEST(values_that_cannot_be_are_refused),
+        TEST(words_may_be_lists),
+    TEST(values_that_cannot_be_are_refused),
         TEST(values_that_are_given_are_the_space),
         TEST(layers_go_where_trying_all_puts_them),
         TEST(layers_of_random_plans_equal_brute_force),

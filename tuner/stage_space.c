@@ -22,6 +22,9 @@ static const struct {
     [TUNER_STAGED_DTYPE] = {SIM_DTYPE, {NULL}},
     [TUNER_STAGED_ATTENTION] = {SIM_ATTENTION, {NULL}},
     [TUNER_STAGED_RULES] = {SIM_RULES, {NULL}},
+    [TUNER_STAGED_DIVISION] = {SIM_PIPELINE_PARTITION, {NULL}},
+    [TUNER_STAGED_SCHEDULE] = {SIM_PIPELINE_SCHEDULE, {NULL}},
+    [TUNER_STAGED_EXCHANGE] = {SIM_CP_COMM_TYPE, {NULL}},
     [TUNER_STAGED_REMAT] = {SIM_REMAT_POLICY, {"none", "selective", "full"}, TUNER_REMAT},
     [TUNER_STAGED_PARTITIONING] = {SIM_OPTIMIZER_PARTITIONING, {"none", "data"}, TUNER_PARTITIONING},
     [TUNER_STAGED_SEQUENCE] = {SIM_SEQUENCE_PARALLEL, {"0", "1"}, TUNER_SEQUENCE},
@@ -53,12 +56,22 @@ static void add_divisors(struct staged_walk *w, enum tuner_staged d, int64_t of,
         if (of % n == 0) add(w, d, base_print(w->arena, "%lld", (long long)n));
 }
 
+/* Schedules that nobody names are those that the chunks of a plan ask for. */
+enum { BY_CHUNKS = -1 };
+
+static bool has_schedule(const struct staged_walk *w, int schedule)
+{
+    bool has = false;
+    for (int i = 0; i < w->result->values[TUNER_STAGED_SCHEDULE].count; i++)
+        has = has || w->numbers[TUNER_STAGED_SCHEDULE][i] == schedule;
+    return has;
+}
+
 /* Chunks of one layer at least; where layers do not divide, the software may cut them all the same. */
 static void add_chunks(struct staged_walk *w)
 {
     const int64_t layers = w->config.num_decoder_layers;
-    const char *schedule = w->request->plan.values[SIM_PIPELINE_SCHEDULE];
-    const bool asked = !schedule || !*schedule || !strcmp(schedule, "interleaved"),
+    const bool asked = has_schedule(w, BY_CHUNKS) || has_schedule(w, SIM_INTERLEAVED),
                interleaves = asked && w->habits.schedules & 1u << SIM_INTERLEAVED;
     const int64_t most = !interleaves || w->config.encoder ? 1 : layers < SIM_MOST_CHUNKS ? layers : SIM_MOST_CHUNKS;
     for (int64_t n = 1; n <= most; n++) add(w, TUNER_STAGED_CHUNKS, base_print(w->arena, "%lld", (long long)n));
@@ -95,6 +108,38 @@ static bool is_number(enum tuner_staged d)
     return d == TUNER_STAGED_BATCH || d >= TUNER_STAGED_CONTEXT;
 }
 
+/* Whose words decide which plans there are. */
+static bool is_word(enum tuner_staged d)
+{
+    return d == TUNER_STAGED_DIVISION || d == TUNER_STAGED_SCHEDULE || d == TUNER_STAGED_EXCHANGE;
+}
+
+static const char *words_of(struct base_arena *arena, const struct sim_plan_key *key)
+{
+    struct base_text text = {.arena = arena};
+    for (int i = 0; i < SIM_MOST_WORDS && key->words[i].name; i++)
+        base_putf(&text, "%s%s", i ? ", " : "", key->words[i].name);
+    return text.data;
+}
+
+/* A word as the plan's key has it; unsaid, it is by layers, and by chunks. */
+static enum base_status read_words(struct staged_walk *w, enum tuner_staged d, struct base_error *error)
+{
+    const struct tuner_values *values = &w->result->values[d];
+    const struct sim_plan_key *key = &sim_plan_keys[dimensions[d].key];
+    for (int i = 0; i < values->count; i++) {
+        int at = 0;
+        w->numbers[d][i] = d == TUNER_STAGED_SCHEDULE ? BY_CHUNKS : 0;
+        if (!values->values[i]) continue;
+        while (at < SIM_MOST_WORDS && key->words[at].name && strcmp(key->words[at].name, values->values[i]) != 0) at++;
+        if (at == SIM_MOST_WORDS || !key->words[at].name)
+            return base_fail(error, BASE_INPUT, "%s: \"%.60s\" is unknown; use some of %s, with commas between",
+                             key->name, values->values[i], words_of(w->arena, key));
+        w->numbers[d][i] = key->words[at].value;
+    }
+    return BASE_OK;
+}
+
 static int64_t most_of(enum tuner_staged d)
 {
     return d == TUNER_STAGED_STAGES ? SIM_MOST_STAGES : d == TUNER_STAGED_CHUNKS ? SIM_MOST_CHUNKS : INT32_MAX;
@@ -128,6 +173,8 @@ static enum base_status find_values(struct staged_walk *w, enum tuner_staged d, 
         return base_fail(error, BASE_INPUT, "%s: has more than %d values", sim_plan_keys[dimensions[d].key].name,
                          MOST_VALUES);
     for (int i = 0; i < given->count; i++) add(w, d, given->values[i]);
+    if (!given->count && is_word(d) && sim_key_is_given(&w->request->plan, dimensions[d].key))
+        add(w, d, w->request->plan.values[dimensions[d].key]);
     const bool batches = d == TUNER_STAGED_BATCH && w->request->batch_auto;
     const struct tuner_values sizes = batches ? tuner_auto_batches(w->arena, devices) : (struct tuner_values){NULL, 0};
     for (int i = 0; i < sizes.count; i++) add(w, d, sizes.values[i]);
@@ -142,7 +189,7 @@ static enum base_status find_values(struct staged_walk *w, enum tuner_staged d, 
         return base_fail(error, BASE_INPUT,
                          "%s: more than %d values come into question; name those that shall be searched",
                          sim_plan_keys[dimensions[d].key].name, MOST_VALUES);
-    return read_numbers(w, d, error);
+    return is_word(d) ? read_words(w, d, error) : read_numbers(w, d, error);
 }
 
 /* ---- the space ---- */
@@ -183,6 +230,19 @@ static bool accumulates(const struct staged_walk *w, int64_t microbatches)
     return has;
 }
 
+/* Of several words one alone where they say nothing: of a single stage, or of a sequence on one device; and chunks have
+ * the schedule that takes turns, where it is among them. */
+static bool is_said_once(const struct staged_walk *w, const struct tuner_staged_plan *plan)
+{
+    const bool staged = number(w, plan, TUNER_STAGED_STAGES) > 1, sharded = number(w, plan, TUNER_STAGED_CONTEXT) > 1;
+    if (!staged && (plan->value[TUNER_STAGED_DIVISION] || plan->value[TUNER_STAGED_SCHEDULE])) return false;
+    if (!sharded && plan->value[TUNER_STAGED_EXCHANGE]) return false;
+    if (!staged || w->result->values[TUNER_STAGED_SCHEDULE].count == 1) return true;
+    const bool takes_turns = number(w, plan, TUNER_STAGED_SCHEDULE) == SIM_INTERLEAVED;
+    if (number(w, plan, TUNER_STAGED_CHUNKS) > 1) return takes_turns || !has_schedule(w, SIM_INTERLEAVED);
+    return !takes_turns || !has_schedule(w, SIM_ONE_FORWARD_ONE_BACKWARD);
+}
+
 /* What devices, layers and batch do not divide by is no plan; nor is one that says what another one says, too: chunks
  * of a single stage, sequence parallelism of one device, ZeRO without replicas. */
 static bool divides(const struct staged_walk *w, const struct tuner_staged_plan *plan)
@@ -200,6 +260,7 @@ static bool divides(const struct staged_walk *w, const struct tuner_staged_plan 
     const bool sequences = sequence && !strcmp(sequence, "1"), zero = partitioning && strcmp(partitioning, "none") != 0;
     if (sequences && model == 1 && !is_given(w, TUNER_STAGED_SEQUENCE)) return false;
     if (zero && devices == copy && !is_given(w, TUNER_STAGED_PARTITIONING)) return false;
+    if (!is_said_once(w, plan)) return false;
     if (stages == 1 && !accumulates(w, m) && !is_given(w, TUNER_STAGED_MICROBATCHES)) return false;
     return number(w, plan, TUNER_STAGED_BATCH) % (m * (devices / copy)) == 0;
 }
@@ -222,10 +283,11 @@ bool tuner_staged_is_assigned(const struct staged_walk *w, const struct tuner_st
 static bool is_cut(struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS);
-    signed char *known = &w->cut[plan->value[TUNER_STAGED_STAGES]][plan->value[TUNER_STAGED_CHUNKS]];
+    const enum sim_cut partition = (enum sim_cut)number(w, plan, TUNER_STAGED_DIVISION);
+    signed char *known = &w->cut[partition][plan->value[TUNER_STAGED_STAGES]][plan->value[TUNER_STAGED_CHUNKS]];
     const struct sim_pipeline pipeline = {.stages = stages,
                                           .chunks = chunks,
-                                          .partition = w->partition,
+                                          .partition = partition,
                                           .split_rank = w->split_rank,
                                           .first_layers = w->first_layers};
     struct sim_piece pieces[SIM_MOST_PIECES];
@@ -331,38 +393,41 @@ static enum base_status list_plans(struct staged_walk *w, struct base_error *err
         w->topology.device_count, (long long)(w->config.num_encoder_layers + w->config.num_decoder_layers));
 }
 
-/* The value of a key of words; unknown ones are refused with the plan. */
-static int word_of(const struct sim_plan_text *plan, enum sim_key key, int fallback)
-{
-    const struct sim_word *words = sim_plan_keys[key].words;
-    for (int i = 0; i < SIM_MOST_WORDS && plan->values[key] && words[i].name; i++)
-        if (!strcmp(plan->values[key], words[i].name)) return words[i].value;
-    return fallback;
-}
-
-/* What the software's pipelines do; a schedule that it has not is no plan of it. */
-static enum base_status find_habits(struct staged_walk *w, struct base_error *error)
+static const char *software_of(const struct staged_walk *w)
 {
     const struct sim_plan_text *plan = &w->request->plan;
-    const char *software = sim_key_is_given(plan, SIM_SOFTWARE) ? plan->values[SIM_SOFTWARE] : "t5x";
-    const int schedule = word_of(plan, SIM_PIPELINE_SCHEDULE, SIM_ONE_FORWARD_ONE_BACKWARD);
-    BASE_TRY(sim_pipeline_habits_find(software, &w->habits, error));
-    if (w->habits.schedules & 1u << schedule) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "pipeline_schedule: %s cannot be told %s; use %s", software,
-                     plan->values[SIM_PIPELINE_SCHEDULE], w->habits.schedule_words);
+    return sim_key_is_given(plan, SIM_SOFTWARE) ? plan->values[SIM_SOFTWARE] : "t5x";
+}
+
+/* A schedule that the software has not is no plan of it. */
+static enum base_status check_schedules(const struct staged_walk *w, struct base_error *error)
+{
+    for (int i = 0; i < w->result->values[TUNER_STAGED_SCHEDULE].count; i++) {
+        const int64_t schedule = w->numbers[TUNER_STAGED_SCHEDULE][i];
+        if (schedule != BY_CHUNKS && !(w->habits.schedules & 1u << schedule))
+            return base_fail(error, BASE_INPUT, "pipeline_schedule: %s cannot be told %s; use %s", software_of(w),
+                             w->result->values[TUNER_STAGED_SCHEDULE].values[i], w->habits.schedule_words);
+    }
+    return BASE_OK;
+}
+
+static bool divides_by_layers(const struct staged_walk *w)
+{
+    bool by_layers = true;
+    for (int i = 0; i < w->result->values[TUNER_STAGED_DIVISION].count; i++)
+        by_layers = by_layers && w->numbers[TUNER_STAGED_DIVISION][i] == SIM_BY_LAYERS;
+    return by_layers;
 }
 
 /* Chunks were named that the software has no schedule for. */
 static enum base_status check_chunks(const struct staged_walk *w, struct base_error *error)
 {
-    const struct sim_plan_text *plan = &w->request->plan;
     if (w->habits.schedules & 1u << SIM_INTERLEAVED) return BASE_OK;
     for (int i = 0; i < w->result->values[TUNER_STAGED_CHUNKS].count; i++)
         if (w->numbers[TUNER_STAGED_CHUNKS][i] > 1)
             return base_fail(error, BASE_INPUT,
                              "virtual_stages: %s cannot be told to interleave chunks, its schedules are %s; use 1",
-                             sim_key_is_given(plan, SIM_SOFTWARE) ? plan->values[SIM_SOFTWARE] : "t5x",
-                             w->habits.schedule_words);
+                             software_of(w), w->habits.schedule_words);
     return BASE_OK;
 }
 
@@ -384,24 +449,24 @@ enum base_status tuner_staged_list(struct staged_walk *w, struct base_error *err
     if (!w->request->given[TUNER_STAGED_BATCH].count && !w->request->batch_auto)
         return base_fail(error, BASE_INPUT,
                          "batch_size: is missing; sequences in one global batch, as in 1536, or auto");
-    w->partition = (enum sim_cut)word_of(plan, SIM_PIPELINE_PARTITION, SIM_BY_LAYERS);
     const char *split = plan->values[SIM_PIPELINE_SPLIT_RANK];
     if (split && *split)
         BASE_TRY(base_parse_int(split, "pipeline_split_rank", 0, SIM_MOST_STAGES, &w->split_rank, error));
     if (sim_key_is_given(plan, SIM_FIRST_STAGE_LAYERS))
         BASE_TRY(base_parse_int(plan->values[SIM_FIRST_STAGE_LAYERS], "first_stage_layers", 0, 1 << 20,
                                 &w->first_layers, error));
-    BASE_TRY(find_habits(w, error));
+    BASE_TRY(sim_pipeline_habits_find(software_of(w), &w->habits, error));
     w->result->plan = *plan;
-    if (w->request->assigns_layers && (!w->habits.takes_layers || w->config.encoder || w->partition != SIM_BY_LAYERS))
+    const struct tuner_request asked = {.plan = *plan};
+    BASE_TRY(tuner_software_find(w->arena, &asked, &w->choices, error));
+    for (int d = 0; d < TUNER_STAGED_COUNT; d++) BASE_TRY(find_values(w, (enum tuner_staged)d, error));
+    BASE_TRY(check_schedules(w, error));
+    BASE_TRY(check_chunks(w, error));
+    if (w->request->assigns_layers && (!w->habits.takes_layers || w->config.encoder || !divides_by_layers(w)))
         return base_fail(
             error, BASE_INPUT,
             "pipeline_layers: auto assigns a decoder's layers to the stages of a software that can be told, "
             "by layers; leave it out");
-    const struct tuner_request asked = {.plan = *plan};
-    BASE_TRY(tuner_software_find(w->arena, &asked, &w->choices, error));
-    for (int d = 0; d < TUNER_STAGED_COUNT; d++) BASE_TRY(find_values(w, (enum tuner_staged)d, error));
-    BASE_TRY(check_chunks(w, error));
     return list_plans(w, error);
 }
 

@@ -14,7 +14,7 @@ struct staged_walk {
     struct base_arena *arena, scratch;
     struct topo_topology topology;
     struct model_config config;
-    int64_t numbers[TUNER_STAGED_COUNT][TUNER_STAGED_MOST_VALUES]; /* of values that are whole numbers */
+    int64_t numbers[TUNER_STAGED_COUNT][TUNER_STAGED_MOST_VALUES]; /* of values that are whole numbers, or words */
     int capacity, front_capacity;
     bool overflows; /* there were more values of one kind than TUNER_STAGED_MOST_VALUES */
     bool searches;  /* plans get their bounds as they are listed */
@@ -22,10 +22,9 @@ struct staged_walk {
     double start_s;
     struct sim_pipeline_habits habits;
     struct tuner_software choices;
-    enum sim_cut partition;
     int64_t split_rank, first_layers;
-    /* By numbers of stages and chunks: 1: is, -1: is not; 0: not known. */
-    signed char cut[TUNER_STAGED_MOST_VALUES][TUNER_STAGED_MOST_VALUES];
+    /* By how layers are divided, and numbers of stages and chunks: 1: is, -1: is not; 0: not known. */
+    signed char cut[SIM_CUT_COUNT][TUNER_STAGED_MOST_VALUES][TUNER_STAGED_MOST_VALUES];
 };
 
 /* All plans that the software would start, with their bounds if it searches. BASE_INPUT: there are none. */
