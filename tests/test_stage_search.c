@@ -639,7 +639,7 @@ int main(int count, char **arguments)
         TEST(a_gap_is_kept),
         TEST(software_is_told_what_it_can_be_told),
         TEST(words_may_be_lists),
-    TEST(values_that_cannot_be_are_refused),
+        TEST(values_that_cannot_be_are_refused),
         TEST(values_that_are_given_are_the_space),
         TEST(layers_go_where_trying_all_puts_them),
         TEST(layers_of_random_plans_equal_brute_force),
