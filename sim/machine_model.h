@@ -259,9 +259,8 @@ double sim_stage_message_s(const struct sim_placement *placement, int from, int 
 unsigned sim_data_axis(const struct topo_axes *mesh);
 unsigned sim_model_axis(const struct topo_axes *mesh);
 enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
-                                     const struct topo_mesh_request *request, const char *software,
-                                     const struct base_json *overrides, struct sim_placement *out,
-                                     struct base_error *error);
+                                     const struct topo_mesh_request *request, const struct sim_profile *profile,
+                                     struct sim_placement *out, struct base_error *error);
 /* What rings through the groups of a mesh cost on the placement's own torus of one slice, whatever order the devices
  * have: fills its groups, which are there, one for each set of axes. The mesh has its devices. */
 void sim_place_on_torus(struct base_arena *arena, struct sim_placement *placement, const struct topo_mesh *mesh);

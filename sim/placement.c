@@ -286,13 +286,11 @@ static void join_communicators(struct sim_placement *p)
 }
 
 enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
-                                     const struct topo_mesh_request *request, const char *software,
-                                     const struct base_json *overrides, struct sim_placement *out,
-                                     struct base_error *error)
+                                     const struct topo_mesh_request *request, const struct sim_profile *profile,
+                                     struct sim_placement *out, struct base_error *error)
 {
-    struct sim_placement p = {.topology = *topology};
+    struct sim_placement p = {.topology = *topology, .profile = *profile};
     struct topo_mesh mesh;
-    BASE_TRY(sim_profile_build(topology, software, overrides, &p.profile, error));
     const bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || sim_asks_links(&p);
     const enum topo_extent extent = needs_devices ? TOPO_WITH_DEVICES : TOPO_SHAPE_ALONE;
     struct topo_mesh_request split = *request;

@@ -3,6 +3,8 @@
 #include "sim/plan_parts.h"
 #include "sim/priced_program.h"
 
+#include <string.h>
+
 /* What was worked out under a key, or why it was refused: a table may make one mistake a million times. */
 struct answer {
     enum base_status status;
@@ -142,6 +144,33 @@ enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *te
     return say_again(&found->answer, error);
 }
 
+/* A topology's chips under a software, whatever the mesh; a stage of it has its share of the network cards. */
+struct known_machine {
+    struct answer answer;
+    struct sim_profile profile;
+    struct sim_residual residuals[SIM_RESIDUAL_COUNT];
+};
+
+static enum base_status find_machine(struct sim_cache *cache, const struct sim_plan *plan,
+                                     const struct topo_topology *stage, const struct known_machine **out,
+                                     struct base_error *error)
+{
+    sim_key_begin(cache, SIM_STORED_MACHINE);
+    sim_key_text(cache, plan->topology_text);
+    sim_key_text(cache, plan->software);
+    sim_key_bytes(cache, &stage->chip.nic_bytes_per_s, sizeof stage->chip.nic_bytes_per_s);
+    sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
+    struct known_machine *known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_machine, 1);
+        enum base_status status = sim_profile_build(stage, plan->software, cache->overrides, &known->profile, error);
+        if (status == BASE_OK) status = sim_residuals_find(stage, plan->software, known->residuals, error);
+        remember(cache, &known->answer, status, error);
+    }
+    *out = known;
+    return say_again(&known->answer, error);
+}
+
 struct known_placement {
     struct answer answer;
     struct topo_mesh_request request;
@@ -153,22 +182,23 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
 {
     struct topo_topology topology, stage;
     struct topo_mesh_request request;
+    const struct known_machine *machine;
     BASE_TRY(sim_plan_mesh_request(&cache->arena, text, &out->request, error));
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
     BASE_TRY(sim_stage_topology(&topology, plan->pipeline.stages, &stage, error));
     BASE_TRY(sim_stage_check_partitions(&stage, &out->request, plan->pipeline.stages, error));
     BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
-    BASE_TRY(
-        sim_placement_build(&cache->arena, &stage, &request, plan->software, cache->overrides, &out->placement, error));
+    BASE_TRY(find_machine(cache, plan, &stage, &machine, error));
+    BASE_TRY(sim_placement_build(&cache->arena, &stage, &request, &machine->profile, &out->placement, error));
     BASE_TRY(sim_profile_take_version(plan->software, plan->software_version, &out->placement.profile, error));
     out->request.split_physical_axes = out->request.split_physical_axes || out->placement.splits_dimensions;
     out->placement.topology = topology;
     out->placement.stage_devices = stage.device_count;
-    return sim_residuals_find(&topology, plan->software, out->placement.residuals, error);
+    memcpy(out->placement.residuals, machine->residuals, sizeof machine->residuals);
+    return BASE_OK;
 }
 
-static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
-                                       struct base_error *error)
+static void begin_placement(struct sim_cache *cache, const struct sim_plan_text *text, const struct sim_plan *plan)
 {
     sim_key_begin(cache, SIM_STORED_PLACEMENT);
     sim_key_text(cache, plan->topology_text);
@@ -177,10 +207,18 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].type == SIM_OF_MESH) sim_key_text(cache, text->values[key] ? text->values[key] : "");
     sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
+}
+
+static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
+                                       struct base_error *error)
+{
+    begin_placement(cache, text, plan);
     struct known_placement *known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_placement, 1);
-        remember(cache, &known->answer, place(cache, text, plan, known, error), error);
+        const enum base_status status = place(cache, text, plan, known, error);
+        begin_placement(cache, text, plan);
+        remember(cache, &known->answer, status, error);
         note_file(cache, plan->topology_text);
     }
     plan->placement = &known->placement;

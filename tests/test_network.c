@@ -159,12 +159,14 @@ static int check_claims(struct base_arena *arena, const char *box, const struct 
 {
     struct base_error error;
     struct topo_topology topology;
+    struct sim_profile profile;
     struct sim_placement placement;
     struct sim_network network;
     const struct topo_mesh_request any = {.submesh = {1, 1, 1, 1}, .submesh_count = 4};
     int claims = 0;
     assert_ok(topo_parse(arena, box, &topology, &error), &error);
-    assert_ok(sim_placement_build(arena, &topology, &any, "t5x", NULL, &placement, &error), &error);
+    assert_ok(sim_profile_build(&topology, "t5x", NULL, &profile, &error), &error);
+    assert_ok(sim_placement_build(arena, &topology, &any, &profile, &placement, &error), &error);
     sim_place_on_torus(arena, &placement, mesh);
     assert_ok(sim_network_build(arena, &topology, &placement.profile, &network, &error), &error);
     for (unsigned axes = 1; axes < 4; axes++)
@@ -361,7 +363,7 @@ static void ici_sweeps_are_met(struct base_arena *arena)
         assert_ok(sim_simulate_fastest(arena, &scene.network, &scene.groups, kind, SIM_ANY_ROUTE, bytes, &sent, &error),
                   &error);
         assert_near(sent.traffic.time_s, time_s, gathers ? 0.02 : 0.08);
-        assert_ok(sim_placement_build(arena, &scene.topology, &request, "t5x", NULL, &placement, &error), &error);
+        assert_ok(sim_placement_build(arena, &scene.topology, &request, &scene.profile, &placement, &error), &error);
         if (!gathers) assert_near(sim_collective_s(&placement, kind, 2, bytes), time_s, 0.08);
     }
     base_csv_close(&csv);
@@ -598,6 +600,7 @@ static void trees_of_nodes_load_cards_as_rings_do(struct base_arena *arena)
 static void slices_are_joined_at_the_measured_rate(struct base_arena *arena)
 {
     struct topo_topology topology;
+    struct sim_profile profile;
     struct sim_placement placement;
     struct sim_network network;
     struct topo_mesh mesh;
@@ -608,7 +611,8 @@ static void slices_are_joined_at_the_measured_rate(struct base_arena *arena)
                                               .dcn_mesh = {2, {"data", "fsdp"}, {2, 1}}};
     const double bytes = 1e9;
     assert_ok(topo_parse(arena, "v5e:16x16@slices=2", &topology, &error), &error);
-    assert_ok(sim_placement_build(arena, &topology, &request, "t5x", NULL, &placement, &error), &error);
+    assert_ok(sim_profile_build(&topology, "t5x", NULL, &profile, &error), &error);
+    assert_ok(sim_placement_build(arena, &topology, &request, &profile, &placement, &error), &error);
     assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
     assert_ok(sim_network_build(arena, &topology, &placement.profile, &network, &error), &error);
     sim_groups_find(arena, &network, &mesh, 1, &groups);

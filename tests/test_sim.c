@@ -1992,13 +1992,15 @@ static void plan_documents_are_refused_with_what_to_use_instead(struct base_aren
 static void axes_over_processes_pay_for_the_network(struct base_arena *arena)
 {
     struct topo_topology topology;
+    struct sim_profile profile;
     struct sim_placement placements[2];
     struct base_error error;
     assert_ok(topo_parse(arena, "h100:2x8", &topology, &error), &error);
+    assert_ok(sim_profile_build(&topology, "t5x", NULL, &profile, &error), &error);
     for (int i = 0; i < 2; i++) {
         struct topo_mesh_request request = {.ici_mesh = {2, {"fsdp", "tensor"}, {i ? 2 : 4, i ? 4 : 2}},
                                             .dcn_mesh = {1, {i ? "fsdp" : "tensor"}, {2}}};
-        assert_ok(sim_placement_build(arena, &topology, &request, "t5x", NULL, &placements[i], &error), &error);
+        assert_ok(sim_placement_build(arena, &topology, &request, &profile, &placements[i], &error), &error);
         assert_int_equal(placements[i].axes.sizes[0], 4);
         assert_int_equal(placements[i].axes.sizes[1], 4);
     }
