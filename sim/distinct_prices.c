@@ -39,22 +39,32 @@ static void combine(const struct sim_pricing *p, double most_bytes, struct sim_p
     }
 }
 
+static double collective_s(const struct sim_pricing *p, enum sim_collective kind, unsigned axes, double bytes)
+{
+    const bool small = model_infers(p->plan->options.step);
+    const struct sim_price_question question = {
+        p->placement, small ? SIM_PRICE_OF_SMALL_COLLECTIVE : SIM_PRICE_OF_COLLECTIVE, kind, {axes, bytes}};
+    bool known;
+    double *answer_s = sim_recent_price(p->list->recent, &question, &known);
+    if (!known) *answer_s = (small ? sim_small_collective_s : sim_collective_s)(p->placement, kind, axes, bytes);
+    return *answer_s;
+}
+
 /* One collective that is combined with others: its share of the combined one where more bytes go faster (NCCL); else
  * its own time without the launches that combining saves. */
 static double combined_s(const struct sim_pricing *p, const struct sim_price_collective *c, const struct sim_sent *sent,
                          double launched_frac, double together_bytes)
 {
     if (p->placement->profile.constants[SIM_LL_BYTES_PER_S] > 0 && together_bytes > sent->bytes)
-        return sim_collective_s(p->placement, sent->kind, c->axes, together_bytes) * sent->bytes / together_bytes;
-    return sim_collective_s(p->placement, sent->kind, c->axes, sent->bytes) -
-           (1 - launched_frac) * sim_collective_s(p->placement, sent->kind, c->axes, 0);
+        return collective_s(p, sent->kind, c->axes, together_bytes) * sent->bytes / together_bytes;
+    return collective_s(p, sent->kind, c->axes, sent->bytes) -
+           (1 - launched_frac) * collective_s(p, sent->kind, c->axes, 0);
 }
 
 static void price_collectives(const struct sim_pricing *p, struct sim_prices *prices)
 {
     const struct sim_price_list *list = p->list;
     const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
-    const bool small = model_infers(p->plan->options.step);
     bool combines = (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_COMBINE_COLLECTIVES)) && most_bytes > 0;
     for (int i = 0; i < list->collective_count; i++) {
         prices->launched_frac[i] = 1;
@@ -67,7 +77,7 @@ static void price_collectives(const struct sim_pricing *p, struct sim_prices *pr
         prices->collectives_s[i] =
             prices->launched_frac[i] < 1
                 ? combined_s(p, c, sent, prices->launched_frac[i], prices->together_bytes[i])
-                : (small ? sim_small_collective_s : sim_collective_s)(p->placement, sent->kind, c->axes, sent->bytes);
+                : collective_s(p, sent->kind, c->axes, sent->bytes);
         if (p->weight_gathers == SIM_GATHERED_BEFORE && sim_is_of_sharded_weights(p, c)) prices->collectives_s[i] = 0;
     }
 }

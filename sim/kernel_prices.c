@@ -10,6 +10,16 @@ static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
     return (int64_t)of->columns % together == 0 && (int64_t)of->contracted % together == 0;
 }
 
+static double tiled_flop(const struct sim_pricing *p, const struct sim_product *of)
+{
+    const struct sim_price_question question = {
+        p->placement, SIM_PRICE_OF_PRODUCT, 0, {of->batch, of->rows, of->columns, of->contracted}};
+    bool known;
+    double *flop = sim_recent_price(p->list->recent, &question, &known);
+    if (!known) *flop = sim_tiled_product_flop(&p->placement->profile, of);
+    return *flop;
+}
+
 /* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
 static double rated_flop(const struct sim_pricing *p, const struct sim_price_dot *dot, const struct sim_product *of,
                          double flop)
@@ -21,7 +31,7 @@ static double rated_flop(const struct sim_pricing *p, const struct sim_price_dot
                            : flop * sim_attention_share(profile, MODEL_BIDIRECTIONAL);
     if (!(c[SIM_MULTIPROCESSORS] > 0)) return flop;
     const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot->dtype);
-    return sim_tiled_product_flop(profile, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
+    return tiled_flop(p, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
 }
 
 double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype)

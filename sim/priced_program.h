@@ -107,6 +107,7 @@ struct sim_price_event {
 };
 
 struct sim_price_list {
+    struct sim_recent_prices *recent; /* of all programs of a cache */
     struct sim_factor *factors; /* each that the program has, once */
     int factor_count;           /* more than SIM_MOST_FACTORS: there was no room for the others */
     struct sim_price_shape *shapes;
@@ -151,6 +152,18 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
                          const struct sim_price_choices *choices, struct sim_price_list *out);
 void sim_price_list_keep(struct base_arena *arena,
                          struct sim_price_list *out); /* copies its lists (price_list_kept.c) */
+
+/* recent_prices.c: what a price on a placement follows from. Another that comes to stand in the same place is
+ * forgotten. */
+struct sim_price_question {
+    const struct sim_placement *placement;
+    enum sim_priced_what { SIM_PRICE_OF_COLLECTIVE, SIM_PRICE_OF_SMALL_COLLECTIVE, SIM_PRICE_OF_PRODUCT } what;
+    unsigned kind; /* of a collective */
+    double of[4];  /* a collective's axes and bytes; a product's dimensions */
+};
+struct sim_recent_prices *sim_recent_prices_new(struct base_arena *arena);
+/* Where the answer stands, if it is known, or shall be put. */
+double *sim_recent_price(struct sim_recent_prices *recent, const struct sim_price_question *question, bool *known);
 
 /* ---- plans (plan.c) ---- */
 
