@@ -5,21 +5,23 @@
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
                          struct sim_stage_peak *out)
 {
-    int in_flight[SIM_MOST_CHUNKS] = {0}, done[SIM_MOST_CHUNKS] = {0};
-    double held = 0;
-    *out = (struct sim_stage_peak){.bytes = -1, .pass = -1};
+    double held = 0, most = -1;
+    int at = -1;
     for (int i = timetable->first[stage]; i < timetable->first[stage + 1]; i++) {
         const struct sim_pass_of *pass = &timetable->passes[i];
         const struct sim_pass_memory *m = &memory[pass->chunk * timetable->stages + stage];
-        if (pass->backward) in_flight[pass->chunk]--, held -= m->saved;
+        if (pass->backward) held -= m->saved;
         const double bytes = held + (pass->backward ? m->backward : m->forward);
-        if (bytes > out->bytes) {
-            out->bytes = bytes;
-            out->pass = i;
-            for (int c = 0; c < timetable->chunks; c++) out->in_flight[c] = in_flight[c], out->done[c] = done[c];
-        }
-        if (pass->backward) done[pass->chunk]++, held += m->left;
-        if (!pass->backward) in_flight[pass->chunk]++, held += m->saved;
+        if (bytes > most) most = bytes, at = i;
+        held += pass->backward ? m->left : m->saved;
+    }
+    *out = (struct sim_stage_peak){.bytes = most, .pass = at};
+    for (int i = timetable->first[stage]; i <= at; i++) {
+        const struct sim_pass_of *pass = &timetable->passes[i];
+        if (pass->backward) out->in_flight[pass->chunk]--;
+        if (i == at) break;
+        if (pass->backward) out->done[pass->chunk]++;
+        else out->in_flight[pass->chunk]++;
     }
 }
 
