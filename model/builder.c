@@ -97,17 +97,24 @@ const char *model_builder_name(struct builder *builder, const char *name)
                            : base_copy(builder->arena, name);
 }
 
+/* Those of a term, which has as many as a tensor at the most; NULL: the tensor's own. */
+static void put_letters(char to[MODEL_MAX_RANK + 1], const struct builder *builder, int tensor, const char *letters)
+{
+    if (!letters) letters = model_builder_get(builder, tensor)->labels;
+    const size_t length = strlen(letters), kept = length < MODEL_MAX_RANK ? length : MODEL_MAX_RANK;
+    memcpy(to, letters, kept);
+    to[kept] = '\0';
+}
+
 void model_builder_input(struct builder *builder, struct model_op *op, int tensor, const char *letters)
 {
-    snprintf(op->input_labels[op->input_count], sizeof op->input_labels[0], "%s",
-             letters ? letters : model_builder_get(builder, tensor)->labels);
+    put_letters(op->input_labels[op->input_count], builder, tensor, letters);
     op->inputs[op->input_count++] = tensor;
 }
 
 void model_builder_output(struct builder *builder, struct model_op *op, int tensor, const char *letters)
 {
-    snprintf(op->output_labels, sizeof op->output_labels, "%s",
-             letters ? letters : model_builder_get(builder, tensor)->labels);
+    put_letters(op->output_labels, builder, tensor, letters);
     op->outputs[op->output_count++] = tensor;
 }
 

@@ -29,7 +29,16 @@ static void combine(const struct sim_pricing *p, double most_bytes, struct sim_p
         if (list->steps[i].communicates) counts[list->steps[i].what] += prices->repeats[list->steps[i].repeats];
     for (int i = 0; i < list->collective_count; i++) {
         double count = 0, bytes = 0;
-        for (int j = 0; j < list->collective_count; j++) {
+        int first = 0;
+        prices->together_bytes[i] = 0;
+        if (!list->collectives[i].gradient) continue;
+        while (first < i && !combine_alike(p, prices, i, first)) first++;
+        if (first < i) {
+            prices->launched_frac[i] = prices->launched_frac[first];
+            prices->together_bytes[i] = prices->together_bytes[first];
+            continue;
+        }
+        for (int j = i; j < list->collective_count; j++) {
             if (!combine_alike(p, prices, i, j)) continue;
             count += counts[j];
             bytes += counts[j] * prices->sent[j].bytes;

@@ -126,29 +126,26 @@ static enum base_status price_piece(const struct sim_pipeline_prices *l, const s
     return BASE_OK;
 }
 
-static void begin_key(const struct sim_pipeline_prices *l, const struct sim_piece *piece)
-{
-    struct model_config config;
-    struct sim_plan of_piece;
-    sim_piece_plan(l->plan, piece, 1, &config, &of_piece);
-    sim_key_priced(l->cache, &of_piece, SIM_STORED_PIECE_PRICE);
-}
-
 /* Plans that differ in their number of microbatches or in their schedule alone have the same pieces. */
 enum base_status sim_piece_price_find(const struct sim_pipeline_prices *l, const struct sim_piece *piece,
                                       struct sim_piece_price *out, struct base_error *error)
 {
-    begin_key(l, piece);
-    const struct sim_piece_price *known = sim_cache_find(l->cache);
-    if (known) {
-        *out = *known;
-        return BASE_OK;
+    struct model_config config;
+    struct sim_plan of_piece;
+    struct known_piece {
+        bool priced; /* not yet, or it was refused */
+        struct sim_piece_price price;
+    } * known;
+    sim_piece_plan(l->plan, piece, 1, &config, &of_piece);
+    sim_key_priced(l->cache, &of_piece, SIM_STORED_PIECE_PRICE);
+    known = sim_cache_find(l->cache);
+    if (!known) {
+        known = base_new(&l->cache->arena, struct known_piece, 1);
+        sim_cache_store(l->cache, known); /* the key is another when it is priced */
     }
-    BASE_TRY(price_piece(l, piece, out, error));
-    struct sim_piece_price *stored = base_new(&l->cache->arena, struct sim_piece_price, 1);
-    *stored = *out;
-    begin_key(l, piece);
-    sim_cache_store(l->cache, stored);
+    if (!known->priced) BASE_TRY(price_piece(l, piece, &known->price, error));
+    known->priced = true;
+    *out = known->price;
     return BASE_OK;
 }
 
