@@ -52,7 +52,7 @@ static double collective_s(const struct sim_pricing *p, enum sim_collective kind
 {
     const bool small = model_infers(p->plan->options.step);
     const struct sim_price_question question = {
-        p->placement, small ? SIM_PRICE_OF_SMALL_COLLECTIVE : SIM_PRICE_OF_COLLECTIVE, kind, {axes, bytes}};
+        .on = p->placement, .what = (short)((small ? SIM_COLLECTIVE_COUNT : 0) + kind), .count = 2, .of = {axes, bytes}};
     bool known;
     double *answer_s = sim_recent_price(p->list->recent, &question, &known);
     if (!known) *answer_s = (small ? sim_small_collective_s : sim_collective_s)(p->placement, kind, axes, bytes);

@@ -12,8 +12,13 @@ static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
 
 static double tiled_flop(const struct sim_pricing *p, const struct sim_product *of)
 {
-    const struct sim_price_question question = {
-        p->placement, SIM_PRICE_OF_PRODUCT, 0, {of->batch, of->rows, of->columns, of->contracted}};
+    const double *c = p->placement->profile.constants;
+    const struct sim_price_question question = {.on = p->placement->profile.tiles,
+                                                .what = SIM_PRICE_OF_PRODUCT,
+                                                .count = 7,
+                                                .of = {of->batch, of->rows, of->columns, of->contracted,
+                                                       c[SIM_MULTIPROCESSORS], c[SIM_TILE_START_STEPS],
+                                                       c[SIM_TILE_PARTS]}};
     bool known;
     double *flop = sim_recent_price(p->list->recent, &question, &known);
     if (!known) *flop = sim_tiled_product_flop(&p->placement->profile, of);

@@ -153,14 +153,15 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
 void sim_price_list_keep(struct base_arena *arena,
                          struct sim_price_list *out); /* copies its lists (price_list_kept.c) */
 
-/* recent_prices.c: what a price on a placement follows from. Another that comes to stand in the same place is
- * forgotten. */
+/* recent_prices.c: what a price follows from. Another that comes to stand in the same place is forgotten. */
 struct sim_price_question {
-    const struct sim_placement *placement;
-    enum sim_priced_what { SIM_PRICE_OF_COLLECTIVE, SIM_PRICE_OF_SMALL_COLLECTIVE, SIM_PRICE_OF_PRODUCT } what;
-    unsigned kind; /* of a collective */
-    double of[4];  /* a collective's axes and bytes; a product's dimensions */
+    const void *on; /* a collective's placement, or a product's table of tiles */
+    short what;     /* kind of a collective, behind them those of small ones, or SIM_PRICE_OF_PRODUCT */
+    short count;    /* of the following; all others are 0 */
+    int unused;
+    double of[7]; /* a collective's axes and bytes; a product's dimensions, and the constants that it goes by */
 };
+enum { SIM_PRICE_OF_PRODUCT = 2 * SIM_COLLECTIVE_COUNT };
 struct sim_recent_prices *sim_recent_prices_new(struct base_arena *arena);
 /* Where the answer stands, if it is known, or shall be put. */
 double *sim_recent_price(struct sim_recent_prices *recent, const struct sim_price_question *question, bool *known);
