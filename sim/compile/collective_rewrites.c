@@ -435,11 +435,11 @@ static bool reassociate(struct sim_rewriting *r, int at)
 void sim_reassociate_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
+    struct sim_rewriting r = sim_rewriting_begin(arena, s);
     for (int i = 0; i < s->op_count; i++) {
-        if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->function != MODEL_ADD) continue;
-        struct sim_rewriting r = sim_rewriting_begin(arena, s);
         if (!reassociate(&r, i)) continue;
         sim_rewriting_apply(&r);
+        r = sim_rewriting_begin(arena, s);
         i -= 2; /* two all-reduces before it are gone */
     }
 }

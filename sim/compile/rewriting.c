@@ -100,16 +100,33 @@ void sim_rewriting_remove(struct sim_rewriting *r, int op)
     r->changed = true;
 }
 
+/* The insertions before each operation: first[i] is the first of them, next[j] the one behind insertion j; -1: none. */
+struct insertions {
+    int *first, *next;
+};
+
+static struct insertions insertions_by_place(const struct sim_rewriting *r)
+{
+    struct insertions by = {base_reserve(r->arena, (size_t)r->s->op_count + 1, sizeof(int)),
+                            base_reserve(r->arena, (size_t)r->insertion_count + 1, sizeof(int))};
+    for (int i = 0; i <= r->s->op_count; i++) by.first[i] = -1;
+    for (int j = r->insertion_count - 1; j >= 0; j--) {
+        by.next[j] = by.first[r->insertions[j].before];
+        by.first[r->insertions[j].before] = j;
+    }
+    return by;
+}
+
 /* Removed operations and what they made are gone; insertions before one operation keep their order. moved says where
  * each operation went, inserted where each insertion stands. */
 static void lay_out_operations(struct sim_rewriting *r, int *moved, int *inserted)
 {
     struct sim_sharded *s = r->s;
+    const struct insertions by = insertions_by_place(r);
     struct sim_op *ops = base_reserve(r->arena, (size_t)(s->op_count + r->insertion_count), sizeof *ops);
     int count = 0;
     for (int i = 0; i < s->op_count; i++) {
-        for (int j = 0; j < r->insertion_count; j++) {
-            if (r->insertions[j].before != i) continue;
+        for (int j = by.first[i]; j >= 0; j = by.next[j]) {
             inserted[j] = count;
             ops[count++] = r->insertions[j].op;
         }

@@ -33,21 +33,21 @@ static void move_before(struct base_arena *arena, struct sim_sharded *s, int mov
 }
 
 /* (c + sum of x) + sum of y becomes (sum of x + sum of y) + c, whose sums are taken as one. */
-static bool regroup(struct base_arena *arena, struct sim_sharded *s, int at)
+static bool regroup(const struct sim_rewriting *r, int at)
 {
+    struct sim_sharded *s = r->s;
     struct sim_op *outer = &s->ops[at];
     if (!is_addition(outer)) return false;
-    const struct sim_rewriting r = sim_rewriting_begin(arena, s);
-    const int right = reduced_operand(&r, outer);
+    const int right = reduced_operand(r, outer);
     if (right < 0) return false;
     const int inner = s->values[outer->inputs[!right]].definition;
     if (inner < 0 || !is_addition(&s->ops[inner]) || s->ops[inner].loop != outer->loop) return false;
-    const int left = reduced_operand(&r, &s->ops[inner]);
-    if (left < 0 || r.use_counts[outer->inputs[!right]] != 1) return false;
+    const int left = reduced_operand(r, &s->ops[inner]);
+    if (left < 0 || r->use_counts[outer->inputs[!right]] != 1) return false;
     const int swapped = s->ops[inner].inputs[!left];
     s->ops[inner].inputs[!left] = outer->inputs[right];
     outer->inputs[right] = swapped;
-    move_before(arena, s, inner, at);
+    move_before(r->arena, s, inner, at);
     return true;
 }
 
@@ -56,7 +56,9 @@ static bool regroup(struct base_arena *arena, struct sim_sharded *s, int at)
 void sim_regroup_sums(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     if (compiler->is_scanned && !compiler->checkpoints) return;
-    for (int i = 0; i < s->op_count; i++) regroup(arena, s, i);
+    struct sim_rewriting r = sim_rewriting_begin(arena, s);
+    for (int i = 0; i < s->op_count; i++)
+        if (regroup(&r, i)) r = sim_rewriting_begin(arena, s);
 }
 
 /* ---- sum_behind_layers ---- */
