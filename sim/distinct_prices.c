@@ -51,8 +51,10 @@ static void combine(const struct sim_pricing *p, double most_bytes, struct sim_p
 static double collective_s(const struct sim_pricing *p, enum sim_collective kind, unsigned axes, double bytes)
 {
     const bool small = model_infers(p->plan->options.step);
-    const struct sim_price_question question = {
-        .on = p->placement, .what = (short)((small ? SIM_COLLECTIVE_COUNT : 0) + kind), .count = 2, .of = {axes, bytes}};
+    const struct sim_price_question question = {.on = p->placement,
+                                                .what = (short)((small ? SIM_COLLECTIVE_COUNT : 0) + kind),
+                                                .count = 2,
+                                                .of = {axes, bytes}};
     bool known;
     double *answer_s = sim_recent_price(p->list->recent, &question, &known);
     if (!known) *answer_s = (small ? sim_small_collective_s : sim_collective_s)(p->placement, kind, axes, bytes);
@@ -83,10 +85,9 @@ static void price_collectives(const struct sim_pricing *p, struct sim_prices *pr
     for (int i = 0; i < list->collective_count; i++) {
         const struct sim_price_collective *c = &list->collectives[i];
         const struct sim_sent *sent = &prices->sent[i];
-        prices->collectives_s[i] =
-            prices->launched_frac[i] < 1
-                ? combined_s(p, c, sent, prices->launched_frac[i], prices->together_bytes[i])
-                : collective_s(p, sent->kind, c->axes, sent->bytes);
+        prices->collectives_s[i] = prices->launched_frac[i] < 1
+                                       ? combined_s(p, c, sent, prices->launched_frac[i], prices->together_bytes[i])
+                                       : collective_s(p, sent->kind, c->axes, sent->bytes);
         if (p->weight_gathers == SIM_GATHERED_BEFORE && sim_is_of_sharded_weights(p, c)) prices->collectives_s[i] = 0;
     }
 }

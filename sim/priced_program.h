@@ -108,8 +108,8 @@ struct sim_price_event {
 
 struct sim_price_list {
     struct sim_recent_prices *recent; /* of all programs of a cache */
-    struct sim_factor *factors; /* each that the program has, once */
-    int factor_count;           /* more than SIM_MOST_FACTORS: there was no room for the others */
+    struct sim_factor *factors;       /* each that the program has, once */
+    int factor_count;                 /* more than SIM_MOST_FACTORS: there was no room for the others */
     struct sim_price_shape *shapes;
     struct sim_price_dot *dots;
     struct sim_price_kernel *kernels;

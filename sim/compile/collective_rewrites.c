@@ -141,13 +141,14 @@ static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled
     (void)dtype; /* reductions at a boundary are of the accumulator itself */
     struct sim_sharded *s = r->s;
     sim_order spec[MODEL_MAX_RANK] = {0}, needed[MODEL_MAX_RANK];
+    const int first = s->ops[filled].match + 1, last = r->users[accumulator];
     int sum = -1, later = -1;
-    for (int i = s->ops[filled].match + 1; i < s->op_count; i++) {
+    for (int i = first; i <= last; i++) {
         if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
         spec_of_update(s, &s->ops[i], accumulator, needed);
         for (int d = 0; d < MODEL_MAX_RANK; d++) spec[d] |= needed[d];
     }
-    for (int i = s->ops[filled].match + 1; i < s->op_count; i++) {
+    for (int i = first; i <= last; i++) {
         if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
         if (sum < 0) {
             sum = sim_rewriting_insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
