@@ -790,6 +790,30 @@ static void kept_pieces_answer_for_themselves_alone(struct base_arena *arena)
     }
 }
 
+/* Each question in turn, those that share a place in between: what is known is what was last put there. */
+static void prices_are_remembered_by_all_that_they_follow_from(struct base_arena *arena)
+{
+    enum { QUESTIONS = 5000, ROUNDS = 3 };
+    struct sim_recent_prices *recent = sim_recent_prices_new(arena);
+    const int machines[2] = {0, 0};
+    int hits = 0;
+    bool known;
+    for (int i = 0; i < ROUNDS * QUESTIONS; i++) {
+        const int asked = i % QUESTIONS; /* of each number another value: none alone tells them apart */
+        const struct sim_price_question question = {.on = &machines[asked & 1],
+                                                    .what = (short)(asked >> 1 & 1),
+                                                    .count = 3,
+                                                    .of = {asked >> 2 & 3, asked >> 4 & 15, asked >> 8}};
+        double *answer = sim_recent_price(recent, &question, &known);
+        if (known) assert_near(*answer, asked, 0);
+        hits += known;
+        *answer = asked;
+        assert_near(*sim_recent_price(recent, &question, &known), asked, 0);
+        assert_true(known);
+    }
+    assert_in_range(hits, 1, ROUNDS * QUESTIONS / 2); /* there are fewer places than questions */
+}
+
 static const struct test tests[] = {
     TEST(every_pass_stands_once_and_can_run),
     TEST(schedules_have_one_name),
@@ -821,6 +845,7 @@ static const struct test tests[] = {
     TEST(products_in_fp8_hide_tensor_parallelism),
     TEST(kernels_are_shared_by_numbers_of_microbatches),
     TEST(kept_pieces_answer_for_themselves_alone),
+    TEST(prices_are_remembered_by_all_that_they_follow_from),
 };
 
 int main(int argument_count, char **arguments)
