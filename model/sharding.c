@@ -8,8 +8,8 @@ enum { PARAMETER_BYTES = 4, STEP_BYTES = 4 };
 static enum base_status refuse_indivisible(int dim, const char *axis, int64_t size, int64_t factor,
                                            struct base_error *error)
 {
-    int64_t divisor = factor;
-    while (size % divisor != 0) divisor--;
+    int64_t divisor = factor; /* of both, so that the same devices have such axes */
+    while (size % divisor != 0 || factor % divisor != 0) divisor--;
     const char *name = axis ? axis : "it";
     if (divisor == 1)
         return base_fail(error, BASE_INPUT,

@@ -183,12 +183,37 @@ int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const 
     return count;
 }
 
+static enum base_status find_sizes(const struct sim_plan *plan, struct reports_torch_sizes *out,
+                                   struct base_error *error)
+{
+    const struct topo_axes *axes = &plan->placement->axes;
+    const struct topo_topology *topology = &plan->placement->topology;
+    *out = (struct reports_torch_sizes){.nodes = topology->bounds[0],
+                                        .gpus = topology->bounds[1],
+                                        .tensor = topo_axes_product(axes, sim_model_axis(axes)),
+                                        .context = plan->context_parallel,
+                                        .stages = plan->pipeline.stages};
+    out->data = topo_axes_product(axes, sim_data_axis(axes)) / out->context;
+    const int64_t passes = out->data * plan->num_microbatches;
+    out->micro_batch = plan->batch_size / passes;
+    if (plan->batch_size % passes != 0)
+        return base_fail(error, BASE_INPUT,
+                         "batch_size: %lld sequences do not divide by %lld replicas of %lld microbatches, as %s wants; "
+                         "use %lld",
+                         (long long)plan->batch_size, (long long)out->data, (long long)plan->num_microbatches,
+                         plan->software, (long long)(base_ceil_div(plan->batch_size, passes) * passes));
+    return BASE_OK;
+}
+
 const char *reports_unlaunched(struct base_arena *arena, const struct sim_plan *plan)
 {
     const struct reports_torch_job *job = reports_torch_job_of(plan);
     struct base_error why;
+    struct reports_torch_sizes sizes;
     if (!job || plan->placement->topology.kind != TOPO_GPU) return NULL;
-    return refuse_lacks(job, needs_of_model(plan->config), &why) == BASE_OK ? NULL : base_copy(arena, why.text);
+    if (refuse_lacks(job, needs_of_model(plan->config), &why) != BASE_OK) return base_copy(arena, why.text);
+    if (find_sizes(plan, &sizes, &why) == BASE_OK) return NULL;
+    return base_print(arena, "%s; here each microbatch is padded to whole sequences", why.text);
 }
 
 /* What none of them has, or no two alike. */
@@ -221,27 +246,6 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
                 "%s: no settings of %s are written for the plan's value; %s, or export --command to start a program "
                 "that has it",
                 lacks[i].key, job->software, lacks[i].use);
-    return BASE_OK;
-}
-
-static enum base_status find_sizes(const struct sim_plan *plan, struct reports_torch_sizes *out,
-                                   struct base_error *error)
-{
-    const struct topo_axes *axes = &plan->placement->axes;
-    const struct topo_topology *topology = &plan->placement->topology;
-    *out = (struct reports_torch_sizes){.nodes = topology->bounds[0],
-                                        .gpus = topology->bounds[1],
-                                        .tensor = topo_axes_product(axes, sim_model_axis(axes)),
-                                        .context = plan->context_parallel,
-                                        .stages = plan->pipeline.stages};
-    out->data = topo_axes_product(axes, sim_data_axis(axes)) / out->context;
-    const int64_t passes = out->data * plan->num_microbatches;
-    out->micro_batch = plan->batch_size / passes;
-    if (plan->batch_size % passes != 0)
-        return base_fail(error, BASE_INPUT,
-                         "batch_size: %lld sequences do not divide by %lld replicas of %lld microbatches, as %s wants",
-                         (long long)plan->batch_size, (long long)out->data, (long long)plan->num_microbatches,
-                         plan->software);
     return BASE_OK;
 }
 

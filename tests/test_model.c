@@ -887,7 +887,7 @@ static void shards_inside_a_step_may_be_padded(struct base_arena *arena)
     assert_fails(model_local_shape(&mesh, 2, shape + 1, axes + 1, spec + 1, MODEL_EXACT, local, &error), BASE_INPUT,
                  &error, "UNCONSTRAINED");
     assert_fails(model_local_shape(&mesh, 1, shape + 2, axes + 2, spec + 2, MODEL_EXACT, local, &error), BASE_INPUT,
-                 &error, "use axes of 3 devices, or a rule that leaves heads unsharded");
+                 &error, "use axes of 2 devices, or a rule that leaves heads unsharded");
     const int64_t odd[] = {7};
     assert_fails(model_local_shape(&mesh, 1, odd, axes + 2, spec + 2, MODEL_EXACT, local, &error), BASE_INPUT, &error,
                  "use a rule that leaves heads unsharded");
