@@ -176,6 +176,13 @@ static struct sim_product product_of(const struct sim_operation *o)
     return product;
 }
 
+/* Whether the array's last dimension is the contraction. */
+static bool ends_contracted(const struct sim_operation *o, int array)
+{
+    const char letter = o->letters[array][o->rank[array] - 1];
+    return o->rank[array] > 0 && strchr(o->letters[1 - array], letter) && !strchr(o->letters[OPERANDS], letter);
+}
+
 static enum base_status estimate(const struct base_arguments *arguments, const struct sim_operation *o,
                                  struct sim_compiler_cycles *out, struct base_error *error)
 {
@@ -196,6 +203,8 @@ static enum base_status estimate(const struct base_arguments *arguments, const s
                          model_dtype_name(o->dtypes[0]), model_dtype_name(o->dtypes[1]), model_dtype_name(o->dtypes[0]),
                          model_dtype_name(o->dtypes[0]));
     product.extents = product_of(o);
+    product.is_transposed[0] = !ends_contracted(o, 0);
+    product.is_transposed[1] = ends_contracted(o, 1);
     BASE_TRY(sim_compiler_product(chip, &product, out, error));
     return BASE_OK;
 }

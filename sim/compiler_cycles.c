@@ -1,8 +1,9 @@
 /* What the TPU compiler's cost model says of one product. It splits the product into windows: of rows, columns,
- * contraction and batch. Each step fetches the windows that changed and multiplies them; the last step along the
- * contraction writes a window of the result. Fetching and writing share the way to HBM and hide behind the matrix
- * units, or these behind them. Of all windows that fit its vector memory it takes those with which that ends first.
- * Constants: compiler_cycles.csv, from the compiler's own answers. */
+ * contraction and batch. Each step copies the windows that changed from HBM, each copy with its latency, and multiplies
+ * them; the last step along the contraction copies a window of the result back. Copies go one behind the other and hide
+ * behind the matrix units, or these behind them. Operands that lie in vector memory already are not copied. Of all
+ * windows that fit its vector memory it takes those with which that ends first. Constants: compiler_cycles.csv, from
+ * the compiler's own answers. */
 #include "sim/compiler_chips.h"
 #include "sim/sim.h"
 
@@ -11,11 +12,11 @@
 extern const char embedded_sim_compiler_cycles_csv[];
 static struct base_table table = {.name = "compiler_cycles.csv", .text = embedded_sim_compiler_cycles_csv};
 
-/* Of one core: cycles, bytes a cycle, multiplications a cycle; cycles for 1024 elements of a result (one vector
- * register of float32), and for 1024 of a window of the second operand, which the matrix units have to take up. */
+/* Of one core: cycles, bytes a cycle, multiplications a cycle; array_side: rows and columns that its matrix units
+ * multiply by at a time, and pad to; near_rate: of copies from CMEM, 0 where operands come to lie in vector memory. */
 struct constants {
-    double clock_hz, cores, multiply_rate, narrow_rate, vmem_bytes, launch, fetch_rate, step, pass, store_narrow,
-        store_wide, take_up;
+    double clock_hz, cores, multiply_rate, array_side, narrow_rate, vmem_bytes, launch, latency, fetch_rate, near_rate,
+        store_rate, pass;
 };
 
 static enum base_status read_constants(const char *chip, struct constants *out, struct base_error *error)
@@ -23,27 +24,56 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
     const struct sim_chip_constant constants[] = {{"clock_hz", &out->clock_hz},
                                                   {"cores", &out->cores},
                                                   {"multiplications_per_cycle", &out->multiply_rate},
+                                                  {"array_side", &out->array_side},
                                                   {"byte_operand_speedup", &out->narrow_rate},
                                                   {"vmem_bytes", &out->vmem_bytes},
                                                   {"launch_cycles", &out->launch},
+                                                  {"latency_cycles", &out->latency},
                                                   {"fetch_bytes_per_cycle", &out->fetch_rate},
-                                                  {"step_cycles", &out->step},
-                                                  {"pass_cycles", &out->pass},
-                                                  {"store_narrow_cycles", &out->store_narrow},
-                                                  {"store_wide_cycles", &out->store_wide},
-                                                  {"take_up_cycles", &out->take_up}};
+                                                  {"near_bytes_per_cycle", &out->near_rate},
+                                                  {"store_bytes_per_cycle", &out->store_rate},
+                                                  {"pass_cycles", &out->pass}};
     return sim_chip_constants_read(&table, chip, constants, BASE_COUNT(constants), error);
 }
 
 /* ---- windows ---- */
 
-/* A register has 8 sublanes of 128 lanes. Which of a product's extents lie along lanes depends on the layouts that the
- * compiler gives its arrays; the others are tiled, and padded, by sublanes. */
-enum { LAYOUTS = 4 };
-static const struct sim_product layouts[LAYOUTS] = {{1, SIM_SUBLANES, SIM_LANES, SIM_LANES},
-                                                    {1, SIM_SUBLANES, SIM_LANES, SIM_SUBLANES},
-                                                    {1, SIM_LANES, SIM_SUBLANES, SIM_LANES},
-                                                    {1, SIM_LANES, SIM_SUBLANES, SIM_SUBLANES}};
+/* A register has 8 sublanes of 128 lanes. An array's last dimension lies along lanes, unless it pads less the other way
+ * round. An extent that lies along lanes in any array is split by lanes, the others by sublanes. */
+enum which_array { ARRAY_ONE, ARRAY_OTHER, ARRAY_RESULT, ARRAY_COUNT };
+
+static double padded(double sublanes, double lanes)
+{
+    return SIM_SUBLANES * ceil(sublanes / SIM_SUBLANES) * SIM_LANES * ceil(lanes / SIM_LANES);
+}
+
+/* Where the granule of the extent that is along lanes in the array is. */
+static double *extent_along_lanes(const struct sim_compiled_product *p, enum which_array array,
+                                  struct sim_product *granule)
+{
+    const struct sim_product *e = &p->extents;
+    const struct {
+        double first, last;
+        double *first_granule, *last_granule;
+        bool is_transposed;
+    } arrays[ARRAY_COUNT] =
+        {
+            {e->rows, e->contracted, &granule->rows, &granule->contracted, p->is_transposed[0]},
+            {e->contracted, e->columns, &granule->contracted, &granule->columns, p->is_transposed[1]},
+            {e->rows, e->columns, &granule->rows, &granule->columns, false},
+        },
+      *a = &arrays[array];
+    const double as_named = padded(a->first, a->last), turned = padded(a->last, a->first);
+    const bool is_last = a->is_transposed ? as_named < turned : as_named <= turned;
+    return is_last ? a->last_granule : a->first_granule;
+}
+
+static struct sim_product granules_of(const struct sim_compiled_product *p)
+{
+    struct sim_product granule = {1, SIM_SUBLANES, SIM_SUBLANES, SIM_SUBLANES};
+    for (enum which_array a = 0; a < ARRAY_COUNT; a++) *extent_along_lanes(p, a, &granule) = SIM_LANES;
+    return granule;
+}
 
 /* The next larger size that splits an extent into equal windows; INFINITY behind the whole. Every such size up to STEPS
  * granules, and beyond them one in each STEPS-th of the size before: so there are few, and none of the small is lost.
@@ -91,51 +121,72 @@ struct question {
     const struct sim_compiled_product *of;
     struct constants c;
     double operand_bytes, result_bytes; /* of an element */
+    struct sim_product granule;
+    bool has_rows_in_lanes; /* of its result */
 };
 
-static double whole_lanes(double extent)
+static double up_to(double extent, double whole)
 {
-    return SIM_LANES * ceil(extent / SIM_LANES);
+    return whole * ceil(extent / whole);
 }
 
-/* Windows are fetched while others are multiplied, so there are two of each, and sums in float32. What the compiler had
- * brought to vector memory before needs no window. */
+static bool is_in_place(const struct question *q, int operand)
+{
+    return q->of->is_fetched[operand] && q->c.near_rate == 0;
+}
+
+/* Windows are copied while others are multiplied, so there are two of each, but of an operand that lies in vector
+ * memory one; and sums along the contraction in float32 where the result is narrower. */
 static bool fits(const struct question *q, const struct sim_product *s)
 {
-    const double one = q->of->is_fetched[0] ? 0 : s->rows * s->contracted * q->operand_bytes,
-                 other = q->of->is_fetched[1] ? 0 : s->contracted * s->columns * q->operand_bytes,
-                 result = s->rows * s->columns;
-    /* the share of vector memory that windows may have: of 0.93, 0.97 and 1 the best on the rows that gave the
-     * constants */
-    static const double share = 0.93;
-    return s->batch * (2 * (one + other + result * q->result_bytes) + result * (double)sizeof(float)) <=
-           share * q->c.vmem_bytes;
+    const double one = s->rows * s->contracted * q->operand_bytes * (is_in_place(q, 0) ? 1 : 2),
+                 other = s->contracted * s->columns * q->operand_bytes * (is_in_place(q, 1) ? 1 : 2),
+                 sum = (double)sizeof(float), result = s->rows * s->columns;
+    const bool has_sums = s->contracted < q->of->extents.contracted && q->result_bytes < sum;
+    /* the share of vector memory that windows may have: of 0.7, 0.75, 0.78, 0.82 and 0.86 the best on the rows that
+     * gave the constants */
+    static const double share = 0.75;
+    return s->batch * (one + other + result * (2 * q->result_bytes + (has_sums ? sum : 0))) <= share * q->c.vmem_bytes;
+}
+
+static double multiply_cycles(const struct question *q, const struct sim_product *s)
+{
+    const struct constants *c = &q->c;
+    const double in_lanes = q->has_rows_in_lanes ? s->rows : s->columns,
+                 others = q->has_rows_in_lanes ? s->columns : s->rows;
+    return s->batch * up_to(s->contracted, c->array_side) * up_to(in_lanes, c->array_side) *
+           up_to(others, SIM_SUBLANES) / (c->multiply_rate * (q->operand_bytes == 1 ? c->narrow_rate : 1));
+}
+
+/* What is narrower than the sums was read and written as sums before. */
+static double store_cycles(const struct question *q, const struct sim_product *s)
+{
+    const double sum = (double)sizeof(float), bytes = q->result_bytes < sum ? sum + q->result_bytes : q->result_bytes;
+    return s->batch * s->rows * s->columns * bytes / q->c.store_rate + q->c.latency;
+}
+
+static double fetch_cycles(const struct question *q, int operand, double elements)
+{
+    const double bytes = elements * q->operand_bytes;
+    return is_in_place(q, operand)      ? 0
+           : q->of->is_fetched[operand] ? bytes / q->c.near_rate
+                                        : bytes / q->c.fetch_rate + q->c.latency;
 }
 
 static double cycles_of(const struct question *q, const struct window *w, enum split split)
 {
-    enum { REGISTER = SIM_SUBLANES * SIM_LANES };
-    const struct constants *c = &q->c;
     const struct sim_product *s = &w->size, n = trips_of_core(w, split);
-    const bool is_narrow = q->operand_bytes == 1, stays_wide = q->result_bytes >= (double)sizeof(float);
-    const double one = q->of->is_fetched[0] ? 0 : s->batch * s->rows * s->contracted * q->operand_bytes / c->fetch_rate,
-                 other = q->of->is_fetched[1]
-                             ? 0
-                             : s->batch * s->contracted * s->columns * q->operand_bytes / c->fetch_rate,
-                 store = s->batch * s->rows * s->columns / REGISTER * (stays_wide ? c->store_wide : c->store_narrow),
-                 multiply = s->batch * s->rows * whole_lanes(s->columns) * whole_lanes(s->contracted) /
-                            (c->multiply_rate * (is_narrow ? c->narrow_rate : 1)),
-                 take_up = c->take_up * s->batch * s->contracted * s->columns / REGISTER,
-                 compute = fmax(multiply, take_up) + c->pass;
+    const double one = fetch_cycles(q, 0, s->batch * s->rows * s->contracted),
+                 other = fetch_cycles(q, 1, s->batch * s->contracted * s->columns), store = store_cycles(q, s),
+                 compute = multiply_cycles(q, s) + q->c.pass;
     /* Steps that end a window of the result, and steps before them: along the contraction, or with the same columns. */
     const bool is_summed = n.contracted > 1, moves = n.rows > 1 || n.batch > 1;
     const double windows = n.batch * n.columns * n.rows,
                  inner = is_summed ? windows * (n.contracted - 1) : n.batch * n.columns * (n.rows - 1),
-                 outer = is_summed ? windows : n.batch * n.columns,
-                 inner_wait = (is_summed ? one + other : one + store) + c->step,
-                 outer_wait = (is_summed || moves ? one : 0) + other + store + c->step;
-    /* The first windows are waited for; behind the last step there is nothing to fetch, and its result to write. */
-    return c->launch + one + other + store + inner * fmax(compute, inner_wait) +
+                 outer = is_summed ? windows : n.batch * n.columns, inner_wait = is_summed ? one + other : one + store,
+                 outer_wait = (is_summed || moves ? one : 0) + other + store;
+    /* The first windows are waited for; behind the last step there is nothing to copy but its result. */
+    return q->c.launch + one + other + store + inner * fmax(compute, inner_wait) +
            (outer - 1) * fmax(compute, outer_wait) + compute;
 }
 
@@ -172,9 +223,9 @@ static struct sim_product whole_granules(const struct sim_product *extents, cons
 }
 
 /* Each loop begins with one granule of the extents of those inside it. */
-static void try_layout(const struct question *q, const struct sim_product *granule, struct sim_compiler_cycles *best)
+static void try_windows(const struct question *q, struct sim_compiler_cycles *best)
 {
-    const struct sim_product all = whole_granules(&q->of->extents, granule);
+    const struct sim_product *granule = &q->granule, all = whole_granules(&q->of->extents, granule);
     for (struct sim_product b = *granule; goes_on(q, &b, &all); b.batch = larger_size(b.batch, all.batch, 1))
         for (struct sim_product r = b; goes_on(q, &r, &all); r.rows = larger_size(r.rows, all.rows, granule->rows))
             for (struct sim_product c = r; goes_on(q, &c, &all);
@@ -191,8 +242,10 @@ enum base_status sim_compiler_product(const char *chip, const struct sim_compile
                          .operand_bytes = (double)model_dtype_bytes(product->operands),
                          .result_bytes = (double)model_dtype_bytes(product->result)};
     BASE_TRY(read_constants(chip, &q.c, error));
+    q.granule = granules_of(product);
+    q.has_rows_in_lanes = extent_along_lanes(product, ARRAY_RESULT, &q.granule) == &q.granule.rows;
     *out = (struct sim_compiler_cycles){.cycles = INFINITY};
-    for (int i = LAYOUTS - 1; i >= 0; i--) try_layout(&q, &layouts[i], out);
+    try_windows(&q, out);
     if (!(out->cycles < INFINITY))
         return base_fail(error, BASE_INPUT, "no window of the product fits the vector memory of %.40s", chip);
     out->time_s = out->cycles / q.c.clock_hz;

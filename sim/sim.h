@@ -66,6 +66,8 @@ struct sim_compiled_product {
     struct sim_product extents; /* on one device, at least 1 each */
     enum model_dtype operands, result;
     bool is_fetched[2]; /* the compiler had the operand brought to vector memory before: a copy beside other work */
+    /* of arrays whose last dimension is the other than of rows x contracted, contracted x columns */
+    bool is_transposed[2];
 };
 struct sim_compiler_cycles {
     double cycles, time_s;     /* of the device: all of its cores together */

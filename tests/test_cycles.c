@@ -35,11 +35,14 @@ static void cycles_of_product(struct base_arena *arena, const struct base_csv *c
 {
     (void)arena;
     struct base_error error;
+    /* tn, nt: the contraction comes first in the first operand, last in the second; of attention's products, too */
+    const char *op = row_field(csv, "op"), *fetched = row_field(csv, "fetched");
     struct sim_compiled_product product = {
         {number(csv, "batch"), number(csv, "rows"), number(csv, "columns"), number(csv, "contracted")},
         dtype_named(row_field(csv, "operands")),
         dtype_named(row_field(csv, "result")),
-        {false, false}};
+        {strchr(fetched, '0') != NULL, strchr(fetched, '1') != NULL},
+        {!strcmp(op, "tn") || !strcmp(op, "dv"), !strcmp(op, "nt") || !strcmp(op, "qk")}};
     assert_ok(sim_compiler_product(row_field(csv, "chip"), &product, out, &error), &error);
 }
 
@@ -102,7 +105,7 @@ static struct errors errors_of(int count, const char *chip, const char *part)
     return of;
 }
 
-/* Rows that had no part in the constants: random shapes, with operands of bfloat16, float32 and int8. */
+/* Rows that had no part in the constants: random shapes, with operands of bfloat16, float32 and int8, in HBM. */
 static void products_held_back_are_as_the_compiler_says(struct base_arena *arena)
 {
     static const char *const chips[] = {"v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"};
@@ -111,9 +114,21 @@ static void products_held_back_are_as_the_compiler_says(struct base_arena *arena
         const struct errors of = errors_of(count, chips[c], "judged");
         TEST_ROW("%s: %d rows, mean %.4f, median %.4f", chips[c], of.count, of.mean_frac, of.median_frac);
         assert_true(of.count >= 80);
-        assert_true(of.mean_frac < 0.07);
-        assert_true(of.median_frac < 0.045);
+        assert_true(of.mean_frac < (strcmp(chips[c], "tpu7x") ? 0.04 : 0.07));
+        assert_true(of.median_frac < (strcmp(chips[c], "tpu7x") ? 0.025 : 0.06));
     }
+}
+
+/* Programs of twelve products each, drawn after the mechanism stood: the compiler brings operands to vector memory, or
+ * v4's to CMEM, beside the products before. */
+static void products_among_others_are_as_the_compiler_says(struct base_arena *arena)
+{
+    const struct errors of =
+        errors_of(read_answers(arena, "tests/data/compiler_products.csv", cycles_of_product), NULL, "fresh");
+    TEST_ROW("%d rows, mean %.4f, median %.4f", of.count, of.mean_frac, of.median_frac);
+    assert_true(of.count >= 150);
+    assert_true(of.mean_frac < 0.06);
+    assert_true(of.median_frac < 0.02);
 }
 
 /* Rows that were drawn by others, attention's batched products in other layouts among them. */
@@ -123,8 +138,8 @@ static void products_of_others_are_as_the_compiler_says(struct base_arena *arena
         errors_of(read_answers(arena, "tests/data/compiler_products.csv", cycles_of_product), NULL, "given");
     TEST_ROW("%d rows, mean %.4f, median %.4f", of.count, of.mean_frac, of.median_frac);
     assert_true(of.count >= 100);
-    assert_true(of.mean_frac < 0.08);
-    assert_true(of.median_frac < 0.04);
+    assert_true(of.mean_frac < 0.045);
+    assert_true(of.median_frac < 0.025);
 }
 
 static struct sim_compiler_cycles of_product(const char *chip, struct sim_compiled_product product)
@@ -189,9 +204,10 @@ static void fusions_cost_what_they_read_and_write(struct base_arena *arena)
 static void operands_in_vector_memory_are_not_fetched(struct base_arena *arena)
 {
     (void)arena;
-    struct sim_compiled_product product = {{1, 1024, 1024, 1024}, MODEL_FLOAT32, MODEL_FLOAT32, {true, true}};
+    struct sim_compiled_product product = {
+        {1, 1024, 1024, 1024}, MODEL_FLOAT32, MODEL_FLOAT32, {true, true}, {false, false}};
     const double fetched = of_product("v6e", product).cycles;
-    assert_true(fabs(fetched / 11701 - 1) < 0.25);
+    assert_true(fabs(fetched / 11701 - 1) < 0.08);
     product.is_fetched[0] = false;
     const double one = of_product("v6e", product).cycles;
     assert_true(one > fetched);
@@ -203,12 +219,13 @@ static void operands_in_vector_memory_are_not_fetched(struct base_arena *arena)
 static void registers_are_filled_up(struct base_arena *arena)
 {
     (void)arena;
-    struct sim_compiled_product product = {{1, 8192, 8192, 8000}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}};
+    struct sim_compiled_product product = {
+        {1, 8192, 8192, 8000}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}, {false, false}};
     const double some = of_product("v4", product).cycles;
     product.extents.contracted = 8064;
     assert_true(of_product("v4", product).cycles / some < 1.01);
     product.extents.contracted = 16000;
-    assert_true(of_product("v4", product).cycles / some > 1.9);
+    assert_true(of_product("v4", product).cycles / some > 1.85); /* its result is as large */
 }
 
 /* Rows that are many are more of the same windows, also where most windows of equal size are too large for vector
@@ -222,7 +239,7 @@ static void long_products_take_as_long_as_their_parts(struct base_arena *arena)
         for (int along = 0; along < 3; along++)
             for (int power = 24; power <= 27; power += 3) {
                 struct sim_compiled_product product = {
-                    {1, 1024, 1024, 1024}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}};
+                    {1, 1024, 1024, 1024}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}, {false, false}};
                 double *const extents[] = {&product.extents.rows, &product.extents.columns,
                                            &product.extents.contracted};
                 *extents[(along + 1) % 3] = 8192;
@@ -238,7 +255,8 @@ static void long_products_take_as_long_as_their_parts(struct base_arena *arena)
 static void chips_without_a_cost_model_are_refused(struct base_arena *arena)
 {
     (void)arena;
-    const struct sim_compiled_product product = {{1, 8, 128, 128}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}};
+    const struct sim_compiled_product product = {
+        {1, 8, 128, 128}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}, {false, false}};
     struct sim_compiler_cycles cycles;
     struct base_error error;
     assert_int_equal(sim_compiler_product("h100", &product, &cycles, &error), BASE_INPUT);
@@ -248,7 +266,8 @@ static void chips_without_a_cost_model_are_refused(struct base_arena *arena)
 /* The words of --chip are the chips of both tables, all of them and no others. */
 static void chips_to_choose_from_are_those_of_the_tables(struct base_arena *arena)
 {
-    const struct sim_compiled_product product = {{1, 8, 128, 128}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}};
+    const struct sim_compiled_product product = {
+        {1, 8, 128, 128}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}, {false, false}};
     static struct sim_compiled_fusion fusion;
     struct sim_compiler_cycles cycles;
     struct base_error error, other;
@@ -270,15 +289,11 @@ static void chips_to_choose_from_are_those_of_the_tables(struct base_arena *aren
 }
 
 static const struct test tests[] = {
-    TEST(products_held_back_are_as_the_compiler_says),
-    TEST(products_of_others_are_as_the_compiler_says),
-    TEST(fusions_held_back_are_as_the_compiler_says),
-    TEST(fusions_of_others_are_as_the_compiler_says),
-    TEST(fusions_cost_what_they_read_and_write),
-    TEST(operands_in_vector_memory_are_not_fetched),
-    TEST(registers_are_filled_up),
-    TEST(long_products_take_as_long_as_their_parts),
-    TEST(chips_without_a_cost_model_are_refused),
+    TEST(products_held_back_are_as_the_compiler_says),    TEST(products_of_others_are_as_the_compiler_says),
+    TEST(products_among_others_are_as_the_compiler_says), TEST(fusions_held_back_are_as_the_compiler_says),
+    TEST(fusions_of_others_are_as_the_compiler_says),     TEST(fusions_cost_what_they_read_and_write),
+    TEST(operands_in_vector_memory_are_not_fetched),      TEST(registers_are_filled_up),
+    TEST(long_products_take_as_long_as_their_parts),      TEST(chips_without_a_cost_model_are_refused),
     TEST(chips_to_choose_from_are_those_of_the_tables),
 };
 
