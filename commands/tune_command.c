@@ -292,6 +292,7 @@ static enum base_status tune(struct commands_context *context, const struct base
         return commands_tune_stages(context, arguments, &plan, out, error); /* which refuses it */
     BASE_TRY(commands_tune_check_judge(context, arguments, plan.values[SIM_TOPOLOGY], error));
     if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);
+    BASE_TRY(commands_tune_refuse_lists(&plan, error));
     BASE_TRY(read_request(context, arguments, &plan, &request, error));
     if (commands_tunes_serving(arguments, &request.plan))
         return commands_tune_serving(context, arguments, &request, out, error);

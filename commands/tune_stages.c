@@ -14,6 +14,23 @@ bool commands_tunes_stages(const struct sim_plan_text *plan)
     return stages && *stages && strcmp(stages, "1") != 0;
 }
 
+/* A search of plans without stages takes one value of each. */
+enum base_status commands_tune_refuse_lists(const struct sim_plan_text *plan, struct base_error *error)
+{
+    static const enum sim_key keys[] = {SIM_VIRTUAL_STAGES, SIM_PIPELINE_SCHEDULE, SIM_PIPELINE_PARTITION,
+                                        SIM_CONTEXT_PARALLEL, SIM_CP_COMM_TYPE};
+    for (int i = 0; i < BASE_COUNT(keys); i++) {
+        const char *text = plan->values[keys[i]];
+        if (text && (strchr(text, ',') || !strcmp(text, "auto")))
+            return base_fail(
+                error, BASE_INPUT,
+                "%s: \"%.60s\" is searched together with stages alone; use one value, or, on nodes of GPUs, "
+                "add pipeline_stages auto",
+                sim_plan_keys[keys[i]].name, text);
+    }
+    return BASE_OK;
+}
+
 /* Options that a search of plans with stages cannot follow, each with the reason and what may be done instead. */
 static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
 {
