@@ -88,6 +88,7 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
         .most_summed_elements = chip->xla_most_summed_elements,
         .async_gathers = chip->xla_async_gathers != 0,
         .async_sums = chip->xla_async_sums != 0,
+        .keeps_shards = chip->xla_keeps_shards != 0,
         .tile_rows = chip->xla_tile_rows,
         .rematerializes = drops_arrays(p),
     };

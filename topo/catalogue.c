@@ -41,6 +41,7 @@ static const struct column chip_columns[] = {
     COLUMN(REAL, topo_chip, xla_most_summed_elements),
     COLUMN(COUNT, topo_chip, xla_async_gathers),
     COLUMN(COUNT, topo_chip, xla_async_sums),
+    COLUMN(COUNT, topo_chip, xla_keeps_shards),
     COLUMN(COUNT, topo_chip, xla_tile_rows),
     COLUMN(COUNT, topo_chip, xla_table_bytes),
     COLUMN(COUNT, topo_chip, mxu_dim),

@@ -250,6 +250,7 @@ struct sim_compiled_options {
     double window_rows;          /* topo_chip.xla_window_rows */
     double most_summed_elements; /* topo_chip.xla_most_summed_elements */
     bool async_gathers, async_sums; /* topo_chip.xla_async_gathers, xla_async_sums */
+    bool keeps_shards;              /* topo_chip.xla_keeps_shards */
     int tile_rows;                  /* of the smallest tile of an argument */
     bool rematerializes;            /* recomputes what layers save, or loops over them make, if the limit asks for it */
 };

@@ -82,7 +82,8 @@ static bool is_gathered_early(const struct sim_assigner *a, int value)
 bool sim_waits(const struct sim_assigner *a, int value)
 {
     if (a->windowed[value]) return true;
-    if (!a->options->scanned && a->schedule != SIM_LIST) return a->deferred[value];
+    const bool in_layers = sim_is_over_layers(a, a->s->values[value].loop);
+    if (!a->options->scanned && a->schedule != SIM_LIST && in_layers) return a->deferred[value];
     if (!a->waiting || !a->waiting[value]) return false;
     const bool in_body = sim_is_over_layers(a, a->s->values[value].loop);
     return !a->options->scanned || a->schedule != SIM_LIST || !in_body || is_gathered(a, value);
@@ -212,10 +213,25 @@ static bool add_windowed(struct sim_assigner *a, int v)
     return true;
 }
 
+/* Where not the rows go to the table but its columns to the rows: whole, or a piece in use while the next one comes. */
+static double moved_table_bytes(const struct sim_assigner *a, const struct sim_op *gather)
+{
+    const struct sim_settings *settings = a->options->settings;
+    const double ring = (double)topo_axes_product(a->options->mesh, gather->axes);
+    const bool windowed = ring >= settings->least_ring && ring <= settings->most_ring;
+    const struct sim_op *product = &a->s->ops[a->s->values[gather->outputs[0]].last_use];
+    double piece_bytes = 0;
+    for (int j = 0; j < product->input_count; j++)
+        if (product->inputs[j] != gather->outputs[0])
+            piece_bytes += sim_value_bytes(a, &a->s->values[product->inputs[j]]);
+    return (windowed ? 2 : ring) * piece_bytes;
+}
+
 /* One-hot rows that all devices ask for: a device's own stand beside all of them; or, where products are not windowed
  * otherwise, the rows go round, one device's in use while the next one's arrive. */
 static double gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes)
 {
+    if (a->options->keeps_shards) return moved_table_bytes(a, gather);
     double own_bytes = bytes / (double)topo_axes_product(a->options->mesh, gather->axes);
     return a->options->window_rows > 0 ? bytes + own_bytes : 2 * own_bytes;
 }
@@ -268,11 +284,52 @@ static bool is_filled_early(const struct sim_assigner *a, int v)
            a->s->ops[value->last_use].kind == SIM_LOOP_BEGIN;
 }
 
+/* ---- gathers for weight gradients that a list makes in the forward pass ---- */
+
+/* How many weight gradients read it: each gathers for itself. */
+static int weight_gradients_of(const struct sim_assigner *a, int v)
+{
+    const struct sim_sharded *s = a->s;
+    int count = 0;
+    for (int i = s->values[v].definition + 1; i <= s->values[v].last_use; i++) {
+        const struct sim_op *op = &s->ops[i];
+        const bool product = op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM && op->op->phase != MODEL_FORWARD;
+        for (int j = 0; product && j < op->input_count; j++)
+            count += op->inputs[j] == v && !sim_has_batch(s, op->outputs[0]);
+    }
+    return count;
+}
+
+/* Of layers that are no loops a list makes first what grows least: as soon as a layer's input is there, before the
+ * layer itself, what its weight gradients will gather of it. It stands until they come. False: it is no such gather. */
+static bool add_gathered_forward(struct sim_assigner *a, int v)
+{
+    const struct sim_sharded *s = a->s;
+    struct sim_value value = s->values[v];
+    if (a->options->scanned || a->schedule != SIM_LIST || !is_gathered(a, v) || a->windowed[v] ||
+        !sim_is_over_layers(a, value.loop) || !sim_has_batch(s, v))
+        return false;
+    const int of = s->program->tensors[value.tensor].recomputed_of, count = weight_gradients_of(a, v),
+              made = of >= 0 ? first_made(a, of, v) : s->ops[value.definition].inputs[0];
+    const int loop = made >= 0 ? s->values[made].loop : value.loop;
+    if (!count || loop == value.loop) return false;
+    if (value.dtype == MODEL_FLOAT32) value.dtype = MODEL_BFLOAT16;
+    const double bytes = count * sim_value_bytes(a, &value), all_bytes = sim_layers_of(a, value.loop) * bytes;
+    if (sim_is_over_layers(a, loop)) {
+        sim_add_layer_stack(a, loop, value.last_use, bytes, MODEL_TEMPORARY, NULL);
+        return true;
+    }
+    sim_add_buffer(a, s->values[made].definition + 1, value.loop, all_bytes, all_bytes, MODEL_TEMPORARY);
+    sim_add_buffer(a, value.loop + 1, s->ops[value.loop].match, all_bytes, bytes, MODEL_TEMPORARY);
+    return true;
+}
+
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
     const struct sim_value *value = &s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
+    if (add_gathered_forward(a, v)) return;
     if (sim_waits(a, v) && is_gathered_early(a, v)) {
         add_gathered_early(a, v);
         return;
