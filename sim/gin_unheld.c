@@ -127,9 +127,45 @@ static void say_of_expert_dropout(struct sim_gin_draft *draft)
                        value->text ? value->text : sim_gin_kind_name(value->kind), held ? held : "nothing");
 }
 
+/* What one key of a plan says, the partitioner, the trainer and the layers are each told. */
+static void say_of_partitions(struct sim_gin_draft *draft, struct sim_gin_callee owner, const char *parameter,
+                              const char *held, const char *what)
+{
+    struct model_gin_place place = {0};
+    const struct model_gin_value *value = sim_gin_get(draft, owner, parameter, &place);
+    if (!held) held = "1";
+    if (is_taken(value, held)) return;
+    model_gin_warn(draft->gin, place, "%s is %.60s, and %s of the plan's partitioner, which alone a plan holds: %s",
+                   parameter, value->text ? value->text : sim_gin_kind_name(value->kind), held, what);
+}
+
+/* Devices of a copy of the model, as T5X's layers with experts are told; NULL: the plan says none. */
+static const char *model_partitions(struct sim_gin_draft *draft)
+{
+    const char *submesh = draft->plan.text.values[SIM_SUBMESH];
+    int64_t product = 1, number;
+    struct base_error ignored;
+    if (!submesh || !*submesh) return draft->plan.text.values[SIM_NUM_PARTITIONS];
+    for (const char *at = submesh; *at;) {
+        const size_t length = strcspn(at, ",");
+        const char *part = base_copy_bytes(draft->arena, at, length);
+        if (base_parse_int(part, "", 1, 1 << 20, &number, &ignored) != BASE_OK) return NULL;
+        product *= number;
+        at += length + (at[length] == ',');
+    }
+    return base_print(draft->arena, "%lld", (long long)product);
+}
+
 static void say_of_experts(struct sim_gin_draft *draft)
 {
+    static const struct sim_gin_callee layer = {"", "MoeLayer"};
     if (!draft->has_model || !draft->model.config.experts.count) return;
+    const char *experts = draft->plan.text.values[SIM_NUM_EXPERT_PARTITIONS];
+    say_of_partitions(draft, layer, "num_expert_partitions", experts, "layers would send tokens in other groups");
+    say_of_partitions(draft, layer, "num_model_partitions", model_partitions(draft),
+                      "layers would send tokens in other groups");
+    say_of_partitions(draft, sim_gin_find_callee(draft, "trainer_cls", "", "MoeTrainer"), "num_expert_partitions",
+                      experts, "the trainer would multiply experts' gradients by another number");
     say_of_layout(draft, "moe_architecture.SparseEncoder", "ENCODER_SPARSE_LAYOUT");
     say_of_layout(draft, "moe_architecture.SparseDecoder", "DECODER_SPARSE_LAYOUT");
     if (!sim_gin_infers(draft)) say_of_expert_dropout(draft);
