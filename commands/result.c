@@ -75,6 +75,7 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
     out->steps.loss = numbers(arena, document, "loss", &out->steps.step_count);
     out->steps.gradient_norm = numbers(arena, document, "gradient_norm", &out->steps.step_count);
     out->steps.step_s = numbers(arena, document, "step_s", &out->steps.step_count);
+    out->steps.processor_s = numbers(arena, document, "processor_s", &out->steps.step_count);
     if (of == COMMANDS_RUN_EVALUATES) {
         out->steps.accuracy = numbers(arena, document, "accuracy", &out->steps.step_count);
         out->steps.weight = numbers(arena, document, "weight", &out->steps.step_count);

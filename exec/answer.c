@@ -73,6 +73,7 @@ static void put_result(const struct exec_result *r, const char *failure, struct 
     base_json_member_doubles(&w, "accuracy", r->accuracy, r->step_count);
     base_json_member_doubles(&w, "weight", r->weight, r->step_count);
     base_json_member_doubles(&w, "step_s", r->step_s, r->step_count);
+    base_json_member_doubles(&w, "processor_s", r->processor_s, r->step_count);
     base_json_member_double(&w, "contraction_s", r->contraction_s);
     base_json_member_double(&w, "elementwise_s", r->elementwise_s);
     base_json_member_double(&w, "communication_s", r->communication_s);

@@ -60,14 +60,12 @@ EXEC_VECTORIZED void exec_row_norm_grad(struct exec_row *row)
 
 /* ---- activations ---- */
 
-static const float gelu_root = 0.7978845608028654f /* sqrt(2 / pi) */, gelu_cubic = 0.044715f;
-
 static inline float activate(enum model_activation activation, float x)
 {
     switch (activation) {
     case MODEL_LINEAR: return x;
     case MODEL_RELU: return x > 0 ? x : 0;
-    case MODEL_GELU: return 0.5f * x * (1.0f + exec_tanh(gelu_root * (x + gelu_cubic * x * x * x)));
+    case MODEL_GELU: return x * exec_gelu_share(x);
     case MODEL_SILU: return x / (1.0f + exec_exp(-x));
     }
     return x;
@@ -79,8 +77,8 @@ static inline float derivative(enum model_activation activation, float x)
     case MODEL_LINEAR: return 1;
     case MODEL_RELU: return x > 0 ? 1 : 0;
     case MODEL_GELU: {
-        float t = exec_tanh(gelu_root * (x + gelu_cubic * x * x * x));
-        return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * gelu_root * (1.0f + 3.0f * gelu_cubic * x * x);
+        float s = exec_gelu_share(x);
+        return s * (1.0f + x * (1.0f - s) * exec_gelu_steepness(x));
     }
     case MODEL_SILU: {
         float s = 1.0f / (1.0f + exec_exp(-x));

@@ -73,6 +73,7 @@ struct exec_result {
     double *accuracy;      /* share of the weights whose target has the largest logit; only where it evaluates */
     double *weight;        /* sum of the step's weights */
     double *step_s;        /* of a step: of the slowest rank, or all devices one after the other */
+    double *processor_s;   /* CPU seconds of all ranks in a step, its batch and its sums included */
     int64_t arena_bytes;   /* of each device */
     const struct exec_host *hosts; /* rank 0's */
     int host_count;

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 struct run {
     struct base_arena *arena;
@@ -136,6 +137,13 @@ static enum base_status run_step(struct run *run, struct base_arena *scratch, in
     return BASE_OK;
 }
 
+static double processor_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static void tell(const struct run *run, int64_t done, double passed_s)
 {
     const struct exec_request *request = run->request;
@@ -177,7 +185,9 @@ static enum base_status run_steps(struct run *run, int64_t first_step, int64_t c
     double start_s = exec_seconds(run->machines[0]);
     tell(run, 0, 0);
     for (int64_t i = 0; i < count && status == BASE_OK && !out->stopped; i++) {
+        const double begun_s = processor_seconds();
         status = run_step(run, &scratch, first_step + i, i);
+        out->processor_s[i] = processor_seconds() - begun_s;
         if (status != BASE_OK) break;
         out->step_count = i + 1;
         if (is_time_to_save(run->request, first_step + i + 1, i + 1 == count || out->stopped))
@@ -308,6 +318,7 @@ static void agree_on_times(struct run *run)
     double parts[] = {r->contraction_s, r->elementwise_s, r->communication_s, r->exposed_s};
     if (exec_is_alone(t)) return;
     for (int64_t i = 0; i < r->step_count; i++) exec_largest_numbers(t, &r->step_s[i], 1);
+    for (int64_t i = 0; i < r->step_count; i++) exec_sum_numbers(t, &r->processor_s[i], 1);
     exec_sum_numbers(t, parts, BASE_COUNT(parts));
     r->contraction_s = parts[0] / t->rank_count, r->elementwise_s = parts[1] / t->rank_count,
     r->communication_s = parts[2] / t->rank_count, r->exposed_s = parts[3] / t->rank_count;
@@ -352,6 +363,7 @@ static enum base_status run_and_measure(struct run *run, const struct sim_plan *
     result->loss = base_new(run->arena, double, count);
     result->gradient_norm = base_new(run->arena, double, count);
     result->step_s = base_new(run->arena, double, count);
+    result->processor_s = base_new(run->arena, double, count);
     result->accuracy = base_new(run->arena, double, count);
     result->weight = base_new(run->arena, double, count);
     const char *kernel = begin_products(run, plan);

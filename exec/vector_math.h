@@ -43,19 +43,16 @@ static inline float exec_exp(float x)
     return x < -87.3f ? 0.0f : p * scale;
 }
 
-/* tanh x = 1 - 2 / (exp(2x) + 1); near 0 its series, where the difference would cancel. */
-static inline float exec_tanh(float x)
+/* gelu by tanh is x (1 + tanh u) / 2 = x / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3): one exponential, and
+ * nothing cancels. The share of x that is left, and 2 du/dx. */
+static inline float exec_gelu_share(float x)
 {
-    float magnitude = fabsf(x), squared = x * x;
-    float e = exec_exp(2.0f * (magnitude > 10.0f ? 10.0f : magnitude));
-    float far = 1.0f - 2.0f / (e + 1.0f);
-    float near =
-        magnitude *
-        (1.0f +
-         squared * (-0.333333333f +
-                    squared * (0.133333333f +
-                               squared * (-0.0539682540f + squared * (0.0218694885f + squared * -0.00886323553f)))));
-    return copysignf(magnitude < 0.35f ? near : far, x);
+    return 1.0f / (1.0f + exec_exp(-1.5957691216057308f * (x + 0.044715f * x * x * x)));
+}
+
+static inline float exec_gelu_steepness(float x)
+{
+    return 1.5957691216057308f * (1.0f + 3.0f * 0.044715f * x * x);
 }
 
 enum { EXEC_LANES = 16 };

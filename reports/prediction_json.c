@@ -143,6 +143,7 @@ static void put_steps(struct base_json_writer *w, const struct reports_predictio
         base_json_close(w, '}');
     }
     base_json_member_doubles(w, "step_s", m->step_s, m->step_count);
+    base_json_member_doubles(w, "processor_s", m->processor_s, m->step_count);
 }
 
 enum entry_detail { WITHOUT_WORK, WITH_WORK /* flop and bytes */ };

@@ -107,6 +107,7 @@ struct reports_measured {
     int rank_count; /* 0: all devices in one process */
     int64_t first_step, step_count;
     const double *loss, *gradient_norm, *step_s;
+    const double *processor_s;              /* CPU seconds of all ranks in each step */
     const double *accuracy, *weight;        /* of a run that evaluates; else NULL */
     const struct sim_timeline *timeline;    /* may be NULL */
     bool stopped;                           /* by a signal, before its last step */

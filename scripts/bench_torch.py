@@ -1,44 +1,40 @@
 """bench_torch.py MESHWRIGHT FOLDER: trains one GPT in PyTorch and here, from the same values, on the same batches, in the
-same dtype, on one thread, and prints tokens per CPU second of both. The two take turns, and the best round of each counts.
-Losses of both are printed, since a speed says nothing of a model that is another one. bench_torch.py --child … is one
-round of PyTorch, in a process of its own."""
+same dtype, on one thread, and prints tokens per CPU second of both. Each times its own steps by its process's CPU clock,
+the first ones left out, in which memory is touched for the first time; the two take turns, each round in processes of
+their own, and the ratio is the median of the rounds', with the least and the largest beside it, since what shares the
+machine's caches changes from round to round. Losses of both are printed, since a speed says nothing of a model that is
+another one. bench_torch.py --child … is one round of PyTorch."""
 
 import gzip
 import json
 import os
-import resource
+import statistics
 import subprocess
 import sys
 import time
 
 SIZES = {"emb_dim": 512, "num_heads": 8, "head_dim": 64, "mlp_dim": 2048, "num_layers": 8, "vocab_size": 8192}
-LENGTH, BATCH, STEPS, ROUNDS, RATE = 256, 8, 4, 2, 1e-3
+LENGTH, BATCH, WARM_UP, STEPS, ROUNDS, SHOWN, RATE = 256, 8, 2, 4, 5, 16, 1e-3
 MODEL = ("decoder_only:" + ",".join(f"{k}={v}" for k, v in SIZES.items())
          + ",mlp_activations=gelu,logits_via_embedding=1,position_encoding=learned,norm=layer,biases=1")
 
 
 # ---- here ----
 
+# Nothing is computed twice, as PyTorch's autograd keeps what it needs, too.
 def command(program, steps, dtype, *more):
     return [program, "run", "--model", MODEL, "--topology", "local:1", "--task-feature-lengths", str(LENGTH),
             "--batch-size", str(BATCH), "--optimizer", "adamw", "--in-process", "--json", "--z-loss", "0", "--dtype", dtype,
-            "--steps", str(steps), *more]
+            "--remat-policy", "none", "--steps", str(steps), *more]
 
 
 def run_here(arguments):
-    """The answer, and the CPU seconds that it took with all of its processes."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(arguments, check=True, capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return json.loads(done.stdout), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
 
 
 def measure_here(program, dtype, data):
-    """Seconds of a step: a longer run less one of a single step, so that beginning and end do not count."""
-    extra = ("--data", data, "--learning-rate", str(RATE))
-    _, short_s = run_here(command(program, 1, dtype, *extra))
-    answer, long_s = run_here(command(program, 1 + STEPS, dtype, *extra))
-    return answer, (long_s - short_s) / STEPS
+    answer = run_here(command(program, WARM_UP + STEPS, dtype, "--data", data, "--learning-rate", str(RATE)))
+    return answer, statistics.mean(answer["processor_s"][WARM_UP:])
 
 
 # ---- PyTorch ----
@@ -51,10 +47,11 @@ def read_array(numpy, folder, name):
         return numpy.frombuffer(file.read(), "<f4").reshape(shape).copy()
 
 
-def child(checkpoint, data, dtype, logits, steps):
+def child(checkpoint, data, dtype, logits, steps, profiles):
     import numpy
     import torch
     from torch.nn import functional
+    from torch.profiler import ProfilerActivity, profile
 
     torch.set_num_threads(1)
 
@@ -119,9 +116,8 @@ def child(checkpoint, data, dtype, logits, steps):
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-4, fused=True)
     with open(data, encoding="utf-8") as file:
         batches = [json.loads(line) for line in file][:steps]
-    losses, step_s = [], []
-    for batch in batches:
-        begin = time.process_time()
+
+    def step(batch):
         tokens = torch.tensor(batch["decoder_input_tokens"])
         targets = torch.tensor(batch["decoder_target_tokens"])
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
@@ -130,28 +126,54 @@ def child(checkpoint, data, dtype, logits, steps):
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
+        return loss.item()
+
+    losses, step_s, shares = [], [], []
+    for batch in batches:
+        begin = time.process_time()
+        losses.append(step(batch))
         step_s.append(time.process_time() - begin)
-    print(json.dumps({"version": torch.__version__, "loss": losses, "step_s": sorted(step_s[1:])}))
+    if profiles:
+        with profile(activities=[ProfilerActivity.CPU]) as seen:
+            step(batches[-1])
+        sums = sorted(((event.self_cpu_time_total, event.key) for event in seen.key_averages()), reverse=True)
+        shares = [(key, own / sum(own for own, _ in sums)) for own, key in sums]
+    print(json.dumps({"version": torch.__version__, "loss": losses, "processor_s": step_s, "shares": shares}))
 
 
-def measure_torch(checkpoint, data, dtype, logits):
-    done = subprocess.run([sys.executable, __file__, "--child", checkpoint, data, dtype, logits, str(1 + STEPS)], check=True,
-                          capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1"))
+def measure_torch(checkpoint, data, dtype, logits, profiles=""):
+    """profiles: not empty, one more step says where its time goes."""
+    arguments = ["--child", checkpoint, data, dtype, logits, str(WARM_UP + STEPS), profiles]
+    done = subprocess.run([sys.executable, __file__, *arguments], check=True, capture_output=True, text=True,
+                          env=dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1"))
     answer = json.loads(done.stdout)
-    return answer, sum(answer["step_s"]) / len(answer["step_s"])
+    return answer, statistics.mean(answer["processor_s"][WARM_UP:])
 
 
 # ---- both ----
 
-def put_rest(answer, step_s):
-    """Where the time of a step goes here, by operation: the longest."""
+def put_rest(title, shares):
+    """Where the time of a step goes, by operation: the longest."""
+    print(f"  where the time goes {title}")
+    for name, share in sorted(shares, key=lambda one: -one[1])[:SHOWN]:
+        print(f"    {100 * share:5.1f} %  {name}")
+
+
+def shares_here(answer):
     sums = {}
     for entry in answer["timeline"]:
         name = entry["name"] + (" backward" if entry["phase"] == "backward" else "")
         sums[name] = sums.get(name, 0) + entry["count"] * entry["time_s"]
-    for name, time_s in sorted(sums.items(), key=lambda item: -item[1])[:12]:
-        print(f"    {100 * time_s / step_s:5.1f} %  {name}")
+    return [(name, time_s / answer["time"]["step_s"]) for name, time_s in sums.items()]
+
+
+def put_rounds(dtype, theirs, ours, theirs_s, ours_s, loads):
+    """Speeds, and how often ours is theirs in each round."""
+    ratios = sorted(a / b for a, b in zip(theirs_s, ours_s))
+    kernel, tokens = ours["hosts"][0]["kernel"], BATCH * LENGTH
+    print(f"{dtype}: PyTorch {theirs['version']} {tokens / statistics.median(theirs_s):.0f} tokens a CPU second, here "
+          f"({kernel}) {tokens / statistics.median(ours_s):.0f}: {statistics.median(ratios):.2f} times "
+          f"({ratios[0]:.2f} to {ratios[-1]:.2f}; load of the machine {min(loads):.1f} to {max(loads):.1f})")
 
 
 def main():
@@ -159,33 +181,33 @@ def main():
     data, kept = f"{folder}/batches.jsonl", f"{folder}/values"
     subprocess.run(["rm", "-rf", kept], check=True)
     with open(data, "w", encoding="utf-8") as file:
-        for step in range(1 + STEPS):
+        for step in range(WARM_UP + STEPS):
             answer = subprocess.run(
                 [program, "data", "--model", MODEL, "--topology", "local:1", "--task-feature-lengths", str(LENGTH),
                  "--batch-size", str(BATCH), "--step", str(step), "--json"], check=True, capture_output=True, text=True)
             file.write(json.dumps(json.loads(answer.stdout)) + "\n")
     run_here(command(program, 1, "float32", "--learning-rate", "0", "--checkpoint", kept, "--data", data))
-    print(f"{MODEL}, {BATCH} x {LENGTH} tokens, AdamW, one thread")
-    tokens = BATCH * LENGTH
+    print(f"{MODEL}, {BATCH} x {LENGTH} tokens, AdamW, one thread; {ROUNDS} rounds in turns, {STEPS} steps each after "
+          f"{WARM_UP}")
     for dtype in ("float32", "bfloat16"):
-        here_s = torch_s = narrow_s = float("inf")
-        for _ in range(ROUNDS):
-            theirs, one_s = measure_torch(f"{kept}/checkpoint_1", data, dtype, "float32")
-            torch_s = min(torch_s, one_s)
+        theirs_s, ours_s, narrow_s, loads = [], [], [], []
+        for turn in range(ROUNDS):
+            last = "profile" if turn == ROUNDS - 1 else ""
+            loads.append(os.getloadavg()[0])
+            theirs, one_s = measure_torch(f"{kept}/checkpoint_1", data, dtype, "float32", last)
+            theirs_s.append(one_s)
             ours, one_s = measure_here(program, dtype, data)
-            here_s = min(here_s, one_s)
+            ours_s.append(one_s)
             if dtype != "float32":
-                narrow_s = min(narrow_s, measure_torch(f"{kept}/checkpoint_1", data, dtype, dtype)[1])
-        kernel = ours["hosts"][0]["kernel"]
-        print(f"{dtype}: PyTorch {theirs['version']} {tokens / torch_s:.0f} tokens a CPU second, here ({kernel}) "
-              f"{tokens / here_s:.0f}: {torch_s / here_s:.2f} times")
-        if dtype != "float32":
+                narrow_s.append(measure_torch(f"{kept}/checkpoint_1", data, dtype, dtype)[1])
+        put_rounds(dtype, theirs, ours, theirs_s, ours_s, loads)
+        if narrow_s:
             print(f"  logits of both are in float32, as T5X has them; in {dtype}, as autocast would have them, PyTorch did "
-                  f"{tokens / narrow_s:.0f}")
+                  f"{BATCH * LENGTH / statistics.median(narrow_s):.0f}")
         print("  losses of PyTorch", *(f"{loss:.5f}" for loss in theirs["loss"]))
         print("  losses here      ", *(f"{loss:.5f}" for loss in ours["loss"]))
-        print("  where the time goes here")
-        put_rest(ours, ours["time"]["step_s"])
+        put_rest("here", shares_here(ours))
+        put_rest("in PyTorch", theirs["shares"])
         worst = max(abs(a / b - 1) for a, b in zip(theirs["loss"], ours["loss"]))
         if worst > (1e-3 if dtype == "float32" else 2e-2):
             sys.exit(f"bench-torch: the two do not train the same model: losses are {worst:.1e} apart")
@@ -193,6 +215,6 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        child(*sys.argv[2:6], int(sys.argv[6]))
+        child(*sys.argv[2:6], int(sys.argv[6]), sys.argv[7])
     else:
         main()

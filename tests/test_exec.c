@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- plans ---- */
@@ -1103,6 +1104,20 @@ static void runs_repeat_themselves(struct base_arena *arena)
     assert_true(a.loss[2] < a.loss[0] || a.loss[1] < a.loss[0]);
 }
 
+/* A step's CPU seconds are its process's own, and with the batch and the sums at least those of the operations. */
+static void steps_say_their_cpu_seconds(struct base_arena *arena)
+{
+    struct sim_plan_text plan = small_plan(arena, 1, "adamw");
+    const clock_t before = clock();
+    struct exec_result r = run_of(arena, &plan, &(struct exec_request){.steps = 3, .processor_time = true});
+    double all_s = 0, most_s = (double)(clock() - before + 1) / CLOCKS_PER_SEC;
+    for (int i = 0; i < 3; i++) {
+        assert_true(r.step_s[i] > 0 && r.processor_s[i] >= r.step_s[i]);
+        all_s += r.processor_s[i];
+    }
+    assert_true(all_s <= most_s);
+}
+
 static const struct damage {
     const char *array, *file, *text, *part;
 } damages[] = {
@@ -1470,8 +1485,13 @@ static void exponentials_are_exact_enough(struct base_arena *arena)
 {
     (void)arena;
     for (double x = -87; x < 88; x += 0.0137) assert_near((double)exec_exp((float)x), exp((double)(float)x), 3e-7);
-    for (double x = -12; x < 12; x += 0.00171)
-        assert_true(fabs((double)exec_tanh((float)x) - tanh((double)(float)x)) < 3e-7);
+    for (double x = -12; x < 12; x += 0.00171) {
+        double exact = (double)(float)x, u = sqrt(2 / acos(-1.0)) * (exact + 0.044715 * exact * exact * exact);
+        if (u > -40) assert_near((double)exec_gelu_share((float)x), 1 / (1 + exp(-2 * u)), 2e-5);
+        assert_true(fabs((double)exec_gelu_share((float)x) - 0.5 * (1 + tanh(u))) < 3e-7);
+        assert_near((double)exec_gelu_steepness((float)x), 2 * sqrt(2 / acos(-1.0)) * (1 + 0.134145 * exact * exact),
+                    1e-6);
+    }
     assert_near((double)exec_exp(-1e10f), 0, 0);
     assert_near((double)exec_exp(0), 1, 0);
 }
@@ -1823,6 +1843,7 @@ static const struct test tests[] = {
     TEST(a_llama_is_what_its_paper_says),
     TEST(runs_resume_on_any_mesh),
     TEST(runs_repeat_themselves),
+    TEST(steps_say_their_cpu_seconds),
     TEST(lion_goes_by_signs),
     TEST(damaged_checkpoints_are_refused),
     TEST(products_by_onednn_are_blas_products),
