@@ -83,7 +83,7 @@ void sim_key_bytes(struct sim_cache *cache, const void *bytes, size_t length)
 void sim_key_begin(struct sim_cache *cache, enum sim_stored kind)
 {
     const unsigned char first = (unsigned char)kind;
-    cache->key_length = 0;
+    cache->key_length = cache->hashed_length = 0;
     cache->key_overflows = false;
     sim_key_bytes(cache, &first, 1);
 }
@@ -93,9 +93,14 @@ void sim_key_text(struct sim_cache *cache, const char *text)
     sim_key_bytes(cache, text, strlen(text) + 1);
 }
 
-static uint64_t hash_key(const struct sim_cache *cache)
+/* Whoever finds nothing stores under the same key. */
+static uint64_t hash_key(struct sim_cache *cache)
 {
-    return base_hash(BASE_HASH_START, cache->key, cache->key_length);
+    if (cache->hashed_length != cache->key_length) {
+        cache->key_hash = base_hash(BASE_HASH_START, cache->key, cache->key_length);
+        cache->hashed_length = cache->key_length;
+    }
+    return cache->key_hash;
 }
 
 static struct cache_entry *find_entry(const struct sim_cache *cache, uint64_t hash)

@@ -40,7 +40,8 @@ struct sim_cache {
     const struct base_json *overrides;
     uint64_t overrides_hash; /* of its content; 0 without */
     char key[4096];          /* under construction */
-    size_t key_length;
+    size_t key_length, hashed_length; /* key_hash is of the key when it was so long */
+    uint64_t key_hash;
     bool key_overflows;          /* too long to be looked up: worked out anew each time */
     const char *gin_search_path; /* of the question, or NULL */
     bool read_files;             /* an entry was read from a file, which may change until the next question */
