@@ -12,6 +12,8 @@
 /* Shown values are truncated so that a hostile one cannot fill the message. */
 enum { SHOWN = 60 };
 
+enum { SURE_DIGITS = 18 }; /* every number of so many fits into 64 bits */
+
 struct unit {
     double size;
     const char *name;
@@ -34,11 +36,14 @@ static enum base_status no_whole_number(const char *text, const char *what, int6
 enum base_status base_parse_int(const char *text, const char *what, int64_t low, int64_t high, int64_t *out,
                                 struct base_error *error)
 {
-    const char *digits = text + (*text == '-' || *text == '+');
-    if (!*digits || strspn(digits, "0123456789") != strlen(digits))
-        return no_whole_number(text, what, low, high, error);
+    const char *digits = text + (*text == '-' || *text == '+'), *end = digits;
+    long long value = 0;
+    for (; *end >= '0' && *end <= '9'; end++)
+        if (end - digits < SURE_DIGITS) value = 10 * value + (*end - '0');
+    if (end == digits || *end) return no_whole_number(text, what, low, high, error);
     errno = 0;
-    long long value = strtoll(text, NULL, 10);
+    if (end - digits > SURE_DIGITS) value = strtoll(text, NULL, 10);
+    else if (*text == '-') value = -value;
     if (errno == ERANGE || value < low || value > high)
         return base_fail(error, BASE_INPUT, "%s: %.*s is out of range; use a number from %" PRId64 " to %" PRId64, what,
                          SHOWN, text, low, high);

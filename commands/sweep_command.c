@@ -150,8 +150,9 @@ static void note_accuracy(struct sweep *s, const struct sim_plan_text *plan, con
                               .error = why};
     double step_s = read_measured(s, STEP), tokens_per_s = read_measured(s, TOKENS),
            oom = read_measured(s, OUT_OF_MEMORY);
-    row.measured_step_s = isnan(step_s) ? step_tokens(plan) / tokens_per_s : step_s;
-    row.measured_tokens_per_s = isnan(tokens_per_s) ? step_tokens(plan) / step_s : tokens_per_s;
+    const double tokens = isnan(step_s) != isnan(tokens_per_s) ? step_tokens(plan) : (double)NAN;
+    row.measured_step_s = isnan(step_s) ? tokens / tokens_per_s : step_s;
+    row.measured_tokens_per_s = isnan(tokens_per_s) ? tokens / step_s : tokens_per_s;
     row.measured_peak_memory_bytes = read_measured(s, MEMORY);
     row.measured_oom = says_oom(s) ? 1 : isnan(oom) ? -1 : oom > 0;
     if (predicted) row.prediction = *prediction;
