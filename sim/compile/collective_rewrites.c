@@ -118,7 +118,7 @@ static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled
 {
     struct sim_sharded *s = r->s;
     int sum = -1;
-    for (int i = s->ops[filled].match + 1; i < s->op_count; i++) {
+    for (int i = s->ops[filled].match + 1, last = r->users[accumulator]; i <= last; i++) {
         if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
         sim_order spec[MODEL_MAX_RANK];
         spec_of_update(s, &s->ops[i], accumulator, spec);
