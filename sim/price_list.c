@@ -39,6 +39,12 @@ static void multiply(const struct maker *m, struct sim_factors *factors, unsigne
     factors->of[factors->count++] = factor(m, size, axes);
 }
 
+/* For a list of up to so many items, whose items are put there whole. */
+static void *room(const struct maker *m, int most, size_t size_bytes)
+{
+    return base_reserve(m->scratch, (size_t)most + 1, size_bytes);
+}
+
 /* The place of an item in a list where each stands once. */
 static int distinct(struct maker *m, void *list, struct base_index *seen, int *count, const void *item,
                     size_t size_bytes)
@@ -158,7 +164,7 @@ static void list_dots(struct maker *m)
     int count = 0;
     for (int i = 0; i < m->s->dot_count; i++) m->dot_of[m->s->dots[i]] = -2;
     for (int i = 0; i < m->s->op_count; i++) count += m->dot_of[i] == -2;
-    m->out->dots = base_new(m->scratch, struct sim_price_dot, count + 1);
+    m->out->dots = room(m, count, sizeof *m->out->dots);
     for (int i = 0; i < m->s->op_count; i++) {
         const struct sim_op *op = &m->s->ops[i];
         if (m->dot_of[i] != -2) continue;
@@ -258,9 +264,9 @@ static void list_kernels(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
     struct sim_price_list *out = m->out;
-    out->kernels = base_new(m->scratch, struct sim_price_kernel, s->kernel_count + 1);
-    out->touched = base_new(m->scratch, int, s->read_count + s->write_count + 2 * s->dot_count + 1);
-    out->kernel_dots = base_new(m->scratch, int, s->dot_count + 1);
+    out->kernels = room(m, s->kernel_count, sizeof *out->kernels);
+    out->touched = room(m, s->read_count + s->write_count + 2 * s->dot_count, sizeof *out->touched);
+    out->kernel_dots = room(m, s->dot_count, sizeof *out->kernel_dots);
     m->softmax_of = base_new(m->scratch, int, s->kernel_count + 1);
     list_softmaxes(m);
     for (int k = 0; k < s->kernel_count; k++) {
@@ -376,10 +382,10 @@ static void list_steps(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
     struct sim_price_list *out = m->out;
-    out->steps = base_new(m->scratch, struct sim_price_step, count_steps(m) + 1);
-    out->collectives = base_new(m->scratch, struct sim_price_collective, s->op_count + 1);
-    out->needs = base_new(m->scratch, struct sim_price_need, s->op_count + 1);
-    out->products = base_new(m->scratch, struct sim_factors, s->op_count + 1);
+    out->steps = room(m, count_steps(m), sizeof *out->steps);
+    out->collectives = room(m, s->op_count, sizeof *out->collectives);
+    out->needs = room(m, s->op_count, sizeof *out->needs);
+    out->products = room(m, s->op_count, sizeof *out->products);
     m->steps_before = base_new(m->scratch, int, s->op_count + 1);
     m->sent_as = base_new(m->scratch, int, s->op_count + 1);
     for (int i = 0; i < s->op_count; i++) {
