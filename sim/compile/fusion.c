@@ -179,7 +179,7 @@ static void push(struct fuser *f, int **list, int *count, int item)
     enum { FIRST = 8 };
     /* Lists are bounded by the operands of all operations, repeated by fusion; they grow by doubling. */
     if (!*count || (*count >= FIRST && (*count & (*count - 1)) == 0)) {
-        int *larger = base_new(f->arena, int, *count ? 2 * *count : FIRST);
+        int *larger = base_reserve(f->arena, *count ? 2 * (size_t)*count : FIRST, sizeof *larger);
         if (*count) memcpy(larger, *list, (size_t)*count * sizeof **list);
         *list = larger;
     }
@@ -350,9 +350,9 @@ static void lay_out_parts(struct fuser *f, const struct parts *parts)
         all.write_count += parts[k].write_count;
         all.dot_count += parts[k].dot_count;
     }
-    s->reads = base_new(f->arena, int, all.read_count);
-    s->writes = base_new(f->arena, int, all.write_count);
-    s->dots = base_new(f->arena, int, all.dot_count);
+    s->reads = base_reserve(f->arena, (size_t)all.read_count, sizeof *s->reads);
+    s->writes = base_reserve(f->arena, (size_t)all.write_count, sizeof *s->writes);
+    s->dots = base_reserve(f->arena, (size_t)all.dot_count, sizeof *s->dots);
     s->read_count = s->write_count = s->dot_count = 0;
     for (int k = 0; k < s->kernel_count; k++) {
         struct sim_kernel *kernel = &s->kernels[k];
@@ -371,7 +371,7 @@ static void build_kernels(struct fuser *f)
 {
     struct sim_sharded *s = f->s;
     struct parts *parts = base_new(f->arena, struct parts, s->op_count + 1);
-    s->kernels = base_new(f->arena, struct sim_kernel, s->op_count + 1);
+    s->kernels = base_reserve(f->arena, (size_t)s->op_count + 1, sizeof *s->kernels);
     for (int i = 0; i < s->op_count; i++) {
         struct sim_op *op = &s->ops[i];
         if (!runs(f, op)) continue;

@@ -306,7 +306,7 @@ void sim_track_lifetimes(struct base_arena *arena, const struct sim_compiler *co
             (struct timed){{.op = i, .trips = op->trips, .bracket = op->kind == SIM_LOOP_BEGIN ? 1 : -1}, BRACKET};
         t.count++;
     }
-    sharded->events = base_new(arena, struct sim_event, t.count);
+    sharded->events = base_reserve(arena, (size_t)t.count, sizeof *sharded->events);
     sharded->event_count = t.count;
     sort_by_time(&t, sharded->events);
 }

@@ -38,8 +38,8 @@ struct sim_cache {
     struct sim_recent_prices *recent_prices; /* of all programs; NULL: none were priced */
     int64_t held_bytes;                      /* after so many it is emptied; 0: the usual limit */
     const struct base_json *overrides;
-    uint64_t overrides_hash; /* of its content; 0 without */
-    char key[4096];          /* under construction */
+    uint64_t overrides_hash;          /* of its content; 0 without */
+    char key[4096];                   /* under construction */
     size_t key_length, hashed_length; /* key_hash is of the key when it was so long */
     uint64_t key_hash;
     bool key_overflows;          /* too long to be looked up: worked out anew each time */
