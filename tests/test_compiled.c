@@ -10,8 +10,8 @@
  * are right, how many refused steps may be said to fit with more than 2 % of the limit to spare, and of how many plans
  * it is said whether the compiler rematerialises. Plans drawn at random (scripts/oracle_aot.py) are of five kinds:
  * mechanisms were chosen on some; the blind ones judged those, and of the next mechanisms three of their misses gave
- * the reason; of those that judged these again it was two, and so it was of the fresh ones behind them, and one of the
- * unseen ones; the later ones judged all, and nothing was looked for on them. A third of the plans is not scanned. */
+ * the reason; of those that judged these again it was two, and so it was of the fresh ones behind them, and one each of
+ * the unseen and of the later ones, which judged all the others. A third of the plans is not scanned. */
 static const struct answers {
     const char *path;
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_recomputed_frac;
@@ -22,7 +22,7 @@ static const struct answers {
              {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, true},
              {"tests/data/compiled_memory_fresh.csv", 0.044, 0.92, 1, 0, 0.84, true},
              {"tests/data/compiled_memory_unseen.csv", 0.028, 0.84, 1, 0, 1, true},
-             {"tests/data/compiled_memory_later.csv", 0.05, 0.84, 1, 0, 0.84, true}};
+             {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 /* A step that is said to fit is refused by no compiler if it is not called tight; and of steps that the compiler takes
  * most are not. */
@@ -223,6 +223,8 @@ static void explained_steps_are_near(struct base_arena *arena)
         /* a list makes gathers for weight gradients in the forward pass, so that it is not chosen: 20, 11 % */
         {"tests/data/compiled_memory_drawn.csv", "drawn-7206-1", 0.13},
         {"tests/data/compiled_memory_judged.csv", "drawn-8101-5", 0.03},
+        /* and a scanned layer's list keeps what was gathered for them on chips that have no windows, too: 19 % */
+        {"tests/data/compiled_memory_later.csv", "drawn-8701-1", 0.08},
         /* on TPU7x tables of sharded columns go to the rows that look them up, and sums are scattered: 50, 10 % */
         {"tests/data/compiled_memory_unseen.csv", "drawn-8601-8", 0.11},
         {"tests/data/compiled_memory_unseen.csv", "drawn-8601-1", 0.03},

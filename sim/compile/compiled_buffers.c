@@ -85,8 +85,8 @@ bool sim_waits(const struct sim_assigner *a, int value)
     const bool in_layers = sim_is_over_layers(a, a->s->values[value].loop);
     if (!a->options->scanned && a->schedule != SIM_LIST && in_layers) return a->deferred[value];
     if (!a->waiting || !a->waiting[value]) return false;
-    const bool in_body = sim_is_over_layers(a, a->s->values[value].loop);
-    return !a->options->scanned || a->schedule != SIM_LIST || !in_body || is_gathered(a, value);
+    const bool at_once = a->options->scanned && a->schedule == SIM_LIST && in_layers;
+    return at_once ? is_gathered(a, value) : a->options->window_rows > 0;
 }
 
 bool sim_is_recomputed_for(const struct sim_assigner *a, int value, int at)

@@ -101,7 +101,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.windowed = sim_windowed_operands(arena, sharded, options);
     a.weighed = sim_weight_gradient_operands(arena, sharded);
     a.deferred = sim_deferred_operands(&a);
-    bool *const waiting = sim_waiting_operands(arena, sharded, options);
+    bool *const waiting = sim_waiting_operands(arena, sharded);
     a.waiting = waiting;
     sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
     if (options->scanned && options->rematerializes && out->peak_bytes > options->limit_bytes) {

@@ -82,11 +82,10 @@ bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *
     return windowed;
 }
 
-bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s,
-                           const struct sim_compiled_options *options)
+bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s)
 {
     bool *waiting = base_new(arena, bool, s->value_count + 1);
-    for (int i = 0; options->window_rows > 0 && i < s->op_count; i++) {
+    for (int i = 0; i < s->op_count; i++) {
         if (!reads_gathered(s, &s->ops[i])) continue;
         for (int j = 0; j < s->ops[i].input_count; j++) {
             int array = array_of(s, s->ops[i].inputs[j]);
