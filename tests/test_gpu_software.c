@@ -723,6 +723,38 @@ static void what_was_scattered_is_held_in_flight(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Software that runs layer by layer has no scan: a model that T5X would scan costs what one of single layers does. */
+static void nobody_scans_but_xla(struct base_arena *arena)
+{
+    static const char *const software[] = {"fsdp", "torchtitan", "megatron", "nanotron", "nemo"};
+    static const char *const remat[] = {"none", "selective", "full"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(software); i++)
+        for (int k = 0; k < BASE_COUNT(remat); k++) {
+            struct sim_prediction predictions[2];
+            for (int scanned = 0; scanned < 2; scanned++) {
+                struct sim_plan_text text = {
+                    .values = {[SIM_MODEL] = base_print(arena, "%s" LLAMA, scanned ? "scalable_" : ""),
+                               [SIM_TOPOLOGY] = "h100:2x8",
+                               [SIM_SOFTWARE] = software[i],
+                               [SIM_RULES] = "zero3",
+                               [SIM_REMAT_POLICY] = remat[k],
+                               [SIM_OPTIMIZER] = "adamw",
+                               [SIM_ATTENTION] = "flash",
+                               [SIM_BATCH_SIZE] = "64",
+                               [SIM_TARGETS_LENGTH] = "256"}};
+                struct sim_plan plan;
+                struct base_error error;
+                assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error),
+                          &error);
+                assert_ok(sim_predict(cache, &plan, &predictions[scanned], NULL, &error), &error);
+            }
+            assert_near(predictions[1].step_s / predictions[0].step_s, 1, 0.01);
+            assert_near((double)predictions[1].memory.peak_bytes / (double)predictions[0].memory.peak_bytes, 1, 0.01);
+        }
+    sim_cache_free(cache);
+}
+
 static const struct test tests[] = {
     TEST(collectives_take_what_was_measured),
     TEST(switches_add_up_for_part_of_a_node),
@@ -745,6 +777,7 @@ static const struct test tests[] = {
     TEST(rows_between_16_bytes_do_without_tensor_cores),
     TEST(softmaxes_of_no_four_are_kernels_of_their_own),
     TEST(vocabularies_are_padded),
+    TEST(nobody_scans_but_xla),
 };
 
 int main(int argument_count, char **arguments)
