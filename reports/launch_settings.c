@@ -166,7 +166,9 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
         {"--use-flash-attn", plan->options.flash_attention},
         {"--bf16", plan->options.dtype != MODEL_FLOAT16},
         {"--fp16", plan->options.dtype == MODEL_FLOAT16},
-        {"--fp8-format hybrid", plan->options.dtype == MODEL_FP8},
+        /* Beside fp8 gradients are bfloat16's, as those of NeMo's runs; Megatron-LM's own would be float32. */
+        {"--fp8-format hybrid\n# of a later Megatron-LM than the others\n--grad-reduce-in-bf16",
+         plan->options.dtype == MODEL_FP8},
         {"--optimizer adam", true},
     };
     const bool rotary = plan->config->position_encoding == MODEL_POSITION_ROTARY; /* it has these, and learned ones */

@@ -62,13 +62,14 @@ static const char end[] = "END_OF_PLAN_FILE", end_of_command[] = "END_OF_COMMAND
 static void put_head(const struct sim_plan *plan, struct base_text *out)
 {
     const struct topo_topology *topology = &plan->placement->topology;
+    const int hosts = topo_hosts_of_node(topology);
     base_put(out, "#!/bin/bash\n#SBATCH --job-name=");
     put_job_name(plan, out);
     base_putf(
         out,
         "\n#SBATCH --nodes=%d\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=%d\n#SBATCH --exclusive\n#SBATCH "
         "--output=%%x-%%j.log\n",
-        topology->bounds[0], topology->bounds[1]);
+        topology->bounds[0] * hosts, topology->bounds[1] / hosts);
 }
 
 /* Names of variables, separated by blanks, without which the job ends at once. */
@@ -94,11 +95,12 @@ static enum base_status put_torch_job(struct base_arena *arena, const struct rep
                                       const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     struct base_text file = {.arena = arena};
+    struct reports_torch_sizes sizes;
     const char *environment;
     BASE_TRY(check_line("model", plan->model_text, error));
     BASE_TRY(check_line("topology", plan->topology_text, error));
     BASE_TRY(sim_version_environment(arena, plan->software, plan->software_version, &environment, error));
-    BASE_TRY(reports_torch_put(job, plan, &file, error));
+    BASE_TRY(reports_torch_put(job, plan, &sizes, &file, error));
     put_head(plan, out);
     put_answers(job->answers, out);
     put_plan_file(job->extension, &file, out);
@@ -111,10 +113,9 @@ static enum base_status put_torch_job(struct base_arena *arena, const struct rep
               "export PLAN_FILE COORDINATOR_ADDRESS CUDA_DEVICE_MAX_CONNECTIONS=1%s\n",
               environment);
     base_putf(out,
-              "command=$(cat <<'%s'\nexec torchrun --nnodes=%d --nproc-per-node=%d --rdzv-backend=c10d "
+              "command=$(cat <<'%s'\nexec torchrun --nnodes=%lld --nproc-per-node=%lld --rdzv-backend=c10d "
               "--rdzv-endpoint=\"$COORDINATOR_ADDRESS\" --rdzv-id=\"$SLURM_JOB_ID\" %s\n%s\n)\n",
-              end_of_command, plan->placement->topology.bounds[0], plan->placement->topology.bounds[1], job->command,
-              end_of_command);
+              end_of_command, (long long)sizes.nodes, (long long)sizes.gpus, job->command, end_of_command);
     base_put(out, "srun --kill-on-bad-exit=1 bash -c \"$command\"\n");
     return BASE_OK;
 }
@@ -131,6 +132,13 @@ enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim
                          "topology: %.60s has no GPU nodes, which a Slurm job starts; h100:4x8 has, --format gcloud "
                          "takes TPU VMs, and gin or jax any",
                          plan->topology_text);
+    const int hosts = topo_hosts_of_node(topology);
+    if (topology->bounds[1] % hosts != 0)
+        return base_fail(error, BASE_INPUT,
+                         "topology: %.60s has hosts of %d GPUs and one of fewer, which a Slurm job does not ask for; "
+                         "use %s:%dx%d",
+                         plan->topology_text, topology->chip.chips_per_host, topology->chip.name, topology->bounds[0],
+                         hosts * topology->chip.chips_per_host);
     if (job) return put_torch_job(arena, job, plan, out, error);
     BASE_TRY(reports_launch_put_file(arena, text, plan, command, &file, error));
     put_head(plan, out);
@@ -141,9 +149,9 @@ enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim
                   "export PLAN_FILE COORDINATOR_ADDRESS\n");
     base_putf(out, "command=$(cat <<'%s'\n%s%s%s\n%s\n)\n", end_of_command, command ? "" : "exec ",
               command ? command : reports_t5x_command,
-              command                   ? ""
-              : topology->bounds[0] > 1 ? several
-                                        : " --alsologtostderr",
+              command                           ? ""
+              : topology->bounds[0] * hosts > 1 ? several
+                                                : " --alsologtostderr",
               end_of_command);
     base_put(out, "srun --kill-on-bad-exit=1 bash -c \"$command\"\n");
     return BASE_OK;

@@ -7,7 +7,8 @@
 enum {
     MEGATRON = REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_SELECTIVE |
                REPORTS_TORCH_FLOAT16 | REPORTS_TORCH_STATE | REPORTS_TORCH_WHOLE | REPORTS_TORCH_GELU |
-               REPORTS_TORCH_HEADS | REPORTS_TORCH_TIED | REPORTS_TORCH_PLAIN | REPORTS_TORCH_ACCUMULATES
+               REPORTS_TORCH_HEADS | REPORTS_TORCH_TIED | REPORTS_TORCH_PLAIN | REPORTS_TORCH_ACCUMULATES |
+               REPORTS_TORCH_MLP
 };
 
 /* Options as NVIDIA/Megatron-LM core_r0.6.0 megatron/training/arguments.py, microsoft/Megatron-DeepSpeed@52e63688
@@ -29,7 +30,8 @@ static const struct reports_torch_job jobs[] = {
      "examples/nlp/language_modeling/megatron_gpt_pretraining.py $(grep -v \"^#\" \"$PLAN_FILE\") "
      "model.data.data_prefix=\"[$DATA_PATH]\" model.tokenizer.library=huggingface model.tokenizer.type=\"$TOKENIZER\" "
      "trainer.max_steps=\"$TRAIN_STEPS\"",
-     MEGATRON, reports_put_nemo},
+     MEGATRON & ~(unsigned)REPORTS_TORCH_FLOAT16 /* megatron_amp_O2 raises an error, megatron_base_model.py */,
+     reports_put_nemo},
     {"nemo_o1", "args", "DATA_PATH TOKENIZER TRAIN_STEPS",
      "examples/nlp/language_modeling/megatron_gpt_pretraining.py $(grep -v \"^#\" \"$PLAN_FILE\") "
      "model.data.data_prefix=\"[$DATA_PATH]\" model.tokenizer.library=huggingface model.tokenizer.type=\"$TOKENIZER\" "
@@ -38,13 +40,14 @@ static const struct reports_torch_job jobs[] = {
     {"nanotron", "yaml", "TRAIN_STEPS", "run_train.py --config-file \"$PLAN_FILE\"",
      REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_STATE | REPORTS_TORCH_WHOLE |
          REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_TIED | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE |
-         REPORTS_TORCH_FLASH | REPORTS_TORCH_ACCUMULATES,
+         REPORTS_TORCH_FLASH | REPORTS_TORCH_ACCUMULATES | REPORTS_TORCH_MLP,
      reports_put_nanotron},
     {"torchtitan", "toml", "MODEL_FLAVOR TRAIN_STEPS",
      "train.py --job.config_file \"$PLAN_FILE\" --model.flavor \"$MODEL_FLAVOR\" --training.steps \"$TRAIN_STEPS\"",
      REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_CHUNKS |
          REPORTS_TORCH_CONTEXT | REPORTS_TORCH_SELECTIVE | REPORTS_TORCH_FP8 | REPORTS_TORCH_SHARDS |
-         REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE | REPORTS_TORCH_FLASH,
+         REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE | REPORTS_TORCH_FLASH |
+         REPORTS_TORCH_MLP,
      reports_put_torchtitan},
     {"fsdp", "yaml", "DATA_PATH TRAIN_STEPS",
      "scripts/train/train.py \"$PLAN_FILE\" data_local=\"$DATA_PATH\" max_duration=\"${TRAIN_STEPS}ba\"",
@@ -80,6 +83,7 @@ static unsigned needs_of_model(const struct model_config *c)
     if (has_activations(c, MODEL_GELU, 1)) needs |= REPORTS_TORCH_GELU;
     if (c->num_kv_heads != c->num_heads) needs |= REPORTS_TORCH_GROUPS;
     if (c->num_heads * c->head_dim != c->emb_dim) needs |= REPORTS_TORCH_HEADS;
+    if (c->mlp_dim % c->emb_dim != 0) needs |= REPORTS_TORCH_MLP;
     if (c->qk_norm) needs |= REPORTS_TORCH_QK_NORM;
     return needs;
 }
@@ -131,6 +135,7 @@ static const struct {
     {REPORTS_TORCH_GELU, "mlp_activations", "use silu+linear"},
     {REPORTS_TORCH_GROUPS, "num_kv_heads", "use as many as num_heads"},
     {REPORTS_TORCH_HEADS, "head_dim", "use emb_dim / num_heads"},
+    {REPORTS_TORCH_MLP, "mlp_dim", "use a multiple of emb_dim"},
     {REPORTS_TORCH_TIED, "logits_via_embedding", "use 0"},
     {REPORTS_TORCH_UNTIED, "logits_via_embedding", "use 1"},
     {REPORTS_TORCH_QK_NORM, "qk_norm", "use 0"},
@@ -188,8 +193,9 @@ static enum base_status find_sizes(const struct sim_plan *plan, struct reports_t
 {
     const struct topo_axes *axes = &plan->placement->axes;
     const struct topo_topology *topology = &plan->placement->topology;
-    *out = (struct reports_torch_sizes){.nodes = topology->bounds[0],
-                                        .gpus = topology->bounds[1],
+    const int hosts = topo_hosts_of_node(topology);
+    *out = (struct reports_torch_sizes){.nodes = topology->bounds[0] * hosts,
+                                        .gpus = topology->bounds[1] / hosts,
                                         .tensor = topo_axes_product(axes, sim_model_axis(axes)),
                                         .context = plan->context_parallel,
                                         .stages = plan->pipeline.stages};
@@ -250,15 +256,14 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
 }
 
 enum base_status reports_torch_put(const struct reports_torch_job *job, const struct sim_plan *plan,
-                                   struct base_text *out, struct base_error *error)
+                                   struct reports_torch_sizes *sizes, struct base_text *out, struct base_error *error)
 {
-    struct reports_torch_sizes sizes;
     BASE_TRY(refuse_others(job, plan, error));
-    BASE_TRY(find_sizes(plan, &sizes, error));
-    BASE_TRY(refuse_lacks(job, needs_of(plan, &sizes), error));
-    if (sizes.tensor > 1 && !plan->sequence_parallel && job->put == reports_put_torchtitan)
+    BASE_TRY(find_sizes(plan, sizes, error));
+    BASE_TRY(refuse_lacks(job, needs_of(plan, sizes), error));
+    if (sizes->tensor > 1 && !plan->sequence_parallel && job->put == reports_put_torchtitan)
         return base_fail(error, BASE_INPUT,
                          "sequence_parallel: torchtitan's tensor parallelism shards sequences, too; use 1");
-    job->put(plan, &sizes, out);
+    job->put(plan, sizes, out);
     return BASE_OK;
 }

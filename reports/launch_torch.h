@@ -35,16 +35,17 @@ enum reports_torch_feature {
     REPORTS_TORCH_UNTIED = 1 << 17,
     REPORTS_TORCH_QK_NORM = 1 << 18,
     REPORTS_TORCH_GPIPE = 1 << 19,
-    REPORTS_TORCH_PLAIN = 1 << 20,      /* attention that is no kernel */
-    REPORTS_TORCH_FLASH = 1 << 21,      /* attention as a kernel */
-    REPORTS_TORCH_ACCUMULATES = 1 << 22 /* gradients of several microbatches, without stages */
+    REPORTS_TORCH_PLAIN = 1 << 20,       /* attention that is no kernel */
+    REPORTS_TORCH_FLASH = 1 << 21,       /* attention as a kernel */
+    REPORTS_TORCH_ACCUMULATES = 1 << 22, /* gradients of several microbatches, without stages */
+    REPORTS_TORCH_MLP = 1 << 23          /* of any mlp_dim, not multiples of emb_dim alone */
 };
 
 /* The job of a plan's software, or NULL: there is none (launch_torch.c). */
 const struct reports_torch_job *reports_torch_job_of(const struct sim_plan *plan);
-/* The settings' file; BASE_INPUT names what the plan says and the software lacks. */
+/* The settings' file, and what stands in it; BASE_INPUT names what the plan says and the software lacks. */
 enum base_status reports_torch_put(const struct reports_torch_job *job, const struct sim_plan *plan,
-                                   struct base_text *out, struct base_error *error);
+                                   struct reports_torch_sizes *sizes, struct base_text *out, struct base_error *error);
 
 /* ---- launch_settings.c: what each is told ---- */
 

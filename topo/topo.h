@@ -106,6 +106,9 @@ struct topo_topology {
 /* A TOPOLOGY of the contract: accelerator type, generation:shape, GPU nodes, local:N, cpu:PxL, with @key=value,… */
 enum base_status topo_parse(struct base_arena *arena, const char *text, struct topo_topology *out,
                             struct base_error *error);
+/* What NVLink joins may be several hosts, each with its own network cards: of a node of GPUs, how many it is. A GB200
+ * NVL72 is 18 of four GPUs. */
+int topo_hosts_of_node(const struct topo_topology *topology);
 /* The chip that people call so: "v4", "tpu_v4", "V5e". BASE_INPUT says what to use. */
 enum base_status topo_chip_called(struct base_arena *arena, const char *name, const struct topo_chip **out,
                                   struct base_error *error);

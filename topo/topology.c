@@ -76,12 +76,10 @@ static enum base_status tpu_shape(struct topo_topology *topology, const char *te
     return BASE_OK;
 }
 
-/* What NVLink joins may be several hosts, each with its own network cards: a GB200 NVL72 has 18 of four GPUs. */
-static void add_cards(struct topo_topology *topology)
+int topo_hosts_of_node(const struct topo_topology *topology)
 {
-    struct topo_chip *chip = &topology->chip;
-    if (chip->chips_per_host == 0) return;
-    chip->nics_per_node *= (topology->bounds[1] + chip->chips_per_host - 1) / chip->chips_per_host;
+    const int of_host = topology->chip.chips_per_host;
+    return of_host > 0 ? (topology->bounds[1] + of_host - 1) / of_host : 1;
 }
 
 static enum base_status node_shape(struct topo_topology *topology, const char *text, struct base_error *error)
@@ -96,7 +94,7 @@ static enum base_status node_shape(struct topo_topology *topology, const char *t
     memcpy(topology->bounds, (int[]){numbers[0], numbers[1], 1, 1}, sizeof topology->bounds);
     memcpy(topology->host, (int[]){1, numbers[1], 1, 1}, sizeof topology->host);
     topology->bounds_count = 2;
-    add_cards(topology);
+    topology->chip.nics_per_node *= topo_hosts_of_node(topology);
     return BASE_OK;
 }
 
