@@ -139,21 +139,33 @@ void sim_sum_behind_layers(struct base_arena *arena, const struct sim_compiler *
 
 /* ---- narrow_all_reduces ---- */
 
-/* A sum whose only reader casts it to a narrower dtype: what is summed is cast. The value between the two is the
- * narrow one then, and still to be summed. */
-static void narrow(struct sim_sharded *s, int sum, int cast)
+/* A sum whose only reader casts it to a narrower dtype, or multiplies it by a constant before that: what is summed is
+ * cast and multiplied. Here one reader comes before the sum: the value between the two is the reader's, and still to be
+ * summed.
+ */
+static void swap_with_reader(struct sim_sharded *s, int sum, int reader)
 {
     const struct sim_op all_reduce = s->ops[sum];
-    const int between = all_reduce.outputs[0], result = s->ops[cast].outputs[0];
+    const int between = all_reduce.outputs[0], result = s->ops[reader].outputs[0];
     s->values[between].dtype = s->values[result].dtype;
     s->values[between].shape = s->values[result].shape;
     s->values[between].partial |= (unsigned char)all_reduce.axes;
-    s->ops[sum] = s->ops[cast];
+    s->ops[sum] = s->ops[reader];
     s->ops[sum].inputs[0] = all_reduce.inputs[0];
     s->ops[sum].outputs[0] = between;
-    s->ops[cast] = all_reduce;
-    s->ops[cast].inputs[0] = between;
-    s->ops[cast].outputs[0] = result;
+    s->ops[reader] = all_reduce;
+    s->ops[reader].inputs[0] = between;
+    s->ops[reader].outputs[0] = result;
+}
+
+/* The multiplication by a constant that makes a value, if nobody else reads that; else -1. */
+static int scaling_of(const struct sim_rewriting *r, int value)
+{
+    const int at = r->s->values[value].definition;
+    if (at < 0 || r->use_counts[value] != 1) return -1;
+    const struct sim_op *op = &r->s->ops[at];
+    const bool is_scaling = op->kind == SIM_COMPUTE && op->op->kind == MODEL_MAP && op->op->function == MODEL_SCALE;
+    return is_scaling && sim_same_spec(&r->s->values[op->inputs[0]], &r->s->values[value]) ? at : -1;
 }
 
 void sim_narrow_all_reduces(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
@@ -163,10 +175,12 @@ void sim_narrow_all_reduces(struct base_arena *arena, const struct sim_compiler 
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *cast = &s->ops[i];
         if (cast->kind != SIM_COMPUTE || cast->op->function != MODEL_CAST) continue;
-        const int wide = cast->inputs[0], sum = sim_all_reduce_of(&r, wide, 0);
+        const int wide = cast->inputs[0], scaling = scaling_of(&r, wide),
+                  sum = sim_all_reduce_of(&r, scaling < 0 ? wide : s->ops[scaling].inputs[0], 0);
         if (sum < 0 || s->ops[sum].loop != cast->loop || !sim_same_spec(&s->values[wide], &s->values[cast->outputs[0]]))
             continue;
-        if (model_dtype_bytes(s->values[cast->outputs[0]].dtype) < model_dtype_bytes(s->values[wide].dtype))
-            narrow(s, sum, i);
+        if (model_dtype_bytes(s->values[cast->outputs[0]].dtype) >= model_dtype_bytes(s->values[wide].dtype)) continue;
+        if (scaling >= 0) swap_with_reader(s, sum, scaling);
+        swap_with_reader(s, scaling >= 0 ? scaling : sum, i);
     }
 }
