@@ -123,6 +123,7 @@ struct question {
     double operand_bytes, result_bytes; /* of an element */
     struct sim_product granule;
     bool has_rows_in_lanes; /* of its result */
+    bool has_rows_first;    /* its first operand has them along lanes, not the contraction: bytes are no faster then */
 };
 
 static double up_to(double extent, double whole)
@@ -155,7 +156,8 @@ static double multiply_cycles(const struct question *q, const struct sim_product
     const double in_lanes = q->has_rows_in_lanes ? s->rows : s->columns,
                  others = q->has_rows_in_lanes ? s->columns : s->rows;
     return s->batch * up_to(s->contracted, c->array_side) * up_to(in_lanes, c->array_side) *
-           up_to(others, SIM_SUBLANES) / (c->multiply_rate * (q->operand_bytes == 1 ? c->narrow_rate : 1));
+           up_to(others, SIM_SUBLANES) /
+           (c->multiply_rate * (q->operand_bytes == 1 && !q->has_rows_first ? c->narrow_rate : 1));
 }
 
 /* What is narrower than the sums was read and written as sums before. */
@@ -244,6 +246,7 @@ enum base_status sim_compiler_product(const char *chip, const struct sim_compile
     BASE_TRY(read_constants(chip, &q.c, error));
     q.granule = granules_of(product);
     q.has_rows_in_lanes = extent_along_lanes(product, ARRAY_RESULT, &q.granule) == &q.granule.rows;
+    q.has_rows_first = extent_along_lanes(product, ARRAY_ONE, &q.granule) == &q.granule.rows;
     *out = (struct sim_compiler_cycles){.cycles = INFINITY};
     try_windows(&q, out);
     if (!(out->cycles < INFINITY))
