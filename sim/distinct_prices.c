@@ -48,16 +48,20 @@ static void combine(const struct sim_pricing *p, double most_bytes, struct sim_p
     }
 }
 
+/* What NCCL would choose takes longer to work out than to be looked up. */
 static double collective_s(const struct sim_pricing *p, enum sim_collective kind, unsigned axes, double bytes)
 {
     const bool small = model_infers(p->plan->options.step);
+    double (*const price_s)(const struct sim_placement *, enum sim_collective, unsigned, double) =
+        small ? sim_small_collective_s : sim_collective_s;
+    if (!sim_is_of_nccl(p->placement, kind)) return price_s(p->placement, kind, axes, bytes);
     const struct sim_price_question question = {.on = p->placement,
                                                 .what = (short)((small ? SIM_COLLECTIVE_COUNT : 0) + kind),
                                                 .count = 2,
                                                 .of = {axes, bytes}};
     bool known;
     double *answer_s = sim_recent_price(p->list->recent, &question, &known);
-    if (!known) *answer_s = (small ? sim_small_collective_s : sim_collective_s)(p->placement, kind, axes, bytes);
+    if (!known) *answer_s = price_s(p->placement, kind, axes, bytes);
     return *answer_s;
 }
 
