@@ -269,6 +269,7 @@ void base_prefer_large_pages(void *at, size_t bytes);
 /* ---- files (file.c) ---- */
 
 bool base_is_file(const char *path);   /* a regular file: reading it ends */
+bool base_is_there(const char *path);  /* something, be it a link that leads nowhere */
 bool base_is_stream(const char *path); /* a pipe, a socket or a device: opening it may wait, and is seen elsewhere */
 enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text,
                                 size_t *length, struct base_error *error);
@@ -336,6 +337,7 @@ struct base_child {
     const int *longest_silence_s;
     void (*silent)(void *where); /* is told of that; NULL: need not be */
     bool patient; /* it answers SIGUSR1 by ending in its own time, or at once where it has not come to its work yet */
+    void (*died)(void *where, int number); /* is told of the signal that ended it; NULL: need not be */
 };
 /* Runs a program until it ends. Its exit code 0-6 is the status, without a message: what it printed says why. Another
  * code or a signal is BASE_RUN, with one. It stands in a process group of its own and is asked to end if this program

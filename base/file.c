@@ -20,6 +20,12 @@ bool base_is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+bool base_is_there(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
 bool base_is_stream(const char *path)
 {
     struct stat status;

@@ -332,6 +332,7 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
     close_pipes(&p);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     running_child = 0;
+    if (WIFSIGNALED(status) && child->died) child->died(child->where, WTERMSIG(status));
     if (!ended_itself)
         return base_fail(error, BASE_RUN, "%s: nothing was heard of it for %d s, and it was ended", name,
                          *child->longest_silence_s);

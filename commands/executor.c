@@ -10,10 +10,7 @@
 enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
 /* Ranks find a silent one among them within their patience, and say which. They tell their launcher each second that
  * they live: after this much more, what starts them or passes their words on is at fault. */
-enum {
-    MORE_PATIENCE_S = 3,
-    LEAST_TO_START_S = 10 /* mpirun took 6 s to start a rank on two cores at a load of 22 */
-};
+enum { MORE_PATIENCE_S = 3 };
 /* mpirun's own descriptors, and for each rank that it starts here three pipes and a connection. Where they run out it
  * waits for ever (measured: 32 suffice for one rank, 92 for 16). */
 enum { MPIRUN_FILES = 32, FILES_OF_A_RANK = 4 };
@@ -35,7 +32,8 @@ struct talk {
     int exit_rank; /* that mpirun names before the exit code */
     int rank_count;
     int here_count; /* of these, those that have started */
-    int patience_s, longest_silence_s;
+    int longest_silence_s;
+    bool mpirun; /* starts them */
     bool joined; /* they have met */
     bool silent; /* nothing was heard for too long */
     bool begun;  /* it has said that it is about to take its first step */
@@ -76,8 +74,14 @@ static void hear_failure(struct talk *talk, const char *why)
 /* A rank that a signal asks to end before its first step ends by it, or with the code that shells have for it. */
 static void note_death(struct talk *talk, int number)
 {
-    if (number == SIGTERM || number == SIGINT) talk->stopped_by = number;
+    if (number == SIGTERM || number == SIGINT || number == SIGHUP) talk->stopped_by = number;
     else if (number != SIGUSR1) talk->fails = true;
+}
+
+/* The executor itself, where no mpirun stands between. */
+static void hear_end(void *where, int number)
+{
+    note_death(where, number);
 }
 
 /* "mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed)." */
@@ -131,18 +135,12 @@ static void hear_silence(void *where)
     ((struct talk *)where)->silent = true;
 }
 
-static void hear_joined(struct talk *talk)
-{
-    talk->joined = true;
-    talk->longest_silence_s = talk->patience_s + MORE_PATIENCE_S;
-}
-
 static void hear(void *where, const char *line)
 {
     struct talk *talk = where;
     if (!strcmp(line, "@alive")) return;
     if (!strcmp(line, "@here")) talk->here_count++;
-    else if (!strcmp(line, "@joined")) hear_joined(talk);
+    else if (!strcmp(line, "@joined")) talk->joined = true;
     else if (begins(line, "@step ")) hear_step(talk, line + strlen("@step "));
     else if (begins(line, "@warning ")) pass_on(talk, line + strlen("@warning "));
     else if (begins(line, "@failed ")) hear_failure(talk, line + strlen("@failed "));
@@ -196,10 +194,9 @@ static enum base_status start(struct commands_context *context, const struct com
     if (executor->hostfile) mpirun[given++] = "--hostfile", mpirun[given++] = executor->hostfile;
     mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;
     const char *const rank[] = {"meshwright-rank", executor->rank_count ? "--ranks" : NULL, patience, NULL};
+    talk->mpirun = starts_ranks;
     talk->rank_count = starts_ranks ? executor->rank_count : 1;
-    talk->patience_s = executor->patience_s;
-    talk->longest_silence_s =
-        MORE_PATIENCE_S + (talk->patience_s > LEAST_TO_START_S ? talk->patience_s : LEAST_TO_START_S);
+    talk->longest_silence_s = executor->patience_s + MORE_PATIENCE_S;
     struct base_child child = {.program = starts_ranks ? "mpirun" : path,
                                .arguments = starts_ranks ? mpirun : rank,
                                .text = request->data,
@@ -210,7 +207,8 @@ static enum base_status start(struct commands_context *context, const struct com
                                .where = talk,
                                .longest_silence_s = executor->rank_count ? &talk->longest_silence_s : NULL,
                                .deaf = starts_ranks,
-                               .patient = true};
+                               .patient = true,
+                               .died = starts_ranks ? NULL : hear_end};
     return base_run_child(&child, error);
 }
 
@@ -263,8 +261,10 @@ static void say_how_far(const struct talk *talk, struct base_error *error)
 static enum base_status explain(const struct talk *talk, const struct base_text *answer, enum base_status status,
                                 struct base_error *error)
 {
-    if (answer->length && *answer->data != '{' && !*error->text) return base_fail(error, status, "%s", answer->data);
-    status = BASE_RUN; /* exit codes without a word are mpirun's */
+    const bool has_words = answer->length && *answer->data != '{' && !*error->text;
+    /* Codes and words are the executor's where it has answered, and else mpirun's. */
+    if (!has_words || (talk->mpirun && !talk->here_count)) status = BASE_RUN;
+    if (has_words) return base_fail(error, status, "%s", answer->data);
     const char *stopped = commands_stop_name(talk->context);
     const char *before = stopped ? stopped : talk->fails ? NULL : name_of(talk->stopped_by);
     if (before && !talk->begun) return base_fail(error, BASE_STOPPED, "stopped by %s before the first step", before);

@@ -265,7 +265,7 @@ static const struct base_option options[] = {
     {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},
     {"--keep", "N", "the N checkpoints that were written last stay, the others of runs here go", "all stay"},
     {"--memory-bytes", "N", "what a rank may use; a plan that needs more is refused", "the profile's capacity_bytes"},
-    {"--timeout", "SECONDS", "a rank that shows no sign of life for so long ends the run; while it starts, 10 at least",
+    {"--timeout", "SECONDS", "a rank that shows no sign of life for so long ends the run, as does a silent start",
      "10"},
     {"--hostfile", "FILE", "hosts for the ranks, as mpirun reads them", "this machine"},
     {"--trace", "FILE", "write the step, predicted and measured, as a Chrome trace, which Perfetto reads", NULL},

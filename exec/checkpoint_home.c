@@ -8,13 +8,16 @@ enum { MOST_STEPS = 1 << 30 };
 
 static const char prefix[] = "checkpoint_", partial_mark[] = ".partial-";
 
-/* The step of a checkpoint's name; -1: another name. */
+/* The step of a checkpoint's name; -1: another name, such as checkpoint_07. */
 static int64_t step_of(const char *name)
 {
+    char own[sizeof prefix + 20];
     struct base_error ignored;
     int64_t step;
     if (strncmp(name, prefix, strlen(prefix)) != 0) return -1;
-    return base_parse_int(name + strlen(prefix), "step", 0, MOST_STEPS, &step, &ignored) == BASE_OK ? step : -1;
+    if (base_parse_int(name + strlen(prefix), "step", 0, MOST_STEPS, &step, &ignored) != BASE_OK) return -1;
+    snprintf(own, sizeof own, "%s%lld", prefix, (long long)step);
+    return !strcmp(name, own) ? step : -1;
 }
 
 /* Those without a manifest were there before, by their steps. */
@@ -95,7 +98,7 @@ static void warn_of_later(struct base_arena *arena, const struct exec_request *r
     const struct exec_saved *last = &home->saved[home->saved_count - 1];
     for (int i = 0; i < home->saved_count - 1 && request->warn; i++)
         if (home->saved[i].step > last->step)
-            request->warn(base_print(arena, "%s: checkpoint_%lld was written last; checkpoint_%lld is left alone",
+            request->warn(base_print(arena, "%s: checkpoint_%lld was written last; checkpoint_%lld is not gone on from",
                                      home->directory, (long long)last->step, (long long)home->saved[i].step));
 }
 
@@ -135,7 +138,8 @@ enum base_status exec_home_open(struct base_arena *arena, const struct exec_requ
     *out = (struct exec_home){.directory = request->checkpoint, .latest_step = -1, .lock = {-1}};
     if (!out->directory) return BASE_OK;
     if (exec_rank(ranks) == 0) status = open_first(arena, request, out, error);
-    BASE_TRY(exec_agree(ranks, status, error));
+    status = exec_agree(ranks, status, error);
+    if (status != BASE_OK) return exec_home_close(out), status;
     exec_broadcast(ranks, &out->latest_step, sizeof out->latest_step);
     exec_broadcast(ranks, out->owner, sizeof out->owner);
     return BASE_OK;

@@ -213,6 +213,22 @@ static bool open_aside(struct comm *comm, const struct exec_transport *way)
     return true;
 }
 
+/* Ranks that have not met cannot tell each other that they live, and where the link to mpirun is down nobody ends them:
+ * no process of this host outlives that. */
+static void on_start_alarm(int number)
+{
+    static const char word[] = "@failed a rank waited in vain for the others to start\n";
+    (void)number;
+    if (write(STDERR_FILENO, word, sizeof word - 1) >= 0 && only.daemon > 1) kill(only.daemon, SIGKILL);
+    kill(getpid(), SIGKILL);
+}
+
+static void limit_start(unsigned limit_s)
+{
+    signal(SIGALRM, limit_s ? on_start_alarm : SIG_DFL);
+    alarm(limit_s);
+}
+
 enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, void (*say)(const char *text),
                                  void (*warn)(const char *text), struct base_error *error)
 {
@@ -221,6 +237,8 @@ enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, voi
     only.say = say;
     only.warn = warn;
     only.signs.patience_pulses = (int64_t)patience_s * EXEC_PULSES_A_SECOND;
+    only.daemon = base_parent_is("orted") ? getppid() : 0;
+    limit_start(EXEC_LONGEST_WAIT * (unsigned)patience_s);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &support) != MPI_SUCCESS)
         return base_fail(error, BASE_RUN, "MPI could not be started");
     if (MPI_Comm_dup(MPI_COMM_WORLD, &only.lane.world) != MPI_SUCCESS)
@@ -230,11 +248,11 @@ enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, voi
     MPI_Comm_size(only.lane.world, &out->rank_count);
     only.signs.rank = out->rank;
     only.signs.rank_count = out->rank_count;
-    only.daemon = base_parent_is("orted") ? getppid() : 0;
     if (!share_signs(&only)) return base_fail(error, BASE_RUN, "the ranks of this host cannot share memory");
     if (!meet_hosts(&only)) return base_fail(error, BASE_RUN, "the ranks cannot tell each other that they live");
     only.lane.signs = &only.signs;
     if (support == MPI_THREAD_MULTIPLE && open_aside(&only, out)) out->aside = &only.way_aside;
+    limit_start(0);
     return BASE_OK;
 }
 

@@ -6,9 +6,39 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LARGEST_MANIFEST_BYTES = 1 << 26, VERSION = 1 };
+enum { LARGEST_MANIFEST_BYTES = 1 << 26, VERSION = 2, CHECKSUM_DIGITS = 16 };
 
 static const char file_name[] = "manifest.json";
+
+/* ---- its own checksum: the last member, of all bytes of the file where its digits are 0; version 1 had none ---- */
+
+static const char own_checksum[] = "\"checksum\": \"", no_digits[] = "0000000000000000";
+
+/* Where the digits begin; 0: there are none. */
+static size_t find_digits(const char *text, size_t length)
+{
+    const size_t key = sizeof own_checksum - 1;
+    for (size_t at = length > key + CHECKSUM_DIGITS ? length - key - CHECKSUM_DIGITS : 0; at > 0; at--)
+        if (!memcmp(text + at, own_checksum, key)) return at + key;
+    return 0;
+}
+
+static void sum_text(const char *text, size_t length, size_t digits, char out[CHECKSUM_DIGITS + 1])
+{
+    uint64_t sum = base_hash(BASE_HASH_START, text, digits);
+    sum = base_hash(sum, no_digits, CHECKSUM_DIGITS);
+    sum = base_hash(sum, text + digits + CHECKSUM_DIGITS, length - digits - CHECKSUM_DIGITS);
+    snprintf(out, CHECKSUM_DIGITS + 1, "%016" PRIx64, sum);
+}
+
+static enum base_status check_text(const char *text, size_t length, struct base_error *error)
+{
+    char sum[CHECKSUM_DIGITS + 1];
+    const size_t digits = find_digits(text, length);
+    if (digits > 0) sum_text(text, length, digits, sum);
+    if (digits > 0 && !memcmp(text + digits, sum, CHECKSUM_DIGITS)) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "checksum: is not that of the file: it was damaged or edited");
+}
 
 /* ---- reading ---- */
 
@@ -29,13 +59,14 @@ static enum base_status need_int(const struct base_json *document, const char *k
     return base_json_int(value, key, low, high, out, error);
 }
 
-static enum base_status read_document(const struct base_json *document, struct exec_manifest *out,
-                                      struct base_error *error)
+static enum base_status read_document(const struct base_json *document, const char *text, size_t length,
+                                      struct exec_manifest *out, struct base_error *error)
 {
     const int64_t largest = INT64_C(1) << 53; /* that JSON holds exactly */
     int64_t version;
     const struct base_json *optimizer;
-    BASE_TRY(need_int(document, "manifest", VERSION, VERSION, &version, error));
+    BASE_TRY(need_int(document, "manifest", 1, VERSION, &version, error));
+    if (version > 1) BASE_TRY(check_text(text, length, error));
     BASE_TRY(need_int(document, "save", 1, largest, &out->save, error));
     BASE_TRY(need_int(document, "step", 0, INT32_MAX, &out->step, error));
     BASE_TRY(need_int(document, "seed", -largest, largest, &out->seed, error));
@@ -52,12 +83,12 @@ enum base_status exec_manifest_read(struct base_arena *arena, const char *checkp
     const char *path = base_print(arena, "%s/%s", checkpoint, file_name), *text;
     const struct base_json *document;
     size_t length;
-    *found = base_is_file(path);
+    *found = base_is_there(path);
     if (!*found) return BASE_OK;
     out->path = path;
     BASE_TRY(base_read_stored_file(arena, path, LARGEST_MANIFEST_BYTES, &text, &length, error));
     enum base_status status = base_json_parse(arena, text, length, &document, error);
-    if (status == BASE_OK) status = read_document(document, out, error);
+    if (status == BASE_OK) status = read_document(document, text, length, out, error);
     return status == BASE_OK ? status : base_fail_in(error, "%s", path);
 }
 
@@ -136,7 +167,7 @@ enum base_status exec_manifest_check_array(const struct exec_manifest *manifest,
                                            const uint64_t *checksum, struct base_error *error)
 {
     const struct base_json *entry = base_json_get(manifest->arrays, array->path);
-    char text[20];
+    char text[CHECKSUM_DIGITS + 1];
     if (!entry || entry->kind != BASE_JSON_OBJECT)
         return base_fail(error, BASE_INPUT, "%s: %s: is not in it, but the plan's model has that parameter",
                          manifest->path, array->path);
@@ -160,7 +191,7 @@ static void put_arrays(struct base_json_writer *w, const struct exec_array *arra
     base_json_key(w, "arrays");
     base_json_open(w, '{');
     for (int i = 0; i < count; i++) {
-        char checksum[20];
+        char checksum[CHECKSUM_DIGITS + 1];
         snprintf(checksum, sizeof checksum, "%016" PRIx64, checksums[i]);
         base_json_key(w, arrays[i].path);
         base_json_open_inline(w, '{');
@@ -180,6 +211,7 @@ enum base_status exec_manifest_write(struct base_arena *arena, const struct exec
                                      struct base_error *error)
 {
     const struct topo_axes *mesh = &holders->plan->placement->axes;
+    char sum[CHECKSUM_DIGITS + 1];
     struct base_text out = {.arena = arena};
     struct base_json_writer w = {.text = &out};
     struct sim_plan_text plan = sim_plan_filled(arena, holders->plan);
@@ -198,7 +230,11 @@ enum base_status exec_manifest_write(struct base_arena *arena, const struct exec
     base_json_close(&w, '}');
     base_json_member_int(&w, "seed", holders->plan->seed);
     put_arrays(&w, holders->arrays, holders->count, checksums);
+    base_json_member_string(&w, "checksum", no_digits);
     base_json_close(&w, '}');
     base_put(&out, "\n");
+    const size_t digits = find_digits(out.data, out.length);
+    sum_text(out.data, out.length, digits, sum);
+    memcpy(out.data + digits, sum, CHECKSUM_DIGITS);
     return base_write_new_file(base_print(arena, "%s/%s", checkpoint, file_name), out.data, out.length, error);
 }

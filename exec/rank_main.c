@@ -57,13 +57,17 @@ static void on_signal(int number)
 static enum base_status catch_signals(struct base_error *error)
 {
     static char stack[SIGNAL_STACK_BYTES];
-    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK}, before;
     if (sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL) != 0)
         return base_fail(error, BASE_RUN, "signals can have no stack of %d bytes: %s", SIGNAL_STACK_BYTES,
                          strerror(errno));
     sigfillset(&action.sa_mask);
-    for (int i = 0; i < BASE_COUNT(numbers); i++) sigaction(numbers[i], &action, NULL);
+    for (int i = 0; i < BASE_COUNT(numbers); i++) {
+        const bool stays_ignored = /* as under nohup */
+            numbers[i] == SIGHUP && sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (!stays_ignored) sigaction(numbers[i], &action, NULL);
+    }
     signal(SIGPIPE, SIG_IGN);
     return BASE_OK;
 }

@@ -91,6 +91,18 @@ static enum base_status check_for_more(const struct restoring *r)
     return BASE_OK;
 }
 
+/* So does one that the manifest lists, were it gone from the directory. */
+static enum base_status check_listed(const struct restoring *r)
+{
+    for (const struct base_json *entry = r->manifest.arrays->child; entry; entry = entry->next) {
+        const bool state = is_state(entry->key);
+        if (is_read(r, entry->key) || (state && (r->how->evaluates || !r->has_state))) continue;
+        return base_fail(r->error, BASE_INPUT, "%s: arrays: %.200s is of it, but the plan's %s has no such array",
+                         r->manifest.path, entry->key, state ? "optimizer" : "model");
+    }
+    return BASE_OK;
+}
+
 static bool any_state(const struct restoring *r)
 {
     const char *const *names;
@@ -112,7 +124,8 @@ static enum base_status choose_arrays(struct restoring *r)
             "%s: is missing, but other state of the optimizer is there: which step the checkpoint is of is "
             "not known; remove all of state.* to start at step 0 with fresh state",
             path_of(r->arena, r, "state.step"));
-    return check_for_more(r);
+    BASE_TRY(check_for_more(r));
+    return r->has_manifest ? check_listed(r) : BASE_OK;
 }
 
 /* ---- the manifest ---- */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { EXEC_PULSES_A_SECOND = 10, EXEC_HOST_NAME = 64 };
+enum { EXEC_LONGEST_WAIT = 60 }; /* times the patience: for one that lives, but never comes */
 
 /* In a cache line of its own. */
 struct exec_sign {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-    LONGEST_WAIT = 60,   /* times the patience: alive, computing, but never coming */
     ENOUGH_LOOKS = 1000, /* a message that is there is seen by one of so many */
 };
 
@@ -139,7 +138,7 @@ enum exec_verdict exec_wait_look(const struct exec_signs *signs, struct exec_wai
                  wait->peer);
         return slow ? EXEC_IS_SLOW : EXEC_WAITS_ON;
     }
-    if (now - wait->start <= LONGEST_WAIT * signs->patience_pulses) return EXEC_WAITS_ON;
+    if (now - wait->start <= EXEC_LONGEST_WAIT * signs->patience_pulses) return EXEC_WAITS_ON;
     snprintf(text, size, "rank %d hangs: it sends nothing for %.0f s while rank %d waits for it", wait->peer,
              seconds(now - wait->start), signs->rank);
     return EXEC_FAILS;

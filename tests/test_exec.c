@@ -1285,6 +1285,48 @@ static void damage_that_reads_well_is_found(struct base_arena *arena)
     }
 }
 
+static void put_text(const char *path, const char *text, size_t length)
+{
+    struct base_error error;
+    remove(path);
+    assert_ok(base_write_file(path, text, length, &error), &error);
+}
+
+/* Cut short, a bit flipped, an array too many, a link or a folder in its place; an earlier version's is read. */
+static void a_damaged_manifest_is_refused(struct base_arena *arena)
+{
+    struct sim_plan_text text = small_plan(arena, 0, "adamw");
+    const char *folder = checkpoint_of(arena, &text), *whole,
+               *path = base_print(arena, "%s/checkpoint_1/manifest.json", folder);
+    const struct exec_request request = {.steps = 1, .checkpoint = folder};
+    struct base_error error;
+    size_t length;
+    assert_ok(base_read_file(arena, path, 1 << 20, &whole, &length, &error), &error);
+    char *copy = base_copy(arena, whole);
+    for (size_t at = 0; at < length; at += 41) {
+        copy[at] ^= (char)(1 << at % 7);
+        put_text(path, copy, length);
+        if (go_on(arena, &text, &request, &error) != BASE_INPUT || !strstr(error.text, "manifest.json: "))
+            fail_msg("a bit of byte %zu is not missed: %s", at, error.text);
+        copy[at] = whole[at];
+    }
+    put_text(path, whole, length - 3);
+    assert_fails(go_on(arena, &text, &request, &error), BASE_INPUT, &error, "manifest.json: ");
+    memcpy(strstr(copy, "\"manifest\": ") + strlen("\"manifest\": "), "1", 1);
+    put_text(path, copy, length);
+    assert_ok(go_on(arena, &text, &request, &error), &error);
+    memcpy(strstr(copy, "decoder_norm.scale"), "decoder_morn", 12); /* that nobody else writes */
+    put_text(path, copy, length);
+    assert_fails(go_on(arena, &text, &request, &error), BASE_INPUT, &error, "decoder_morn");
+    remove(path);
+    assert_int_equal(symlink("/nowhere", path), 0);
+    assert_fails(go_on(arena, &text, &request, &error), BASE_INPUT, &error, "manifest.json: cannot be read");
+    remove(path);
+    assert_ok(base_directory_make(path, &error), &error);
+    assert_fails(go_on(arena, &text, &request, &error), BASE_INPUT, &error, "manifest.json: is no regular file");
+    base_directory_remove(arena, folder);
+}
+
 /* A number that is larger was not written later. */
 static void the_last_written_is_the_last(struct base_arena *arena)
 {
@@ -1848,6 +1890,7 @@ static const struct test tests[] = {
     TEST(damaged_checkpoints_are_refused),
     TEST(products_by_onednn_are_blas_products),
     TEST(a_manifest_holds_a_run_to_its_plan),
+    TEST(a_damaged_manifest_is_refused),
     TEST(damage_that_reads_well_is_found),
     TEST(the_last_written_is_the_last),
     TEST(one_run_writes_into_a_directory),

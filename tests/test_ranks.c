@@ -315,8 +315,7 @@ static void a_hung_rank_ends_the_run(struct base_arena *arena)
     assert_no_partial(arena, "hung");
 }
 
-/* Nobody within the run is left to notice, or nobody has begun to: the command itself does, in --timeout and 5 s; while
- * ranks start, not before a loaded machine could have started them. */
+/* Nobody within the run is left to notice, or nobody has begun to: the command itself does, in --timeout and 5 s. */
 static void a_silence_ends_the_run(struct base_arena *arena)
 {
     static const struct {
@@ -325,7 +324,7 @@ static void a_silence_ends_the_run(struct base_arena *arena)
         bool steps; /* that is while it takes its steps; else before it can */
         int timeout_s, least_s;
     } rows[] = {{"mpirun", "--timeout SECONDS waits longer", 1, 2, false, 10, 10},
-                {"mpirun", "--timeout SECONDS waits longer", 1, 2, false, 1, 10},
+                {"mpirun", "--timeout SECONDS waits longer", 1, 2, false, 1, 1},
                 {"mpirun", "the ranks had met", 1, 2, true, 10, 10},
                 {"mpirun", "the ranks had met", 1, 2, true, 4, 4},
                 {"meshwright-rank", "the ranks had met", 2, 2, true, 4, 4}};
@@ -371,7 +370,8 @@ static void a_signal_before_the_first_step_is_named(struct base_arena *arena)
     assert_non_null(strstr(o.err, "stopped by SIGTERM "));
 }
 
-/* One rank alone is asked to end, or all are but not their launcher, as soon as they are there. */
+/* One rank alone is asked to end, or all are but not their launcher, as soon as they are there, be it before they hear
+ * signals. */
 static void a_rank_that_is_stopped_before_the_first_step_is_named(struct base_arena *arena)
 {
     static const char *const ways[] = {"--topology local:1", "--topology local:2", "--topology local:1 --in-process"};
@@ -384,7 +384,6 @@ static void a_rank_that_is_stopped_before_the_first_step_is_named(struct base_ar
                                                  "16 --batch-size 16 --steps 3 --json",
                                                  ways[i]));
         while (!ranks_of(run.pid, ranks) && seconds() - run.start_s < LONGEST_WAIT_S) rest();
-        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* until it hears signals */
         const int count = ranks_of(run.pid, ranks);
         for (int k = 0; k < count; k++) kill(ranks[k], SIGTERM);
         struct outcome o = finish(arena, run);
@@ -552,6 +551,13 @@ static void losses_outlive_a_failure_at_the_end(struct base_arena *arena)
     assert_null(strstr(o.out, "loss"));
     o = run_whole(arena, "local:2", 2, "--checkpoint /proc/nowhere");
     assert_outcome(&o, 3, "/proc/nowhere: cannot be made");
+    static const char *const full[] = {"--out", "--trace"};
+    for (int i = 0; i < BASE_COUNT(full); i++) {
+        TEST_ROW("%s", full[i]);
+        o = run_whole(arena, "local:2", 2, base_print(arena, "--json %s /dev/full", full[i]));
+        assert_outcome(&o, 3, "/dev/full: cannot be written: No space left on device");
+        assert_non_null(strstr(o.out, "\"loss\": ["));
+    }
     const char *disk = base_print(arena, "%s/small", folder);
     struct base_error error;
     assert_ok(base_directory_make(disk, &error), &error);
