@@ -15,25 +15,24 @@ limit of memory, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, 1
 limit of memory, listed|tuner/listed_choices.c|if (c->list[c->at].weight <= weight_limit && |if (|test_tuner|solvers_agree
 one option of a group|tuner/ilp.c|glp_set_row_bnds(c->program, g + 1, GLP_FX, 1, 1);|glp_set_row_bnds(c->program, g + 1, GLP_UP, 0, 1);|test_tuner|integer_programs_*
 needs of options|tuner/ilp.c|glp_set_row_bnds(c->program, ++row, GLP_UP, 0, 0);|glp_set_row_bnds(c->program, ++row, GLP_FR, 0, 0);|test_tuner|integer_programs_*
-tolls, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, c->free[t]);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|solvers_agree
-tolls, listed|tuner/listed_choices.c|l->cost += fmax(0, used - c->free[t]);|l->cost += 0 * used;|test_tuner|integer_programs_*
 cuts, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, cut->most);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|solvers_agree
 cuts, listed|tuner/listed_choices.c|if (taken > cut->most) return true;|if (taken < 0) return true;|test_tuner|integer_programs_*
-cuts of larger policies|tuner/saved_choice.c|if (option == options[i] \|\| (which == AND_ALL_LARGER && larger)) cut[count++] = option;|if (option == options[i] \|\| (which == AND_ALL_LARGER && larger && !larger)) cut[count++] = option;|test_tuner|remat_*
+cuts of larger policies|tuner/saved_choice.c|if (i == choice \|\| (which == AND_ALL_LARGER && larger)) cut[count++] = i;|if (i == choice \|\| (which == AND_ALL_LARGER && larger && !larger)) cut[count++] = i;|test_tuner|remat_*
 weights of saved tensors|tuner/saved_choice.c|weight += c->bytes[name];|weight += 0 * c->bytes[name];|test_tuner|remat_*
-prices of recomputation|tuner/saved_choice.c|part == LAYER ? c->layer_s[tuner_pattern_of(&c->parts[LAYER], device \| host)] : 0|0|test_tuner|remat_*
-toll of the host's link|tuner/saved_choice.c|c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;|c->moved_s[option] = 0 * moved;|test_tuner|remat_*
+prices of recomputation|tuner/policy_orders.c|return (struct taken){price->step_s + waited_s, waited_s > 0};|return (struct taken){c->all_s + waited_s, waited_s > 0};|test_tuner|remat_*
+transfers to the host|tuner/policy_orders.c|waited_s = fmax(0, moved_s - price->forward_s) + fmax(0, moved_s - price->backward_s);|waited_s = 0 * moved_s;|test_tuner|remat_*
 number of layers a policy is for|tuner/saved_layers.c|layers = faster ? layers_at_most(saved, high) : layers_at_least(saved, low);|layers = layers_at_least(saved, low);|test_remat_layers|searches_*
 weights of some layers|tuner/saved_layers.c|return most > 0 ? others->step_s + more_s * (more_s < 0 ? most : one) : (double)INFINITY;|return others->step_s + more_s;|test_remat_layers|searches_*
 what other layers take|tuner/saved_layers.c|return low > high ? 0 : high;|return low > high ? 0 : low;|test_remat_layers|searches_*
 tensors that lower the peak|tuner/saved_choice.c|return *fits ? BASE_OK : lower(c, &lowest, lowest_bytes, fits);|return BASE_OK;|test_remat_layers|searches_*
 weight of the train state|tuner/saved_choice.c|s->limit_bytes - c->state_bytes, &more_s|s->limit_bytes, &more_s|test_tuner|remat_*
-halves of a parallel block|tuner/saved_prices.c|if (!c->plan.config->parallel_block) return price_halves(c);|return price_halves(c);|test_tuner|prices_*
+halves of a parallel block|tuner/saved_prices.c|if (!c->plan.config->parallel_block && !overlaps) return price_halves(c);|if (overlaps + 1) return price_halves(c);|test_tuner|prices_*
 norm between attention and MLP|tuner/saved_prices.c|const bool has_result = saved & tuner_result_of_attention;|const bool has_result = saved \| tuner_result_of_attention;|test_tuner|prices_*
 context between attention and MLP|tuner/saved_prices.c|return has_result ? RESULT : saved & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;|return has_result ? RESULT : CONTEXT_ALONE;|test_tuner|prices_*
 one policy of a family is ranked|tuner/ranking.c|if (other < *count) remove_plan(plans, count, other);|if (*count < other) remove_plan(plans, count, other);|test_tuner|remat_*
 other orders of a policy|tuner/tried_policies.c|return known == orders ? slowest : (double)INFINITY;|return known ? slowest : (double)INFINITY;|test_tuner|remat_*
-layer's input is saved|tuner/saved_choice.c|if (part == INPUT && saved != all) continue;|if (part == INPUT && saved < 0) continue;|test_tuner|remat_*
+layer's input is saved|tuner/saved_choice.c|(struct model_saved){(saved & ~host) \| input, host, 0});|(struct model_saved){saved & ~host, host, 0});|test_tuner|remat_*
+of equal policies the one that offloads least|tuner/policy_orders.c|host_bytes_of(c, policy) > o->best_host_bytes + 1));|host_bytes_of(c, policy) < o->best_host_bytes + 1));|test_tuner|remat_*
 dimensions divide, as JAX demands|tuner/rule_codings.c|if (spec[d] && coding->classes[c].divides[d] % topo_axes_product(mesh, spec[d])) return false;|if (spec[d] && coding->classes[c].divides[d] < 0 * mesh->count) return false;|test_search_properties|no_bound_of_a_subspace*
 batch divides|tuner/rule_codings.c|return batch % topo_axes_product(mesh, (unsigned)takes) == 0;|return batch >= 0 * topo_axes_product(mesh, (unsigned)takes);|test_search_properties|no_bound_of_a_subspace*
 rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].given && of->classes[c].scope & scope;|bool asked = false;|test_search_properties|no_*

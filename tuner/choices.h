@@ -6,7 +6,6 @@
 #include "base/base.h"
 
 enum tuner_choices_outcome { TUNER_CHOSEN, TUNER_NOTHING_WITHIN_LIMIT, TUNER_UNDECIDED };
-enum { TUNER_MOST_TOLLS = 2 };
 
 struct option {
     int group;
@@ -28,9 +27,8 @@ struct tuner_choices {
         bool *has; /* by option */
         struct cut *next;
     } * cuts;
-    int cut_count, toll_count;
-    const double *tolls[TUNER_MOST_TOLLS];
-    double free[TUNER_MOST_TOLLS], unit_worth;
+    int cut_count;
+    double unit_worth;
     bool by_glpk;
     struct glp_prob *program; /* made when it is first solved */
     int *columns, *rows;      /* scratch of one row */

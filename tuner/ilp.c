@@ -60,13 +60,6 @@ void tuner_choices_set(struct tuner_choices *choices, int option, double cost, d
     choices->options[option].weight = weight;
 }
 
-void tuner_choices_toll(struct tuner_choices *choices, const double *used, double free)
-{
-    assert(choices->toll_count < TUNER_MOST_TOLLS && !choices->program);
-    choices->tolls[choices->toll_count] = used;
-    choices->free[choices->toll_count++] = free;
-}
-
 static void drop_program(struct tuner_choices *c)
 {
     if (c->program) glp_delete_prob(c->program);
@@ -100,20 +93,7 @@ double tuner_choices_unit_worth(const struct tuner_choices *choices)
 
 static int row_count(const struct tuner_choices *c)
 {
-    return c->group_count + c->need_count + c->toll_count + c->cut_count + 1;
-}
-
-static void put_tolls(struct tuner_choices *c, int row)
-{
-    for (int t = 0; t < c->toll_count; t++, row++) {
-        int length = 1;
-        glp_set_col_bnds(c->program, c->option_count + t + 1, GLP_LO, 0, 0);
-        c->columns[1] = c->option_count + t + 1, c->values[1] = -1;
-        for (int i = 0; i < c->option_count; i++)
-            if (c->tolls[t][i] > 0) c->columns[++length] = i + 1, c->values[length] = c->tolls[t][i];
-        glp_set_row_bnds(c->program, row, GLP_UP, 0, c->free[t]);
-        glp_set_mat_row(c->program, row, length, c->columns, c->values);
-    }
+    return c->group_count + c->need_count + c->cut_count + 1;
 }
 
 static void put_cuts(struct tuner_choices *c, int row)
@@ -125,7 +105,7 @@ static void put_cuts(struct tuner_choices *c, int row)
     }
 }
 
-/* Rows: one a group, one a need, one a toll, one a cut, and the limit, which stands last. GLPK counts from 1. */
+/* Rows: one a group, one a need, one a cut, and the limit, which stands last. GLPK counts from 1. */
 static void make_program(struct tuner_choices *c)
 {
     glp_term_out(GLP_OFF);
@@ -133,7 +113,7 @@ static void make_program(struct tuner_choices *c)
     c->columns = base_new(c->arena, int, c->option_count + 3);
     c->values = base_new(c->arena, double, c->option_count + 3);
     glp_set_obj_dir(c->program, GLP_MIN);
-    glp_add_cols(c->program, c->option_count + c->toll_count);
+    glp_add_cols(c->program, c->option_count);
     for (int i = 0; i < c->option_count; i++) glp_set_col_kind(c->program, i + 1, GLP_BV);
     glp_add_rows(c->program, row_count(c));
     for (int g = 0; g < c->group_count; g++) {
@@ -151,8 +131,7 @@ static void make_program(struct tuner_choices *c)
         glp_set_row_bnds(c->program, ++row, GLP_UP, 0, 0);
         glp_set_mat_row(c->program, row, length, c->columns, c->values);
     }
-    put_tolls(c, c->group_count + c->need_count + 1);
-    put_cuts(c, c->group_count + c->need_count + c->toll_count + 1);
+    put_cuts(c, c->group_count + c->need_count + 1);
 }
 
 /* Weights as parts of the limit, costs as parts of the largest. */
@@ -162,7 +141,6 @@ static double put_coefficients(struct tuner_choices *c, double weight_limit)
     double largest = 0;
     for (int i = 0; i < c->option_count; i++) largest = fmax(largest, fabs(c->options[i].cost));
     if (!(largest > 0)) largest = 1;
-    for (int t = 0; t < c->toll_count; t++) glp_set_obj_coef(c->program, c->option_count + t + 1, 1 / largest);
     for (int i = 0; i < c->option_count; i++) {
         glp_set_obj_coef(c->program, i + 1, c->options[i].cost / largest);
         if (c->options[i].weight > 0)

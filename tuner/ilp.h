@@ -17,8 +17,6 @@ int tuner_choices_option(struct tuner_choices *choices,
 void tuner_choices_need(struct tuner_choices *choices, int option, const int *any_of,
                         int count); /* taken only with one of these */
 void tuner_choices_set(struct tuner_choices *choices, int option, double cost, double weight);
-/* Beside the weight: what an option uses of something that costs 1 a unit above `free`. Before the first solution. */
-void tuner_choices_toll(struct tuner_choices *choices, const double *used, double free);
 /* A cut: of these options no more than `most` are taken together. Between solutions, too. */
 void tuner_choices_at_most(struct tuner_choices *choices, const int *options, int count, int most);
 bool tuner_choices_is_taken(const struct tuner_choices *choices, int option); /* after TUNER_CHOSEN */

@@ -38,15 +38,6 @@ static int by_cost(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static void put_tolls(const struct tuner_choices *c, struct listed *l)
-{
-    for (int t = 0; t < c->toll_count; t++) {
-        double used = 0;
-        for (int g = 0; g < c->group_count; g++) used += c->tolls[t][l->options[g]];
-        l->cost += fmax(0, used - c->free[t]);
-    }
-}
-
 static void make_list(struct tuner_choices *c)
 {
     int *options[MOST_GROUPS], counts[MOST_GROUPS], count = 1;
@@ -65,7 +56,6 @@ static void make_list(struct tuner_choices *c)
             l->cost += c->options[l->options[g]].cost;
             l->weight += c->options[l->options[g]].weight;
         }
-        put_tolls(c, l);
     }
     qsort(c->list, (size_t)count, sizeof *c->list, by_cost);
 }

@@ -1,10 +1,8 @@
 /* Which tensors to save, to offload and to recompute, where the policy that recomputes least does not fit: an integer
- * program with cuts. What a step takes is what it took with all saved, what is recomputed in attention, and what is
- * recomputed in the MLP: each is a prediction of its own. The last depends on whether attention's result is saved,
- * since the norm between them is made of it, or its context, and on nothing else inside attention. What is saved weighs
- * its bytes, what is offloaded holds the step up where it moves for longer than a pass computes. A solution is
- * predicted in full. One that does not fit is cut off together with all that save more; one that fits is cut off alone,
- * until what is left is no better than what is ranked. */
+ * program of one choice among all policies, which are listed, with cuts. What each takes is known from predictions of
+ * what is recomputed (saved_prices.c, policy_orders.c); what is saved weighs its bytes at least. A solution is
+ * predicted in full. One that does not fit is cut off together with all that save more; one that fits is cut off
+ * alone, until what is left is no better than what is ranked. */
 #include "tuner/policies.h"
 
 #include <math.h>
@@ -13,62 +11,43 @@ enum { MOST_ROUNDS = 5000 }; /* more than there are policies */
 
 /* ---- the program ---- */
 
-static void add_option(struct tuner_chooser *c, int group, enum tuner_part part, unsigned device, unsigned host)
+static void add_option(struct tuner_chooser *c, int group, struct model_saved policy)
 {
     int option = tuner_choices_option(c->choices, group);
-    double weight = 0, moved = 0, held = 0;
+    double weight = 0, held = 0;
     for (int name = MODEL_SAVED_LAYER_INPUT; name <= MODEL_SAVED_WO; name++) {
-        if (device >> name & 1) weight += c->bytes[name];
-        if (host >> name & 1) moved += c->host_bytes[name], held += c->bytes[name];
+        if (policy.device >> name & 1) weight += c->bytes[name];
+        if (policy.host >> name & 1) held += c->bytes[name];
     }
     /* More than the host holds weighs more than any device does. */
     if (held > c->host_capacity_bytes) weight += c->s->limit_bytes;
-    tuner_choices_set(c->choices, option,
-                      part == LAYER ? c->layer_s[tuner_pattern_of(&c->parts[LAYER], device | host)] : 0, weight);
-    c->options[option] = (struct model_saved){device, host, 0};
-    c->moved_s[option] = moved > 0 ? moved / c->host_rate : 0;
+    tuner_choices_set(c->choices, option, tuner_orders_least_s(c, &policy) - c->all_s, weight);
+    c->options[option] = policy;
     c->option_count++;
 }
 
-static void add_part(struct tuner_chooser *c, enum tuner_part part)
-{
-    const struct tuner_names *names = &c->parts[part];
-    const int all = (1 << names->count) - 1, group = tuner_choices_group(c->choices);
-    c->first_options[part] = c->option_count;
-    for (int saved = 0; saved <= all; saved++) {
-        if (part == INPUT && saved != all) continue; /* the layer's input is saved somewhere */
-        for (int host = saved;; host = (host - 1) & saved) {
-            if (!host || c->host_rate > 0)
-                add_option(c, group, part, tuner_names_in(names, saved & ~host), tuner_names_in(names, host));
-            if (!host) break;
-        }
-    }
-    c->option_counts[part] = c->option_count - c->first_options[part];
-}
-
+/* One group: each tensor in the device's memory, in the host's or recomputed, and the layer's input saved somewhere. */
 static void make_program(struct tuner_chooser *c)
 {
-    double slowest_s = 0;
+    const unsigned names = c->all.device & ~tuner_input_name, input = tuner_input_name;
     c->choices = tuner_choices_new(&c->own);
     c->options = base_new(&c->own, struct model_saved, TUNER_MOST_POLICY_OPTIONS);
-    c->moved_s = base_new(&c->own, double, TUNER_MOST_POLICY_OPTIONS);
-    for (int part = 0; part < PART_COUNT; part++) add_part(c, (enum tuner_part)part);
-    for (int i = 0; i < 1 << c->parts[LAYER].count; i++) slowest_s = fmax(slowest_s, c->layer_s[i]);
-    tuner_choices_toll(c->choices, c->moved_s, c->forward_s);
-    tuner_choices_toll(c->choices, c->moved_s, c->backward_s + slowest_s);
+    const int group = tuner_choices_group(c->choices);
+    for (unsigned saved = names;; saved = (saved - 1) & names) {
+        for (unsigned host = saved;; host = (host - 1) & saved) {
+            if (!host || c->host_rate > 0) add_option(c, group, (struct model_saved){(saved & ~host) | input, host, 0});
+            if (c->host_rate > 0) add_option(c, group, (struct model_saved){saved & ~host, host | input, 0});
+            if (!host) break;
+        }
+        if (!saved) break;
+    }
 }
 
-static struct model_saved taken(const struct tuner_chooser *c, int options[PART_COUNT])
+static int taken(const struct tuner_chooser *c)
 {
-    struct model_saved policy = {0, 0, 0};
-    for (int i = 0; i < PART_COUNT; i++)
-        for (int o = 0; o < c->option_counts[i]; o++) {
-            int option = c->first_options[i] + o;
-            if (!tuner_choices_is_taken(c->choices, option)) continue;
-            options[i] = option;
-            policy.device |= c->options[option].device, policy.host |= c->options[option].host;
-        }
-    return policy;
+    for (int i = 0; i < c->option_count; i++)
+        if (tuner_choices_is_taken(c->choices, i)) return i;
+    return -1;
 }
 
 /* Whether the other differs in tensors alone that are in the device's memory instead, and take more of it there. */
@@ -83,16 +62,14 @@ enum cut_of { ALONE, AND_ALL_LARGER };
 
 /* This choice, and with it all that save more. What is offloaded or recomputed otherwise may take less while it comes
  * and goes. */
-static void cut_off(struct tuner_chooser *c, const int options[PART_COUNT], enum cut_of which)
+static void cut_off(struct tuner_chooser *c, int choice, enum cut_of which)
 {
     int cut[TUNER_MOST_POLICY_OPTIONS], count = 0;
-    for (int i = 0; i < PART_COUNT; i++)
-        for (int o = 0; o < c->option_counts[i]; o++) {
-            int option = c->first_options[i] + o;
-            bool larger = saves_more(c, &c->options[options[i]], &c->options[option]);
-            if (option == options[i] || (which == AND_ALL_LARGER && larger)) cut[count++] = option;
-        }
-    tuner_choices_at_most(c->choices, cut, count, PART_COUNT - 1);
+    for (int i = 0; i < c->option_count; i++) {
+        const bool larger = saves_more(c, &c->options[choice], &c->options[i]);
+        if (i == choice || (which == AND_ALL_LARGER && larger)) cut[count++] = i;
+    }
+    tuner_choices_at_most(c->choices, cut, count, 0);
 }
 
 /* ---- branch and cut ---- */
@@ -108,19 +85,20 @@ static bool is_too_large(const struct search *s, const struct sim_prediction *p)
     return (double)p->free_bytes < s->options->headroom_frac * (double)p->memory.capacity_bytes;
 }
 
-/* One solution, predicted in full. *adds_up: it takes no less than its prices say. */
-static enum base_status try_choice(struct tuner_chooser *c, int first, double bound_s, bool *adds_up)
+/* One solution, predicted in full where it may be the best of an order. *adds_up: it takes no less than its prices
+ * say. */
+static enum base_status try_choice(struct tuner_chooser *c, int choice, bool *adds_up)
 {
     struct search *s = c->s;
     struct tuner_found found;
-    int options[PART_COUNT];
-    const struct model_saved policy = taken(c, options);
-    BASE_TRY(tuner_policy_try(s, c->node, first, &policy, &found));
-    tuner_policy_note_tried(c, &policy);
+    const struct model_saved *policy = &c->options[choice];
+    bool asked;
+    BASE_TRY(tuner_orders_try(c, policy, &asked, &found, adds_up));
+    if (!asked) return cut_off(c, choice, ALONE), BASE_OK;
+    tuner_policy_note_tried(c, policy);
     if (s->result->plan_count && tuner_search_is_same_plan(&s->result->plans[0].plan, &found.plan))
         s->result->memory_worth_s_per_byte = tuner_choices_unit_worth(c->choices);
-    *adds_up = found.prediction.step_s >= bound_s * (1 - slack);
-    cut_off(c, options, is_too_large(s, &found.prediction) ? AND_ALL_LARGER : ALONE);
+    cut_off(c, choice, is_too_large(s, &found.prediction) ? AND_ALL_LARGER : ALONE);
     return BASE_OK;
 }
 
@@ -135,10 +113,10 @@ static enum base_status branch_and_cut(struct tuner_chooser *c, int first)
         s->result->counts.programs++;
         rest.bound = tuner_search_cost_of(s, rest.group, c->all_s + more_s) * (1 - slack);
         if (outcome == TUNER_NOTHING_WITHIN_LIMIT || tuner_search_decided(s, &rest) ||
-            rest.bound >= tuner_policy_slowest_order(c))
+            rest.bound >= tuner_orders_slowest(c))
             return BASE_OK;
         if (outcome == TUNER_UNDECIDED || tuner_search_time_is_up(s)) return leave_open(s, rest.bound), BASE_OK;
-        BASE_TRY(try_choice(c, first, c->all_s + more_s, &adds_up));
+        BASE_TRY(try_choice(c, taken(c), &adds_up));
         if (s->restart) return BASE_OK;
         if (!adds_up) return tuner_policy_try_every(s, c, c->node, first);
         if (round == MOST_ROUNDS - 1) leave_open(s, rest.bound);
@@ -149,14 +127,8 @@ static enum base_status branch_and_cut(struct tuner_chooser *c, int first)
 /* The family's own plan saves all, and was predicted before. */
 static void cut_off_the_family(struct tuner_chooser *c)
 {
-    int options[PART_COUNT] = {0};
-    for (int i = 0; i < PART_COUNT; i++)
-        for (int o = 0; o < c->option_counts[i]; o++) {
-            const struct model_saved *option = &c->options[c->first_options[i] + o];
-            if (option->device == tuner_names_in(&c->parts[i], (1 << c->parts[i].count) - 1))
-                options[i] = c->first_options[i] + o;
-        }
-    cut_off(c, options, ALONE);
+    for (int i = 0; i < c->option_count; i++)
+        if (c->options[i].device == c->all.device) cut_off(c, i, ALONE);
 }
 
 /* One tensor after the other goes where the peak is lowest, until a policy fits or none is lower: to save what a layer
@@ -240,8 +212,7 @@ static enum base_status begin(struct tuner_chooser *c, struct search *s, const s
     c->all = (struct model_saved){tuner_saved_useful(&s->space->saved) | tuner_input_name, 0, 0};
     c->attention = tuner_names_of(c->all.device & tuner_attention_names),
     c->mlp = tuner_names_of(c->all.device & tuner_mlp_names);
-    c->parts[LAYER] = tuner_names_of(c->all.device & (tuner_attention_names | tuner_mlp_names)),
-    c->parts[INPUT] = tuner_names_of(tuner_input_name);
+    c->layer = tuner_names_of(c->all.device & (tuner_attention_names | tuner_mlp_names));
     BASE_TRY(sim_plan_check(s->space->cache, &c->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c->plan, s->error));
     c->plan.placement = &s->best_links[s->space->groups[node->group].shape];
     c->host_rate = c->plan.placement->profile.constants[SIM_HOST_LINK_BYTES_PER_S];
@@ -253,7 +224,7 @@ static enum base_status begin(struct tuner_chooser *c, struct search *s, const s
  * all of attention and of all of the MLP. */
 static enum base_status ask_for_others(struct tuner_chooser *c, enum tuner_fit fit, bool *others)
 {
-    const struct tuner_names *layer = &c->parts[LAYER];
+    const struct tuner_names *layer = &c->layer;
     struct sim_prediction all;
     struct node family = *c->node;
     BASE_TRY(tuner_policy_price(c, c->all, &all, NULL));
@@ -291,6 +262,7 @@ static enum base_status choose(struct tuner_chooser *c, int first)
     for (unsigned rest = c->all.device; rest; rest &= rest - 1) BASE_TRY(tuner_policies_weigh(c, __builtin_ctz(rest)));
     BASE_TRY(tuner_policies_price_patterns(c));
     if (c->s->space->saved.levels) return tuner_policies_try_mixed(c, first);
+    BASE_TRY(tuner_orders_price(c));
     make_program(c);
     cut_off_the_family(c);
     enum base_status status = branch_and_cut(c, first);

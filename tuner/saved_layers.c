@@ -121,7 +121,7 @@ static double most_share(double others, double whole, double limit)
 static double whole_s(const struct tuner_chooser *c, const struct model_saved *policy, double slowest_s)
 {
     const double moved_s = policy->host && c->host_rate > 0 ? bytes_of(c->host_bytes, policy->host) / c->host_rate : 0;
-    return c->all_s + c->layer_s[tuner_pattern_of(&c->parts[LAYER], policy->device | policy->host)] +
+    return c->all_s + c->layer_s[tuner_pattern_of(&c->layer, policy->device | policy->host)] +
            fmax(0, moved_s - c->forward_s) + fmax(0, moved_s - c->backward_s - slowest_s);
 }
 
@@ -153,7 +153,7 @@ static int list_policies(const struct tuner_chooser *c, const struct sim_predict
     const unsigned names = c->all.device & ~tuner_input_name;
     double slowest_s = 0;
     int count = 0;
-    for (int i = 0; i < 1 << c->parts[LAYER].count; i++) slowest_s = fmax(slowest_s, c->layer_s[i]);
+    for (int i = 0; i < 1 << c->layer.count; i++) slowest_s = fmax(slowest_s, c->layer_s[i]);
     for (unsigned saved = names;; saved = (saved - 1) & names) {
         for (unsigned host = saved;; host = (host - 1) & saved) {
             for (int on_host = 0; on_host <= (c->host_rate > 0) && (!host || c->host_rate > 0); on_host++) {

@@ -1,5 +1,8 @@
 /* What remat policies by tensor take and weigh: full predictions of one family's plan with one tensor offloaded, or
- * some recomputed, over the best links of any order of its submesh. */
+ * some recomputed, over the best links of any order of its submesh. Where nothing is hidden, what a step takes is what
+ * it took with all saved, what is recomputed in attention, and what is recomputed in the MLP. The last depends on
+ * whether attention's result is saved, since the norm between them is made of it, or its context, and on nothing else
+ * inside attention. */
 #include "tuner/policies.h"
 
 #include <math.h>
@@ -21,6 +24,17 @@ enum base_status tuner_policy_price(struct tuner_chooser *c, struct model_saved 
 
 /* ---- coefficients ---- */
 
+void tuner_policy_passes(const struct sim_timeline *timeline, double *forward_s, double *backward_s)
+{
+    *forward_s = *backward_s = 0;
+    for (int i = 0; i < timeline->count; i++) {
+        const struct sim_entry *e = &timeline->entries[i];
+        const double s = e->time_s * (double)e->count;
+        if (e->phase == MODEL_FORWARD) *forward_s += s;
+        if (e->phase == MODEL_BACKWARD) *backward_s += s;
+    }
+}
+
 enum base_status tuner_policies_price_kept(struct tuner_chooser *c)
 {
     struct sim_prediction p;
@@ -29,12 +43,7 @@ enum base_status tuner_policies_price_kept(struct tuner_chooser *c)
     BASE_TRY(tuner_policy_price(c, c->all, &p, &detail));
     c->all_s = p.step_s;
     c->all_bytes = (double)p.memory.peak_bytes;
-    for (int i = 0; i < timeline.count; i++) {
-        const struct sim_entry *e = &timeline.entries[i];
-        double s = e->time_s * (double)e->count;
-        if (e->phase == MODEL_FORWARD) c->forward_s += s;
-        if (e->phase == MODEL_BACKWARD) c->backward_s += s;
-    }
+    tuner_policy_passes(&timeline, &c->forward_s, &c->backward_s);
     return BASE_OK;
 }
 
@@ -119,21 +128,22 @@ static enum base_status price_halves(struct tuner_chooser *c)
         BASE_TRY(tuner_policy_price_without(c, recomputed | dropped[beneath], own_s));
         *own_s -= attention_s[all_attention & ~tuner_pattern_of(&c->attention, dropped[beneath])];
     }
-    for (int i = 0; i < 1 << c->parts[LAYER].count; i++) {
-        const unsigned saved = tuner_names_in(&c->parts[LAYER], i);
+    for (int i = 0; i < 1 << c->layer.count; i++) {
+        const unsigned saved = tuner_names_in(&c->layer, i);
         c->layer_s[i] = attention_s[tuner_pattern_of(&c->attention, saved)] +
                         mlp_s[beneath_mlp(saved)][tuner_pattern_of(&c->mlp, saved)];
     }
     return BASE_OK;
 }
 
-/* Attention and MLP of a parallel block read the same norm: what is recomputed for one serves the other, and each
- * pattern of both is priced by itself. */
+/* Attention and MLP of a parallel block read the same norm: what is recomputed for one serves the other; and beside
+ * collectives that are hidden, half of a layer's work may take no time. So each pattern of both is priced by itself. */
 enum base_status tuner_policies_price_patterns(struct tuner_chooser *c)
 {
-    const struct tuner_names *layer = &c->parts[LAYER];
+    const struct tuner_names *layer = &c->layer;
     const int all = (1 << layer->count) - 1;
-    if (!c->plan.config->parallel_block) return price_halves(c);
+    const bool overlaps = sim_asynchronous_kinds(sim_passes_of(&c->plan)) != 0;
+    if (!c->plan.config->parallel_block && !overlaps) return price_halves(c);
     for (int i = 0; i < all; i++)
         BASE_TRY(tuner_policy_price_without(c, tuner_names_in(layer, all & ~i), &c->layer_s[i]));
     return BASE_OK;
