@@ -20,6 +20,7 @@ void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *s,
 double sim_offloaded_bytes(const struct sim_pricing *p)
 {
     double bytes = 0;
+    if (sim_is_executed(p->plan)) return 0; /* a rank's own arena is in the host's memory already */
     for (int i = 0; i < p->list->offloaded_count; i++)
         bytes += p->bytes[p->list->offloaded_shapes[i]] *
                  sim_product_of(p, &p->list->repeats[p->list->offloaded_repeats[i]]);

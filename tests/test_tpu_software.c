@@ -457,6 +457,29 @@ static void saved_tensors_stand_where_they_are_told(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* A rank's arena is the host's memory: what is offloaded stands there as what is saved, and nothing is moved. */
+static void ranks_of_this_machine_offload_nowhere(struct base_arena *arena)
+{
+    static const char *const policies[] = {"offload:mlpwi+mlpwo", "device:mlpwi+mlpwo"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction p[BASE_COUNT(policies)];
+    for (int i = 0; i < BASE_COUNT(policies); i++) {
+        struct sim_plan_text text = text_of("local:2", "fsdp=2", NULL);
+        struct sim_plan plan;
+        struct base_error error;
+        text.values[SIM_RULES] = "[[\"batch\",\"fsdp\"],[\"embed\",\"fsdp\"]]";
+        text.values[SIM_REMAT_POLICY] = policies[i];
+        text.values[SIM_ATTENTION] = "unfused";
+        text.values[SIM_SOFTWARE] = "t5x";
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error), &error);
+        assert_ok(sim_predict(cache, &plan, &p[i], NULL, &error), &error);
+        assert_int_equal(p[i].memory.host_bytes, 0);
+    }
+    assert_int_equal(p[0].memory.peak_bytes, p[1].memory.peak_bytes);
+    assert_near(p[0].step_s, p[1].step_s, 0);
+    sim_cache_free(cache);
+}
+
 static void remat_by_tensor_is_written_as_it_is_read(struct base_arena *arena)
 {
     static const char *const good[] = {"device:query_proj+key_proj", "offload:decoder_layer_input",
@@ -685,6 +708,7 @@ static const struct test tests[] = {
     TEST(more_axes_than_sets_hold_are_refused),
     TEST(narrow_heads_fill_the_lanes_of_an_attention_kernel),
     TEST(saved_tensors_stand_where_they_are_told),
+    TEST(ranks_of_this_machine_offload_nowhere),
     TEST(remat_by_tensor_is_written_as_it_is_read),
     TEST(state_is_stored_as_told),
     TEST(masked_blocks_are_skipped),
