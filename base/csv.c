@@ -28,23 +28,26 @@ static int next_byte(struct base_csv *csv)
     return csv->text < csv->text_end || refill(csv) ? (unsigned char)*csv->text++ : EOF;
 }
 
-static void push(struct base_csv *csv, char byte)
+static void grow(struct base_csv *csv)
 {
-    if (csv->buffer_length == csv->buffer_capacity) {
-        size_t capacity = csv->buffer_capacity ? 2 * csv->buffer_capacity : 4096;
-        char *buffer = base_alloc(csv->arena, capacity, 1);
-        if (csv->buffer_length) memcpy(buffer, csv->buffer, csv->buffer_length);
-        csv->buffer = buffer;
-        csv->buffer_capacity = capacity;
-    }
+    size_t capacity = csv->buffer_capacity ? 2 * csv->buffer_capacity : 4096;
+    char *buffer = base_reserve(csv->arena, capacity, 1);
+    if (csv->buffer_length) memcpy(buffer, csv->buffer, csv->buffer_length);
+    csv->buffer = buffer;
+    csv->buffer_capacity = capacity;
+}
+
+static inline void push(struct base_csv *csv, char byte)
+{
+    if (csv->buffer_length == csv->buffer_capacity) grow(csv);
     csv->buffer[csv->buffer_length++] = byte;
 }
 
-/* What goes on as it began is taken in one piece; headers (which may open with a mark of their byte order) go byte by
- * byte. */
+/* What goes on as it began is taken in one piece; the first bytes of headers (which may be a mark of their byte order)
+ * go one by one. */
 static void push_run(struct base_csv *csv, const char *ends)
 {
-    if (!csv->names || csv->buffer_length > LONGEST_ROW_BYTES) return;
+    if ((!csv->names && csv->buffer_length < 3) || csv->buffer_length > LONGEST_ROW_BYTES) return;
     const size_t room = csv->buffer_capacity - csv->buffer_length, rest = LONGEST_ROW_BYTES - csv->buffer_length,
                  most = rest < room ? rest : room; /* the byte after it makes room, or is one too many */
     size_t length = strcspn(csv->text, ends);

@@ -15,8 +15,9 @@ static void add_row(struct base_table *table, const struct base_csv *csv, int *c
 {
     table->rows = base_grown(&table->arena, table->rows, table->row_count, capacity, sizeof *table->rows);
     const char **fields = base_new(&table->arena, const char *, csv->column_count);
+    const char *record = base_copy_bytes(&table->arena, csv->buffer, csv->buffer_length);
     for (int column = 0; column < csv->column_count; column++)
-        fields[column] = base_copy(&table->arena, base_csv_field(csv, column));
+        fields[column] = column < csv->field_count ? record + (csv->fields[column] - csv->buffer) : "";
     table->rows[table->row_count++] = fields;
 }
 

@@ -107,7 +107,8 @@ static enum base_status run_topologies(struct commands_context *context, const s
 {
     (void)arguments;
     int count;
-    BASE_TRY(topo_catalogue_check(error));
+    BASE_TRY(topo_chips_check(error));
+    BASE_TRY(topo_slices_check(error));
     const struct topo_chip *chips = topo_chips(&count);
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) put_json(&writer, chips, count);

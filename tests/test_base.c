@@ -335,6 +335,33 @@ static void numbers_real_within_bounds(struct base_arena *arena)
     }
 }
 
+/* Of few digits or many, with a point anywhere and powers of ten around those that doubles hold exactly: to the bit
+ * what strtod reads. */
+static void numbers_real_as_strtod(struct base_arena *arena)
+{
+    (void)arena;
+    struct base_random random;
+    base_random_seed(&random, 11);
+    for (int n = 0; n < 100000; n++) {
+        char text[64], *at = text;
+        const int digits = 1 + (int)base_random_below(&random, 18), point = (int)base_random_below(&random, 20);
+        if (base_random_below(&random, 4) == 0) *at++ = "+-"[base_random_below(&random, 2)];
+        for (int i = 0; i < digits; i++) {
+            if (i == point) *at++ = '.';
+            *at++ = (char)('0' + base_random_below(&random, 10));
+        }
+        *at = '\0';
+        const char mark = "eE"[base_random_below(&random, 2)];
+        if (base_random_below(&random, 2)) snprintf(at, 16, "%c%d", mark, (int)base_random_below(&random, 61) - 30);
+        TEST_ROW("%s", text);
+        struct base_error error;
+        double out = -77;
+        const double want = strtod(text, NULL);
+        assert_ok(base_parse_double(text, "rate", -1e60, 1e60, &out, &error), &error);
+        assert_memory_equal(&out, &want, sizeof out);
+    }
+}
+
 static void numbers_of_bytes(struct base_arena *arena)
 {
     (void)arena;
@@ -1438,6 +1465,7 @@ int main(int argument_count, char **arguments)
         TEST(text_writes_doubles_as_short_as_they_read_back),
         TEST(numbers_whole_within_bounds),
         TEST(numbers_real_within_bounds),
+        TEST(numbers_real_as_strtod),
         TEST(numbers_of_bytes),
         TEST(counts_as_people_write_them),
         TEST(numbers_in_a_list),

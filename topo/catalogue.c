@@ -90,15 +90,18 @@ static const struct column slice_columns[] = {
 
 static const char *const kind_names[] = {"tpu", "gpu", "cpu", "local"};
 
-/* Written once by load(), constant from then on. Its texts live in its own arena until the process ends. */
-static struct catalogue {
+/* Each table is read when it is first asked for (what names chips alone needs no slices), is written once and constant
+ * from then on. Its texts live in its own arena until the process ends. */
+struct part {
     struct base_arena arena;
-    struct topo_chip chips[MOST_CHIPS];
-    struct topo_slice slices[MOST_SLICES];
-    int chip_count, slice_count;
+    int count;
     enum base_status status;
     struct base_error error;
-} catalogue;
+};
+
+static struct part chip_part, slice_part;
+static struct topo_chip chips_read[MOST_CHIPS];
+static struct topo_slice slices_read[MOST_SLICES];
 
 static enum base_status read_kind(const char *text, enum topo_kind *kind, struct base_error *error)
 {
@@ -117,13 +120,14 @@ static enum base_status read_shape(const char *text, int shape[3], struct base_e
     return base_fail(error, BASE_INTERNAL, "\"%s\" is no shape such as 2x2x1", text);
 }
 
-static enum base_status read_cell(const struct column *column, const char *text, void *row, struct base_error *error)
+static enum base_status read_cell(struct base_arena *arena, const struct column *column, const char *text, void *row,
+                                  struct base_error *error)
 {
     void *field = (char *)row + column->offset;
     int64_t whole = 0;
     double real = 0;
     switch (column->type) {
-    case TEXT: *(const char **)field = base_copy(&catalogue.arena, text); return BASE_OK;
+    case TEXT: *(const char **)field = base_copy(arena, text); return BASE_OK;
     case KIND: return read_kind(text, field, error);
     case SHAPE: return *text ? read_shape(text, field, error) : BASE_OK;
     case REAL:
@@ -156,15 +160,16 @@ static enum base_status read_row(const struct base_csv *csv, const struct table 
     if (csv->field_count != csv->column_count)
         return base_fail(error, BASE_INTERNAL, "%d fields under a header of %d", csv->field_count, csv->column_count);
     for (int i = 0; i < table->column_count; i++)
-        BASE_TRY(read_cell(&table->columns[i], base_csv_field(csv, places[i]), row, error));
+        BASE_TRY(read_cell(csv->arena, &table->columns[i], base_csv_field(csv, places[i]), row, error));
     return BASE_OK;
 }
 
-static enum base_status read_table(const struct table *table, void *rows, int *count, struct base_error *error)
+static enum base_status read_table(const struct table *table, void *rows, struct part *part)
 {
+    struct base_error *error = &part->error;
     struct base_csv csv;
     int places[MOST_COLUMNS];
-    BASE_TRY(base_csv_open_text(&csv, &catalogue.arena, table->name, table->text, error));
+    BASE_TRY(base_csv_open_text(&csv, &part->arena, table->name, table->text, error));
     for (int i = 0; i < table->column_count; i++) {
         places[i] = base_csv_column(&csv, table->columns[i].name);
         if (places[i] < 0)
@@ -173,7 +178,7 @@ static enum base_status read_table(const struct table *table, void *rows, int *c
     for (int n = 0;; n++) {
         bool more;
         BASE_TRY(base_csv_next(&csv, &more, error));
-        if (!more) return *count = n, BASE_OK;
+        if (!more) return part->count = n, BASE_OK;
         if (n == table->row_limit) return base_fail(error, BASE_INTERNAL, "%s: more than %d rows", table->name, n);
         if (read_row(&csv, table, places, (char *)rows + (size_t)n * table->row_size_bytes, error) != BASE_OK)
             return base_fail_in(error, "%s: line %lld", table->name, (long long)csv.line_number);
@@ -185,47 +190,63 @@ static const struct table chip_table = {"topo/chips.csv",         embedded_topo_
 static const struct table slice_table = {"topo/slices.csv",         embedded_topo_slices_csv,  slice_columns,
                                          BASE_COUNT(slice_columns), sizeof(struct topo_slice), MOST_SLICES};
 
-static enum base_status read_catalogue(struct catalogue *all)
-{
-    BASE_TRY(read_table(&chip_table, all->chips, &all->chip_count, &all->error));
-    for (int i = 0; i < all->chip_count; i++) {
-        struct topo_chip *chip = &all->chips[i];
-        chip->chips_per_host = chip->host_shape[0] * chip->host_shape[1] * chip->host_shape[2];
-    }
-    return read_table(&slice_table, all->slices, &all->slice_count, &all->error);
-}
-
-static void load(void)
+static void load(const struct table *table, void *rows, struct part *part)
 {
     jmp_buf exhausted;
-    catalogue.arena.exhausted = &exhausted;
-    if (setjmp(exhausted)) catalogue.status = base_fail(&catalogue.error, BASE_INTERNAL, "out of memory");
-    else catalogue.status = read_catalogue(&catalogue);
-    catalogue.arena.exhausted = NULL; /* nothing is allocated any more */
+    part->arena.exhausted = &exhausted;
+    if (setjmp(exhausted)) part->status = base_fail(&part->error, BASE_INTERNAL, "out of memory");
+    else part->status = read_table(table, rows, part);
+    part->arena.exhausted = NULL; /* nothing is allocated any more */
 }
 
-enum base_status topo_catalogue_check(struct base_error *error)
+static void load_chips(void)
 {
-    static once_flag once = ONCE_FLAG_INIT;
-    call_once(&once, load);
-    if (catalogue.status == BASE_OK) return BASE_OK;
-    *error = catalogue.error;
+    load(&chip_table, chips_read, &chip_part);
+    for (int i = 0; i < chip_part.count; i++) {
+        struct topo_chip *chip = &chips_read[i];
+        chip->chips_per_host = chip->host_shape[0] * chip->host_shape[1] * chip->host_shape[2];
+    }
+}
+
+static void load_slices(void)
+{
+    load(&slice_table, slices_read, &slice_part);
+}
+
+static enum base_status check(const struct part *part, struct base_error *error)
+{
+    if (part->status == BASE_OK) return BASE_OK;
+    *error = part->error;
     error->status = BASE_INTERNAL;
     return BASE_INTERNAL;
+}
+
+enum base_status topo_chips_check(struct base_error *error)
+{
+    static once_flag once = ONCE_FLAG_INIT;
+    call_once(&once, load_chips);
+    return check(&chip_part, error);
+}
+
+enum base_status topo_slices_check(struct base_error *error)
+{
+    static once_flag once = ONCE_FLAG_INIT;
+    call_once(&once, load_slices);
+    return check(&slice_part, error);
 }
 
 const struct topo_chip *topo_chips(int *count)
 {
     struct base_error error;
-    bool good = topo_catalogue_check(&error) == BASE_OK;
-    *count = good ? catalogue.chip_count : 0;
-    return good ? catalogue.chips : NULL;
+    bool good = topo_chips_check(&error) == BASE_OK;
+    *count = good ? chip_part.count : 0;
+    return good ? chips_read : NULL;
 }
 
 const struct topo_slice *topo_slices(int *count)
 {
     struct base_error error;
-    bool good = topo_catalogue_check(&error) == BASE_OK;
-    *count = good ? catalogue.slice_count : 0;
-    return good ? catalogue.slices : NULL;
+    bool good = topo_slices_check(&error) == BASE_OK;
+    *count = good ? slice_part.count : 0;
+    return good ? slices_read : NULL;
 }
