@@ -2,6 +2,8 @@
  */
 #include "sim/plan_parts.h"
 
+#include <string.h>
+
 /* ---- experts ---- */
 
 /* Devices that hold one copy of the dense model, as the mesh was asked for. */
@@ -72,6 +74,32 @@ bool sim_runs_passes(const struct sim_plan *plan)
 sim_pass_set sim_compiler_passes(const struct sim_plan *plan)
 {
     return (plan->placement->profile.passes & ~plan->gone_passes) | plan->compiler_passes;
+}
+
+enum sim_optimizer_partitioning sim_most_over_data(const struct sim_plan *plan)
+{
+    const bool parameters_too = plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA &&
+                                sim_compiler_passes(plan) >> SIM_PASS_KEEP_GATHERED & 1;
+    return parameters_too ? SIM_PARAMETERS_TOO_OVER_DATA : plan->optimizer_partitioning;
+}
+
+/* Of activations rules have the batch over data, and nothing else. */
+static bool has_parameters_over_data(const struct model_rules *rules)
+{
+    for (int i = 0; i < rules->count; i++) {
+        const struct model_rule *rule = &rules->rules[i];
+        if (!rule->logical || !strcmp(rule->logical, "batch")) continue;
+        for (int j = 0; j < rule->value.count; j++)
+            if (rule->value.names[j] && !strcmp(rule->value.names[j], "data")) return true;
+    }
+    return false;
+}
+
+enum sim_optimizer_partitioning sim_what_is_over_data(const struct sim_plan *plan)
+{
+    const enum sim_optimizer_partitioning most = sim_most_over_data(plan);
+    const bool as_ruled = most == SIM_PARAMETERS_TOO_OVER_DATA && has_parameters_over_data(plan->rules);
+    return as_ruled ? SIM_STATE_AND_GRADIENTS_OVER_DATA : most;
 }
 
 sim_pass_set sim_passes_of(const struct sim_plan *plan)

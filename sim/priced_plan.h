@@ -210,6 +210,10 @@ bool sim_is_executed(const struct sim_plan *plan);
 bool sim_lays_out(const struct sim_plan *plan);
 /* Those of the plan's compiler, the partitioner's among them. */
 sim_pass_set sim_compiler_passes(const struct sim_plan *plan);
+/* What optimizer_partitioning comes to with what the plan's software does: where rules shard parameters over data
+ * already, they are gathered as those say (FULL_SHARD). And what it comes to at the most, whatever the rules. */
+enum sim_optimizer_partitioning sim_what_is_over_data(const struct sim_plan *plan);
+enum sim_optimizer_partitioning sim_most_over_data(const struct sim_plan *plan);
 sim_pass_set sim_passes_of(const struct sim_plan *plan); /* those that its program goes through */
 bool sim_hides_collectives(const struct sim_plan *plan); /* some may run beside what computes */
 /* The plan with its defaults filled in, as a document would say it. */

@@ -91,7 +91,7 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.scanned = plan->config->scan_layers && sharding.propagates;
     /* Compilers gather anew in each layer instead, since every gathered parameter would stay alive. */
     sharding.shares_gathers = plan->form == SIM_AS_PARTITIONED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
-    sharding.optimizer_partitioning = plan->optimizer_partitioning;
+    sharding.optimizer_partitioning = sim_what_is_over_data(plan);
     sharding.executable = sim_is_executed(plan);
     return sharding;
 }
@@ -130,8 +130,11 @@ static sim_pass_set passes_run(const struct sim_plan *plan)
                        passes = sim_passes_of(plan);
     const bool keeps_order = plan->options.sends || plan->options.step > MODEL_STEP_EVALUATE;
     if (sim_is_executed(plan) && keeps_order) return passes & ~schedules;
+    sim_pass_set dropped = 0;
     /* Where weights stay gathered over a pipeline's step, they are counted beside a stage's program. */
-    return plan->options.parts ? passes & ~SIM_PASS_BIT(SIM_PASS_KEEP_UNITS_WHOLE) : passes;
+    if (plan->options.parts) dropped |= SIM_PASS_BIT(SIM_PASS_KEEP_UNITS_WHOLE);
+    if (sim_what_is_over_data(plan) != SIM_PARAMETERS_TOO_OVER_DATA) dropped |= SIM_PASS_BIT(SIM_PASS_KEEP_GATHERED);
+    return passes & ~dropped;
 }
 
 static struct sim_compiler compiler_of(const struct sim_plan *plan)

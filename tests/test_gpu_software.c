@@ -83,6 +83,8 @@ static void states_are_what_each_software_keeps(struct base_arena *arena)
         {"nemo_o1", "none", 1, 4 + 8 + 4},
         {"megatron_deepspeed", "none", 1, 2 + 4 + 8 + 4}, /* of bfloat16; of float16 the gradients are 2 */
         {"fsdp", "none", 1, 4 + 8 + 4},
+        {"fsdp", "data+gradients", 8, 16.0 / 8}, /* SHARD_GRAD_OP: parameters are gathered for a step */
+        {"fsdp", "data+gradients", 6, 16.0 / 6},
         /* a share of flat arrays, whatever divides the dimensions of parameters */
         {"nanotron", "data", 6, 2 + 4 + 12.0 / 6},
         {"nemo", "data", 3, 2 + 4 + 12.0 / 3},
@@ -183,18 +185,19 @@ static void a_sharded_loss_adds_up_its_gradient(struct base_arena *arena)
 }
 
 /* The peak of a model of eight layers of this mlp_dim over 8 devices, which is in a layer's backward pass. */
-static double peak_of_layers(struct base_arena *arena, struct sim_cache *cache, const char *software, const char *kind,
-                             int mlp_dim)
+static double peak_of(struct base_arena *arena, struct sim_cache *cache, const char *software, const char *kind,
+                      int mlp_dim, int layers, const char *rules, const char *partitioning)
 {
     struct sim_plan_text text = {
         .values = {[SIM_MODEL] = base_print(arena,
                                             "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=%d,"
-                                            "num_layers=8,vocab_size=1024,mlp_activations=silu+linear,"
+                                            "num_layers=%d,vocab_size=1024,mlp_activations=silu+linear,"
                                             "logits_via_embedding=0",
-                                            mlp_dim),
+                                            mlp_dim, layers),
                    [SIM_TOPOLOGY] = "h100:1x8",
                    [SIM_SOFTWARE] = software,
-                   [SIM_RULES] = "zero3",
+                   [SIM_RULES] = rules,
+                   [SIM_OPTIMIZER_PARTITIONING] = partitioning,
                    [SIM_OPTIMIZER] = "adamw",
                    [SIM_ATTENTION] = "flash",
                    [SIM_REMAT_POLICY] = "full",
@@ -209,6 +212,12 @@ static double peak_of_layers(struct base_arena *arena, struct sim_cache *cache, 
     return (double)prediction.memory.peak_bytes;
 }
 
+static double peak_of_layers(struct base_arena *arena, struct sim_cache *cache, const char *software, const char *kind,
+                             int mlp_dim)
+{
+    return peak_of(arena, cache, software, kind, mlp_dim, 8, "zero3", "none");
+}
+
 /* A layer is gathered as a whole, in bfloat16, and the next one beside it; what is scattered of the layer before is
  * float32. At the peak, the gradient of what the MLP's last product reads, that product's own gradient is there, and
  * three arrays of its size. Beside them stand 16 bytes a parameter of all eight layers, over 8 devices. */
@@ -219,6 +228,50 @@ static void a_layer_is_gathered_and_scattered_whole(struct base_arena *arena)
                                                        peak_of_layers(arena, cache, "torchtitan", "allocated", 8192)) /
                                                       8192;
     assert_near(a_unit_each, parameters * (16 + 2 + 2 + 4) + 4096 * 2 + 3 * 2 * 4096, 1e-6);
+    sim_cache_free(cache);
+}
+
+/* FSDP's SHARD_GRAD_OP keeps what FULL_SHARD does between steps, and of each layer the gathered bfloat16 parameters
+ * from its forward to its backward pass. Where rules shard them it is FULL_SHARD, whatever gradients are. */
+static void what_is_gathered_stays_for_the_backward_pass(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    static const char *const plans[][2] = {
+        {"zero3", "none"}, {"standard:1,1", "data+gradients"}, {"zero3", "data+gradients"}};
+    double a_layer_each[BASE_COUNT(plans)];
+    for (int i = 0; i < BASE_COUNT(plans); i++)
+        a_layer_each[i] = (peak_of(arena, cache, "fsdp", "allocated", 8192, 16, plans[i][0], plans[i][1]) -
+                           peak_of(arena, cache, "fsdp", "allocated", 8192, 8, plans[i][0], plans[i][1])) /
+                          8;
+    assert_near(a_layer_each[2], a_layer_each[0], 1e-9);
+    assert_near(a_layer_each[1] - a_layer_each[0], 2 * (4.0 * 4096 * 4096 + 3.0 * 4096 * 8192 + 2 * 4096), 1e-3);
+    sim_cache_free(cache);
+}
+
+static int weight_gathers(const struct sim_sharded *s, enum model_phase phase)
+{
+    int count = 0;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        count += op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_GATHER && op->loop >= 0 &&
+                 s->ops[op->loop].trips != MODEL_MICROBATCHES && op->op->phase == phase &&
+                 s->program->tensors[s->values[op->inputs[0]].tensor].role == MODEL_ROLE_WEIGHT;
+    }
+    return count;
+}
+
+/* So that each of a layer's nine parameters is gathered once, also the projections, which are shaped before it; and
+ * software that shards parameters by rules alone gathers none of them, for it has them whole. */
+static void what_is_gathered_is_gathered_once(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan = plan_of(arena, cache, "fsdp", "h100:1x8", "data+gradients");
+    const struct sim_sharded *s = program_of(cache, &plan);
+    assert_int_equal(weight_gathers(s, MODEL_FORWARD), 9);
+    assert_int_equal(weight_gathers(s, MODEL_BACKWARD), 0);
+    plan = plan_of(arena, cache, "megatron", "h100:1x8", "data+gradients");
+    s = program_of(cache, &plan);
+    assert_int_equal(weight_gathers(s, MODEL_FORWARD) + weight_gathers(s, MODEL_BACKWARD), 0);
     sim_cache_free(cache);
 }
 
@@ -773,6 +826,8 @@ static const struct test tests[] = {
     TEST(the_root_stays_gathered),
     TEST(a_sharded_loss_adds_up_its_gradient),
     TEST(a_layer_is_gathered_and_scattered_whole),
+    TEST(what_is_gathered_stays_for_the_backward_pass),
+    TEST(what_is_gathered_is_gathered_once),
     TEST(what_gathers_write_has_a_pool),
     TEST(rows_between_16_bytes_do_without_tensor_cores),
     TEST(softmaxes_of_no_four_are_kernels_of_their_own),

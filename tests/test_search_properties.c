@@ -585,6 +585,8 @@ static struct tuner_request draw_request(struct base_arena *arena, struct base_r
     struct tuner_request request = random_request(arena, random);
     bool on_gpus = !strncmp(request.plan.values[SIM_TOPOLOGY], "h100", 4);
     if (on_gpus) request.plan.values[SIM_SOFTWARE] = PICK(random, gpus);
+    if (on_gpus && base_random_below(random, 2) == 0)
+        request.given[TUNER_PARTITIONING] = given(arena, 2, "none", "data+gradients");
     if (base_random_below(random, 3) == 0) request.given[TUNER_BATCH] = given(arena, 2, "16", "48");
     if (!on_gpus && base_random_below(random, 3) == 0)
         request.given[TUNER_REMAT] = given(arena, 3, "none", "minimal", "full");

@@ -169,11 +169,14 @@ static int last_backward(const struct sim_sharded *s, int loop)
 }
 
 /* A unit's parameters from the beginning of its layer to the end; those of the next one all along, from the first layer
- * to the last gradient. Gradients to the end of the layer; what is scattered of them while the next layer runs. */
+ * to the last gradient. Where the backward pass reads what the forward pass has gathered, all of them stand between.
+ * Gradients to the end of the layer; what is scattered of them while the next layer runs. */
 static void track_unit(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
-    const int begin = value->loop, end = t->s->ops[begin].match;
+    const int begin = value->loop, own_end = t->s->ops[begin].match;
+    const bool is_kept = value->last_use > own_end;
+    const int end = is_kept ? t->s->ops[t->s->ops[value->last_use].loop].match : own_end;
     const struct sim_op *made = &t->s->ops[value->definition];
     if (t->unit[v] == SCATTERED) {
         add(t, begin, BEFORE, +1, value, value->shape);
@@ -182,7 +185,7 @@ static void track_unit(struct tracker *t, int v)
     }
     add(t, t->unit[v] == GATHERED ? begin : value->definition, ALLOCATE, +1, value, value->shape);
     add(t, end, BEFORE, -1, value, value->shape);
-    if (t->unit[v] == GRADIENT || made->op->phase != MODEL_FORWARD) return;
+    if (is_kept || t->unit[v] == GRADIENT || made->op->phase != MODEL_FORWARD) return;
     const int last = last_backward(t->s, t->s->ops[begin].loop);
     add(t, begin, BEFORE, +1, value, value->shape);
     add(t, last > end ? last : end, FREE, -1, value, value->shape);

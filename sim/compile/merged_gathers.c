@@ -70,6 +70,76 @@ void sim_share_gathers(struct base_arena *arena, const struct sim_compiler *comp
     merge_gathers(arena, WHATEVER, s);
 }
 
+/* Whether it is made of one operand without computing: a cast, or the same numbers in other dimensions. */
+static bool follows_operand(const struct sim_op *op)
+{
+    return op->kind == SIM_COMPUTE &&
+           (op->op->function == MODEL_CAST || (op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION));
+}
+
+/* The weight that a device's share is of, however it is cast and shaped; or -1. */
+static int weight_of_share(const struct sim_sharded *s, int value)
+{
+    while (!s->values[value].persistent) {
+        const int at = s->values[value].definition;
+        if (at < 0 || !follows_operand(&s->ops[at])) return -1;
+        value = s->ops[at].inputs[0];
+    }
+    return value;
+}
+
+/* Both gather the same weight as the same numbers in the same dimensions. */
+static bool gather_alike(const struct sim_sharded *s, const struct sim_op *a, const struct sim_op *b)
+{
+    const struct sim_value *of_a = &s->values[a->outputs[0]], *of_b = &s->values[b->outputs[0]];
+    return a->axes == b->axes && weight_of_share(s, a->inputs[0]) == weight_of_share(s, b->inputs[0]) &&
+           of_a->dtype == of_b->dtype && of_a->shape == of_b->shape && sim_same_spec(of_a, of_b);
+}
+
+/* The gather of the same weight in an earlier loop beside this one's; or -1. */
+static int kept_from_before(const struct sim_sharded *s, int at)
+{
+    const struct sim_op *op = &s->ops[at];
+    if (op->loop < 0 || weight_of_share(s, op->inputs[0]) < 0) return -1;
+    for (int i = 0; i < op->loop; i++) {
+        const struct sim_op *other = &s->ops[i];
+        if (is_gather(other) && other->loop >= 0 && s->ops[other->loop].match < op->loop &&
+            s->ops[other->loop].loop == s->ops[op->loop].loop && gather_alike(s, other, op))
+            return i;
+    }
+    return -1;
+}
+
+/* A gather goes, and with it what was cast and shaped for it alone. */
+static void remove_gather(struct sim_rewriting *r, int at)
+{
+    const struct sim_sharded *s = r->s;
+    int value = s->ops[at].inputs[0];
+    sim_rewriting_remove(r, at);
+    while (!s->values[value].persistent && r->use_counts[value] == 1) {
+        const int made = s->values[value].definition;
+        value = s->ops[made].inputs[0];
+        sim_rewriting_remove(r, made);
+    }
+}
+
+/* What the forward pass has gathered of a layer serves its backward pass. */
+void sim_keep_gathered(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
+{
+    (void)compiler;
+    struct sim_rewriting r = sim_rewriting_begin(arena, s);
+    for (int i = 0; i < s->op_count; i++) {
+        const int first = is_gather(&s->ops[i]) ? kept_from_before(s, i) : -1;
+        if (first < 0) continue;
+        const int again = s->ops[i].outputs[0];
+        for (int j = i + 1; j < s->op_count; j++)
+            for (int k = 0; k < s->ops[j].input_count; k++)
+                if (s->ops[j].inputs[k] == again) s->ops[j].inputs[k] = s->ops[first].outputs[0];
+        remove_gather(&r, i);
+    }
+    sim_rewriting_apply(&r);
+}
+
 /* Whoever reads a value stands behind what makes it. */
 static bool is_read_by_products(const struct sim_sharded *s, int value)
 {

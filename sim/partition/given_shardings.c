@@ -87,9 +87,11 @@ static enum base_status resolve(struct sim_graph *g, const struct model_tensor *
 bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimizer_partitioning partitioning)
 {
     bool state = tensor->block < 0 && tensor->category == MODEL_OPTIMIZER_STATE && tensor->like >= 0,
-         accumulated = tensor->block < 0 && tensor->category == MODEL_GRADIENT;
+         accumulated = tensor->block < 0 && tensor->category == MODEL_GRADIENT,
+         parameter = tensor->block < 0 && tensor->category == MODEL_PARAMETER;
     return (state && partitioning != SIM_REPLICATED) ||
-           (accumulated && partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA);
+           (accumulated && partitioning >= SIM_STATE_AND_GRADIENTS_OVER_DATA) ||
+           (parameter && partitioning == SIM_PARAMETERS_TOO_OVER_DATA);
 }
 
 /* What is chosen by sizes is decided as resharding is, so that models of other sizes can share what comes of it. */

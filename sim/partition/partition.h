@@ -153,7 +153,13 @@ struct sim_cache;     /* memo.c */
 struct sim_causes;    /* below */
 struct sim_shardings; /* below */
 
-enum sim_optimizer_partitioning { SIM_REPLICATED, SIM_STATE_OVER_DATA, SIM_STATE_AND_GRADIENTS_OVER_DATA };
+/* The last is no plan's word: what data+gradients is to software that shards parameters with them. */
+enum sim_optimizer_partitioning {
+    SIM_REPLICATED,
+    SIM_STATE_OVER_DATA,
+    SIM_STATE_AND_GRADIENTS_OVER_DATA,
+    SIM_PARAMETERS_TOO_OVER_DATA
+};
 
 /* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. Which
  * shape is larger, each counted as often as its axes have devices. */
