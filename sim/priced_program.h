@@ -153,7 +153,8 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
 void sim_price_list_keep(struct base_arena *arena,
                          struct sim_price_list *out); /* copies its lists (price_list_kept.c) */
 
-/* recent_prices.c: what a price follows from. Another that comes to stand in the same place is forgotten. */
+/* recent_prices.c: what a price follows from. Another that comes to stand in the same place is forgotten. A search has
+ * placements of its own, where those of the next question may come to stand: each question begins with none. */
 struct sim_price_question {
     const void *on; /* a collective's placement, or a product's table of tiles */
     short what;     /* kind of a collective, behind them those of small ones, or SIM_PRICE_OF_PRODUCT */
@@ -162,7 +163,8 @@ struct sim_price_question {
     double of[7]; /* a collective's axes and bytes; a product's dimensions, and the constants that it goes by */
 };
 enum { SIM_PRICE_OF_PRODUCT = 2 * SIM_COLLECTIVE_COUNT };
-struct sim_recent_prices *sim_recent_prices_new(struct base_arena *arena);
+/* question: the number of the one that is asked, which counts on */
+struct sim_recent_prices *sim_recent_prices_new(struct base_arena *arena, const int64_t *question);
 /* Where the answer stands, if it is known, or shall be put. */
 double *sim_recent_price(struct sim_recent_prices *recent, const struct sim_price_question *question, bool *known);
 

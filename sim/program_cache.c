@@ -180,7 +180,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
         .scanned = compiler.is_scanned,
         .merged_height =
             sim_passes_of(plan) >> SIM_PASS_MERGE_NEAR_GATHERS & 1 ? (int)compiler.settings.most_height : 0};
-    if (!cache->recent_prices) cache->recent_prices = sim_recent_prices_new(&cache->arena);
+    if (!cache->recent_prices) cache->recent_prices = sim_recent_prices_new(&cache->arena, &cache->question);
     sim_price_list_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
     program->prices.recent = cache->recent_prices;
     if (program->prices.factor_count >= SIM_MOST_FACTORS)

@@ -794,7 +794,8 @@ static void kept_pieces_answer_for_themselves_alone(struct base_arena *arena)
 static void prices_are_remembered_by_all_that_they_follow_from(struct base_arena *arena)
 {
     enum { QUESTIONS = 5000, ROUNDS = 3 };
-    struct sim_recent_prices *recent = sim_recent_prices_new(arena);
+    int64_t number = 1;
+    struct sim_recent_prices *recent = sim_recent_prices_new(arena, &number);
     const int machines[2] = {0, 0};
     int hits = 0;
     bool known;
@@ -812,6 +813,24 @@ static void prices_are_remembered_by_all_that_they_follow_from(struct base_arena
         assert_true(known);
     }
     assert_in_range(hits, 1, ROUNDS * QUESTIONS / 2); /* there are fewer places than questions */
+}
+
+/* What an earlier question placed somewhere is gone, and another placement may stand there. */
+static void prices_are_remembered_during_one_question(struct base_arena *arena)
+{
+    const struct sim_price_question asked = {.on = arena, .count = 1, .of = {1}};
+    int64_t number = 1;
+    struct sim_recent_prices *recent = sim_recent_prices_new(arena, &number);
+    bool known;
+    *sim_recent_price(recent, &asked, &known) = 5;
+    assert_false(known);
+    sim_recent_price(recent, &asked, &known);
+    assert_true(known);
+    number++;
+    sim_recent_price(recent, &asked, &known);
+    assert_false(known);
+    sim_recent_price(recent, &asked, &known);
+    assert_true(known);
 }
 
 static const struct test tests[] = {
@@ -846,6 +865,7 @@ static const struct test tests[] = {
     TEST(kernels_are_shared_by_numbers_of_microbatches),
     TEST(kept_pieces_answer_for_themselves_alone),
     TEST(prices_are_remembered_by_all_that_they_follow_from),
+    TEST(prices_are_remembered_during_one_question),
 };
 
 int main(int argument_count, char **arguments)

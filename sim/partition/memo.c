@@ -54,6 +54,7 @@ const char *sim_cache_gin_search_path(const struct sim_cache *cache)
 void sim_cache_next_question(struct sim_cache *cache, const char *gin_search_path)
 {
     sim_cache_override(cache, NULL);
+    cache->question++;
     cache->gin_search_path = gin_search_path;
     if (cache->read_files) forget(cache);
 }

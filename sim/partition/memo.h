@@ -36,6 +36,7 @@ struct sim_cache {
     } * entries;
     int capacity;
     struct sim_recent_prices *recent_prices; /* of all programs; NULL: none were priced */
+    int64_t question;                        /* the number of the one that is asked */
     int64_t held_bytes;                      /* after so many it is emptied; 0: the usual limit */
     const struct base_json *overrides;
     uint64_t overrides_hash;          /* of its content; 0 without */
