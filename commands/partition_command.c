@@ -179,8 +179,9 @@ static struct sim_product product_of(const struct sim_operation *o)
 /* Whether the array's last dimension is the contraction. */
 static bool ends_contracted(const struct sim_operation *o, int array)
 {
+    if (o->rank[array] == 0) return false;
     const char letter = o->letters[array][o->rank[array] - 1];
-    return o->rank[array] > 0 && strchr(o->letters[1 - array], letter) && !strchr(o->letters[OPERANDS], letter);
+    return strchr(o->letters[1 - array], letter) && !strchr(o->letters[OPERANDS], letter);
 }
 
 static enum base_status estimate(const struct base_arguments *arguments, const struct sim_operation *o,

@@ -225,8 +225,9 @@ static void on_start_alarm(int number)
 
 static void limit_start(unsigned limit_s)
 {
-    signal(SIGALRM, limit_s ? on_start_alarm : SIG_DFL);
+    if (limit_s) signal(SIGALRM, on_start_alarm);
     alarm(limit_s);
+    if (!limit_s) signal(SIGALRM, SIG_DFL); /* once none can come */
 }
 
 enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, void (*say)(const char *text),
