@@ -12,6 +12,23 @@ static enum base_status refuse(const char *key, const char *what, const char *wo
     return base_fail(error, BASE_INPUT, "%s: %s cannot be written for the compiler; use %s", key, what, would);
 }
 
+/* What a plan may say and the program has none of: quantized products, state in bfloat16, masks, lists of tensors. */
+static enum base_status check_numbers(const struct sim_plan *plan, struct base_error *error)
+{
+    const enum model_remat remat = plan->options.remat;
+    if (model_dtype_is_quantized(plan->options.dtype))
+        return refuse("dtype", model_dtype_name(plan->options.dtype), "bfloat16", error);
+    if (plan->options.weight_dtype != MODEL_FLOAT32)
+        return refuse("weight_dtype", model_dtype_name(plan->options.weight_dtype), "float32", error);
+    if (plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16)
+        return refuse("moment_dtype", "bfloat16", "float32", error);
+    if (plan->dropout_rate > 0) return refuse("dropout_rate", "a rate above 0", "0", error);
+    if (remat == MODEL_REMAT_SELECTIVE) return refuse("remat_policy", "selective", "minimal", error);
+    if (remat != MODEL_REMAT_TENSORS) return BASE_OK;
+    return plan->options.saved.layers ? refuse("remat_policy", "a number of layers", "all of them", error)
+                                      : refuse("remat_policy", "a list of tensors", "minimal or full", error);
+}
+
 /* The program is T5X's step and no more. */
 static enum base_status check(const struct sim_plan *plan, struct base_error *error)
 {
@@ -31,11 +48,8 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
         return refuse("model", plan->model_text,
                       "one with T5's norms and relative positions, without biases and windows", error);
     if (plan->options.flash_attention) return refuse("attention", "flash", "unfused", error);
-    if (plan->options.remat == MODEL_REMAT_SELECTIVE) return refuse("remat_policy", "selective", "minimal", error);
-    if (plan->options.remat == MODEL_REMAT_TENSORS && plan->options.saved.layers)
-        return refuse("remat_policy", "a number of layers", "all of them", error);
     if (*plan->adafactor_text) return refuse("adafactor", "what is not T5X's default", "leaving it out", error);
-    return BASE_OK;
+    return check_numbers(plan, error);
 }
 
 /* libtpu has names of its own for two generations. */

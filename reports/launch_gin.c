@@ -35,7 +35,8 @@ static enum base_status put_model(struct base_arena *arena, const struct sim_pla
                                   struct base_error *error)
 {
     const char *source, *remat = remat_name(plan->options.remat);
-    const char *dtype = plan->options.dtype == MODEL_FP8 ? "bfloat16" : model_dtype_name(plan->options.dtype);
+    const char *dtype =
+        model_dtype_is_quantized(plan->options.dtype) ? "bfloat16" : model_dtype_name(plan->options.dtype);
     BASE_TRY(find_source(arena, plan->model_text, &source, error));
     if (source) base_putf(out, "include '%s'\n", source);
     base_putf(out, "include 't5x/configs/runs/%s.gin'\n\n", model_infers(plan->options.step) ? "infer" : "pretrain");

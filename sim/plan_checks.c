@@ -148,12 +148,29 @@ enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct
     return BASE_OK;
 }
 
+/* What a software's products would be asked for in vain is refused: a chip of the catalogue without a rate in that
+ * dtype (a vendor's "int8" that is no faster than bfloat16 is one), and activations that stay float32. */
 enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_error *error)
 {
     const struct topo_topology *topology = &plan->placement->topology;
-    bool has_chip = topology->kind == TOPO_TPU || topology->kind == TOPO_GPU;
-    if (plan->options.dtype != MODEL_FP8 || !has_chip || topology->chip.fp8_flop_per_s > 0) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "dtype: %s has no products in fp8; use bfloat16", topology->chip.full_name);
+    const struct topo_chip *chip = &topology->chip;
+    const bool fp8 = plan->options.dtype == MODEL_FP8;
+    const bool has_chip = topology->kind == TOPO_TPU || topology->kind == TOPO_GPU;
+    if (!model_dtype_is_quantized(plan->options.dtype) || !has_chip) return BASE_OK;
+    const double rate = fp8 ? chip->fp8_flop_per_s : chip->int8_op_per_s,
+                 other = fp8 ? chip->int8_op_per_s : chip->fp8_flop_per_s;
+    const char *name = model_dtype_name(plan->options.dtype);
+    if (!(rate > 0))
+        return base_fail(error, BASE_INPUT, "dtype: %s has no products in %s; use bfloat16%s", chip->full_name, name,
+                         !(other > chip->bf16_flop_per_s) ? ""
+                         : fp8                            ? " or int8"
+                                                          : " or fp8");
+    if (plan->placement->profile.traits >> MODEL_TRAIT_WIDE_ACTIVATIONS & 1)
+        return base_fail(error, BASE_INPUT,
+                         "dtype: activations of this software stay float32, so that no product is in "
+                         "%s; use bfloat16, or another software",
+                         name);
+    return BASE_OK;
 }
 
 /* Parameters and moments in another dtype than float32 can be predicted and not run; only Adam has a first moment. */

@@ -26,7 +26,7 @@ static int add_model(const struct sim_plan *plan, const char **out)
         {!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE &&
              plan->options.remat != MODEL_REMAT_SELECTIVE,
          "remat of a model that is not scanned"},
-        {plan->options.dtype == MODEL_FP8, "fp8"},
+        {model_dtype_is_quantized(plan->options.dtype), model_dtype_name(plan->options.dtype)},
         {model_infers(plan->options.step) && plan->options.parameter_dtype == MODEL_INT8, "parameter_dtype int8"},
     };
     int count = 0;
