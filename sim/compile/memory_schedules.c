@@ -2,7 +2,7 @@
  * of each; libtpu 0.0.42), as far as they differ in what is alive together:
  * - list: what frees memory comes as soon as it can. Weight gradients follow their operands, updates follow gradients;
  *   arrays that loops fill are made first of all, and where layers are no loops what their weight gradients gather of
- * the forward pass is gathered there, since that grows less than the next layer does.
+ *   the forward pass is gathered there, since that grows less than the next layer does.
  * - depth first: the deepest result first, so that weight gradients wait to the end of the loop, or of the pass, that
  *   they are made in, and their operands with them.
  * - post order: results in the order in which the step gives them out: the decoder's come before the encoder's, and
