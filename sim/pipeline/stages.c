@@ -19,13 +19,33 @@ static enum base_status refuse_layers(const char *key, int64_t layers, const cha
                      key, (long long)layers, of, (long long)pieces, pieces == 1 ? "stage" : "stages");
 }
 
+/* The same of a decoder's stages, which may have chunks, or layers that a software is told. */
+static enum base_status refuse_shares(int64_t layers, const struct sim_pipeline *pipeline, struct base_error *error)
+{
+    if (pipeline->chunks > 1)
+        return base_fail(error, BASE_INPUT,
+                         "virtual_stages: %lld layers do not divide by %lld stages of %lld chunks; use numbers whose "
+                         "product divides them",
+                         (long long)layers, (long long)pipeline->stages, (long long)pipeline->chunks);
+    if (layers < pipeline->stages) return refuse_layers("pipeline_stages", layers, "", pipeline->stages, error);
+    return base_fail(error, BASE_INPUT,
+                     "pipeline_stages: %lld layers do not divide by %lld stages; use a number that divides them, or "
+                     "pipeline_layers where the software can be told",
+                     (long long)layers, (long long)pipeline->stages);
+}
+
+static bool is_cut_evenly(int64_t layers, int64_t pieces, enum sim_division division)
+{
+    return layers % pieces == 0 ||
+           (division != SIM_DIVIDES_EVENLY && base_ceil_div(layers, pieces) * (pieces - 1) < layers);
+}
+
 /* Layers of an even share each; where they do not divide, whole shares until there are none left. */
 static enum base_status cut_evenly(int64_t layers, int64_t pieces, enum sim_division division, const char *of,
                                    int64_t *counts, struct base_error *error)
 {
     const int64_t share = base_ceil_div(layers, pieces);
-    if (layers % pieces && (division == SIM_DIVIDES_EVENLY || share * (pieces - 1) >= layers))
-        return refuse_layers("pipeline_stages", layers, of, pieces, error);
+    if (!is_cut_evenly(layers, pieces, division)) return refuse_layers("pipeline_stages", layers, of, pieces, error);
     for (int64_t i = 0; i < pieces; i++) {
         counts[i] = smaller(share, layers);
         layers -= counts[i];
@@ -130,6 +150,8 @@ static enum base_status cut_decoder(const struct model_config *config, const str
     else if (pipeline->partition == SIM_BY_TORCHTITAN) BASE_TRY(cut_torchtitan(layers, count, counts, error));
     else if (pipeline->partition == SIM_BY_LAYERS && division == SIM_DIVIDES_FINELY)
         BASE_TRY(cut_finely(layers, count, counts, error));
+    else if (pipeline->partition == SIM_BY_LAYERS && !is_cut_evenly(layers, count, division))
+        return refuse_shares(layers, pipeline, error);
     else if (pipeline->partition == SIM_BY_LAYERS) BASE_TRY(cut_evenly(layers, count, division, "", counts, error));
     else BASE_TRY(cut_with_embeddings(layers, count, division, counts, error));
     for (int64_t i = 0; i < count; i++) pieces[i].decoder_layers = counts[i];
