@@ -649,8 +649,8 @@ static void outputs_stay_as_long_as_the_software_keeps_them(struct base_arena *a
     const double beside_layers = 2 * each_more(arena, "megatron_deepspeed", shallow, few, few_batches, 1) -
                                  each_more(arena, "megatron_deepspeed", model, few, few_batches, 1),
                  theirs = 2 * each_more(arena, "megatron", shallow, few, few_batches, 1) - freed;
-    assert_near(beside_layers - theirs, 0.5,
-                0.25); /* 0.6: what the allocator holds while the host is ahead counts, too */
+    const double fragmentation_frac = 0.3; /* of what comes and goes (sim/gpu_constants.csv), of a whole one here */
+    assert_near(beside_layers - theirs, 0.5 + fragmentation_frac, 0.01);
 }
 
 /* The last stage's outputs are logits: of a vocabulary that makes it the largest, each microbatch more is saved, beside
