@@ -235,7 +235,10 @@ struct sim_plan_text reports_stages_said(const struct tuner_stages_result *found
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
         said.values[tuner_staged_key((enum tuner_staged)d)] =
             found->values[d].count == 1 ? found->values[d].values[0] : NULL;
-    return reports_said_filled(said);
+    said = reports_said_filled(said);
+    for (int d = 0; d < TUNER_STAGED_COUNT; d++)
+        if (found->values[d].count > 1) said.values[tuner_staged_key((enum tuner_staged)d)] = NULL;
+    return said;
 }
 
 void reports_staged_text(const struct reports_staged *r, struct base_text *out)

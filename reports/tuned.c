@@ -252,6 +252,11 @@ static int best_alternative(const struct reports_tuned *r, enum tuner_dimension 
     return best;
 }
 
+static enum sim_key key_of(const struct tuner_space *space, int dimension)
+{
+    return dimension == TUNER_SUBMESH ? space->mesh_key : tuner_key((enum tuner_dimension)dimension);
+}
+
 static void put_sensitivity_text(const struct reports_tuned *r, struct base_text *out)
 {
     enum { SHOWN = 3 };
@@ -259,7 +264,7 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
     double best = r->result->plans[0].prediction.tokens_per_s;
     base_put(out, "\nThe best with one choice changed\n");
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
-        enum sim_key key = d == TUNER_SUBMESH ? r->space->mesh_key : tuner_key((enum tuner_dimension)d);
+        const enum sim_key key = key_of(r->space, d);
         int shown = 0;
         for (int i; shown < SHOWN && (i = best_alternative(r, (enum tuner_dimension)d, done)) >= 0; shown++) {
             const struct tuner_alternative *a = &r->alternatives[i];
@@ -282,14 +287,16 @@ static void put_batches(const struct tuner_space *space, struct base_text *out)
     base_put(out, "; --batch-size lists others\n");
 }
 
+/* What all plans share; a key that the search chooses has no value here, not its default either. */
 struct sim_plan_text reports_space_said(const struct tuner_space *space)
 {
     struct sim_plan_text shared = space->plan;
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
-        if (space->values[d].count == 1)
-            shared.values[d == TUNER_SUBMESH ? space->mesh_key : tuner_key((enum tuner_dimension)d)] =
-                space->values[d].values[0];
-    return reports_said_filled(shared);
+        if (space->values[d].count == 1) shared.values[key_of(space, d)] = space->values[d].values[0];
+    shared = reports_said_filled(shared);
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
+        if (space->values[d].count > 1) shared.values[key_of(space, d)] = NULL;
+    return shared;
 }
 
 static void put_shared(const struct tuner_space *space, struct base_text *out)
