@@ -51,8 +51,8 @@ static bool is_one_of(const char *name, const char *const *names, int count)
     return false;
 }
 
-/* A table may have columns of its own, which are copied; one that is a slip of the pen away from a column that is read,
- * and that is not there, was meant for it. */
+/* A table may have columns of its own, which are copied; one that is a slip of the pen away from a column that is read
+ * was meant for it, be that one there or not. */
 static void warn_of_misspelt(struct sweep *s)
 {
     enum { LONG_NAME = 12 };
@@ -65,7 +65,7 @@ static void warn_of_misspelt(struct sweep *s)
         if (is_one_of(name, read, read_count)) continue;
         const char *meant = base_nearest(name, read, read_count);
         const int slips = meant ? base_edit_distance(name, meant) : 0;
-        if (!slips || slips > (strlen(name) < LONG_NAME ? 1 : 2) || base_csv_column(&s->csv, meant) >= 0) continue;
+        if (!slips || slips > (strlen(name) < LONG_NAME ? 1 : 2)) continue;
         commands_warn(s->context, base_print(s->context->arena,
                                              "the column %.60s is none that is read, and changes no prediction; did "
                                              "you mean %s?",
