@@ -356,6 +356,7 @@ bool base_stop_child(void);
 void base_child_is_failing(void);
 bool base_parent_is(const char *name); /* the process that started this one, by its short name */
 bool base_may_map(size_t bytes);       /* this process and its children may have that much address space (ulimit -v) */
+bool base_may_write(size_t bytes);     /* they may make a file that large (ulimit -f) */
 /* They may have so many files open each (ulimit -n): the soft limit is raised to that where the hard one allows it. */
 bool base_may_open(int count);
 /* Path of a program in the folder of the one that is running. BASE_RUN: it is not there. */

@@ -45,6 +45,12 @@ bool base_may_map(size_t bytes)
     return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
 }
 
+bool base_may_write(size_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
+}
+
 bool base_may_open(int count)
 {
     struct rlimit limit;

@@ -17,6 +17,9 @@ enum { MPIRUN_FILES = 32, FILES_OF_A_RANK = 4 };
 /* What the executor's libraries map when they are loaded and with the first product, 128 MiB for OpenBLAS's buffer
  * among it (measured: 249 MiB without MPI). */
 enum { LEAST_ADDRESSES_BYTES = 256 << 20 };
+/* Open MPI's largest file, a rank's memory for messages, of which ranks die where it may not be (measured on 2 and 8
+ * ranks: 4,096 KiB are too few, 4,200 suffice). */
+enum { LEAST_FILE_BYTES = 4200 << 10 };
 /* A rank computes by one thread. Left alone, OpenBLAS starts another for each further core when it is loaded, and each
  * of these maps a buffer of its own; where `ulimit -v` refuses that it tries again for ever, and takes what the first
  * product was found to have room for. */
@@ -158,6 +161,10 @@ static enum base_status check_limits(int ranks_here, struct base_error *error)
         return base_fail(error, BASE_RUN,
                          "a rank needs 256 MiB of address space before its first step; `ulimit -v` "
                          "allows less");
+    if (ranks_here && !base_may_write(LEAST_FILE_BYTES))
+        return base_fail(error, BASE_RUN,
+                         "Open MPI needs files of 4.1 MiB for its ranks, and `ulimit -f` allows less; raise it, or "
+                         "use --in-process");
     if (ranks_here && !base_may_open(files))
         return base_fail(error, BASE_RUN,
                          "mpirun needs %d open files for %d rank%s, and `ulimit -n` allows less; raise it, or use "

@@ -103,21 +103,30 @@ static enum base_status check_listed(const struct restoring *r)
     return BASE_OK;
 }
 
-static bool any_state(const struct restoring *r)
+static bool has_any(const struct restoring *r, const char *beginning)
 {
     const char *const *names;
     struct base_error ignored;
     int count;
     if (base_directory_list(r->arena, r->how->path, &names, &count, &ignored) != BASE_OK) return false;
     for (int i = 0; i < count; i++)
-        if (is_state(names[i])) return true;
+        if (!strncmp(names[i], beginning, strlen(beginning))) return true;
     return false;
+}
+
+static enum base_status check_is_checkpoint(const struct restoring *r)
+{
+    if (!base_directory_exists(r->how->path))
+        return base_fail(r->error, BASE_INPUT, "%s: is no checkpoint: there is no such directory", r->how->path);
+    if (r->has_manifest || has_any(r, "target.") || has_any(r, "state.")) return BASE_OK;
+    return base_fail(r->error, BASE_INPUT, "%s: is no checkpoint: it has no arrays target.* and no manifest.json",
+                     r->how->path);
 }
 
 static enum base_status choose_arrays(struct restoring *r)
 {
     bool counts = base_directory_exists(path_of(r->arena, r, "state.step"));
-    r->has_state = counts || any_state(r);
+    r->has_state = counts || has_any(r, "state.");
     if (r->has_state && !counts && !r->how->evaluates)
         return base_fail(
             r->error, BASE_INPUT,
@@ -222,9 +231,8 @@ static enum base_status read_chunks(const struct restoring *r, int array, chunk_
 static enum base_status check_arrays(struct restoring *r, int64_t *step)
 {
     struct exec_zarr z;
-    if (!base_directory_exists(r->how->path))
-        return base_fail(r->error, BASE_INPUT, "%s: is no checkpoint: there is no such directory", r->how->path);
     BASE_TRY(read_manifest(r));
+    BASE_TRY(check_is_checkpoint(r));
     BASE_TRY(choose_arrays(r));
     BASE_TRY(read_step(r, step));
     for (int i = 0; i < r->holders.count; i++)

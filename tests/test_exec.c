@@ -1173,6 +1173,28 @@ static void damaged_checkpoints_are_refused(struct base_arena *arena)
     }
 }
 
+/* A folder of something else is no checkpoint that lacks an array. */
+static void a_folder_without_a_checkpoint_is_named(struct base_arena *arena)
+{
+    struct sim_plan_text text = small_plan(arena, 0, "adamw");
+    const char *empty = new_folder(arena);
+    const struct {
+        const char *path, *part;
+    } rows[] = {{empty, "is no checkpoint: it has no arrays target.* and no manifest.json"},
+                {base_print(arena, "%s/nowhere", empty), "is no checkpoint: there is no such directory"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan plan = checked(arena, cache, &text);
+        struct base_error error;
+        struct exec_result result;
+        struct exec_request request = {.steps = 2, .restore = rows[i].path};
+        TEST_ROW("%s", rows[i].part);
+        assert_fails(exec_run(arena, cache, &plan, &request, &result, &error), BASE_INPUT, &error, rows[i].part);
+        sim_cache_free(cache);
+    }
+    base_directory_remove(arena, empty);
+}
+
 /* ---- manifests ---- */
 
 static const char *checkpoint_of(struct base_arena *arena, const struct sim_plan_text *text)
@@ -1888,6 +1910,7 @@ static const struct test tests[] = {
     TEST(steps_say_their_cpu_seconds),
     TEST(lion_goes_by_signs),
     TEST(damaged_checkpoints_are_refused),
+    TEST(a_folder_without_a_checkpoint_is_named),
     TEST(products_by_onednn_are_blas_products),
     TEST(a_manifest_holds_a_run_to_its_plan),
     TEST(a_damaged_manifest_is_refused),

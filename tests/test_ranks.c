@@ -810,6 +810,23 @@ static void a_file_that_may_not_grow_is_a_word(struct base_arena *arena)
     assert_non_null(strstr(o.out, "\"loss\": ["));
 }
 
+/* Nor as large as Open MPI's own, of which ranks would die one by one. */
+static void files_too_small_for_ranks_are_a_word(struct base_arena *arena)
+{
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    for (int in_process = 0; in_process < 2; in_process++) {
+        limit = before;
+        limit.rlim_cur = 1 << 20;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        struct run run = start(arena, command(arena, "local:2", 1, in_process ? "--in-process" : ""));
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        struct outcome o = finish(arena, run);
+        if (in_process) assert_outcome(&o, 0, "run here");
+        else assert_outcome(&o, 5, "`ulimit -f` allows less");
+    }
+}
+
 /* What was measured has the names of what was predicted, one for one. */
 static void what_was_measured_was_predicted(struct base_arena *arena)
 {
@@ -1045,6 +1062,7 @@ int main(int count, char **arguments)
         TEST(what_does_not_fit_is_not_started),
         TEST(a_small_address_space_is_room_enough_or_refused),
         TEST(a_file_that_may_not_grow_is_a_word),
+        TEST(files_too_small_for_ranks_are_a_word),
         TEST(too_few_files_are_refused),
         TEST(it_takes_its_place_in_an_mpirun),
         TEST(chunks_are_written_by_ranks_that_run_already),
