@@ -119,27 +119,28 @@ static void products_held_back_are_as_the_compiler_says(struct base_arena *arena
     }
 }
 
+static void products_are_within(struct base_arena *arena, const char *kind, int least_count, double mean_frac,
+                                double median_frac)
+{
+    const struct errors of =
+        errors_of(read_answers(arena, "tests/data/compiler_products.csv", cycles_of_product), NULL, kind);
+    TEST_ROW("%s: %d rows, mean %.4f, median %.4f", kind, of.count, of.mean_frac, of.median_frac);
+    assert_true(of.count >= least_count);
+    assert_true(of.mean_frac < mean_frac);
+    assert_true(of.median_frac < median_frac);
+}
+
 /* Programs of twelve products each, drawn after the mechanism stood: the compiler brings operands to vector memory, or
  * v4's to CMEM, beside the products before. */
 static void products_among_others_are_as_the_compiler_says(struct base_arena *arena)
 {
-    const struct errors of =
-        errors_of(read_answers(arena, "tests/data/compiler_products.csv", cycles_of_product), NULL, "fresh");
-    TEST_ROW("%d rows, mean %.4f, median %.4f", of.count, of.mean_frac, of.median_frac);
-    assert_true(of.count >= 150);
-    assert_true(of.mean_frac < 0.06);
-    assert_true(of.median_frac < 0.02);
+    products_are_within(arena, "fresh", 150, 0.06, 0.02);
 }
 
 /* Rows that were drawn by others, attention's batched products in other layouts among them. */
 static void products_of_others_are_as_the_compiler_says(struct base_arena *arena)
 {
-    const struct errors of =
-        errors_of(read_answers(arena, "tests/data/compiler_products.csv", cycles_of_product), NULL, "given");
-    TEST_ROW("%d rows, mean %.4f, median %.4f", of.count, of.mean_frac, of.median_frac);
-    assert_true(of.count >= 100);
-    assert_true(of.mean_frac < 0.045);
-    assert_true(of.median_frac < 0.025);
+    products_are_within(arena, "given", 100, 0.045, 0.025);
 }
 
 static struct sim_compiler_cycles of_product(const char *chip, struct sim_compiled_product product)

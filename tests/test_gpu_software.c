@@ -9,6 +9,24 @@
     "decoder_only:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=1024,num_layers=4,vocab_size=1024,"                      \
     "mlp_activations=silu+linear,logits_via_embedding=1"
 
+static struct sim_plan checked(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text)
+{
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    return plan;
+}
+
+static struct sim_prediction predicted(struct base_arena *arena, struct sim_cache *cache,
+                                       const struct sim_plan_text *text)
+{
+    const struct sim_plan plan = checked(arena, cache, text);
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    return prediction;
+}
+
 static struct sim_plan plan_of_batch(struct base_arena *arena, struct sim_cache *cache, const char *software,
                                      const char *topology, const char *partitioning, const char *batch_size)
 {
@@ -20,10 +38,7 @@ static struct sim_plan plan_of_batch(struct base_arena *arena, struct sim_cache 
                                             [SIM_ATTENTION] = "flash",
                                             [SIM_BATCH_SIZE] = batch_size,
                                             [SIM_TARGETS_LENGTH] = "64"}};
-    struct sim_plan plan;
-    struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-    return plan;
+    return checked(arena, cache, &text);
 }
 
 static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const char *software,
@@ -204,12 +219,7 @@ static double peak_of(struct base_arena *arena, struct sim_cache *cache, const c
                    [SIM_MEMORY_KIND] = kind,
                    [SIM_BATCH_SIZE] = "8",
                    [SIM_TARGETS_LENGTH] = "4096"}};
-    struct sim_plan plan;
-    struct sim_prediction prediction;
-    struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
-    return (double)prediction.memory.peak_bytes;
+    return (double)predicted(arena, cache, &text).memory.peak_bytes;
 }
 
 static double peak_of_layers(struct base_arena *arena, struct sim_cache *cache, const char *software, const char *kind,
@@ -550,10 +560,7 @@ static struct sim_plan plan_of_heads(struct base_arena *arena, struct sim_cache 
                    [SIM_OPTIMIZER] = "adamw",
                    [SIM_BATCH_SIZE] = "16",
                    [SIM_TARGETS_LENGTH] = "2048"}};
-    struct sim_plan plan;
-    struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-    return plan;
+    return checked(arena, cache, &text);
 }
 
 static double matrix_s(struct base_arena *arena, struct sim_cache *cache, const char *software, const char *head_dim,
@@ -598,12 +605,7 @@ static double step_of_heads(struct base_arena *arena, struct sim_cache *cache, c
                    [SIM_REMAT_POLICY] = "full",
                    [SIM_BATCH_SIZE] = batch_size,
                    [SIM_TARGETS_LENGTH] = "1024"}};
-    struct sim_plan plan;
-    struct sim_prediction prediction;
-    struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
-    return prediction.step_s;
+    return predicted(arena, cache, &text).step_s;
 }
 
 /* A sequence with 16 heads on eight devices is two a device: Megatron's kernel does not take them, and scale, mask and
@@ -679,12 +681,7 @@ static void peaks_are_those_of_the_runs(struct base_arena *arena)
                                                 [SIM_BATCH_SIZE] = rows[i].batch,
                                                 [SIM_NUM_MICROBATCHES] = rows[i].microbatches,
                                                 [SIM_TARGETS_LENGTH] = rows[i].length}};
-        struct sim_plan plan;
-        struct sim_prediction prediction;
-        struct base_error error;
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-        assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
-        assert_near((double)prediction.memory.peak_bytes / rows[i].bytes, 1, rows[i].within);
+        assert_near((double)predicted(arena, cache, &text).memory.peak_bytes / rows[i].bytes, 1, rows[i].within);
     }
     sim_cache_free(cache);
 }
@@ -703,12 +700,7 @@ static double temporaries_of_layers(struct base_arena *arena, struct sim_cache *
                                             [SIM_REMAT_POLICY] = "full",
                                             [SIM_BATCH_SIZE] = "4",
                                             [SIM_TARGETS_LENGTH] = "1024"}};
-    struct sim_plan plan;
-    struct sim_prediction prediction;
-    struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
-    return (double)prediction.memory.temporary_bytes;
+    return (double)predicted(arena, cache, &text).memory.temporary_bytes;
 }
 
 /* Where nothing keeps a compiler from making the next layer again before it is done with one, the next layer's arrays
@@ -753,12 +745,7 @@ static double first_stage_bytes(struct base_arena *arena, struct sim_cache *cach
                    [SIM_NUM_MICROBATCHES] = "8",
                    [SIM_BATCH_SIZE] = "32",
                    [SIM_TARGETS_LENGTH] = "4096"}};
-    struct sim_plan plan;
-    struct sim_prediction prediction;
-    struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
-    return (double)prediction.memory.peak_bytes;
+    return (double)predicted(arena, cache, &text).memory.peak_bytes;
 }
 
 /* Of each microbatch in flight there is what its forward pass scattered: two outputs a layer and the embedding's.
@@ -795,11 +782,7 @@ static void nobody_scans_but_xla(struct base_arena *arena)
                                [SIM_ATTENTION] = "flash",
                                [SIM_BATCH_SIZE] = "64",
                                [SIM_TARGETS_LENGTH] = "256"}};
-                struct sim_plan plan;
-                struct base_error error;
-                assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error),
-                          &error);
-                assert_ok(sim_predict(cache, &plan, &predictions[scanned], NULL, &error), &error);
+                predictions[scanned] = predicted(arena, cache, &text);
             }
             assert_near(predictions[1].step_s / predictions[0].step_s, 1, 0.01);
             assert_near((double)predictions[1].memory.peak_bytes / (double)predictions[0].memory.peak_bytes, 1, 0.01);

@@ -141,8 +141,7 @@ void sim_sum_behind_layers(struct base_arena *arena, const struct sim_compiler *
 
 /* A sum whose only reader casts it to a narrower dtype, or multiplies it by a constant before that: what is summed is
  * cast and multiplied. Here one reader comes before the sum: the value between the two is the reader's, and still to be
- * summed.
- */
+ * summed. */
 static void swap_with_reader(struct sim_sharded *s, int sum, int reader)
 {
     const struct sim_op all_reduce = s->ops[sum];
