@@ -7,7 +7,8 @@
 /* A scatter along the rows of tiles gives away whole ones. */
 static bool is_scattered(const struct sim_pricing *p, const struct sim_price_collective *c, double devices)
 {
-    if (devices == topo_axes_product(&p->placement->axes, topo_axes_all(&p->placement->axes))) return false;
+    const bool all = devices == topo_axes_product(&p->placement->axes, topo_axes_all(&p->placement->axes));
+    if (all && !p->placement->topology.chip.xla_keeps_shards) return false;
     if (c->gradient) return false; /* it is combined with others */
     if (!c->scatters_rows || devices > 2) return true;
     /* Other axes than the scatter's may share the row, too. */

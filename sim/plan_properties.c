@@ -114,6 +114,11 @@ bool sim_lays_out(const struct sim_plan *plan)
     return plan->compiled && !sim_is_executed(plan);
 }
 
+bool sim_keeps_shards(const struct sim_plan *plan)
+{
+    return sim_lays_out(plan) && plan->placement->topology.chip.xla_keeps_shards;
+}
+
 /* ---- sizes ---- */
 
 int64_t sim_decode_steps(const struct sim_plan *plan)

@@ -208,6 +208,7 @@ bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has drop
 bool sim_is_executed(const struct sim_plan *plan);
 /* Memory is that of the buffers of XLA:TPU. */
 bool sim_lays_out(const struct sim_plan *plan);
+bool sim_keeps_shards(const struct sim_plan *plan); /* a compiler that lays out, for a chip with xla_keeps_shards */
 /* Those of the plan's compiler, the partitioner's among them. */
 sim_pass_set sim_compiler_passes(const struct sim_plan *plan);
 /* What optimizer_partitioning comes to with what the plan's software does: where rules shard parameters over data

@@ -87,6 +87,7 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     const sim_pass_set passes = sim_compiler_passes(plan);
     sharding.propagates = passes & SIM_PASS_BIT(SIM_PASS_PROPAGATE_SHARDINGS);
     sharding.spreads_through_updates = passes & SIM_PASS_BIT(SIM_PASS_SPREAD_THROUGH_UPDATES);
+    sharding.keeps_shards = sim_keeps_shards(plan);
     /* Stacks of residuals are XLA's; where nothing propagates, a layer's tensors wait where they were computed. */
     sharding.scanned = plan->config->scan_layers && sharding.propagates;
     /* Compilers gather anew in each layer instead, since every gathered parameter would stay alive. */

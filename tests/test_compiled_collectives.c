@@ -2,7 +2,8 @@
  * compiled ahead of time for slices that nobody had) left of a step of T5X after all of its passes: of each kind over
  * each set of mesh axes the bytes that a device hands in during a step. Plans are those of the compiled_memory tables,
  * and smaller ones drawn alike (drawn at random, none taken away; mechanisms were chosen on them). Those of fresh-9401
- * were drawn when all others had been: 8 of the 10 were equal before anything was looked at. */
+ * were drawn when all others had been: 8 of the 10 were equal before anything was looked at. Those of lookup- were
+ * written down to see where TPU7x looks tables up. */
 #include "tests/rows.h"
 
 #include <math.h>

@@ -30,9 +30,11 @@ struct topo_chip {
                                         (libtpu 0.0.42's dumps: on v5p 0.6 to 1.3e9 were, 2.5e9 and more were not) */
     int xla_async_gathers; /* 1: all-gathers are on their way while others compute, 0: they are waited for at once */
     int xla_async_sums;    /* the same of all-reduces (libtpu 0.0.42's dumps: v5e alone, and TPU7x alone) */
-    int xla_keeps_shards;  /* 1: a table of sharded columns goes to the rows that look it up, and a sum is scattered
-                              though several read its parts; 0: all rows are gathered, and such sums are reduced whole
-                              (libtpu 0.0.42 asked: models of two layers on 4 to 64 devices of TPU7x, v5p and v6e) */
+    int xla_keeps_shards;  /* 1: Shardy makes moves explicit, so that a product stays where its larger operand is
+                              sharded: a table of sharded columns goes to the rows that look it up, and a sum is
+                              scattered, over all devices, too, and though several read its parts; 0: all rows are
+                              gathered, and such sums are reduced whole (libtpu 0.0.42 asked: models of two layers on 4
+                              to 64 devices of TPU7x, v5p and v6e, and its dumps of the partitioner) */
     int xla_tile_rows;     /* of 128 elements, that the smallest tile of an argument has (libtpu 0.0.42's layouts) */
     int xla_table_bytes;   /* what a table of a step's results is rounded up to (libtpu 0.0.42's dumps) */
     int mxu_dim;           /* side of a matrix unit: 128 or 256; 0 on GPUs */

@@ -13,6 +13,7 @@ struct propagated {
     struct tuner_work work;
     struct sim_shardings shardings;
     struct sim_extents extents;
+    bool keeps_shards;
 };
 
 /* As the operation finds an operand, or leaves its result (sim_part_found_as). */
@@ -39,7 +40,7 @@ static bool is_uneven(const struct tuner_work *w, const struct tuner_outline_con
 static bool ask(const struct propagated *p, const struct tuner_outline_contraction *c, int instance,
                 struct sim_contraction_done *out)
 {
-    struct sim_contraction_asked asked = {.gradient = c->gradient};
+    struct sim_contraction_asked asked = {.gradient = c->gradient, .keeps_shards = p->keeps_shards};
     for (int i = 0; i < BASE_COUNT(asked.specs); i++) {
         const sim_spec spec = spec_of(&p->shardings, c, i, instance);
         asked.letters[i] = c->letters[i];
@@ -129,7 +130,7 @@ enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_
                                     const struct sim_plan *plan, int64_t batch, int64_t microbatches,
                                     struct tuner_charges charges, double limit_s, double *out, struct base_error *error)
 {
-    struct propagated p = {.cache = cache, .outline = outline};
+    struct propagated p = {.cache = cache, .outline = outline, .keeps_shards = sim_keeps_shards(plan)};
     double s = 0;
     BASE_TRY(sim_propagated_shardings(cache, plan, &p.shardings, error));
     tuner_work_begin(&p.work, outline, ruled->spec, placement, batch, microbatches, charges);

@@ -213,25 +213,10 @@ static bool add_windowed(struct sim_assigner *a, int v)
     return true;
 }
 
-/* Where not the rows go to the table but its columns to the rows: whole, or a piece in use while the next one comes. */
-static double moved_table_bytes(const struct sim_assigner *a, const struct sim_op *gather)
-{
-    const struct sim_settings *settings = a->options->settings;
-    const double ring = (double)topo_axes_product(a->options->mesh, gather->axes);
-    const bool windowed = ring >= settings->least_ring && ring <= settings->most_ring;
-    const struct sim_op *product = &a->s->ops[a->s->values[gather->outputs[0]].last_use];
-    double piece_bytes = 0;
-    for (int j = 0; j < product->input_count; j++)
-        if (product->inputs[j] != gather->outputs[0])
-            piece_bytes += sim_value_bytes(a, &a->s->values[product->inputs[j]]);
-    return (windowed ? 2 : ring) * piece_bytes;
-}
-
 /* One-hot rows that all devices ask for: a device's own stand beside all of them; or, where products are not windowed
  * otherwise, the rows go round, one device's in use while the next one's arrive. */
 static double gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes)
 {
-    if (a->options->keeps_shards) return moved_table_bytes(a, gather);
     double own_bytes = bytes / (double)topo_axes_product(a->options->mesh, gather->axes);
     return a->options->window_rows > 0 ? bytes + own_bytes : 2 * own_bytes;
 }

@@ -25,10 +25,12 @@ struct sim_placed {
 
 static void begin_key(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_contraction *c)
 {
-    const unsigned char split = (unsigned char)sim_mesh_axes(extents), result = (unsigned char)c->result;
+    const unsigned char split = (unsigned char)sim_mesh_axes(extents), result = (unsigned char)c->result,
+                        keeps = c->keeps_shards;
     sim_key_begin(cache, SIM_STORED_CONTRACTION);
     sim_key_bytes(cache, &split, 1);
     sim_key_bytes(cache, &result, 1);
+    sim_key_bytes(cache, &keeps, 1);
     for (int i = 0; i < BASE_COUNT(c->shapes); i++) {
         const struct sim_shape *shape = &c->shapes[i];
         const unsigned char dtype = (unsigned char)shape->dtype;

@@ -17,7 +17,8 @@ void sim_ask_contraction(struct sim_cache *cache, const struct sim_extents *exte
                          const struct sim_contraction_asked *asked, struct sim_contraction_done *out)
 {
     struct sim_contraction c = {.letters = {asked->letters[0], asked->letters[1], asked->letters[2]},
-                                .result = asked->gradient ? SIM_GRADIENT : SIM_PROPAGATED};
+                                .result = asked->gradient ? SIM_GRADIENT : SIM_PROPAGATED,
+                                .keeps_shards = asked->keeps_shards};
     struct sim_asked noted = {.arena = &cache->notes};
     memcpy(c.shapes, asked->shapes, sizeof c.shapes);
     for (int i = 0; i < BASE_COUNT(c.layouts); i++) c.layouts[i] = sim_layout_of(asked->specs[i], c.shapes[i].rank);

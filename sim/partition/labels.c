@@ -147,6 +147,35 @@ static void propagate(const struct sim_extents *extents, const struct dot *t, st
     improve(result, &seen[RIGHT - first], rank, axes);
 }
 
+/* The axes over labels of both operands that the result has over those of the smaller one. */
+static unsigned axes_of_smaller(const struct dot *t, const struct part *p, int smaller)
+{
+    const enum role own = smaller == LEFT ? OF_LEFT : OF_RIGHT, others = smaller == LEFT ? OF_RIGHT : OF_LEFT;
+    const unsigned axes = sim_dot_axes_of(t, p, own, smaller) & sim_dot_axes_of(t, p, others, RIGHT - smaller) &
+                          sim_dot_axes_of(t, p, own, OUT);
+    const struct sim_shape shape = sim_dot_local_shape(t, p, smaller, OF_A_DEVICE),
+                           other = sim_dot_local_shape(t, p, RIGHT - smaller, OF_A_DEVICE);
+    return axes && sim_is_larger(t->extents, &other, &shape) ? axes : 0;
+}
+
+/* Shardy, where it makes all moves explicit, has each operation done in one sharding: an axis that shards labels of
+ * both operands stays with the larger one. False: there is none. */
+static bool keep_larger(const struct dot *t, struct part *p)
+{
+    struct sim_layout *out = &p->tiles[OUT];
+    for (int smaller = LEFT; smaller <= RIGHT; smaller++) {
+        const int larger = RIGHT - smaller;
+        const unsigned axes = axes_of_smaller(t, p, smaller);
+        for (int d = 0; axes && d < sim_dot_rank_of(t, OUT); d++) {
+            const int there = t->place[OUT][larger][d];
+            out->of[d] = sim_order_without(out->of[d], axes);
+            if (there >= 0) out->of[d] = sim_join(out->of[d], sim_order_without(p->tiles[larger].of[there], ~axes));
+        }
+        if (axes) return true;
+    }
+    return false;
+}
+
 void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
 {
     struct dot t = {.extents = extents, .c = c};
@@ -169,7 +198,10 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
     natural = wanted;
     if (c->result == SIM_FREE || c->result == SIM_WANTED) propagate(extents, &t, &natural, all.axes);
     for (int d = 0; d < rank; d++) all.tiles[OUT].of[d] = natural.of[find(&t, OUT, t.letters[OUT][d])];
+    const struct part asked = all;
+    const bool moves = c->keeps_shards && keep_larger(&t, &all);
     sim_place_dot(&t, &all);
+    if (moves) sim_dot_reshard_result(&t, &asked, all.tiles[OUT]);
     reorder_steps(&t);
     if (c->result == SIM_WANTED) {
         struct sim_array result = {extents, &c->steps, all.axes, OUT, c->shapes[OUT], {{0}}, natural, 0};

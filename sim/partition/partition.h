@@ -208,6 +208,7 @@ struct sim_sharding_options {
     enum sim_optimizer_partitioning optimizer_partitioning;
     bool propagates; /* only parameters, batch and constraints are given; else what every tensor's axes say */
     bool spreads_through_updates; /* what fills a stack of layers is looked at as early as elementwise operations */
+    bool keeps_shards;            /* as of sim_contraction */
     bool scanned;                 /* layers are one loop of the program, not each its own */
     bool shares_gathers; /* layers are one computation: what is gathered for one serves the others and the backward
                             pass, and lives that long */
@@ -303,7 +304,7 @@ struct sim_contraction_asked {
     const char *letters[3];
     struct sim_shape shapes[3];
     sim_order specs[3][MODEL_MAX_RANK];
-    bool gradient;
+    bool gradient, keeps_shards; /* as of sim_contraction */
 };
 enum { SIM_MOST_MOVES = 16 };
 struct sim_move {

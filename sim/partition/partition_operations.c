@@ -122,7 +122,8 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
 {
     struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels},
                                 .result = source->phase == MODEL_BACKWARD && !source->recomputed ? SIM_GRADIENT
-                                                                                                 : SIM_PROPAGATED};
+                                                                                                 : SIM_PROPAGATED,
+                                .keeps_shards = p->options->keeps_shards};
     unsigned partial = 0;
     for (int i = 0; i < 3; i++) {
         int tensor = i < 2 ? source->inputs[i] : source->outputs[0];

@@ -116,6 +116,8 @@ struct sim_contraction {
     struct sim_shape shapes[3];
     struct sim_layout layouts[3];
     enum sim_result result;
+    bool keeps_shards; /* where both operands have an axis over labels of their own, it is done where the larger one is,
+                          and the result moves: a TPU's compiler that does (topo_chip.xla_keeps_shards) */
     /* answers */
     struct sim_layout split[2];   /* the operands' shardings in the operation */
     struct sim_layout propagated; /* the result's final sharding */
