@@ -53,22 +53,38 @@ static enum base_status read_verdict(struct base_arena *arena, const struct base
     return read_bytes(document, "temp_bytes", &out->temp_bytes, error);
 }
 
+/* What the program that is exported prints; steps 0: without devices. */
 static enum base_status ask(struct commands_context *context, const struct commands_judge *judge,
-                            const struct sim_plan_text *text, struct reports_judged *out, struct base_error *error)
+                            const struct sim_plan_text *text, const struct sim_plan *plan, int64_t steps,
+                            struct base_text *out, struct base_error *error)
 {
-    struct base_text program = {.arena = context->arena}, answer = {.arena = context->arena};
-    BASE_TRY(reports_launch(context->arena, "aot", text, out->plan, &program, error));
-    const char *const argv[] = {judge->python, "-", "--time-limit",
-                                base_print(context->arena, "%g", judge->time_limit_s), NULL};
+    struct base_text program = {.arena = context->arena};
+    BASE_TRY(reports_launch(context->arena, "aot", text, plan, &program, error));
+    const char *const argv[] = {judge->python,
+                                "-",
+                                "--time-limit",
+                                base_print(context->arena, "%g", judge->time_limit_s),
+                                steps ? "--run" : NULL,
+                                base_print(context->arena, "%lld", (long long)steps),
+                                NULL};
     struct base_child child = {
-        .program = judge->python, .arguments = argv, .text = program.data, .length = program.length, .answer = &answer};
+        .program = judge->python, .arguments = argv, .text = program.data, .length = program.length, .answer = out};
     if (base_run_child(&child, error) != BASE_OK)
         return base_fail(error, BASE_RUN,
-                         "%s: could not run the program that export --format aot writes; it needs jax[tpu]",
-                         judge->python);
-    if (answer.length == 0)
+                         "%s: could not run the program that export --format aot writes; it needs %s",
+                         judge->python, steps ? "JAX" : "jax[tpu]");
+    if (out->length == 0)
         return base_fail(error, BASE_RUN, "%s: printed nothing where a verdict was due", judge->python);
-    return read_verdict(context->arena, &answer, out, error);
+    return BASE_OK;
+}
+
+enum base_status commands_has_compiler(const struct sim_plan *plan, struct base_error *error)
+{
+    if (plan->placement->topology.kind == TOPO_TPU) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "topology: %.60s is no TPU, whose compiler alone can be had without devices; use --run STEPS of "
+                     "verify where they are",
+                     plan->topology_text);
 }
 
 enum base_status commands_judge_plan(struct commands_context *context, const struct commands_judge *judge,
@@ -76,6 +92,7 @@ enum base_status commands_judge_plan(struct commands_context *context, const str
                                      struct base_error *error)
 {
     struct sim_plan_text text = *plan;
+    struct base_text answer = {.arena = context->arena};
     struct sim_plan *checked = base_new(context->arena, struct sim_plan, 1);
     struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
     struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
@@ -86,5 +103,21 @@ enum base_status commands_judge_plan(struct commands_context *context, const str
                                    .predicted = prediction,
                                    .collectives = detail.collectives.rows,
                                    .collective_count = detail.collectives.count};
-    return ask(context, judge, &text, out, error);
+    BASE_TRY(commands_has_compiler(checked, error));
+    BASE_TRY(ask(context, judge, &text, checked, 0, &answer, error));
+    return read_verdict(context->arena, &answer, out, error);
+}
+
+enum base_status commands_run_there(struct commands_context *context, const struct commands_judge *judge,
+                                    const struct sim_plan_text *plan, int64_t steps, struct reports_ran *out,
+                                    struct base_error *error)
+{
+    struct base_text answer = {.arena = context->arena};
+    struct sim_plan *checked = base_new(context->arena, struct sim_plan, 1);
+    struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
+    BASE_TRY(sim_plan_check(context->cache, context->arena, plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, checked, error));
+    BASE_TRY(sim_predict(context->cache, checked, prediction, NULL, error));
+    *out = (struct reports_ran){.plan = checked, .predicted = prediction};
+    BASE_TRY(ask(context, judge, plan, checked, steps, &answer, error));
+    return base_json_parse(context->arena, answer.data, answer.length, &out->measured, error);
 }

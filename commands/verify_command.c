@@ -1,7 +1,8 @@
-/* `verify`: the real XLA:TPU compiler judges a plan, without a TPU, and what it says is laid beside the prediction. */
+/* `verify`: the real XLA:TPU compiler judges a plan, without a TPU, or the devices that it is for run it (--run), and what
+ * they say is laid beside the prediction. */
 #include "commands/judging.h"
 
-/* What the compiler cannot be asked about is refused before anybody is sent for it. */
+/* What cannot be asked is refused before anybody is sent for Python. */
 static enum base_status check(struct commands_context *context, const struct base_arguments *arguments,
                               const struct sim_plan_text *text, struct base_error *error)
 {
@@ -11,22 +12,16 @@ static enum base_status check(struct commands_context *context, const struct bas
             BASE_OK ||
         reports_launch(context->arena, "aot", text, &plan, &program, error) != BASE_OK)
         return commands_plan_refused(arguments, error);
-    return BASE_OK;
+    if (base_argument(arguments, "--run") || commands_has_compiler(&plan, error) == BASE_OK) return BASE_OK;
+    return commands_plan_refused(arguments, error);
 }
 
-static enum base_status run_verify(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+static enum base_status put_judged(struct commands_context *context, const struct commands_judge *judge,
+                                   const struct sim_plan_text *text, struct base_text *out, struct base_error *error)
 {
-    struct sim_plan_text text;
-    struct commands_judge judge;
     struct reports_judged judged;
-    BASE_TRY(commands_profile(context, arguments, error));
-    BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
-    text.values[SIM_MEMORY_KIND] = "compiled";
-    BASE_TRY(check(context, arguments, &text, error));
-    BASE_TRY(commands_find_judge(context, arguments, "--time-limit", &judge, error));
     if (context->progress) context->progress(context->progress_where, "compiling", 0, 0);
-    BASE_TRY(commands_judge_plan(context, &judge, &text, &judged, error));
+    BASE_TRY(commands_judge_plan(context, judge, text, &judged, error));
     if (!judged.answered) return base_fail(error, BASE_RUN, "the compiler gave no verdict: %.400s", judged.message);
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) {
@@ -41,18 +36,59 @@ static enum base_status run_verify(struct commands_context *context, const struc
     return judged.fits ? BASE_OK : BASE_NO_FIT;
 }
 
+static enum base_status put_ran(struct commands_context *context, const struct commands_judge *judge,
+                                const struct sim_plan_text *text, int64_t steps, struct base_text *out,
+                                struct base_error *error)
+{
+    struct reports_ran ran;
+    const char *message;
+    if (context->progress) context->progress(context->progress_where, "running", 0, 0);
+    BASE_TRY(commands_run_there(context, judge, text, steps, &ran, error));
+    const enum reports_ran_verdict verdict = reports_ran_verdict(&ran, &message);
+    if (verdict == REPORTS_RAN_NOT) return base_fail(error, BASE_RUN, "the plan did not run: %.400s", message);
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
+    if (context->json) {
+        base_json_open(&writer, '{');
+        reports_put_ran(&ran, &writer);
+        base_json_close(&writer, '}');
+    } else {
+        base_putf(out, "%s on %s: ", ran.plan->model_text, ran.plan->topology_text);
+        reports_ran_text(&ran, out);
+    }
+    context->answers = true;
+    return verdict == REPORTS_RAN ? BASE_OK : BASE_NO_FIT;
+}
+
+static enum base_status run_verify(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
+{
+    enum { MOST_STEPS = 10000 };
+    struct sim_plan_text text;
+    struct commands_judge judge;
+    int64_t steps = 0;
+    const char *run = base_argument(arguments, "--run");
+    BASE_TRY(commands_profile(context, arguments, error));
+    BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
+    if (run) BASE_TRY(base_parse_int(run, "--run", 1, MOST_STEPS, &steps, error));
+    else text.values[SIM_MEMORY_KIND] = "compiled";
+    BASE_TRY(check(context, arguments, &text, error));
+    BASE_TRY(commands_find_judge(context, arguments, "--time-limit", &judge, error));
+    return run ? put_ran(context, &judge, &text, steps, out, error) : put_judged(context, &judge, &text, out, error);
+}
+
 static const struct base_option options[] = {
     COMMANDS_PLAN,
-    {"--python", "PATH", "a Python that has jax[tpu]", "what make aot-env made"},
-    {"--time-limit", "S", "for the compiler, in seconds", "600"},
+    {"--python", "PATH", "a Python that has jax[tpu]; to run on GPUs, JAX for them", "what make aot-env made"},
+    {"--run", "STEPS", "run so many steps on the devices that the plan is for, and time them", NULL},
+    {"--time-limit", "S", "for the compiler or the run, in seconds", "600"},
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,
 };
 
 const struct commands_command commands_verify = {
     .name = "verify",
-    .summary = "have the real TPU compiler judge a plan, without a TPU, beside the prediction",
-    .usage = "verify PLAN.json|PLAN.gin [--python PATH] [--time-limit S]",
+    .summary = "have the real TPU compiler judge a plan, without a TPU, or its devices run it, beside the prediction",
+    .usage = "verify PLAN.json|PLAN.gin [--python PATH] [--run STEPS] [--time-limit S]",
     .examples = "  meshwright verify --help\n"
                 "  meshwright verify --help --json\n",
     .options = options,

@@ -165,7 +165,7 @@ def start_compiler(folder, log):
         os.environ.update(ENVIRONMENT, XLA_FLAGS=f'--xla_dump_to={folder}')
         for stream in (1, 2):
             os.dup2(log, stream)
-        compile_step()
+        lower_step(make_mesh()).compile()
         status = 0
     except BaseException as error:
         os.write(log, f'\n{type(error).__name__}: {error}\n'.encode())
@@ -209,11 +209,21 @@ def judge(folder, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description='Has XLA:TPU compile the plan, without a TPU; prints JSON.')
+    parser = argparse.ArgumentParser(
+        description='Has XLA:TPU compile the plan, without a TPU, or runs it on the devices that are here; prints JSON.')
+    parser.add_argument('--run', type=int, metavar='STEPS', help='run so many steps, after three, and time them')
     parser.add_argument('--whole', action='store_true', help='compile to the end, code generation included')
     parser.add_argument('--time-limit', type=float, default=600, metavar='S')
-    parser.add_argument('--dump', metavar='DIR', help="keep the compiler's dumps there")
+    parser.add_argument('--dump', metavar='DIR', help="keep the compiler's dumps there; of a run, its HLO and a profile")
     options = parser.parse_args()
+    if options.run is not None and options.run < 1:
+        parser.error('--run: at least 1 step is needed')
+    if not options.run and PLAN['topology']['platform'] != 'tpu':
+        parser.error(f"{PLAN['topology']['name']}: only a TPU's compiler can be had without the device; use --run STEPS where it is")
+    if options.run:
+        os.makedirs(options.dump or '.', exist_ok=True)
+        print(json.dumps(run_there(options), indent=2))
+        return
     folder = options.dump or tempfile.mkdtemp(prefix='aot_')
     os.makedirs(folder, exist_ok=True)
     try:

@@ -1,5 +1,6 @@
-# Everything below is the same for every plan: network, loss, optimizer and microbatches of T5X in plain JAX, compiled by
-# the real compiler for the slice that PLAN names. No TPU is needed, only: pip install 'jax[tpu]'
+# Everything below is the same for every plan: network, loss, optimizer and microbatches of T5X in plain JAX. The real
+# compiler compiles it for the slice that PLAN names, and no TPU is needed, only: pip install 'jax[tpu]'. With --run it
+# runs on the devices that PLAN names, TPUs or GPUs, where they are.
 import argparse
 import glob
 import os
@@ -218,7 +219,7 @@ def build_step(mesh):
         logits, targets, weights = network(params, batch), batch['decoder_target_tokens'], batch['decoder_loss_weights']
         hits = targets[..., None] == jnp.arange(logits.shape[-1]).reshape((1,) * targets.ndim + (-1,))
         one_hot = lax.select(hits, jnp.full(hits.shape, 1.), jnp.full(hits.shape, 0.)).astype(f32)
-        losses, z_terms = cross_entropy(logits, one_hot, 1e-4)
+        losses, z_terms = cross_entropy(logits, one_hot, PLAN['z_loss'])
         factor = PLAN['batch_size'] * PLAN['task_feature_lengths']['targets']
         loss, z_loss = jnp.sum(losses * weights / factor), jnp.sum(z_terms * weights / factor)
         right = jnp.sum(jnp.equal(jnp.argmax(logits, axis=-1), targets) * weights)
@@ -349,11 +350,10 @@ def make_mesh():
     return Mesh(devices.reshape(PLAN['mesh']['shape']), tuple(PLAN['mesh']['axes']))
 
 
-def compile_step():
+def lower_step(mesh):
     import jax
-    mesh = make_mesh()
     state, batch = arguments(mesh)
     kept = jax.tree.map(lambda x: x.sharding, state)
-    jax.jit(build_step(mesh), out_shardings=(kept, None), donate_argnums=0).lower(state, batch).compile()
+    return jax.jit(build_step(mesh), out_shardings=(kept, None), donate_argnums=0).lower(state, batch)
 
 

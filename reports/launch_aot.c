@@ -1,11 +1,12 @@
-/* A plan as one Python file that has the real XLA:TPU compiler compile it, without a TPU. What differs from plan to
- * plan stands at its head as JSON; the program below that is the same for all: the step (aot_step.py), and what
- * reads the compiler's dumps of it (aot_dumps.py). */
+/* A plan as one Python file that has the real XLA:TPU compiler compile it, without a TPU, or runs it on the devices that
+ * it is for. What differs from plan to plan stands at its head as JSON; the program below that is the same for all: the
+ * step (aot_step.py), what runs it (aot_run.py), and what reads the compiler's dumps of it (aot_dumps.py). */
 #include "reports/launch.h"
 
 #include <string.h>
 
-extern const char embedded_reports_aot_step_py[], embedded_reports_aot_dumps_py[];
+extern const char embedded_reports_aot_step_py[], embedded_reports_aot_run_py[],
+    embedded_reports_aot_dumps_py[];
 
 static enum base_status refuse(const char *key, const char *what, const char *would, struct base_error *error)
 {
@@ -36,7 +37,8 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
     if (plan->options.step != MODEL_STEP_TRAIN)
         return base_fail(error, BASE_INPUT,
                          "step: the compiler is asked about training steps alone; leave the step out");
-    if (topology->kind != TOPO_TPU) return refuse("topology", plan->topology_text, "a TPU slice, as in v4-16", error);
+    if (topology->kind == TOPO_CPU)
+        return refuse("topology", plan->topology_text, "TPUs, GPUs or local:4, as in v4-16", error);
     if (topology->slice_count > 1) return refuse("topology", "a mesh over several slices", "one slice", error);
     if (topology->twisted) return refuse("topology", "a twisted torus", "one that is not", error);
     if (strcmp(plan->software, "t5x") != 0) return refuse("software", plan->software, "t5x", error);
@@ -48,6 +50,8 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
         return refuse("model", plan->model_text,
                       "one with T5's norms and relative positions, without biases and windows", error);
     if (plan->options.flash_attention) return refuse("attention", "flash", "unfused", error);
+    if (plan->loss_normalizing_factor > 0 || plan->options.normalizes_by_tokens)
+        return refuse("loss_normalizing_factor", "what is not T5X's default", "leaving it out", error);
     if (*plan->adafactor_text) return refuse("adafactor", "what is not T5X's default", "leaving it out", error);
     return check_numbers(plan, error);
 }
@@ -58,15 +62,13 @@ static const char *compiler_name(const char *chip)
     return !strcmp(chip, "v5p") ? "v5" : chip;
 }
 
-static void put_topology(const struct sim_plan *plan, struct base_arena *arena, struct base_json_writer *w)
+/* What libtpu has to be told of a slice that is not there. */
+static void put_slice(const struct topo_topology *t, struct base_arena *arena, struct base_json_writer *w)
 {
-    const struct topo_topology *t = &plan->placement->topology;
     bool flat = t->chip.torus_rank == 2, megacore = t->chip.cores_per_chip > t->chip.jax_devices_per_chip;
     const char *name = compiler_name(t->chip.name),
                *sizes = flat ? base_print(arena, "%dx%d", t->bounds[0], t->bounds[1])
                              : base_print(arena, "%dx%dx%d", t->bounds[0], t->bounds[1], t->bounds[2]);
-    base_json_key(w, "topology");
-    base_json_open(w, '{');
     base_json_member_string(w, "name", base_print(arena, "%s:%s", name, sizes));
     base_json_member_string(w, "chip_config_name", megacore ? "megacore" : "default");
     base_json_key(w, "chips_per_host_bounds");
@@ -74,6 +76,16 @@ static void put_topology(const struct sim_plan *plan, struct base_arena *arena, 
     for (int i = 0; i < 3; i++) base_json_put_int(w, t->host[i]);
     base_json_close(w, ']');
     base_json_member_int(w, "num_slices", 1);
+}
+
+static void put_topology(const struct sim_plan *plan, struct base_arena *arena, struct base_json_writer *w)
+{
+    const struct topo_topology *t = &plan->placement->topology;
+    base_json_key(w, "topology");
+    base_json_open(w, '{');
+    base_json_member_string(w, "platform", t->kind == TOPO_TPU ? "tpu" : t->kind == TOPO_GPU ? "gpu" : "cpu");
+    if (t->kind == TOPO_TPU) put_slice(t, arena, w);
+    else base_json_member_string(w, "name", plan->topology_text);
     base_json_close(w, '}');
 }
 
@@ -193,6 +205,8 @@ static void put_numbers(const struct sim_plan *plan, struct base_json_writer *w)
                             plan->options.remat == MODEL_REMAT_NONE   ? "none"
                             : plan->options.remat == MODEL_REMAT_FULL ? "full"
                                                                       : "minimal");
+    base_json_member_double(w, "z_loss", plan->z_loss);
+    base_json_member_int(w, "seed", plan->seed);
     base_json_member_string(w, "dtype", model_dtype_name(plan->options.dtype));
     base_json_member_int(w, "limit_bytes", (int64_t)(c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]));
     base_json_key(w, "model");
@@ -209,7 +223,7 @@ enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_p
     reports_launch_title(plan, &title);
     for (char *at = title.data; *at; at++)
         if ((unsigned char)*at < ' ') *at = ' '; /* it stands in a comment */
-    base_putf(out, "# The training step of %s, for the compiler alone; written by meshwright export.\nimport json\n\n",
+    base_putf(out, "# The training step of %s, for the compiler and for devices; written by meshwright export.\nimport json\n\n",
               title.data);
     base_put(out, "PLAN = json.loads(r\"\"\""); /* JSON has no three quotes in a row */
     base_json_open(&w, '{');
@@ -221,6 +235,7 @@ enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_p
     base_json_close(&w, '}');
     base_put(out, "\"\"\")\n\n");
     base_put(out, embedded_reports_aot_step_py);
+    base_put(out, embedded_reports_aot_run_py);
     base_put(out, embedded_reports_aot_dumps_py);
     return BASE_OK;
 }

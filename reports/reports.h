@@ -259,6 +259,20 @@ struct reports_judged {
 void reports_put_judged(struct base_arena *arena, const struct reports_judged *judged, struct base_json_writer *writer);
 void reports_judged_text(struct base_arena *arena, const struct reports_judged *judged, struct base_text *out);
 
+/* What ran on the devices that a plan is for (ran.c), beside its prediction: the document that the exported program
+ * prints, with step_s, loss and bytes. */
+struct reports_ran {
+    const struct sim_plan *plan;
+    const struct sim_prediction *predicted;
+    const struct base_json *measured;
+};
+enum reports_ran_verdict { REPORTS_RAN, REPORTS_RAN_OUT_OF_MEMORY, REPORTS_RAN_NOT };
+/* NOT: it says nothing of the plan, but why, in message. */
+enum reports_ran_verdict reports_ran_verdict(const struct reports_ran *ran, const char **message);
+/* Members of an object that the caller has opened. */
+void reports_put_ran(const struct reports_ran *ran, struct base_json_writer *writer);
+void reports_ran_text(const struct reports_ran *ran, struct base_text *out);
+
 /* Of a front of speed against memory: the best that fits with a probability of 1 - risk at least. */
 struct reports_at_risk {
     double risk_frac;

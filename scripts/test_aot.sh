@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_aot.sh PROGRAM PYTHON: has the real TPU compiler judge a few plans (minutes), and demands that argument bytes agree
-# within 1 %, memory within 8 % and the verdicts.
+# within 1 %, memory within 8 % and the verdicts; has JAX run plans on CPU devices, and demands the losses of `run`.
 set -eu
 program=$1
 python=$2
@@ -47,4 +47,22 @@ right = [a["predicted"]["fits"] and a["compiled"]["fits"] and a["collectives"] a
 print(f"tune: {len(answers)} plans judged, {sum(map(bool, right))} as predicted")
 sys.exit(len(answers) != 2 or not all(right))
 PYTHON
+
+# What is exported runs: the same initial values, data and losses as meshwright run's, whatever the mesh.
+ran() {
+    "$program" verify "$@" --run 3 --python "$python" --json >"$work/ran.json" || failed=1
+    "$program" run "$@" --in-process --steps 6 --json >"$work/run.json" || failed=1
+    "$python" - "$work/ran.json" "$work/run.json" <<'PYTHON' || failed=1
+import json, sys
+there, here = json.load(open(sys.argv[1]))["measured"]["loss"], json.load(open(sys.argv[2]))["loss"]
+worst = max(abs(a / b - 1) for a, b in zip(there, here))
+print(f"run: {len(there)} losses of JAX, {here[0]:.6f} to {here[-1]:.6f} here, at most {worst:.1e} apart")
+sys.exit(len(there) != 6 or len(here) != 6 or worst > 1e-5)
+PYTHON
+}
+
+ran examples/tiny_local_4.json
+ran examples/tiny_local_4.json --model-parallel-submesh 1,1 --num-microbatches 1 --optimizer adamw --remat-policy full --seed 7
+ran --model 'scalable_decoder_only:emb_dim=32,num_heads=4,num_kv_heads=2,head_dim=8,mlp_dim=64,num_layers=3,vocab_size=96,mlp_activations=silu,logits_via_embedding=1' \
+    --topology local:2 --num-partitions 2 --logical-axis-rules standard:2,2 --batch-size 4 --task-feature-lengths 24
 exit $failed

@@ -128,7 +128,8 @@ class Session:
 
     def verify(self, plan: PlanLike = None, **options: Any) -> Answer:
         """What the real TPU compiler says of the plan, without a TPU, beside the prediction. It needs jax and libtpu, in
-        the Python that `python=PATH` names; `time_limit=SECONDS` ends it."""
+        the Python that `python=PATH` names; `time_limit=SECONDS` ends it. With `run=STEPS` the plan runs on its devices,
+        which that Python has to find."""
         return self.ask("verify", *plan_words(plan, options))
 
     def collective(self, kind: str, **options: Any) -> Answer:

@@ -1,1 +1,1 @@
-meshwright export t5_11b.json --format aot | head -n 14
+meshwright export t5_11b.json --format aot | head -n 15

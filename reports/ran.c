@@ -1,0 +1,104 @@
+/* A plan that ran on the devices that it is for, beside the prediction: time of a step, memory, losses. */
+#include "reports/reports.h"
+
+static double number_of(const struct reports_ran *ran, const char *key)
+{
+    const struct base_json *value = base_json_get(ran->measured, key);
+    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
+}
+
+static const char *text_of(const struct reports_ran *ran, const char *key)
+{
+    const struct base_json *value = base_json_get(ran->measured, key);
+    return value && value->kind == BASE_JSON_STRING ? value->string : "";
+}
+
+enum reports_ran_verdict reports_ran_verdict(const struct reports_ran *ran, const char **message)
+{
+    const struct base_json *fits = base_json_get(ran->measured, "fits");
+    *message = text_of(ran, "message");
+    if (fits && fits->kind == BASE_JSON_TRUE) return REPORTS_RAN;
+    return fits && fits->kind == BASE_JSON_FALSE ? REPORTS_RAN_OUT_OF_MEMORY : REPORTS_RAN_NOT;
+}
+
+/* What arrays hold at the most, as predicted: what the driver and libraries take lies outside JAX's allocator. */
+static double predicted_bytes(const struct reports_ran *ran)
+{
+    const struct sim_memory *m = &ran->predicted->memory;
+    return (double)(m->peak_bytes - m->reserved_bytes);
+}
+
+/* The allocator's peak, where the step went beyond what drawing the initial values took, else what the compiler says
+ * that the step holds. */
+static double measured_bytes(const struct reports_ran *ran)
+{
+    double peak = number_of(ran, "peak_memory_bytes");
+    return peak > number_of(ran, "initial_peak_bytes") ? peak : number_of(ran, "compiled_bytes");
+}
+
+/* What a local topology says of time is said of `run`, not of XLA's CPU programs. */
+static bool has_time(const struct reports_ran *ran)
+{
+    return number_of(ran, "step_s") > 0 && ran->plan->placement->topology.kind != TOPO_LOCAL;
+}
+
+static void put_line(struct base_text *out, const char *what, const char *predicted, const char *measured, double ratio)
+{
+    base_putf(out, "    %-24s %12s %12s", what, predicted, measured);
+    if (ratio > 0) base_putf(out, "   %+.1f %%", 100 * (ratio - 1));
+    base_put(out, "\n");
+}
+
+static void put_bytes(struct base_text *out, const char *what, double predicted, double measured)
+{
+    char left[BASE_HUMANE], right[BASE_HUMANE];
+    put_line(out, what, base_format_bytes(left, predicted), base_format_bytes(right, measured),
+             measured > 0 ? predicted / measured : 0);
+}
+
+static void put_losses(const struct reports_ran *ran, struct base_text *out)
+{
+    enum { SHOWN = 8 };
+    const struct base_json *losses = base_json_get(ran->measured, "loss"), *loss = losses ? losses->child : NULL;
+    base_put(out, "    loss");
+    for (int i = 0; loss && i < SHOWN; i++, loss = loss->next) base_putf(out, "%s %.6g", i ? "," : "", loss->number);
+    base_put(out, loss ? ", …\n" : "\n");
+}
+
+void reports_ran_text(const struct reports_ran *ran, struct base_text *out)
+{
+    const char *message, *predicted = ran->predicted->fits ? "fits" : "does not";
+    const enum reports_ran_verdict verdict = reports_ran_verdict(ran, &message);
+    const double step_s = number_of(ran, "step_s");
+    char left[BASE_HUMANE], right[BASE_HUMANE];
+    base_putf(out, "%s on %.0f x %s in %.0f s", verdict == REPORTS_RAN ? "it ran" : "it ran out of memory",
+              number_of(ran, "device_count"), text_of(ran, "device_kind"), number_of(ran, "seconds"));
+    base_putf(out, "%s%s\n\n    %-24s %12s %12s\n", *message ? ": " : "", message, "", "predicted", "measured");
+    if (step_s > 0)
+        put_line(out, "time of a step", has_time(ran) ? base_format_seconds(left, ran->predicted->step_s) : "",
+                 base_format_seconds(right, step_s), has_time(ran) ? ran->predicted->step_s / step_s : 0);
+    put_bytes(out, "memory of arrays", predicted_bytes(ran), measured_bytes(ran));
+    put_bytes(out, "  arguments", (double)ran->predicted->memory.argument_bytes, number_of(ran, "argument_bytes"));
+    put_bytes(out, "  results", (double)ran->predicted->memory.output_bytes, number_of(ran, "output_bytes"));
+    put_line(out, "verdict", predicted, verdict == REPORTS_RAN ? "fits" : "does not", 0);
+    if (step_s > 0) put_losses(ran, out);
+}
+
+void reports_put_ran(const struct reports_ran *ran, struct base_json_writer *w)
+{
+    const struct sim_memory *m = &ran->predicted->memory;
+    base_json_key(w, "predicted");
+    base_json_open(w, '{');
+    base_json_member_double(w, "step_s", ran->predicted->step_s);
+    base_json_member_int(w, "array_bytes", m->peak_bytes - m->reserved_bytes);
+    base_json_member_int(w, "argument_bytes", m->argument_bytes);
+    base_json_member_int(w, "output_bytes", m->output_bytes);
+    base_json_member_bool(w, "fits", ran->predicted->fits);
+    base_json_close(w, '}');
+    base_json_key(w, "measured");
+    base_json_put_value(w, ran->measured);
+    if (has_time(ran))
+        base_json_member_double(w, "step_error_frac", ran->predicted->step_s / number_of(ran, "step_s") - 1);
+    if (measured_bytes(ran) > 0)
+        base_json_member_double(w, "memory_error_frac", predicted_bytes(ran) / measured_bytes(ran) - 1);
+}
