@@ -701,6 +701,48 @@ static void sums_of_a_tpu7x_step_are_its_compilers(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- kernels ---- */
+
+/* A kernel does one product, or those of an attention kernel, and no product is done twice, whatever is between two of
+ * them: a bias, its activation and its dropout, or a residual's sum and the norm behind it. So XLA:TPU leaves them
+ * (libtpu 0.0.42.1, asked for x W + b, GELU and a second product: the sum is the first kernel's, and is stored). */
+static void kernels_do_a_product_once(struct base_arena *arena)
+{
+    static const struct {
+        const char *model, *software, *remat, *attention, *dropout;
+    } rows[] = {
+        {LLAMA, "maxtext", "full", "flash", NULL},
+        {LLAMA ",biases=1,norm=layer", "maxtext", "full", "flash", NULL},
+        {LLAMA ",biases=1,num_kv_heads=4", "axlearn", "minimal", "unfused", NULL},
+        {LLAMA ",biases=1,qk_norm=1", "levanter", "full", "flash", NULL},
+        {LLAMA, "t5x", "full", "unfused", "0.1"},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const char *mesh = i % 2 ? "data=1,fsdp=4,tensor=4" : "data=1,fsdp=16,tensor=1";
+        struct sim_plan_text text = text_of("v5e-16", mesh, NULL);
+        text.values[SIM_MODEL] = rows[i].model, text.values[SIM_SOFTWARE] = rows[i].software;
+        text.values[SIM_REMAT_POLICY] = rows[i].remat, text.values[SIM_ATTENTION] = rows[i].attention;
+        text.values[SIM_DROPOUT_RATE] = rows[i].dropout;
+        const struct sim_plan plan = checked(arena, cache, &text);
+        const struct sim_sharded *s;
+        int64_t sizes[MODEL_SIZE_COUNT];
+        struct base_error error;
+        assert_ok(sim_sharded_program(cache, &plan, &s, sizes, &error), &error);
+        int *done = base_new(arena, int, s->op_count);
+        for (int k = 0; k < s->kernel_count; k++)
+            for (int d = 0; d < s->kernels[k].dot_count; d++) {
+                const int dot = s->dots[s->kernels[k].first_dot + d];
+                const struct model_op *op = s->ops[dot].op;
+                TEST_ROW("%s %s, %s in %s", rows[i].software, rows[i].model, op->name,
+                         s->ops[s->kernels[k].op].op->name);
+                assert_true(s->kernels[k].dot_count == 1 || op->group);
+                assert_true(!done[dot]++ || op->group);
+            }
+    }
+    sim_cache_free(cache);
+}
+
 static const struct test tests[] = {
     TEST(sums_of_a_tpu7x_step_are_its_compilers),
     TEST(gathers_of_a_layer_are_those_of_its_compiler),
@@ -725,6 +767,7 @@ static const struct test tests[] = {
     TEST(products_become_loops_where_the_compiler_says),
     TEST(narrowed_gathers_go_round_where_their_products_do),
     TEST(activations_are_wide_and_gradients_are_not),
+    TEST(kernels_do_a_product_once),
 };
 
 int main(int argc, char **argv)

@@ -131,28 +131,38 @@ static bool leaves_group(const struct fuser *f, int value, const struct sim_op *
     return f->library_dots && made->group && made->group != reader->op->group;
 }
 
-/* A contraction with one elementwise reader of the same shape: its raw result never reaches memory. The reader's own
- * result is stored unless one more elementwise reader follows it (a gradient is cast, then added to its accumulator).
- */
+/* The operation can be the epilogue of the contraction that makes its input j. */
+static bool ends_contraction(const struct fuser *f, const struct sim_op *op, int j)
+{
+    const int v = op->inputs[j];
+    return is_contraction(f, f->s->values[v].definition) && f->consumers[v] == 1 &&
+           op->loop == f->s->values[v].loop && !op->op->apart && !widens_for_many(f, op) && !leaves_group(f, v, op) &&
+           strcmp(op->op->input_labels[j], op->op->output_labels) == 0;
+}
+
+/* Of a contraction with one elementwise reader of the same shape the raw result never reaches memory, nor do those of
+ * readers behind it, as long as each has one elementwise reader more (a bias is added, then rotated; a gradient is
+ * cast, then added to its accumulator). The last one's result is stored, and a kernel ends no second contraction: what
+ * a product reads is made of no other. */
 static void find_epilogues(struct fuser *f)
 {
+    bool *in_epilogue = base_new(f->arena, bool, f->s->value_count);
     for (int i = 0; i < f->s->op_count; i++) {
         const struct sim_op *op = &f->s->ops[i];
-        bool elementwise =
-            op->kind == SIM_COMPUTE && (op->op->kind == MODEL_MAP || op->op->function == MODEL_ACCUMULATE);
-        for (int j = 0; elementwise && j < op->input_count; j++) {
-            int v = op->inputs[j];
-            struct sim_value *value = &f->s->values[v];
-            if (!is_contraction(f, value->definition) || f->consumers[v] != 1 || op->loop != value->loop ||
-                op->op->apart || widens_for_many(f, op) || leaves_group(f, v, op) ||
-                strcmp(op->op->input_labels[j], op->op->output_labels) != 0)
-                continue;
-            value->stored = false;
-            bool elementwise_next = f->consumers[op->outputs[0]] == 1 && !f->contractions[op->outputs[0]];
-            if (op->op->kind == MODEL_MAP && !elementwise_next && !in_one_group(f, op->outputs[0]))
-                f->s->values[op->outputs[0]].stored = true;
-            break;
+        bool ends_one = false;
+        if (op->kind != SIM_COMPUTE || (op->op->kind != MODEL_MAP && op->op->function != MODEL_ACCUMULATE)) continue;
+        for (int j = 0; j < op->input_count; j++) {
+            struct sim_value *value = &f->s->values[op->inputs[j]];
+            const bool follows = in_epilogue[op->inputs[j]] && !value->stored;
+            if (!follows && !ends_contraction(f, op, j)) continue;
+            if (follows || !ends_one) value->stored = ends_one;
+            ends_one = true;
         }
+        if (!ends_one || op->op->kind != MODEL_MAP) continue;
+        const int out = op->outputs[0];
+        in_epilogue[out] = true;
+        bool elementwise_next = f->consumers[out] == 1 && !f->contractions[out];
+        if (!elementwise_next && !in_one_group(f, out)) f->s->values[out].stored = true;
     }
 }
 
