@@ -154,8 +154,8 @@ static enum base_status run_export(struct commands_context *context, const struc
 
 static const struct base_option export_options[] = {
     {"--format", "gin|jax|aot|slurm|gcloud",
-     "a run file of T5X; mesh and shardings in plain JAX; the whole step, for the TPU compiler or to be run; a job script for GPU "
-     "nodes, with the settings of the plan's software; one for TPU VMs",
+     "a run file of T5X; mesh and shardings in plain JAX; the whole step, for the TPU compiler or to be run; a job "
+     "script for GPU nodes, with the settings of the plan's software; one for TPU VMs",
      NULL},
     {"--command", "COMMAND", "what a job runs in T5X's place; it finds the plan as JSON in $PLAN_FILE", "T5X"},
     {"--drop", NULL, "write a run file of T5X although T5X lacks something that the plan's prediction rests on", NULL},

@@ -70,8 +70,7 @@ static enum base_status ask(struct commands_context *context, const struct comma
     struct base_child child = {
         .program = judge->python, .arguments = argv, .text = program.data, .length = program.length, .answer = out};
     if (base_run_child(&child, error) != BASE_OK)
-        return base_fail(error, BASE_RUN,
-                         "%s: could not run the program that export --format aot writes; it needs %s",
+        return base_fail(error, BASE_RUN, "%s: could not run the program that export --format aot writes; it needs %s",
                          judge->python, steps ? "JAX" : "jax[tpu]");
     if (out->length == 0)
         return base_fail(error, BASE_RUN, "%s: printed nothing where a verdict was due", judge->python);

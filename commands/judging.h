@@ -23,8 +23,8 @@ enum base_status commands_has_compiler(const struct sim_plan *plan, struct base_
 enum base_status commands_judge_plan(struct commands_context *context, const struct commands_judge *judge,
                                      const struct sim_plan_text *plan, struct reports_judged *out,
                                      struct base_error *error);
-/* The plan's step on the devices that it is for, which that Python has to find, timed over so many steps. BASE_INPUT: the
- * plan is none that can be written for them. A plan that did not run is an answer, too: it says why. */
+/* The plan's step on the devices that it is for, which that Python has to find, timed over so many steps. BASE_INPUT:
+ * the plan is none that can be written for them. A plan that did not run is an answer, too: it says why. */
 enum base_status commands_run_there(struct commands_context *context, const struct commands_judge *judge,
                                     const struct sim_plan_text *plan, int64_t steps, struct reports_ran *out,
                                     struct base_error *error);

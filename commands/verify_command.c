@@ -1,5 +1,5 @@
-/* `verify`: the real XLA:TPU compiler judges a plan, without a TPU, or the devices that it is for run it (--run), and what
- * they say is laid beside the prediction. */
+/* `verify`: the real XLA:TPU compiler judges a plan, without a TPU, or the devices that it is for run it (--run), and
+ * what they say is laid beside the prediction. */
 #include "commands/judging.h"
 
 /* What cannot be asked is refused before anybody is sent for Python. */

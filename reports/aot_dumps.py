@@ -219,7 +219,8 @@ def main():
     if options.run is not None and options.run < 1:
         parser.error('--run: at least 1 step is needed')
     if not options.run and PLAN['topology']['platform'] != 'tpu':
-        parser.error(f"{PLAN['topology']['name']}: only a TPU's compiler can be had without the device; use --run STEPS where it is")
+        parser.error(f"{PLAN['topology']['name']}: only a TPU's compiler can be had without the device; use --run STEPS "
+                     "where it is")
     if options.run:
         os.makedirs(options.dump or '.', exist_ok=True)
         print(json.dumps(run_there(options), indent=2))

@@ -60,7 +60,8 @@ def truncated_normal(bits):
         bits = tuple(jnp.where(jnp.abs(x) > 2, new, old) for new, old in zip(mix(bits), bits))
         return bits, jnp.where(jnp.abs(x) > 2, normal(bits), x), i + 1
 
-    _, x, _ = lax.while_loop(lambda state: jnp.any(jnp.abs(state[1]) > 2) & (state[2] < 64), again, (bits, normal(bits), 0))
+    missing = lambda state: jnp.any(jnp.abs(state[1]) > 2) & (state[2] < 64)
+    _, x, _ = lax.while_loop(missing, again, (bits, normal(bits), 0))
     return jnp.where(jnp.abs(x) > 2, 0, x)
 
 
@@ -159,14 +160,16 @@ def there_mesh():
         jax.distributed.initialize()  # nodes of a job, which JAX finds by itself under Slurm and Open MPI
     found = jax.devices()
     if found[0].platform != t['platform']:
-        raise SystemExit(f"the plan is for {t['name']}, and JAX finds no {t['platform']} here, only: {found[0].device_kind}")
+        raise SystemExit(f"the plan is for {t['name']}, and JAX finds no {t['platform']} here, only: "
+                         f"{found[0].device_kind}")
     if t['platform'] == 'tpu':
         by_place = {tuple(d.coords) + (d.core_on_chip,): d for d in found}
     else:
         by_place = dict(zip(sorted(places), sorted(found, key=lambda d: (d.process_index, d.id))))
     missing = [place for place in places if place not in by_place]
     if missing:
-        raise SystemExit(f"the plan is for {t['name']}, {len(places)} devices, and JAX finds {len(found)} here; none at {missing[0]}")
+        raise SystemExit(f"the plan is for {t['name']}, {len(places)} devices, and JAX finds {len(found)} here; none at "
+                         f"{missing[0]}")
     devices = np.array([by_place[place] for place in places], dtype=object)
     return Mesh(devices.reshape(PLAN['mesh']['shape']), tuple(PLAN['mesh']['axes']))
 

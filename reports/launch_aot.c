@@ -1,12 +1,11 @@
-/* A plan as one Python file that has the real XLA:TPU compiler compile it, without a TPU, or runs it on the devices that
- * it is for. What differs from plan to plan stands at its head as JSON; the program below that is the same for all: the
- * step (aot_step.py), what runs it (aot_run.py), and what reads the compiler's dumps of it (aot_dumps.py). */
+/* A plan as one Python file that has the real XLA:TPU compiler compile it, without a TPU, or runs it on the devices
+ * that it is for. What differs from plan to plan stands at its head as JSON; the program below that is the same for
+ * all: the step (aot_step.py), what runs it (aot_run.py), and what reads the compiler's dumps of it (aot_dumps.py). */
 #include "reports/launch.h"
 
 #include <string.h>
 
-extern const char embedded_reports_aot_step_py[], embedded_reports_aot_run_py[],
-    embedded_reports_aot_dumps_py[];
+extern const char embedded_reports_aot_step_py[], embedded_reports_aot_run_py[], embedded_reports_aot_dumps_py[];
 
 static enum base_status refuse(const char *key, const char *what, const char *would, struct base_error *error)
 {
@@ -223,8 +222,9 @@ enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_p
     reports_launch_title(plan, &title);
     for (char *at = title.data; *at; at++)
         if ((unsigned char)*at < ' ') *at = ' '; /* it stands in a comment */
-    base_putf(out, "# The training step of %s, for the compiler and for devices; written by meshwright export.\nimport json\n\n",
+    base_putf(out, "# The training step of %s, for the compiler and for devices; written by meshwright export.\n",
               title.data);
+    base_put(out, "import json\n\n");
     base_put(out, "PLAN = json.loads(r\"\"\""); /* JSON has no three quotes in a row */
     base_json_open(&w, '{');
     put_topology(plan, arena, &w);
