@@ -8,9 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-#define LLAMA                                                                                                          \
-    "scalable_decoder_only:emb_dim=1024,num_heads=8,head_dim=128,mlp_dim=4096,num_layers=4,vocab_size=4096,"           \
-    "mlp_activations=silu+linear,position_encoding=rotary"
+#define SIZES                                                                                                          \
+    ":emb_dim=1024,num_heads=8,head_dim=128,mlp_dim=4096,num_layers=4,vocab_size=4096,mlp_activations=silu+linear,"    \
+    "position_encoding=rotary"
+#define LLAMA "scalable_decoder_only" SIZES
 
 static struct sim_plan_text text_of(const char *topology, const char *ici_mesh, const char *dcn_mesh)
 {
@@ -705,7 +706,8 @@ static void sums_of_a_tpu7x_step_are_its_compilers(struct base_arena *arena)
 
 /* A kernel does one product, or those of an attention kernel, and no product is done twice, whatever is between two of
  * them: a bias, its activation and its dropout, or a residual's sum and the norm behind it. So XLA:TPU leaves them
- * (libtpu 0.0.42.1, asked for x W + b, GELU and a second product: the sum is the first kernel's, and is stored). */
+ * (libtpu 0.0.42.1, asked for x W + b, GELU and a second product: the sum is the first kernel's, and is stored). Scores
+ * of an attention kernel stay in it. */
 static void kernels_do_a_product_once(struct base_arena *arena)
 {
     static const struct {
@@ -716,6 +718,7 @@ static void kernels_do_a_product_once(struct base_arena *arena)
         {LLAMA ",biases=1,num_kv_heads=4", "axlearn", "minimal", "unfused", NULL},
         {LLAMA ",biases=1,qk_norm=1", "levanter", "full", "flash", NULL},
         {LLAMA, "t5x", "full", "unfused", "0.1"},
+        {"decoder_only" SIZES, "maxtext", "full", "flash", "0.1"},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
@@ -739,6 +742,12 @@ static void kernels_do_a_product_once(struct base_arena *arena)
                 assert_true(s->kernels[k].dot_count == 1 || op->group);
                 assert_true(!done[dot]++ || op->group);
             }
+        for (int v = 0; v < s->value_count; v++) {
+            const struct model_tensor *of = &s->program->tensors[s->values[v].tensor];
+            const bool scores = of->rank == 4 && of->dims[2] == of->dims[3];
+            TEST_ROW("%s", of->name);
+            if (scores && strcmp(rows[i].attention, "flash") == 0) assert_false(s->values[v].stored);
+        }
     }
     sim_cache_free(cache);
 }

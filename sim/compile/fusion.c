@@ -160,9 +160,10 @@ static void find_epilogues(struct fuser *f)
         }
         if (!ends_one || op->op->kind != MODEL_MAP) continue;
         const int out = op->outputs[0];
+        if (in_one_group(f, out)) continue;
         in_epilogue[out] = true;
         bool elementwise_next = f->consumers[out] == 1 && !f->contractions[out];
-        if (!elementwise_next && !in_one_group(f, out)) f->s->values[out].stored = true;
+        if (!elementwise_next) f->s->values[out].stored = true;
     }
 }
 
