@@ -135,8 +135,8 @@ static bool leaves_group(const struct fuser *f, int value, const struct sim_op *
 static bool ends_contraction(const struct fuser *f, const struct sim_op *op, int j)
 {
     const int v = op->inputs[j];
-    return is_contraction(f, f->s->values[v].definition) && f->consumers[v] == 1 &&
-           op->loop == f->s->values[v].loop && !op->op->apart && !widens_for_many(f, op) && !leaves_group(f, v, op) &&
+    return is_contraction(f, f->s->values[v].definition) && f->consumers[v] == 1 && op->loop == f->s->values[v].loop &&
+           !op->op->apart && !widens_for_many(f, op) && !leaves_group(f, v, op) &&
            strcmp(op->op->input_labels[j], op->op->output_labels) == 0;
 }
 
