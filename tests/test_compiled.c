@@ -1,5 +1,6 @@
 /* Tests of memory as compiled: tests/data/compiled_memory.csv has the bytes that XLA:TPU (libtpu of the column,
  * compiled ahead of time for slices that nobody had) totals for a step of T5X, and whether it refused it. */
+#include "sim/compile/compiled_buffers.h"
 #include "sim/compile/passes.h"
 #include "tests/rows.h"
 
@@ -16,13 +17,13 @@ static const struct answers {
     const char *path;
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_recomputed_frac;
     bool all_metrics; /* each step gave out T5X's; else some the first four of them */
-} files[] = {{"tests/data/compiled_memory.csv", 0.027, 0.93, 0.95, 0.03, 0.95, true},
-             {"tests/data/compiled_memory_drawn.csv", 0.029, 0.92, 0.96, 0.03, 0.95, false},
-             {"tests/data/compiled_memory_blind.csv", 0.033, 0.87, 0.97, 0.02, 1, true},
+} files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, true},
+             {"tests/data/compiled_memory_drawn.csv", 0.028, 0.93, 0.96, 0.03, 0.95, false},
+             {"tests/data/compiled_memory_blind.csv", 0.034, 0.91, 0.97, 0.02, 1, true},
              {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, true},
-             {"tests/data/compiled_memory_fresh.csv", 0.044, 0.92, 1, 0, 0.84, true},
-             {"tests/data/compiled_memory_unseen.csv", 0.028, 0.84, 1, 0, 1, true},
-             {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, true}};
+             {"tests/data/compiled_memory_fresh.csv", 0.043, 0.92, 1, 0, 0.84, true},
+             {"tests/data/compiled_memory_unseen.csv", 0.027, 0.92, 1, 0, 1, true},
+             {"tests/data/compiled_memory_later.csv", 0.041, 0.92, 1, 0, 1, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 /* A step that is said to fit is refused by no compiler if it is not called tight; and of steps that the compiler takes
  * most are not. */
@@ -219,15 +220,18 @@ static void explained_steps_are_near(struct base_arena *arena)
         /* a list's zeros stand from the start, and a post order's logits behind combined sums: another order: 14 % */
         {"tests/data/compiled_memory_drawn.csv", "drawn-7328-1", 0.05},
         /* weight gradients come behind sums that are on their way: 16 % */
-        {"tests/data/compiled_memory_drawn.csv", "drawn-7215-1", 0.03},
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7215-1", 0.05},
         /* a list makes gathers for weight gradients in the forward pass, so that it is not chosen: 20, 11 % */
-        {"tests/data/compiled_memory_drawn.csv", "drawn-7206-1", 0.13},
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7206-1", 0.08},
         {"tests/data/compiled_memory_judged.csv", "drawn-8101-5", 0.03},
         /* and a scanned layer's list keeps what was gathered for them on chips that have no windows, too: 19 % */
         {"tests/data/compiled_memory_later.csv", "drawn-8701-1", 0.08},
         /* on TPU7x tables of sharded columns go to the rows that look them up, and sums are scattered: 50, 10 % */
-        {"tests/data/compiled_memory_unseen.csv", "drawn-8601-8", 0.11},
-        {"tests/data/compiled_memory_unseen.csv", "drawn-8601-1", 0.03},
+        {"tests/data/compiled_memory_unseen.csv", "drawn-8601-8", 0.03},
+        {"tests/data/compiled_memory_unseen.csv", "drawn-8601-1", 0.06},
+        /* layers that are no loops leave holes in the heap: 14, 8 % */
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7225-1", 0.05},
+        {"tests/data/compiled_memory_blind.csv", "drawn-7401-9", 0.04},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(cases); i++) {
@@ -249,6 +253,52 @@ static void explained_steps_are_near(struct base_arena *arena)
         base_csv_close(&csv);
     }
     sim_cache_free(cache);
+}
+
+/* By hand: 4 and 2 bytes, then 3 in the place of the 4, so that 2 more find no room in what is left of it. */
+static void holes_of_heaps_are_too_small(struct base_arena *arena)
+{
+    struct sim_op ops[3];
+    for (int i = 0; i < BASE_COUNT(ops); i++) ops[i] = (struct sim_op){.kind = SIM_COMPUTE, .loop = -1};
+    const struct sim_sharded sharded = {.ops = ops, .op_count = BASE_COUNT(ops)};
+    const struct sim_compiled_options options = {0};
+    struct sim_assigner a = {.s = &sharded, .options = &options, .arena = arena};
+    sim_add_buffer(&a, 0, 0, 4, 4, MODEL_TEMPORARY);
+    sim_add_buffer(&a, 0, 2, 2, 2, MODEL_TEMPORARY);
+    sim_add_buffer(&a, 1, 2, 3, 3, MODEL_TEMPORARY);
+    sim_add_buffer(&a, 2, 2, 2, 2, MODEL_TEMPORARY);
+    assert_near(sim_heap_bytes(&a), 4 + 2 + 2, 0);
+    sim_add_buffer(&a, 2, 2, 1, 1, MODEL_TEMPORARY); /* this one does */
+    assert_near(sim_heap_bytes(&a), 4 + 2 + 2, 0);
+}
+
+/* By hand: three layers save 10 bytes each behind 1 that comes and goes; backward each makes 6 that stay to the end,
+ * before its own 10 have gone: the first behind all others, the second in the place of the last layer's. */
+static void layers_stand_in_a_heap_one_by_one(struct base_arena *arena)
+{
+    enum { FORWARD = 1, FORWARD_END = 4, BACKWARD = 5, BACKWARD_END = 8, LAST = 9 };
+    static const int brackets[][2] = {{FORWARD, FORWARD_END}, {BACKWARD, BACKWARD_END}};
+    struct sim_op ops[LAST + 1];
+    int64_t sizes[MODEL_SIZE_COUNT] = {[MODEL_ENCODER_LAYERS] = 3};
+    for (int i = 0; i < BASE_COUNT(ops); i++) ops[i] = (struct sim_op){.kind = SIM_COMPUTE, .loop = -1};
+    for (int b = 0; b < BASE_COUNT(brackets); b++) {
+        const int begin = brackets[b][0], end = brackets[b][1];
+        for (int i = begin + 1; i < end; i++) ops[i].loop = begin;
+        ops[begin] = (struct sim_op){SIM_LOOP_BEGIN, .trips = MODEL_ENCODER_LAYERS, .match = end, .loop = -1};
+        ops[end] = (struct sim_op){SIM_LOOP_END, .trips = MODEL_ENCODER_LAYERS, .match = begin, .loop = -1};
+    }
+    const struct sim_sharded sharded = {.ops = ops, .op_count = BASE_COUNT(ops)};
+    const struct sim_compiled_options options = {.sizes = sizes};
+    struct sim_assigner a = {.s = &sharded, .options = &options, .arena = arena};
+    sim_add_buffer(&a, FORWARD + 1, FORWARD + 2, 1, 1, MODEL_TEMPORARY);
+    sim_add_arrays(&a, &(struct sim_layer_arrays){FORWARD, FORWARD + 1, BACKWARD, BACKWARD + 1, 0, 3, 10});
+    assert_near(sim_heap_bytes(&a), 1 + 30, 0);
+    sim_add_arrays(&a, &(struct sim_layer_arrays){BACKWARD, BACKWARD + 1, -1, LAST, 0, 3, 6});
+    assert_near(sim_heap_bytes(&a), 1 + 30 + 6, 0);
+    sim_add_buffer(&a, LAST, LAST, 11, 11, MODEL_TEMPORARY); /* holes of 11 in front, of 4 and 4 behind */
+    assert_near(sim_heap_bytes(&a), 1 + 30 + 6, 0);
+    sim_add_buffer(&a, LAST, LAST, 5, 5, MODEL_TEMPORARY);
+    assert_near(sim_heap_bytes(&a), 1 + 30 + 6 + 5, 0);
 }
 
 /* What the compiler answered for arrays of random extents: which dimensions are minor, and the tile of those. */
@@ -308,6 +358,8 @@ static const struct test tests[] = {
     TEST(derivatives_take_the_place_of_what_they_read),
     TEST(what_layers_add_up_is_scattered_once),
     TEST(explained_steps_are_near),
+    TEST(holes_of_heaps_are_too_small),
+    TEST(layers_stand_in_a_heap_one_by_one),
     TEST(arguments_are_laid_out_as_the_compiler_does),
     TEST(compilers_are_named_by_date_and_version),
 };

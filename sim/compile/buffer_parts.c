@@ -46,7 +46,18 @@ void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_b
         a->buffers = larger;
         a->capacity = 2 * a->capacity + 64;
     }
-    a->buffers[a->count++] = (struct sim_buffer){birth, death, first_bytes, last_bytes, category};
+    a->buffers[a->count++] = (struct sim_buffer){birth, death, first_bytes, last_bytes, category, a->of_arrays};
+}
+
+void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *arrays)
+{
+    if (a->array_count == a->array_capacity) {
+        struct sim_layer_arrays *larger = base_new(a->arena, struct sim_layer_arrays, 2 * a->array_capacity + 64);
+        if (a->array_count) memcpy(larger, a->arrays, (size_t)a->array_count * sizeof *larger);
+        a->arrays = larger;
+        a->array_capacity = 2 * a->array_capacity + 64;
+    }
+    a->arrays[a->array_count++] = *arrays;
 }
 
 double sim_layers_of(const struct sim_assigner *a, int loop)

@@ -79,12 +79,19 @@ static bool is_gathered_early(const struct sim_assigner *a, int value)
            sim_is_over_layers(a, a->s->values[value].loop);
 }
 
+/* Where layers are no loops, a gather for a weight gradient comes right before its product, which the others need not:
+ * unless gathers are started early, as are those that wait for sums on their way. */
+static bool is_gathered_late(const struct sim_assigner *a, int value)
+{
+    return !a->options->scanned && !a->options->async_gathers && !a->options->async_sums && is_gathered(a, value);
+}
+
 bool sim_waits(const struct sim_assigner *a, int value)
 {
     if (a->windowed[value]) return true;
     const bool in_layers = sim_is_over_layers(a, a->s->values[value].loop);
     if (!a->options->scanned && a->schedule != SIM_LIST && in_layers) return a->deferred[value];
-    if (!a->waiting || !a->waiting[value]) return false;
+    if (!a->waiting || !a->waiting[value] || is_gathered_late(a, value)) return false;
     const bool at_once = a->options->scanned && a->schedule == SIM_LIST && in_layers;
     return at_once ? is_gathered(a, value) : a->options->window_rows > 0;
 }
@@ -158,15 +165,23 @@ static void add_pieces(struct sim_assigner *a, int v, int birth, int death, doub
 
 /* One array for each layer that is made in a loop over layers, which is none to the compiler, until the backward pass
  * is over. What is recomputed is so for each of its readers. */
-static void add_waiting_stack(struct sim_assigner *a, int loop, double bytes, enum model_category category,
+static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, double bytes, enum model_category category,
                               const struct sim_recomputed *recomputed)
 {
     int end = a->s->ops[loop].match, last = backward_end(a, a->s->ops[loop].loop);
     double n = sim_layers_of(a, loop), saved = recomputed ? n - recomputed->layers : n;
+    sim_add_arrays(
+        a, &(struct sim_layer_arrays){loop, made_at, -1, last, recomputed ? recomputed->layers : 0, (int)n, bytes});
+    a->of_arrays = true;
     sim_add_buffer(a, loop + 1, end, bytes, (saved > 1 ? saved : 1) * bytes, category);
     if (end < last) sim_add_buffer(a, end + 1, last, saved * bytes, saved * bytes, category);
-    if (saved < n)
+    if (saved < n) {
+        const int user = a->s->ops[recomputed->first_use].loop;
         sim_add_buffer(a, recomputed->first_use, recomputed->last_use, saved > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
+        sim_add_arrays(a, &(struct sim_layer_arrays){user, recomputed->first_use, user, recomputed->last_use, 0,
+                                                     recomputed->layers, bytes});
+    }
+    a->of_arrays = false;
 }
 
 /* The windowed products of a loop over scanned layers come at the end of its body, others behind the backward pass. */
@@ -208,7 +223,7 @@ static bool add_windowed(struct sim_assigner *a, int v)
     if (value.dtype == MODEL_FLOAT32) value.dtype = MODEL_BFLOAT16;
     double bytes = sim_value_bytes(a, &value);
     const struct sim_recomputed *recomputed = a->recomputed && outlives ? &a->recomputed[v] : NULL;
-    if (stacked && !a->options->scanned) add_waiting_stack(a, loop, bytes, category, recomputed);
+    if (stacked && !a->options->scanned) add_waiting_stack(a, loop, birth, bytes, category, recomputed);
     else add_pieces(a, v, birth, last_window(a, &value, loop), bytes, category);
     return true;
 }
@@ -301,11 +316,16 @@ static bool add_gathered_forward(struct sim_assigner *a, int v)
     if (value.dtype == MODEL_FLOAT32) value.dtype = MODEL_BFLOAT16;
     const double bytes = count * sim_value_bytes(a, &value), all_bytes = sim_layers_of(a, value.loop) * bytes;
     if (sim_is_over_layers(a, loop)) {
-        sim_add_layer_stack(a, loop, value.last_use, bytes, MODEL_TEMPORARY, NULL);
+        sim_add_layer_stack(a, loop, s->values[made].definition, value.last_use, bytes, MODEL_TEMPORARY, NULL);
         return true;
     }
-    sim_add_buffer(a, s->values[made].definition + 1, value.loop, all_bytes, all_bytes, MODEL_TEMPORARY);
-    sim_add_buffer(a, value.loop + 1, s->ops[value.loop].match, all_bytes, bytes, MODEL_TEMPORARY);
+    const int made_at = s->values[made].definition + 1, end = s->ops[value.loop].match;
+    sim_add_arrays(
+        a, &(struct sim_layer_arrays){-1, made_at, value.loop, end - 1, 0, (int)sim_layers_of(a, value.loop), bytes});
+    a->of_arrays = true;
+    sim_add_buffer(a, made_at, value.loop, all_bytes, all_bytes, MODEL_TEMPORARY);
+    sim_add_buffer(a, value.loop + 1, end, all_bytes, bytes, MODEL_TEMPORARY);
+    a->of_arrays = false;
     return true;
 }
 
@@ -329,7 +349,8 @@ static void add_value(struct sim_assigner *a, int v)
     bool outlives = loop >= 0 && sim_is_over_layers(a, loop) && value->last_use > s->ops[loop].match;
     enum model_category category = category_of(a, value, value->saved);
     if (outlives)
-        sim_add_layer_stack(a, loop, value->last_use, bytes, category, a->recomputed ? &a->recomputed[v] : NULL);
+        sim_add_layer_stack(a, loop, value->definition, value->last_use, bytes, category,
+                            a->recomputed ? &a->recomputed[v] : NULL);
     if (carried >= 0) sim_add_buffer(a, carried, s->ops[carried].match, bytes, bytes, category);
     if (carried >= 0 || outlives) return;
     bool result = made && made->kind == SIM_LOOP_END;
@@ -391,7 +412,7 @@ void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedul
     int first_op, last_op;
     a->schedule = schedule;
     a->estimates = view == SIM_AS_ESTIMATED;
-    a->count = 0;
+    a->count = a->array_count = 0;
     sim_add_stacks(a);
     for (int v = 0; v < a->s->value_count; v++) add_value(a, v);
     double first = find_peak(a, SIM_FIRST_ITERATION, &first_op), last = find_peak(a, SIM_LAST_ITERATION, &last_op);

@@ -13,6 +13,16 @@ struct sim_buffer {
     int birth, death;               /* operations, both included */
     double first_bytes, last_bytes; /* in the first and in the last iteration of loops over layers that are unrolled */
     enum model_category category;
+    bool of_arrays; /* it is the sum of arrays that the list of them has, too */
+};
+
+/* Arrays of their own of layers that are no loops, all of one size: from an operation of each layer, or one outside of
+ * all layers, to another one. The loop that reads them goes over layers in the contrary order. */
+struct sim_layer_arrays {
+    int made_in, made_at; /* a loop and an operation of it; -1: an operation outside */
+    int user, used_at;    /* the same */
+    int from, until;      /* of the layers those that have one, the last one excluded */
+    double bytes;
 };
 
 /* Of what loops over layers stack: in how many of the first layers it is recomputed where it is read. */
@@ -33,6 +43,9 @@ struct sim_assigner {
     const struct sim_compiled_options *options;
     struct sim_buffer *buffers;
     int count, capacity;
+    struct sim_layer_arrays *arrays; /* of layers that are no loops: what buffers that grow and shrink consist of */
+    int array_count, array_capacity;
+    bool of_arrays; /* what is added now are such buffers */
     struct base_arena *arena;
     int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
     bool *is_one_hot;              /* per tensor of the program */
@@ -70,6 +83,7 @@ double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *val
 double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value); /* scores of one */
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
                     enum model_category category);
+void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *arrays);
 double sim_layers_of(const struct sim_assigner *a, int loop); /* trips of a loop */
 bool sim_is_over_layers(const struct sim_assigner *a, int loop);
 int sim_outermost_loop(const struct sim_assigner *a, int loop);
@@ -77,9 +91,9 @@ int sim_backward_loop(const struct sim_assigner *a, int forward); /* over the sa
 
 /* compiled_stacks.c */
 bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op);
-/* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
- * one more or less an iteration. */
-void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, double bytes,
+/* One array for each layer, from the operation of the forward loop that makes it to one of the backward loop, or one
+ * outside: whole at once where layers are scanned, else one more or less an iteration. */
+void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,
                          enum model_category category, const struct sim_recomputed *recomputed);
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of layers that are no loops */
 void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */
@@ -102,5 +116,8 @@ void sim_rematerialize_in_loops(struct sim_assigner *a, struct sim_compiled_memo
 /* peak_priority.c */
 /* What XLA's rematerialisation does to layers that are no loops, until the peak is under the limit or nothing helps. */
 void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out);
+
+/* compiled_heap.c: bytes of the heap that holds all arrays collected last, with its holes */
+double sim_heap_bytes(const struct sim_assigner *a);
 
 #endif

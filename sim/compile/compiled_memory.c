@@ -55,10 +55,14 @@ static bool hides_sums(struct sim_assigner *a, struct sim_compiled_memory *out)
     const enum sim_memory_schedule chosen = a->schedule;
     a->remakes_logits = true;
     sim_assign_buffers(a, SIM_DEPTH_FIRST, SIM_AS_LAID_OUT, &hidden);
-    a->remakes_logits = false, a->schedule = chosen;
-    if (hidden.peak_bytes > a->options->limit_bytes) return false;
-    *out = hidden;
-    return true;
+    a->remakes_logits = false;
+    if (hidden.peak_bytes <= a->options->limit_bytes) {
+        a->schedule = chosen;
+        *out = hidden;
+        return true;
+    }
+    sim_assign_buffers(a, chosen, SIM_AS_LAID_OUT, out);
+    return false;
 }
 
 /* What is recomputed is so in the order that the scheduler chose. A list needs no second look: it comes next. */
@@ -88,6 +92,40 @@ static void assign_in_haste(struct sim_assigner *a, struct sim_compiled_memory *
     if (a->options->rematerializes) sim_rematerialize_in_loops(a, out);
 }
 
+/* Under the order that the compiler takes. */
+static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
+{
+    const struct sim_compiled_options *options = a->options;
+    a->waiting = sim_waiting_operands(a->arena, a->s);
+    sim_assign_buffers(a, SIM_LIST, SIM_AS_LAID_OUT, out);
+    if (options->scanned && options->rematerializes && out->peak_bytes > options->limit_bytes) {
+        a->remakes_logits = true;
+        sim_assign_buffers(a, choose_schedule(a), SIM_AS_LAID_OUT, out);
+        if (out->peak_bytes <= options->limit_bytes) return;
+        a->remakes_logits = false, a->waiting = NULL;
+    }
+    sim_assign_buffers(a, choose_schedule(a), SIM_AS_LAID_OUT, out);
+    if (hides_sums(a, out)) return;
+    if (out->peak_bytes <= options->limit_bytes) return;
+    if (!options->scanned) {
+        a->in_haste = true;
+        sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
+        if (options->rematerializes) sim_rematerialize(a, out);
+        return;
+    }
+    if (options->rematerializes && fits_once_recomputed(a, out)) return;
+    assign_in_haste(a, out);
+}
+
+/* Layers that are no loops leave holes in the heap. */
+static void place_in_heap(const struct sim_assigner *a, struct sim_compiled_memory *out)
+{
+    const double heap_bytes = sim_heap_bytes(a);
+    if (heap_bytes <= out->peak_bytes) return;
+    out->category_bytes[MODEL_TEMPORARY] += heap_bytes - out->peak_bytes;
+    out->peak_bytes = heap_bytes;
+}
+
 void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sharded,
                          const struct sim_compiled_options *options, struct sim_compiled_memory *out)
 {
@@ -101,24 +139,6 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.windowed = sim_windowed_operands(arena, sharded, options);
     a.weighed = sim_weight_gradient_operands(arena, sharded);
     a.deferred = sim_deferred_operands(&a);
-    bool *const waiting = sim_waiting_operands(arena, sharded);
-    a.waiting = waiting;
-    sim_assign_buffers(&a, SIM_LIST, SIM_AS_LAID_OUT, out);
-    if (options->scanned && options->rematerializes && out->peak_bytes > options->limit_bytes) {
-        a.remakes_logits = true;
-        sim_assign_buffers(&a, choose_schedule(&a), SIM_AS_LAID_OUT, out);
-        if (out->peak_bytes <= options->limit_bytes) return;
-        a.remakes_logits = false, a.waiting = NULL;
-    }
-    sim_assign_buffers(&a, choose_schedule(&a), SIM_AS_LAID_OUT, out);
-    if (hides_sums(&a, out)) return;
-    if (out->peak_bytes <= options->limit_bytes) return;
-    if (!options->scanned) {
-        a.in_haste = true;
-        sim_assign_buffers(&a, a.schedule, SIM_AS_LAID_OUT, out);
-        if (options->rematerializes) sim_rematerialize(&a, out);
-        return;
-    }
-    if (options->rematerializes && fits_once_recomputed(&a, out)) return;
-    assign_in_haste(&a, out);
+    assign(&a, out);
+    if (!options->scanned) place_in_heap(&a, out);
 }

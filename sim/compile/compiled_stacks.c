@@ -14,11 +14,15 @@ static void add_arrays(struct sim_assigner *a, int made_in, int user, double byt
     if (saved < n && recomputed->from_start) sim_add_buffer(a, user, end, (n - saved) * bytes, bytes, MODEL_TEMPORARY);
     else if (saved < n)
         sim_add_buffer(a, recomputed->first_use, recomputed->last_use, saved > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
+    if (saved < n)
+        sim_add_arrays(a, &(struct sim_layer_arrays){recomputed->from_start ? -1 : user,
+                                                     recomputed->from_start ? user : recomputed->first_use, user,
+                                                     recomputed->last_use, 0, recomputed->layers, bytes});
 }
 
 /* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
  * one more or less an iteration. */
-void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, double bytes,
+void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,
                          enum model_category category, const struct sim_recomputed *recomputed)
 {
     const struct sim_op *made = &a->s->ops[made_in];
@@ -31,13 +35,20 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int used_until, do
                        category);
     if (a->options->scanned && a->estimates)
         sim_add_buffer(a, made->match - 1, made->match, n * bytes, n * bytes, category);
-    if (!a->options->scanned && sim_is_over_layers(a, user)) {
-        add_arrays(a, made_in, user, bytes, category, recomputed);
+    if (a->options->scanned) {
+        sim_add_buffer(a, made_in, end, n * bytes, n * bytes, category);
         return;
     }
-    sim_add_buffer(a, a->options->scanned ? made_in : made_in + 1, end, a->options->scanned ? n * bytes : bytes,
-                   n * bytes, category);
-    if (!a->options->scanned) sim_add_buffer(a, made->match, end, (n - 1) * bytes, 0, category);
+    const bool read_in_layers = sim_is_over_layers(a, user);
+    sim_add_arrays(a, &(struct sim_layer_arrays){made_in, made_at, read_in_layers ? user : -1, used_until,
+                                                 recomputed && read_in_layers ? recomputed->layers : 0, (int)n, bytes});
+    a->of_arrays = true;
+    if (read_in_layers) add_arrays(a, made_in, user, bytes, category, recomputed);
+    else {
+        sim_add_buffer(a, made_in + 1, end, bytes, n * bytes, category);
+        sim_add_buffer(a, made->match, end, (n - 1) * bytes, 0, category);
+    }
+    a->of_arrays = false;
 }
 
 /* ---- what jax writes down ---- */
@@ -86,7 +97,7 @@ static void add_residuals(struct sim_assigner *a, int forward_begin, int backwar
         const struct sim_recomputed *recomputed =
             a->recomputed ? &a->recomputed[s->value_count + op->outputs[0]] : NULL;
         double bytes = a->options->scanned ? scanned_residual_bytes(a, op) : sim_exponentials_bytes(a, op);
-        if (bytes > 0) sim_add_layer_stack(a, forward_begin, backward_end, bytes, MODEL_ACTIVATION, recomputed);
+        if (bytes > 0) sim_add_layer_stack(a, forward_begin, i, backward_end, bytes, MODEL_ACTIVATION, recomputed);
     }
 }
 
@@ -201,8 +212,11 @@ static void add_summed_gathers(struct sim_assigner *a)
         const int around = s->ops[loop].loop, start = around < 0 ? 0 : around + 1;
         const double bytes = sim_value_bytes(a, &s->values[s->ops[i].outputs[0]]),
                      others_bytes = (sim_layers_of(a, loop) - 1) * bytes;
+        sim_add_arrays(a, &(struct sim_layer_arrays){-1, start, loop, loop + 1, 0, (int)sim_layers_of(a, loop), bytes});
+        a->of_arrays = true;
         sim_add_buffer(a, start, loop, others_bytes + bytes, others_bytes + bytes, MODEL_TEMPORARY);
         sim_add_buffer(a, loop + 1, s->ops[loop].match, others_bytes, 0, MODEL_TEMPORARY);
+        a->of_arrays = false;
     }
 }
 

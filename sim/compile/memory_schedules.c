@@ -122,7 +122,7 @@ static bool is_summed_with_loss(const struct sim_assigner *a, int gradient)
     for (int i = a->s->values[gradient].definition + 1; i < a->s->op_count; i++) {
         const struct sim_op *op = &a->s->ops[i];
         if (op->kind != SIM_COMMUNICATE || op->inputs[0] != gradient) continue;
-        return op->collective == SIM_ALL_REDUCE &&
+        return (op->collective == SIM_ALL_REDUCE || op->collective == SIM_REDUCE_SCATTER) &&
                topo_axes_product(mesh, op->axes) == topo_axes_product(mesh, topo_axes_all(mesh));
     }
     return false;
