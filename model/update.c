@@ -283,13 +283,26 @@ static int scalar(struct builder *builder, const char *name)
     return model_builder_tensor(builder, name, "", MODEL_FLOAT32, MODEL_TEMPORARY, MODEL_ROLE_STATISTIC);
 }
 
+static int zero(struct builder *builder, const char *name)
+{
+    int total = scalar(builder, name);
+    model_builder_output(builder, model_builder_op(builder, MODEL_MAP, MODEL_ZEROS, name), total, NULL);
+    return total;
+}
+
+/* total (-1: there is none yet) plus some squares. */
+static int add_to(struct builder *builder, int total, int squares)
+{
+    int inputs[] = {total, squares};
+    if (total < 0) return squares;
+    return model_builder_apply(builder, MODEL_MAP, MODEL_ADD, "gradient norm", ",->", NULL, MODEL_FLOAT32,
+                               MODEL_ROLE_STATISTIC, inputs, 2);
+}
+
 /* total plus the squares of a gradient. */
 static int add_squares(struct builder *builder, const struct builder_parameter *parameter, int total)
 {
-    int squares = reduce(builder, MODEL_SQUARE_SUM, "squares", "", &parameter->gradient, 1),
-        inputs[] = {total, squares};
-    return model_builder_apply(builder, MODEL_MAP, MODEL_ADD, "gradient norm", ",->", NULL, MODEL_FLOAT32,
-                               MODEL_ROLE_STATISTIC, inputs, 2);
+    return add_to(builder, total, reduce(builder, MODEL_SQUARE_SUM, "squares", "", &parameter->gradient, 1));
 }
 
 static int add_squares_of_stack(struct builder *builder, enum model_size layers, int total)
@@ -306,12 +319,14 @@ static int parameters_of(const struct builder *builder, enum model_size layers)
     return count;
 }
 
-/* A loop over the layers that carries the sum. */
-static int add_squares_of_layers(struct builder *builder, enum model_size layers, const char *name, int total)
+/* A loop over the layers that carries the sum: of one parameter, or, of NULL, of all of theirs. */
+static int add_squares_of_layers(struct builder *builder, enum model_size layers,
+                                 const struct builder_parameter *parameter, const char *name, int total)
 {
     int outer = builder->block, body = model_builder_block(builder, name, outer);
     builder->block = body;
-    int in = scalar(builder, name), out = add_squares_of_stack(builder, layers, in);
+    int in = scalar(builder, name),
+        out = parameter ? add_squares(builder, parameter, in) : add_squares_of_stack(builder, layers, in);
     builder->block = outer;
     int result = scalar(builder, name);
     struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, name);
@@ -322,14 +337,31 @@ static int add_squares_of_layers(struct builder *builder, enum model_size layers
     return result;
 }
 
+/* Where layers are scanned each parameter of theirs is one array, whose squares are summed by themselves. */
+static int add_squares_of_arrays(struct builder *builder, enum model_size layers, const char *name, int total)
+{
+    const int none = zero(builder, name);
+    for (int i = 0; i < builder->parameter_count; i++)
+        if (builder->parameters[i].layers == layers)
+            total = add_to(builder, total, add_squares_of_layers(builder, layers, &builder->parameters[i], name, none));
+    return total;
+}
+
+/* PyTorch's layers are modules with arrays of their own, whatever JAX would do with the same model. */
+static bool has_stacked_arrays(const struct builder *builder)
+{
+    return builder->config->scan_layers && !builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS);
+}
+
 static int sum_all_squares(struct builder *builder)
 {
-    int total = scalar(builder, "gradient norm");
-    model_builder_output(builder, model_builder_op(builder, MODEL_MAP, MODEL_ZEROS, "gradient norm"), total, NULL);
+    const bool stacked = has_stacked_arrays(builder);
+    int total = stacked ? -1 : zero(builder, "gradient norm");
     for (int s = 0; s < BASE_COUNT(stacks); s++) {
         if (!parameters_of(builder, stacks[s].layers)) continue;
         if (stacks[s].layers == MODEL_ONE) total = add_squares_of_stack(builder, MODEL_ONE, total);
-        else total = add_squares_of_layers(builder, stacks[s].layers, stacks[s].norm, total);
+        else if (stacked) total = add_squares_of_arrays(builder, stacks[s].layers, stacks[s].norm, total);
+        else total = add_squares_of_layers(builder, stacks[s].layers, NULL, stacks[s].norm, total);
     }
     return total;
 }
