@@ -17,11 +17,11 @@ static const struct answers {
     const char *path;
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_recomputed_frac;
     bool all_metrics; /* each step gave out T5X's; else some the first four of them */
-} files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, true},
+} files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.93, 0.95, 0.03, 0.95, true},
              {"tests/data/compiled_memory_drawn.csv", 0.028, 0.93, 0.96, 0.03, 0.95, false},
-             {"tests/data/compiled_memory_blind.csv", 0.034, 0.91, 0.97, 0.02, 1, true},
+             {"tests/data/compiled_memory_blind.csv", 0.029, 0.91, 0.97, 0.02, 1, true},
              {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, true},
-             {"tests/data/compiled_memory_fresh.csv", 0.043, 0.92, 1, 0, 0.84, true},
+             {"tests/data/compiled_memory_fresh.csv", 0.041, 0.92, 1, 0, 0.84, true},
              {"tests/data/compiled_memory_unseen.csv", 0.027, 0.92, 1, 0, 1, true},
              {"tests/data/compiled_memory_later.csv", 0.041, 0.92, 1, 0, 1, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
@@ -227,7 +227,7 @@ static void explained_steps_are_near(struct base_arena *arena)
         /* and a scanned layer's list keeps what was gathered for them on chips that have no windows, too: 19 % */
         {"tests/data/compiled_memory_later.csv", "drawn-8701-1", 0.08},
         /* on TPU7x tables of sharded columns go to the rows that look them up, and sums are scattered: 50, 10 % */
-        {"tests/data/compiled_memory_unseen.csv", "drawn-8601-8", 0.03},
+        {"tests/data/compiled_memory_unseen.csv", "drawn-8601-8", 0.04},
         {"tests/data/compiled_memory_unseen.csv", "drawn-8601-1", 0.06},
         /* layers that are no loops leave holes in the heap: 14, 8 % */
         {"tests/data/compiled_memory_drawn.csv", "drawn-7225-1", 0.05},

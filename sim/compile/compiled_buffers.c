@@ -329,6 +329,18 @@ static bool add_gathered_forward(struct sim_assigner *a, int v)
     return true;
 }
 
+/* What goes round a loop: of layers that are no loops each has its own, until it has read it. */
+static void add_carried(struct sim_assigner *a, int v, double bytes, enum model_category category)
+{
+    const int begin = a->carried_in[v], end = a->s->ops[begin].match;
+    a->of_arrays = !a->options->scanned && sim_is_over_layers(a, begin);
+    if (a->of_arrays)
+        sim_add_arrays(a, &(struct sim_layer_arrays){begin, begin + 1, begin, a->s->values[v].last_use, 0,
+                                                     (int)sim_layers_of(a, begin), bytes});
+    sim_add_buffer(a, begin, end, bytes, bytes, category);
+    a->of_arrays = false;
+}
+
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -351,7 +363,7 @@ static void add_value(struct sim_assigner *a, int v)
     if (outlives)
         sim_add_layer_stack(a, loop, value->definition, value->last_use, bytes, category,
                             a->recomputed ? &a->recomputed[v] : NULL);
-    if (carried >= 0) sim_add_buffer(a, carried, s->ops[carried].match, bytes, bytes, category);
+    if (carried >= 0) add_carried(a, v, bytes, category);
     if (carried >= 0 || outlives) return;
     bool result = made && made->kind == SIM_LOOP_END;
     bool of_loss = made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD;
