@@ -99,7 +99,7 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                             .json = NUMBER,
                             .option = {"--task-feature-lengths", "I,T",
                                        "lengths of inputs and targets; decoder-only models: T", NULL},
-                            .example = "512,512",
+                            .example = "512,512 (of decoder-only models one length, 512)",
                             .type = SIM_OF_WHOLE,
                             FIELD(targets_length),
                             .low = 1,

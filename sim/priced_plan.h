@@ -196,6 +196,8 @@ enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *aren
  * say, since they are searched. */
 enum base_status sim_usual_left_out(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
                                     uint64_t searched, const char **out, struct base_error *error);
+/* What people run a training software with, as a plan says it; NULL where nothing else than T5X's default is known. */
+const char *sim_usual_value(const char *software, enum sim_key key);
 /* That the plan's software_version has no row in software_versions.csv, and which versions have, in a sentence of the
  * arena; *out is NULL if it has one, or is not said. */
 enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,

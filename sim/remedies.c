@@ -85,9 +85,18 @@ static void add_words(struct trial *t)
                                         {SIM_REMAT_POLICY, "full"},           {SIM_OPTIMIZER, "adafactor"},
                                         {SIM_OPTIMIZER_PARTITIONING, "data"}, {SIM_RULES, "standard:2,1"},
                                         {SIM_RULES, "standard:1,2"},          {SIM_RULES, "standard:2,2"}};
-    bool two_axes = !t->plan->request.ici_mesh.count && !t->already;
     for (int i = 0; i < BASE_COUNT(words); i++)
-        if (words[i].key != SIM_RULES || two_axes) add(t, words[i].key, words[i].value);
+        if (words[i].key != SIM_RULES || !t->already) add(t, words[i].key, words[i].value);
+}
+
+/* What people run the plan's software with, where the plan has something else. */
+static void add_usual(struct trial *t)
+{
+    static const enum sim_key keys[] = {SIM_ATTENTION, SIM_RULES};
+    for (int i = 0; i < BASE_COUNT(keys); i++) {
+        const char *usual = sim_usual_value(t->plan->software, keys[i]);
+        if (usual && (keys[i] != SIM_RULES || !t->already)) add(t, keys[i], usual);
+    }
 }
 
 /* Twice as many devices along one dimension of the tile; as num_partitions all powers of two that are more. */
@@ -227,6 +236,7 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
     trial.atoms = base_new(arena, struct atom, MOST_ATOMS);
     trial.found = base_new(arena, struct sim_change, MOST_FOUND);
     add_words(&trial);
+    add_usual(&trial);
     add_tiles(&trial);
     add_meshes(&trial);
     try_here(&trial);

@@ -47,3 +47,13 @@ enum base_status sim_usual_left_out(struct sim_cache *cache, struct base_arena *
                           text->values[SIM_SOFTWARE], options.data);
     return BASE_OK;
 }
+
+const char *sim_usual_value(const char *software, enum sim_key key)
+{
+    struct base_error ignored;
+    if (base_table_read(&table, &ignored) != BASE_OK) return NULL;
+    for (int row = 0; row < table.row_count; row++)
+        if (!strcmp(field(row, "software"), software) && !strcmp(field(row, "key"), sim_plan_keys[key].name))
+            return field(row, "value");
+    return NULL;
+}

@@ -243,19 +243,40 @@ static const struct default_row *find_default(const struct topo_topology *topolo
     return NULL;
 }
 
+/* ", such as 2,1,1,2, or …": a tile of so many devices, cores first, as T5X's table has them, and the same in named
+ * axes; "" where there is none. */
+static const char *tile_of(char text[static TOPO_TUPLE], const struct topo_topology *topology, int64_t num_partitions)
+{
+    static const int order[4] = {3, 0, 1, 2};
+    int tile[4];
+    int64_t left = num_partitions;
+    for (int i = 0; i < 4; i++) {
+        const int d = order[i];
+        for (tile[d] = topology->bounds[d]; topology->bounds[d] % tile[d] || left % tile[d];) tile[d]--;
+        left /= tile[d];
+    }
+    *text = 0;
+    if (left == 1)
+        snprintf(text, TOPO_TUPLE, ", such as %d,%d,%d,%d, or an ici_mesh, such as data=%lld,model=%lld", tile[0],
+                 tile[1], tile[2], tile[3], (long long)(topology->device_count / num_partitions),
+                 (long long)num_partitions);
+    return text;
+}
+
 static enum base_status default_slice_mesh(const struct topo_topology *topology,
                                            const struct topo_mesh_request *request, struct topo_order *order,
                                            struct topo_mesh *mesh, struct base_error *error)
 {
-    char bounds[TOPO_TUPLE];
+    char bounds[TOPO_TUPLE], tile[TOPO_TUPLE];
     const struct default_row *row = find_default(topology, request->num_partitions);
     if (!row)
         return base_fail(
             error, BASE_INPUT,
             "num_partitions: no default mesh for this configuration: T5X has one for 1, 2, 4, 8 and 16 partitions of "
             "TPU v2, v3 and v4. "
-            "Platform: tpu. Device kind: %s. Num partitions: %lld. Bounds: %s. Use a model_parallel_submesh",
-            topology->chip.device_kind, (long long)request->num_partitions, topo_tuple(bounds, topology->bounds, 4));
+            "Platform: tpu. Device kind: %s. Num partitions: %lld. Bounds: %s. Use a model_parallel_submesh%s",
+            topology->chip.device_kind, (long long)request->num_partitions, topo_tuple(bounds, topology->bounds, 4),
+            tile_of(tile, topology, request->num_partitions));
     if (get_mesh(topology, row->submesh, 4, request->tile_by_host_if_needed, order, mesh, error) != BASE_OK)
         return base_fail_in(error, "num_partitions %lld", (long long)request->num_partitions);
     return BASE_OK;
