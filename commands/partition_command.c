@@ -142,12 +142,19 @@ static enum base_status read_dtypes(struct commands_context *context, const char
     return BASE_OK;
 }
 
-/* "1" or "0,1": operands that are in vector memory already */
-static enum base_status read_fetched(const char *text, struct sim_compiled_product *out, struct base_error *error)
+/* "alone", or "1" or "0,1": operands that are in vector memory already */
+static enum base_status read_fetched(const char *chip, const char *text, struct sim_compiled_product *out,
+                                     struct base_error *error)
 {
+    static const char *const words[] = {"weights", "others", "alone", "none"}; /* enum sim_surroundings */
     int64_t which[OPERANDS];
     int count = 0;
-    if (text) BASE_TRY(base_parse_ints(text, "--fetched", 0, OPERANDS - 1, OPERANDS, which, &count, error));
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        if (!strcmp(text ? text : words[0], words[i])) return sim_compiler_fetches(chip, i, out, error);
+    if (!strchr("01", *text) || !*text)
+        return base_fail(error, BASE_INPUT,
+                         "--fetched: \"%.40s\" is unknown; use weights, others, alone, none, 0, 1 or 0,1", text);
+    BASE_TRY(base_parse_ints(text, "--fetched", 0, OPERANDS - 1, OPERANDS, which, &count, error));
     for (int i = 0; i < count; i++) out->is_fetched[which[i]] = true;
     return BASE_OK;
 }
@@ -189,7 +196,6 @@ static enum base_status estimate(const struct base_arguments *arguments, const s
 {
     const char *chip = base_argument(arguments, "--chip");
     struct sim_compiled_product product = {.operands = o->dtypes[0], .result = o->dtypes[OPERANDS]};
-    BASE_TRY(read_fetched(base_argument(arguments, "--fetched"), &product, error));
     if (!chip && base_argument(arguments, "--fetched"))
         return base_fail(error, BASE_USAGE, "--fetched is of the compiler's estimate: name the --chip, too");
     if (!chip) return BASE_OK;
@@ -206,8 +212,8 @@ static enum base_status estimate(const struct base_arguments *arguments, const s
     product.extents = product_of(o);
     product.is_transposed[0] = !ends_contracted(o, 0);
     product.is_transposed[1] = ends_contracted(o, 1);
-    BASE_TRY(sim_compiler_product(chip, &product, out, error));
-    return BASE_OK;
+    BASE_TRY(read_fetched(chip, base_argument(arguments, "--fetched"), &product, error));
+    return sim_compiler_product(chip, &product, out, error);
 }
 
 /* ---- writing ---- */
@@ -265,6 +271,11 @@ static void put_estimate(struct base_json_writer *w, const struct sim_compiler_c
     base_json_put_int(w, llround(c->cycles));
     base_json_key(w, "time_s");
     base_json_put_double(w, c->time_s);
+    base_json_key(w, "fetched");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < OPERANDS; i++)
+        if (c->is_fetched[i]) base_json_put_int(w, i);
+    base_json_close(w, ']');
     base_json_key(w, "window");
     base_json_open_inline(w, '{');
     for (int i = 0; i < BASE_COUNT(parts); i++) {
@@ -327,6 +338,8 @@ static void put_array(const struct sim_operation *o, int operand, struct base_te
 
 static void put_text(const struct sim_operation *o, const struct sim_compiler_cycles *cycles, struct base_text *out)
 {
+    static const char *const fetched[] = {"", ", operand 0 fetched before", ", operand 1 fetched before",
+                                          ", both operands fetched before"};
     char bytes[BASE_HUMANE], time[BASE_HUMANE];
     for (int i = 0; i < o->operand_count; i++) {
         base_putf(out, "operand %d: ", i);
@@ -340,11 +353,13 @@ static void put_text(const struct sim_operation *o, const struct sim_compiler_cy
                   topo_axes_spell(out->arena, &o->mesh, o->collectives[i].axes),
                   base_format_bytes(bytes, (double)o->collectives[i].bytes), model_dtype_name(o->collectives[i].dtype));
     if (cycles->cycles > 0)
-        base_putf(out,
-                  "the product: %.0f cycles (%s) by the TPU compiler's cost model, in windows of %.0f x %.0f x %.0f x "
-                  "%.0f (batch, rows, contracted, columns)\n",
-                  cycles->cycles, base_format_seconds(time, cycles->time_s), cycles->window.batch, cycles->window.rows,
-                  cycles->window.contracted, cycles->window.columns);
+        base_putf(
+            out,
+            "the product: %.0f cycles (%s) by the TPU compiler's cost model%s, in windows of %.0f x %.0f x %.0f x "
+            "%.0f (batch, rows, contracted, columns)\n",
+            cycles->cycles, base_format_seconds(time, cycles->time_s),
+            fetched[cycles->is_fetched[0] + 2 * cycles->is_fetched[1]], cycles->window.batch, cycles->window.rows,
+            cycles->window.contracted, cycles->window.columns);
 }
 
 static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments,
@@ -382,7 +397,10 @@ static const struct base_option options[] = {
     {"--dtypes", "A,B[,C]", "of the operands, and of the result where it differs", "bfloat16,bfloat16"},
     {"--chip", SIM_COMPILER_CHIPS, "the cycles that the TPU compiler's cost model gives the product of one device",
      NULL},
-    {"--fetched", "0,1", "operands that the compiler brought to vector memory before", NULL},
+    {"--fetched", "weights|others|alone|none|0|1|0,1",
+     "operands that the compiler brought to vector memory before: as in a program of long work with large weights, "
+     "or without them, of this product alone, or those named",
+     "weights"},
     COMMANDS_COMMON,
 };
 

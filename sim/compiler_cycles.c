@@ -17,6 +17,7 @@ static struct base_table table = {.name = "compiler_cycles.csv", .text = embedde
 struct constants {
     double clock_hz, cores, multiply_rate, array_side, narrow_rate, vmem_bytes, launch, latency, fetch_rate, near_rate,
         store_rate, pass;
+    double room_bytes, held_bytes; /* for operands that are brought before; of it what a large weight takes */
 };
 
 static enum base_status read_constants(const char *chip, struct constants *out, struct base_error *error)
@@ -32,7 +33,9 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
                                                   {"fetch_bytes_per_cycle", &out->fetch_rate},
                                                   {"near_bytes_per_cycle", &out->near_rate},
                                                   {"store_bytes_per_cycle", &out->store_rate},
-                                                  {"pass_cycles", &out->pass}};
+                                                  {"pass_cycles", &out->pass},
+                                                  {"operand_room_bytes", &out->room_bytes},
+                                                  {"held_bytes", &out->held_bytes}};
     return sim_chip_constants_read(&table, chip, constants, BASE_COUNT(constants), error);
 }
 
@@ -113,6 +116,39 @@ static struct sim_product trips_of_core(const struct window *w, enum split split
     double *halved[SPLIT_COUNT] = {NULL, &n.columns, &n.rows, &n.contracted, &n.batch};
     if (halved[split]) *halved[split] = ceil(*halved[split] / 2);
     return n;
+}
+
+/* ---- what is brought to vector memory before ---- */
+
+/* In whole registers, turned as it pads least. */
+static double bytes_of_operand(const struct sim_compiled_product *p, int operand)
+{
+    const double free = operand == 0 ? p->extents.rows : p->extents.columns, contracted = p->extents.contracted;
+    return p->extents.batch * fmin(padded(free, contracted), padded(contracted, free)) *
+           (double)model_dtype_bytes(p->operands);
+}
+
+/* XLA's memory space assignment as far as a product shows it. What a program reads first may be copied behind the
+ * program before it, one array, the largest that fits; it stays until its last use. The others are copied beside the
+ * work before theirs, the largest first, while there is room. */
+enum base_status sim_compiler_fetches(const char *chip, enum sim_surroundings surroundings,
+                                      struct sim_compiled_product *product, struct base_error *error)
+{
+    struct constants c;
+    BASE_TRY(read_constants(chip, &c, error));
+    const int most = surroundings == SIM_SURROUNDED_IN_HBM       ? 0
+                     : surroundings == SIM_SURROUNDED_BY_NOTHING ? 1
+                                                                 : 2,
+              larger = bytes_of_operand(product, 1) > bytes_of_operand(product, 0), order[] = {larger, 1 - larger};
+    double room = c.room_bytes - (surroundings == SIM_SURROUNDED_BY_WEIGHTS ? c.held_bytes : 0);
+    for (int i = 0, fetched = 0; i < BASE_COUNT(order); i++) {
+        const double bytes = bytes_of_operand(product, order[i]);
+        product->is_fetched[order[i]] = fetched < most && bytes <= room;
+        if (!product->is_fetched[order[i]]) continue;
+        fetched++;
+        room -= bytes;
+    }
+    return BASE_OK;
 }
 
 /* ---- cycles ---- */
@@ -247,7 +283,8 @@ enum base_status sim_compiler_product(const char *chip, const struct sim_compile
     q.granule = granules_of(product);
     q.has_rows_in_lanes = extent_along_lanes(product, ARRAY_RESULT, &q.granule) == &q.granule.rows;
     q.has_rows_first = extent_along_lanes(product, ARRAY_ONE, &q.granule) == &q.granule.rows;
-    *out = (struct sim_compiler_cycles){.cycles = INFINITY};
+    *out = (struct sim_compiler_cycles){.cycles = INFINITY,
+                                        .is_fetched = {product->is_fetched[0], product->is_fetched[1]}};
     try_windows(&q, out);
     if (!(out->cycles < INFINITY))
         return base_fail(error, BASE_INPUT, "no window of the product fits the vector memory of %.40s", chip);

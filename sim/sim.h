@@ -72,7 +72,19 @@ struct sim_compiled_product {
 struct sim_compiler_cycles {
     double cycles, time_s;     /* of the device: all of its cores together */
     struct sim_product window; /* what one core multiplies at a time, padded to whole registers */
+    bool is_fetched[2];        /* as in the question */
 };
+/* Which operands the compiler brings to vector memory (v4: CMEM) before the product: it depends on the program. */
+enum sim_surroundings {
+    SIM_SURROUNDED_BY_WEIGHTS, /* as by OTHERS, and a large weight lies there from the program's start */
+    SIM_SURROUNDED_BY_OTHERS,  /* work before it lasts long enough to hide the copies: as many operands as fit */
+    SIM_SURROUNDED_BY_NOTHING, /* the program is the product: one operand, copied behind the program before */
+    SIM_SURROUNDED_IN_HBM,     /* whatever else there is, both are read from HBM */
+};
+/* Sets is_fetched of a product whose extents, operands' dtype and is_transposed are there. Errors as below. */
+enum base_status sim_compiler_fetches(const char *chip, enum sim_surroundings surroundings,
+                                      struct sim_compiled_product *product, struct base_error *error);
+
 /* Of libtpu 0.0.42.1, without what is fused to the product; estimates, not measurements. chip: as in topo's catalogue.
  * BASE_INPUT for chips without constants (compiler_cycles.csv). */
 enum base_status sim_compiler_product(const char *chip, const struct sim_compiled_product *product,
