@@ -165,7 +165,7 @@ struct sim_prediction;
 /* Of a software_version that no row begins; arena: of the search for one, a warning is copied. */
 void commands_warn_of_version(struct commands_context *context, struct base_arena *arena,
                               const struct sim_plan_text *text);
-/* Of stages, chunks and context parallelism that the plan's software cannot be told (reports_untold). */
+/* Of what takes time or memory otherwise and the plan's software cannot be told (reports_untold). */
 void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan);
 /* Of a plan that export would refuse to write for its software of PyTorch: who plans is told before. */
 void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan);

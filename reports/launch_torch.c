@@ -106,6 +106,7 @@ static unsigned needs_of(const struct sim_plan *plan, const struct reports_torch
     if (plan->options.remat == MODEL_REMAT_SELECTIVE) needs |= REPORTS_TORCH_SELECTIVE;
     if (plan->options.dtype == MODEL_FLOAT16) needs |= REPORTS_TORCH_FLOAT16;
     if (plan->options.dtype == MODEL_FP8) needs |= REPORTS_TORCH_FP8;
+    if (plan->options.dtype == MODEL_INT8) needs |= REPORTS_TORCH_INT8;
     if (plan->optimizer_partitioning == SIM_STATE_OVER_DATA) needs |= REPORTS_TORCH_STATE;
     if (plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA) needs |= REPORTS_TORCH_GRADIENTS;
     needs |= plan->options.flash_attention ? REPORTS_TORCH_FLASH : REPORTS_TORCH_PLAIN;
@@ -127,6 +128,7 @@ static const struct {
     {REPORTS_TORCH_SELECTIVE, "remat_policy", "use none or full"},
     {REPORTS_TORCH_FLOAT16, "dtype", "use bfloat16"},
     {REPORTS_TORCH_FP8, "dtype", "use bfloat16"},
+    {REPORTS_TORCH_INT8, "dtype", "use bfloat16"},
     {REPORTS_TORCH_STATE, "optimizer_partitioning", "use none"},
     {REPORTS_TORCH_GRADIENTS, "optimizer_partitioning", "use none, or data where it shards its state"},
     {REPORTS_TORCH_SHARDS, "logical_axis_rules", "use standard:1,1"},
@@ -156,12 +158,19 @@ static enum base_status refuse_lacks(const struct reports_torch_job *job, unsign
     return BASE_OK;
 }
 
-/* What of stages and context parallelism is done by software that no settings are written for here: t5x/partitioning.py
- * has neither; alpa-projects/alpa@adac559f alpa/pipeline_parallel/schedules.py has stages, and no chunks. */
+/* What costs time and is said to be lacking where it is asked for. */
+static const unsigned said_if_lacking =
+    REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_GPIPE | REPORTS_TORCH_CHUNKS |
+    REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_INT8 | REPORTS_TORCH_STATE | REPORTS_TORCH_GRADIENTS;
+
+/* What is lacking in software that no settings are written for here: t5x/partitioning.py has neither stages nor context
+ * parallelism (what else T5X lacks is said apart); alpa-projects/alpa@adac559f alpa/pipeline_parallel/schedules.py has
+ * stages, and no chunks. */
 static const struct {
     const char *software;
-    unsigned can;
-} others[] = {{"t5x", 0}, {"alpa", REPORTS_TORCH_STAGES | REPORTS_TORCH_GPIPE}};
+    unsigned lacks;
+} others[] = {{"t5x", REPORTS_TORCH_STAGES | REPORTS_TORCH_GPIPE | REPORTS_TORCH_CHUNKS | REPORTS_TORCH_CONTEXT},
+              {"alpa", REPORTS_TORCH_CHUNKS | REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_INT8}};
 
 /* All of it where nobody knows. The executor runs any of it. */
 static unsigned can_be_told(const struct sim_plan *plan)
@@ -169,14 +178,17 @@ static unsigned can_be_told(const struct sim_plan *plan)
     const struct reports_torch_job *job = reports_torch_job_of(plan);
     if (plan->placement->topology.kind == TOPO_LOCAL) return ~0u;
     for (int i = 0; !job && i < BASE_COUNT(others); i++)
-        if (!strcmp(others[i].software, plan->software)) return others[i].can;
+        if (!strcmp(others[i].software, plan->software)) return ~others[i].lacks;
     return job ? job->can : ~0u;
 }
 
 int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const char *out[REPORTS_MOST_UNTOLD])
 {
-    const struct reports_torch_sizes sizes = {.stages = plan->pipeline.stages, .context = plan->context_parallel};
-    const unsigned asked = needs_of_stages(plan, &sizes) & ~can_be_told(plan);
+    const struct topo_axes *axes = &plan->placement->axes;
+    const struct reports_torch_sizes sizes = {.tensor = topo_axes_product(axes, sim_model_axis(axes)),
+                                              .stages = plan->pipeline.stages,
+                                              .context = plan->context_parallel};
+    const unsigned asked = needs_of(plan, &sizes) & said_if_lacking & ~can_be_told(plan);
     int count = 0;
     for (int i = 0; i < BASE_COUNT(words) && count < REPORTS_MOST_UNTOLD; i++)
         if (asked & words[i].need)

@@ -38,7 +38,8 @@ enum reports_torch_feature {
     REPORTS_TORCH_PLAIN = 1 << 20,       /* attention that is no kernel */
     REPORTS_TORCH_FLASH = 1 << 21,       /* attention as a kernel */
     REPORTS_TORCH_ACCUMULATES = 1 << 22, /* gradients of several microbatches, without stages */
-    REPORTS_TORCH_MLP = 1 << 23          /* of any mlp_dim, not multiples of emb_dim alone */
+    REPORTS_TORCH_MLP = 1 << 23,         /* of any mlp_dim, not multiples of emb_dim alone */
+    REPORTS_TORCH_INT8 = 1 << 24
 };
 
 /* The job of a plan's software, or NULL: there is none (launch_torch.c). */

@@ -454,9 +454,9 @@ void reports_calibration_text(const struct reports_calibration *report, const ch
 /* Whether --format slurm writes the settings and the launch line of the plan's own software, of PyTorch, where others
  * get a run file of T5X. */
 bool reports_launches_itself(const struct sim_plan *plan);
-/* What of stages, chunks and context parallelism the plan asks for and its software cannot be told: how many sentences
- * of the arena. */
-enum { REPORTS_MOST_UNTOLD = 4 };
+/* What the plan asks for and its software cannot be told, of partitions, stages, chunks, context and sequence
+ * parallelism, sharded state and quantized products: how many sentences of the arena. */
+enum { REPORTS_MOST_UNTOLD = 8 };
 int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const char *out[REPORTS_MOST_UNTOLD]);
 /* Which part of the model makes --format slurm refuse to write settings of the plan's software; NULL: none, or it is no
  * software of PyTorch on GPU nodes. */

@@ -213,7 +213,7 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                                     .json = TEXT,
                                     .option = {"--optimizer-partitioning", NULL,
                                                "what is sharded over the data axis: optimizer state (ZeRO-1), "
-                                               "gradients too (ZeRO-2)",
+                                               "gradients too (ZeRO-2; of fsdp SHARD_GRAD_OP, parameters too)",
                                                NULL},
                                     .fallback = "none",
                                     .t5x_lacks = "optimizer_partitioning",
