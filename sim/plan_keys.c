@@ -64,7 +64,13 @@ static enum base_status read_word(const char *text, const struct sim_plan_key *r
     const char *names[SIM_MOST_WORDS];
     int count = 0, found;
     while (count < SIM_MOST_WORDS && row->words[count].name) names[count] = row->words[count].name, count++;
-    BASE_TRY(base_parse_word(word_meant(text), row->name, names, count, &found, error));
+    enum base_status status = base_parse_word(word_meant(text), row->name, names, count, &found, error);
+    if (status != BASE_OK && row == &sim_plan_keys[SIM_REMAT_POLICY]) {
+        const struct base_error words = *error;
+        return base_fail(error, status, "%s, or tensors by name, as in device:query_proj+key_proj;offload:out_proj",
+                         words.text);
+    }
+    BASE_TRY(status);
     store(plan, row, row->words[found].value);
     return BASE_OK;
 }

@@ -257,6 +257,13 @@ static enum base_status count_granules(const struct topo_topology *topology, con
         return base_fail(error, BASE_INPUT, "%s: the number of %s %d must equal the product of dcn_mesh_shape %s",
                          request->dcn_name, tpu ? "slices" : "processes", out->count,
                          topo_tuple(shown, request->dcn, request->ici.count));
+    if (!request->has_dcn && out->slice_count > 1 && devices * out->slice_count == out->device_count)
+        return base_fail(
+            error, BASE_INPUT,
+            "%s: the number of devices %d must equal the product of mesh_shape %s, which is that of one of "
+            "%d slices; use %s, too, such as %s=%d, for what is over slices",
+            request->ici_name, out->device_count, topo_tuple(shown, request->ici.sizes, request->ici.count),
+            out->slice_count, request->dcn_name, request->ici.names[0], out->slice_count);
     if (devices != out->device_count)
         return base_fail(error, BASE_INPUT, "%s: the number of devices%s %d must equal the product of mesh_shape %s",
                          request->ici_name,
