@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MOST_DIGITS = 24, MOST_NAMED_AXES = 64 };
+enum { MOST_DIGITS = 24 };
 
 /* rank = the digits, the slowest first; each moves one coordinate by its stride. */
 struct digit {
@@ -191,7 +191,7 @@ static bool same_names(const struct model_parameter *a, const struct model_param
 static enum base_status put_parameters(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out,
                                        struct base_error *error)
 {
-    const struct model_parameter *parameters, *shown[MOST_NAMED_AXES];
+    const struct model_parameter *parameters, **shown;
     struct model_overrides overrides;
     int count, shown_count = 0;
     BASE_TRY(model_parameters(arena, plan->config, &parameters, &count, error));
@@ -199,12 +199,13 @@ static enum base_status put_parameters(struct base_arena *arena, const struct si
         BASE_TRY(model_overrides_parse(arena, plan->overrides_text, &overrides, error));
         BASE_TRY(model_overrides_apply(arena, &overrides, parameters, count, &parameters, error));
     }
+    shown = base_new(arena, const struct model_parameter *, count);
     base_put(out, "\n# Logical axes of parameters, and where the rules put them.\nparameters = {\n");
     for (int i = 0; i < count; i++) {
         struct model_axes spec[MODEL_MAX_RANK];
         bool seen = false;
         for (int j = 0; j < shown_count; j++) seen = seen || same_names(&parameters[i], shown[j]);
-        if (seen || shown_count == MOST_NAMED_AXES) continue;
+        if (seen) continue;
         shown[shown_count++] = &parameters[i];
         BASE_TRY(model_resolve(plan->rules, parameters[i].axes, parameters[i].rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL,
                                error));
