@@ -89,6 +89,7 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
         .async_gathers = chip->xla_async_gathers != 0,
         .async_sums = chip->xla_async_sums != 0,
         .keeps_shards = chip->xla_keeps_shards != 0,
+        .most_logits_bytes = chip->xla_most_logits_bytes,
         .tile_rows = chip->xla_tile_rows,
         .rematerializes = drops_arrays(p),
     };
@@ -314,7 +315,7 @@ static enum base_status price_by_peak_priority(struct sim_cache *cache, struct s
 }
 
 /* XLA recomputes what it must so that a program fits. It goes layer by layer, so what it saves and what it costs grow
- * with the number of layers it takes. */
+ * with the number of layers it takes. In a loop over microbatches the roles are not all that it may drop. */
 static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
                                       struct sim_priced *priced, struct sim_detail *detail, int64_t *layers,
                                       struct base_error *error)
@@ -331,7 +332,7 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
-    if (sim_lays_out(plan) && all.peak_bytes <= goal_bytes &&
+    if (sim_lays_out(plan) && (all.peak_bytes <= goal_bytes || plan->num_microbatches > 1) &&
         priced->peak_bytes - goal_bytes >
             p->placement->profile.settings.roles_frac *
                 (priced->peak_bytes - plan->placement->profile.constants[SIM_RESERVED_BYTES])) {

@@ -12,7 +12,8 @@
  * it is said whether the compiler rematerialises. Plans drawn at random (scripts/oracle_aot.py) are of five kinds:
  * mechanisms were chosen on some; the blind ones judged those, and of the next mechanisms three of their misses gave
  * the reason; of those that judged these again it was two, and so it was of the fresh ones behind them, and one each of
- * the unseen and of the later ones, which judged all the others. A third of the plans is not scanned. */
+ * the unseen and of the later ones, which judged all the others; the next ones judged all but the last two
+ * mechanisms. A third of the plans is not scanned. */
 static const struct answers {
     const char *path;
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_recomputed_frac;
@@ -23,7 +24,8 @@ static const struct answers {
              {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, true},
              {"tests/data/compiled_memory_fresh.csv", 0.041, 0.92, 1, 0, 0.84, true},
              {"tests/data/compiled_memory_unseen.csv", 0.027, 0.92, 1, 0, 1, true},
-             {"tests/data/compiled_memory_later.csv", 0.041, 0.92, 1, 0, 1, true}};
+             {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, true},
+             {"tests/data/compiled_memory_next.csv", 0.027, 0.91, 1, 0, 1, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 /* A step that is said to fit is refused by no compiler if it is not called tight; and of steps that the compiler takes
  * most are not. */
@@ -145,8 +147,8 @@ static void bodies_of_loops_are_made_once_more(struct base_arena *arena)
 /* A kernel writes over an operand that is the one result of its own fusion, whatever else the kernel makes: where the
  * gradient of so many probabilities is not summed up by the product that makes it, softmax's derivative takes its
  * place, sum for the bias or not (drawn-7309-1). What windowed weight gradients wait for goes with the loop that reads
- * it, and is dropped in the body of one like anything else (drawn-8301-14). Logits that stand until the step's end are
- * recomputed where a step is too large, and leave their gradient (drawn-8301-11). */
+ * it, and is dropped in the body of one like anything else (drawn-8301-14). On TPU7x the gradient of the logits is an
+ * array of its own, and these are gone when it is made (drawn-8301-11, whose heap has holes of 6 %). */
 static void derivatives_take_the_place_of_what_they_read(struct base_arena *arena)
 {
     static const struct {
@@ -154,7 +156,7 @@ static void derivatives_take_the_place_of_what_they_read(struct base_arena *aren
         double compiled_bytes, most_off_frac;
     } cases[] = {{"v5p-64", "2,2,1,1", "standard:2,2", "41344", 73311574112, 0.03},
                  {"v4-64", "2,1,1,1", "standard:1,2", "24368", 44173219328, 0.08},
-                 {"tpu7x:2x2x4", "2,2,1,1", "standard:2,1", "45344", 89037867552, 0.08}};
+                 {"tpu7x:2x2x4", "2,2,1,1", "standard:2,1", "45344", 89037867552, 0.1}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan_text text = {{0}};
     struct base_error error;
@@ -232,6 +234,12 @@ static void explained_steps_are_near(struct base_arena *arena)
         /* layers that are no loops leave holes in the heap: 14, 8 % */
         {"tests/data/compiled_memory_drawn.csv", "drawn-7225-1", 0.05},
         {"tests/data/compiled_memory_blind.csv", "drawn-7401-9", 0.04},
+        /* on TPU7x the gradient of the logits is an array of its own: 9, 6 and, fresh, 5 % */
+        {"tests/data/compiled_memory_judged.csv", "drawn-8101-6", 0.07},
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7304-1", 0.04},
+        {"tests/data/compiled_memory_next.csv", "drawn-9802-1", 0.02},
+        /* what is recomputed in a loop over microbatches is made for its own layer where that has room: 20 % */
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7234-1", 0.03},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(cases); i++) {

@@ -42,6 +42,7 @@ static const struct column chip_columns[] = {
     COLUMN(COUNT, topo_chip, xla_async_gathers),
     COLUMN(COUNT, topo_chip, xla_async_sums),
     COLUMN(COUNT, topo_chip, xla_keeps_shards),
+    COLUMN(REAL, topo_chip, xla_most_logits_bytes),
     COLUMN(COUNT, topo_chip, xla_tile_rows),
     COLUMN(COUNT, topo_chip, xla_table_bytes),
     COLUMN(COUNT, topo_chip, mxu_dim),

@@ -35,10 +35,13 @@ struct topo_chip {
                               scattered, over all devices, too, and though several read its parts; 0: all rows are
                               gathered, and such sums are reduced whole (libtpu 0.0.42 asked: models of two layers on 4
                               to 64 devices of TPU7x, v5p and v6e, and its dumps of the partitioner) */
-    int xla_tile_rows;     /* of 128 elements, that the smallest tile of an argument has (libtpu 0.0.42's layouts) */
-    int xla_table_bytes;   /* what a table of a step's results is rounded up to (libtpu 0.0.42's dumps) */
-    int mxu_dim;           /* side of a matrix unit: 128 or 256; 0 on GPUs */
-    int link_count;        /* ICI links of a chip; NVLink links of a GPU */
+    double xla_most_logits_bytes; /* the gradient of the logits is an array of its own, in bfloat16, if it has fewer;
+                                     else, and where this is 0, the products that read it work it out of the logits
+                                     (libtpu 0.0.42's dumps of TPU7x: up to 1.04e10 bytes it was, 1.25e10 were not) */
+    int xla_tile_rows;   /* of 128 elements, that the smallest tile of an argument has (libtpu 0.0.42's layouts) */
+    int xla_table_bytes; /* what a table of a step's results is rounded up to (libtpu 0.0.42's dumps) */
+    int mxu_dim;         /* side of a matrix unit: 128 or 256; 0 on GPUs */
+    int link_count;      /* ICI links of a chip; NVLink links of a GPU */
     double link_oneway_bytes_per_s; /* usable, one direction, one link */
     double link_nominal_bytes_per_s;
     double host_link_bytes_per_s;      /* PCIe, one way */

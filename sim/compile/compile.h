@@ -253,6 +253,7 @@ struct sim_compiled_options {
     double most_summed_elements; /* topo_chip.xla_most_summed_elements */
     bool async_gathers, async_sums; /* topo_chip.xla_async_gathers, xla_async_sums */
     bool keeps_shards;              /* topo_chip.xla_keeps_shards */
+    double most_logits_bytes;       /* topo_chip.xla_most_logits_bytes */
     int tile_rows;                  /* of the smallest tile of an argument */
     bool rematerializes;            /* recomputes what layers save, or loops over them make, if the limit asks for it */
 };

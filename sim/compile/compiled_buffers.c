@@ -274,6 +274,15 @@ static double gradient_alone_bytes(const struct sim_assigner *a, int v)
     return sim_value_bytes(a, &gradient);
 }
 
+/* Where the gradient is an array of its own the float32 logits stand beside it as it is made. Returns its bytes. */
+static double add_logits_beside(struct sim_assigner *a, int v, int at, double logits_bytes)
+{
+    const double alone_bytes = gradient_alone_bytes(a, v);
+    if (alone_bytes > a->options->most_logits_bytes) return logits_bytes;
+    sim_add_buffer(a, at, at, logits_bytes, logits_bytes, MODEL_TEMPORARY);
+    return alone_bytes;
+}
+
 /* A list makes what loops over scanned layers add up first of all: it is no more than zeros. */
 static bool is_filled_early(const struct sim_assigner *a, int v)
 {
@@ -374,6 +383,7 @@ static void add_value(struct sim_assigner *a, int v)
     if (is_filled_early(a, v)) birth = loop < 0 ? 0 : sim_outermost_loop(a, loop) + 1;
     if (death > birth && death == value->last_use && is_overwritten(a, v, death)) death--;
     if (apart) death = sim_logits_gradient_until(a, v, last_use);
+    if (of_loss) bytes = add_logits_beside(a, v, birth, bytes);
     if (apart && a->remakes_logits && death > last_use) bytes = gradient_alone_bytes(a, v);
     if (a->options->scanned && sim_is_over_layers(a, loop) && a->schedule != SIM_LIST && a->weighed[v])
         death = s->ops[loop].match - 1;

@@ -2,11 +2,14 @@
  * "peak priority", as libtpu 0.0.42 runs it. It goes to the moment of the peak, and of all instructions whose result
  * waits there for a later reader it takes the one that frees most: its result, less the operands that would have to
  * wait in its place. A copy of it is made right before the first of those readers, and before the next one of its
- * operands: of what all layers read that is the first backward layer, so that all copies stand there. Then it looks for
- * the peak again, until there is room or no single instruction frees anything (its log has no block of more than one).
- * A copy is never dropped itself. It reads its operands' first results: one of them that had been dropped is saved
- * again for the copy, and may be chosen anew. So of exponentials and their quotient one is dropped, and nothing whose
- * operands come from other devices. */
+ * operands. What has no room in the forward pass goes first, and of what the layers still to come read, too, a bias or
+ * a mask, the next reader is the next forward layer: such a copy is moved on three times, and then stands until its
+ * layer's backward pass (of a step of 12 layers that is refused, 7 were made again behind the seventh layer and
+ * stayed; of another, not looked at before, 21 of 24). Where the scores are kept that a copy reads, each is made for
+ * its own layer. Then the pass looks for the peak again, until there is room or no single instruction frees anything
+ * (its log has no block of more than one). A copy reads its operands' first results: one of them that had been dropped
+ * is saved again for the copy, and may be chosen anew. So of exponentials and their quotient one is dropped, and
+ * nothing whose operands come from other devices. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -185,8 +188,16 @@ struct choice {
     double freed_bytes;
 };
 
+enum search { SIM_IN_FORWARD_PASS, SIM_AT_PEAK };
+
+/* Of scores that are kept a copy in the forward pass would free nothing: it reads as many that are not. */
+static bool frees_nothing(const struct remat *r, const struct residual *residual, enum search search)
+{
+    return search == SIM_IN_FORWARD_PASS && residual->reads_shared && r->a->options->keeps_scores;
+}
+
 /* XLA's cost is the limit over what is freed, as a whole number; the first of the least is taken. Layer by layer. */
-static struct choice choose(const struct remat *r, int peak_op)
+static struct choice choose(const struct remat *r, int peak_op, enum search search)
 {
     struct choice best = {-1, 0, 0};
     double least_cost = INFINITY;
@@ -195,7 +206,8 @@ static struct choice choose(const struct remat *r, int peak_op)
         for (int layer = 0; layer < r->residuals[first].layers; layer++)
             for (int i = first; i < end; i++) {
                 const struct residual *residual = &r->residuals[i];
-                if (layer >= waiting_layers(r, residual, peak_op) || !residual->saved[layer] || !residual->again[layer])
+                if (layer >= waiting_layers(r, residual, peak_op) || !residual->saved[layer] ||
+                    !residual->again[layer] || frees_nothing(r, residual, search))
                     continue;
                 const double freed = freed_bytes(r, residual, layer),
                              cost = freed > 0 ? floor(r->a->options->limit_bytes / freed) : INFINITY;
@@ -231,6 +243,24 @@ static double publish(const struct remat *r)
     return all_bytes > 0 ? recomputed_bytes / all_bytes : 0;
 }
 
+/* What has no room behind a loop's forward pass is dropped there. */
+static void fit_forward(struct remat *r, int loop)
+{
+    const struct sim_assigner *a = r->a;
+    const int end = a->s->ops[loop].match;
+    double bytes = 0;
+    for (int i = 0; i < a->count; i++)
+        if (a->buffers[i].birth <= end && a->buffers[i].death >= end) bytes += a->buffers[i].last_bytes;
+    while (bytes > a->options->limit_bytes) {
+        const struct choice choice = choose(r, end, SIM_IN_FORWARD_PASS);
+        if (choice.residual < 0) return;
+        const struct residual *chosen = &r->residuals[choice.residual];
+        if (chosen->made_in == loop && chosen->reads_shared) a->recomputed[chosen->id].from_start = true;
+        drop(r, &choice);
+        bytes -= choice.freed_bytes;
+    }
+}
+
 void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const int values = a->s->value_count;
@@ -241,13 +271,19 @@ void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out)
     for (int v = 0; v < values; v++) r.of_value[v] = -1;
     find_residuals(&r);
     find_operands(&r);
-    for (int i = 0; i < r.count; i++) a->recomputed[r.residuals[i].id].from_start = r.residuals[i].reads_shared;
+    for (int i = 0; i < a->s->op_count; i++) {
+        const bool begins = a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i);
+        if (!begins || sim_backward_loop(a, i) < 0) continue;
+        fit_forward(&r, i);
+        out->recomputed_frac = publish(&r);
+        sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
+    }
     bool helps = true;
     for (int round = 0; round < MOST_ROUNDS && helps && out->peak_bytes > a->options->limit_bytes; round++) {
         double peak_bytes = out->peak_bytes;
         helps = false;
         while (peak_bytes > a->options->limit_bytes) {
-            const struct choice choice = choose(&r, out->peak_op);
+            const struct choice choice = choose(&r, out->peak_op, SIM_AT_PEAK);
             if (choice.residual < 0) break;
             drop(&r, &choice);
             peak_bytes -= choice.freed_bytes;
