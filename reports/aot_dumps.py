@@ -137,10 +137,10 @@ def read_collectives(folder):
             called = loop or first(r' (?:call|async-start|fusion)\(.*(?:calls|to_apply)=%([\w.-]+)', line)
             if called:
                 visit(called, times * (trips(line) if loop else 1))
-            found = COLLECTIVE.search(line)
-            if found and is_new(line):
+            found, scatters = COLLECTIVE.search(line), name.startswith('all-reduce-scatter')
+            if found and (scatters or is_new(line)):  # those that were combined are all on channel 1
                 made, kind, started = found.groups()
-                kind = 'reduce-scatter' if name.startswith('all-reduce-scatter') else kind
+                kind = 'reduce-scatter' if scatters else kind
                 key = (kind.replace('-', '_'), group_axes(line),
                        operand_bytes(found.group(2), started, made, len(first_group(line))))
                 rows[key] = rows.get(key, 0) + times

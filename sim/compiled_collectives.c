@@ -4,12 +4,26 @@
 
 #include <math.h>
 
+/* A sum of a weight's gradient is scattered along any dimension but the one that the layout of what a device keeps has
+ * in its lanes. Such a one is combined with sums that nobody slices, those of norms; but one of another dtype is alone.
+ */
+static bool keeps_slices(const struct sim_pricing *p, const struct sim_price_collective *c)
+{
+    const struct sim_kept *kept = &c->kept;
+    double extents[MODEL_MAX_RANK];
+    for (int d = 0; d < kept->rank; d++)
+        extents[d] = (double)topo_shard_extent(&p->placement->axes, kept->axes[d], p->sizes[kept->sizes[d]]);
+    return c->dtype != p->plan->options.dtype ||
+           sim_argument_lanes(extents, kept->rank, p->placement->topology.chip.xla_tile_rows) != kept->scattered;
+}
+
 /* A scatter along the rows of tiles gives away whole ones. */
 static bool is_scattered(const struct sim_pricing *p, const struct sim_price_collective *c, double devices)
 {
     const bool all = devices == topo_axes_product(&p->placement->axes, topo_axes_all(&p->placement->axes));
-    if (all && !p->placement->topology.chip.xla_keeps_shards) return false;
-    if (c->gradient) return false; /* it is combined with others */
+    if (all && (c->gradient || !p->placement->topology.chip.xla_keeps_shards)) return false;
+    if (c->of_reduction) return false;
+    if (c->gradient) return keeps_slices(p, c);
     if (!c->scatters_rows || devices > 2) return true;
     /* Other axes than the scatter's may share the row, too. */
     const double row = (double)topo_shard_extent(&p->placement->axes, c->row_axes, p->sizes[c->row_size]);
@@ -25,13 +39,20 @@ static bool is_whole_slice(const struct sim_placement *placement, unsigned axes)
            load->group_size == placement->topology.devices_per_slice;
 }
 
+bool sim_is_square(const struct sim_placement *placement, unsigned axes)
+{
+    const struct topo_ring_load *load = &placement->groups[axes].load;
+    return load->group_size == 4 && load->has_all_chips && load->dimension_count == 2;
+}
+
 double sim_window_trips_of(const struct sim_pricing *p, unsigned axes, const struct sim_factors *rows,
                            double element_bytes)
 {
     const struct sim_window window = {.ring = topo_axes_product(&p->placement->axes, axes),
                                       .rows = sim_product_of(p, rows),
                                       .element_bytes = element_bytes,
-                                      .window_rows = p->placement->topology.chip.xla_window_rows};
+                                      .window_rows = p->placement->topology.chip.xla_window_rows,
+                                      .is_square = sim_is_square(p->placement, axes)};
     return sim_window_trips(&p->placement->profile.settings, &window);
 }
 
@@ -40,7 +61,8 @@ double sim_window_trips_of(const struct sim_pricing *p, unsigned axes, const str
 static void go_round(const struct sim_pricing *p, const struct sim_price_collective *c, struct sim_sent *sent)
 {
     const int ring = topo_axes_product(&p->placement->axes, c->axes);
-    sent->permutes = sim_window_permutes(ring);
+    const enum sim_rounds sums = c->sums_like_another ? SIM_ROUNDS_SUM_LIKE_ANOTHER : SIM_ROUNDS_SUM;
+    sent->permutes = sim_window_permutes(ring, c->kind == SIM_REDUCE_SCATTER ? sums : SIM_ROUNDS_GATHER);
     sent->permute_bytes = sent->bytes / (c->kind == SIM_REDUCE_SCATTER ? ring : 1);
 }
 

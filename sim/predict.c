@@ -74,6 +74,9 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
     const double *c = p->placement->profile.constants;
     const struct topo_chip *chip = &p->placement->topology.chip;
     const struct sim_settings *settings = &p->placement->profile.settings;
+    bool is_square[SIM_ALL_AXES + 1] = {false};
+    for (unsigned axes = 1; axes <= topo_axes_all(&p->placement->axes); axes++)
+        is_square[axes] = sim_is_square(p->placement, axes);
     struct sim_compiled_options options = {
         .sizes = p->sizes,
         .mesh = &p->placement->axes,
@@ -85,6 +88,7 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
         .keeps_exponentials = chip->xla_keeps_exponentials != 0,
         .keeps_scores = chip->xla_keeps_exponentials == 2,
         .window_rows = chip->xla_window_rows,
+        .is_square = is_square,
         .most_summed_elements = chip->xla_most_summed_elements,
         .async_gathers = chip->xla_async_gathers != 0,
         .async_sums = chip->xla_async_sums != 0,

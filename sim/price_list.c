@@ -315,11 +315,23 @@ static void note_rows(const struct sim_sharded *s, const struct sim_op *op, stru
     out->row_axes = (unsigned char)sim_set_of(result->spec[last]);
 }
 
+static void note_kept(const struct sim_sharded *s, const struct sim_op *op, struct sim_kept *out)
+{
+    const struct sim_value *operand = &s->values[op->inputs[0]], *result = &s->values[op->outputs[0]];
+    out->rank = (unsigned char)s->program->tensors[result->tensor].rank;
+    for (int d = 0; d < out->rank; d++) {
+        out->sizes[d] = s->program->tensors[result->tensor].dims[d];
+        out->axes[d] = (unsigned char)sim_set_of(result->spec[d]);
+        if (operand->spec[d] != result->spec[d]) out->scattered = (unsigned char)d;
+    }
+}
+
 static void note_window(const struct maker *m, const struct sim_op *op, struct sim_price_collective *out)
 {
     const int product = m->window_of ? m->window_of[op - m->s->ops] : -1;
     if (product < 0) return;
     out->may_go_round = true;
+    out->sums_like_another = m->windows[product].sums_like_another;
     out->window_rows = product_of(m, &m->s->ops[product], m->windows[product].row_labels, LOCAL);
 }
 
@@ -333,8 +345,10 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     collective.narrow_dtype = m->choices->narrows_gathers ? sim_narrow_dtype(m->s, op) : value->dtype;
     collective.updated_results = (unsigned char)sim_updated_results(m->s, op);
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
+    collective.of_reduction = !collective.gradient && sim_is_reduced(m->s, op->inputs[0]);
     collective.of_norm_gradient = op->op->function == MODEL_NORM_GRAD || op->op->function == MODEL_NORM_GRAD_SCALE;
     note_rows(m->s, op, &collective);
+    if (collective.gradient && op->collective == SIM_REDUCE_SCATTER) note_kept(m->s, op, &collective.kept);
     note_window(m, op, &collective);
     return distinct(m, m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective,
                     sizeof collective);

@@ -62,12 +62,18 @@ struct sim_price_collective {
     int shape;
     enum model_dtype dtype, narrow_dtype; /* the narrowest that its readers do with */
     bool gradient;                        /* waits for no other one */
-    bool of_norm_gradient;                /* moves what it multiplies by a number of each row */
-    bool scatters_rows;                   /* along the last dimension, of this size, over these axes */
-    unsigned char row_size, row_axes;     /* enum model_size */
-    unsigned char updated_results;        /* of a gathered gradient (sim_updated_results) */
-    bool may_go_round;                    /* while a product is computed of it, */
-    struct sim_factors window_rows;       /* which has these rows */
+    bool of_reduction;                    /* moves what no product makes, but a reduction */
+    struct sim_kept {                     /* what a scatter of it leaves a device */
+        unsigned char rank, scattered;    /* how many dimensions, and which one it shards more than its operand */
+        unsigned char sizes[MODEL_MAX_RANK], axes[MODEL_MAX_RANK]; /* enum model_size; over each */
+    } kept;
+    bool of_norm_gradient;            /* moves what it multiplies by a number of each row */
+    bool scatters_rows;               /* along the last dimension, of this size, over these axes */
+    unsigned char row_size, row_axes; /* enum model_size */
+    unsigned char updated_results;    /* of a gathered gradient (sim_updated_results) */
+    bool sums_like_another;           /* scatters a sum of a shape that its computation has scattered before */
+    bool may_go_round;                /* while a product is computed of it, */
+    struct sim_factors window_rows;   /* which has these rows */
 };
 
 /* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
@@ -251,6 +257,7 @@ struct sim_sent {
     double permute_bytes;
 };
 /* of rows of a product, over these axes */
+bool sim_is_square(const struct sim_placement *placement, unsigned axes); /* of sim_window */
 double sim_window_trips_of(const struct sim_pricing *p, unsigned axes, const struct sim_factors *rows,
                            double element_bytes);
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *collective);

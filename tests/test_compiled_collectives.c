@@ -3,7 +3,8 @@
  * each set of mesh axes the bytes that a device hands in during a step. Plans are those of the compiled_memory tables,
  * and smaller ones drawn alike (drawn at random, none taken away; mechanisms were chosen on them). Those of fresh-9401
  * were drawn when all others had been: 8 of the 10 were equal before anything was looked at. Those of lookup- were
- * written down to see where TPU7x looks tables up. */
+ * written down to see where TPU7x looks tables up, those of scatter- which sums of gradients are scattered; those of
+ * fresh-9801 were drawn after that, and all 12 were equal before anything was looked at. */
 #include "tests/rows.h"
 
 #include <math.h>

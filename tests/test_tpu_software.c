@@ -344,12 +344,12 @@ static void products_become_loops_where_the_compiler_says(struct base_arena *are
     static const struct {
         const char *chip;
         double ring, element_bytes, whole_rows, loop_rows;
-    } rows[] = {{"v4", 8, 2, 764, 766},       {"v4", 6, 2, 1017, 1020},     {"v4", 16, 2, 376, 384},
-                {"v4", 16, 4, 752, 768},      {"v4", 32, 2, 184, 192},      {"v4", 64, 2, 4096, INFINITY},
-                {"v4", 4, 2, 4096, INFINITY}, {"v5e", 8, 2, 527, 529},      {"v5e", 32, 2, 128, 136},
-                {"v5p", 8, 2, 527, 529},      {"v5p", 16, 2, 256, 264},     {"v6e", 8, 2, 1227, 1230},
-                {"v6e", 16, 2, 608, 624},     {"tpu7x", 8, 2, 1332, 1335},  {"tpu7x", 16, 2, 665, 667},
-                {"tpu7x", 32, 2, 333, 334},   {"v3", 8, 2, 4096, INFINITY}, {"v2", 32, 2, 4096, INFINITY}};
+    } rows[] = {{"v4", 8, 2, 764, 766},     {"v4", 6, 2, 1017, 1020},     {"v4", 16, 2, 376, 384},
+                {"v4", 16, 4, 752, 768},    {"v4", 32, 2, 184, 192},      {"v4", 64, 2, 4096, INFINITY},
+                {"v4", 4, 2, 1071, 1989},   {"v5e", 8, 2, 527, 529},      {"v5e", 32, 2, 128, 136},
+                {"v5p", 8, 2, 527, 529},    {"v5p", 16, 2, 256, 264},     {"v6e", 8, 2, 1227, 1230},
+                {"v6e", 16, 2, 608, 624},   {"tpu7x", 8, 2, 1332, 1335},  {"tpu7x", 16, 2, 665, 667},
+                {"tpu7x", 32, 2, 333, 334}, {"v3", 8, 2, 4096, INFINITY}, {"v2", 32, 2, 4096, INFINITY}};
     struct sim_settings settings;
     struct base_error error;
     (void)arena;
@@ -365,8 +365,11 @@ static void products_become_loops_where_the_compiler_says(struct base_arena *are
         window.rows = rows[i].loop_rows;
         if (isfinite(window.rows)) assert_true(sim_window_trips(&settings, &window) > 1);
     }
-    assert_int_equal(sim_window_permutes(8), 9);
-    assert_int_equal(sim_window_permutes(6), 5);
+    assert_int_equal(sim_window_permutes(8, SIM_ROUNDS_GATHER), 9);
+    assert_int_equal(sim_window_permutes(6, SIM_ROUNDS_SUM), 5);
+    assert_int_equal(sim_window_permutes(4, SIM_ROUNDS_GATHER), 3);
+    assert_int_equal(sim_window_permutes(4, SIM_ROUNDS_SUM), 5);
+    assert_int_equal(sim_window_permutes(4, SIM_ROUNDS_SUM_LIKE_ANOTHER), 3);
 }
 
 /* Weights in float32 that go over the links in bfloat16 (narrow_gathers) are still float32's where XLA decides on the

@@ -126,9 +126,9 @@ static void summarize(const struct router *r, struct topo_ring_load *out)
         closes = closes && topo_closes(t, d);
     }
     out->mean_link = links > 0 ? crossed / links : 0;
-    const bool all_chips =
-        out->group_size == chips_spanned || out->group_size == chips_spanned * t->chip.jax_devices_per_chip;
-    out->has_whole_rings = out->dimension_count > 0 && closes && all_chips;
+    out->has_all_chips = out->dimension_count > 0 && (out->group_size == chips_spanned ||
+                                                      out->group_size == chips_spanned * t->chip.jax_devices_per_chip);
+    out->has_whole_rings = closes && out->has_all_chips;
 }
 
 static int chip_count(const struct topo_topology *t)

@@ -313,7 +313,8 @@ struct topo_ring_load {
                              dimension: the mean of the lines along it; of a twisted torus the mean of all its links */
     int exchange_hops;    /* links that the farthest message of an all-to-all crosses */
     int dimension_count;  /* how many dimensions that is */
-    bool has_whole_rings; /* a group has all chips of these dimensions, and each of them closes */
+    bool has_all_chips;   /* a group has all chips of these dimensions, */
+    bool has_whole_rings; /* and each of them closes */
 };
 /* axes: a set of the mesh's axes. The mesh has its devices. TPU slices and tori of ranks only. */
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,

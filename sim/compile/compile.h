@@ -65,6 +65,8 @@ int sim_pass_named(const char *name, size_t length); /* one of those; -1: none i
 
 /* merged_gathers.c: the dtype in which a collective's operand travels where narrow_gathers runs */
 enum model_dtype sim_narrow_dtype(const struct sim_sharded *s, const struct sim_op *op);
+/* merged_gathers.c: a reduction makes it, no product */
+bool sim_is_reduced(const struct sim_sharded *s, int value);
 /* merged_gathers.c: of a gather of a gradient that updates alone read: how many arrays like it, in float32, they make
  * that have to be whole, and are gathered in its place where gather_updated runs; 0: it is none */
 int sim_updated_results(const struct sim_sharded *s, const struct sim_op *op);
@@ -111,6 +113,7 @@ struct sim_product_window {
     int value_count;
     unsigned row_labels;    /* those that the weight lacks */
     enum model_dtype dtype; /* of what goes round */
+    bool sums_like_another; /* it scatters a sum of a shape that its computation has scattered before */
 };
 /* Per operation. Only products with an operand or a result of weights are such loops. of_moved: per collective the
  * product that is computed as it goes round, or -1. scanned: layers are loops of the compiled program. */
@@ -124,16 +127,23 @@ struct sim_gathered {
 /* Per operation; of others than gathers in_each is 1. window_of: as sim_product_windows gives it, or NULL. */
 struct sim_gathered *sim_gathers_left(struct base_arena *arena, const struct sim_sharded *sharded, bool scanned,
                                       const int *window_of, int most_height);
+/* array_tiles.c: of an argument or a result of the step, which dimension stands in the lanes of its tiles, as sizes
+ * decide; of what wastes as little, the last one. */
+int sim_argument_lanes(const double *extents, int rank, int tile_rows);
 /* What decides whether such a product becomes a loop. */
 struct sim_window {
     double ring, rows, element_bytes; /* devices; of the product on one of them; of what goes round */
     double window_rows;               /* topo_chip.xla_window_rows */
+    bool is_square;                   /* four devices that are two whole dimensions of the slice */
 };
 /* How often the loop runs: a trip sends a piece either way. 1: the product stays whole, for there are few or many
  * devices, or a device computes for less long than a piece is on its way. */
 double sim_window_trips(const struct sim_settings *settings, const struct sim_window *window);
-/* The permutes of such a loop, each of one device's piece: where pieces go both ways, one more than the ring has. */
-int sim_window_permutes(int ring);
+/* The permutes of such a loop, each of one device's piece: where pieces go both ways, one more than the ring has. A
+ * loop of two trips is written out: what a gather would send last goes nowhere, and the zeros that sums begin with are
+ * sent once for all sums of a shape in a computation. */
+enum sim_rounds { SIM_ROUNDS_GATHER, SIM_ROUNDS_SUM, SIM_ROUNDS_SUM_LIKE_ANOTHER };
+int sim_window_permutes(int ring, enum sim_rounds rounds);
 
 /* ---- training software (software.c) ---- */
 
@@ -250,6 +260,7 @@ struct sim_compiled_options {
     bool keeps_exponentials;     /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
     bool keeps_scores;           /* or the scores in their place */
     double window_rows;          /* topo_chip.xla_window_rows */
+    const bool *is_square;       /* by set of mesh axes: of sim_window */
     double most_summed_elements; /* topo_chip.xla_most_summed_elements */
     bool async_gathers, async_sums; /* topo_chip.xla_async_gathers, xla_async_sums */
     bool keeps_shards;              /* topo_chip.xla_keeps_shards */

@@ -153,6 +153,12 @@ static bool is_read_by_products(const struct sim_sharded *s, int value)
     return readers > 0;
 }
 
+bool sim_is_reduced(const struct sim_sharded *s, int value)
+{
+    const int at = s->values[value].definition;
+    return at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->kind == MODEL_REDUCE;
+}
+
 enum model_dtype sim_narrow_dtype(const struct sim_sharded *s, const struct sim_op *op)
 {
     const struct sim_value *value = &s->values[op->inputs[0]];

@@ -3,7 +3,9 @@
  * reads arrays, not fusions, in the compute dtype, and the scheduler leaves all of them to the end: of a scanned
  * layer's backward pass or, where layers are no loops, of the whole one (dumps of libtpu 0.0.42). So it leaves weight
  * gradients of activations that had to be gathered over devices, but for those of a scanned layer in a list's order. */
+#include "sim/compile/near_gathers.h"
 #include "sim/compile/passes.h"
+#include "sim/compile/rewriting.h"
 
 #include <string.h>
 
@@ -27,6 +29,9 @@ static int64_t contracted_rows(const struct sim_sharded *s, const struct sim_op 
     return rows;
 }
 
+/* A loop of two trips is written out: in the body of a scanned layer its pieces are products like any others. */
+enum { WRITTEN_OUT = 2 };
+
 static bool is_windowed(const struct sim_sharded *s, const struct sim_op *scatter, int product,
                         const struct sim_compiled_options *options)
 {
@@ -35,8 +40,10 @@ static bool is_windowed(const struct sim_sharded *s, const struct sim_op *scatte
     const struct sim_window window = {.ring = topo_axes_product(options->mesh, scatter->axes),
                                       .rows = (double)contracted_rows(s, op, options),
                                       .element_bytes = (double)model_dtype_bytes(s->values[scatter->inputs[0]].dtype),
-                                      .window_rows = options->window_rows};
-    return sim_window_trips(options->settings, &window) > 1;
+                                      .window_rows = options->window_rows,
+                                      .is_square = options->is_square[scatter->axes]};
+    const double trips = sim_window_trips(options->settings, &window);
+    return options->scanned ? trips > WRITTEN_OUT : trips > 1;
 }
 
 /* What a value is a reshape of. */
@@ -103,14 +110,18 @@ double sim_window_trips(const struct sim_settings *settings, const struct sim_wi
 {
     const double bfloat16_bytes = 2, needed = window->window_rows * window->element_bytes / bfloat16_bytes;
     const bool pays = window->window_rows > 0 && window->rows * window->ring >= needed;
-    return pays && window->ring >= settings->least_ring && window->ring <= settings->most_ring ? window->ring / 2 : 1;
+    if (!pays || window->is_square || window->ring < settings->least_ring || window->ring > settings->most_ring)
+        return 1;
+    return window->ring / 2;
 }
 
 /* EmitWindowedDotGeneral there: a multiple of four devices sends both ways, after one permute more, or before it;
  * any other number sends one way, and nothing after the last piece. */
-int sim_window_permutes(int ring)
+int sim_window_permutes(int ring, enum sim_rounds rounds)
 {
-    return ring % 4 == 0 ? ring + 1 : ring - 1;
+    const bool written_out = ring == 2 * WRITTEN_OUT;
+    if (ring % 4 || (written_out && rounds != SIM_ROUNDS_SUM)) return ring - 1;
+    return ring + 1;
 }
 
 static int sharded_dimension(const struct sim_value *whole, const struct sim_value *sharded, unsigned axes)
@@ -177,12 +188,22 @@ static bool is_shared(const struct sim_sharded *s, int gather, bool scanned)
     return false;
 }
 
+/* A product that sums over other devices, too, is split into groups of these first, and gathers for all of them. */
+static bool sums_over_devices(const struct sim_op *op)
+{
+    for (int i = 0; i < op->label_count; i++)
+        if (op->contracted_labels >> i & 1 && op->labels[i].axes) return true;
+    return false;
+}
+
 static int product_of(const struct sim_sharded *s, int at, bool scanned)
 {
     const struct sim_op *moved = &s->ops[at];
     if (moved->kind != SIM_COMMUNICATE) return -1;
-    if (moved->collective == SIM_ALL_GATHER && !sim_has_batch(s, moved->outputs[0]))
-        return is_shared(s, at, scanned) ? -1 : only_reader(s, moved->outputs[0]);
+    if (moved->collective == SIM_ALL_GATHER && !sim_has_batch(s, moved->outputs[0])) {
+        const int reader = is_shared(s, at, scanned) ? -1 : only_reader(s, moved->outputs[0]);
+        return reader >= 0 && sums_over_devices(&s->ops[reader]) ? -1 : reader;
+    }
     if (moved->collective != SIM_REDUCE_SCATTER || sim_has_batch(s, moved->inputs[0])) return -1;
     int product = contraction_behind(s, moved->inputs[0]);
     return product >= 0 && is_product(&s->ops[product]) ? product : -1;
@@ -200,10 +221,21 @@ static unsigned row_labels(const struct sim_sharded *s, const struct sim_op *op,
     return rows;
 }
 
+/* Both scatter sums of one shape over the same devices, in one computation. */
+static bool sum_alike(const struct sim_sharded *s, bool scanned, const struct sim_op *a, const struct sim_op *b)
+{
+    const struct sim_value *one = &s->values[a->outputs[0]], *other = &s->values[b->outputs[0]];
+    return a->collective == SIM_REDUCE_SCATTER && b->collective == SIM_REDUCE_SCATTER && a->axes == b->axes &&
+           one->shape == other->shape && one->dtype == other->dtype && sim_same_spec(one, other) &&
+           sim_computation_of(s, scanned, a->loop) == sim_computation_of(s, scanned, b->loop);
+}
+
 struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *s, bool scanned,
                                                int *of_moved)
 {
     struct sim_product_window *windows = base_new(arena, struct sim_product_window, s->op_count + 1);
+    int *const moving = base_new(arena, int, s->op_count + 1);
+    int count = 0;
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *moved = &s->ops[i];
         const int product = product_of(s, i, scanned);
@@ -219,6 +251,9 @@ struct sim_product_window *sim_product_windows(struct base_arena *arena, const s
         windows[product].row_labels = row_labels(s, &s->ops[product], moved);
         windows[product].dtype = s->values[moved->inputs[0]].dtype;
         of_moved[i] = product;
+        for (int j = 0; j < count && !windows[product].sums_like_another; j++)
+            windows[product].sums_like_another = sum_alike(s, scanned, &s->ops[moving[j]], moved);
+        moving[count++] = i;
     }
     return windows;
 }
