@@ -37,7 +37,7 @@ enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error 
     const int64_t most_tokens = 1 << 24; /* token ids pass through float32 */
     bool runs = plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_BFLOAT16;
     if (!runs)
-        return base_fail(error, BASE_INPUT, "dtype: %s cannot be run here; use float32 and bfloat16",
+        return base_fail(error, BASE_INPUT, "dtype: %s cannot be run here; use float32 or bfloat16",
                          model_dtype_name(plan->options.dtype));
     if (plan->options.flash_attention)
         return base_fail(error, BASE_INPUT,

@@ -1507,7 +1507,7 @@ static const struct {
     enum base_status status;
     const char *part;
 } bad_plans[] = {
-    {SIM_DTYPE, "float16", BASE_INPUT, "dtype: float16 cannot be run here; use float32 and bfloat16"},
+    {SIM_DTYPE, "float16", BASE_INPUT, "dtype: float16 cannot be run here; use float32 or bfloat16"},
     {SIM_DTYPE, "fp8", BASE_INPUT, "dtype: fp8 cannot be run here"},
     {SIM_ATTENTION, "flash", BASE_INPUT, "use unfused"},
     {SIM_ADAFACTOR, "factored=0", BASE_INPUT, "T5X's defaults alone"},
