@@ -143,9 +143,11 @@ static int reduce(struct builder *builder, enum model_function function, const c
 
 static void update_sgd(struct builder *builder, const struct builder_parameter *parameter)
 {
-    int inputs[] = {parameter->tensor, parameter->gradient, parameter->master},
-        outputs[] = {parameter->tensor, parameter->master}, masters = parameter->master >= 0;
-    in_place(builder, MODEL_SGD_UPDATE, "sgd", inputs, 2 + masters, outputs, 1 + masters);
+    int inputs[4] = {parameter->tensor, parameter->gradient}, count = 2, masters = parameter->master >= 0;
+    if (masters) inputs[count++] = parameter->master;
+    if (builder->gradient_norm >= 0) inputs[count++] = builder->gradient_norm;
+    int outputs[] = {parameter->tensor, parameter->master};
+    in_place(builder, MODEL_SGD_UPDATE, "sgd", inputs, count, outputs, 1 + masters);
 }
 
 static void update_adamw(struct builder *builder, const struct builder_parameter *parameter)
@@ -160,9 +162,12 @@ static void update_adamw(struct builder *builder, const struct builder_parameter
 
 static void update_lion(struct builder *builder, const struct builder_parameter *parameter)
 {
-    int inputs[] = {parameter->tensor, parameter->state[0], parameter->gradient, parameter->master},
-        outputs[] = {parameter->tensor, parameter->state[0], parameter->master}, masters = parameter->master >= 0;
-    in_place(builder, MODEL_LION_UPDATE, "lion", inputs, 3 + masters, outputs, 2 + masters);
+    int inputs[5] = {parameter->tensor, parameter->state[0], parameter->gradient}, count = 3,
+        masters = parameter->master >= 0;
+    if (masters) inputs[count++] = parameter->master;
+    if (builder->gradient_norm >= 0) inputs[count++] = builder->gradient_norm;
+    int outputs[] = {parameter->tensor, parameter->state[0], parameter->master};
+    in_place(builder, MODEL_LION_UPDATE, "lion", inputs, count, outputs, 2 + masters);
 }
 
 /* A running mean goes towards the second input: a mean of squares (decay), or a gradient that is squared on the way. */
@@ -419,7 +424,9 @@ void model_builder_updates(struct builder *builder)
     if (builder->options.step != MODEL_STEP_TRAIN) return;
     builder->phase = MODEL_OPTIMIZER;
     int squares = clips_by_global_norm(builder) ? sum_all_squares(builder) : -1;
-    if (builder_has(builder, MODEL_TRAIT_CLIPS) && builder->options.optimizer == MODEL_ADAMW)
+    /* Adafactor reads a gradient more than once; others clip where they read it, each device its own share of ZeRO's.
+     */
+    if (builder_has(builder, MODEL_TRAIT_CLIPS) && builder->options.optimizer != MODEL_ADAFACTOR)
         builder->gradient_norm = squares, squares = -1;
     for (int s = 0; s < BASE_COUNT(stacks); s++) update_stack(builder, stacks[s].layers, stacks[s].update, squares);
     builder->phase = phase;

@@ -790,7 +790,34 @@ static void nobody_scans_but_xla(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Each device clips its own share of the gradients where it updates it: whatever has fewer moments than AdamW takes no
+ * longer. */
+static void fewer_moments_take_no_longer(struct base_arena *arena)
+{
+    static const char *const software[] = {"megatron", "nemo", "nanotron", "fsdp"}, *const optimizers[] = {"lion",
+                                                                                                           "sgd"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(software); i++) {
+        struct sim_plan_text text = {.values = {[SIM_MODEL] = LLAMA,
+                                                [SIM_TOPOLOGY] = "h100:2x8",
+                                                [SIM_SOFTWARE] = software[i],
+                                                [SIM_OPTIMIZER] = "adamw",
+                                                [SIM_OPTIMIZER_PARTITIONING] = i % 2 ? "data+gradients" : "data",
+                                                [SIM_ATTENTION] = "flash",
+                                                [SIM_BATCH_SIZE] = "16",
+                                                [SIM_TARGETS_LENGTH] = "64"}};
+        const double adamw_s = predicted(arena, cache, &text).step_s;
+        for (int o = 0; o < BASE_COUNT(optimizers); o++) {
+            TEST_ROW("%s %s", software[i], optimizers[o]);
+            text.values[SIM_OPTIMIZER] = optimizers[o];
+            assert_true(predicted(arena, cache, &text).step_s <= adamw_s);
+        }
+    }
+    sim_cache_free(cache);
+}
+
 static const struct test tests[] = {
+    TEST(fewer_moments_take_no_longer),
     TEST(collectives_take_what_was_measured),
     TEST(switches_add_up_for_part_of_a_node),
     TEST(cards_that_answer_late_cost_each_step),
