@@ -104,8 +104,10 @@ void commands_warn_of_experts(struct commands_context *context, const struct sim
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config)
 {
-    const char *inputs = text->values[SIM_INPUTS_LENGTH], *dtype = text->values[SIM_PARAMETER_DTYPE];
+    const char *inputs = text->values[SIM_INPUTS_LENGTH], *dtype = text->values[SIM_PARAMETER_DTYPE], *unsaid;
+    struct base_error broken; /* said by whoever prices the plan */
     commands_warn_of_version(context, context->arena, text);
+    if (sim_version_unsaid(context->arena, text, &unsaid, &broken) == BASE_OK && unsaid) commands_warn(context, unsaid);
     if (dtype && !strcmp(dtype, "int8"))
         commands_warn(context, "parameter_dtype int8 is beyond T5X, which restores weights in float32 or bfloat16; "
                                "`infer` here runs it");

@@ -92,6 +92,13 @@ static int attention_bias(struct builder *builder, const struct builder_attentio
     return biased;
 }
 
+/* Maximum and sum of rows, one kernel; where the quotient is saved for the backward pass it is another one. */
+static void group_rows(struct builder *builder, int first)
+{
+    builder_group_from(builder, first);
+    if (builder->options.remat == MODEL_REMAT_NONE) builder_last_op(builder)->group = 0;
+}
+
 /* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention the four are one kernel
  * and nothing between them is ever in memory. */
 static int attention_core(struct builder *builder, const struct builder_attention *a, int query, int key, int value)
@@ -112,6 +119,7 @@ static int attention_core(struct builder *builder, const struct builder_attentio
     const struct model_block *block = &builder->program->blocks[builder->block];
     int scored = builder->program->blocks[builder->block].op_count;
     int biased = attention_bias(builder, a, scores, logits);
+    const int row_first = builder->program->blocks[builder->block].op_count;
     const char *over_keys = builder_letters(builder, "bhqk->bhq", a->query, a->key);
     int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/softmax max", scope),
                             over_keys, NULL, logits, MODEL_ROLE_SOFTMAX, biased, -1, -1, -1);
@@ -122,6 +130,7 @@ static int attention_core(struct builder *builder, const struct builder_attentio
                                 builder_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), NULL, builder->dtype,
                                 MODEL_ROLE_SOFTMAX, biased, max, sum, -1);
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, scored);
+    if (builder_has(builder, MODEL_TRAIT_ROW_SOFTMAX)) group_rows(builder, row_first);
     int softened = builder->program->blocks[builder->block].op_count;
     weights = model_builder_dropout(builder, scope, weights, builder_letters(builder, "bhqk", a->query, a->key),
                                     MODEL_ROLE_SOFTMAX);

@@ -47,6 +47,11 @@ static const struct transpose {
 
 /* ---- operations ---- */
 
+static bool is_row_softmax(const struct builder *builder, const struct model_op *of)
+{
+    return of->function == MODEL_SOFTMAX && builder_has(builder, MODEL_TRAIT_ROW_SOFTMAX);
+}
+
 static int emit(struct builder_pass *pass, const struct model_op *of, enum model_op_kind kind,
                 enum model_function function, const int *inputs, const char (*labels)[MODEL_MAX_RANK + 1], int count,
                 int like, const char *output_labels, const char *suffix)
@@ -62,7 +67,7 @@ static int emit(struct builder_pass *pass, const struct model_op *of, enum model
     model_builder_output(builder, op, output, output_labels);
     if (kind == MODEL_RESHAPE) model_builder_map_reshape(builder->program, op);
     op->needed = kind == MODEL_EINSUM && of->needed;
-    op->group = of->group;
+    op->group = is_row_softmax(builder, of) ? -of->inputs[0] - 1 : of->group; /* apart from what is recomputed */
     op->lookup = of->lookup;
     op->causal = of->causal && of->kind == MODEL_EINSUM;
     return output;
@@ -142,15 +147,19 @@ static void transpose_input(struct builder_pass *pass, const struct model_op *op
     char factors[] = {'C', (char)('0' + op->input_count - 1), '\0'};
     if (row->product)
         made.product = derive(pass, op, MODEL_MAP, MODEL_MULTIPLY, factors, &made, row->input, " gradient product");
+    const bool rows = is_row_softmax(pass->builder, op); /* the quotient is made again from the scores */
     if (row->helper != MODEL_NO_FUNCTION)
-        made.sum =
-            derive(pass, op, MODEL_REDUCE, row->helper, row->helper_operands, &made, row->helper_like, " gradient sum");
+        made.sum = derive(pass, op, MODEL_REDUCE, row->helper, rows ? "C012" : row->helper_operands, &made,
+                          row->helper_like, " gradient sum");
     bool split =
         op->function == MODEL_SOFTMAX &&
         builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores in place of the exponentials: as many bytes */
-    model_builder_contribute(
-        pass, target,
-        derive(pass, op, row->kind, row->function, split ? "COS0" : row->operands, &made, row->input, " gradient"));
+    model_builder_contribute(pass, target,
+                             derive(pass, op, row->kind, row->function,
+                                    rows    ? "CS012"
+                                    : split ? "COS0"
+                                            : row->operands,
+                                    &made, row->input, " gradient"));
 }
 
 static void transpose_reshape(struct builder_pass *pass, const struct model_op *op, int cotangent)

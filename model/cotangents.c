@@ -74,6 +74,7 @@ static int recompute(struct builder_pass *pass, int tensor)
     op.phase = MODEL_BACKWARD;
     op.needed = false;
     op.recomputed = true;
+    if (op.function == MODEL_SOFTMAX && builder_has(builder, MODEL_TRAIT_ROW_SOFTMAX)) op.group = 0; /* it is stored */
     *model_builder_op(builder, op.kind, op.function, op.name) = op;
     return copy;
 }

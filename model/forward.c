@@ -267,9 +267,10 @@ static int embed(struct builder *builder, int master, int tokens, char length)
 {
     int table = model_builder_compute_copy(builder, "token_embedder/embedding", master);
     builder->looked_up = table;
+    const bool columns = builder_has(builder, MODEL_TRAIT_ONE_HOT_OF_COLUMNS);
     int one_hot = builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "token_embedder/one_hot",
-                                builder_letters(builder, "bq->bqv", length, length), NULL, builder->dtype,
-                                MODEL_ROLE_FUSED, tokens, -1, -1, -1);
+                                builder_letters(builder, "bq->bqv", length, length), NULL,
+                                columns ? MODEL_INT32 : builder->dtype, MODEL_ROLE_FUSED, tokens, -1, -1, -1);
     builder_last_op(builder)->lookup = builder_has(builder, MODEL_TRAIT_LOOKUP);
     int embedded = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "token_embedder",
                                  builder_letters(builder, "bqv,ve->bqe", length, length), NULL, builder->dtype,

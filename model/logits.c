@@ -42,9 +42,15 @@ static int scores_of(struct builder *builder, int table, int y)
     if (as_computed)
         return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide,
                                 tied_table(builder, table));
+    table = in_statistics_dtype(builder, "token_embedder/embedding", table);
+    if (builder_has(builder, MODEL_TRAIT_SCALED_LOGITS)) {
+        int scores =
+            builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, table);
+        return builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "btv->btv", NULL, dtype, MODEL_ROLE_FUSED,
+                             scores, -1, -1, -1);
+    }
     int scaled = builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype,
                                MODEL_ROLE_PROJECTION, wide, -1, -1, -1);
-    table = in_statistics_dtype(builder, "token_embedder/embedding", table);
     return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, scaled, table);
 }
 
@@ -145,6 +151,7 @@ void model_builder_loss(struct builder *builder, struct builder_forward *forward
                                        by_tokens ? "btv,bt,bt,bt,bt,->btv" : "btv,bt,bt,bt,bt->btv", NULL, dtype,
                                        MODEL_ROLE_PROJECTION, inputs, 5 + by_tokens);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
+    builder_last_op(builder)->apart = builder_has(builder, MODEL_TRAIT_SCALED_LOGITS);
     builder->program->tensors[gradient].like = forward->logits;
     builder->cotangent[forward->logits] = gradient;
 }

@@ -354,7 +354,8 @@ struct model_op {
     int input_count, inputs[MODEL_MAX_INPUTS];
     int output_count, outputs[MODEL_MAX_OUTPUTS];
     char input_labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1], output_labels[MODEL_MAX_RANK + 1];
-    int group;     /* operations of one number > 0 are one kernel (flash attention) */
+    int group;     /* operations of one number are one kernel, 0 none: > 0 flash attention and others, < 0 a gradient's
+                      own (row_softmax) */
     bool apart;    /* writes over none of its operands, though they end with it */
     bool in_place; /* an update that writes its new elements, and neither reads nor writes the others */
     bool lookup; /* an indexed read, written as a product with a one-hot (backward an indexed sum), and that one-hot */

@@ -38,6 +38,10 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_PADS_VOCABULARY] = "pads_vocabulary",
         [MODEL_TRAIT_SOFTMAX_IN_FOURS] = "softmax_in_fours",
         [MODEL_TRAIT_FLAT_STATE] = "flat_state",
+        [MODEL_TRAIT_ONE_HOT_OF_COLUMNS] = "one_hot_of_columns",
+        [MODEL_TRAIT_ROW_SOFTMAX] = "row_softmax",
+        [MODEL_TRAIT_SCALED_LOGITS] = "scaled_logits",
+        [MODEL_TRAIT_COPIED_STACKS] = "copied_stacks",
     };
     return names[trait];
 }

@@ -49,6 +49,14 @@ enum model_trait {
                                      two; gradients of weights are that dtype's, and so are the arrays they add up in */
     MODEL_TRAIT_RING_ATTENTION, /* keys and values of sequences over several devices go round a ring, as long as a plan
                                    does not say that they are gathered */
+    MODEL_TRAIT_ONE_HOT_OF_COLUMNS, /* a lookup compares tokens with an int32 array of all their columns' numbers, which
+                                       stands from the first product that reads it to the last */
+    MODEL_TRAIT_ROW_SOFTMAX,   /* a softmax's maximum and sum are one kernel, with the quotient, too, where that is not
+                                  saved; its gradient is another one, which begins with the scores again, so that these
+                                  are saved beside the quotient */
+    MODEL_TRAIT_SCALED_LOGITS, /* tied logits and their gradient are divided, not what is multiplied to them; and the
+                                  gradient takes no other array's place */
+    MODEL_TRAIT_COPIED_STACKS, /* what a library's product leaves for another loop is copied into the layers' stack */
     MODEL_TRAIT_COUNT
 };
 typedef uint64_t model_trait_set;

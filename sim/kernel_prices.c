@@ -96,6 +96,14 @@ static double vector_s(const struct sim_pricing *p, const struct sim_price_kerne
     return results_s > 0 ? results_s : largest * profile->vector_units.wide_s;
 }
 
+/* What its bytes take. A softmax's gradient goes over its rows three times, in registers. */
+static double kernel_memory_s(const struct sim_profile *profile, const struct sim_price_kernel *kernel, double bytes)
+{
+    const double *c = profile->constants;
+    const bool slow = kernel->backward && !kernel->fours.count && c[SIM_SOFTMAX_GRADIENT_FRAC] > 0;
+    return sim_memory_s(profile, bytes) * (slow ? c[SIM_HBM_EFFICIENCY_FRAC] / c[SIM_SOFTMAX_GRADIENT_FRAC] : 1);
+}
+
 static struct sim_priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
                                              const double *dots_flop, const double *dots_rated_flop)
 {
@@ -119,7 +127,7 @@ static struct sim_priced_kernel price_kernel(const struct sim_pricing *p, const 
     }
     if (kernel->pieces.axes) rated = in_pieces(p, kernel, &priced);
     double compute_s = sim_matmul_s(profile, rated),
-           memory_s = fmax(sim_memory_s(profile, priced.bytes), vector_s(p, kernel));
+           memory_s = fmax(kernel_memory_s(profile, kernel, priced.bytes), vector_s(p, kernel));
     double before_bytes = 0;
     for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
         before_bytes += p->bytes[touched[i]];

@@ -60,6 +60,7 @@ enum sim_constant {
     SIM_MESSAGE_EFFICIENCY_FRAC /* of a network card's rate, what one sender of pipeline messages reaches */,
     SIM_TILE_START_STEPS /* of a GPU's product: steps along the contraction that a tile's start and end take */,
     SIM_TILE_PARTS /* of the contraction, at most, each added up by a block of its own */,
+    SIM_SOFTMAX_GRADIENT_FRAC /* of hbm_bytes_per_s, in a kernel that begins with the scores; 0: as other kernels */,
     SIM_CONSTANT_COUNT
 };
 /* ---- NCCL's own numbers (nccl_table.c) ---- */
@@ -167,8 +168,8 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
                                    const struct base_json *overrides, struct sim_profile *out,
                                    struct base_error *error);
 /* What such a version of the software has otherwise (software_versions.csv); a constant that the user gave stays. */
-enum base_status sim_profile_take_version(const char *software, const char *version, struct sim_profile *profile,
-                                          struct base_error *error);
+enum base_status sim_profile_take_version(const char *software, enum topo_kind platform, const char *version,
+                                          struct sim_profile *profile, struct base_error *error);
 enum base_status sim_profile_check(const struct base_json *overrides,
                                    struct base_error *error); /* overrides as a user gives them; may be NULL */
 void sim_profile_put_passes(const struct base_json *overrides,

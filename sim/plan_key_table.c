@@ -334,7 +334,8 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                               .json = TEXT,
                               .option = {"--software-version", "V",
                                          "of the software: 'BigScience fork 2022-02' of megatron_deepspeed waits for "
-                                         "each kernel; others are as usual",
+                                         "each kernel, 'JAX 0.11' of t5x on GPUs is what JAX compiles in November "
+                                         "2026; others are as usual",
                                          NULL},
                               .type = SIM_OF_TEXT,
                               FIELD(software_version)},

@@ -224,7 +224,7 @@ static void touch_casts(struct maker *m, const struct sim_op *op, struct sim_pri
 /* Scores have sequences and heads before their two lengths. */
 static void list_softmaxes(struct maker *m)
 {
-    for (int i = 0; i < m->s->op_count && m->choices->softmax_in_fours; i++) {
+    for (int i = 0; i < m->s->op_count && (m->choices->softmax_in_fours || m->choices->row_softmax); i++) {
         const struct sim_op *op = &m->s->ops[i];
         const bool backward = op->kind == SIM_COMPUTE && op->op->function == MODEL_SOFTMAX_GRAD,
                    forward = op->kind == SIM_COMPUTE && op->op->function == MODEL_SOFTMAX;
@@ -240,6 +240,7 @@ static void take_four(const struct maker *m, int softmax, struct sim_price_kerne
     const struct sim_op *op = &m->s->ops[(softmax < 0 ? -softmax : softmax) - 1];
     const struct sim_shape *scores = &m->s->shapes[m->s->values[op->outputs[0]].shape];
     listed->backward = softmax < 0;
+    if (m->choices->row_softmax) return;
     for (int d = 0; d < 2; d++) multiply(m, &listed->fours, scores->dims[d], scores->spec[d]);
 }
 

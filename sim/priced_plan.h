@@ -202,6 +202,10 @@ const char *sim_usual_value(const char *software, enum sim_key key);
  * arena; *out is NULL if it has one, or is not said. */
 enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
                                      struct base_error *error);
+/* That a plan which says no version is answered for an older one than was measured, in a sentence of the arena; *out is
+ * NULL if not. */
+enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
+                                    struct base_error *error);
 /* The variables that such a version of the software runs with, as a shell's export takes them (" NAME=value" each, "":
  * none), in the arena. */
 enum base_status sim_version_environment(struct base_arena *arena, const char *software, const char *version,

@@ -148,8 +148,8 @@ struct sim_price_list {
  * by kernels apart, if so; flash: groups with contractions are attention kernels. */
 struct sim_price_choices {
     enum model_dtype dtype;
-    bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, windows_products,
-        narrows_gathers, scanned /* layers are loops of the compiled program */;
+    bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax,
+        windows_products, narrows_gathers, scanned /* layers are loops of the compiled program */;
     int merged_height; /* gathers so near each other are merged, and no others (merge_near_gathers); 0: they stand as
                           they are */
 };

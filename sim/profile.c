@@ -61,6 +61,7 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_MESSAGE_EFFICIENCY_FRAC] = "message_efficiency_frac",
     [SIM_TILE_START_STEPS] = "tile_start_steps",
     [SIM_TILE_PARTS] = "tile_parts",
+    [SIM_SOFTMAX_GRADIENT_FRAC] = "softmax_gradient_frac",
 };
 
 const char *sim_constant_name(enum sim_constant constant)

@@ -175,6 +175,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
         .casts_apart = library || plan->options.dtype == MODEL_INT8,
         .casts_before = plan->options.dtype == MODEL_INT8,
         .softmax_in_fours = plan->placement->profile.traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1,
+        .row_softmax = plan->placement->profile.traits >> MODEL_TRAIT_ROW_SOFTMAX & 1,
         .flash = plan->options.flash_attention,
         .windows_products = sim_passes_of(plan) >> SIM_PASS_WINDOW_PRODUCTS & 1,
         .narrows_gathers = sim_passes_of(plan) >> SIM_PASS_NARROW_GATHERS & 1,

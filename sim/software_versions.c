@@ -1,6 +1,8 @@
-/* What one version of a training software has otherwise than its rows of software.csv and gpu_constants.csv say: rows
- * of software_versions.csv, a constant each, and the variable of the environment that makes it so, if one does; for
- * every version whose name begins as the row's. Versions without a row are as usual. */
+/* What one version of a training software has otherwise on a platform than its rows of software.csv and
+ * gpu_constants.csv say: rows of software_versions.csv, a constant each, or traits that it has beside the usual ones,
+ * and the variable of the environment that makes it so, if one does; for every version whose name begins as the row's.
+ * Versions without a row are as usual. */
+#include "sim/compile/compile.h"
 #include "sim/sim.h"
 
 #include <string.h>
@@ -13,8 +15,21 @@ static const char *field(int row, const char *column)
     return base_table_field(&table, row, base_table_column(&table, column));
 }
 
+static bool is_of(int row, const char *software, const char *platform, const char *version)
+{
+    const char *begins = field(row, "version");
+    return !strcmp(field(row, "software"), software) && !strcmp(field(row, "platform"), platform) &&
+           !strncmp(version, begins, strlen(begins));
+}
+
 static enum base_status take_row(int row, struct sim_profile *profile, struct base_error *error)
 {
+    if (!strcmp(field(row, "constant"), "traits")) {
+        model_trait_set traits;
+        BASE_TRY(sim_trait_set_read(table.name, field(row, "value"), &traits, error));
+        profile->traits |= traits;
+        return BASE_OK;
+    }
     const int constant = sim_constant_named(field(row, "constant"));
     if (constant < 0)
         return base_fail(error, BASE_INTERNAL, "software_versions.csv: no constant is %s", field(row, "constant"));
@@ -25,15 +40,12 @@ static enum base_status take_row(int row, struct sim_profile *profile, struct ba
                              error);
 }
 
-enum base_status sim_profile_take_version(const char *software, const char *version, struct sim_profile *profile,
-                                          struct base_error *error)
+enum base_status sim_profile_take_version(const char *software, enum topo_kind platform, const char *version,
+                                          struct sim_profile *profile, struct base_error *error)
 {
     BASE_TRY(base_table_read(&table, error));
-    for (int row = 0; row < table.row_count; row++) {
-        const char *begins = field(row, "version");
-        if (!strcmp(field(row, "software"), software) && !strncmp(version, begins, strlen(begins)))
-            BASE_TRY(take_row(row, profile, error));
-    }
+    for (int row = 0; row < table.row_count; row++)
+        if (is_of(row, software, sim_platform_name(platform), version)) BASE_TRY(take_row(row, profile, error));
     return BASE_OK;
 }
 
@@ -53,18 +65,42 @@ enum base_status sim_version_environment(struct base_arena *arena, const char *s
 }
 
 /* NULL: it has a row. Otherwise those of the software that have one, which may be none. */
-static const char *list_known(struct base_arena *arena, const char *software, const char *version)
+static const char *list_known(struct base_arena *arena, const char *software, const char *platform, const char *version)
 {
     struct base_text known = {.arena = arena};
     base_put(&known, "");
     for (int row = 0; row < table.row_count; row++) {
         const char *begins = field(row, "version");
-        if (strcmp(field(row, "software"), software) != 0) continue;
-        if (!strncmp(version, begins, strlen(begins))) return NULL;
+        if (strcmp(field(row, "software"), software) != 0 || strcmp(field(row, "platform"), platform) != 0) continue;
+        if (is_of(row, software, platform, version)) return NULL;
         const char *name = base_print(arena, "'%s'", begins);
         if (!strstr(known.data, name)) base_putf(&known, "%s%s", known.length ? ", " : "", name);
     }
     return known.data;
+}
+
+static const char *software_of(const struct sim_plan_text *text)
+{
+    return sim_key_is_given(text, SIM_SOFTWARE) ? text->values[SIM_SOFTWARE] : sim_plan_keys[SIM_SOFTWARE].fallback;
+}
+
+enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
+                                    struct base_error *error)
+{
+    struct topo_topology topology;
+    *out = NULL;
+    if (sim_key_is_given(text, SIM_SOFTWARE_VERSION) || !sim_key_is_given(text, SIM_TOPOLOGY)) return BASE_OK;
+    BASE_TRY(base_table_read(&table, error));
+    BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
+    const char *software = software_of(text), *platform = sim_platform_name(topology.kind);
+    for (int row = 0; row < table.row_count && !*out; row++)
+        if (!strcmp(field(row, "constant"), "traits") && is_of(row, software, platform, field(row, "version")))
+            *out =
+                base_print(arena,
+                           "%.40s on this platform is as of its published runs; --software-version '%s' is as it has "
+                           "been measured since",
+                           software, field(row, "version"));
+    return BASE_OK;
 }
 
 enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
@@ -72,11 +108,12 @@ enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_
 {
     *out = NULL;
     if (!sim_key_is_given(text, SIM_SOFTWARE_VERSION)) return BASE_OK;
-    const char *software = sim_key_is_given(text, SIM_SOFTWARE) ? text->values[SIM_SOFTWARE]
-                                                                : sim_plan_keys[SIM_SOFTWARE].fallback,
-               *version = text->values[SIM_SOFTWARE_VERSION];
+    const char *software = software_of(text), *version = text->values[SIM_SOFTWARE_VERSION];
+    struct topo_topology topology;
+    if (!sim_key_is_given(text, SIM_TOPOLOGY)) return BASE_OK; /* whoever reads the plan asks for it */
     BASE_TRY(base_table_read(&table, error));
-    const char *known = list_known(arena, software, version);
+    BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
+    const char *known = list_known(arena, software, sim_platform_name(topology.kind), version);
     if (known)
         *out = base_print(arena,
                           "software_version '%.80s' changes nothing: of %.80s %s, and the answer is for its usual "

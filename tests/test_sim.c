@@ -1032,6 +1032,32 @@ static void flash_and_fp8(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* What XLA:GPU of November 2026 keeps that T5X's row of 2023 does not: column numbers of int32 in place of a one-hot of
+ * bfloat16, the scores of each layer beside their softmax, logits beside their gradient. On TPUs that is no version. */
+static void gpu_compiler_of_2026_keeps_more(struct base_arena *arena)
+{
+    enum { LAYERS = 3, HEADS = 4, BATCH = 16, LENGTH = 256, VOCABULARY = 4096 };
+    const char *const model = "model=decoder_only:emb_dim=128,num_heads=4,head_dim=32,mlp_dim=128,num_layers=3,"
+                              "vocab_size=4096 num_partitions=1 batch_size=16 targets_length=256 optimizer=sgd "
+                              "remat_policy=none";
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction p[2][2];
+    static const char *const topologies[] = {"h100:1x1", "v4-8"};
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++) {
+            struct sim_plan_text text = plan_text(arena, base_print(arena, "%s topology=%s", model, topologies[i]));
+            if (j) text.values[SIM_SOFTWARE_VERSION] = "JAX 0.11";
+            p[i][j] = predicted(cache, arena, &text);
+        }
+    const double logits = (double)BATCH * LENGTH * VOCABULARY, scores = (double)BATCH * HEADS * LENGTH * LENGTH,
+                 more = 2 * logits + 4 * logits + 2 * LAYERS * scores;
+    assert_near((double)(p[0][1].memory.peak_bytes - p[0][0].memory.peak_bytes), more, 0.02 * more);
+    assert_true(p[0][1].step_s < 0.8 * p[0][0].step_s);
+    assert_int_equal(p[1][1].memory.peak_bytes, p[1][0].memory.peak_bytes);
+    assert_true(p[1][1].step_s == p[1][0].step_s);
+    sim_cache_free(cache);
+}
+
 /* ---- prices by hand ---- */
 
 static const struct sim_entry *entry_named(const struct sim_timeline *timeline, const char *name,
@@ -2107,6 +2133,7 @@ static const struct test tests[] = {
     TEST(passes_are_older_than_the_software),
     TEST(combined_gradients_share_their_start),
     TEST(flash_and_fp8),
+    TEST(gpu_compiler_of_2026_keeps_more),
     TEST(contractions_are_padded_to_the_matrix_unit),
     TEST(updates_are_bound_by_memory),
     TEST(collectives_cost_what_rings_do),

@@ -93,6 +93,10 @@ enum base_status sim_settings_read(struct sim_settings *out, struct base_error *
 
 /* Who compiles, and what for. */
 enum sim_target { SIM_FOR_DEVICE, SIM_FOR_EXECUTOR };
+/* software.c: names of traits with spaces between them, as tables have them. */
+enum base_status sim_trait_set_read(const char *table, const char *text, model_trait_set *out,
+                                    struct base_error *error);
+
 struct sim_compiler {
     enum sim_target target;
     sim_pass_set passes;

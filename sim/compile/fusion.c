@@ -14,7 +14,7 @@
 struct fuser {
     struct base_arena *arena;
     struct sim_sharded *s;
-    bool library_dots, eager, adds_up;
+    bool library_dots, eager, adds_up, copies_stacks, row_softmax, scales_logits;
     int *consumers, *contractions,
         *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
     int *seen;     /* per value: the last operation, plus one, whose kernel was found to read it */
@@ -260,7 +260,8 @@ static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int ke
         if (value->last_use < at) value->last_use = at;
         bool just_made = value->definition >= 0 && f->s->ops[value->definition].kernel == kernel &&
                          f->s->ops[value->definition].kind == SIM_COMPUTE;
-        if (just_made || (shares_kernel(f, op) && f->read_by[v] == kernel + 1)) continue;
+        const bool of_rows = f->row_softmax && f->s->ops[at].kind == SIM_COMPUTE && f->s->ops[at].op->group;
+        if (just_made || ((of_rows || shares_kernel(f, op)) && f->read_by[v] == kernel + 1)) continue;
         f->read_by[v] = kernel + 1;
         bool table = lookup && f->s->program->tensors[value->tensor].role == MODEL_ROLE_WEIGHT;
         const int written = slice_of(f, op, v);
@@ -303,7 +304,7 @@ static int kernel_through(const struct fuser *f, const struct sim_op *op, const 
         const struct sim_value *value = &f->s->values[reads->inputs[i]];
         if (value->definition < 0 || value->loop != op->loop || !covers(op->op, reads->op->input_labels[i])) continue;
         const struct sim_op *made = &f->s->ops[value->definition];
-        if (made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP) continue;
+        if (made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP || made->op->group < 0) continue;
         if (!value->stored) {
             int through = kernel_through(f, op, made);
             if (through >= 0) return through;
@@ -376,6 +377,24 @@ static void lay_out_parts(struct fuser *f, const struct parts *parts)
     }
 }
 
+/* A library writes its result whole, not into a slice of what all layers leave for the backward pass. */
+static bool is_copied_to_stack(const struct fuser *f, const struct sim_op *op, int value)
+{
+    return f->copies_stacks && op->loop >= 0 && op->op->kind == MODEL_EINSUM && f->s->values[value].saved;
+}
+
+/* A gradient of tied logits is scaled for each of the two products that read it. */
+static bool is_scaled_again(const struct fuser *f, const struct sim_op *op, int value)
+{
+    return f->scales_logits && op->op->function == MODEL_SCALE && f->contractions[value] > 1;
+}
+
+static void copy_once(struct fuser *f, struct parts *kernel, int value)
+{
+    push(f, &kernel->writes, &kernel->write_count, f->s->values[value].shape);
+    push(f, &kernel->writes, &kernel->write_count, f->s->values[value].shape);
+}
+
 /* Kernels are built one after the other, but one that is joined later gets its parts then; so parts are held by kernel
  * and laid out at the end. */
 static void build_kernels(struct fuser *f)
@@ -400,6 +419,11 @@ static void build_kernels(struct fuser *f)
         for (int o = 0; o < op->output_count; o++) {
             const int written = slice_of(f, op, op->outputs[o]);
             push(f, &parts[k].writes, &parts[k].write_count, s->values[written >= 0 ? written : op->outputs[o]].shape);
+            if (is_scaled_again(f, op, op->outputs[o])) {
+                push(f, &parts[k].writes, &parts[k].write_count, s->values[op->inputs[0]].shape);
+                push(f, &parts[k].writes, &parts[k].write_count, s->values[op->outputs[o]].shape);
+            }
+            if (is_copied_to_stack(f, op, op->outputs[o])) copy_once(f, &parts[k], op->outputs[o]);
         }
     }
     lay_out_parts(f, parts);
@@ -429,6 +453,9 @@ static void fuse(struct base_arena *arena, const struct sim_compiler *compiler, 
                       .s = sharded,
                       .library_dots = library_dots,
                       .eager = kernels == EAGER,
+                      .row_softmax = compiler->traits >> MODEL_TRAIT_ROW_SOFTMAX & 1,
+                      .scales_logits = compiler->traits >> MODEL_TRAIT_SCALED_LOGITS & 1,
+                      .copies_stacks = compiler->is_scanned && (compiler->traits >> MODEL_TRAIT_COPIED_STACKS & 1),
                       .adds_up = compiler->traits >> MODEL_TRAIT_FUSED_ACCUMULATION & 1};
     f.read_by = base_new(arena, int, sharded->value_count);
     f.done_by = base_new(arena, int, sharded->op_count + 1);

@@ -27,7 +27,8 @@ struct tracker {
     int *carried_in, *carried_out; /* of each value: the loop operation that carries it; -1 if none */
     bool *held;                    /* of each value: it goes behind its last use, whatever is written there */
     unsigned char *unit;           /* of each value: enum of_unit */
-    bool scanned, unordered_remat;
+    int *read_in_loop;             /* of each value */
+    bool scanned, unordered_remat, transposes;
 };
 
 static enum model_category category_of(const struct tracker *t, const struct sim_value *value)
@@ -191,9 +192,35 @@ static void track_unit(struct tracker *t, int v)
     add(t, last > end ? last : end, FREE, -1, value, value->shape);
 }
 
+/* Kernels have the layers in their second dimension: a loop over layers takes slices of a copy that has them in the
+ * first one, which stands from the step's begin to the end of the last such loop. */
+static void track_transposed(struct tracker *t, int v)
+{
+    const struct sim_value *value = &t->s->values[v];
+    const struct model_tensor *tensor = &t->s->program->tensors[value->tensor];
+    if (t->read_in_loop[v] < 0 || tensor->category != MODEL_PARAMETER || tensor->rank < 2) return;
+    const int layers = t->s->ops[t->s->ops[t->read_in_loop[v]].loop].trips,
+              shape = sim_stack_of(t->arena, t->s, value->shape, (enum model_size)layers);
+    add(t, 0, BEFORE, +1, value, shape);
+    add(t, release_point(t, -1, t->read_in_loop[v]), FREE, -1, value, shape);
+}
+
+/* The last operation of a layer that reads it; -1: none does. */
+static void find_read_in_loops(struct tracker *t)
+{
+    for (int v = 0; v < t->s->value_count; v++) t->read_in_loop[v] = -1;
+    for (int i = 0; i < t->s->op_count; i++) {
+        const struct sim_op *op = &t->s->ops[i];
+        const bool in_layer = op->loop >= 0 && t->s->ops[op->loop].trips != MODEL_MICROBATCHES;
+        for (int j = 0; j < op->input_count && in_layer && op->kind == SIM_COMPUTE; j++)
+            if (op->op->kind != MODEL_UPDATE) t->read_in_loop[op->inputs[j]] = i;
+    }
+}
+
 static void track(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
+    if (value->persistent && t->transposes) track_transposed(t, v);
     if (!value->stored || value->persistent) return;
     if (t->unit[v]) {
         track_unit(t, v);
@@ -299,7 +326,10 @@ void sim_track_lifetimes(struct base_arena *arena, const struct sim_compiler *co
     t.carried_out = base_new(arena, int, sharded->value_count);
     t.held = base_new(arena, bool, sharded->value_count);
     t.unit = base_new(arena, unsigned char, sharded->value_count);
+    t.read_in_loop = base_new(arena, int, sharded->value_count);
+    t.transposes = compiler->is_scanned && (compiler->traits >> MODEL_TRAIT_COPIED_STACKS & 1);
     find_carried(&t);
+    if (t.transposes) find_read_in_loops(&t);
     if (compiler->passes >> SIM_PASS_KEEP_UNITS_WHOLE & 1) find_units(&t);
     for (int v = 0; v < sharded->value_count; v++) track(&t, v);
     for (int i = 0; i < sharded->op_count; i++) {

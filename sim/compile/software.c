@@ -36,6 +36,11 @@ enum base_status sim_pass_set_read(const char *table, const char *text, sim_pass
     return read_set(table, text, sim_pass_named, out, error);
 }
 
+enum base_status sim_trait_set_read(const char *table, const char *text, model_trait_set *out, struct base_error *error)
+{
+    return read_set(table, text, trait_named, out, error);
+}
+
 static struct base_table softwares = {.name = "software.csv", .text = embedded_sim_compile_software_csv};
 
 static const char *field(int row, const char *column)
