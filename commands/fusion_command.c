@@ -35,6 +35,9 @@ static enum base_status fusion_run(struct commands_context *context, const struc
     BASE_TRY(read_arrays(context, arguments, "--operands", &fusion->operands, error));
     BASE_TRY(read_arrays(context, arguments, "--results", &fusion->results, error));
     fusion->is_alone = base_argument(arguments, "--alone") != NULL;
+    fusion->is_summing = base_argument(arguments, "--sums-rows") != NULL;
+    if (fusion->is_alone && fusion->is_summing)
+        return base_fail(error, BASE_USAGE, "--alone is of one operation, --sums-rows of several that were fused");
     BASE_TRY(sim_compiler_fusion(chip, fusion, &cycles, error));
     if (context->json) put_json(&cycles, context->layout, out);
     else
@@ -48,6 +51,7 @@ static const struct base_option fusion_options[] = {
     {"--operands", "ARRAYS", "what it reads, on one device: 'float32[1024,4096];bfloat16[4096]'", NULL},
     {"--results", "ARRAYS", "what it writes; a result much smaller than the operands is a reduction", NULL},
     {"--alone", NULL, "one operation that the compiler fused to nothing", NULL},
+    {"--sums-rows", NULL, "its rows are summed and read again in it, as softmax and its derivative do", NULL},
     COMMANDS_COMMON,
 };
 
@@ -55,7 +59,7 @@ const struct commands_command commands_fusion = {
     .name = "fusion",
     .summary = "the cycles that the TPU compiler's cost model gives a fusion without products; `partition --chip` says "
                "those of a product",
-    .usage = "fusion --chip C --operands ARRAYS --results ARRAYS [--alone]",
+    .usage = "fusion --chip C --operands ARRAYS --results ARRAYS [--alone | --sums-rows]",
     .examples = "  meshwright fusion --chip v4 --operands 'bfloat16[7168,1024];bfloat16[1024]' --results "
                 "'bfloat16[7168,1024]'\n"
                 "  meshwright fusion --chip v5p --operands 'float32[8192,8192]' --results 'float32[]' --json\n",

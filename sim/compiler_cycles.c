@@ -291,3 +291,26 @@ enum base_status sim_compiler_product(const char *chip, const struct sim_compile
     out->time_s = out->cycles / q.c.clock_hz;
     return BASE_OK;
 }
+
+/* ---- kernels that sum ---- */
+
+/* They go through windows as products do, each array with its latency; a narrow result was a sum before, and what is
+ * made of several operands is written once in their dtype before it is summed. What they compute of one window is
+ * hidden by nothing: it is taken to last as long as the window's copies, behind which that of the others hides. */
+enum base_status sim_compiler_summing(const char *chip, const struct sim_summing *kernel,
+                                      struct sim_compiler_cycles *out, struct base_error *error)
+{
+    struct constants c;
+    BASE_TRY(read_constants(chip, &c, error));
+    *out = (struct sim_compiler_cycles){0};
+    const double elements = SIM_SUBLANES * SIM_LANES, registers = kernel->registers / c.cores,
+                 buffers = 4 * elements * (kernel->operand_bytes + kernel->result_bytes),
+                 windows = ceil(registers / fmax(c.vmem_bytes / buffers, 1)),
+                 made = kernel->operand_count > 1 ? kernel->summed_bytes : 0,
+                 stored = kernel->result_bytes + kernel->narrow_count * (double)sizeof(float) + made,
+                 copies = registers * elements * (kernel->operand_bytes / c.fetch_rate + stored / c.store_rate),
+                 waits = windows * ((kernel->operand_count + kernel->result_count) * c.latency + c.pass);
+    out->cycles = c.launch + (1 + 1 / windows) * (copies + waits);
+    out->time_s = out->cycles / c.clock_hz;
+    return BASE_OK;
+}

@@ -175,6 +175,30 @@ static enum base_status check_results(const struct sim_compiled_fusion *fusion, 
     return BASE_OK;
 }
 
+static enum base_status find_summing(const char *chip, const struct sim_compiled_fusion *fusion, const struct work *w,
+                                     struct sim_compiler_cycles *out, struct base_error *error)
+{
+    struct sim_summing kernel = {.registers = w->registers};
+    for (int i = 0; i < fusion->operands.count; i++) {
+        const struct sim_compiled_array *a = &fusion->operands.of[i];
+        if (is_small(w, a)) continue;
+        if (kernel.operand_count++ == 0) kernel.summed_bytes = (double)model_dtype_bytes(a->dtype);
+        kernel.operand_bytes += (double)model_dtype_bytes(a->dtype);
+    }
+    for (int i = 0; i < fusion->results.count; i++) {
+        const struct sim_compiled_array *a = &fusion->results.of[i];
+        if (is_small(w, a)) continue;
+        kernel.result_count++;
+        kernel.result_bytes += (double)model_dtype_bytes(a->dtype);
+        kernel.narrow_count += model_dtype_bytes(a->dtype) < (int64_t)sizeof(float);
+    }
+    if (kernel.operand_count == 0 || kernel.result_count == 0)
+        return base_fail(error, BASE_INPUT,
+                         "--sums-rows: a kernel that sums rows and reads them again has operands and results of "
+                         "their size; a reduction is one without");
+    return sim_compiler_summing(chip, &kernel, out, error);
+}
+
 enum base_status sim_compiler_fusion(const char *chip, const struct sim_compiled_fusion *fusion,
                                      struct sim_compiler_cycles *out, struct base_error *error)
 {
@@ -182,6 +206,7 @@ enum base_status sim_compiler_fusion(const char *chip, const struct sim_compiled
     BASE_TRY(check_results(fusion, error));
     BASE_TRY(read_constants(chip, &c, error));
     const struct work w = work_of(fusion);
+    if (fusion->is_summing) return find_summing(chip, fusion, &w, out, error);
     const double windows = windows_of(&c, &w, fusion->is_alone);
     *out = (struct sim_compiler_cycles){
         .cycles = c.launch + windows * c.window +

@@ -104,6 +104,7 @@ struct sim_compiled_arrays {
 struct sim_compiled_fusion {
     struct sim_compiled_arrays operands, results; /* at least one each */
     bool is_alone;                                /* one operation, that the compiler fused to nothing */
+    bool is_summing; /* rows of its operands are summed and read again, as in softmax and its derivative */
 };
 /* "float32[1024,4096];bfloat16[4096]" */
 enum base_status sim_compiled_arrays_parse(struct base_arena *arena, const char *text, struct sim_compiled_arrays *out,

@@ -93,6 +93,10 @@ static void cycles_of_fusion(struct base_arena *arena, const struct base_csv *cs
     assert_ok(sim_compiled_arrays_parse(arena, row_field(csv, "operands"), &fusion.operands, &error), &error);
     assert_ok(sim_compiled_arrays_parse(arena, row_field(csv, "results"), &fusion.results, &error), &error);
     fusion.is_alone = !strcmp(row_field(csv, "is_alone"), "1");
+    /* softmax and its derivative; v2 and v3 make two kernels of each, a reduction and what is left */
+    const char *chip = row_field(csv, "chip"), *results = row_field(csv, "results");
+    fusion.is_summing = !strncmp(row_field(csv, "op"), "softmax", strlen("softmax")) && strcmp(chip, "v2") != 0 &&
+                        strcmp(chip, "v3") != 0 && !strncmp(row_field(csv, "operands"), results, strlen(results));
     assert_ok(sim_compiler_fusion(row_field(csv, "chip"), &fusion, out, &error), &error);
 }
 
@@ -205,7 +209,7 @@ static void operands_are_fetched_by_what_surrounds_the_product(struct base_arena
         cycles_of_row *cycles_of;
         int least_count;
         double mean_frac, median_frac;
-    } cases[] = {{"alone", cycles_alone, 110, 0.06, 0.03}, {"behind", cycles_behind_others, 38, 0.06, 0.03}};
+    } cases[] = {{"alone", cycles_alone, 170, 0.06, 0.03}, {"behind", cycles_behind_others, 90, 0.06, 0.03}};
     int fetched_so;
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         const struct errors of = surrounded(arena, cases[i].cycles_of, cases[i].part, &fetched_so);
@@ -259,8 +263,21 @@ static void fusions_of_others_are_as_the_compiler_says(struct base_arena *arena)
         errors_of(read_answers(arena, "tests/data/compiler_fusions.csv", cycles_of_fusion), NULL, "given");
     TEST_ROW("%d rows, mean %.4f, median %.4f", of.count, of.mean_frac, of.median_frac);
     assert_true(of.count >= 100);
-    assert_true(of.mean_frac < 0.08);
+    assert_true(of.mean_frac < 0.07);
     assert_true(of.median_frac < 0.03);
+}
+
+/* Softmax and its derivative, read from HBM: those on which the mechanism was chosen, and others. */
+static void fusions_that_sum_rows_are_as_the_compiler_says(struct base_arena *arena)
+{
+    const int count = read_answers(arena, "tests/data/compiler_fusions.csv", cycles_of_fusion);
+    const char *const parts[] = {"summing", "summing_judged"};
+    for (int i = 0; i < BASE_COUNT(parts); i++) {
+        const struct errors of = errors_of(count, NULL, parts[i]);
+        TEST_ROW("%s: %d rows, mean %.4f, median %.4f", parts[i], of.count, of.mean_frac, of.median_frac);
+        assert_true(of.count >= 7);
+        assert_true(of.mean_frac < 0.06);
+    }
 }
 
 /* What happens to an element does not count, what is read and written does: libtpu gives 7168 x 1024 of bfloat16
@@ -374,12 +391,19 @@ static void chips_to_choose_from_are_those_of_the_tables(struct base_arena *aren
 }
 
 static const struct test tests[] = {
-    TEST(products_held_back_are_as_the_compiler_says),        TEST(products_of_others_are_as_the_compiler_says),
-    TEST(products_among_others_are_as_the_compiler_says),     TEST(fusions_held_back_are_as_the_compiler_says),
-    TEST(fusions_of_others_are_as_the_compiler_says),         TEST(fusions_cost_what_they_read_and_write),
-    TEST(operands_are_fetched_by_what_surrounds_the_product), TEST(products_beside_weights_are_as_the_compiler_says),
-    TEST(operands_in_vector_memory_are_not_fetched),          TEST(registers_are_filled_up),
-    TEST(long_products_take_as_long_as_their_parts),          TEST(chips_without_a_cost_model_are_refused),
+    TEST(products_held_back_are_as_the_compiler_says),
+    TEST(products_of_others_are_as_the_compiler_says),
+    TEST(products_among_others_are_as_the_compiler_says),
+    TEST(fusions_held_back_are_as_the_compiler_says),
+    TEST(fusions_that_sum_rows_are_as_the_compiler_says),
+    TEST(fusions_of_others_are_as_the_compiler_says),
+    TEST(fusions_cost_what_they_read_and_write),
+    TEST(operands_are_fetched_by_what_surrounds_the_product),
+    TEST(products_beside_weights_are_as_the_compiler_says),
+    TEST(operands_in_vector_memory_are_not_fetched),
+    TEST(registers_are_filled_up),
+    TEST(long_products_take_as_long_as_their_parts),
+    TEST(chips_without_a_cost_model_are_refused),
     TEST(chips_to_choose_from_are_those_of_the_tables),
 };
 
