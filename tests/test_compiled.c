@@ -13,7 +13,7 @@
  * mechanisms were chosen on some; the blind ones judged those, and of the next mechanisms three of their misses gave
  * the reason; of those that judged these again it was two, and so it was of the fresh ones behind them, and one each of
  * the unseen and of the later ones, which judged all the others; the next ones judged all but the last two
- * mechanisms. A third of the plans is not scanned. */
+ * mechanisms, and seven behind them the heap. A third of the plans is not scanned. */
 static const struct answers {
     const char *path;
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_recomputed_frac;
@@ -25,7 +25,7 @@ static const struct answers {
              {"tests/data/compiled_memory_fresh.csv", 0.021, 1, 1, 0, 0.84, true},
              {"tests/data/compiled_memory_unseen.csv", 0.027, 0.92, 1, 0, 1, true},
              {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, true},
-             {"tests/data/compiled_memory_next.csv", 0.027, 0.91, 1, 0, 1, true}};
+             {"tests/data/compiled_memory_next.csv", 0.032, 0.89, 1, 0, 1, true}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 /* A step that is said to fit is refused by no compiler if it is not called tight; and of steps that the compiler takes
  * most are not. */
