@@ -236,11 +236,10 @@ static void list_softmaxes(struct maker *m)
 
 static void take_four(const struct maker *m, int softmax, struct sim_price_kernel *listed)
 {
-    if (!softmax) return;
+    listed->backward = softmax < 0;
+    if (!softmax || m->choices->row_softmax) return;
     const struct sim_op *op = &m->s->ops[(softmax < 0 ? -softmax : softmax) - 1];
     const struct sim_shape *scores = &m->s->shapes[m->s->values[op->outputs[0]].shape];
-    listed->backward = softmax < 0;
-    if (m->choices->row_softmax) return;
     for (int d = 0; d < 2; d++) multiply(m, &listed->fours, scores->dims[d], scores->spec[d]);
 }
 
