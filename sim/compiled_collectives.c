@@ -45,6 +45,17 @@ bool sim_is_square(const struct sim_placement *placement, unsigned axes)
     return load->group_size == 4 && load->has_all_chips && load->dimension_count == 2;
 }
 
+const char *sim_all_reduce_strategy(const struct sim_placement *placement, unsigned axes)
+{
+    enum { MOST_OF_TWO_RINGS = 8 };
+    const struct sim_group *group = &placement->groups[axes];
+    const struct topo_ring_load *load = &group->load;
+    if (placement->topology.kind != TOPO_TPU || group->size_in_slice != load->group_size) return NULL;
+    if (load->has_all_chips && load->dimension_count > 1)
+        return load->is_equal_sided ? "UniDirectionNDRingStrategy" : "StrategyND";
+    return load->group_size <= MOST_OF_TWO_RINGS ? "UniDirection1DRingStrategy" : "StrategyRing";
+}
+
 double sim_window_trips_of(const struct sim_pricing *p, unsigned axes, const struct sim_factors *rows,
                            double element_bytes)
 {

@@ -223,6 +223,9 @@ enum sim_optimizer_partitioning sim_what_is_over_data(const struct sim_plan *pla
 enum sim_optimizer_partitioning sim_most_over_data(const struct sim_plan *plan);
 sim_pass_set sim_passes_of(const struct sim_plan *plan); /* those that its program goes through */
 bool sim_hides_collectives(const struct sim_plan *plan); /* some may run beside what computes */
+/* compiled_collectives.c: how today's XLA:TPU sends an all-reduce over these axes, in its own word; NULL where it says
+ * none: on GPUs, or over slices. */
+const char *sim_all_reduce_strategy(const struct sim_placement *placement, unsigned axes);
 /* The plan with its defaults filled in, as a document would say it. */
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan);
 /* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */

@@ -184,7 +184,42 @@ static void gathers_are_as_many_as_the_compiler_leaves(struct base_arena *arena)
     assert_int_equal(found, BASE_COUNT(rows));
 }
 
+/* tests/data/all_reduce_strategies.csv: what libtpu 0.0.42.1 said of 117 MB over the model axis and of 8 MB over data,
+ * for slices and tiles of v4 to v6e. The rule was written in sight of it. */
+static void all_reduces_are_sent_as_the_compiler_says(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_csv csv;
+    struct base_error error;
+    bool more = true;
+    int count = 0;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/all_reduce_strategies.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error), count++) {
+        struct sim_plan_text text = {.values = {[SIM_MODEL] =
+                                                    "decoder_only:vocab_size=32768,emb_dim=8192,num_heads=512,"
+                                                    "head_dim=16,mlp_dim=8192,num_layers=1",
+                                                [SIM_TOPOLOGY] = row_field(&csv, "topology"),
+                                                [SIM_SUBMESH] = row_field(&csv, "model_parallel_submesh"),
+                                                [SIM_BATCH_SIZE] = "4096",
+                                                [SIM_TARGETS_LENGTH] = "128",
+                                                [SIM_MEMORY_KIND] = "compiled"}};
+        struct sim_plan plan;
+        TEST_ROW("%s %s %s", row_field(&csv, "topology"), row_field(&csv, "model_parallel_submesh"),
+                 row_field(&csv, "axis"));
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        const struct topo_axes *mesh = &plan.placement->axes;
+        const unsigned axes = !strcmp(row_field(&csv, "axis"), "model") ? sim_model_axis(mesh) : sim_data_axis(mesh);
+        assert_int_equal(topo_axes_product(mesh, axes), atoi(row_field(&csv, "devices")));
+        assert_string_equal(sim_all_reduce_strategy(plan.placement, axes), row_field(&csv, "strategy"));
+    }
+    base_csv_close(&csv);
+    sim_cache_free(cache);
+    assert_int_equal(count, 102);
+}
+
 static const struct test tests[] = {
+    TEST(all_reduces_are_sent_as_the_compiler_says),
     TEST(gathers_are_as_many_as_the_compiler_leaves),
     TEST(collectives_are_what_the_compiler_leaves),
 };

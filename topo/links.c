@@ -109,6 +109,7 @@ static void summarize(const struct router *r, struct topo_ring_load *out)
     double links = 0, crossed = 0;
     int64_t chips_spanned = 1;
     bool closes = true;
+    int side = 0;
     for (int d = 0; d < DIMENSIONS; d++) {
         double here = 0;
         for (int i = 0; i < chips * DIRECTIONS; i++) {
@@ -122,6 +123,8 @@ static void summarize(const struct router *r, struct topo_ring_load *out)
         crossed += here;
         links += directed_links(t, d);
         out->dimension_count++;
+        out->is_equal_sided = out->dimension_count == 1 || (out->is_equal_sided && t->bounds[d] == side);
+        side = t->bounds[d];
         chips_spanned *= t->bounds[d];
         closes = closes && topo_closes(t, d);
     }

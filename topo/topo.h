@@ -315,6 +315,7 @@ struct topo_ring_load {
     int dimension_count;  /* how many dimensions that is */
     bool has_all_chips;   /* a group has all chips of these dimensions, */
     bool has_whole_rings; /* and each of them closes */
+    bool is_equal_sided;  /* these dimensions have as many chips each */
 };
 /* axes: a set of the mesh's axes. The mesh has its devices. TPU slices and tori of ranks only. */
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
