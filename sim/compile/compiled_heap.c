@@ -151,11 +151,11 @@ static double take_at_end(struct heap *h, double bytes)
     return offset;
 }
 
-/* The smallest hole with room, the first of equal ones. */
+/* The smallest hole with room, the first of equal ones: none is better than one as large, as layers leave them. */
 static double take(struct heap *h, double bytes)
 {
     int best = -1;
-    for (int i = 0; i < h->hole_count; i++)
+    for (int i = 0; i < h->hole_count && (best < 0 || h->holes[best].bytes > bytes); i++)
         if (h->holes[i].bytes >= bytes && (best < 0 || h->holes[i].bytes < h->holes[best].bytes)) best = i;
     if (best < 0) return take_at_end(h, bytes);
     const double offset = h->holes[best].offset;
