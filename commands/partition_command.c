@@ -142,7 +142,7 @@ static enum base_status read_dtypes(struct commands_context *context, const char
     return BASE_OK;
 }
 
-/* "alone", or "1" or "0,1": operands that are in vector memory already */
+/* What surrounds the product, or, as "1" or "0,1", the operands that are in vector memory already. */
 static enum base_status read_fetched(const char *chip, const char *text, struct sim_compiled_product *out,
                                      struct base_error *error)
 {

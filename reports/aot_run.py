@@ -204,8 +204,7 @@ def run_step(answer, steps, folder, tell):
     began = time.perf_counter()
     compiled = lower_step(mesh).compile()
     analysis = compiled.memory_analysis()
-    answer.update(
-                  compile_s=time.perf_counter() - began,
+    answer.update(compile_s=time.perf_counter() - began,
                   **{f'{what}_bytes': getattr(analysis, f'{what}_size_in_bytes')
                      for what in ('argument', 'output', 'alias', 'temp')})
     text = compiled.as_text()

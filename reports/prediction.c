@@ -123,9 +123,9 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
     }
 }
 
-const char reports_no_change[] = "none of what was tried: microbatches, remat, the optimizer, its partitioning, rules, "
-                                 "the mesh and what the software "
-                                 "is usually run with, one or two of them at once, here and on larger topologies";
+const char reports_no_change[] =
+    "none of what was tried: microbatches, remat, the optimizer, its partitioning, rules, the mesh and what the "
+    "software is usually run with, one or two of them at once, here and on larger topologies";
 
 static void put_change(const struct sim_change *c, int width, struct base_text *out)
 {

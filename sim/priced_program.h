@@ -256,8 +256,8 @@ struct sim_sent {
     int permutes; /* that it goes round in while a product is computed, each of a device's piece; 0: it does not */
     double permute_bytes;
 };
-/* of rows of a product, over these axes */
 bool sim_is_square(const struct sim_placement *placement, unsigned axes); /* of sim_window */
+/* of rows of a product, over these axes */
 double sim_window_trips_of(const struct sim_pricing *p, unsigned axes, const struct sim_factors *rows,
                            double element_bytes);
 struct sim_sent sim_sent_as_compiled(const struct sim_pricing *p, const struct sim_price_collective *collective);

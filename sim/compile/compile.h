@@ -93,10 +93,6 @@ enum base_status sim_settings_read(struct sim_settings *out, struct base_error *
 
 /* Who compiles, and what for. */
 enum sim_target { SIM_FOR_DEVICE, SIM_FOR_EXECUTOR };
-/* software.c: names of traits with spaces between them, as tables have them. */
-enum base_status sim_trait_set_read(const char *table, const char *text, model_trait_set *out,
-                                    struct base_error *error);
-
 struct sim_compiler {
     enum sim_target target;
     sim_pass_set passes;
@@ -150,6 +146,10 @@ enum sim_rounds { SIM_ROUNDS_GATHER, SIM_ROUNDS_SUM, SIM_ROUNDS_SUM_LIKE_ANOTHER
 int sim_window_permutes(int ring, enum sim_rounds rounds);
 
 /* ---- training software (software.c) ---- */
+
+/* Names of traits with spaces between them, as tables have them. */
+enum base_status sim_trait_set_read(const char *table, const char *text, model_trait_set *out,
+                                    struct base_error *error);
 
 struct sim_software {
     sim_pass_set passes;
