@@ -69,8 +69,8 @@ static void add_place(struct heap *h, int birth, int death, double bytes)
     h->first_born[birth] = h->first_gone[death] = h->count++;
 }
 
-/* What begins in a layer is there in all of them, anew; what is used in one and begins before is there until the last
- * one. */
+/* What begins in a layer is there in all of them, anew, and the last layer's until its last use, where that is behind
+ * the loop; what is used in one and begins before is there until the last one. */
 static void add_buffer(struct heap *h, const struct sim_buffer *b)
 {
     const int made_in = layers_around(h, b->birth), used_in = layers_around(h, b->death),
@@ -180,8 +180,8 @@ static int first_behind(const struct heap *h, double offset)
 static void give_back(struct heap *h, double offset, double bytes)
 {
     const int i = first_behind(h, offset);
-    struct hole *const before = i > 0 ? &h->holes[i - 1] : NULL, *const behind =
-                                                                     i < h->hole_count ? &h->holes[i] : NULL;
+    struct hole *const before = i > 0 ? &h->holes[i - 1] : NULL;
+    struct hole *const behind = i < h->hole_count ? &h->holes[i] : NULL;
     const bool joins_before = before && before->offset + before->bytes == offset,
                joins_behind = behind && offset + bytes == behind->offset;
     if (joins_before) {
