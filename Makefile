@@ -8,7 +8,7 @@ DESTDIR ?=
 CFLAGS  ?= -O2
 LDFLAGS ?=
 
-rooms    := base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim tuner exec plots reports commands
+rooms    := base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports commands
 packages := libcjson libpcre2-8 gsl
 loaded   := cairo cairo-pdf cairo-png # when the first picture is drawn: its headers alone are asked for here
 
@@ -157,7 +157,7 @@ pages: all
 perfetto: all
 	@scripts/perfetto.sh $(BUILD)/meshwright $(BUILD)/perfetto
 
-## confidence: from tests/data/measured, how far predictions are off by software and platform (sim/confidence.csv)
+## confidence: from tests/data/measured, how far predictions are off by software and platform (sim/predict/confidence.csv)
 confidence: all
 	@python3 scripts/confidence.py $(BUILD)/meshwright
 	@$(MAKE) all

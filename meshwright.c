@@ -1,7 +1,7 @@
 /* meshwright: the command line. The only place that prints, exits, and looks at the terminal. */
 #include "library/meshwright.h"
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "commands/commands.h"
 #include "plots/plots.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* `calibrate`: measured steps in, a profile out whose constants explain them. */
 #include "commands/commands.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "commands/commands.h"
 #include "commands/table.h"
 #include "plots/plots.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <math.h>
 #include <string.h>
@@ -94,13 +94,13 @@ static enum base_status send(struct base_arena *arena, enum sim_algorithm algori
 {
     const enum sim_routes routes = sim_routes_of(&q->placement, q->kind, q->priced_axes);
     const bool asked = algorithm != SIM_ALGORITHM_COUNT;
-    struct sim_wire wire;
+    struct sim_link_cost wire;
     BASE_TRY(asked ? sim_simulate(arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error)
                    : sim_simulate_fastest(arena, &q->network, &q->groups, q->kind, routes, q->bytes, &q->sent, error));
     q->sent_s = q->sent.traffic.time_s;
     if (asked || !sim_is_of_nccl(&q->placement, q->kind)) return BASE_OK;
-    BASE_TRY(sim_wire_build(arena, &q->network, &q->groups, q->kind, routes, &wire, error));
-    q->sent_s = sim_sent_s(&q->placement, &wire, q->kind, q->priced_axes, q->bytes);
+    BASE_TRY(sim_link_cost_build(arena, &q->network, &q->groups, q->kind, routes, &wire, error));
+    q->sent_s = sim_lowered_s(&q->placement, &wire, q->kind, q->priced_axes, q->bytes);
     return BASE_OK;
 }
 
@@ -165,7 +165,7 @@ static const char *link_name(struct base_arena *arena, const struct topo_link *l
 static const char *bound_by(struct base_arena *arena, const struct question *q)
 {
     const struct sim_traffic *t = &q->sent.traffic;
-    if (t->busiest_link < 0 || t->time_s * t->busy_frac < t->start_s + t->walking_s) return "latency";
+    if (t->busiest_link < 0 || t->time_s * t->busy_frac < t->start_s + t->hop_latency_s) return "latency";
     return link_name(arena, &q->network.links.links[t->busiest_link]);
 }
 

@@ -1,6 +1,6 @@
 /* The table of all commands, in the order in which help shows them, with the options that each has. */
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

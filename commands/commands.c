@@ -1,6 +1,6 @@
 /* A command line: which command it names, its options, and its answer in the form that was asked for. */
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

@@ -219,7 +219,7 @@ enum base_status commands_plan_given(struct commands_context *context, const str
 #define COMMANDS_PLAN_KEY(name)                                                                                        \
     {                                                                                                                  \
         name, NULL, NULL, NULL                                                                                         \
-    }                                                       /* as the table of a plan's keys has it (sim/plan_keys.c) */
+    } /* as the table of a plan's keys has it (sim/plan/plan_keys.c) */
 #define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_GIN /* those of all keys */
 
 /* What --train-tokens and --device-hour-price say of each topology (training_options.c); zeros where they are absent. A

@@ -1,7 +1,7 @@
 /* `data`: the batch that a run feeds itself at a step. */
 #include "commands/commands.h"
 #include "exec/exec.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

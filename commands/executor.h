@@ -3,7 +3,7 @@
 #define COMMANDS_EXECUTOR_H
 
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 struct commands_executor {
     int rank_count;         /* 0: all devices in one process */

@@ -1,6 +1,6 @@
 /* `fusion`: the cycles that the TPU compiler's cost model gives what it fuses to one kernel, without products. */
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* `import` and `export`: plans from T5X's gin files, and files that launch a plan. */
 #include "commands/commands.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

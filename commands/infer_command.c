@@ -2,7 +2,7 @@
 #include "commands/infer_chunks.h"
 #include "exec/exec.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

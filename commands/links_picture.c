@@ -1,7 +1,7 @@
 /* The links of a plan's torus by what a whole step puts on them: all collectives, each along the rings that it is
  * priced by. */
 #include "commands/plot_documents.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 static enum base_status check(struct commands_context *context, const char *path, struct sim_plan *plan,
                               struct base_error *error)

@@ -1,6 +1,6 @@
 /* --network: how collectives are priced, as a word of the profile document that predictions share. */
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

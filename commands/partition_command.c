@@ -1,6 +1,6 @@
 /* `partition`: what the partitioner does with one operation, and what the TPU compiler takes its product for. */
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A plan in a file: JSON, or T5X's gin. */
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* A plan as the command line gives it: a file's first, then what the options say over it. */
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The documents that charts of a plan are drawn from: an answer with its detail, its mesh, and many predictions of the
  * plan with another batch or on another slice. */
 #include "commands/plot_documents.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* `predict`: one plan, with reasons. */
 #include "commands/topology_list.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

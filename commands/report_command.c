@@ -1,7 +1,7 @@
 /* `report`: a run beside its prediction, or a plan's prediction, as a page: text, Markdown or HTML. */
 #include "commands/commands.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

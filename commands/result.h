@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 struct commands_result {
     struct reports_measured steps; /* without its timeline */

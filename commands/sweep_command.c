@@ -1,7 +1,7 @@
 /* `sweep`: a table of plans in, the same table with predictions out, one row in memory at a time. */
 #include "commands/commands.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * passed over are one line beside it, or all of them where --notes asks. */
 #include "commands/commands.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 

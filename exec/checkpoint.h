@@ -3,7 +3,7 @@
 #ifndef EXEC_CHECKPOINT_H
 #define EXEC_CHECKPOINT_H
 
-#include "exec/machine.h"
+#include "exec/this_machine.h"
 
 /* parameters and state in arenas, by the names of T5X's checkpoints (state.c) */
 struct exec_array {

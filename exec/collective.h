@@ -2,7 +2,7 @@
 #ifndef EXEC_COLLECTIVE_H
 #define EXEC_COLLECTIVE_H
 
-#include "exec/machine.h"
+#include "exec/this_machine.h"
 
 struct exec_collective {
     struct exec_machine *machine;

@@ -2,7 +2,7 @@
 #ifndef EXEC_EXAMPLES_H
 #define EXEC_EXAMPLES_H
 
-#include "exec/machine.h"
+#include "exec/this_machine.h"
 
 /* All that operands hold of one example, row-major; float or int32_t, as their tensors are. */
 struct exec_example {

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "model/model.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <signal.h>
 

@@ -4,7 +4,7 @@
 #ifndef EXEC_INFER_ARRAYS_H
 #define EXEC_INFER_ARRAYS_H
 
-#include "exec/machine.h"
+#include "exec/this_machine.h"
 
 struct exec_kept_array {
     const char *name; /* "final.decoder.layers_0.self_attention.cached_key" */

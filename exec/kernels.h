@@ -2,7 +2,7 @@
 #ifndef EXEC_KERNELS_H
 #define EXEC_KERNELS_H
 
-#include "exec/machine.h"
+#include "exec/this_machine.h"
 
 /* run.c: BASE_INPUT names what of a plan does not run here */
 enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error *error);

@@ -2,7 +2,7 @@
 #ifndef EXEC_ROW_H
 #define EXEC_ROW_H
 
-#include "exec/machine.h"
+#include "exec/this_machine.h"
 
 /* One row (or a piece of one) of an operation: n elements along the last label, as float32 whatever is stored. An
  * operand that varies along the row has n of them, one that does not has one. */

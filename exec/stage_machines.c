@@ -50,7 +50,7 @@ struct exec_machine **exec_own_machines(struct base_arena *arena, const struct e
 static enum base_status begin_machine(struct base_arena *arena, struct exec_stages *stages, int piece,
                                       enum exec_clock clock, struct base_error *error)
 {
-    const struct sim_executable_piece *of = &stages->program.pieces[piece];
+    const struct sim_executable_chunk *of = &stages->program.pieces[piece];
     struct exec_machine *m = &stages->machines[piece];
     const int stage = piece % stages->program.stages;
     *m = (struct exec_machine){.processor_time = clock == EXEC_PROCESSOR_CLOCK,
@@ -64,7 +64,7 @@ static enum base_status begin_machine(struct base_arena *arena, struct exec_stag
 /* What every rank knows of a piece, whoever runs it. */
 static void describe_piece(struct exec_stages *stages, int piece)
 {
-    const struct sim_executable_piece *of = &stages->program.pieces[piece];
+    const struct sim_executable_chunk *of = &stages->program.pieces[piece];
     struct exec_machine *m = &stages->machines[piece];
     *m = (struct exec_machine){.s = of->program.sharded,
                                .plan = &of->plan,

@@ -44,7 +44,7 @@ enum base_status exec_check_messages(const struct exec_stages *stages, struct ba
  * sum of theirs. */
 struct exec_shared {
     const char *name;
-    int piece_count, pieces[SIM_MOST_PIECES], values[SIM_MOST_PIECES]; /* their accumulators */
+    int piece_count, pieces[SIM_MOST_STAGE_CHUNKS], values[SIM_MOST_STAGE_CHUNKS]; /* their accumulators */
 };
 enum base_status exec_shared_find(struct base_arena *arena, struct exec_stages *stages, struct base_error *error);
 void exec_shared_sum(struct exec_stages *stages);

@@ -40,7 +40,7 @@ static const char *path_of(const struct list *list, const struct model_tensor *t
 
 int64_t exec_first_layer(const struct exec_machine *machine, enum model_size layers)
 {
-    const struct sim_executable_piece *piece = machine->piece;
+    const struct sim_executable_chunk *piece = machine->piece;
     const bool encoder = layers == MODEL_ENCODER_LAYERS;
     if (!piece || (!encoder && layers != MODEL_DECODER_LAYERS)) return 0;
     return (encoder ? piece->first_encoder_layer : piece->first_decoder_layer) /

@@ -1,5 +1,5 @@
 /* What somebody wants to see of a run: arrays of the program, whole, on rank 0. */
-#include "exec/machine.h"
+#include "exec/this_machine.h"
 
 #include "exec/row.h"
 

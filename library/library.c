@@ -1,7 +1,7 @@
 /* libmeshwright: one door to all rooms, for programs that want answers without starting a process. */
 #include "commands/commands.h"
 #include "library/meshwright.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <stdlib.h>
 

@@ -33,7 +33,7 @@ static bool reads_cache(const struct builder *builder, const struct builder_atte
 }
 
 /* Only keys of the queries' own sequence are blocks on the same devices. */
-static bool goes_round(const struct builder *builder, const struct builder_attention *a)
+static bool uses_ring(const struct builder *builder, const struct builder_attention *a)
 {
     return builder->options.ring_devices > 1 && a->to_itself && !builder->cache;
 }
@@ -61,7 +61,7 @@ static int key_or_value(struct builder *builder, const struct builder_attention 
         int cache = model_builder_cached(builder, cached, projected, grouped ? "bgdS" : "bhdS");
         if (reads) projected = cache;
     }
-    if (!grouped || goes_round(builder, a)) return projected;
+    if (!grouped || uses_ring(builder, a)) return projected;
     const char *repeat = reads ? "bgdS->bhdS" : builder_letters(builder, "bkgd->bkhd", from, to);
     return unsharded_keys(builder, builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT,
                                                  base_print(builder->arena, "%s repeated", name), repeat, NULL,
@@ -186,7 +186,7 @@ int model_builder_attention(struct builder *builder, const struct builder_attent
         value = packed(builder, a, value, MODEL_ROLE_VALUE);
     }
     int context =
-        (goes_round(builder, a) ? model_builder_ring_attention : attention_core)(builder, a, query, key, value);
+        (uses_ring(builder, a) ? model_builder_ring_attention : attention_core)(builder, a, query, key, value);
     if (reads_cache(builder, a))
         context = model_builder_from_cache(builder, base_print(builder->arena, "%s/context", scope), context);
     int out_kernel = model_builder_weight(builder, base_print(builder->arena, "%s/out/kernel", scope), "je", "hde");

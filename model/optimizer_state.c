@@ -1,12 +1,13 @@
-/* What optimizers keep per parameter. Adafactor's factored second moments follow T5X's implementation: logical factor
- * rules for parameters of three and more dimensions and for stacked layers, a heuristic on sizes for the rest. */
+/* What optimizers keep per parameter. Adafactor's factored second schedule_events follow T5X's implementation: logical
+ * factor rules for parameters of three and more dimensions and for stacked layers, a heuristic on sizes for the rest.
+ */
 #include "model/model.h"
 
 #include <string.h>
 #include <strings.h>
 
 static const struct {
-    const char *name, *moments[MODEL_MOST_MOMENTS];
+    const char *name, *schedule_events[MODEL_MOST_MOMENTS];
 } optimizers[MODEL_OPTIMIZER_COUNT] = {[MODEL_ADAFACTOR] = {"adafactor", {0}},
                                        [MODEL_ADAMW] = {"adamw", {"mu", "nu"}},
                                        [MODEL_SGD] = {"sgd", {0}},
@@ -20,8 +21,8 @@ const char *model_optimizer_name(enum model_optimizer optimizer)
 int model_optimizer_moments(enum model_optimizer optimizer, const char *const **names)
 {
     int count = 0;
-    while (count < MODEL_MOST_MOMENTS && optimizers[optimizer].moments[count]) count++;
-    *names = optimizers[optimizer].moments;
+    while (count < MODEL_MOST_MOMENTS && optimizers[optimizer].schedule_events[count]) count++;
+    *names = optimizers[optimizer].schedule_events;
     return count;
 }
 

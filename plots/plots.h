@@ -4,7 +4,7 @@
 #ifndef PLOTS_H
 #define PLOTS_H
 
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 #include "topo/topo.h"
 
 /* ---- pictures ---- */

@@ -155,7 +155,7 @@ static bool is_inside_group(const struct plots_machine *machine, int chip, int d
 }
 
 /* Collectives of a group that is a box are priced as rings along all of its dimensions at once, which share its links
- * evenly (sim/placement.c); the device order's one ring would show some of them twice as busy. */
+ * evenly (sim/machine/placement.c); the device order's one ring would show some of them twice as busy. */
 static void spread_loads(struct plots_machine *machine, int count)
 {
     double *spread = base_new(machine->canvas->arena, double, count), sum = 0;

@@ -93,7 +93,7 @@ void reports_put_collective(struct base_json_writer *w, const struct topo_axes *
 /* How the compiler sends an all-reduce, of a plan whose compiler is asked for. */
 static const char *strategy_of(const struct reports_prediction *r, const struct sim_collective_row *c)
 {
-    const bool compiled = r->checked && sim_lays_out(r->checked) && c->kind == SIM_ALL_REDUCE;
+    const bool compiled = r->checked && sim_uses_compiled_memory(r->checked) && c->kind == SIM_ALL_REDUCE;
     return compiled ? sim_all_reduce_strategy(r->checked->placement, c->axes) : NULL;
 }
 

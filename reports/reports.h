@@ -3,7 +3,7 @@
 #define REPORTS_H
 
 #include "base/base.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 #include "tuner/tuner.h"
 
 /* ---- a plan in words (plan_words.c) ---- */
@@ -241,7 +241,7 @@ void reports_put_column(struct base_json_writer *writer, const char *key, const 
 void reports_put_looked(struct base_json_writer *w, struct reports_looked *looked, const struct tuner_space *space,
                         int64_t capacity_bytes, double headroom_frac);
 
-/* What the real compiler said of a plan (judged.c), and what is predicted of it as compiled. */
+/* What the real compiler said of a plan (verify_report.c), and what is predicted of it as compiled. */
 struct reports_judged {
     const struct sim_plan *plan;
     const struct sim_prediction *predicted;
@@ -259,8 +259,8 @@ struct reports_judged {
 void reports_put_judged(struct base_arena *arena, const struct reports_judged *judged, struct base_json_writer *writer);
 void reports_judged_text(struct base_arena *arena, const struct reports_judged *judged, struct base_text *out);
 
-/* What ran on the devices that a plan is for (ran.c), beside its prediction: the document that the exported program
- * prints, with step_s, loss and bytes. */
+/* What ran on the devices that a plan is for (run_report.c), beside its prediction: the document that the exported
+ * program prints, with step_s, loss and bytes. */
 struct reports_ran {
     const struct sim_plan *plan;
     const struct sim_prediction *predicted;
@@ -353,7 +353,7 @@ struct sim_plan_text reports_stages_said(const struct tuner_stages_result *resul
 void reports_put_found(struct base_arena *arena, const struct tuner_space *space, const struct tuner_found *found,
                        struct base_text *out);
 
-/* ---- a run beside its prediction (beside.c) ---- */
+/* ---- a run beside its prediction (compare_run.c) ---- */
 
 struct reports_beside {
     const struct sim_plan_text *text;

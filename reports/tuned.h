@@ -17,10 +17,10 @@ void reports_tuned_why_text(const struct reports_tuned *r, struct base_text *out
 void reports_tuned_put_why(struct base_json_writer *w, const struct reports_tuned *r);
 
 /* Whether predictions of such plans are right enough to say that the best is faster than the plan of that rank
- * (uncertain.c). */
+ * (risk.c). */
 bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank);
 void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *out);
-/* Risk, experiments and the worth of memory, as far as they were asked for (uncertain.c). */
+/* Risk, experiments and the worth of memory, as far as they were asked for (risk.c). */
 void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r);
 /* Of --risk alone, for the confidence that the best plan has. */
 void reports_put_risk(struct base_json_writer *w, double risk_frac, double headroom_frac,

@@ -186,7 +186,8 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     for (int i = 0; i < r->result->plan_count; i++) put_ranked(&w, r, i);
     base_json_close(&w, ']');
     if (r->result->plan_count)
-        base_json_member_double(&w, "told_apart_frac", sim_told_apart_frac(r->plans[0].confidence));
+        base_json_member_double(&w, "indifference_threshold_frac",
+                                sim_indifference_threshold_frac(r->plans[0].confidence));
     if (r->verified_count) reports_put_verified(&w, r);
     if (r->judged_count) reports_put_compiled_plans(&w, r);
     reports_put_uncertain(&w, r);

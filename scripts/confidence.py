@@ -1,5 +1,5 @@
 """confidence.py PROGRAM [--check]: how far predictions are off on the tables of measurements in tests/data/measured, by
-software and platform, as sim/confidence.csv has it, of log(measured / predicted) by a model of random effects: rows
+software and platform, as sim/predict/confidence.csv has it, of log(measured / predicted) by a model of random effects: rows
 deviate from the mean of their table (deviation_log), and tables from one another, so that the mean of one that nobody
 has seen deviates from those seen, mean_log, by between_log. How far tables of a kind differ is worked out over all kinds
 that have several, under a flat prior on that deviation (Gelman 2006, Bayesian Analysis 1:515): few tables tell little.
@@ -22,7 +22,7 @@ import sys
 import tempfile
 
 COLUMNS = ["platform", "software", "chips", "quantity", "rows", "mean_log", "deviation_log", "between_log", "tables"]
-OUT = "sim/confidence.csv"
+OUT = "sim/predict/confidence.csv"
 WITHIN = 1.6449
 COVERED = 0.9
 LEAST_ROWS = 4  # nobody knows a spread from three
@@ -278,7 +278,7 @@ def compiled_kinds(program):
 
 
 def half_width(kind):
-    """Half the 90 % interval of a row of another table (sim/confidence.c)."""
+    """Half the 90 % interval of a row of another table (sim/predict/confidence.c)."""
     if kind.key[0] == "*":
         return WITHIN * kind.deviation
     return WITHIN * math.hypot(kind.deviation * math.sqrt((kind.rows - 1) / (kind.rows - 3)), kind.between)
@@ -337,7 +337,7 @@ def main():
             print("confidence: 90 % intervals cover less than 85 % or more than 95 % of the mean table not used for them")
             sys.exit(1)
         if not stands:
-            print("confidence: sim/confidence.csv is not what the tables give: make confidence")
+            print("confidence: sim/predict/confidence.csv is not what the tables give: make confidence")
             sys.exit(1)
         return
     with open(OUT + ".new", "w") as file:

@@ -1,7 +1,8 @@
 #!/bin/sh
-# golden.sh PROGRAM [--update]: runs the command lines of tests/golden/*.cmd, each in a fresh folder that holds a copy of
-# tests/golden/files, and compares with NAME.out, NAME.err and NAME.rc beside it (absent: nothing printed, exit 0).
-# A command that refuses (exit 2 or 3) must leave no file behind. --update rewrites what is expected.
+# golden.sh PROGRAM [--update]: runs the cases of tests/golden/*.case, each in a fresh folder that holds a copy of tests/golden/files.
+# A case is a file: the command lines, then the sections "=== out", "=== err" and "=== exit N" that are expected
+# (absent: nothing printed, exit 0). A command that refuses (exit 2 or 3) must leave no file behind. --update rewrites
+# the sections.
 set -eu
 program=$(realpath "$1")
 update=${2:-}
@@ -14,52 +15,48 @@ mkdir "$work/bin"
 ln -s "$program" "$work/bin/meshwright"
 PATH=$work/bin:$PATH
 
-# Fills out, err, rc and left (files that appeared) of the case whose command line is given.
+# Runs the command lines in a fresh folder. Fills out, err, rc and left (files that appeared).
 run_case() {
     rm -rf "$work/case"
     mkdir "$work/case"
     [ ! -d "$golden/files" ] || cp -R "$golden/files/." "$work/case"
     (cd "$work/case" && find . | sort) >"$work/before"
-    status=0
-    (cd "$work/case" && timeout 60 sh "$1" </dev/null >"$work/out" 2>"$work/err") || status=$?
-    echo "$status" >"$work/rc"
+    rc=0
+    (cd "$work/case" && timeout 60 sh "$work/command" </dev/null >"$work/out" 2>"$work/err") || rc=$?
     (cd "$work/case" && find . | sort) | diff "$work/before" - >"$work/left" || true
 }
 
-# Prints the differences between what came and what is expected of the case named.
+# The section of an output: its heading, then the output. Nothing for an empty one.
+section() {
+    [ -s "$work/$1" ] || return 0
+    if [ "$(tail -c 1 "$work/$1")" ]; then
+        printf '=== %s without a newline at its end\n' "$1" && cat "$work/$1" && echo
+    else
+        printf '=== %s\n' "$1" && cat "$work/$1"
+    fi
+}
+
+# Prints what differs from the case that is expected, and what must not be, whatever is expected: so that --update can
+# never make a crash the expected answer.
 compare_case() {
-    for part in out err rc; do
-        expected=$golden/$1.$part
-        [ -e "$expected" ] || { expected=$work/absent; [ $part = rc ] && echo 0 >"$expected" || : >"$expected"; }
-        diff -u --label "$1.$part expected" --label "$1.$part" "$expected" "$work/$part" || true
-    done
-    case $(cat "$work/rc") in 2 | 3) sed 's/^/left behind: /' "$work/left" ;; esac
-    # Whatever is expected, a crash is not: so that --update can never make one the expected answer.
+    diff -u --label "$1 expected" --label "$1" "$golden/$1" "$work/came" || true
+    case $rc in 2 | 3) sed 's/^/left behind: /' "$work/left" ;; esac
     grep -E 'Segmentation fault|Aborted|core dumped|runtime error:|Sanitizer' "$work/out" "$work/err" |
         sed 's/^[^:]*:/crashed: /'
 }
 
-# Keeps only the parts that say something: no empty .out or .err, no .rc of 0.
-update_case() {
-    for part in out err rc; do
-        if [ -s "$work/$part" ] && [ "$part $(cat "$work/$part")" != 'rc 0' ]; then
-            cp "$work/$part" "$golden/$1.$part"
-        else
-            rm -f "$golden/$1.$part"
-        fi
-    done
-}
-
 passed=0
 failed=0
-for command in "$golden"/*.cmd; do
-    [ -e "$command" ] || continue
-    name=$(basename "$command" .cmd)
-    run_case "$command"
-    [ "$update" != --update ] || update_case "$name"
+for case in "$golden"/*.case; do
+    [ -e "$case" ] || continue
+    name=$(basename "$case")
+    sed '/^=== /,$d' "$case" >"$work/command"
+    run_case
+    { cat "$work/command" && section out && section err && { [ "$rc" -eq 0 ] || echo "=== exit $rc"; }; } >"$work/came"
+    [ "$update" != --update ] || cmp -s "$work/came" "$case" || cp "$work/came" "$case"
     compare_case "$name" >"$work/difference"
     if [ -s "$work/difference" ]; then
-        echo "golden case $name failed: $(cat "$command")"
+        echo "golden case $name failed: $(cat "$work/command")"
         cat "$work/difference"
         failed=$((failed + 1))
     else

@@ -21,7 +21,7 @@ awk '
 function fail(what) { print FILENAME ":" FNR ": " what }
 
 BEGIN {
-    split("base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim tuner exec plots reports commands", rooms, " ")
+    split("base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports commands", rooms, " ")
     for (i in rooms) order[rooms[i]] = i
     last = 100 # meshwright.c and tests may include any room
 
@@ -40,7 +40,7 @@ BEGIN {
     door["zlib.h"] = "exec/gzip.c"
     door["mpi.h"] = "exec/comm.c"
     door["sys/timerfd.h"] = "base/process.c" # ticks for a program that is waited for: it need not know the time
-    gsl_door = "sim/least_squares.c"
+    gsl_door = "sim/predict/least_squares.c"
     for (i in door) doors[door[i]] = 1
     doors[gsl_door] = 1
 
@@ -166,7 +166,7 @@ done | sort -u | tsort 2>&1 >/dev/null | sed -n 's/^tsort: \([^-].*\)$/\1:1: inc
     grep -v 'input contains a loop' >>"$violations" || true
 
 # Prefixes, from the symbols that other objects can see. A room inside a room has the prefix of the outer one.
-for room in base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim tuner exec plots reports commands; do
+for room in base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports commands; do
     [ -n "$build" ] && [ -d "$build/$room" ] || continue
     for object in "$build/$room"/*.o; do
         source=${object#"$build"/}

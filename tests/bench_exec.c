@@ -2,7 +2,7 @@
  * and where the rest goes. Times are this process's own, so that a busy machine does not matter much. */
 #include "exec/exec.h"
 #include "exec/gemm.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <stdlib.h>
 #include <string.h>

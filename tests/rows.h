@@ -2,7 +2,7 @@
 #ifndef ROWS_H
 #define ROWS_H
 
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 #include "tests/test.h"
 
 static inline const char *row_field(const struct base_csv *csv, const char *column)

@@ -16,7 +16,7 @@
 
 enum { MOST_RANKS = 8 };
 
-struct wires {
+struct link_costs {
     int sockets[MOST_RANKS][MOST_RANKS];
 }; /* [a][b]: a's end of the pair with b */
 
@@ -46,7 +46,7 @@ static void send_and_receive(int to, const char *out, size_t out_bytes, int from
 }
 
 struct rank {
-    struct wires *wires;
+    struct link_costs *link_costs;
     int rank;
 };
 
@@ -54,26 +54,26 @@ static void exchange(void *self, int to, const void *out, size_t out_bytes, int 
 {
     const struct rank *own = self;
     if (out_bytes && in_bytes && to == own->rank && from == own->rank) give_up("a rank that talks to itself");
-    send_and_receive(own->wires->sockets[own->rank][to], out, out_bytes, own->wires->sockets[own->rank][from], in,
-                     in_bytes);
+    send_and_receive(own->link_costs->sockets[own->rank][to], out, out_bytes, own->link_costs->sockets[own->rank][from],
+                     in, in_bytes);
 }
 
-static void join(struct wires *wires, int count)
+static void join(struct link_costs *link_costs, int count)
 {
     for (int a = 0; a < count; a++)
         for (int b = 0; b < a; b++) {
             int pair[2];
             assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-            wires->sockets[a][b] = pair[0];
-            wires->sockets[b][a] = pair[1];
+            link_costs->sockets[a][b] = pair[0];
+            link_costs->sockets[b][a] = pair[1];
         }
 }
 
-static void part(struct wires *wires, int count)
+static void part(struct link_costs *link_costs, int count)
 {
     for (int a = 0; a < count; a++)
         for (int b = 0; b < count; b++)
-            if (a != b) close(wires->sockets[a][b]);
+            if (a != b) close(link_costs->sockets[a][b]);
 }
 
 typedef void rank_function(const struct exec_transport *transport, void *shared);
@@ -81,22 +81,22 @@ typedef void rank_function(const struct exec_transport *transport, void *shared)
 /* Runs the function on every rank and returns how many failed. */
 static int run_ranks(int count, rank_function *function, void *shared)
 {
-    struct wires wires, aside;
+    struct link_costs link_costs, aside;
     pid_t children[MOST_RANKS];
     int failed = 0;
-    join(&wires, count);
+    join(&link_costs, count);
     join(&aside, count);
     for (int r = 0; r < count; r++) {
         children[r] = fork();
         if (children[r] != 0) continue;
-        struct rank own = {&wires, r}, beside = {&aside, r};
+        struct rank own = {&link_costs, r}, beside = {&aside, r};
         const struct exec_transport way_aside = {.rank = r, .rank_count = count, .self = &beside, .exchange = exchange};
         struct exec_transport transport = {
             .rank = r, .rank_count = count, .self = &own, .exchange = exchange, .aside = &way_aside};
         function(&transport, shared);
         _exit(0);
     }
-    part(&wires, count);
+    part(&link_costs, count);
     part(&aside, count);
     for (int r = 0; r < count; r++) {
         int status;

@@ -1,5 +1,5 @@
 /* Tests of the calibration: constants that made a table are found again from it. */
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 #include "tests/test.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
 
 #include "commands/commands.h"
 #include "sim/partition/memo.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 static char program[4096], program_folder[4096];
 

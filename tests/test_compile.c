@@ -1,7 +1,7 @@
 /* Tests of the table of passes (sim/compile/passes.c): which run for whom, and that rows of software name them. */
 #include "tests/test.h"
 
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #define DECODER "decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256"
 

@@ -1,6 +1,6 @@
 /* The TPU compiler's estimates of products and fusions, against its own: of rows that gave the constants, and others.
  */
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 #include "tests/rows.h"
 #include "tests/test.h"
 

@@ -2,7 +2,7 @@
  * computes, whatever the algorithm; what they agree on; checkpoints that they write together. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "exec/exec.h"
-#include "exec/machine.h"
+#include "exec/this_machine.h"
 #include "tests/sockets.h"
 
 enum { MOST_STEPS = 8 };

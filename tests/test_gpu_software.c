@@ -1,7 +1,7 @@
 /* Tests of training software on GPUs as strategies over one program: where its bytes live, what is one kernel. */
 #include "tests/test.h"
 
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #include <string.h>
 
@@ -89,7 +89,7 @@ static void states_are_what_each_software_keeps(struct base_arena *arena)
     static const struct {
         const char *software, *partitioning;
         int devices;
-        double bytes; /* weights, masters, two moments, gradients */
+        double bytes; /* weights, masters, two schedule_events, gradients */
     } rows[] = {
         {"nanotron", "none", 1, 2 + 4 + 8 + 4},
         {"nanotron", "data", 8, 2 + 4 + 12.0 / 8},
@@ -790,8 +790,8 @@ static void nobody_scans_but_xla(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* Each device clips its own share of the gradients where it updates it: whatever has fewer moments than AdamW takes no
- * longer. */
+/* Each device clips its own share of the gradients where it updates it: whatever has fewer schedule_events than AdamW
+ * takes no longer. */
 static void fewer_moments_take_no_longer(struct base_arena *arena)
 {
     static const char *const software[] = {"megatron", "nemo", "nanotron", "fsdp"}, *const optimizers[] = {"lion",

@@ -1,7 +1,7 @@
 /* The network, link by link: against sums that say what the fullest link takes, and against a router that moves one
  * packet at a time. */
 #include "sim/network/sharing.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 #include "tests/rows.h"
 #include "tests/test.h"
 

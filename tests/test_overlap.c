@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "sim/priced_program.h"
+#include "sim/predict/predict.h"
 
 /* ---- the clock ---- */
 
@@ -14,22 +14,22 @@
 static double exposed_s(struct base_arena *arena, const char *script)
 {
     enum { MOST = 32 };
-    struct sim_moment moments[MOST];
-    struct sim_price_list list = {.moments = moments};
-    struct sim_pricing *p = base_new(arena, struct sim_pricing, 1);
+    struct sim_schedule_event schedule_events[MOST];
+    struct sim_cost_program list = {.schedule_events = schedule_events};
+    struct sim_cost_context *p = base_new(arena, struct sim_cost_context, 1);
     double seconds[MOST];
     static const struct {
         char letter;
-        enum sim_moment_kind kind;
-    } kinds[] = {{'k', SIM_MOMENT_WORK},
-                 {'s', SIM_MOMENT_START},
-                 {'w', SIM_MOMENT_WAIT},
-                 {'[', SIM_MOMENT_LOOP},
-                 {']', SIM_MOMENT_END}};
+        enum sim_schedule_event_kind kind;
+    } kinds[] = {{'k', SIM_EVENT_WORK},
+                 {'s', SIM_EVENT_START},
+                 {'w', SIM_EVENT_WAIT},
+                 {'[', SIM_EVENT_LOOP},
+                 {']', SIM_EVENT_END}};
     for (const char *at = script; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
         int k = 0;
         while (kinds[k].letter != *at) k++;
-        moments[list.moment_count++] = (struct sim_moment){kinds[k].kind, atoi(at + 1)};
+        schedule_events[list.schedule_event_count++] = (struct sim_schedule_event){kinds[k].kind, atoi(at + 1)};
     }
     for (int i = 0; i < MOST; i++) seconds[i] = i;
     for (int i = 0; i < MODEL_SIZE_COUNT; i++) p->sizes[i] = i;

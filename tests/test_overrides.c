@@ -2,7 +2,7 @@
  * override_params_axes_names (google-research/t5x@cc342d41, run) answered; python_patterns.json what re.fullmatch of
  * Python 3.11 answers: match, none, or refused. */
 #include "model/model.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 #include "tests/test.h"
 
 static const struct base_json *member(const struct base_json *object, const char *key)

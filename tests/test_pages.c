@@ -1,7 +1,7 @@
 /* Answers as pages and as JSON with their detail: what is drawn is what was answered. */
 #include "commands/commands.h"
 #include "reports/reports.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 #include "tests/test.h"
 
 #include <ctype.h>

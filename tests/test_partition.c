@@ -11,7 +11,7 @@
  * What differs today stands in xla_differs.txt, with its reason. The test fails when a case that agreed differs, and
  * when one on the list agrees: `make differs-update` takes it off. The list shrinks but for new cases. */
 #include "sim/partition/sharding_tiles.h"
-#include "sim/priced_program.h"
+#include "sim/predict/predict.h"
 #include "tests/meshes.h"
 #include "tests/rows.h"
 

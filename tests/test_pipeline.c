@@ -1,8 +1,7 @@
 /* Tests of pipelines: how models are cut, what schedules hold and how long they take. */
 #include "tests/test.h"
 
-#include "sim/priced_program.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 /* ---- timetables ---- */
 
@@ -178,7 +177,7 @@ static struct model_config config_of(struct base_arena *arena, const char *text)
 static const char *layers_of(struct base_arena *arena, const struct model_config *config,
                              const struct sim_pipeline *pipeline, enum sim_division division)
 {
-    struct sim_piece pieces[SIM_MOST_PIECES];
+    struct sim_stage_chunk pieces[SIM_MOST_STAGE_CHUNKS];
     struct base_error error;
     struct base_text text = {.arena = arena};
     if (sim_split_model(config, pipeline, division, pieces, &error) != BASE_OK) return "refused";
@@ -236,7 +235,7 @@ static void parts_stand_once(struct base_arena *arena)
 {
     const struct model_config config = config_of(arena, DECODER(2048, 8192, 16, 131072)),
                               t5 = config_of(arena, "t5_1_1_small");
-    struct sim_piece pieces[SIM_MOST_PIECES];
+    struct sim_stage_chunk pieces[SIM_MOST_STAGE_CHUNKS];
     struct base_error error;
     struct sim_pipeline pipeline = {.stages = 8, .chunks = 1, .partition = SIM_BY_COMPUTE_COST};
     assert_ok(sim_split_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
@@ -649,7 +648,8 @@ static void outputs_stay_as_long_as_the_software_keeps_them(struct base_arena *a
     const double beside_layers = 2 * each_more(arena, "megatron_deepspeed", shallow, few, few_batches, 1) -
                                  each_more(arena, "megatron_deepspeed", model, few, few_batches, 1),
                  theirs = 2 * each_more(arena, "megatron", shallow, few, few_batches, 1) - freed;
-    const double fragmentation_frac = 0.3; /* of what comes and goes (sim/gpu_constants.csv), of a whole one here */
+    const double fragmentation_frac =
+        0.3; /* of what comes and goes (sim/machine/gpu_constants.csv), of a whole one here */
     assert_near(beside_layers - theirs, 0.5 + fragmentation_frac, 0.01);
 }
 
@@ -700,13 +700,13 @@ static struct sim_plan plan_of_microbatches(struct base_arena *arena, struct sim
     return plan;
 }
 
-static struct sim_pricing begun(struct sim_cache *cache, const struct sim_plan *plan)
+static struct sim_cost_context begun(struct sim_cache *cache, const struct sim_plan *plan)
 {
     const struct sim_program *program;
-    struct sim_pricing p;
+    struct sim_cost_context p;
     struct base_error error;
     assert_ok(sim_program_find(cache, plan, plan->options.remat, 0, SIM_PRICES_ALONE, &program, &error), &error);
-    assert_ok(sim_pricing_begin(&p, plan, &program->prices, &error), &error);
+    assert_ok(sim_cost_context_begin(&p, plan, &program->prices, &error), &error);
     return p;
 }
 
@@ -717,14 +717,14 @@ static void kernels_are_shared_by_numbers_of_microbatches(struct base_arena *are
     for (int i = 0; i < BASE_COUNT(of_pipelines); i++) {
         TEST_ROW("%s", of_pipelines[i]);
         struct sim_cache *cache = sim_cache_new(arena);
-        static struct sim_prices prices;
+        static struct sim_unit_costs prices;
         double shared_s[MODEL_OPTIMIZER + 1], anew_s[MODEL_OPTIMIZER + 1];
         const struct sim_plan few = plan_of_microbatches(arena, cache, "64", "4", of_pipelines[i]),
                               others[] = {plan_of_microbatches(arena, cache, "128", "8", of_pipelines[i]),
                                           plan_of_microbatches(arena, cache, "128", "4", of_pipelines[i])};
-        const struct sim_pricing one = begun(cache, &few);
+        const struct sim_cost_context one = begun(cache, &few);
         for (int other = 0; other < BASE_COUNT(others); other++) {
-            struct sim_pricing two = begun(cache, &others[other]), anew = two;
+            struct sim_cost_context two = begun(cache, &others[other]), anew = two;
             sim_price_kernels(&one, &prices);
             sim_price_kernels_after(&two, &one, &prices);
             sim_price_time_of(&two, &prices, NULL);

@@ -1,7 +1,7 @@
 /* Tests of the table of a plan's keys: its rows are whole, and by them every plan comes back as it was. */
 #include "tests/test.h"
 
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 static void every_row_is_whole(struct base_arena *arena)
 {

@@ -1,10 +1,10 @@
-/* Tests of what plans share (sim/program_cache.c): a program that was made for one plan and serves another is the one
- * that the other would have got, and few are made. */
+/* Tests of what plans share (sim/program/program_cache.c): a program that was made for one plan and serves another is
+ * the one that the other would have got, and few are made. */
 #include "tests/meshes.h"
 #include "tests/test.h"
 
 #include "sim/partition/sharding_tiles.h"
-#include "sim/priced_program.h"
+#include "sim/predict/predict.h"
 
 #define MODEL                                                                                                          \
     "encoder_decoder:emb_dim=256,num_heads=16,head_dim=16,mlp_dim=512,vocab_size=1024,num_encoder_layers=2,num_"       \

@@ -7,7 +7,7 @@
 
 #include "sim/partition/memo.h"
 #include "sim/partition/sharding_tiles.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 #define SMALL "emb_dim=64,num_heads=4,head_dim=24,mlp_dim=96,vocab_size=512"
 #define SMALL_T5 "encoder_decoder:" SMALL ",num_encoder_layers=3,num_decoder_layers=2,mlp_activations=gelu+linear"
@@ -1118,8 +1118,8 @@ static void contractions_are_padded_to_the_matrix_unit(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* AdamW reads and writes a float32 parameter and two moments, and reads a float32 gradient: seven passes. At 1e11 bytes
- * a second that is what it costs, since it has no matrix work. */
+/* AdamW reads and writes a float32 parameter and two schedule_events, and reads a float32 gradient: seven passes. At
+ * 1e11 bytes a second that is what it costs, since it has no matrix work. */
 static void updates_are_bound_by_memory(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
@@ -1130,7 +1130,8 @@ static void updates_are_bound_by_memory(struct base_arena *arena)
         "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 num_microbatches=2 targets_length=32 optimizer=adamw",
         MODEL_STEP_TRAIN, &prediction);
     const struct sim_entry *update = entry_named(&timeline, "decoder/layers/mlp/wi/kernel adamw", MODEL_OPTIMIZER);
-    assert_near(update->bytes, (6 * 4 + 2) * 64 * 96, 0); /* parameter and two moments, and a bfloat16 gradient */
+    assert_near(update->bytes, (6 * 4 + 2) * 64 * 96,
+                0); /* parameter and two schedule_events, and a bfloat16 gradient */
     assert_near(update->time_s, (6 * 4 + 2) * 64 * 96 / 1e11, 1e-12);
     assert_int_equal(update->bound, SIM_BY_MEMORY);
     assert_int_equal(update->count, 3);
@@ -1746,8 +1747,9 @@ static void totals_and_checkpoints(struct base_arena *arena)
         assert_near(p.model_flop, p.mfu_frac * p.step_s * 256 * 275e12, 1e-9);
         assert_true(p.accessed_bytes > 0);
         assert_ok(sim_checkpoint_of(arena, &plan, &checkpoint, &error), &error);
-        assert_int_equal(checkpoint.bytes, 3 * 4 * INT64_C(11307321344) + 4); /* weights, two moments, the step */
-        assert_true(checkpoint.save_s > 1.3 && checkpoint.save_s < 1.5);      /* 8.5 GB a device at 6.25 GB/s */
+        assert_int_equal(checkpoint.bytes,
+                         3 * 4 * INT64_C(11307321344) + 4);              /* weights, two schedule_events, the step */
+        assert_true(checkpoint.save_s > 1.3 && checkpoint.save_s < 1.5); /* 8.5 GB a device at 6.25 GB/s */
     }
     assert_near(model_flop[0], model_flop[1], 1e-12);
     assert_true(hardware_flop[0] > model_flop[0] && hardware_flop[0] < 1.05 * model_flop[0]);
@@ -2078,7 +2080,7 @@ static void confidence_rests_on_what_was_measured(struct base_arena *arena)
     /* 22 rows of one table deviate by 6 % from its mean; another table's mean is not known so well */
     assert_true(log(v4.step_s.high / v4.step_s.low) > 2 * 1.6449 * 0.06);
     assert_true(v4.within_log < 0.07);
-    assert_near(sim_told_apart_frac(&v4), expm1(1.2816 * sqrt(2) * v4.within_log), 1e-9);
+    assert_near(sim_indifference_threshold_frac(&v4), expm1(1.2816 * sqrt(2) * v4.within_log), 1e-9);
     assert_true(cpu.within_log > 0.07);
     assert_true(cpu.peak_bytes.low >= (double)p.memory.peak_bytes &&
                 cpu.peak_bytes.high <= (double)p.memory.peak_bytes);

@@ -493,7 +493,7 @@ static void what_stages_cannot_do_is_refused(struct base_arena *arena)
 /* ---- the order of events ---- */
 
 struct room {
-    int waiting[2 * SIM_MOST_PIECES]; /* by piece and way: the microbatch whose message waits there; -1: none */
+    int waiting[2 * SIM_MOST_STAGE_CHUNKS]; /* by piece and way: the microbatch whose message waits there; -1: none */
 };
 
 /* Messages go when there is something to go, passes run when what they need has just come and there is room. */
@@ -501,7 +501,7 @@ static void check_order(const struct sim_timetable *t, const struct sim_event_or
 {
     const int pieces = t->stages * t->chunks;
     struct room room;
-    int passes = 0, microbatch[2 * SIM_MOST_PIECES];
+    int passes = 0, microbatch[2 * SIM_MOST_STAGE_CHUNKS];
     for (int i = 0; i < 2 * pieces; i++) room.waiting[i] = microbatch[i] = -1;
     for (int i = 0; i < order->count; i++) {
         const struct sim_pass_of *pass = &order->events[i].pass;

@@ -3,7 +3,7 @@
  * at the path that stands there); files of one kind share a row, whose {a|b} stands for each in turn. */
 #include "tests/test.h"
 
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 static const char *with(struct base_arena *arena, const char *pattern, const char *word, size_t length)
 {

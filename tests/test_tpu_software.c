@@ -1,6 +1,6 @@
 /* Tests of JAX software on TPUs: slices over the data-centre network, and how MaxText and its like write a model down.
  */
-#include "sim/priced_program.h"
+#include "sim/predict/predict.h"
 #include "tests/meshes.h"
 #include "tests/test.h"
 #include "topo/topology_names.h"
@@ -93,7 +93,7 @@ static void more_slices_take_no_less_time(struct base_arena *arena)
 
 /* ---- rings ---- */
 
-static double moving_s(const struct sim_plan *plan, enum sim_collective kind, unsigned axes, double bytes)
+static double serialization_s(const struct sim_plan *plan, enum sim_collective kind, unsigned axes, double bytes)
 {
     return sim_collective_s(plan->placement, kind, axes, bytes) -
            plan->placement->profile.constants[SIM_COLLECTIVE_LATENCY_S];
@@ -119,10 +119,10 @@ static void gathers_over_several_dimensions_go_round_one_ring(struct base_arena 
         const struct sim_plan plan = checked(arena, cache, &text);
         const double *c = plan.placement->profile.constants, size = plan.placement->groups[2].load.group_size,
                      link_s = 1 / (c[SIM_LINK_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC]),
-                     half_s = moving_s(&plan, SIM_ALL_REDUCE, 2, bytes) / 2,
+                     half_s = serialization_s(&plan, SIM_ALL_REDUCE, 2, bytes) / 2,
                      ring_s = rows[i].one_ring ? (size - 1) / size * bytes / 2 * link_s : half_s,
-                     scatter_s = moving_s(&plan, SIM_REDUCE_SCATTER, 2, bytes);
-        assert_near(moving_s(&plan, SIM_ALL_GATHER, 2, bytes / size), scatter_s, 1e-3);
+                     scatter_s = serialization_s(&plan, SIM_REDUCE_SCATTER, 2, bytes);
+        assert_near(serialization_s(&plan, SIM_ALL_GATHER, 2, bytes / size), scatter_s, 1e-3);
         assert_near(scatter_s, ring_s, 1e-3);
         assert_true(scatter_s >= 0.999 * half_s);
     }
@@ -240,7 +240,7 @@ static void v5p_goes_at_its_published_rates(struct base_arena *arena)
     const double bytes = 1 << 30;
     struct sim_plan_text text = text_of("v5p:4x4x4", "data=1,fsdp=16,tensor=4", NULL);
     const struct sim_plan ring = checked(arena, cache, &text);
-    assert_near(2 * 0.75 * bytes / 2 / moving_s(&ring, SIM_ALL_REDUCE, 1u << 2, bytes), 81.7e9, 0.005);
+    assert_near(2 * 0.75 * bytes / 2 / serialization_s(&ring, SIM_ALL_REDUCE, 1u << 2, bytes), 81.7e9, 0.005);
     text = wide_layers_on("v5p:2x2x1", "512");
     const struct sim_prediction p = predicted(arena, cache, &text);
     const double products_s = p.model_flop / 4 / (0.85 * 459e12);
@@ -509,7 +509,7 @@ static void remat_by_tensor_is_written_as_it_is_read(struct base_arena *arena)
 
 /* ---- what is stored ---- */
 
-/* Bytes a parameter: float32 and two moments; a smaller first moment; all of bfloat16. */
+/* Bytes a parameter: float32 and two schedule_events; a smaller first moment; all of bfloat16. */
 static void state_is_stored_as_told(struct base_arena *arena)
 {
     static const struct {
@@ -547,7 +547,7 @@ static void masked_blocks_are_skipped(struct base_arena *arena)
     struct sim_plan_text text = text_of("v5p-32", "data=1,fsdp=16,tensor=1", NULL);
     text.values[SIM_TARGETS_LENGTH] = "8192";
     struct sim_plan plan = checked(arena, cache, &text);
-    struct sim_pricing p = {.plan = &plan, .placement = plan.placement};
+    struct sim_cost_context p = {.plan = &plan, .placement = plan.placement};
     const double block = plan.placement->profile.constants[SIM_ATTENTION_BLOCK];
     p.sizes[MODEL_TARGETS_LENGTH] = 8192;
     p.sizes[MODEL_DECODER_LAYERS] = 4;

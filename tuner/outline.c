@@ -382,7 +382,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     int64_t sizes[MODEL_SIZE_COUNT];
     struct sim_placement *one = base_new(arena, struct sim_placement, 1);
     struct sim_plan alone = *plan;
-    struct drafter d = {.arena = arena, .out = out, .partitioning = sim_most_over_data(plan)};
+    struct drafter d = {.arena = arena, .out = out, .partitioning = sim_most_zero_stage(plan)};
     *one = *plan->placement;
     for (int i = 0; i < one->axes.count; i++) one->axes.sizes[i] = 1;
     alone.placement = one;

@@ -1,7 +1,7 @@
 /* Policies on each order of a submesh. What a step takes that offloads nothing is asked once of each pattern of what is
  * saved and each order, where it may matter at all; a policy that offloads some of the pattern does the same, and waits
- * for its transfers where they move for longer than a pass computes (sim/offload.c). So the time of every policy on
- * every order is known before it is predicted, and its memory does not depend on the order. */
+ * for its transfers where they move for longer than a pass computes (sim/cost/offload.c). So the time of every policy
+ * on every order is known before it is predicted, and its memory does not depend on the order. */
 #include "tuner/policies.h"
 
 #include <math.h>

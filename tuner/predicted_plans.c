@@ -74,11 +74,11 @@ enum base_status tuner_search_evaluate(struct search *s, const struct node *node
 
 /* ---- placements ---- */
 
-static const struct sim_wire *copy_wires(struct base_arena *arena, const struct sim_wire *wires)
+static const struct sim_link_cost *copy_wires(struct base_arena *arena, const struct sim_link_cost *link_costs)
 {
-    if (!wires) return NULL;
-    struct sim_wire *own = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
-    memcpy(own, wires, SIM_COLLECTIVE_COUNT * sizeof *own);
+    if (!link_costs) return NULL;
+    struct sim_link_cost *own = base_new(arena, struct sim_link_cost, SIM_COLLECTIVE_COUNT);
+    memcpy(own, link_costs, SIM_COLLECTIVE_COUNT * sizeof *own);
     return own;
 }
 
@@ -95,17 +95,18 @@ static const struct sim_placement *copy_placement(struct base_arena *arena, cons
     for (int i = 0; i < own->named_axes.count; i++)
         own->named_axes.names[i] = base_copy(arena, placement->named_axes.names[i]);
     for (int64_t axes = 0; axes < sets; axes++) {
-        own->groups[axes].wires = copy_wires(arena, placement->groups[axes].wires);
-        own->groups[axes].mended_wires = copy_wires(arena, placement->groups[axes].mended_wires);
+        own->groups[axes].link_costs = copy_wires(arena, placement->groups[axes].link_costs);
+        own->groups[axes].mended_link_costs = copy_wires(arena, placement->groups[axes].mended_link_costs);
     }
     return own;
 }
 
 /* What links took, of the best submesh for each kind of collective. */
-static const struct sim_wire *least_wires(struct base_arena *arena, const struct sim_wire *a, const struct sim_wire *b)
+static const struct sim_link_cost *least_wires(struct base_arena *arena, const struct sim_link_cost *a,
+                                               const struct sim_link_cost *b)
 {
-    struct sim_wire *least = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
-    for (int kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++) least[kind] = sim_wire_least(&a[kind], &b[kind]);
+    struct sim_link_cost *least = base_new(arena, struct sim_link_cost, SIM_COLLECTIVE_COUNT);
+    for (int kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++) least[kind] = sim_link_cost_least(&a[kind], &b[kind]);
     return least;
 }
 
@@ -150,8 +151,9 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
             least->step_hops = least_int(least->step_hops, own->groups[axes].step_hops);
             least->load.walk_hops = least_int(least->load.walk_hops, own->groups[axes].load.walk_hops);
             least->load.exchange_hops = least_int(least->load.exchange_hops, own->groups[axes].load.exchange_hops);
-            if (least->mended_wires) least->mended_wires = NULL; /* no less than without failures */
-            if (least->wires) least->wires = least_wires(s->space->arena, least->wires, own->groups[axes].wires);
+            if (least->mended_link_costs) least->mended_link_costs = NULL; /* no less than without failures */
+            if (least->link_costs)
+                least->link_costs = least_wires(s->space->arena, least->link_costs, own->groups[axes].link_costs);
         }
     }
     s->limit_bytes = (1 - s->options->headroom_frac) * best->profile.constants[SIM_CAPACITY_BYTES];

@@ -1,6 +1,6 @@
 /* Remat by tensor in a number of layers: a policy is for some of them, the others save their input alone. What a step
- * takes, and what it needs, is linear in that number (sim/predict.c), from what it takes where no layer has the policy
- * to what it takes where all have. So one full prediction of a policy tells which number is best, and prices and
+ * takes, and what it needs, is linear in that number (sim/predict/predict.c), from what it takes where no layer has the
+ * policy to what it takes where all have. So one full prediction of a policy tells which number is best, and prices and
  * weights of the policy bound all its numbers at once. */
 #include "tuner/policies.h"
 

@@ -72,7 +72,7 @@ static void add_chunks(struct staged_walk *w)
 {
     const int64_t layers = w->config.num_decoder_layers;
     const bool asked = has_schedule(w, BY_CHUNKS) || has_schedule(w, SIM_INTERLEAVED),
-               interleaves = asked && w->habits.schedules & 1u << SIM_INTERLEAVED;
+               interleaves = asked && w->traits.schedules & 1u << SIM_INTERLEAVED;
     const int64_t most = !interleaves || w->config.encoder ? 1 : layers < SIM_MOST_CHUNKS ? layers : SIM_MOST_CHUNKS;
     for (int64_t n = 1; n <= most; n++) add(w, TUNER_STAGED_CHUNKS, base_print(w->arena, "%lld", (long long)n));
 }
@@ -290,11 +290,11 @@ static bool is_cut(struct staged_walk *w, const struct tuner_staged_plan *plan)
                                           .partition = partition,
                                           .split_rank = w->split_rank,
                                           .first_layers = w->first_layers};
-    struct sim_piece pieces[SIM_MOST_PIECES];
+    struct sim_stage_chunk pieces[SIM_MOST_STAGE_CHUNKS];
     struct base_error why;
     if (stages == 1) return true;
     if (tuner_staged_is_assigned(w, plan)) return stages <= w->config.num_decoder_layers;
-    if (!*known) *known = sim_split_model(&w->config, &pipeline, w->habits.division, pieces, &why) == BASE_OK ? 1 : -1;
+    if (!*known) *known = sim_split_model(&w->config, &pipeline, w->traits.division, pieces, &why) == BASE_OK ? 1 : -1;
     return *known > 0;
 }
 
@@ -312,7 +312,7 @@ static enum base_status outline(struct staged_walk *w, const struct sim_plan *ch
     plan->free_bytes = w->result->capacity_bytes = checked->placement->profile.constants[SIM_CAPACITY_BYTES];
     plan->outlined = checked->pipeline.stages > 1 && !w->request->no_bounds;
     if (!plan->outlined || tuner_staged_is_assigned(w, plan) || w->request->pareto) return BASE_OK;
-    BASE_TRY(sim_pipeline_outline_of(w->cache, checked, &least_s, error));
+    BASE_TRY(sim_pipeline_relaxed_of(w->cache, checked, &least_s, error));
     plan->least_s = tuner_staged_cost(w, plan, least_s);
     return BASE_OK;
 }
@@ -404,9 +404,9 @@ static enum base_status check_schedules(const struct staged_walk *w, struct base
 {
     for (int i = 0; i < w->result->values[TUNER_STAGED_SCHEDULE].count; i++) {
         const int64_t schedule = w->numbers[TUNER_STAGED_SCHEDULE][i];
-        if (schedule != BY_CHUNKS && !(w->habits.schedules & 1u << schedule))
+        if (schedule != BY_CHUNKS && !(w->traits.schedules & 1u << schedule))
             return base_fail(error, BASE_INPUT, "pipeline_schedule: %s cannot be told %s; use %s", software_of(w),
-                             w->result->values[TUNER_STAGED_SCHEDULE].values[i], w->habits.schedule_words);
+                             w->result->values[TUNER_STAGED_SCHEDULE].values[i], w->traits.schedule_words);
     }
     return BASE_OK;
 }
@@ -422,12 +422,12 @@ static bool divides_by_layers(const struct staged_walk *w)
 /* Chunks were named that the software has no schedule for. */
 static enum base_status check_chunks(const struct staged_walk *w, struct base_error *error)
 {
-    if (w->habits.schedules & 1u << SIM_INTERLEAVED) return BASE_OK;
+    if (w->traits.schedules & 1u << SIM_INTERLEAVED) return BASE_OK;
     for (int i = 0; i < w->result->values[TUNER_STAGED_CHUNKS].count; i++)
         if (w->numbers[TUNER_STAGED_CHUNKS][i] > 1)
             return base_fail(error, BASE_INPUT,
                              "virtual_stages: %s cannot be told to interleave chunks, its schedules are %s; use 1",
-                             software_of(w), w->habits.schedule_words);
+                             software_of(w), w->traits.schedule_words);
     return BASE_OK;
 }
 
@@ -455,14 +455,14 @@ enum base_status tuner_staged_list(struct staged_walk *w, struct base_error *err
     if (sim_key_is_given(plan, SIM_FIRST_STAGE_LAYERS))
         BASE_TRY(base_parse_int(plan->values[SIM_FIRST_STAGE_LAYERS], "first_stage_layers", 0, 1 << 20,
                                 &w->first_layers, error));
-    BASE_TRY(sim_pipeline_habits_find(software_of(w), &w->habits, error));
+    BASE_TRY(sim_pipeline_traits_find(software_of(w), &w->traits, error));
     w->result->plan = *plan;
     const struct tuner_request asked = {.plan = *plan};
     BASE_TRY(tuner_software_find(w->arena, &asked, &w->choices, error));
     for (int d = 0; d < TUNER_STAGED_COUNT; d++) BASE_TRY(find_values(w, (enum tuner_staged)d, error));
     BASE_TRY(check_schedules(w, error));
     BASE_TRY(check_chunks(w, error));
-    if (w->request->assigns_layers && (!w->habits.takes_layers || w->config.encoder || !divides_by_layers(w)))
+    if (w->request->assigns_layers && (!w->traits.takes_layers || w->config.encoder || !divides_by_layers(w)))
         return base_fail(
             error, BASE_INPUT,
             "pipeline_layers: auto assigns a decoder's layers to the stages of a software that can be told, "

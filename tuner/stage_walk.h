@@ -20,7 +20,7 @@ struct staged_walk {
     bool searches;  /* plans get their bounds as they are listed */
     bool assigns;   /* some plan has layers to be assigned */
     double start_s;
-    struct sim_pipeline_habits habits;
+    struct sim_pipeline_traits traits;
     struct tuner_software choices;
     int64_t split_rank, first_layers;
     /* By how layers are divided, and numbers of stages and chunks: 1: is, -1: is not; 0: not known. */

@@ -4,7 +4,7 @@
 #define TUNER_H
 
 #include "base/base.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 /* ---- the space (space.c) ---- */
 

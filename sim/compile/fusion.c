@@ -55,9 +55,9 @@ static void count_consumers(struct fuser *f)
         for (int j = 0; j < op->input_count; j++) {
             int v = op->inputs[j];
             struct sim_value *value = &f->s->values[v];
-            bool same_loop = op->loop == value->loop, goes_round = op->kind == SIM_LOOP_END;
+            bool same_loop = op->loop == value->loop, uses_ring = op->kind == SIM_LOOP_END;
             if (value->last_use < i) value->last_use = i;
-            value->saved = value->saved || (!same_loop && !goes_round && !value->persistent);
+            value->saved = value->saved || (!same_loop && !uses_ring && !value->persistent);
             if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_RESHAPE) {
                 count_reshape(f, op);
                 continue;

@@ -1,4 +1,4 @@
-/* Two habits of XLA:TPU by which results take more room than their operation says (dumps of libtpu 0.0.42): sums that
+/* Two traits of XLA:TPU by which results take more room than their operation says (dumps of libtpu 0.0.42): sums that
  * one fusion makes beside another result, over which nothing is then written; and sums over devices that are reduced
  * whole although each device needs a part. */
 #include "sim/compile/passes.h"

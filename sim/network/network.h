@@ -87,8 +87,8 @@ struct sim_link_rates {
 
 struct sim_traffic {
     double time_s;
-    double moving_s;          /* until the last byte; without latencies, unless rounds wait for them */
-    double walking_s;         /* latencies of the hops that follow each other */
+    double serialization_s;   /* until the last byte; without latencies, unless rounds wait for them */
+    double hop_latency_s;     /* latencies of the hops that follow each other */
     double start_s;           /* before anything moves */
     const double *link_bytes; /* [link] */
     int busiest_link;         /* by its share of busy time; -1: none is used */

@@ -8,11 +8,11 @@
 
 /* A chain of rounds, and the one that is under way. */
 struct chain {
-    int round;        /* into the schedule; round_count: done */
-    int under_way;    /* flows of that round */
-    double latency_s; /* of that round, where rounds wait for it */
-    double due_s;     /* when the next one starts */
-    double walking_s; /* latencies of all */
+    int round;            /* into the schedule; round_count: done */
+    int under_way;        /* flows of that round */
+    double latency_s;     /* of that round, where rounds wait for it */
+    double due_s;         /* when the next one starts */
+    double hop_latency_s; /* latencies of all */
 };
 
 struct simulation {
@@ -140,7 +140,7 @@ static enum base_status start_round(struct simulation *s, int chain, struct base
     double latency_s = 0;
     for (int g = 0; g < round->groups->count; g++) BASE_TRY(start_group(s, chain, round, g, &latency_s, error));
     c->under_way = s->alike ? 1 : s->sharing.flow_count - before;
-    c->walking_s += latency_s * round->steps;
+    c->hop_latency_s += latency_s * round->steps;
     c->latency_s = s->rates->store_and_forward ? latency_s * round->steps : 0;
     c->due_s = s->now_s + c->latency_s; /* later, if it has bytes to carry */
     return BASE_OK;
@@ -254,11 +254,11 @@ static void answer(const struct simulation *s, struct sim_traffic *out)
                                 .busiest_link = -1,
                                 .message_count = s->message_count,
                                 .event_count = s->event_count,
-                                .moving_s = s->now_s,
+                                .serialization_s = s->now_s,
                                 .start_s = s->rates->start_s};
     for (int i = 0; i < s->schedule->chain_count; i++)
-        if (s->chains[i].walking_s > out->walking_s) out->walking_s = s->chains[i].walking_s;
-    double both_s = out->moving_s > out->walking_s ? out->moving_s : out->walking_s;
+        if (s->chains[i].hop_latency_s > out->hop_latency_s) out->hop_latency_s = s->chains[i].hop_latency_s;
+    double both_s = out->serialization_s > out->hop_latency_s ? out->serialization_s : out->hop_latency_s;
     out->time_s = out->start_s + (s->rates->store_and_forward ? s->now_s : both_s);
     for (int i = 0; i < s->network->link_count; i++) {
         double busy_s = s->link_bytes[i] > 0 ? s->link_bytes[i] / s->link_bytes_per_s[i] : 0;

@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 /* Models of 2024 have up to 126 layers (Llama 3.1 405B): no stages of a layer each meet these. */
-enum { SIM_MOST_STAGES = 512, SIM_MOST_CHUNKS = 64, SIM_MOST_PIECES = 2048 /* chunks of all stages */ };
+enum { SIM_MOST_STAGES = 512, SIM_MOST_CHUNKS = 64, SIM_MOST_STAGE_CHUNKS = 2048 /* chunks of all stages */ };
 
 /* 1F1B: Narayanan et al., PipeDream, and Megatron-LM. Interleaved: Narayanan et al., arXiv:2104.04473, 2.2. GPipe:
  * arXiv:1811.06965. */
@@ -25,7 +25,7 @@ struct sim_pipeline {
     bool forward_alone;    /* an evaluation: there are no backward passes */
 };
 
-/* ---- software (habits.c, pipelines.csv) ---- */
+/* ---- software (traits.c, pipelines.csv) ---- */
 
 /* Layers that stages do not divide are refused, or the last stages get fewer, or every few stages get one less, even
  * none. */
@@ -35,7 +35,7 @@ enum sim_division { SIM_DIVIDES_EVENLY, SIM_DIVIDES_UNEVENLY, SIM_DIVIDES_FINELY
  * sent; or until the step ends, beside buffers for what all microbatches will receive. */
 enum sim_outputs { SIM_FREED, SIM_UNTIL_GRADIENT, SIM_PART_UNTIL_GRADIENT, SIM_UNTIL_STEP_ENDS, SIM_OUTPUTS_COUNT };
 
-struct sim_pipeline_habits {
+struct sim_pipeline_traits {
     enum sim_division division; /* of layers among stages */
     bool takes_layers;          /* it can be told how many each stage has */
     unsigned schedules;         /* bits of enum sim_schedule_kind that it can be told */
@@ -51,21 +51,21 @@ struct sim_pipeline_habits {
     double message_latency_s;   /* of the host, for each message, beside what the link takes */
 };
 /* BASE_INPUT: the software has no pipelines. */
-enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipeline_habits *out,
+enum base_status sim_pipeline_traits_find(const char *software, struct sim_pipeline_traits *out,
                                           struct base_error *error);
 
 /* ---- stages (stages.c) ---- */
 
 /* What one chunk of one stage has of the model. A pipeline's pieces stand in the order in which a microbatch passes
  * them: piece = chunk * stages + stage. */
-struct sim_piece {
+struct sim_stage_chunk {
     unsigned parts; /* bits of enum model_part */
     int64_t encoder_layers, decoder_layers;
 };
 /* Fills pieces[stages * chunks]. Division is how the software shares layers out.
  * BASE_INPUT names the key of what does not go. */
 enum base_status sim_split_model(const struct model_config *config, const struct sim_pipeline *pipeline,
-                                 enum sim_division division, struct sim_piece *pieces, struct base_error *error);
+                                 enum sim_division division, struct sim_stage_chunk *pieces, struct base_error *error);
 
 /* ---- timetables (timetable.c) ---- */
 

@@ -111,7 +111,8 @@ static int64_t place_block(struct costs *c, double cost)
 
 enum ties { TIES_GO_ON, TIES_END_STAGES };
 
-static void cut_by_cost(const struct model_config *config, int64_t stages, enum ties ties, struct sim_piece *pieces)
+static void cut_by_cost(const struct model_config *config, int64_t stages, enum ties ties,
+                        struct sim_stage_chunk *pieces)
 {
     const double embed = (double)config->emb_dim, layer = 4 * embed * embed + 3 * embed * (double)config->mlp_dim,
                  head = embed * (double)config->vocab_size;
@@ -125,10 +126,11 @@ static void cut_by_cost(const struct model_config *config, int64_t stages, enum 
 }
 
 static enum base_status cut_decoder(const struct model_config *config, const struct sim_pipeline *pipeline,
-                                    enum sim_division division, struct sim_piece *pieces, struct base_error *error)
+                                    enum sim_division division, struct sim_stage_chunk *pieces,
+                                    struct base_error *error)
 {
     const int64_t count = pipeline->stages * pipeline->chunks, layers = config->num_decoder_layers;
-    int64_t counts[SIM_MOST_PIECES];
+    int64_t counts[SIM_MOST_STAGE_CHUNKS];
     if (pipeline->layers && pipeline->chunks > 1)
         return base_fail(
             error, BASE_INPUT,
@@ -162,11 +164,11 @@ static enum base_status cut_decoder(const struct model_config *config, const str
 
 /* Encoder and decoder have stages of their own; the decoder's inputs are embedded where it begins. */
 static enum base_status cut_encoder_decoder(const struct model_config *config, const struct sim_pipeline *pipeline,
-                                            enum sim_division division, struct sim_piece *pieces,
+                                            enum sim_division division, struct sim_stage_chunk *pieces,
                                             struct base_error *error)
 {
     const int64_t stages = pipeline->stages, split = pipeline->split_rank ? pipeline->split_rank : stages / 2;
-    int64_t counts[SIM_MOST_PIECES];
+    int64_t counts[SIM_MOST_STAGE_CHUNKS];
     if (pipeline->chunks > 1 || pipeline->partition != SIM_BY_LAYERS)
         return base_fail(error, BASE_INPUT, "%s: a model with an encoder is split by layers, one chunk a stage; use %s",
                          pipeline->chunks > 1 ? "virtual_stages" : "pipeline_partition",
@@ -189,7 +191,7 @@ static enum base_status cut_encoder_decoder(const struct model_config *config, c
 }
 
 /* Layers whose last is one of experts stay together. */
-static enum base_status check_blocks(const struct model_config *config, const struct sim_piece *piece,
+static enum base_status check_blocks(const struct model_config *config, const struct sim_stage_chunk *piece,
                                      struct base_error *error)
 {
     const int64_t encoder = model_layers_per_block(config, MODEL_ENCODER_STACK),
@@ -206,14 +208,14 @@ static enum base_status check_blocks(const struct model_config *config, const st
 }
 
 enum base_status sim_split_model(const struct model_config *config, const struct sim_pipeline *pipeline,
-                                 enum sim_division division, struct sim_piece *pieces, struct base_error *error)
+                                 enum sim_division division, struct sim_stage_chunk *pieces, struct base_error *error)
 {
     const int64_t count = pipeline->stages * pipeline->chunks;
-    if (count > SIM_MOST_PIECES)
+    if (count > SIM_MOST_STAGE_CHUNKS)
         return base_fail(error, BASE_INPUT,
                          "virtual_stages: %lld stages of %lld chunks are more than %d pieces; use up to %lld",
-                         (long long)pipeline->stages, (long long)pipeline->chunks, SIM_MOST_PIECES,
-                         (long long)(SIM_MOST_PIECES / pipeline->stages));
+                         (long long)pipeline->stages, (long long)pipeline->chunks, SIM_MOST_STAGE_CHUNKS,
+                         (long long)(SIM_MOST_STAGE_CHUNKS / pipeline->stages));
     if (pipeline->layers && config->encoder)
         return base_fail(error, BASE_INPUT,
                          "pipeline_layers: a model with an encoder is split by pipeline_split_rank; leave it out");

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "commands/commands.h"
-#include "sim/sim.h"
+#include "sim/predict/predict.h"
 
 /* An input of some KiB that makes a reader take more than this is a finding. */
 enum { FUZZ_LARGEST_ARENA_BYTES = 512 << 20 };

@@ -1,0 +1,480 @@
+/* What a sharded program costs, as data: kernels, collectives and memory by lifetime; their prices for the sizes of a
+ * plan. */
+#ifndef SIM_COST_H
+#define SIM_COST_H
+
+#include "sim/partition/memo.h"
+#include "sim/plan/plan.h"
+
+
+/* ---- prediction (predict.c) ---- */
+
+/* Where of a program that decodes: in the loop of decode steps, in its condition, or outside. */
+enum sim_region { SIM_OUTSIDE, SIM_LOOP_BODY, SIM_LOOP_CONDITION, SIM_REGION_COUNT };
+const char *sim_region_name(enum sim_region region);
+
+struct sim_collective_row {
+    enum sim_collective kind;
+    enum sim_region where; /* counts of the loop are those of one decode step */
+    unsigned axes;         /* set of mesh axes */
+    enum model_dtype dtype;
+    int64_t count, bytes; /* a step; of one device's operand */
+    double launch_count;  /* of these, how many are started: the compiler may have combined them */
+    double time_s;        /* of all of them */
+    const char *first_op; /* name of the first operation that needs it */
+    const char **ops;     /* all of them */
+    int op_count, op_capacity;
+};
+/* Rows that differ in kind, mesh axes, dtype or bytes. */
+struct sim_collective_list {
+    struct sim_collective_row *rows;
+    int count, capacity;
+};
+/* The row like that, a new one behind the others if there is none; it stands until the next one is asked for. */
+struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struct sim_collective_list *list,
+                                                 const struct sim_collective_row *like);
+
+enum sim_bound { SIM_BY_COMPUTE, SIM_BY_MEMORY, SIM_BY_COMMUNICATION, SIM_BY_LATENCY, SIM_BOUND_COUNT };
+
+/* One kernel or collective of the step; count times in all. Both interpreters return a list of these. */
+struct sim_entry {
+    const char *name;
+    enum model_phase phase;
+    enum sim_bound bound;
+    int64_t count;
+    double time_s, flop, bytes; /* each, on one device */
+    unsigned axes;              /* of a predicted collective; else 0 */
+    enum sim_collective kind;   /* of one, too */
+};
+struct sim_timeline {
+    struct sim_entry *entries;
+    int count;
+};
+
+/* Of a causal kernel's scores, what the device that has most of them computes, as a multiple of half: sequences that
+ * lie over devices in order leave the last one with nearly all that its queries could see. */
+double sim_causal_unevenness(const struct sim_plan *plan);
+/* A loop's iterations differ by a constant: what one leaves behind, or takes away. So much more is there behind the
+ * last one than behind the first, and at the peak of the last, if it is more at all. */
+static inline double sim_growth_of_loop(double at_begin, double after_first, double trips)
+{
+    return (trips - 1) * (after_first - at_begin);
+}
+
+struct sim_memory {
+    int64_t capacity_bytes, peak_bytes, parameter_bytes, optimizer_state_bytes, gradient_bytes, activation_bytes,
+        temporary_bytes, reserved_bytes;
+    int64_t cache_bytes;                  /* of inference: keys and values of what was decoded */
+    int64_t argument_bytes, output_bytes; /* of the compiled step, as XLA's memory analysis counts them */
+    bool rematerializes; /* memory as compiled: the compiler makes something once more, or in another layout, to fit */
+    char peak_at[160];
+    /* Of the host's memory, for one device: what a remat policy offloads of one microbatch; its share, 0: unknown. */
+    int64_t host_bytes, host_capacity_bytes;
+    int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */
+};
+
+/* Its numbers as a document has them, but for those that not every answer has. */
+enum { SIM_MEMORY_FIELD_COUNT = 8 };
+extern const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT];
+
+/* Of a plan with pipeline stages. */
+struct sim_pipeline_answer {
+    int stages;         /* 0: there is no pipeline */
+    int slowest_stage;  /* the one that computes longest; the parts of the step's time are its */
+    int reported_stage; /* whose memory is reported */
+    double bubble_s;    /* of the step: the slowest stage waits, without its messages; part of overhead_s */
+    double message_s;   /* of the step: the slowest stage waits for its own messages; part of what is exposed */
+    double in_flight;   /* microbatches that the reported stage holds at the most, in whole stages */
+    int64_t worst_peak_bytes;
+};
+
+/* Its strings, the names of mesh among them, belong to the placement of the plan that was predicted: they live in the
+ * cache, until the next sim_plan_check. */
+struct sim_prediction {
+    struct sim_pipeline_answer pipeline;
+    const char *profile;
+    struct topo_axes mesh;
+    bool fits;
+    int64_t free_bytes; /* of a device, whatever memory_kind counts; below 0: what is missing */
+    struct sim_memory memory;
+    double step_s, compute_s, memory_bound_s, exposed_communication_s, overhead_s, communication_s;
+    double tokens_per_s, samples_per_s, tokens_per_s_per_device, mfu_frac;
+    double latency_s, first_token_s; /* of inference: of a whole answer, and until its first token; step_s is then of
+                                        one decode step */
+    int64_t decode_steps;
+    /* Of a step on all devices: what the model needs; what kernels do, with recomputation and padding; what of memory
+     * they read and write. The last two are 0 where no detail was asked for, and of pipelines. */
+    double model_flop, hardware_flop, accessed_bytes;
+};
+
+/* What one device holds from one moment of the step to the next, by what it is; a compiler's fragments are temporary.
+ */
+struct sim_memory_point {
+    double at_s;      /* from the start of the step */
+    const char *name; /* of the operation; NULL: between operations */
+    enum model_phase phase;
+    double bytes[MODEL_CATEGORY_COUNT];
+};
+/* The largest of each stretch of time, at most SIM_MOST_MEMORY_POINTS; none where the step is too long to be walked
+ * through (a million loop iterations), or runs in an arena that is laid out once (local topologies). */
+enum { SIM_MOST_MEMORY_POINTS = 480 };
+struct sim_memory_curve {
+    struct sim_memory_point *points;
+    int count;
+};
+
+/* When each pass of a pipeline's schedule begins and ends; all microbatches, stage by stage. */
+struct sim_passes {
+    const struct sim_pass_of *passes;
+    const double *start_s, *end_s;
+    int count;
+    const int64_t *stage_bytes; /* by stage: at the most on one of its devices */
+    int stage_count;
+};
+
+/* Optional parts of an answer. NULL members are not made; a sweep makes none. */
+struct sim_detail {
+    bool lists_collectives;
+    struct sim_collective_list collectives; /* in the arena */
+    struct sim_timeline *timeline;
+    struct sim_memory_curve *curve;
+    struct sim_passes *passes; /* count 0: there is no pipeline */
+    struct base_arena *arena;  /* of all of it */
+    /* Asked for: of a step that only fits where the compiler recomputes something, and then takes this long at the
+     * least (all of it but memory_bound_s), that is not priced; 0: it always is. Answered: whether that is so, and the
+     * answer is of the step without it. */
+    double slow_s;
+    bool is_slow;
+};
+
+/* compiled_collectives.c: how today's XLA:TPU sends an all-reduce over these axes, in its own word; NULL where it says
+ * none: on GPUs, or over slices. */
+const char *sim_all_reduce_strategy(const struct sim_placement *placement, unsigned axes);
+
+enum {
+    SIM_MOST_RECEIVED = 4,
+    SIM_MOST_FACTORS = 256,
+    SIM_MOST_SHAPES = 1024,
+    SIM_MOST_DISTINCT = 4096 /* kernels, contractions, collectives of a program */
+};
+
+/* ---- the price list (cost_program.c): the program with each distinct thing once, and without what no price needs ----
+ */
+
+/* A size, sharded by mesh axes. */
+struct sim_factor {
+    unsigned char size, axes;
+};
+/* A product of such: `of` says which of the list's factors. */
+struct sim_factors {
+    unsigned char count, of[SIM_MOST_LABELS + 1];
+};
+
+struct sim_price_shape {
+    struct sim_factors elements;
+    double element_bytes;
+};
+struct sim_price_dot {
+    struct sim_factors batch, rows, columns, contracted;
+    enum model_dtype dtype; /* its units' */
+    bool attention, causal; /* inside a flash attention kernel; one that skips later keys */
+};
+/* An attention kernel goes over blocks of scores, and skips those that its mask leaves nothing of. */
+enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
+struct sim_price_kernel {
+    int first_shape, shape_count, first_dot, dot_count; /* into touched: reads, then writes; into dots */
+    int read_count;                                     /* of these shapes */
+    int cast_count;                                     /* of the last shapes: cast before the products begin */
+    enum sim_attention_part attention;
+    bool causal;
+    struct model_window window; /* of its mask */
+    unsigned char queries;      /* enum model_size */
+    struct sim_factors
+        fours;     /* a softmax's sequences times heads, where its kernel takes four of them; none: another */
+    bool backward; /* such a kernel of the backward pass */
+    struct sim_windowed_einsum {
+        unsigned char axes; /* of its ring; 0: it is no loop over pieces */
+        unsigned char element_bytes;
+        struct sim_factors rows;   /* which decide whether it becomes one (sim_window) */
+        unsigned char again_count; /* shapes that each trip goes over */
+        short again[2];
+        enum { SIM_SPLITS_ROWS, SIM_SPLITS_COLUMNS, SIM_SPLITS_CONTRACTED, SIM_SPLITS_BATCH } split;
+    } pieces;
+};
+struct sim_price_collective {
+    enum sim_collective kind;
+    unsigned axes;
+    int shape;
+    enum model_dtype dtype, narrow_dtype; /* the narrowest that its readers do with */
+    bool gradient;                        /* waits for no other one */
+    bool of_reduction;                    /* moves what no product makes, but a reduction */
+    struct sim_kept {                     /* what a scatter of it leaves a device */
+        unsigned char rank, scattered;    /* how many dimensions, and which one it shards more than its operand */
+        unsigned char sizes[MODEL_MAX_RANK], axes[MODEL_MAX_RANK]; /* enum model_size; over each */
+    } kept;
+    bool of_norm_gradient;            /* moves what it multiplies by a number of each row */
+    bool scatters_rows;               /* along the last dimension, of this size, over these axes */
+    unsigned char row_size, row_axes; /* enum model_size */
+    unsigned char updated_results;    /* of a gathered gradient (sim_updated_results) */
+    bool sums_like_another;           /* scatters a sum of a shape that its computation has scattered before */
+    bool may_use_ring;                /* while a product is computed of it, */
+    struct sim_factors window_rows;   /* which has these rows */
+};
+
+/* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
+struct sim_price_step {
+    const char *name;
+    unsigned short what, repeats; /* indices: below SIM_MOST_DISTINCT */
+    unsigned char phase, region;  /* enum model_phase, enum sim_region */
+    bool communicates;
+};
+/* What happens one after the other where collectives are asynchronous: the same steps, with loops as brackets. */
+enum sim_schedule_event_kind {
+    SIM_EVENT_WORK,
+    SIM_EVENT_START,
+    SIM_EVENT_WAIT,
+    SIM_EVENT_SIDE_STREAM, /* a collective on a stream of its own */
+    SIM_EVENT_LOOP,
+    SIM_EVENT_END
+};
+struct sim_schedule_event {
+    enum sim_schedule_event_kind kind;
+    int what; /* kernel; collective; number of the start, in their order; enum model_size; - */
+};
+/* A contraction that the model needs, whole. */
+struct sim_price_need {
+    int product, repeats;
+};
+
+/* Memory that comes or goes (how many of a shape), or a loop that begins or ends (bracket). */
+struct sim_price_event {
+    short shape, step;    /* step: of the list, what comes next; of may_peak and brackets */
+    unsigned short named; /* of these alone: the operation's place in event_names; at most three of an operation are */
+    signed char count, bracket;
+    unsigned char category, phase;
+    unsigned char
+        trips;     /* enum model_size: of the bracket, or of the innermost loop around the operation; MODEL_ONE: none */
+    bool may_peak; /* here memory may be at its peak; what the stretch before it brought and took is all counted */
+};
+
+struct sim_cost_program {
+    struct sim_recent_prices *recent; /* of all programs of a cache */
+    struct sim_factor *factors;       /* each that the program has, once */
+    int factor_count;                 /* more than SIM_MOST_FACTORS: there was no room for the others */
+    struct sim_price_shape *shapes;
+    struct sim_price_dot *dots;
+    struct sim_price_kernel *kernels;
+    struct sim_price_collective *collectives;
+    struct sim_factors *repeats, *products;
+    int *touched, *kernel_dots;
+    struct sim_price_step *steps;
+    struct sim_schedule_event *schedule_events;
+    struct sim_price_need *needs;
+    struct sim_price_event *events;
+    const char **event_names;
+    int event_name_count;
+    int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count,
+        kernel_dot_count, step_count, schedule_event_count, need_count, event_count;
+    int *offloaded_shapes, *offloaded_repeats,
+        offloaded_count; /* what waits in the host's memory for the backward pass */
+    int *persistent_shapes, persistent_count;
+    unsigned char *persistent_categories;
+    struct sim_price_saved {
+        short shape;
+        unsigned char role;
+    } * saved; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
+    int saved_count;
+    int backward_event, update_event;     /* the first event of the backward pass, and the first behind it */
+    short received[2][SIM_MOST_RECEIVED]; /* shapes of what other stages send, forward and backward */
+    int received_count[2];
+    int result_shape; /* of what the last operation makes: a forward pass's logits; -1: nothing */
+};
+/* What a list goes by beside the program. dtype fp8 or int8: what meets a weight is contracted in it, and cast for that
+ * by kernels apart, if so; flash: groups with contractions are attention kernels. */
+struct sim_price_choices {
+    enum model_dtype dtype;
+    bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax,
+        windows_products, narrows_gathers, scanned /* layers are loops of the compiled program */;
+    int merged_height; /* gathers so near each other are merged, and no others (merge_near_gathers); 0: they stand as
+                          they are */
+};
+/* scratch is only needed until it returns. */
+void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
+                           const struct sim_price_choices *choices, struct sim_cost_program *out);
+void sim_cost_program_keep(struct base_arena *arena,
+                           struct sim_cost_program *out); /* copies its lists (cost_program_kept.c) */
+
+/* recent_prices.c: what a price follows from. Another that comes to stand in the same place is forgotten. A search has
+ * placements of its own, where those of the next question may come to stand: each question begins with none. */
+struct sim_price_question {
+    const void *on; /* a collective's placement, or a product's table of tiles */
+    short what;     /* kind of a collective, behind them those of small ones, or SIM_PRICE_OF_PRODUCT */
+    short count;    /* of the following; all others are 0 */
+    int unused;
+    double of[7]; /* a collective's axes and bytes; a product's dimensions, and the constants that it goes by */
+};
+enum { SIM_PRICE_OF_PRODUCT = 2 * SIM_COLLECTIVE_COUNT };
+/* question: the number of the one that is asked, which counts on */
+struct sim_recent_prices *sim_recent_prices_new(struct base_arena *arena, const int64_t *question);
+/* Where the answer stands, if it is known, or shall be put. */
+double *sim_recent_price(struct sim_recent_prices *recent, const struct sim_price_question *question, bool *known);
+
+/* ---- one pricing: a plan's sizes put into a list (cost_context.c), its time (distinct_prices.c, pricing.c) and its
+ * memory (price_memory.c) ---- */
+
+struct sim_category_bytes {
+    double total_bytes, bytes[MODEL_CATEGORY_COUNT];
+};
+
+/* When sharded weights are gathered, and their gradients scattered. */
+enum sim_weight_gathers {
+    SIM_GATHERED_EACH_TIME, /* where the program does so */
+    SIM_GATHERED_ONCE,      /* in the first microbatch, scattered in the last one */
+    SIM_GATHERED_BEFORE     /* in another microbatch */
+};
+struct sim_cost_context {
+    const struct sim_cost_program *list;
+    const struct sim_plan *plan;
+    const struct sim_placement *placement;
+    enum sim_weight_gathers weight_gathers;
+    int64_t sizes[MODEL_SIZE_COUNT];
+    unsigned dropped_roles;         /* of the program: what is recomputed for want of memory */
+    bool by_peak_priority;          /* memory as compiled: what has to go goes as the compiler chooses it */
+    double recomputed_frac;         /* then: of what layers save, the share that is recomputed instead */
+    double local[SIM_MOST_FACTORS]; /* the list's factors */
+    double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
+    double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop,
+        launch_slack_frac /* of the device's time by which the host is ahead of it */;
+    double loop_s[SIM_BOUND_COUNT]; /* of these, in the loop of decode steps */
+    struct sim_category_bytes peak; /* of what comes and goes */
+    const char *peak_name;          /* of the operation there; NULL: between steps */
+    double work_flop, work_bytes;   /* of one device's kernels; 0 where no detail is asked for */
+    enum model_phase peak_phase;
+    int peak_trips; /* enum model_size of the innermost loop around it; MODEL_ONE: none */
+};
+/* BASE_INPUT: sizes beyond what bytes are counted in. */
+enum base_status sim_cost_context_begin(struct sim_cost_context *p, const struct sim_plan *plan,
+                                        const struct sim_cost_program *list, struct base_error *error);
+enum base_status sim_cost_context_refuse(const struct sim_cost_context *p, struct base_error *error); /* says that */
+/* compiled_collectives.c: as which kind, and with how many bytes of a device. */
+struct sim_lowered_collective {
+    enum sim_collective kind;
+    enum model_dtype dtype;
+    double bytes;
+    int permutes; /* that it goes round in while a product is computed, each of a device's piece; 0: it does not */
+    double permute_bytes;
+};
+bool sim_is_square(const struct sim_placement *placement, unsigned axes); /* of sim_window */
+/* of rows of a product, over these axes */
+double sim_window_trips_of(const struct sim_cost_context *p, unsigned axes, const struct sim_factors *rows,
+                           double element_bytes);
+struct sim_lowered_collective sim_lowered_as_compiled(const struct sim_cost_context *p,
+                                                      const struct sim_price_collective *collective);
+/* Whether it moves shards of weights, or of their gradients. */
+bool sim_is_of_sharded_weights(const struct sim_cost_context *p, const struct sim_price_collective *collective);
+void sim_price_time(struct sim_cost_context *p, struct sim_detail *detail);
+void sim_price_memory(struct sim_cost_context *p); /* price_memory.c: the peak */
+double sim_product_of(const struct sim_cost_context *p, const struct sim_factors *factors);
+/* price_events.c: what memory does; steps_before: per operation, steps of the list that come before it */
+void sim_list_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *steps_before,
+                     struct sim_cost_program *out);
+/* schedule_events.c: nothing where no collective is asynchronous. sent_as: per operation, the distinct collective that
+ * it is, however often the compiler makes it, or -1; kernel_of: per kernel, the distinct one */
+void sim_list_schedule_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *sent_as,
+                              const int *kernel_of, struct sim_cost_program *out);
+/* offload.c; repeats_of_loop: per operation that begins a loop */
+void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sharded, const int *repeats_of_loop,
+                        struct sim_cost_program *out);
+double sim_offloaded_bytes(const struct sim_cost_context *p);        /* of all microbatches, to the host's memory */
+double sim_waited_for_transfers_s(const struct sim_cost_context *p); /* of the step */
+/* torch_memory.c: what PyTorch's allocator holds beside it; after sim_price_time */
+double sim_torch_held_bytes(const struct sim_cost_context *p);
+double
+sim_torch_scattered_bytes(const struct sim_cost_context *p); /* of a microbatch: some of it for each in flight, too */
+/* The same in parts, of a program with a loop over microbatches: what comes and goes at the most during one forward
+ * pass, during one backward pass, and behind the loop; and what stays from the one to the other. */
+struct sim_phase_peak {
+    struct sim_category_bytes holding;
+    const char *name;
+    enum model_phase phase;
+    int trips;
+};
+struct sim_phase_memory {
+    struct sim_category_bytes saved;
+    struct sim_phase_peak forward, backward, update;
+};
+void sim_price_phase_memory(struct sim_cost_context *p, struct sim_phase_memory *out);
+/* What all steps of each phase take, one after the other. */
+void sim_price_phases(const struct sim_cost_context *p, double phases_s[MODEL_OPTIMIZER + 1]);
+/* What one of each distinct thing costs, for these sizes. */
+struct sim_unit_costs {
+    struct sim_priced_kernel {
+        double busy_s, flop, bytes, launches;
+        enum sim_bound bound;
+    } kernels[SIM_MOST_DISTINCT];
+    struct sim_lowered_collective sent[SIM_MOST_DISTINCT]; /* of each collective: what is combined, priced and shown */
+    double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], together_bytes[SIM_MOST_DISTINCT],
+        dots_flop[SIM_MOST_DISTINCT], dots_rated_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
+};
+void sim_price_kernels(const struct sim_cost_context *p, struct sim_unit_costs *prices);
+/* The same of a plan of the same program, mesh and options as that whose prices these are: what has its sizes is not
+ * priced again, such as all kernels of a microbatch where there are more of them. */
+void sim_price_kernels_after(const struct sim_cost_context *p, const struct sim_cost_context *before,
+                             struct sim_unit_costs *prices);
+/* What is made of them. */
+void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices, struct sim_detail *detail);
+/* Of what sim_price_time_of priced last. */
+void sim_price_phases_of(const struct sim_cost_context *p, const struct sim_unit_costs *prices,
+                         double phases_s[MODEL_OPTIMIZER + 1]);
+
+/* softmax_kernels.c: what a kernel of softmax is where a device has no multiple of four sequences times heads */
+struct sim_softmax_split {
+    double launches, traffic /* times that of one kernel */;
+};
+struct sim_softmax_split sim_softmax_split(const struct sim_cost_context *p, const struct sim_price_kernel *kernel);
+/* attention_kernels.c: whether a kernel is one of attention, which share of its scores it computes, and at which share
+ * of the device's rate; 0: no source says so, and it runs as plain products do */
+void sim_attention_of_kernel(const struct sim_sharded *sharded, const struct sim_kernel *kernel,
+                             struct sim_price_kernel *out);
+double sim_attention_frac(const struct sim_cost_context *p, const struct sim_price_kernel *kernel);
+double sim_attention_rate_frac(const struct sim_cost_context *p, enum sim_attention_part part);
+double sim_attention_product_flop(const struct sim_profile *profile, const struct sim_product *of);
+
+/* memory_curve.c: what the step holds when. Walks through every iteration of every loop. */
+void sim_price_curve(const struct sim_cost_context *p, struct base_arena *arena, struct sim_memory_curve *out);
+/* Both of one plan: a + share (b - a), at the same share of the step. */
+void sim_curve_mix(struct sim_memory_curve *a, const struct sim_memory_curve *b, double share);
+/* What each step of the list takes, once. */
+void sim_price_steps(const struct sim_cost_context *p, double *steps_s);
+/* One kernel alone, its starts included. */
+double sim_alone_s(const struct sim_cost_context *p, const struct sim_priced_kernel *kernel);
+/* How often each stands in the step, which decides what collectives are put together, too, and what each then costs. */
+void sim_price_counts(const struct sim_cost_context *p, struct sim_unit_costs *prices);
+
+/* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
+ * takes */
+double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, const double *collectives_s);
+void sim_price_signature(const struct sim_cost_context *p,
+                         struct sim_memory *out); /* step_signature.c: argument_bytes and output_bytes */
+/* The same of a train step as XLA:TPU lays it out; always_bytes: what always stands there, in tiles. */
+void sim_compiled_signature(const struct sim_cost_context *p, const double always_bytes[MODEL_CATEGORY_COUNT],
+                            struct sim_memory *out);
+
+/* ---- what a plan comes to (predict.c), before it is said ---- */
+
+struct sim_priced {
+    double time_s[SIM_BOUND_COUNT], communication_s /* what is hidden, too */, needed_flop;
+    double work_flop, work_bytes; /* as of struct sim_cost_context */
+    double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
+    double host_bytes; /* what is offloaded of one microbatch */
+};
+/* Bytes of what always stands there are added to categories. */
+void sim_price_persistent(const struct sim_cost_context *p, double categories_bytes[MODEL_CATEGORY_COUNT]);
+/* price_memory.c. From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more than is counted in.
+ */
+enum base_status sim_price_device(const struct sim_cost_context *p, struct sim_priced *out, struct base_error *error);
+
+extern const double
+    sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */
+
+#endif

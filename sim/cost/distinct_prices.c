@@ -1,0 +1,140 @@
+/* What each distinct kernel and collective of a program costs, once and by phase; how often it stands in the step. */
+#include "sim/cost/cost.h"
+
+#include <math.h>
+
+/* ---- time ---- */
+
+/* Alone, its starts included. */
+double sim_alone_s(const struct sim_cost_context *p, const struct sim_priced_kernel *kernel)
+{
+    return kernel->busy_s + sim_launches_s(&p->placement->profile, kernel->launches);
+}
+
+static bool combine_alike(const struct sim_cost_context *p, const struct sim_unit_costs *prices, int i, int j)
+{
+    const struct sim_price_collective *a = &p->list->collectives[i], *b = &p->list->collectives[j];
+    return a->gradient && b->gradient && prices->sent[i].kind == prices->sent[j].kind && a->axes == b->axes &&
+           a->dtype == b->dtype;
+}
+
+/* Compilers combine reductions of gradients of one kind, group and dtype, up to so many bytes, into one collective.
+ * What share of the collectives is then launched, and how many bytes go together. */
+static void combine(const struct sim_cost_context *p, double most_bytes, struct sim_unit_costs *prices)
+{
+    const struct sim_cost_program *list = p->list;
+    double counts[SIM_MOST_DISTINCT];
+    for (int i = 0; i < list->collective_count; i++) counts[i] = 0; /* more there are not, and the most are many */
+    for (int i = 0; i < list->step_count; i++)
+        if (list->steps[i].communicates) counts[list->steps[i].what] += prices->repeats[list->steps[i].repeats];
+    for (int i = 0; i < list->collective_count; i++) {
+        double count = 0, bytes = 0;
+        int first = 0;
+        prices->together_bytes[i] = 0;
+        if (!list->collectives[i].gradient) continue;
+        while (first < i && !combine_alike(p, prices, i, first)) first++;
+        if (first < i) {
+            prices->launched_frac[i] = prices->launched_frac[first];
+            prices->together_bytes[i] = prices->together_bytes[first];
+            continue;
+        }
+        for (int j = i; j < list->collective_count; j++) {
+            if (!combine_alike(p, prices, i, j)) continue;
+            count += counts[j];
+            bytes += counts[j] * prices->sent[j].bytes;
+        }
+        if (count > 0) prices->launched_frac[i] = fmin(1, ceil(bytes / most_bytes) / count);
+        prices->together_bytes[i] = fmin(bytes, most_bytes);
+    }
+}
+
+/* What NCCL would choose takes longer to work out than to be looked up. */
+static double collective_s(const struct sim_cost_context *p, enum sim_collective kind, unsigned axes, double bytes)
+{
+    const bool small = model_infers(p->plan->options.step);
+    double (*const price_s)(const struct sim_placement *, enum sim_collective, unsigned, double) =
+        small ? sim_small_collective_s : sim_collective_s;
+    if (!sim_is_of_nccl(p->placement, kind)) return price_s(p->placement, kind, axes, bytes);
+    const struct sim_price_question question = {.on = p->placement,
+                                                .what = (short)((small ? SIM_COLLECTIVE_COUNT : 0) + kind),
+                                                .count = 2,
+                                                .of = {axes, bytes}};
+    bool known;
+    double *answer_s = sim_recent_price(p->list->recent, &question, &known);
+    if (!known) *answer_s = price_s(p->placement, kind, axes, bytes);
+    return *answer_s;
+}
+
+/* One collective that is combined with others: its share of the combined one where more bytes go faster (NCCL); else
+ * its own time without the launches that combining saves. */
+static double combined_s(const struct sim_cost_context *p, const struct sim_price_collective *c,
+                         const struct sim_lowered_collective *sent, double launched_frac, double together_bytes)
+{
+    if (p->placement->profile.constants[SIM_LL_BYTES_PER_S] > 0 && together_bytes > sent->bytes)
+        return collective_s(p, sent->kind, c->axes, together_bytes) * sent->bytes / together_bytes;
+    return collective_s(p, sent->kind, c->axes, sent->bytes) -
+           (1 - launched_frac) * collective_s(p, sent->kind, c->axes, 0);
+}
+
+static void price_collectives(const struct sim_cost_context *p, struct sim_unit_costs *prices)
+{
+    const struct sim_cost_program *list = p->list;
+    const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
+    bool combines = (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_COMBINE_COLLECTIVES)) && most_bytes > 0;
+    for (int i = 0; i < list->collective_count; i++) {
+        prices->launched_frac[i] = 1;
+        prices->sent[i] = sim_lowered_as_compiled(p, &list->collectives[i]);
+    }
+    if (combines) combine(p, most_bytes, prices);
+    for (int i = 0; i < list->collective_count; i++) {
+        const struct sim_price_collective *c = &list->collectives[i];
+        const struct sim_lowered_collective *sent = &prices->sent[i];
+        prices->collectives_s[i] = prices->launched_frac[i] < 1
+                                       ? combined_s(p, c, sent, prices->launched_frac[i], prices->together_bytes[i])
+                                       : collective_s(p, sent->kind, c->axes, sent->bytes);
+        if (p->weight_gathers == SIM_GATHERED_BEFORE && sim_is_of_sharded_weights(p, c)) prices->collectives_s[i] = 0;
+    }
+}
+
+/* How often each stands in the step, which decides what collectives are put together, too. */
+void sim_price_counts(const struct sim_cost_context *p, struct sim_unit_costs *prices)
+{
+    for (int i = 0; i < p->list->repeat_count; i++) prices->repeats[i] = sim_product_of(p, &p->list->repeats[i]);
+    price_collectives(p, prices);
+}
+
+static void price_distinct(const struct sim_cost_context *p, struct sim_unit_costs *prices)
+{
+    sim_price_kernels(p, prices);
+    sim_price_counts(p, prices);
+}
+
+void sim_price_steps(const struct sim_cost_context *p, double *steps_s)
+{
+    struct sim_unit_costs prices;
+    price_distinct(p, &prices);
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        steps_s[i] =
+            step->communicates ? prices.collectives_s[step->what] : sim_alone_s(p, &prices.kernels[step->what]);
+    }
+}
+
+void sim_price_phases_of(const struct sim_cost_context *p, const struct sim_unit_costs *prices,
+                         double phases_s[MODEL_OPTIMIZER + 1])
+{
+    for (int i = 0; i <= MODEL_OPTIMIZER; i++) phases_s[i] = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double once_s =
+            step->communicates ? prices->collectives_s[step->what] : sim_alone_s(p, &prices->kernels[step->what]);
+        phases_s[step->phase] += once_s * prices->repeats[step->repeats];
+    }
+}
+
+void sim_price_phases(const struct sim_cost_context *p, double phases_s[MODEL_OPTIMIZER + 1])
+{
+    struct sim_unit_costs prices;
+    price_distinct(p, &prices);
+    sim_price_phases_of(p, &prices, phases_s);
+}

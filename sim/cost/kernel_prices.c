@@ -1,0 +1,196 @@
+/* What kernels cost for the sizes of a plan: products by their tiles, all else by the bytes it reads and writes. */
+#include "sim/cost/cost.h"
+
+#include <math.h>
+
+/* Tensor cores read 16 bytes at a time: an operand whose rows are no multiple of that is left to other units. */
+static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
+{
+    const int64_t together = 16 / model_dtype_bytes(dtype);
+    return (int64_t)of->columns % together == 0 && (int64_t)of->contracted % together == 0;
+}
+
+static double tiled_flop(const struct sim_cost_context *p, const struct sim_product *of)
+{
+    const double *c = p->placement->profile.constants;
+    const struct sim_price_question question = {.on = p->placement->profile.tiles,
+                                                .what = SIM_PRICE_OF_PRODUCT,
+                                                .count = 7,
+                                                .of = {of->batch, of->rows, of->columns, of->contracted,
+                                                       c[SIM_MULTIPROCESSORS], c[SIM_TILE_START_STEPS],
+                                                       c[SIM_TILE_PARTS]}};
+    bool known;
+    double *flop = sim_recent_price(p->list->recent, &question, &known);
+    if (!known) *flop = sim_tiled_product_flop(&p->placement->profile, of);
+    return *flop;
+}
+
+/* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
+static double rated_flop(const struct sim_cost_context *p, const struct sim_price_dot *dot,
+                         const struct sim_product *of, double flop)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const double *c = profile->constants;
+    if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0)
+        return dot->causal ? flop * sim_attention_share(profile, MODEL_CAUSAL) * sim_causal_unevenness(p->plan)
+                           : flop * sim_attention_share(profile, MODEL_BIDIRECTIONAL);
+    if (!(c[SIM_MULTIPROCESSORS] > 0)) return flop;
+    const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot->dtype);
+    return tiled_flop(p, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
+}
+
+double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype)
+{
+    const double *c = profile->constants;
+    double frac = dtype == MODEL_FLOAT32 ? c[SIM_FLOAT32_FLOP_FRAC]
+                  : dtype == MODEL_FP8   ? c[SIM_FP8_FLOP_FRAC]
+                  : dtype == MODEL_INT8  ? c[SIM_INT8_FLOP_FRAC]
+                                         : 1;
+    return frac > 0 ? frac : 1;
+}
+
+/* An operand is read for its largest element, and again to be cast; as many bytes are written and read. */
+static double scaled_s(const struct sim_profile *profile, double bytes)
+{
+    return bytes > 0 ? sim_memory_s(profile, 2 * bytes) : 0;
+}
+
+/* A loop over pieces goes over some arrays in each trip, and its units pad each piece. */
+static double in_pieces(const struct sim_cost_context *p, const struct sim_price_kernel *kernel,
+                        struct sim_priced_kernel *priced)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const struct sim_price_dot *dot = &p->list->dots[p->list->kernel_dots[kernel->first_dot]];
+    const double trips =
+        sim_window_trips_of(p, kernel->pieces.axes, &kernel->pieces.rows, kernel->pieces.element_bytes);
+    struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
+                             sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
+    double *const split[] = {[SIM_SPLITS_ROWS] = &of.rows,
+                             [SIM_SPLITS_COLUMNS] = &of.columns,
+                             [SIM_SPLITS_CONTRACTED] = &of.contracted,
+                             [SIM_SPLITS_BATCH] = &of.batch};
+    *split[kernel->pieces.split] /= trips;
+    for (int i = 0; i < kernel->pieces.again_count; i++)
+        priced->bytes += (trips - 1) * p->bytes[kernel->pieces.again[i]];
+    return trips * sim_product_flop(profile, &of) / sim_rate_frac(profile, dot->dtype);
+}
+
+/* What the vector units take for a kernel without products: for its results, or, where these are small beside what it
+ * reads, for what it reduces, in float32. What happens to an element between does not count (compiler_fusions.c). */
+static double vector_s(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
+{
+    static const double small = 1.0 / 16;
+    const struct sim_profile *profile = &p->placement->profile;
+    const int *touched = p->list->touched + kernel->first_shape;
+    if (!(profile->passes >> SIM_PASS_VECTOR_UNITS & 1) || kernel->dot_count || kernel->attention) return 0;
+    double largest = 0, results_s = 0;
+    for (int i = 0; i < kernel->shape_count; i++)
+        largest = fmax(largest, p->bytes[touched[i]] / p->list->shapes[touched[i]].element_bytes);
+    for (int i = kernel->read_count; i < kernel->shape_count; i++) {
+        const double element_bytes = p->list->shapes[touched[i]].element_bytes,
+                     elements = p->bytes[touched[i]] / element_bytes;
+        const bool wide = element_bytes >= (double)sizeof(float);
+        if (elements > small * largest)
+            results_s += elements * (wide ? profile->vector_units.wide_s : profile->vector_units.narrow_s);
+    }
+    return results_s > 0 ? results_s : largest * profile->vector_units.wide_s;
+}
+
+/* What its bytes take. A softmax's gradient goes over its rows three times, in registers. */
+static double kernel_memory_s(const struct sim_profile *profile, const struct sim_price_kernel *kernel, double bytes)
+{
+    const double *c = profile->constants;
+    const bool slow = kernel->backward && !kernel->fours.count && c[SIM_SOFTMAX_GRADIENT_FRAC] > 0;
+    return sim_memory_s(profile, bytes) * (slow ? c[SIM_HBM_EFFICIENCY_FRAC] / c[SIM_SOFTMAX_GRADIENT_FRAC] : 1);
+}
+
+static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, const struct sim_price_kernel *kernel,
+                                             const double *dots_flop, const double *dots_rated_flop)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const int *touched = p->list->touched + kernel->first_shape;
+    struct sim_priced_kernel priced = {0};
+    double rated = 0;
+    for (int i = 0; i < kernel->dot_count; i++) {
+        int dot = p->list->kernel_dots[kernel->first_dot + i];
+        priced.flop += dots_flop[dot];
+        rated += dots_rated_flop[dot] / sim_rate_frac(profile, p->list->dots[dot].dtype);
+    }
+    for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[touched[i]];
+    const struct sim_softmax_split pieces = sim_softmax_split(p, kernel);
+    priced.bytes *= pieces.traffic;
+    priced.launches = pieces.launches;
+    const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
+    if (attention_rate > 0) {
+        priced.flop *= sim_attention_frac(p, kernel);
+        rated = priced.flop * profile->constants[SIM_MATMUL_EFFICIENCY_FRAC] / attention_rate;
+    }
+    if (kernel->pieces.axes) rated = in_pieces(p, kernel, &priced);
+    double compute_s = sim_matmul_s(profile, rated),
+           memory_s = fmax(kernel_memory_s(profile, kernel, priced.bytes), vector_s(p, kernel));
+    double before_bytes = 0;
+    for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
+        before_bytes += p->bytes[touched[i]];
+    priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
+    priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + scaled_s(profile, before_bytes);
+    return priced;
+}
+
+static void price_dot(const struct sim_cost_context *p, int i, struct sim_unit_costs *prices)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const bool in_kernels = p->plan->options.flash_attention && profile->constants[SIM_ATTENTION_FORWARD_FRAC] > 0;
+    const struct sim_price_dot *dot = &p->list->dots[i];
+    const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
+                                   sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
+    prices->dots_flop[i] =
+        in_kernels && dot->attention ? sim_attention_product_flop(profile, &of) : sim_product_flop(profile, &of);
+    prices->dots_rated_flop[i] = rated_flop(p, dot, &of, prices->dots_flop[i]);
+}
+
+void sim_price_kernels(const struct sim_cost_context *p, struct sim_unit_costs *prices)
+{
+    for (int i = 0; i < p->list->dot_count; i++) price_dot(p, i, prices);
+    for (int i = 0; i < p->list->kernel_count; i++)
+        prices->kernels[i] = price_kernel(p, &p->list->kernels[i], prices->dots_flop, prices->dots_rated_flop);
+}
+
+static bool same_factors(const struct sim_cost_context *a, const struct sim_cost_context *b,
+                         const struct sim_factors *factors)
+{
+    for (int i = 0; i < factors->count; i++)
+        if (a->local[factors->of[i]] != b->local[factors->of[i]]) return false;
+    return true;
+}
+
+static bool same_dot(const struct sim_cost_context *a, const struct sim_cost_context *b,
+                     const struct sim_price_dot *dot)
+{
+    return same_factors(a, b, &dot->batch) && same_factors(a, b, &dot->rows) && same_factors(a, b, &dot->columns) &&
+           same_factors(a, b, &dot->contracted);
+}
+
+static bool same_kernel(const struct sim_cost_context *a, const struct sim_cost_context *b,
+                        const struct sim_price_kernel *kernel)
+{
+    const int *touched = a->list->touched + kernel->first_shape, *dots = a->list->kernel_dots + kernel->first_dot;
+    for (int i = 0; i < kernel->shape_count; i++)
+        if (a->bytes[touched[i]] != b->bytes[touched[i]]) return false;
+    for (int i = 0; i < kernel->pieces.again_count; i++)
+        if (a->bytes[kernel->pieces.again[i]] != b->bytes[kernel->pieces.again[i]]) return false;
+    for (int i = 0; i < kernel->dot_count; i++)
+        if (!same_dot(a, b, &a->list->dots[dots[i]])) return false;
+    return same_factors(a, b, &kernel->fours);
+}
+
+void sim_price_kernels_after(const struct sim_cost_context *p, const struct sim_cost_context *before,
+                             struct sim_unit_costs *prices)
+{
+    for (int i = 0; i < p->list->dot_count; i++)
+        if (!same_dot(p, before, &p->list->dots[i])) price_dot(p, i, prices);
+    for (int i = 0; i < p->list->kernel_count; i++) {
+        const struct sim_price_kernel *kernel = &p->list->kernels[i];
+        if (kernel->attention || !same_kernel(p, before, kernel))
+            prices->kernels[i] = price_kernel(p, kernel, prices->dots_flop, prices->dots_rated_flop);
+    }
+}

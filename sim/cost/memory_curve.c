@@ -1,0 +1,126 @@
+/* What a device holds when: the events of a program walked through with every iteration of every loop, at the times of
+ * the steps between them. */
+#include "sim/cost/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 8 };
+static const double most_visits = 3e7; /* events; a fraction of a second */
+
+struct loop {
+    int begin; /* index of its bracket */
+    int64_t left;
+};
+
+struct walk {
+    const struct sim_cost_context *p;
+    const double *until_s; /* [step] what all steps before it take once */
+    struct sim_memory_curve *out;
+    double now_s, total_s, always[MODEL_CATEGORY_COUNT], now[MODEL_CATEGORY_COUNT];
+    int step;
+};
+
+static double sum_of(const double bytes[MODEL_CATEGORY_COUNT])
+{
+    double sum = 0;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) sum += bytes[c];
+    return sum;
+}
+
+/* How many events all iterations have. */
+static double count_visits(const struct sim_cost_context *p)
+{
+    double visits = 0, trips[MOST_DEPTH] = {1};
+    int depth = 0;
+    for (int i = 0; i < p->list->event_count; i++) {
+        const struct sim_price_event *event = &p->list->events[i];
+        visits += trips[depth];
+        if (event->bracket < 0) depth--;
+        if (event->bracket <= 0) continue;
+        if (++depth == MOST_DEPTH) return HUGE_VAL;
+        trips[depth] = trips[depth - 1] * (double)p->sizes[event->trips];
+    }
+    return visits;
+}
+
+static void move_to(struct walk *w, int step)
+{
+    if (step > w->step) w->now_s += w->until_s[step] - w->until_s[w->step];
+    w->step = step;
+}
+
+/* Of a stretch of time only the largest moment stands. */
+static void note(struct walk *w, const struct sim_price_event *event)
+{
+    struct sim_memory_point point = {
+        .at_s = w->now_s, .name = w->p->list->event_names[event->named], .phase = (enum model_phase)event->phase};
+    const double fragments = w->p->placement->profile.constants[SIM_FRAGMENTATION_FRAC];
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) point.bytes[c] = w->always[c] + w->now[c];
+    point.bytes[MODEL_TEMPORARY] += fragments * sum_of(w->now);
+    struct sim_memory_point *last = w->out->count ? &w->out->points[w->out->count - 1] : NULL;
+    const double stretches = SIM_MOST_MEMORY_POINTS - 1;
+    bool same = last && (w->out->count == SIM_MOST_MEMORY_POINTS ||
+                         floor(stretches * point.at_s / w->total_s) <= floor(stretches * last->at_s / w->total_s));
+    if (!same) w->out->points[w->out->count++] = point;
+    else if (sum_of(point.bytes) > sum_of(last->bytes)) {
+        point.at_s = last->at_s; /* the stretch stands where it began */
+        *last = point;
+    }
+}
+
+/* The next event: back to the loop's begin as often as it goes round. */
+static int close_iteration(struct walk *w, struct loop *loop, int at, int *depth)
+{
+    if (--loop->left > 0) {
+        w->step = w->p->list->events[loop->begin].step;
+        return loop->begin + 1;
+    }
+    --*depth;
+    return at + 1;
+}
+
+static void walk_events(struct walk *w)
+{
+    struct loop loops[MOST_DEPTH];
+    int depth = 0;
+    for (int i = 0; i < w->p->list->event_count;) {
+        const struct sim_price_event *event = &w->p->list->events[i];
+        if (!event->bracket) w->now[event->category] += event->count * w->p->bytes[event->shape];
+        if (event->bracket || event->may_peak) {
+            move_to(w, event->step);
+            note(w, event);
+        }
+        if (event->bracket > 0) loops[depth++] = (struct loop){i, w->p->sizes[event->trips]};
+        i = event->bracket < 0 && depth > 0 ? close_iteration(w, &loops[depth - 1], i, &depth) : i + 1;
+    }
+}
+
+void sim_price_curve(const struct sim_cost_context *p, struct base_arena *arena, struct sim_memory_curve *out)
+{
+    struct walk w = {.p = p, .out = out};
+    double *steps_s = base_new(arena, double, p->list->step_count + 1),
+           *until_s = base_new(arena, double, p->list->step_count + 1);
+    out->count = 0;
+    for (int b = 0; b < SIM_BOUND_COUNT; b++) w.total_s += p->totals_s[b];
+    if (count_visits(p) > most_visits || !(w.total_s > 0)) return;
+    sim_price_steps(p, steps_s);
+    for (int i = 0; i < p->list->step_count; i++) until_s[i + 1] = until_s[i] + steps_s[i];
+    w.until_s = until_s;
+    for (int i = 0; i < p->list->persistent_count; i++)
+        w.always[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
+    out->points = base_new(arena, struct sim_memory_point, SIM_MOST_MEMORY_POINTS);
+    walk_events(&w);
+}
+
+void sim_curve_mix(struct sim_memory_curve *a, const struct sim_memory_curve *b, double share)
+{
+    if (!a->count || !b->count) return;
+    double a_end_s = a->points[a->count - 1].at_s, b_end_s = b->points[b->count - 1].at_s;
+    for (int i = 0, j = 0; i < a->count; i++) {
+        struct sim_memory_point *point = &a->points[i];
+        while (j + 1 < b->count && b->points[j + 1].at_s * a_end_s <= point->at_s * b_end_s) j++;
+        for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
+            point->bytes[c] += share * (b->points[j].bytes[c] - point->bytes[c]);
+    }
+}

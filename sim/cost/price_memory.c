@@ -1,0 +1,147 @@
+/* What comes and goes in a device's memory, walked through event by event to the peak: loops once, and the growth of
+ * their other iterations in one piece. */
+#include "sim/cost/cost.h"
+
+#include <string.h>
+
+enum { MOST_DEPTH = 8 };
+
+static void add_growth(struct sim_category_bytes *to, const struct sim_category_bytes *at_begin,
+                       const struct sim_category_bytes *after_first, double trips)
+{
+    to->total_bytes += sim_growth_of_loop(at_begin->total_bytes, after_first->total_bytes, trips);
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
+        to->bytes[c] += sim_growth_of_loop(at_begin->bytes[c], after_first->bytes[c], trips);
+}
+
+/* A loop that is being walked: what there was when it began, and the most that there was in one iteration. */
+struct frame {
+    struct sim_category_bytes at_begin, peak;
+    const struct sim_price_event *peak_event;
+};
+
+static void close_loop(struct frame *frame, double trips, struct sim_category_bytes *now, struct frame *outer)
+{
+    struct sim_category_bytes peak = frame->peak, after = *now;
+    bool grows = now->total_bytes > frame->at_begin.total_bytes;
+    if (grows) add_growth(&peak, &frame->at_begin, now, trips);
+    add_growth(&after, &frame->at_begin, now, trips);
+    *now = after;
+    if (peak.total_bytes <= outer->peak.total_bytes) return;
+    outer->peak = peak;
+    outer->peak_event = frame->peak_event;
+}
+
+static struct sim_phase_peak phase_peak(const struct sim_cost_context *p, const struct frame *frame)
+{
+    const struct sim_price_event *at = frame->peak_event;
+    return (struct sim_phase_peak){frame->peak, at ? p->list->event_names[at->named] : NULL,
+                                   at ? (enum model_phase)at->phase : MODEL_FORWARD, at ? at->trips : MODEL_ONE};
+}
+
+/* The peak is counted anew from what is there now. */
+static void begin_again(struct frame *frame, const struct sim_category_bytes *now)
+{
+    frame->peak = *now;
+    frame->peak_event = NULL;
+}
+
+/* phases: filled, or NULL. The total is held in a local variable and copied to `now` only where it is read: a sweep of
+ * thousands of plans spends its time here. */
+static struct sim_phase_peak walk(const struct sim_cost_context *p, struct sim_phase_memory *phases)
+{
+    const struct sim_price_event *events = p->list->events;
+    const int count = p->list->event_count, backward = phases ? p->list->backward_event : -1;
+    const double *bytes_of = p->bytes;
+    struct frame frames[MOST_DEPTH];
+    struct sim_category_bytes now = {0};
+    double total_bytes = 0, peak_bytes = 0; /* now, and at the peak of the innermost loop */
+    int depth = 0;
+    frames[0] = (struct frame){.peak_event = NULL};
+    for (int i = 0; i < count; i++) {
+        const struct sim_price_event *event = &events[i];
+        if (i == backward) {
+            now.total_bytes = total_bytes;
+            phases->forward = phase_peak(p, &frames[depth]);
+            phases->saved = now;
+            begin_again(&frames[depth], &now);
+            peak_bytes = total_bytes;
+        }
+        if (event->bracket == 0) {
+            const double bytes = event->count * bytes_of[event->shape];
+            now.bytes[event->category] += bytes;
+            total_bytes += bytes;
+            if (!event->may_peak || total_bytes <= peak_bytes) continue;
+            now.total_bytes = peak_bytes = total_bytes;
+            frames[depth].peak = now;
+            frames[depth].peak_event = event;
+            continue;
+        }
+        now.total_bytes = total_bytes;
+        if (event->bracket > 0) {
+            frames[++depth] = (struct frame){now, now, event};
+            peak_bytes = total_bytes;
+        } else {
+            const bool last = phases && event->trips == MODEL_MICROBATCHES;
+            if (last) *(backward < 0 ? &phases->forward : &phases->backward) = phase_peak(p, &frames[depth]);
+            close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
+            total_bytes = now.total_bytes;
+            if (last) begin_again(&frames[depth - 1], &now);
+            peak_bytes = frames[--depth].peak.total_bytes;
+        }
+    }
+    return phase_peak(p, &frames[0]);
+}
+
+void sim_price_memory(struct sim_cost_context *p)
+{
+    const struct sim_phase_peak peak = walk(p, NULL);
+    p->peak = peak.holding;
+    p->peak_name = peak.name;
+    p->peak_phase = peak.phase;
+    p->peak_trips = peak.trips;
+}
+
+void sim_price_phase_memory(struct sim_cost_context *p, struct sim_phase_memory *out)
+{
+    memset(out, 0, sizeof *out);
+    out->update = walk(p, out);
+}
+
+void sim_price_persistent(const struct sim_cost_context *p, double categories_bytes[MODEL_CATEGORY_COUNT])
+{
+    for (int i = 0; i < p->list->persistent_count; i++)
+        categories_bytes[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
+}
+
+/* ---- the answer ---- */
+
+enum base_status sim_price_device(const struct sim_cost_context *p, struct sim_priced *out, struct base_error *error)
+{
+    out->peak_bytes = 0;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
+    const double *c = p->placement->profile.constants;
+    double fragments_bytes =
+        sim_uses_compiled_memory(p->plan) ? 0 : sim_fragments_bytes(&p->placement->profile, p->peak.total_bytes);
+    out->peak_bytes += p->peak.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
+    memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
+    out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
+    return out->peak_bytes < sim_largest_bytes ? BASE_OK : sim_cost_context_refuse(p, error);
+}
+
+bool sim_overfills_host(const struct sim_memory *memory)
+{
+    return memory->host_capacity_bytes && memory->host_bytes > memory->host_capacity_bytes;
+}
+
+double sim_limit_bytes(const struct sim_prediction *prediction)
+{
+    const struct sim_memory *memory = &prediction->memory;
+    return (double)(prediction->pipeline.stages ? memory->capacity_bytes : memory->peak_bytes + prediction->free_bytes);
+}
+
+bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac)
+{
+    return prediction->fits &&
+           (double)prediction->free_bytes >= headroom_frac * (double)prediction->memory.capacity_bytes;
+}

@@ -1,0 +1,216 @@
+/* A step's time from the prices of what it consists of: sums by what bounds it, what is hidden, the waits between. */
+#include "sim/cost/cost.h"
+
+#include <math.h>
+
+static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
+{
+    if (!detail || !detail->timeline) return;
+    detail->timeline->entries[detail->timeline->count++] = *entry;
+}
+
+const char *sim_region_name(enum sim_region region)
+{
+    static const char *const names[SIM_REGION_COUNT] = {"outside", "loop_body", "loop_condition"};
+    return names[region];
+}
+
+struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struct sim_collective_list *list,
+                                                 const struct sim_collective_row *like)
+{
+    for (int i = 0; i < list->count; i++) {
+        struct sim_collective_row *row = &list->rows[i];
+        if (row->kind == like->kind && row->axes == like->axes && row->dtype == like->dtype &&
+            row->bytes == like->bytes && row->where == like->where)
+            return row;
+    }
+    list->rows = base_grown(arena, list->rows, list->count, &list->capacity, sizeof *list->rows);
+    struct sim_collective_row *row = &list->rows[list->count++], used = *row;
+    *row = *like;
+    row->ops = used.ops, row->op_capacity = used.op_capacity; /* of a list that is filled anew */
+    return row;
+}
+
+static void note_collective(struct sim_detail *detail, const struct sim_price_step *step,
+                            const struct sim_price_collective *c, const struct sim_lowered_collective *sent,
+                            int64_t count, double launches, double time_s)
+{
+    if (!detail || !detail->lists_collectives) return;
+    const int each = sent->permutes ? sent->permutes : 1;
+    const struct sim_collective_row like = {.kind = sent->permutes ? SIM_COLLECTIVE_PERMUTE : sent->kind,
+                                            .where = step->region,
+                                            .axes = c->axes,
+                                            .dtype = sent->dtype,
+                                            .bytes = (int64_t)(sent->permutes ? sent->permute_bytes : sent->bytes),
+                                            .first_op = step->name};
+    struct sim_collective_row *row = sim_collective_row_of(detail->arena, &detail->collectives, &like);
+    row->count += count * each;
+    row->launch_count += launches * each;
+    row->time_s += time_s * (double)count;
+    row->ops = base_grown(detail->arena, row->ops, row->op_count, &row->op_capacity, sizeof *row->ops);
+    row->ops[row->op_count++] = step->name;
+}
+
+static void note_communication(const struct sim_cost_context *p, const struct sim_price_step *step,
+                               const struct sim_unit_costs *prices, struct sim_detail *detail)
+{
+    double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
+    const struct sim_price_collective *collective = &p->list->collectives[step->what];
+    const struct sim_lowered_collective *sent = &prices->sent[step->what];
+    if (p->weight_gathers == SIM_GATHERED_ONCE && sim_is_of_sharded_weights(p, collective))
+        count /= (double)p->sizes[MODEL_MICROBATCHES];
+    const double steps = step->region == SIM_OUTSIDE ? 1 : (double)p->sizes[MODEL_DECODE_STEPS],
+                 rows = count / steps; /* rows are of one decode step, entries of the whole answer */
+    note_collective(detail, step, collective, sent, (int64_t)rows, rows * prices->launched_frac[step->what], time_s);
+    note_entry(detail, &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0,
+                                           sent->bytes, collective->axes, sent->kind});
+}
+
+static void note_compute(const struct sim_cost_context *p, const struct sim_price_step *step,
+                         const struct sim_unit_costs *prices, struct sim_detail *detail)
+{
+    const struct sim_priced_kernel *kernel = &prices->kernels[step->what];
+    const double count = prices->repeats[step->repeats],
+                 latency_s = sim_launches_s(&p->placement->profile, kernel->launches);
+    enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
+    note_entry(detail, &(struct sim_entry){step->name, step->phase, bound, (int64_t)count, kernel->busy_s + latency_s,
+                                           kernel->flop, kernel->bytes, 0, SIM_ALL_REDUCE});
+}
+
+/* Each sum has a local variable: a sweep of thousands of plans spends its time here. */
+static void sum_up(struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    const double each_s = sim_launches_s(&p->placement->profile, 1);
+    double compute_s = 0, memory_s = 0, communication_s = 0, latency_s = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        if (step->communicates) {
+            communication_s += prices->collectives_s[step->what] * count;
+            continue;
+        }
+        const struct sim_priced_kernel *kernel = &prices->kernels[step->what];
+        const double busy_s = kernel->busy_s * count;
+        compute_s += kernel->bound == SIM_BY_COMPUTE ? busy_s : 0;
+        memory_s += kernel->bound == SIM_BY_COMPUTE ? 0 : busy_s;
+        latency_s += kernel->launches * each_s * count;
+    }
+    p->totals_s[SIM_BY_COMPUTE] = compute_s, p->totals_s[SIM_BY_MEMORY] = memory_s;
+    p->totals_s[SIM_BY_COMMUNICATION] = communication_s, p->totals_s[SIM_BY_LATENCY] = latency_s;
+}
+
+/* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it, and always
+ * for kernels that it only starts when the one before has ended. Optimizers are few kernels over many parameters, and
+ * the host is through with them at once. */
+static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    const double *c = p->placement->profile.constants;
+    double launches = 0, updates_s = 0, all_s = p->exposed_s;
+    if (!(c[SIM_HOST_LAUNCH_S] > 0)) return;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        const double alone =
+            step->communicates ? prices->collectives_s[step->what] : sim_alone_s(p, &prices->kernels[step->what]);
+        if (step->phase == MODEL_OPTIMIZER) updates_s += count * alone;
+        else launches += count * (step->communicates ? 1 : prices->kernels[step->what].launches);
+    }
+    for (int b = 0; b < SIM_BOUND_COUNT; b++) all_s += b == SIM_BY_COMMUNICATION ? 0 : p->totals_s[b];
+    const double host_s = launches * c[SIM_HOST_LAUNCH_S], device_s = all_s - updates_s,
+                 blocked_s = c[SIM_BLOCKED_LAUNCHES_FRAC] * host_s;
+    p->totals_s[SIM_BY_LATENCY] += fmax(blocked_s, host_s - device_s) + c[SIM_HOST_STEP_S];
+    p->launch_slack_frac = host_s < device_s && !(blocked_s > 0) ? 1 - host_s / device_s : 0;
+}
+
+/* The same of what stands in the loop of decode steps. */
+static void sum_up_loop(struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        if (step->region == SIM_OUTSIDE) continue;
+        if (step->communicates) {
+            p->loop_s[SIM_BY_COMMUNICATION] += prices->collectives_s[step->what] * count;
+            continue;
+        }
+        const struct sim_priced_kernel *kernel = &prices->kernels[step->what];
+        p->loop_s[kernel->bound == SIM_BY_COMPUTE ? SIM_BY_COMPUTE : SIM_BY_MEMORY] += kernel->busy_s * count;
+        p->loop_s[SIM_BY_LATENCY] += sim_launches_s(&p->placement->profile, kernel->launches) * count;
+    }
+}
+
+static double needed_flop(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    double flop[SIM_MOST_DISTINCT], sum = 0;
+    for (int i = 0; i < p->list->product_count; i++) flop[i] = 2 * sim_product_of(p, &p->list->products[i]);
+    for (int i = 0; i < p->list->need_count; i++)
+        sum += flop[p->list->needs[i].product] * prices->repeats[p->list->needs[i].repeats];
+    return sum;
+}
+
+static double price_exposed(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    double kernels_s[SIM_MOST_DISTINCT];
+    for (int i = 0; i < p->list->kernel_count; i++) kernels_s[i] = sim_alone_s(p, &prices->kernels[i]);
+    return sim_exposed_s(p, kernels_s, prices->collectives_s);
+}
+
+/* Products in fp8 are split into pieces, which gather what they read and scatter what they sum while the next one runs
+ * (Transformer Engine's user buffers, ring attention); so are the same in torchtitan's asynchronous tensor parallelism.
+ */
+static double overlapped_communication(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    const double exposed_frac = p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC];
+    const int data_axis = topo_axis_named(&p->placement->axes, "data");
+    const unsigned data = data_axis < 0 ? 0 : 1u << data_axis;
+    double sum_s = 0;
+    if (!(exposed_frac > 0) || p->plan->options.dtype != MODEL_FP8 ||
+        (p->list->schedule_event_count && !p->plan->options.ring_devices))
+        return 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (!step->communicates || step->phase == MODEL_OPTIMIZER) continue;
+        const struct sim_price_collective *c = &p->list->collectives[step->what];
+        if (!c->gradient && !(c->axes & data) && !(p->plan->options.ring_devices && c->kind == SIM_COLLECTIVE_PERMUTE))
+            sum_s += prices->collectives_s[step->what] * prices->repeats[step->repeats];
+    }
+    return (1 - exposed_frac) * sum_s;
+}
+
+/* What one device computes, padding and recomputation included, and what of its memory it reads and writes. */
+static void add_work(struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (step->communicates) continue;
+        const double count = prices->repeats[step->repeats];
+        p->work_flop += count * prices->kernels[step->what].flop;
+        p->work_bytes += count * prices->kernels[step->what].bytes;
+    }
+}
+
+void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices, struct sim_detail *detail)
+{
+    sim_price_counts(p, prices);
+    sum_up(p, prices);
+    if (p->plan->options.step == MODEL_STEP_GENERATE) sum_up_loop(p, prices);
+    p->work_flop = p->work_bytes = 0;
+    if (detail) add_work(p, prices);
+    for (int i = 0; i < p->list->step_count && detail; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (step->communicates) note_communication(p, step, prices, detail);
+        else if (detail->timeline) note_compute(p, step, prices, detail);
+    }
+    p->exposed_s = p->list->schedule_event_count ? price_exposed(p, prices) : p->totals_s[SIM_BY_COMMUNICATION];
+    p->exposed_s -= overlapped_communication(p, prices);
+    wait_for_host(p, prices);
+    p->needed_flop = needed_flop(p, prices);
+    p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p);
+}
+
+void sim_price_time(struct sim_cost_context *p, struct sim_detail *detail)
+{
+    struct sim_unit_costs prices;
+    sim_price_kernels(p, &prices);
+    sim_price_time_of(p, &prices, detail);
+}

@@ -1,0 +1,111 @@
+/* What PyTorch's allocator holds beside what is alive: copies of gradients in buckets, blocks that were split, and
+ * blocks that a stream has not let go of yet. */
+#include "sim/cost/cost.h"
+
+#include <math.h>
+
+static double largest_bytes(const struct sim_cost_context *p)
+{
+    double largest = 0;
+    for (int i = 0; i < p->list->event_count; i++)
+        if (!p->list->events[i].bracket) largest = fmax(largest, p->bytes[p->list->events[i].shape]);
+    return largest;
+}
+
+/* Half gradients of this device, as DistributedDataParallel copies them into its buckets. */
+static double bucket_bytes(const struct sim_cost_context *p)
+{
+    double parameters = 0;
+    for (int i = 0; i < p->list->persistent_count; i++)
+        if (p->list->persistent_categories[i] == MODEL_PARAMETER) parameters += p->bytes[p->list->persistent_shapes[i]];
+    return parameters;
+}
+
+/* Parameters that sharded updates are gathered into, in a buffer of their own, unless a freed block has room for it;
+ * and this device's share, which is flattened before it is sent. */
+static double gathered_bytes(const struct sim_cost_context *p)
+{
+    const struct topo_axes *mesh = &p->placement->axes;
+    const double gathered = bucket_bytes(p);
+    return gathered > largest_bytes(p) ? gathered + gathered / topo_axes_product(mesh, sim_data_axis(mesh)) : 0;
+}
+
+/* The gradient of an embedding, one block, on a stage that has no logits: nothing that large was freed there, while the
+ * microbatches behind it are held. */
+static double embedding_bytes(const struct sim_cost_context *p)
+{
+    const unsigned parts = p->plan->options.parts;
+    const struct topo_axes *mesh = &p->placement->axes;
+    const double bytes = (double)model_token_table_elements(p->sizes) *
+                         (double)model_dtype_bytes(p->plan->options.dtype) /
+                         topo_axes_product(mesh, sim_model_axis(mesh));
+    const bool is_first = parts & MODEL_PART_EMBEDDING && !(parts & MODEL_PART_LOGITS);
+    return is_first ? bytes : 0;
+}
+
+/* Outputs of row-parallel products in a microbatch's forward pass: a freed block that a collective has read is used
+ * again only when the device has passed the collective. */
+static double scattered_bytes(const struct sim_cost_context *p)
+{
+    double bytes = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (!step->communicates || step->phase != MODEL_FORWARD) continue;
+        const struct sim_price_collective *c = &p->list->collectives[step->what];
+        if (c->kind != SIM_REDUCE_SCATTER || c->gradient) continue;
+        double repeats = 1;
+        const struct sim_factors *factors = &p->list->repeats[step->repeats];
+        for (int f = 0; f < factors->count; f++) repeats *= p->local[factors->of[f]];
+        bytes += repeats / (double)p->sizes[MODEL_MICROBATCHES] * p->bytes[c->shape];
+    }
+    return bytes;
+}
+
+/* The host runs ahead of the device by as much as it is faster; a stage's reads what it sends and receives before it
+ * goes on, and so waits for the device in each microbatch. */
+static double launch_slack_frac(const struct sim_cost_context *p)
+{
+    return p->plan->options.parts ? 0 : p->launch_slack_frac;
+}
+
+/* The pool of the stream that gathers, beside what is alive of it: the root's parameters are the first in it, the first
+ * layer's come beside them, and later ones in their place. Where weights stay gathered over a pipeline's step, their
+ * copies are counted elsewhere, and all of the pool here. */
+static double gather_pool_bytes(const struct sim_cost_context *p)
+{
+    double root_bytes = 0, layer_bytes = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (!step->communicates || step->phase != MODEL_FORWARD) continue;
+        const struct sim_price_collective *c = &p->list->collectives[step->what];
+        if (c->kind != SIM_ALL_GATHER || !sim_is_of_sharded_weights(p, c)) continue;
+        const double bytes = p->bytes[c->shape] * topo_axes_product(&p->placement->axes, c->axes),
+                     times = sim_product_of(p, &p->list->repeats[step->repeats]);
+        *(times > (double)p->sizes[MODEL_MICROBATCHES] ? &layer_bytes : &root_bytes) += bytes;
+    }
+    return fmax(root_bytes, layer_bytes) + (p->plan->options.parts ? layer_bytes : 0);
+}
+
+double sim_torch_scattered_bytes(const struct sim_cost_context *p)
+{
+    const double held_frac = p->placement->profile.constants[SIM_HELD_FRAC];
+    return held_frac > 0 ? floor(held_frac * scattered_bytes(p)) : 0;
+}
+
+double sim_torch_held_bytes(const struct sim_cost_context *p)
+{
+    const double *c = p->placement->profile.constants;
+    const unsigned data = sim_data_axis(&p->placement->axes);
+    const bool sums = data && topo_axes_product(&p->placement->axes, data) > 1,
+               buckets = sums && p->plan->optimizer_partitioning == SIM_REPLICATED;
+    double bytes = 0;
+    if (c[SIM_BUCKETS_FRAC] > 0 && buckets) bytes += c[SIM_BUCKETS_FRAC] * bucket_bytes(p);
+    if (c[SIM_BUCKETS_FRAC] > 0 && sums && !buckets) bytes += c[SIM_BUCKETS_FRAC] * gathered_bytes(p);
+    if (c[SIM_SPLIT_BLOCKS_FRAC] > 0 && !buckets && p->plan->num_microbatches > 1)
+        bytes += c[SIM_SPLIT_BLOCKS_FRAC] * largest_bytes(p);
+    if (c[SIM_SPLIT_BLOCKS_FRAC] > 0) bytes += c[SIM_SPLIT_BLOCKS_FRAC] * embedding_bytes(p);
+    if (c[SIM_HELD_FRAC] > 0) bytes += c[SIM_HELD_FRAC] * launch_slack_frac(p) * scattered_bytes(p);
+    if (c[SIM_GATHER_POOL_FRAC] > 0 && p->plan->memory_kind != SIM_ALLOCATED)
+        bytes += c[SIM_GATHER_POOL_FRAC] * gather_pool_bytes(p);
+    return floor(bytes);
+}

@@ -1,0 +1,92 @@
+/* Products on GPUs: a library splits the result into tiles, one thread block each, deals them out to the
+ * multiprocessors wave by wave, and takes the tile, and the number of parts of the contraction, with which that ends
+ * first. Tiles are rows of gpu_tiles.csv. */
+#include "sim/machine/machine.h"
+
+#include <math.h>
+#include <threads.h>
+
+extern const char embedded_sim_machine_gpu_tiles_csv[];
+
+static struct base_table table = {.name = "gpu_tiles.csv", .text = embedded_sim_machine_gpu_tiles_csv};
+
+/* Read by whoever asks first: a sweep asks for each mesh. */
+static struct {
+    struct sim_tiles tiles;
+    enum base_status status;
+    struct base_error error;
+} all;
+
+static enum base_status read_table(struct sim_tiles *out, struct base_error *error)
+{
+    BASE_TRY(base_table_read(&table, error));
+    const int rows = base_table_column(&table, "rows"), columns = base_table_column(&table, "columns"),
+              rate = base_table_column(&table, "rate_frac");
+    if (table.row_count > SIM_MOST_TILES)
+        return base_fail(error, BASE_INTERNAL, "gpu_tiles.csv: more than %d rows", SIM_MOST_TILES);
+    out->count = table.row_count;
+    for (int i = 0; i < table.row_count; i++) {
+        BASE_TRY(base_parse_double(base_table_field(&table, i, rows), "rows", 1, 4096, &out->of[i].rows, error));
+        BASE_TRY(
+            base_parse_double(base_table_field(&table, i, columns), "columns", 1, 4096, &out->of[i].columns, error));
+        BASE_TRY(
+            base_parse_double(base_table_field(&table, i, rate), "rate_frac", 0.01, 1, &out->of[i].rate_frac, error));
+    }
+    return BASE_OK;
+}
+
+static void read_all(void)
+{
+    all.status = read_table(&all.tiles, &all.error);
+}
+
+enum base_status sim_tiles_find(const struct sim_tiles **out, struct base_error *error)
+{
+    static once_flag once = ONCE_FLAG_INIT;
+    call_once(&once, read_all);
+    if (all.status == BASE_OK) *out = &all.tiles;
+    else *error = all.error;
+    return all.status;
+}
+
+/* Tiles of several waves are not split along the contraction: there is work for all multiprocessors. What all blocks
+ * take without a start is the least that a tile can; one that takes more than is known is left at that, a little less
+ * for what rounding does. */
+static double in_tiles(const struct sim_profile *profile, const struct sim_product *of, int tile, double known)
+{
+    const double *c = profile->constants, multiprocessors = c[SIM_MULTIPROCESSORS],
+                 height = profile->tiles->of[tile].rows, width = profile->tiles->of[tile].columns,
+                 rate_frac = profile->tiles->of[tile].rate_frac, area = height * width, rounding = 1e-9;
+    const double blocks = of->batch * (ceil(of->rows / height) * ceil(of->columns / width)); /* exact below 2^45 */
+    if (2 * blocks * of->contracted * area / rate_frac * (1 - rounding) > known) return known;
+    double least = INFINITY;
+    for (double parts = 1; parts == 1 || (parts <= c[SIM_TILE_PARTS] && blocks * parts < 4 * multiprocessors);
+         parts *= 2) {
+        const double waves = ceil(blocks * parts / multiprocessors),
+                     steps = of->contracted / parts + c[SIM_TILE_START_STEPS] * (parts > 1 ? 2 : 1),
+                     work = waves * steps;
+        least = work < least ? work : least;
+    }
+    return 2 * least * multiprocessors * height * width / rate_frac;
+}
+
+/* A causal kernel skips the blocks behind the diagonal: half of all. */
+static const double causal_share = 0.5;
+
+double sim_attention_share(const struct sim_profile *profile, enum model_direction direction)
+{
+    const double *c = profile->constants;
+    if (!(c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0)) return 1;
+    return (direction == MODEL_CAUSAL ? causal_share : 1) * c[SIM_MATMUL_EFFICIENCY_FRAC] /
+           c[SIM_ATTENTION_EFFICIENCY_FRAC];
+}
+
+double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *of)
+{
+    double least = INFINITY;
+    for (int tile = 0; tile < profile->tiles->count; tile++) {
+        const double flop = in_tiles(profile, of, tile, least);
+        least = flop < least ? flop : least;
+    }
+    return least;
+}

@@ -1,0 +1,435 @@
+/* Constants of a chip with their sources, and a mesh placed on a topology. */
+#ifndef SIM_MACHINE_H
+#define SIM_MACHINE_H
+
+#include "base/base.h"
+#include "model/gin/gin.h"
+#include "model/model.h"
+#include "sim/compile/compile.h"
+#include "sim/network/network.h"
+#include "sim/partition/partition.h"
+#include "sim/pipeline/pipeline.h"
+#include "topo/topo.h"
+
+#include <math.h>
+
+/* ---- profile (profile.c): every constant with its source ---- */
+
+enum sim_constant {
+    SIM_FLOP_PER_S,
+    SIM_HBM_BYTES_PER_S,
+    SIM_LINK_BYTES_PER_S,
+    SIM_NIC_BYTES_PER_S,
+    SIM_MATRIX_UNIT_DIM,
+    SIM_MATRIX_UNIT_ROWS,
+    SIM_MATMUL_EFFICIENCY_FRAC,
+    SIM_HBM_EFFICIENCY_FRAC,
+    SIM_LINK_EFFICIENCY_FRAC,
+    SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC,
+    SIM_KERNEL_LATENCY_S,
+    SIM_COLLECTIVE_LATENCY_S,
+    SIM_PERMUTE_LATENCY_S /* of a collective that each device is one message of; 0: as of others */,
+    SIM_HOP_LATENCY_S,
+    SIM_FLOAT32_FLOP_FRAC /* of flop_per_s, for contractions of float32 */,
+    SIM_FP8_FLOP_FRAC,
+    SIM_UNALIGNED_FLOP_FRAC /* of flop_per_s, where rows of operands begin between two 16 bytes; 0 or 1: as others */,
+    SIM_COMBINE_BYTES /* gradients that one collective reduces together, at most */,
+    SIM_RESERVED_BYTES,
+    SIM_CAPACITY_BYTES,
+    SIM_FRAGMENTATION_FRAC,
+    SIM_REMATERIALIZATION_MIN_BYTES,
+    SIM_MULTIPROCESSORS /* of a GPU: a product's tiles are dealt out to them; 0: products have no tiles */,
+    SIM_ATTENTION_EFFICIENCY_FRAC /* of flop_per_s, for products inside a flash attention kernel; 0: as any product */,
+    SIM_NVLS_BYTES_PER_S /* operand bytes of all-reduces that the switch adds up, beside its steps; 0: it cannot */,
+    SIM_NVLS_STEP_S /* of such an all-reduce, once for each chunk of all channels */,
+    SIM_LL_BYTES_PER_S /* bus bandwidth of NCCL's protocol for few bytes, which sends a flag with each word */,
+    SIM_NVLS_RECKONED_FRAC /* of a GPU's links, what NCCL reckons that the switch's sums reach */,
+    SIM_RING_LL128_INSIDE /* not 0: rings of NCCL's protocol of 128 bytes stay inside nodes */,
+    SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
+    SIM_HOST_STEP_S /* of the host, for each step */,
+    SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
+    SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,
+    SIM_DCN_EFFICIENCY_FRAC,
+    SIM_HOST_LINK_BYTES_PER_S /* of one device to its host's memory, one way */,
+    SIM_INT8_FLOP_FRAC /* of flop_per_s, as the others */,
+    SIM_ATTENTION_FORWARD_FRAC /* of flop_per_s, what an attention kernel reaches; 0: what other products reach */,
+    SIM_ATTENTION_BACKWARD_FRAC,
+    SIM_ATTENTION_BACKWARD_PRODUCTS /* that its backward pass makes: 5 in one kernel, 7 in two */,
+    SIM_ATTENTION_BLOCK /* queries and keys of a block that the kernel takes or skips as a whole */,
+    SIM_ENGINE_EXPOSED_FRAC /* of collectives of tensors and sequences, beside products of Transformer Engine in fp8 */,
+    SIM_NIC_EFFICIENCY_FRAC /* of nic_bytes_per_s; 0: as of links */,
+    SIM_PAIR_BYTES_PER_S /* between two GPUs alone, where no switch joins all: one link of several */,
+    SIM_COMMUNICATOR_BYTES /* of device memory, for each group of devices that NCCL joins */,
+    SIM_COMMUNICATORS /* groups that a device is in, with and */,
+    SIM_TENSOR_COMMUNICATORS /* beside these with tensor parallelism */,
+    SIM_BUCKETS_FRAC /* of half gradients that data parallelism copies before it sums them, unless state is sharded */,
+    SIM_SPLIT_BLOCKS_FRAC /* of a second block as the largest, which the allocator splits between microbatches */,
+    SIM_HELD_FRAC /* of what row-parallel products leave to a stream: blocks that wait for the device */,
+    SIM_GATHER_POOL_FRAC /* of what is gathered at once: a stream's own pool, out of which it is copied */,
+    SIM_MESSAGE_EFFICIENCY_FRAC /* of a network card's rate, what one sender of pipeline messages reaches */,
+    SIM_TILE_START_STEPS /* of a GPU's product: steps along the contraction that a tile's start and end take */,
+    SIM_TILE_PARTS /* of the contraction, at most, each added up by a block of its own */,
+    SIM_SOFTMAX_GRADIENT_FRAC /* of hbm_bytes_per_s, in a kernel that begins with the scores; 0: as other kernels */,
+    SIM_CONSTANT_COUNT
+};
+/* ---- NCCL's own numbers (nccl_table.c) ---- */
+
+enum sim_protocol { SIM_LL, SIM_LL128, SIM_SIMPLE, SIM_PROTOCOL_COUNT };
+/* Rows of nccl.csv, which says what each is. */
+enum sim_nccl_constant {
+    SIM_RING_BASE_S,
+    SIM_RING_INSIDE_STEP_S,
+    SIM_RING_BETWEEN_STEP_S,
+    SIM_RING_LEAST_STEP_S,
+    SIM_RING_INSIDE_FRAC,
+    SIM_RING_BETWEEN_FRAC,
+    SIM_RING_PLATEAU_SHARE,
+    SIM_RING_PLATEAU_BYTES,
+    SIM_RING_RAMP_SHARE,
+    SIM_RING_RAMP_BYTES,
+    SIM_RING_CHANNELS,
+    SIM_RING_CHANNEL_BYTES,
+    SIM_RING_CHANNEL_BYTES_BY_RANK,
+    SIM_TREE_BASE_S,
+    SIM_TREE_INSIDE_STEP_S,
+    SIM_TREE_BETWEEN_STEP_S,
+    SIM_TREE_OF_BUS_FRAC,
+    SIM_TREE_PROTOCOL_FRAC,
+    SIM_TREE_CHANNEL_BYTES,
+    SIM_NVLS_BASE_S,
+    SIM_NVLS_RECKONED_BASE_S,
+    SIM_NVLS_STAGES,
+    SIM_NVLS_BETWEEN_STEP_S,
+    SIM_NVLS_RECKONED_FRAC_OF_LINKS,
+    SIM_NVLS_LEAST_GPUS,
+    SIM_NCCL_COUNT
+};
+enum { SIM_MOST_TREE_SIZES = 32, SIM_MOST_NVLS_CHUNKS = 16 };
+struct sim_nccl {
+    double of[SIM_NCCL_COUNT][SIM_PROTOCOL_COUNT];
+    struct {
+        double least_bytes, frac[SIM_PROTOCOL_COUNT];
+    } tree_sizes[SIM_MOST_TREE_SIZES]; /* smallest first */
+    int tree_size_count;
+    struct {
+        double least_nodes, below_loops /* of all channels; 0: any number */, bytes;
+    } nvls_chunks[SIM_MOST_NVLS_CHUNKS]; /* fewest nodes first, largest chunk first */
+    int nvls_chunk_count;
+};
+enum base_status sim_nccl_find(const struct sim_nccl **out, struct base_error *error);
+
+/* Rows of nccl_limits.csv, each in one node, in two, and in more: what NCCL holds a generation of GPUs to. */
+enum sim_nccl_limit {
+    SIM_LL_MOST /* bus bandwidth */,
+    SIM_RING_LL128_MOST /* of a channel, as the following */,
+    SIM_TREE_LL128_MOST,
+    SIM_TREE_SIMPLE_MOST,
+    SIM_NVLS_CHANNELS,
+    SIM_NCCL_LIMIT_COUNT
+};
+enum { SIM_NODE_SCALES = 3 };
+struct sim_nccl_limits {
+    double of[SIM_NCCL_LIMIT_COUNT][SIM_NODE_SCALES]; /* 0: not known, which limits nothing */
+};
+enum base_status sim_nccl_limits_find(const char *chip, struct sim_nccl_limits *out, struct base_error *error);
+
+/* ---- tiles of GPUs' products (gpu_tiles.csv, gpu_products.c) ---- */
+
+enum { SIM_MOST_TILES = 32 };
+struct sim_tiles {
+    struct {
+        double rows, columns, rate_frac; /* of the large ones' rate */
+    } of[SIM_MOST_TILES];
+    int count;
+};
+enum base_status sim_tiles_find(const struct sim_tiles **out, struct base_error *error);
+
+struct sim_profile {
+    char name[64]; /* "tpu_v4" */
+    double constants[SIM_CONSTANT_COUNT];
+    const char *kinds[SIM_CONSTANT_COUNT]; /* "vendor", "measured", "assumed", "inferred", "given" */
+    const char *sources[SIM_CONSTANT_COUNT];
+    struct sim_settings settings;
+    const struct sim_nccl *nccl; /* of GPUs; else NULL */
+    struct sim_nccl_limits nccl_limits;
+    const struct sim_tiles *tiles; /* of GPUs; else NULL */
+    struct sim_vector_units {
+        double narrow_s, wide_s; /* for each element of a result of less than four bytes, and of four; 0: not known */
+    } vector_units;              /* of TPUs, by the compiler's cost model (compiler_fusions.c) */
+    model_trait_set traits;
+    sim_pass_set passes; /* those of the software of that time on that platform
+                        (sim/compile/software.csv) */
+    struct {
+        int count;              /* measurements that a given profile was calibrated on; 0: it was not */
+        double mean_error_frac; /* of predictions of those that were left out of it, in turn */
+    } calibrated;
+    bool simulated; /* collectives take what their messages take, link by link: "network": "simulated" */
+};
+/* BASE_INPUT: the table is damaged. A chip that it does not have: zeros. */
+enum base_status sim_vector_units_find(const char *chip, struct sim_vector_units *out, struct base_error *error);
+const char *sim_constant_name(enum sim_constant constant);
+int sim_constant_named(const char *name);           /* -1: none */
+const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" */
+/* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value},
+ * "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes as far as they differ from the
+ * software's) or NULL. */
+enum base_status sim_profile_build(const struct topo_topology *topology, const char *software,
+                                   const struct base_json *overrides, struct sim_profile *out,
+                                   struct base_error *error);
+/* What such a version of the software has otherwise (software_versions.csv); a constant that the user gave stays. */
+enum base_status sim_profile_take_version(const char *software, enum topo_kind platform, const char *version,
+                                          struct sim_profile *profile, struct base_error *error);
+enum base_status sim_profile_check(const struct base_json *overrides,
+                                   struct base_error *error); /* overrides as a user gives them; may be NULL */
+void sim_profile_put_passes(const struct base_json *overrides,
+                            struct base_json_writer *w); /* the member "passes", if there is one */
+
+/* By all algorithms that such hardware is known to run, or round one ring alone. */
+enum sim_routes { SIM_ANY_ROUTE, SIM_ONE_RING };
+
+/* ---- placement: a topology and a mesh on it, with the loads that its groups put on links ---- */
+
+/* What sending a collective link by link came to: of each algorithm, seconds a byte of the operand, and seconds of
+ * latency. Sharing is linear in bytes, so that this holds for any number of them. */
+enum { SIM_MOST_LINK_COSTS = 4 };
+struct sim_link_cost {
+    struct {
+        enum sim_algorithm algorithm;
+        double seconds_per_byte, hop_latency_s;
+    } ways[SIM_MOST_LINK_COSTS];
+    int count;
+    double start_s;
+    bool store_and_forward;
+};
+
+/* How far off predictions of a kind were (confidence.c): the logarithm of measured over predicted, as a normal
+ * distribution. */
+struct sim_residual {
+    double mean, deviation;
+    double within; /* the part of the deviation that two plans on one cluster do not share */
+    int row;       /* of confidence.csv; -1: it has none about such plans */
+};
+enum sim_residual_kind {
+    SIM_OF_STEP,
+    SIM_OF_PIPELINED_STEP,
+    SIM_OF_SERVED_STEP, /* of inference */
+    SIM_OF_MEMORY,
+    SIM_OF_PIPELINED_MEMORY,
+    SIM_OF_COMPILED_MEMORY, /* of plans that are none of the following */
+    SIM_OF_COMPILED_UNSCANNED,
+    SIM_OF_COMPILED_NONE, /* scanned layers, by what the backward pass recomputes */
+    SIM_OF_COMPILED_MINIMAL,
+    SIM_OF_COMPILED_FULL,
+    SIM_OF_COMPILED_RESCUED, /* said to fit once the compiler recomputes arrays */
+    SIM_RESIDUAL_COUNT
+};
+/* Fills residuals[SIM_RESIDUAL_COUNT]. BASE_INTERNAL: the table is broken. */
+enum base_status sim_residuals_find(const struct topo_topology *topology, const char *software,
+                                    struct sim_residual *residuals, struct base_error *error);
+
+struct sim_placement {
+    struct topo_topology topology;
+    struct topo_axes axes;       /* at most SIM_MOST_AXES: of a mesh with more, those of several devices */
+    struct topo_axes named_axes; /* all that rules may name */
+    const char *axes_text;       /* the names of these: "data+model" */
+    struct sim_group {           /* by set of axes: a collective's devices */
+        struct topo_ring_load load;
+        int size_in_slice;                /* how many of its devices one slice has */
+        double seconds_per_byte;          /* of one pass of an all-reduce, of which there are two */
+        double ring_seconds_per_byte;     /* of an all-gather of so many gathered bytes, or a reduce-scatter */
+        double across_seconds_per_byte;   /* the part of it on the data-centre network between slices */
+        double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
+        double permute_seconds_per_byte;  /* of a message from each device to the next of its group */
+        int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
+        const struct sim_link_cost *link_costs;        /* by kind: what the links said; NULL: nobody asked them */
+        const struct sim_link_cost *mended_link_costs; /* without its failures, which make the price of loads so much
+                                                longer; NULL: it has none */
+    } * groups;
+    struct sim_profile profile;
+    bool splits_dimensions; /* the software asked for that, since whole dimensions of the torus would not do */
+    int stage_devices;      /* of one stage of a pipeline: its mesh is over these, the whole topology's in a row */
+    struct sim_residual residuals[SIM_RESIDUAL_COUNT];
+};
+/* stage_links.c: the devices of one of so many stages, as a topology of their own. BASE_INPUT: they cannot be split so.
+ */
+enum base_status sim_stage_topology(const struct topo_topology *topology, int64_t stages, struct topo_topology *out,
+                                    struct base_error *error);
+/* BASE_INPUT: a copy of the model needs other devices than a stage has. */
+enum base_status sim_stage_check_partitions(const struct topo_topology *stage, const struct topo_mesh_request *given,
+                                            int64_t stages, struct base_error *error);
+/* The mesh that a plan with context_parallel asks for: T5X's, split once more, between data and model: the order of
+ * ranks in Megatron-LM (core/parallel_state.py). BASE_INPUT: it cannot be split so. */
+enum base_status sim_context_mesh(const struct topo_topology *stage, const struct topo_mesh_request *given,
+                                  int64_t context_parallel, struct topo_mesh_request *out, struct base_error *error);
+/* Seconds that every device of a stage takes to send so many bytes to its like in another one, all at once. */
+double sim_stage_message_s(const struct sim_placement *placement, int from, int to, double bytes);
+/* placement.c. The axis that T5X's ZeRO takes (data, and context where there is one, whose devices have the same
+ * parameters), and the one that sequence parallelism takes (model, or tensor),
+ * as sets; 0: the mesh has none. */
+unsigned sim_data_axis(const struct topo_axes *mesh);
+unsigned sim_model_axis(const struct topo_axes *mesh);
+enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
+                                     const struct topo_mesh_request *request, const struct sim_profile *profile,
+                                     struct sim_placement *out, struct base_error *error);
+/* What rings through the groups of a mesh cost on the placement's own torus of one slice, whatever order the devices
+ * have: fills its groups, which are there, one for each set of axes. The mesh has its devices. */
+void sim_place_on_torus(struct base_arena *arena, struct sim_placement *placement, const struct topo_mesh *mesh);
+/* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
+bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes);
+/* nccl.c: what NCCL's leanest protocol (LL) takes once, and for each step inside a node; steps of rings that leave
+ * nodes, where there are several, are posted by the host. */
+struct sim_nccl_latency {
+    double once_s, inside_s;
+};
+struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, int64_t nodes);
+/* Whether a collective is priced by NCCL's own reckoning; and its seconds then, on GPUs behind NVLink whose slowest
+ * part has this bus bandwidth. */
+bool sim_is_of_nccl(const struct sim_placement *placement, enum sim_collective kind);
+double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
+                  double bus_bytes_per_s);
+/* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
+double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
+/* The same of a decode step, whose collectives are a few KiB and take as long as their hops: a group that is a box of a
+ * torus goes along one dimension after the other, so that hops are the sum of its sides (jax-ml/scaling-book
+ * sharding.md: the floor of a collective over several axes). Steps of training are priced as they were calibrated. */
+double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
+                              double bytes);
+/* Whether messages were sent over links for it: "network": "simulated", or a topology with failures. */
+bool sim_asks_links(const struct sim_placement *placement);
+/* Seconds of a collective whose messages took that: on NCCL's GPUs they say what the links carry, and NCCL's protocols
+ * the rest. */
+double sim_lowered_s(const struct sim_placement *placement, const struct sim_link_cost *wire, enum sim_collective kind,
+                     unsigned axes, double bytes);
+/* Which ways a collective may take: what goes round one ring on a sound network does so where one is broken, too. */
+enum sim_routes sim_routes_of(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);
+/* Whether that is what the links take, and no estimate: rings along one dimension of a torus that load all of its links
+ * alike. Where it is not, the mean load of links stands for what several rings at once make of uneven ones. */
+bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);
+
+/* ---- one collective, link by link (simulated.c) ---- */
+
+struct sim_network {
+    struct topo_network links;
+    struct sim_link_rates rates;
+    double permute_start_s; /* in place of the rates' */
+};
+/* The links of a topology with what the profile says of them. BASE_INPUT: nothing says what one carries. */
+enum base_status sim_network_build(struct base_arena *arena, const struct topo_topology *topology,
+                                   const struct sim_profile *profile, struct sim_network *out,
+                                   struct base_error *error);
+/* All groups over a set of axes. The mesh has its devices. */
+void sim_groups_find(struct base_arena *arena, const struct sim_network *network, const struct topo_mesh *mesh,
+                     unsigned axes, struct sim_groups *out);
+
+struct sim_simulated {
+    enum sim_algorithm algorithm;
+    struct sim_traffic traffic;
+};
+enum base_status sim_link_cost_build(struct base_arena *arena, const struct sim_network *network,
+                                     const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
+                                     struct sim_link_cost *out, struct base_error *error);
+/* One that takes no longer than either, for any number of bytes. */
+struct sim_link_cost sim_link_cost_least(const struct sim_link_cost *a, const struct sim_link_cost *b);
+/* The fastest of them. */
+double sim_link_cost_s(const struct sim_link_cost *wire, double bytes);
+/* bytes: one device's operand. BASE_INPUT: the algorithm does not do that. */
+enum base_status sim_simulate(struct base_arena *arena, const struct sim_network *network,
+                              const struct sim_groups *groups, enum sim_collective kind, enum sim_algorithm algorithm,
+                              double bytes, struct sim_simulated *out, struct base_error *error);
+/* By the algorithm that takes least time, of those that such hardware runs. */
+enum base_status sim_simulate_fastest(struct base_arena *arena, const struct sim_network *network,
+                                      const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
+                                      double bytes, struct sim_simulated *out, struct base_error *error);
+
+/* ---- what bounds on predictions are made of, too (pricing.c) ---- */
+
+/* Seconds of so many bytes of a device's memory, of so many FLOP of its matrix units in bfloat16, and of starting so
+ * many kernels. */
+static inline double sim_memory_s(const struct sim_profile *profile, double bytes)
+{
+    return bytes / (profile->constants[SIM_HBM_BYTES_PER_S] * profile->constants[SIM_HBM_EFFICIENCY_FRAC]);
+}
+static inline double sim_matmul_s(const struct sim_profile *profile, double flop)
+{
+    return flop / (profile->constants[SIM_FLOP_PER_S] * profile->constants[SIM_MATMUL_EFFICIENCY_FRAC]);
+}
+static inline double sim_launches_s(const struct sim_profile *profile, double launches)
+{
+    return launches * profile->constants[SIM_KERNEL_LATENCY_S];
+}
+/* The rate of products in a dtype, of that in bfloat16; where no source gives it, the same (kernel_prices.c). */
+double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype);
+/* What an allocator loses beside so many bytes that come and go. */
+static inline double sim_fragments_bytes(const struct sim_profile *profile, double bytes)
+{
+    return floor(bytes * profile->constants[SIM_FRAGMENTATION_FRAC]);
+}
+
+/* A contraction's local extents. */
+struct sim_product {
+    double batch, rows, columns, contracted;
+};
+/* What matrix units do for it, padding and all. */
+double sim_product_flop(const struct sim_profile *profile, const struct sim_product *product);
+/* gpu_products.c. What a flash attention kernel's rate makes of a product inside it; at least 0.
+ * causal: blocks behind the diagonal are skipped. */
+double sim_attention_share(const struct sim_profile *profile, enum model_direction direction);
+/* The same on a GPU: as many FLOP as its multiprocessors could do while they work through the tiles. */
+double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *product);
+
+/* ---- what the TPU compiler's cost model says (compiler_cycles.c) ---- */
+
+/* The chips of compiler_cycles.csv and compiler_fusions.csv, as words to choose from. */
+#define SIM_COMPILER_CHIPS "v2|v3|v4|v5e|v5p|v6e|tpu7x"
+struct sim_compiled_product {
+    struct sim_product extents; /* on one device, at least 1 each */
+    enum model_dtype operands, result;
+    bool is_fetched[2]; /* the compiler had the operand brought to vector memory before: a copy beside other work */
+    /* of arrays whose last dimension is the other than of rows x contracted, contracted x columns */
+    bool is_transposed[2];
+};
+struct sim_compiler_cycles {
+    double cycles, time_s;     /* of the device: all of its cores together */
+    struct sim_product window; /* what one core multiplies at a time, padded to whole registers */
+    bool is_fetched[2];        /* as in the question */
+};
+/* Which operands the compiler brings to vector memory (v4: CMEM) before the product: it depends on the program. */
+enum sim_surroundings {
+    SIM_SURROUNDED_BY_WEIGHTS, /* as by OTHERS, and a large weight lies there from the program's start */
+    SIM_SURROUNDED_BY_OTHERS,  /* work before it lasts long enough to hide the copies: as many operands as fit */
+    SIM_SURROUNDED_BY_NOTHING, /* the program is the product: one operand, copied behind the program before */
+    SIM_SURROUNDED_IN_HBM,     /* whatever else there is, both are read from HBM */
+};
+/* Sets is_fetched of a product whose extents, operands' dtype and is_transposed are there. Errors as below. */
+enum base_status sim_compiler_fetches(const char *chip, enum sim_surroundings surroundings,
+                                      struct sim_compiled_product *product, struct base_error *error);
+
+/* Of libtpu 0.0.42.1, without what is fused to the product; estimates, not measurements. chip: as in topo's catalogue.
+ * BASE_INPUT for chips without constants (compiler_cycles.csv). */
+enum base_status sim_compiler_product(const char *chip, const struct sim_compiled_product *product,
+                                      struct sim_compiler_cycles *out, struct base_error *error);
+
+/* A fusion without products (compiler_fusions.c). */
+enum { SIM_MOST_COMPILED_ARRAYS = 32 };
+struct sim_compiled_array {
+    enum model_dtype dtype;
+    int rank;
+    int64_t shape[MODEL_MAX_RANK]; /* on one device */
+};
+struct sim_compiled_arrays {
+    int count;
+    struct sim_compiled_array of[SIM_MOST_COMPILED_ARRAYS];
+};
+struct sim_compiled_fusion {
+    struct sim_compiled_arrays operands, results; /* at least one each */
+    bool is_alone;                                /* one operation, that the compiler fused to nothing */
+    bool is_summing; /* rows of its operands are summed and read again, as in softmax and its derivative */
+};
+/* "float32[1024,4096];bfloat16[4096]" */
+enum base_status sim_compiled_arrays_parse(struct base_arena *arena, const char *text, struct sim_compiled_arrays *out,
+                                           struct base_error *error);
+/* As sim_compiler_product; the window is not said. */
+enum base_status sim_compiler_fusion(const char *chip, const struct sim_compiled_fusion *fusion,
+                                     struct sim_compiler_cycles *out, struct base_error *error);
+
+#endif

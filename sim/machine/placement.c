@@ -1,0 +1,452 @@
+/* A mesh on a topology, and what a collective over one of its axes costs there. */
+#include "sim/machine/machine.h"
+
+#include <math.h>
+
+static unsigned axis_named(const struct topo_axes *mesh, const char *name)
+{
+    int axis = topo_axis_named(mesh, name);
+    return axis < 0 ? 0 : 1u << axis;
+}
+
+unsigned sim_data_axis(const struct topo_axes *mesh)
+{
+    return axis_named(mesh, "data") | axis_named(mesh, "context");
+}
+
+unsigned sim_model_axis(const struct topo_axes *mesh)
+{
+    unsigned model = axis_named(mesh, "model");
+    return model ? model : axis_named(mesh, "tensor");
+}
+
+static unsigned sets_of(const struct sim_placement *p)
+{
+    return topo_axes_all(&p->axes) & SIM_ALL_AXES;
+}
+
+/* Sets of axes are bits, and shardings have room for SIM_MOST_AXES of them. Of a mesh with more axes those of one
+ * device are left out: they shard nothing. */
+static enum base_status leave_out_ones(struct topo_axes *axes, struct base_error *error)
+{
+    const struct topo_axes given = *axes;
+    if (given.count <= SIM_MOST_AXES) return BASE_OK;
+    axes->count = 0;
+    for (int i = 0; i < given.count; i++) {
+        if (given.sizes[i] == 1) continue;
+        axes->names[axes->count] = given.names[i];
+        axes->sizes[axes->count++] = given.sizes[i];
+    }
+    if (axes->count <= SIM_MOST_AXES) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "ici_mesh: %d axes have more than one device; a prediction shards over up to %d", axes->count,
+                     SIM_MOST_AXES);
+}
+
+/* ---- torus ---- */
+
+/* Gathers and scatters go round one ring through all devices, over several dimensions as over one: libtpu of 2024 and
+ * 2026 calls it 1DAllGather on planes of v5p and whole v6e slices, and flags for gathers along several dimensions came
+ * later (2D asymmetric gathers, SparseCore's 1D, 2D and 3D). Its busiest link decides, which is known where the group
+ * is whole dimensions that close; elsewhere the ring is not known to keep the listed order, and the mean load stays. */
+static double ring_s_per_byte(const struct topo_ring_load *load, double link_bytes_per_s, double mean_s_per_byte)
+{
+    if (!load->has_whole_rings || load->dimension_count < 2 || !(link_bytes_per_s > 0)) return mean_s_per_byte;
+    const double share = (load->group_size - 1.0) / load->group_size;
+    return fmax(share * load->busiest_link / link_bytes_per_s, mean_s_per_byte);
+}
+
+/* An all-reduce over several dimensions keeps all their links busy at once, but less well than one dimension's: XLA:TPU
+ * divides it into as many parts as there are directions, each of which takes the dimensions in another order. The cost
+ * is the mean load of the links of the dimensions that the group spans. Of a group that is no whole plane the compiler
+ * makes one ring (topo/links.c), whose busiest link takes about twice as long on v4: that price and the sums that the
+ * compiler joins make published steps on v4 18 % too slow, and 5 % where all memory were twice as fast, which v4's
+ * CMEM, where four fifths of what fusions read and write are kept, may be: that is not modelled. */
+void sim_place_on_torus(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh)
+{
+    const double *c = p->profile.constants;
+    double one = c[SIM_LINK_EFFICIENCY_FRAC],
+           several = c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] < one ? c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] : one;
+    const bool along_dimensions = p->profile.passes >> SIM_PASS_GATHER_BY_DIMENSION & 1;
+    for (unsigned axes = 1; axes <= sets_of(p); axes++) {
+        struct sim_group *group = &p->groups[axes];
+        topo_ring_loads(arena, &p->topology, mesh, axes, &group->load);
+        const struct topo_ring_load *load = &group->load;
+        group->size_in_slice = load->group_size;
+        double ring_share = load->group_size > 1 ? (load->group_size - 1.0) / load->group_size : 0;
+        double rate = c[SIM_LINK_BYTES_PER_S] * (load->dimension_count > 1 ? several : one);
+        group->seconds_per_byte = rate > 0 ? ring_share * load->mean_link / rate : 0;
+        group->ring_seconds_per_byte =
+            along_dimensions ? group->seconds_per_byte
+                             : ring_s_per_byte(load, c[SIM_LINK_BYTES_PER_S] * one, group->seconds_per_byte);
+        group->exchange_seconds_per_byte = load->exchange_link / (c[SIM_LINK_BYTES_PER_S] * one);
+        group->permute_seconds_per_byte = load->busiest_one_way / (c[SIM_LINK_BYTES_PER_S] * one);
+        group->step_hops = load->hops;
+    }
+}
+
+/* ---- slices of a torus, joined by the data-centre network ---- */
+
+/* What one slice has of a mesh over several: the same axes, those that only slices are along with one device. */
+static enum base_status mesh_of_one_slice(struct base_arena *arena, const struct sim_placement *p,
+                                          const struct topo_mesh_request *request, struct topo_topology *slice,
+                                          struct topo_mesh *out, struct base_error *error)
+{
+    struct topo_mesh_request one = *request;
+    *slice = p->topology;
+    slice->slice_count = 1;
+    slice->device_count = slice->devices_per_slice;
+    one.dcn_mesh.count = one.dcn_count = 0;
+    return topo_mesh_build(arena, slice, &one, TOPO_WITH_DEVICES, out, error);
+}
+
+/* The set of a slice's axes that have the names of these, and how many slices the group spans. */
+static unsigned inside_slice(const struct topo_axes *whole, const struct topo_axes *inside, unsigned axes, int *slices)
+{
+    unsigned set = 0;
+    for (int i = 0; i < whole->count; i++) {
+        if (!(axes >> i & 1)) continue;
+        const int same = topo_axis_named(inside, whole->names[i]);
+        if (same >= 0) set |= 1u << same;
+        *slices *= whole->sizes[i] / (same >= 0 ? inside->sizes[same] : 1);
+    }
+    return set;
+}
+
+/* A collective over slices is one inside each slice, on parts of which each chip goes on over its own share of the
+ * data-centre network: a reduction is scattered inside, summed across and gathered inside. What goes across is what is
+ * left when all of a group's chips of one slice have taken their part. */
+static enum base_status place_on_slices(struct base_arena *arena, struct sim_placement *p,
+                                        const struct topo_mesh_request *request, struct base_error *error)
+{
+    struct sim_placement one = *p;
+    struct topo_mesh mesh;
+    BASE_TRY(mesh_of_one_slice(arena, p, request, &one.topology, &mesh, error));
+    BASE_TRY(leave_out_ones(&mesh.axes, error));
+    one.axes = mesh.axes;
+    one.groups = base_new(arena, struct sim_group, (int)sets_of(&one) + 1);
+    sim_place_on_torus(arena, &one, &mesh);
+    const double *c = p->profile.constants, rate = c[SIM_DCN_BYTES_PER_S] * c[SIM_DCN_EFFICIENCY_FRAC];
+    if (!(rate > 0))
+        return base_fail(error, BASE_INPUT,
+                         "topology: no source gives the data-centre network's rate of a %s; use a --profile with "
+                         "constants.dcn_bytes_per_s",
+                         p->topology.chip.name);
+    for (unsigned axes = 1; axes <= sets_of(p); axes++) {
+        int slices = 1;
+        const unsigned inside = inside_slice(&p->axes, &mesh.axes, axes, &slices);
+        struct sim_group *group = &p->groups[axes];
+        *group = inside ? one.groups[inside] : (struct sim_group){.load = {.group_size = 1}};
+        const double across_s = (slices - 1.0) / slices / group->load.group_size / rate;
+        group->exchange_seconds_per_byte += (slices - 1.0) / slices / rate; /* nobody takes a part of it for others */
+        group->seconds_per_byte += across_s;
+        group->ring_seconds_per_byte += across_s;
+        group->across_seconds_per_byte = across_s;
+        if (slices > 1) group->permute_seconds_per_byte = fmax(group->permute_seconds_per_byte, 1 / rate);
+        group->load.group_size *= slices;
+    }
+    return BASE_OK;
+}
+
+/* ---- GPU nodes and local ranks: devices in nodes, rings within and across ---- */
+
+/* Behind a switch each device of an all-to-all sends the others their parts at once, at its own rate; what leaves the
+ * node goes through the group's share of its network cards. */
+static double switched_s_per_byte(int size, int members, double fabric, double cards)
+{
+    double inside_s = fabric > 0 ? (size - 1.0) / size / fabric : 0,
+           outside_s = cards > 0 ? members * ((double)(size - members) / size) / cards : 0;
+    return inside_s > outside_s ? inside_s : outside_s;
+}
+
+/* Without a dcn_mesh the devices stand in the mesh node by node. */
+static int node_at(const struct topo_mesh *mesh, int local, int position)
+{
+    return mesh->devices ? mesh->devices[position][0] : position / local;
+}
+
+/* NVLinks between two GPUs of a hybrid cube mesh: one to most neighbours, two to the fourth, which is across the cube.
+ */
+static int pair_links(int distance)
+{
+    return distance == 4 ? 2 : 1;
+}
+
+/* A ring inside a node runs at the fabric's rate; one that leaves it shares the node's network cards with the other
+ * groups that leave it too. */
+static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh)
+{
+    const double *c = p->profile.constants;
+    int local = p->topology.bounds[1] > 0 ? p->topology.bounds[1] : 1;
+    for (unsigned axes = 1; axes <= sets_of(p); axes++) {
+        int size = topo_axes_product(&p->axes, axes), members = 0;
+        bool within = true;
+        for (int n = 0; n < size; n++) {
+            bool here = node_at(mesh, local, topo_axes_offset(&p->axes, axes, n)) == node_at(mesh, local, 0);
+            members += here;
+            within = within && here;
+        }
+        double rate = c[SIM_LINK_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC];
+        if (size == 2 && within && c[SIM_PAIR_BYTES_PER_S] > 0)
+            rate =
+                c[SIM_PAIR_BYTES_PER_S] * pair_links(topo_axes_offset(&p->axes, axes, 1)) * c[SIM_LINK_EFFICIENCY_FRAC];
+        bool leaves = !within && p->topology.kind == TOPO_GPU;
+        const double cards = c[SIM_NIC_EFFICIENCY_FRAC] > 0 ? c[SIM_NIC_EFFICIENCY_FRAC] : c[SIM_LINK_EFFICIENCY_FRAC];
+        double across = c[SIM_NIC_BYTES_PER_S] * cards * members / local;
+        double exchange_s = switched_s_per_byte(size, members, rate, leaves ? across : 0);
+        if (leaves && (across < rate || rate <= 0)) rate = across;
+        int nodes = (size + members - 1) / members;
+        p->groups[axes] = (struct sim_group){
+            .load = {.group_size = size, .hops = size},
+            .seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
+            .ring_seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
+            .exchange_seconds_per_byte = exchange_s,
+            .permute_seconds_per_byte = rate > 0 && size > 1 ? 1 / rate : 0,
+            .step_hops = p->topology.kind == TOPO_GPU ? nodes : size,
+        };
+    }
+}
+
+/* Gathers and scatters, of what reductions are made. */
+static bool uses_ring(enum sim_collective kind)
+{
+    return kind == SIM_ALL_GATHER || kind == SIM_REDUCE_SCATTER;
+}
+
+/* ---- link by link ---- */
+
+/* A set without its axes of one device: its groups are the same. */
+static unsigned without_ones(const struct topo_axes *axes, unsigned set)
+{
+    for (int i = 0; i < axes->count; i++)
+        if (axes->sizes[i] == 1) set &= ~(1u << i);
+    return set;
+}
+
+enum sim_routes sim_routes_of(const struct sim_placement *p, enum sim_collective kind, unsigned axes)
+{
+    const struct topo_ring_load *load = &p->groups[axes].load;
+    const bool along_dimensions = p->profile.passes >> SIM_PASS_GATHER_BY_DIMENSION & 1;
+    const bool one_ring = p->topology.kind == TOPO_TPU && !along_dimensions && uses_ring(kind) &&
+                          load->has_whole_rings && load->dimension_count > 1;
+    return one_ring ? SIM_ONE_RING : SIM_ANY_ROUTE;
+}
+
+bool sim_asks_links(const struct sim_placement *p)
+{
+    return p->profile.simulated || topo_has_failures(&p->topology);
+}
+
+/* What the links of a topology take of each set of axes: [axes][kind]. */
+static enum base_status send_over_links(struct base_arena *arena, const struct sim_placement *p,
+                                        const struct topo_topology *topology, const struct topo_mesh *mesh,
+                                        const struct sim_link_cost **out, struct base_error *error)
+{
+    struct sim_network network;
+    BASE_TRY(sim_network_build(arena, topology, &p->profile, &network, error));
+    for (unsigned axes = 0; axes <= sets_of(p); axes++) {
+        struct sim_groups groups;
+        struct sim_link_cost *link_costs = base_new(arena, struct sim_link_cost, SIM_COLLECTIVE_COUNT);
+        unsigned same = without_ones(&p->axes, axes);
+        out[axes] = same < axes ? out[same] : link_costs;
+        if (same < axes) continue;
+        sim_groups_find(arena, &network, mesh, axes, &groups);
+        for (int i = 0; i < SIM_COLLECTIVE_COUNT; i++) {
+            const enum sim_collective kind = (enum sim_collective)i;
+            BASE_TRY(sim_link_cost_build(arena, &network, &groups, kind, sim_routes_of(p, kind, axes), &link_costs[i],
+                                         error));
+        }
+    }
+    return BASE_OK;
+}
+
+/* Of what is broken the links say what it costs: they are asked with it and without it. */
+static enum base_status ask_links(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh,
+                                  struct base_error *error)
+{
+    const struct topo_topology mended = topo_mended(&p->topology);
+    const struct sim_link_cost **sent = base_new(arena, const struct sim_link_cost *, (int)sets_of(p) + 1),
+                               **without = base_new(arena, const struct sim_link_cost *, (int)sets_of(p) + 1);
+    BASE_TRY(send_over_links(arena, p, &p->topology, mesh, sent, error));
+    if (topo_has_failures(&p->topology)) BASE_TRY(send_over_links(arena, p, &mended, mesh, without, error));
+    for (unsigned axes = 0; axes <= sets_of(p); axes++) {
+        p->groups[axes].link_costs = sent[axes];
+        p->groups[axes].mended_link_costs = without[axes];
+    }
+    return BASE_OK;
+}
+
+/* What NCCL takes of a device's memory, beside the context that is reserved already. */
+static void join_communicators(struct sim_placement *p)
+{
+    double *c = p->profile.constants;
+    const unsigned model = sim_model_axis(&p->axes);
+    bool tensor = model && topo_axes_product(&p->axes, model) > 1;
+    c[SIM_RESERVED_BYTES] +=
+        c[SIM_COMMUNICATOR_BYTES] * (c[SIM_COMMUNICATORS] + (tensor ? c[SIM_TENSOR_COMMUNICATORS] : 0));
+}
+
+enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
+                                     const struct topo_mesh_request *request, const struct sim_profile *profile,
+                                     struct sim_placement *out, struct base_error *error)
+{
+    struct sim_placement p = {.topology = *topology, .profile = *profile};
+    struct topo_mesh mesh;
+    const bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || sim_asks_links(&p);
+    const enum topo_extent extent = needs_devices ? TOPO_WITH_DEVICES : TOPO_SHAPE_ALONE;
+    struct topo_mesh_request split = *request;
+    enum base_status status = topo_mesh_build(arena, topology, request, extent, &mesh, error);
+    if (status == BASE_INPUT && request->ici_mesh.count && !request->split_physical_axes &&
+        (p.profile.traits >> MODEL_TRAIT_SPLITS_DIMENSIONS & 1)) {
+        split.split_physical_axes = p.splits_dimensions = true;
+        request = &split;
+        status = topo_mesh_build(arena, topology, request, extent, &mesh, error);
+    }
+    if (status != BASE_OK) return status;
+    p.named_axes = mesh.axes;
+    BASE_TRY(leave_out_ones(&mesh.axes, error));
+    p.axes = mesh.axes;
+    p.axes_text = topo_axes_join(arena, &p.named_axes, topo_axes_all(&p.named_axes), "+");
+    p.groups = base_new(arena, struct sim_group, (int)sets_of(&p) + 1);
+    if (topo_has_torus(topology) && topology->slice_count > 1) BASE_TRY(place_on_slices(arena, &p, request, error));
+    else if (topo_has_torus(topology)) sim_place_on_torus(arena, &p, &mesh);
+    else place_in_nodes(&p, &mesh);
+    join_communicators(&p);
+    const unsigned all = sets_of(&p);
+    if (topo_axes_product(&p.axes, all) > 1 && !(p.groups[all].seconds_per_byte > 0))
+        return base_fail(
+            error, BASE_INPUT,
+            "topology: no source gives the link rate of %s; use a --profile with constants.link_bytes_per_s",
+            topology->chip.name);
+    if (sim_asks_links(&p)) BASE_TRY(ask_links(arena, &p, &mesh, error));
+    *out = p;
+    return BASE_OK;
+}
+
+/* Steps of either, the bytes that each sends, and those that it adds up: read twice and written once. */
+bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes)
+{
+    const double *c = placement->profile.constants;
+    int size = placement->groups[axes].load.group_size, doublings = 0;
+    if (size < 2 || topo_has_torus(&placement->topology) || !(c[SIM_HBM_BYTES_PER_S] > 0)) return false;
+    while (1 << doublings < size) doublings++;
+    double share = (size - 1.0) / size, byte_s = placement->groups[axes].seconds_per_byte / share,
+           add_s = 3 / c[SIM_HBM_BYTES_PER_S];
+    double ring_s = 2 * (size - 1) * c[SIM_HOP_LATENCY_S] + share * bytes * (2 * byte_s + add_s);
+    return doublings * (c[SIM_HOP_LATENCY_S] + bytes * (byte_s + add_s)) < ring_s;
+}
+
+static int steps_of_tree(int nodes)
+{
+    int steps = 0;
+    while ((1 << steps) < nodes) steps++;
+    return steps;
+}
+
+/* Seconds that the steps between nodes take, one after the other: an all-reduce goes up and down a tree, as NCCL does
+ * when it is small; the others go round a ring. */
+static double between_nodes_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes)
+{
+    int nodes = placement->groups[axes].step_hops;
+    return placement->profile.constants[SIM_HOP_LATENCY_S] *
+           (kind == SIM_ALL_REDUCE ? 2 * steps_of_tree(nodes) : nodes - 1);
+}
+
+/* Passes round the ring, and whether an operand of each device is gathered in one. */
+static double by_loads_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
+                         int hops)
+{
+    static const struct {
+        double passes;
+        bool gathers;
+    } shapes[SIM_COLLECTIVE_COUNT] = {[SIM_ALL_REDUCE] = {2, false},
+                                      [SIM_ALL_GATHER] = {1, true},
+                                      [SIM_REDUCE_SCATTER] = {1, false},
+                                      [SIM_ALL_TO_ALL] = {1, false},
+                                      [SIM_COLLECTIVE_PERMUTE] = {1, false}};
+    const double *c = placement->profile.constants;
+    int size = placement->groups[axes].load.group_size;
+    const double part = (size - 1.0) / size;
+    if (sim_is_of_nccl(placement, kind))
+        return sim_nccl_s(placement, kind, axes, bytes, part / placement->groups[axes].seconds_per_byte);
+    double gathered = shapes[kind].gathers ? bytes * size : bytes;
+    const struct sim_group *group = &placement->groups[axes];
+    const double pass_s = uses_ring(kind) ? group->ring_seconds_per_byte : group->seconds_per_byte;
+    double serialization_s = kind == SIM_ALL_TO_ALL           ? bytes * group->exchange_seconds_per_byte
+                             : kind == SIM_COLLECTIVE_PERMUTE ? bytes * group->permute_seconds_per_byte
+                                                              : shapes[kind].passes * gathered * pass_s;
+    if (placement->topology.kind == TOPO_GPU)
+        return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + serialization_s;
+    double hop_latency_s = shapes[kind].passes * hops * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
+    if (kind == SIM_ALL_TO_ALL && group->load.exchange_hops > 0)                  /* goes straight, round no ring */
+        hop_latency_s = group->load.exchange_hops * c[SIM_HOP_LATENCY_S];
+    if (kind == SIM_COLLECTIVE_PERMUTE) hop_latency_s = hops * c[SIM_HOP_LATENCY_S] / fmax(size, 1);
+    const bool lean = kind == SIM_COLLECTIVE_PERMUTE && c[SIM_PERMUTE_LATENCY_S] > 0;
+    return c[lean ? SIM_PERMUTE_LATENCY_S : SIM_COLLECTIVE_LATENCY_S] +
+           (serialization_s > hop_latency_s ? serialization_s : hop_latency_s);
+}
+
+bool sim_is_of_nccl(const struct sim_placement *p, enum sim_collective kind)
+{
+    return p->topology.kind == TOPO_GPU && p->profile.constants[SIM_LL_BYTES_PER_S] > 0 && kind <= SIM_REDUCE_SCATTER;
+}
+
+double sim_lowered_s(const struct sim_placement *p, const struct sim_link_cost *wire, enum sim_collective kind,
+                     unsigned axes, double bytes)
+{
+    const int size = p->groups[axes].load.group_size;
+    if (!sim_is_of_nccl(p, kind) || size < 2) return sim_link_cost_s(wire, bytes);
+    double byte_s = wire->ways[0].seconds_per_byte;
+    for (int i = 1; i < wire->count; i++) byte_s = fmin(byte_s, wire->ways[i].seconds_per_byte);
+    const double passes = kind == SIM_ALL_REDUCE ? 2 : 1, operands = kind == SIM_ALL_GATHER ? size : 1,
+                 bus = passes * (size - 1.0) / size * operands / byte_s,
+                 late_s = wire->start_s - p->profile.constants[SIM_COLLECTIVE_LATENCY_S] -
+                          sim_nccl_latency(p->profile.nccl, p->topology.bounds[0]).once_s;
+    return sim_nccl_s(p, kind, axes, bytes, bus) + late_s;
+}
+
+/* What is broken makes a collective so many times as long as the links say, whatever it is priced at without that: the
+ * price of loads has efficiencies and protocols that the simulation has not, and a broken network is not the faster one
+ * for that. A host that comes late is waited for once. */
+static double with_failures_s(const struct sim_placement *p, enum sim_collective kind, unsigned axes, double bytes,
+                              double price_s)
+{
+    const struct sim_link_cost *mended = &p->groups[axes].mended_link_costs[kind],
+                               *broken = &p->groups[axes].link_costs[kind];
+    const double late_s = broken->start_s - mended->start_s,
+                 sound_s = sim_lowered_s(p, mended, kind, axes, bytes) - mended->start_s,
+                 sent_s = sim_lowered_s(p, broken, kind, axes, bytes) - broken->start_s,
+                 longer = sound_s > 0 ? sent_s / sound_s : 1, after_start_s = fmax(price_s - mended->start_s, 0);
+    return price_s + late_s + after_start_s * fmax(longer - 1, 0);
+}
+
+static double collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
+                           int hops)
+{
+    const struct sim_group *group = &placement->groups[axes];
+    if (placement->profile.simulated) return sim_lowered_s(placement, &group->link_costs[kind], kind, axes, bytes);
+    const double price_s = by_loads_s(placement, kind, axes, bytes, hops);
+    return group->mended_link_costs ? with_failures_s(placement, kind, axes, bytes, price_s) : price_s;
+}
+
+double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)
+{
+    return collective_s(placement, kind, axes, bytes, placement->groups[axes].step_hops);
+}
+
+double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
+                              double bytes)
+{
+    const struct sim_group *group = &placement->groups[axes];
+    const bool box = placement->topology.kind == TOPO_TPU && group->load.walk_hops > 0;
+    return collective_s(placement, kind, axes, bytes, box ? group->load.walk_hops : group->step_hops);
+}
+
+bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes)
+{
+    const struct topo_ring_load *load = &placement->groups[axes].load;
+    const bool one_torus = placement->topology.kind == TOPO_TPU && placement->topology.slice_count == 1;
+    const bool in_steps = kind == SIM_COLLECTIVE_PERMUTE || kind <= SIM_REDUCE_SCATTER;
+    return one_torus && !sim_asks_links(placement) && in_steps && load->dimension_count == 1 &&
+           load->busiest_link - load->mean_link <= 1e-12 * load->mean_link;
+}

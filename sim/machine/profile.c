@@ -1,0 +1,370 @@
+/* Profiles: the chip's row of the catalogue, then the platform's constants (constants.csv), then what the user gives.
+ * The software's row says which compiler passes it had. */
+#include "sim/machine/machine.h"
+
+#include <math.h>
+#include <string.h>
+
+extern const char embedded_sim_machine_constants_csv[], embedded_sim_machine_gpu_constants_csv[];
+
+static const char *const names[SIM_CONSTANT_COUNT] = {
+    [SIM_FLOP_PER_S] = "flop_per_s",
+    [SIM_HBM_BYTES_PER_S] = "hbm_bytes_per_s",
+    [SIM_LINK_BYTES_PER_S] = "link_bytes_per_s",
+    [SIM_NIC_BYTES_PER_S] = "nic_bytes_per_s",
+    [SIM_MATRIX_UNIT_DIM] = "matrix_unit_dim",
+    [SIM_MATRIX_UNIT_ROWS] = "matrix_unit_rows",
+    [SIM_MATMUL_EFFICIENCY_FRAC] = "matmul_efficiency_frac",
+    [SIM_HBM_EFFICIENCY_FRAC] = "hbm_efficiency_frac",
+    [SIM_LINK_EFFICIENCY_FRAC] = "link_efficiency_frac",
+    [SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] = "multi_axis_link_efficiency_frac",
+    [SIM_FRAGMENTATION_FRAC] = "fragmentation_frac",
+    [SIM_REMATERIALIZATION_MIN_BYTES] = "rematerialization_min_bytes",
+    [SIM_MULTIPROCESSORS] = "multiprocessors",
+    [SIM_ATTENTION_EFFICIENCY_FRAC] = "attention_efficiency_frac",
+    [SIM_NVLS_BYTES_PER_S] = "nvls_bytes_per_s",
+    [SIM_NVLS_STEP_S] = "nvls_step_s",
+    [SIM_LL_BYTES_PER_S] = "ll_bytes_per_s",
+    [SIM_NVLS_RECKONED_FRAC] = "nvls_reckoned_frac",
+    [SIM_RING_LL128_INSIDE] = "ring_ll128_inside",
+    [SIM_HOST_LAUNCH_S] = "host_launch_s",
+    [SIM_HOST_STEP_S] = "host_step_s",
+    [SIM_BLOCKED_LAUNCHES_FRAC] = "blocked_launches_frac",
+    [SIM_ENGINE_EXPOSED_FRAC] = "engine_exposed_frac",
+    [SIM_NIC_EFFICIENCY_FRAC] = "nic_efficiency_frac",
+    [SIM_PAIR_BYTES_PER_S] = "pair_bytes_per_s",
+    [SIM_COMMUNICATOR_BYTES] = "communicator_bytes",
+    [SIM_COMMUNICATORS] = "communicators",
+    [SIM_TENSOR_COMMUNICATORS] = "tensor_communicators",
+    [SIM_BUCKETS_FRAC] = "buckets_frac",
+    [SIM_SPLIT_BLOCKS_FRAC] = "split_blocks_frac",
+    [SIM_HELD_FRAC] = "held_frac",
+    [SIM_GATHER_POOL_FRAC] = "gather_pool_frac",
+    [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
+    [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s",
+    [SIM_PERMUTE_LATENCY_S] = "permute_latency_s",
+    [SIM_HOP_LATENCY_S] = "hop_latency_s",
+    [SIM_FLOAT32_FLOP_FRAC] = "float32_flop_frac",
+    [SIM_FP8_FLOP_FRAC] = "fp8_flop_frac",
+    [SIM_UNALIGNED_FLOP_FRAC] = "unaligned_flop_frac",
+    [SIM_COMBINE_BYTES] = "combine_bytes",
+    [SIM_DCN_BYTES_PER_S] = "dcn_bytes_per_s",
+    [SIM_DCN_EFFICIENCY_FRAC] = "dcn_efficiency_frac",
+    [SIM_HOST_LINK_BYTES_PER_S] = "host_link_bytes_per_s",
+    [SIM_INT8_FLOP_FRAC] = "int8_flop_frac",
+    [SIM_ATTENTION_FORWARD_FRAC] = "attention_forward_frac",
+    [SIM_ATTENTION_BACKWARD_FRAC] = "attention_backward_frac",
+    [SIM_ATTENTION_BACKWARD_PRODUCTS] = "attention_backward_products",
+    [SIM_ATTENTION_BLOCK] = "attention_block",
+    [SIM_RESERVED_BYTES] = "reserved_bytes",
+    [SIM_CAPACITY_BYTES] = "capacity_bytes",
+    [SIM_MESSAGE_EFFICIENCY_FRAC] = "message_efficiency_frac",
+    [SIM_TILE_START_STEPS] = "tile_start_steps",
+    [SIM_TILE_PARTS] = "tile_parts",
+    [SIM_SOFTMAX_GRADIENT_FRAC] = "softmax_gradient_frac",
+};
+
+const char *sim_constant_name(enum sim_constant constant)
+{
+    return names[constant];
+}
+
+/* What a catalogue row says, for one JAX device; 0 where it says nothing. */
+static void from_chip(const struct topo_topology *topology, struct sim_profile *profile)
+{
+    const struct topo_chip *chip = &topology->chip;
+    double devices = chip->jax_devices_per_chip > 0 ? chip->jax_devices_per_chip : 1;
+    bool gpu = topology->kind == TOPO_GPU, xla_limit = chip->xla_hbm_limit_bytes_per_device > 0;
+    double *c = profile->constants;
+    c[SIM_FLOP_PER_S] = chip->bf16_flop_per_s / devices;
+    c[SIM_HBM_BYTES_PER_S] = chip->hbm_bytes_per_s / devices;
+    /* NCCL's figures are busbw over the nominal rate of all links of a GPU; a TPU's are a share of one usable link. */
+    c[SIM_LINK_BYTES_PER_S] = gpu ? chip->link_nominal_bytes_per_s * (chip->link_count > 0 ? chip->link_count : 1)
+                                  : chip->link_oneway_bytes_per_s;
+    c[SIM_DCN_BYTES_PER_S] = chip->dcn_bytes_per_s / devices;
+    c[SIM_HOST_LINK_BYTES_PER_S] = chip->host_link_bytes_per_s / devices;
+    c[SIM_INT8_FLOP_FRAC] = chip->bf16_flop_per_s > 0 ? chip->int8_op_per_s / chip->bf16_flop_per_s : 0;
+    c[SIM_NIC_BYTES_PER_S] = chip->nic_bytes_per_s * chip->nics_per_node;
+    c[SIM_MATRIX_UNIT_DIM] = chip->mxu_dim;
+    c[SIM_MATMUL_EFFICIENCY_FRAC] = chip->matmul_efficiency_frac;
+    c[SIM_HBM_EFFICIENCY_FRAC] = chip->hbm_efficiency_frac;
+    c[SIM_LINK_EFFICIENCY_FRAC] = chip->collective_efficiency_frac;
+    c[SIM_COLLECTIVE_LATENCY_S] = chip->collective_latency_s;
+    c[SIM_RESERVED_BYTES] = chip->xla_reserved_bytes_per_device;
+    c[SIM_CAPACITY_BYTES] = xla_limit ? chip->xla_hbm_limit_bytes_per_device + chip->xla_reserved_bytes_per_device
+                                      : (double)chip->hbm_bytes / devices;
+    for (int i = 0; i < SIM_CONSTANT_COUNT; i++) {
+        profile->kinds[i] = c[i] > 0 ? "vendor or measured, as the catalogue's row says" : NULL;
+        profile->sources[i] = chip->source;
+    }
+    if (xla_limit) profile->sources[SIM_RESERVED_BYTES] = profile->sources[SIM_CAPACITY_BYTES] = chip->xla_source;
+}
+
+/* Rates that a vendor states, where the platform has no measured share of the bfloat16 rate. */
+static void from_chip_behind(const struct topo_topology *topology, struct sim_profile *profile)
+{
+    const struct topo_chip *chip = &topology->chip;
+    if (profile->constants[SIM_FP8_FLOP_FRAC] > 0 || !(chip->fp8_flop_per_s > 0 && chip->bf16_flop_per_s > 0)) return;
+    profile->constants[SIM_FP8_FLOP_FRAC] = chip->fp8_flop_per_s / chip->bf16_flop_per_s;
+    profile->kinds[SIM_FP8_FLOP_FRAC] = "vendor";
+    profile->sources[SIM_FP8_FLOP_FRAC] = chip->source;
+}
+
+int sim_constant_named(const char *name)
+{
+    for (int i = 0; i < SIM_CONSTANT_COUNT; i++)
+        if (!strcmp(names[i], name)) return i;
+    return -1;
+}
+
+/* What the row's column `assumed` names is no source's word. */
+static enum base_status from_chip_assumed(const struct topo_chip *chip, struct sim_profile *profile,
+                                          struct base_error *error)
+{
+    for (const char *at = chip->assumed; at && *at; at += strspn(at, " ")) {
+        char word[64];
+        const size_t length = strcspn(at, " ");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        const int which = sim_constant_named(word);
+        if (which < 0 || !(profile->constants[which] > 0))
+            return base_fail(error, BASE_INTERNAL, "topo/chips.csv: %s: assumed: \"%s\" names no constant of this row",
+                             chip->name, word);
+        profile->kinds[which] = "assumed";
+        profile->sources[which] = "no source states it for this chip and nobody measured it there";
+        at += length;
+    }
+    return BASE_OK;
+}
+
+/* As the tables call them. */
+static const char *const platforms[] = {
+    [TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
+
+static struct base_table platform_constants = {.name = "constants.csv", .text = embedded_sim_machine_constants_csv};
+
+const char *sim_platform_name(enum topo_kind kind)
+{
+    return platforms[kind];
+}
+
+/* The platform's constants fill what the catalogue leaves open. */
+static enum base_status from_platform(const struct topo_topology *topology, struct sim_profile *profile,
+                                      struct base_error *error)
+{
+    BASE_TRY(base_table_read(&platform_constants, error));
+    int platform = base_table_column(&platform_constants, "platform"),
+        name = base_table_column(&platform_constants, "constant"),
+        value = base_table_column(&platform_constants, "value"), kind = base_table_column(&platform_constants, "kind"),
+        source = base_table_column(&platform_constants, "source");
+    for (int row = 0; row < platform_constants.row_count; row++) {
+        if (strcmp(base_table_field(&platform_constants, row, platform), platforms[topology->kind]) != 0) continue;
+        int which = sim_constant_named(base_table_field(&platform_constants, row, name));
+        if (which < 0 || profile->constants[which] > 0) continue;
+        BASE_TRY(base_parse_double(base_table_field(&platform_constants, row, value), names[which], 0, 1e30,
+                                   &profile->constants[which], error));
+        profile->kinds[which] = base_table_field(&platform_constants, row, kind);
+        profile->sources[which] = base_table_field(&platform_constants, row, source);
+    }
+    return BASE_OK;
+}
+
+static struct base_table gpu_constants = {.name = "gpu_constants.csv", .text = embedded_sim_machine_gpu_constants_csv};
+
+/* A GPU's own, and a software's on it: an empty cell stands for all; what comes later is more special. A value is the
+ * constant (is), or scales what it was (times). */
+static enum base_status from_gpu(const struct topo_topology *topology, const char *software,
+                                 struct sim_profile *profile, struct base_error *error)
+{
+    if (topology->kind != TOPO_GPU) return BASE_OK;
+    BASE_TRY(sim_nccl_find(&profile->nccl, error));
+    BASE_TRY(sim_nccl_limits_find(topology->chip.name, &profile->nccl_limits, error));
+    BASE_TRY(sim_tiles_find(&profile->tiles, error));
+    BASE_TRY(base_table_read(&gpu_constants, error));
+    int of_chip = base_table_column(&gpu_constants, "chip"),
+        of_software = base_table_column(&gpu_constants, "software"),
+        name = base_table_column(&gpu_constants, "constant"), how = base_table_column(&gpu_constants, "how"),
+        value = base_table_column(&gpu_constants, "value"), kind = base_table_column(&gpu_constants, "kind"),
+        source = base_table_column(&gpu_constants, "source");
+    for (int row = 0; row < gpu_constants.row_count; row++) {
+        const char *chip = base_table_field(&gpu_constants, row, of_chip),
+                   *named = base_table_field(&gpu_constants, row, of_software);
+        const bool mine = !strncmp(chip, topology->chip.name, strlen(chip)) && (!*named || !strcmp(named, software));
+        const int which = mine ? sim_constant_named(base_table_field(&gpu_constants, row, name)) : -1;
+        if (which < 0) continue;
+        const double before = profile->constants[which];
+        BASE_TRY(base_parse_double(base_table_field(&gpu_constants, row, value), names[which], 0, 1e30,
+                                   &profile->constants[which], error));
+        if (!strcmp(base_table_field(&gpu_constants, row, how), "times")) profile->constants[which] *= before;
+        profile->kinds[which] = base_table_field(&gpu_constants, row, kind);
+        profile->sources[which] = base_table_field(&gpu_constants, row, source);
+    }
+    return BASE_OK;
+}
+
+static void set(struct sim_profile *profile, enum sim_constant constant, double value, const char *source)
+{
+    profile->constants[constant] = value;
+    profile->kinds[constant] = "vendor";
+    profile->sources[constant] = source;
+}
+
+/* The row of the software on the platform. The part of memory that a framework leaves to others counts as reserved. */
+static enum base_status from_software(const struct topo_topology *topology, const char *name,
+                                      struct sim_profile *profile, struct base_error *error)
+{
+    struct sim_software software;
+    BASE_TRY(sim_software_find(platforms[topology->kind], topology->chip.name, name, &software, error));
+    profile->passes = software.passes;
+    profile->traits = software.traits;
+    if (software.combine_bytes >= 0) set(profile, SIM_COMBINE_BYTES, software.combine_bytes, software.source);
+    if (software.attention_block > 0)
+        set(profile, SIM_ATTENTION_BLOCK, software.attention_block, software.attention_source);
+    if (software.attention_products > 0)
+        set(profile, SIM_ATTENTION_BACKWARD_PRODUCTS, software.attention_products, software.attention_source);
+    if (software.memory_frac >= 0)
+        set(profile, SIM_RESERVED_BYTES, floor(profile->constants[SIM_CAPACITY_BYTES] * (1 - software.memory_frac)),
+            software.source);
+    return BASE_OK;
+}
+
+/* Bytes become whole numbers; rates are far below. What is divided by the smallest is still finite. */
+#define LARGEST_CONSTANT 1e18
+#define SMALLEST_CONSTANT 1e-18
+
+/* {"overlap_collectives": true}: passes that the software's row has not, or has. */
+static enum base_status passes_from_user(const struct base_json *given, struct sim_profile *profile,
+                                         struct base_error *error)
+{
+    if (given && given->kind != BASE_JSON_OBJECT)
+        return base_fail(
+            error, BASE_INPUT,
+            "--profile: passes: an object of names and true or false is needed, as in {\"overlap_collectives\": true}");
+    for (const struct base_json *p = given ? given->child : NULL; p; p = p->next) {
+        const char *passes[SIM_PASS_COUNT];
+        int count = sim_pass_choices(passes), which = sim_pass_named(p->key, strlen(p->key));
+        const char *nearest = base_nearest(p->key, passes, count);
+        if (which < 0)
+            return base_fail(error, BASE_INPUT, "--profile: passes.%.60s: is unknown%s%s%s", p->key,
+                             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+        if (p->kind != BASE_JSON_TRUE && p->kind != BASE_JSON_FALSE)
+            return base_fail(error, BASE_INPUT, "--profile: passes.%s: true or false is needed", p->key);
+        const sim_pass_set pass = SIM_PASS_BIT(which);
+        profile->passes = p->kind == BASE_JSON_TRUE ? profile->passes | pass : profile->passes & ~pass;
+    }
+    return BASE_OK;
+}
+
+static enum base_status network_from_user(const struct base_json *given, struct sim_profile *profile,
+                                          struct base_error *error)
+{
+    static const char *const words[] = {"analytic", "simulated"};
+    int which;
+    if (!given) return BASE_OK;
+    if (given->kind != BASE_JSON_STRING)
+        return base_fail(error, BASE_INPUT, "--profile: network: \"analytic\" or \"simulated\" is needed");
+    BASE_TRY(base_parse_word(given->string, "--profile: network", words, BASE_COUNT(words), &which, error));
+    profile->simulated = which == 1;
+    return BASE_OK;
+}
+
+/* Constants that were calibrated on one chip are refused for another. */
+static enum base_status check_chip(const struct base_json *calibration, const struct sim_profile *profile,
+                                   struct base_error *error)
+{
+    const struct base_json *chip = calibration ? base_json_get(calibration, "chip") : NULL;
+    if (!chip || chip->kind != BASE_JSON_STRING || !*profile->name || !strcmp(chip->string, profile->name))
+        return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "--profile: is of %.60s, and this is %s; use measurements of %s, or leave the profile out",
+                     chip->string, profile->name, profile->name);
+}
+
+static void note_calibration(const struct base_json *calibration, struct sim_profile *profile)
+{
+    const struct base_json *rows = base_json_get(calibration, "measurements"),
+                           *left_out = base_json_get(calibration, "cross_validated");
+    profile->calibrated.mean_error_frac = base_json_number(left_out, "mean_error_frac");
+    for (const struct base_json *row = rows ? rows->child : NULL; row; row = row->next) profile->calibrated.count++;
+    if (!(profile->calibrated.mean_error_frac > 0 && profile->calibrated.mean_error_frac < 10))
+        profile->calibrated.count = 0;
+}
+
+static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile,
+                                  struct base_error *error)
+{
+    const struct base_json *constants = overrides ? base_json_get(overrides, "constants") : NULL,
+                           *name = overrides ? base_json_get(overrides, "name") : NULL;
+    if (overrides && (!constants || constants->kind != BASE_JSON_OBJECT))
+        return base_fail(error, BASE_INPUT,
+                         "--profile: constants: an object of names and values is needed, as in {\"constants\": "
+                         "{\"hbm_efficiency_frac\": 0.8}}");
+    const struct base_json *calibration = overrides ? base_json_get(overrides, "calibration") : NULL;
+    BASE_TRY(check_chip(calibration, profile, error));
+    if (calibration) note_calibration(calibration, profile);
+    for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
+        int which = sim_constant_named(c->key);
+        const char *nearest = base_nearest(c->key, names, SIM_CONSTANT_COUNT);
+        if (which < 0)
+            return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s%s", c->key,
+                             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+        bool usable = c->kind == BASE_JSON_NUMBER &&
+                      (c->number == 0 || (c->number >= SMALLEST_CONSTANT && c->number <= LARGEST_CONSTANT));
+        if (!usable)
+            return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from %g to %g, or 0, is needed",
+                             c->key, SMALLEST_CONSTANT, LARGEST_CONSTANT);
+        profile->constants[which] = c->number;
+        profile->kinds[which] = "given";
+        profile->sources[which] = "the profile given";
+    }
+    BASE_TRY(network_from_user(overrides ? base_json_get(overrides, "network") : NULL, profile, error));
+    BASE_TRY(passes_from_user(overrides ? base_json_get(overrides, "passes") : NULL, profile, error));
+    if (name && name->kind == BASE_JSON_STRING) snprintf(profile->name, sizeof profile->name, "%.60s", name->string);
+    return BASE_OK;
+}
+
+/* Other members are taken for notes; one that is spelled nearly as a known one is refused. */
+enum base_status sim_profile_check(const struct base_json *overrides, struct base_error *error)
+{
+    static const char *const members[] = {"name", "constants", "passes", "network"};
+    struct sim_profile unused;
+    memset(&unused, 0, sizeof unused);
+    for (const struct base_json *m = overrides && overrides->kind == BASE_JSON_OBJECT ? overrides->child : NULL; m;
+         m = m->next) {
+        const char *nearest = base_nearest(m->key, members, BASE_COUNT(members));
+        if (nearest && strcmp(nearest, m->key) != 0)
+            return base_fail(error, BASE_INPUT, "--profile: %.60s: is unknown; did you mean %s?", m->key, nearest);
+    }
+    return from_user(overrides, &unused, error);
+}
+
+void sim_profile_put_passes(const struct base_json *overrides, struct base_json_writer *w)
+{
+    const struct base_json *given = overrides ? base_json_get(overrides, "passes") : NULL;
+    if (!given) return;
+    base_json_key(w, "passes");
+    base_json_put_value(w, given);
+}
+
+enum base_status sim_profile_build(const struct topo_topology *topology, const char *software,
+                                   const struct base_json *overrides, struct sim_profile *out, struct base_error *error)
+{
+    static const char *const prefixes[] = {[TOPO_TPU] = "tpu_", [TOPO_GPU] = "", [TOPO_CPU] = "", [TOPO_LOCAL] = ""};
+    static const enum sim_constant needed[] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_CAPACITY_BYTES,
+                                               SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC};
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
+    from_chip(topology, out);
+    BASE_TRY(from_chip_assumed(&topology->chip, out, error));
+    BASE_TRY(from_platform(topology, out, error));
+    BASE_TRY(from_gpu(topology, software, out, error));
+    from_chip_behind(topology, out);
+    BASE_TRY(from_software(topology, software, out, error));
+    BASE_TRY(sim_settings_read(&out->settings, error));
+    if (topology->kind == TOPO_TPU) BASE_TRY(sim_vector_units_find(topology->chip.name, &out->vector_units, error));
+    BASE_TRY(from_user(overrides, out, error));
+    for (int i = 0; i < BASE_COUNT(needed); i++)
+        if (!(out->constants[needed[i]] > 0))
+            return base_fail(error, BASE_INPUT, "topology: no source gives %s of %s; use a --profile with constants.%s",
+                             names[needed[i]], topology->chip.name, names[needed[i]]);
+    return BASE_OK;
+}

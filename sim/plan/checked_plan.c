@@ -1,0 +1,202 @@
+/* Plans: from text to checked values. What a value means is T5X's; refusals say which key, what is wrong, and what to
+ * use. */
+#include "sim/partition/memo.h"
+#include "sim/plan/plan.h"
+#include "sim/plan/plan_keys.h"
+#include "sim/plan/plan_parts.h"
+
+#include <string.h>
+
+/* ---- numbers ---- */
+
+static enum base_status refuse_microbatches(int64_t batch, int64_t microbatches, struct base_error *error)
+{
+    char divisors[120] = "";
+    int shown = 0;
+    for (int64_t n = base_next_divisor(batch, 0); n && shown < 8; n = base_next_divisor(batch, n)) {
+        size_t used = strlen(divisors);
+        snprintf(divisors + used, sizeof divisors - used, "%s%lld", shown++ ? ", " : "", (long long)n);
+    }
+    return base_fail(error, BASE_INPUT, "num_microbatches: %lld does not divide batch_size %lld; use one of %s…",
+                     (long long)microbatches, (long long)batch, divisors);
+}
+
+static enum base_status check_required(const struct sim_plan_text *text, const struct sim_plan *plan,
+                                       struct base_error *error)
+{
+    if (!sim_key_is_given(text, SIM_BATCH_SIZE))
+        return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 128");
+    if (!sim_key_is_given(text, SIM_TARGETS_LENGTH))
+        return base_fail(error, BASE_INPUT,
+                         "task_feature_lengths.targets: is missing; as in {\"inputs\": 512, \"targets\": 512}");
+    if (plan->config->encoder && !sim_key_is_given(text, SIM_INPUTS_LENGTH))
+        return base_fail(
+            error, BASE_INPUT,
+            "task_feature_lengths.inputs: is missing, and %s has an encoder; as in {\"inputs\": 512, \"targets\": 512}",
+            plan->model_text);
+    return BASE_OK;
+}
+
+static enum base_status read_values(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
+                                    struct base_error *error)
+{
+    const struct sim_key_setting setting = {plan->config->scan_layers, plan->placement->topology.kind == TOPO_LOCAL};
+    BASE_TRY(check_required(text, plan, error));
+    BASE_TRY(sim_plan_read_values(cache, text, setting, plan, error));
+    if (plan->num_microbatches < 1) plan->num_microbatches = 1;
+    if (plan->batch_size % plan->num_microbatches)
+        return refuse_microbatches(plan->batch_size, plan->num_microbatches, error);
+    return BASE_OK;
+}
+
+/* T5X's loss_normalizing_factor: a number, or what it calls the tokens of a batch. */
+static enum base_status read_normalizing_factor(const char *text, struct sim_plan *plan, struct base_error *error)
+{
+    plan->normalizing_text = text ? text : "";
+    plan->options.normalizes_by_tokens = !strcmp(plan->normalizing_text, "NUM_REAL_TARGET_TOKENS");
+    if (!*plan->normalizing_text || plan->options.normalizes_by_tokens) return BASE_OK;
+    BASE_TRY(base_parse_double(text, "loss_normalizing_factor", 0, 1e18, &plan->loss_normalizing_factor, error));
+    if (plan->loss_normalizing_factor > 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "loss_normalizing_factor: is 0, and the loss is divided by it; use NUM_REAL_TARGET_TOKENS");
+}
+
+/* ---- stages, and devices of a sequence ---- */
+
+/* How many stages the devices are split into, and over how many of them a sequence is sharded. */
+static enum base_status read_cuts(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
+{
+    plan->pipeline.stages = plan->context_parallel = 1;
+    if (sim_key_is_given(text, SIM_PIPELINE_STAGES))
+        BASE_TRY(base_parse_int(text->values[SIM_PIPELINE_STAGES], "pipeline_stages", 1, SIM_MOST_STAGES,
+                                &plan->pipeline.stages, error));
+    if (sim_key_is_given(text, SIM_CONTEXT_PARALLEL))
+        BASE_TRY(base_parse_int(text->values[SIM_CONTEXT_PARALLEL], "context_parallel", 1, 1 << 20,
+                                &plan->context_parallel, error));
+    return BASE_OK;
+}
+
+/* Layers of each stage, as the plan says them. */
+static enum base_status read_layers(struct base_arena *arena, const struct sim_plan_text *text, struct sim_plan *plan,
+                                    struct base_error *error)
+{
+    const char *given = text->values[SIM_PIPELINE_LAYERS];
+    const int64_t stages = plan->pipeline.stages, most = plan->config->num_decoder_layers;
+    int count;
+    plan->pipeline_layers_text = given ? given : "";
+    if (!*plan->pipeline_layers_text || stages == 1) return BASE_OK;
+    if (!strcmp(given, "auto"))
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layers: auto has tune assign layers to stages; use tune, or one number for each of "
+                         "%lld stages, %lld together",
+                         (long long)stages, (long long)most);
+    int64_t *layers = base_new(arena, int64_t, (int)stages), sum = 0;
+    BASE_TRY(base_parse_ints(given, "pipeline_layers", 1, most, (int)stages, layers, &count, error));
+    for (int i = 0; i < count; i++) sum += layers[i];
+    plan->pipeline.layers = layers;
+    if (count == stages && sum == most) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "pipeline_layers: %d stages have %lld layers in all; use one number for each of %lld stages, %lld "
+                     "together",
+                     count, (long long)sum, (long long)stages, (long long)most);
+}
+
+/* What the stages of a pipeline are asked for must go together, and there must be stages. */
+static enum base_status check_pipeline(const struct sim_plan_text *text, const struct sim_plan *plan,
+                                       struct base_error *error)
+{
+    static const enum sim_key of_stages[] = {SIM_VIRTUAL_STAGES, SIM_PIPELINE_SPLIT_RANK, SIM_FIRST_STAGE_LAYERS};
+    const struct sim_pipeline *pipeline = &plan->pipeline;
+    for (int i = 0; i < BASE_COUNT(of_stages) && pipeline->stages == 1; i++) {
+        const struct sim_plan_key *row = &sim_plan_keys[of_stages[i]];
+        if (sim_key_is_given(text, of_stages[i]) && strcmp(text->values[of_stages[i]], row->fallback) != 0)
+            return base_fail(error, BASE_INPUT, "%s: goes with pipeline_stages, of which there is 1; use more, or %s",
+                             row->name, row->fallback);
+    }
+    if (*plan->pipeline_layers_text && pipeline->stages == 1)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layers: goes with pipeline_stages, of which there is 1; use more, or leave it out");
+    if (pipeline->chunks > 1 && pipeline->schedule != SIM_INTERLEAVED)
+        return base_fail(error, BASE_INPUT,
+                         "virtual_stages: %lld chunks a stage take turns in the interleaved schedule alone; use "
+                         "pipeline_schedule interleaved, or 1",
+                         (long long)pipeline->chunks);
+    return BASE_OK;
+}
+
+static enum base_status check_experts(const struct sim_plan *plan, struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    if (plan->config->experts.ignore_padding)
+        return base_fail(error, BASE_INPUT, "model: ignore_padding_tokens: is not modelled; leave it out");
+    if (plan->config->experts.count) return sim_size_plan(plan, sizes, error);
+    if (!plan->request.has_experts || plan->request.num_expert_partitions == 1) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "num_expert_partitions: the model has no experts; leave it out, or use moe_encoder_decoder");
+}
+
+/* ---- the whole plan ---- */
+
+/* Names stand in lines of answers and of messages, where a line break would begin a line of its own making. */
+static enum base_status check_one_line(const struct sim_plan_text *text, struct base_error *error)
+{
+    static const enum sim_key names[] = {SIM_MODEL, SIM_TOPOLOGY, SIM_SOFTWARE, SIM_SOFTWARE_VERSION, SIM_COMPILER};
+    for (int i = 0; i < BASE_COUNT(names); i++)
+        for (const char *at = text->values[names[i]]; at && *at; at++)
+            if ((unsigned char)*at < ' ')
+                return base_fail(error, BASE_INPUT, "%s: holds a control character; use one line of printable text",
+                                 sim_plan_keys[names[i]].name);
+    return BASE_OK;
+}
+
+enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
+                                        enum sim_form form, struct sim_plan *out, struct base_error *error)
+{
+    struct sim_plan plan = {.form = form};
+    BASE_TRY(check_one_line(text, error));
+    BASE_TRY(sim_plan_find_config(cache, text->values[SIM_MODEL], &plan, error));
+    BASE_TRY(read_cuts(text, &plan, error));
+    BASE_TRY(sim_plan_find_placement(cache, text, &plan, error));
+    BASE_TRY(sim_plan_find_rules(cache, text->values[SIM_RULES], &plan, error));
+    BASE_TRY(read_values(cache, text, &plan, error));
+    BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));
+    BASE_TRY(read_layers(&cache->arena, text, &plan, error));
+    BASE_TRY(check_pipeline(text, &plan, error));
+    BASE_TRY(sim_plan_read_compiler(&plan, error));
+    BASE_TRY(sim_plan_find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
+    BASE_TRY(sim_plan_find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
+    BASE_TRY(sim_plan_check_parameters(cache, &plan, error));
+    BASE_TRY(sim_plan_check_dtype(&plan, error));
+    BASE_TRY(sim_plan_check_stored(&plan, error));
+    BASE_TRY(sim_plan_check_lengths(&plan, error));
+    BASE_TRY(sim_plan_check_batch(&plan, error));
+    BASE_TRY(sim_plan_take_step(text, step, &plan, error));
+    /* T5X's steps that do not train (evaluation, inference) take no microbatches and draw no dropout. Pipelines keep
+     * their microbatches, since that is how a batch goes through the stages. */
+    const bool trains = plan.options.step == MODEL_STEP_TRAIN || plan.options.step == MODEL_STEP_GRADIENT;
+    if (!trains && plan.pipeline.stages == 1) plan.num_microbatches = 1;
+    plan.pipeline.forward_alone = !trains;
+    BASE_TRY(sim_plan_read_decoding(&cache->arena, text, &plan, error));
+    if (plan.placement->topology.kind == TOPO_LOCAL)
+        plan.form = sim_runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
+    plan.options.microbatches = plan.num_microbatches > 1;
+    const bool rings = sim_plan_rings(&plan);
+    plan.options.ring_devices = rings ? (int)plan.context_parallel : 0;
+    plan.options.gathers_keys = plan.context_parallel > 1 && !rings;
+    if (rings) BASE_TRY(sim_plan_check_ring(&plan, error));
+    plan.options.sequence_pieces = sim_plan_sequence_pieces(&plan);
+    BASE_TRY(check_experts(&plan, error));
+    BASE_TRY(sim_plan_check_saved_layers(&plan, error));
+    plan.options.dropout =
+        trains && (sim_key_is_given(text, SIM_DROPOUT_RATE) ? plan.dropout_rate > 0 : sim_drops_out_unsaid(&plan));
+    *out = plan;
+    return BASE_OK;
+}
+
+enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                                enum model_step step, enum sim_form form, struct sim_plan *out,
+                                struct base_error *error)
+{
+    sim_cache_begin(cache, arena);
+    return sim_plan_check_another(cache, text, step, form, out, error);
+}

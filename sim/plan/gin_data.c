@@ -1,0 +1,189 @@
+/* What a gin plan trains on and for how long: which script the file is for, features and their lengths, batch,
+ * microbatches, seed, dropout and loss. */
+#include "sim/plan/gin_draft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the script ---- */
+
+/* What a run file is for stands in what it binds: train.py's train, infer.py's infer, … Where no model of this program
+ * computes anything, there is no plan. */
+static const struct {
+    const char *configurable, *parameter, *what, *instead;
+} scripts[] = {
+    {"save", "model", "exports a model for serving", "of training, or of infer.py"},
+    {"save", "create_preprocessor_fn", "exports a model for serving", "of training, or of infer.py"},
+    {"evaluate", "remote_addresses", "asks a prediction service for its answers, and computes nothing itself",
+     "of infer.py, or of eval.py with a model"},
+};
+
+enum base_status sim_gin_check_script(struct sim_gin_draft *draft, struct base_error *error)
+{
+    for (int i = 0; i < BASE_COUNT(scripts); i++) {
+        const struct model_gin_binding *binding =
+            model_gin_find(draft->gin, "", scripts[i].configurable, scripts[i].parameter);
+        if (!binding || binding->value->kind == MODEL_GIN_NONE || model_gin_find(draft->gin, "", "train", "model"))
+            continue;
+        return base_fail(error, BASE_INPUT,
+                         "%.300s:%d: the file %s (%.120s), which is no step of training; give a run file %s",
+                         binding->place.file, binding->place.line, scripts[i].what, binding->name, scripts[i].instead);
+    }
+    return BASE_OK;
+}
+
+/* ---- data set and trainer ---- */
+
+/* Features as tasks name them, and as a batch that is packed already has them. Of those that say a length twice the
+ * first of this list counts; what is not here has the length of one that is. */
+static const struct {
+    const char *name;
+    enum sim_key key;
+} features[] = {
+    {"inputs", SIM_INPUTS_LENGTH},
+    {"encoder_input_tokens", SIM_INPUTS_LENGTH},
+    {"targets", SIM_TARGETS_LENGTH},
+    {"decoder_target_tokens", SIM_TARGETS_LENGTH},
+};
+
+static bool is_companion(const char *name)
+{
+    return !strncmp(name, "encoder_", strlen("encoder_")) || !strncmp(name, "decoder_", strlen("decoder_"));
+}
+
+static enum base_status read_length(struct sim_gin_draft *draft, const struct model_gin_value *feature,
+                                    struct model_gin_place place, struct base_error *error)
+{
+    const struct model_gin_value *length = model_gin_follow(draft->gin, feature->next, &place);
+    const char *name = feature->kind == MODEL_GIN_STRING ? feature->text : sim_gin_kind_name(feature->kind);
+    for (int i = 0; i < BASE_COUNT(features); i++) {
+        if (strcmp(features[i].name, name) != 0) continue;
+        bool again = draft->plan.text.values[features[i].key] && is_companion(name);
+        return again ? BASE_OK : sim_gin_set_whole(draft, features[i].key, length, place, 1, error);
+    }
+    if (!is_companion(name))
+        model_gin_warn(draft->gin, place, "task_feature_lengths: %.60s is no feature of these models, and left out",
+                       name);
+    return BASE_OK;
+}
+
+/* A decoder is trained on inputs and targets joined (seqio's PrefixLMFeatureConverter). */
+static void join_lengths(struct sim_gin_draft *draft, struct model_gin_place place)
+{
+    const char **values = draft->plan.text.values;
+    if (!draft->has_model || draft->model.config.encoder || !values[SIM_INPUTS_LENGTH] || !values[SIM_TARGETS_LENGTH])
+        return;
+    long inputs = strtol(values[SIM_INPUTS_LENGTH], NULL, 10), targets = strtol(values[SIM_TARGETS_LENGTH], NULL, 10);
+    model_gin_warn(draft->gin, place,
+                   "task_feature_lengths: a decoder sees inputs and targets joined, %ld and %ld: the plan's length is "
+                   "%ld, and all of them are counted as tokens",
+                   inputs, targets, inputs + targets);
+    values[SIM_INPUTS_LENGTH] = NULL;
+    sim_gin_set(draft, SIM_TARGETS_LENGTH, base_print(draft->arena, "%ld", inputs + targets), place);
+}
+
+enum base_status sim_gin_read_dataset(struct sim_gin_draft *draft, struct base_error *error)
+{
+    struct model_gin_place place = {0};
+    struct sim_gin_callee dataset = sim_gin_infers(draft)
+                                        ? sim_gin_find_callee(draft, "dataset_cfg", "", "DatasetConfig")
+                                        : sim_gin_find_callee(draft, "train_dataset_cfg", "train", "DatasetConfig");
+    BASE_TRY(sim_gin_set_whole(draft, SIM_BATCH_SIZE,
+                               sim_gin_get_or_macro(draft, dataset, "batch_size", "BATCH_SIZE", &place), place, 1,
+                               error));
+    const struct model_gin_value *lengths =
+        sim_gin_get_or_macro(draft, dataset, "task_feature_lengths", "TASK_FEATURE_LENGTHS", &place);
+    if (lengths && lengths->kind == MODEL_GIN_NONE)
+        model_gin_warn(
+            draft->gin, place,
+            "task_feature_lengths: None: T5X takes the longest of its data, which no file says; the plan has "
+            "none, and --task-feature-lengths gives them");
+    if (sim_gin_is_open(draft, "task_feature_lengths", lengths, place)) return BASE_OK;
+    if (lengths->kind != MODEL_GIN_DICT)
+        return sim_gin_wrong_kind("task_feature_lengths", "a dict, as in {'inputs': 512, 'targets': 512},", lengths,
+                                  place, error);
+    for (const struct model_gin_value *feature = lengths->child; feature; feature = feature->next->next)
+        BASE_TRY(read_length(draft, feature, place, error));
+    join_lengths(draft, place);
+    return BASE_OK;
+}
+
+/* ---- dropout and loss ---- */
+
+/* Only where it is more than nothing; a file that leaves it open (gin.REQUIRED) cannot be trained by T5X as it is. */
+static enum base_status read_dropout(struct sim_gin_draft *draft, struct base_error *error)
+{
+    struct model_gin_place place = {0};
+    double rate;
+    const struct model_gin_value *config = draft->has_model ? draft->model.network_config : NULL;
+    struct sim_gin_callee callee = {config ? config->scope : "", config ? config->text : "T5Config"};
+    const struct model_gin_value *value = sim_gin_get_or_macro(draft, callee, "dropout_rate", "DROPOUT_RATE", &place);
+    if (!value || value->kind != MODEL_GIN_NUMBER) return BASE_OK;
+    if (base_parse_double(value->text, "dropout_rate", 0, 0.999, &rate, error) != BASE_OK)
+        return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    return rate > 0 ? sim_gin_set_number(draft, SIM_DROPOUT_RATE, value, place, error) : BASE_OK;
+}
+
+/* What T5X's own files bind is the plan's default and not said; where a file binds nothing, T5X's classes take 0. */
+static enum base_status read_z_loss(struct sim_gin_draft *draft, struct base_error *error)
+{
+    const struct model_gin_value *model = draft->model.model, *value;
+    struct model_gin_place place = draft->model.place;
+    struct base_text text = {.arena = draft->arena};
+    double z_loss = 0, usual;
+    if (!model) return BASE_OK;
+    value = model_gin_get(draft->gin, model->scope, model->text, "z_loss", &place);
+    if (sim_gin_is_open(draft, "z_loss", value, place) && value && value->kind == MODEL_GIN_REFERENCE) return BASE_OK;
+    if (value && value->kind != MODEL_GIN_NONE && value->kind != MODEL_GIN_NUMBER)
+        return sim_gin_wrong_kind("z_loss", "a number", value, place, error);
+    if (value && value->kind == MODEL_GIN_NUMBER &&
+        base_parse_double(value->text, "z_loss", sim_plan_keys[SIM_Z_LOSS].low, sim_plan_keys[SIM_Z_LOSS].high, &z_loss,
+                          error) != BASE_OK)
+        return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    BASE_TRY(base_parse_double(sim_plan_keys[SIM_Z_LOSS].fallback, "z_loss", 0, 1, &usual, error));
+    base_put_double(&text, z_loss);
+    if (z_loss < usual || z_loss > usual) sim_gin_set(draft, SIM_Z_LOSS, text.data, place);
+    return BASE_OK;
+}
+
+/* A number only: what T5X counts in the batch is no part of a plan, and changes no time. */
+static enum base_status read_loss(struct sim_gin_draft *draft, struct base_error *error)
+{
+    struct model_gin_place place = {0};
+    const struct model_gin_value *model = draft->model.model;
+    const struct model_gin_value *value =
+        model ? model_gin_get(draft->gin, model->scope, model->text, "loss_normalizing_factor", &place) : NULL;
+    BASE_TRY(read_z_loss(draft, error));
+    if (value && value->kind == MODEL_GIN_STRING)
+        model_gin_differ(draft->gin, place,
+                         "loss_normalizing_factor is '%.60s', which T5X counts in each batch; a run's "
+                         "loss is not divided",
+                         value->text);
+    if (!value || value->kind != MODEL_GIN_NUMBER) return BASE_OK;
+    return sim_gin_set_number(draft, SIM_LOSS_NORMALIZING_FACTOR, value, place, error);
+}
+
+static enum base_status read_dropout_and_loss(struct sim_gin_draft *draft, struct base_error *error)
+{
+    BASE_TRY(read_dropout(draft, error));
+    return read_loss(draft, error);
+}
+
+/* ---- trainer ---- */
+
+enum base_status sim_gin_read_trainer(struct sim_gin_draft *draft, struct base_error *error)
+{
+    struct model_gin_place place = {0};
+    struct sim_gin_callee trainer = sim_gin_find_callee(draft, "trainer_cls", "", "Trainer"),
+                          train = {"", draft->script};
+    const struct model_gin_value *microbatches = sim_gin_get(draft, trainer, "num_microbatches", &place);
+    if (!strcmp(draft->script, "precompile")) {
+        if (microbatches && microbatches->kind == MODEL_GIN_NUMBER)
+            model_gin_warn(draft->gin, place, "num_microbatches: T5X's precompile takes none, and so does the plan");
+        microbatches = NULL;
+    }
+    BASE_TRY(sim_gin_set_whole(draft, SIM_NUM_MICROBATCHES, microbatches, place, 0, error));
+    BASE_TRY(sim_gin_set_whole(
+        draft, SIM_SEED, sim_gin_get_or_macro(draft, train, "random_seed", "RANDOM_SEED", &place), place, 0, error));
+    return read_dropout_and_loss(draft, error);
+}

@@ -1,0 +1,110 @@
+/* What the readers of a gin plan share: values that are checked and stored under the keys of a plan, and the parameters
+ * of what is called. */
+#include "sim/plan/gin_draft.h"
+
+#include <string.h>
+
+void sim_gin_set(struct sim_gin_draft *draft, enum sim_key key, const char *text, struct model_gin_place place)
+{
+    draft->plan.text.values[key] = text;
+    draft->plan.places[key] = place;
+}
+
+const char *sim_gin_last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+/* ---- values ---- */
+
+const char *sim_gin_kind_name(enum model_gin_kind kind)
+{
+    static const char *const names[] = {"None",    "True or False", "a number",    "a string", "a list",
+                                        "a tuple", "a dict",        "a reference", "a macro"};
+    return names[kind];
+}
+
+/* True if nothing can be read of it: not bound, None, or made by code that runs later. */
+bool sim_gin_is_open(struct sim_gin_draft *draft, const char *what, const struct model_gin_value *value,
+                     struct model_gin_place place)
+{
+    if (!value || value->kind == MODEL_GIN_NONE) return true;
+    if (value->kind != MODEL_GIN_REFERENCE) return false;
+    model_gin_warn(draft->gin, place, "%s: @%.100s makes it when the run starts; left out", what, value->text);
+    return true;
+}
+
+enum base_status sim_gin_wrong_kind(const char *what, const char *needed, const struct model_gin_value *value,
+                                    struct model_gin_place place, struct base_error *error)
+{
+    return base_fail(error, BASE_INPUT, "%.300s:%d: %s: is %s; %s is needed", place.file, place.line, what,
+                     sim_gin_kind_name(value->kind), needed);
+}
+
+enum base_status sim_gin_read_whole(const char *what, const struct model_gin_value *value, struct model_gin_place place,
+                                    int64_t low, int64_t *out, struct base_error *error)
+{
+    if (value->kind != MODEL_GIN_NUMBER) return sim_gin_wrong_kind(what, "a whole number", value, place, error);
+    if (base_parse_int(value->text, what, low, INT32_MAX, out, error) == BASE_OK) return BASE_OK;
+    return base_fail_in(error, "%.300s:%d", place.file, place.line);
+}
+
+enum base_status sim_gin_set_whole(struct sim_gin_draft *draft, enum sim_key key, const struct model_gin_value *value,
+                                   struct model_gin_place place, int64_t low, struct base_error *error)
+{
+    int64_t number;
+    if (sim_gin_is_open(draft, sim_plan_keys[key].name, value, place)) return BASE_OK;
+    BASE_TRY(sim_gin_read_whole(sim_plan_keys[key].name, value, place, low, &number, error));
+    sim_gin_set(draft, key, base_print(draft->arena, "%lld", (long long)number), place);
+    return BASE_OK;
+}
+
+enum base_status sim_gin_set_number(struct sim_gin_draft *draft, enum sim_key key, const struct model_gin_value *value,
+                                    struct model_gin_place place, struct base_error *error)
+{
+    double number;
+    struct base_text text = {.arena = draft->arena};
+    if (sim_gin_is_open(draft, sim_plan_keys[key].name, value, place)) return BASE_OK;
+    if (value->kind != MODEL_GIN_NUMBER)
+        return sim_gin_wrong_kind(sim_plan_keys[key].name, "a number", value, place, error);
+    if (base_parse_double(value->text, sim_plan_keys[key].name, 0, 1e6, &number, error) != BASE_OK)
+        return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    base_put_double(&text, number);
+    sim_gin_set(draft, key, text.data, place);
+    return BASE_OK;
+}
+
+struct sim_gin_callee sim_gin_find_callee(struct sim_gin_draft *draft, const char *parameter, const char *scope,
+                                          const char *name)
+{
+    struct model_gin_place place = {0};
+    const struct model_gin_value *value = model_gin_get(draft->gin, "", draft->script, parameter, &place);
+    if (!value || value->kind != MODEL_GIN_REFERENCE) return (struct sim_gin_callee){scope, name};
+    return (struct sim_gin_callee){value->scope, value->text};
+}
+
+const struct model_gin_value *sim_gin_get(struct sim_gin_draft *draft, struct sim_gin_callee callee,
+                                          const char *parameter, struct model_gin_place *place)
+{
+    return model_gin_get(draft->gin, callee.scope, callee.name, parameter, place);
+}
+
+/* The parameter of a class; where that is not bound, the macro that T5X's run files bind it to. */
+const struct model_gin_value *sim_gin_get_or_macro(struct sim_gin_draft *draft, struct sim_gin_callee callee,
+                                                   const char *parameter, const char *macro,
+                                                   struct model_gin_place *place)
+{
+    if (model_gin_find(draft->gin, callee.scope, callee.name, parameter))
+        return sim_gin_get(draft, callee, parameter, place);
+    return model_gin_get(draft->gin, "", "", macro, place);
+}
+
+/* Closes what is JSON inside a plan; a document would end its line. */
+void sim_gin_close_value(struct base_json_writer *writer, char bracket)
+{
+    struct base_text *text = writer->text;
+    base_json_close(writer, bracket);
+    while (writer->depth == 0 && text->length && text->data[text->length - 1] == '\n')
+        text->data[--text->length] = '\0';
+}

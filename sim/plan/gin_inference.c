@@ -1,0 +1,164 @@
+/* What infer.py and eval.py read of a gin file: a plan of inference, its parameters' dtype, and how answers are
+ * decoded. Both restore a checkpoint and run the model's predict or score over a data set; neither has an optimizer. */
+#include "sim/plan/gin_draft.h"
+
+#include <string.h>
+
+/* ---- the script ---- */
+
+/* What each script's run file binds of its entry. */
+static const struct {
+    const char *function, *parameter;
+} entries[] = {{"infer", "mode"},           {"infer", "model"},
+               {"infer", "dataset_cfg"},    {"infer", "partitioner"},
+               {"evaluate", "model"},       {"evaluate", "dataset_cfg"},
+               {"evaluate", "partitioner"}, {"evaluate", "inference_evaluator_cls"},
+               {"precompile", "model"},     {"precompile", "train_dataset_cfg"}};
+
+enum base_status sim_gin_find_script(struct sim_gin_draft *draft, struct base_error *error)
+{
+    (void)error;
+    if (model_gin_find(draft->gin, "", "train", "model")) return BASE_OK;
+    for (int i = BASE_COUNT(entries) - 1; i >= 0; i--)
+        if (model_gin_find(draft->gin, "", entries[i].function, entries[i].parameter))
+            draft->script = entries[i].function;
+    return BASE_OK;
+}
+
+bool sim_gin_infers(const struct sim_gin_draft *draft)
+{
+    return !strcmp(draft->script, "infer") || !strcmp(draft->script, "evaluate");
+}
+
+/* ---- what is asked for ---- */
+
+static enum base_status read_mode(struct sim_gin_draft *draft, struct base_error *error)
+{
+    static const char *const modes[] = {"predict", "predict_with_aux", "score"};
+    struct model_gin_place place = {0};
+    const struct sim_gin_callee script = {"", draft->script};
+    const struct model_gin_value *mode = sim_gin_get(draft, script, "mode", &place);
+    for (int i = 0; mode && i < BASE_COUNT(modes); i++)
+        if (mode->kind == MODEL_GIN_STRING && !strcmp(mode->text, modes[i]))
+            return sim_gin_set(draft, SIM_STEP, i == 2 ? "score" : "generate", place), BASE_OK;
+    if (mode && strcmp(draft->script, "infer") == 0)
+        return base_fail(error, BASE_INPUT, "%.300s:%d: mode: is %.60s; predict, predict_with_aux or score is needed",
+                         place.file, place.line, mode->text ? mode->text : sim_gin_kind_name(mode->kind));
+    for (int i = 0; i < BASE_COUNT(entries) && !place.file; i++) {
+        const struct model_gin_binding *binding = model_gin_find(draft->gin, "", draft->script, entries[i].parameter);
+        if (binding) place = binding->place;
+    }
+    if (!strcmp(draft->script, "evaluate"))
+        model_gin_warn(
+            draft->gin, place,
+            "eval.py predicts where its task's metrics take answers, and scores where they take scores: taken "
+            "for the first; step = score is the other");
+    sim_gin_set(draft, SIM_STEP, "generate", place); /* infer.gin's mode, too */
+    return BASE_OK;
+}
+
+/* As they stand in memory; T5X's own default is float32, and its infer.gin says bfloat16. */
+static enum base_status read_parameter_dtype(struct sim_gin_draft *draft, struct base_error *error)
+{
+    static const char *const dtypes[] = {"bfloat16", "float32"};
+    struct model_gin_place place = draft->plan.places[SIM_STEP];
+    const struct sim_gin_callee restore =
+        sim_gin_find_callee(draft, "restore_checkpoint_cfg", "", "RestoreCheckpointConfig");
+    const struct model_gin_value *value = sim_gin_get(draft, restore, "dtype", &place);
+    const char *name = !value || value->kind == MODEL_GIN_NONE ? "float32"
+                       : value->text                           ? sim_gin_last_part(value->text)
+                                                               : "";
+    for (int i = 0; i < BASE_COUNT(dtypes); i++)
+        if (!strcmp(dtypes[i], name)) return sim_gin_set(draft, SIM_PARAMETER_DTYPE, dtypes[i], place), BASE_OK;
+    return base_fail(error, BASE_INPUT, "%.300s:%d: dtype: parameters are restored as bfloat16 or float32, not %.60s",
+                     place.file, place.line, name);
+}
+
+/* ---- how answers are decoded ---- */
+
+static const struct {
+    enum sim_key key;
+    const char *function, *parameter; /* NULL: of the model's predict */
+} decodings[] = {
+    {SIM_TEMPERATURE, "temperature_sample", "temperature"},
+    {SIM_TOPK, "temperature_sample", "topk"},
+    {SIM_TOPP, "temperature_sample", "topp"},
+    {SIM_RESCALE_LOG_PROBS, "temperature_sample", "rescale_log_probs"},
+    {SIM_MAX_DECODE_STEPS, "temperature_sample", "max_decode_steps"},
+    {SIM_MAX_DECODE_STEPS_HARD_LIMIT, "temperature_sample", "max_decode_steps_hard_limit"},
+    {SIM_ALPHA, "beam_search", "alpha"},
+    {SIM_MAX_DECODE_LEN, "beam_search", "max_decode_len"},
+    {SIM_MAX_DECODE_STEP, "beam_search", "max_decode_step"},
+    {SIM_MIN_LOG_PROB, "beam_search", "min_log_prob"},
+    {SIM_NUM_DECODES, "predict_batch_with_aux", "num_decodes"},
+    {SIM_PROMPT_WITH_TARGETS, "predict_batch_with_aux", "prompt_with_targets"},
+};
+
+/* A number, or True and False as 1 and 0; None is T5X's default. */
+static enum base_status set_decoding(struct sim_gin_draft *draft, enum sim_key key, const char *what,
+                                     const struct model_gin_value *value, struct model_gin_place place,
+                                     struct base_error *error)
+{
+    if (sim_gin_is_open(draft, what, value, place)) return BASE_OK;
+    if (value->kind == MODEL_GIN_BOOL) return sim_gin_set(draft, key, *value->text == 'T' ? "1" : "0", place), BASE_OK;
+    if (value->kind != MODEL_GIN_NUMBER) return sim_gin_wrong_kind(what, "a number", value, place, error);
+    const struct sim_plan_key *row = &sim_plan_keys[key];
+    double number;
+    if (row->type == SIM_OF_TEXT) return sim_gin_set(draft, key, value->text, place), BASE_OK; /* temperature */
+    if (base_parse_double(value->text, what, row->low, row->high, &number, error) != BASE_OK)
+        return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    sim_gin_set(draft, key, value->text, place);
+    return BASE_OK;
+}
+
+static enum base_status read_function(struct sim_gin_draft *draft, struct base_error *error)
+{
+    static const char *const functions[] = {"temperature_sample", "beam_search"};
+    struct model_gin_place place = {0};
+    const struct model_gin_value *model = draft->model.model,
+                                 *value =
+                                     model ? model_gin_get(draft->gin, model->scope, model->text, "decode_fn", &place)
+                                           : NULL;
+    if (!value || value->kind != MODEL_GIN_REFERENCE) return BASE_OK;
+    for (int i = 0; i < BASE_COUNT(functions); i++)
+        if (!strcmp(sim_gin_last_part(value->text), functions[i]))
+            return sim_gin_set(draft, SIM_DECODE_FN, functions[i], place), BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "%.300s:%d: decode_fn: @%.100s is none of T5X's; temperature_sample or beam_search is needed",
+                     place.file, place.line, value->text);
+}
+
+static enum base_status read_decoding(struct sim_gin_draft *draft, struct base_error *error)
+{
+    struct model_gin_place place = {0};
+    const struct model_gin_value *model = draft->model.model;
+    BASE_TRY(read_function(draft, error));
+    for (int i = 0; i < BASE_COUNT(decodings); i++) {
+        const struct sim_gin_callee callee = {"", decodings[i].function};
+        const struct model_gin_value *value = sim_gin_get(draft, callee, decodings[i].parameter, &place);
+        if (value) BASE_TRY(set_decoding(draft, decodings[i].key, decodings[i].parameter, value, place, error));
+    }
+    const struct model_gin_value *value =
+        model ? model_gin_get(draft->gin, model->scope, model->text, "inputs_bidirectional_attention", &place) : NULL;
+    return value ? set_decoding(draft, SIM_INPUTS_BIDIRECTIONAL_ATTENTION, "inputs_bidirectional_attention", value,
+                                place, error)
+                 : BASE_OK;
+}
+
+/* Of training alone; a model's own file may bind them. */
+static void leave_training_out(struct sim_gin_draft *draft)
+{
+    static const enum sim_key keys[] = {SIM_NUM_MICROBATCHES, SIM_OPTIMIZER,    SIM_ADAFACTOR,
+                                        SIM_LEARNING_RATE,    SIM_DROPOUT_RATE, SIM_LOSS_NORMALIZING_FACTOR,
+                                        SIM_Z_LOSS,           SIM_SEED};
+    for (int i = 0; i < BASE_COUNT(keys); i++) draft->plan.text.values[keys[i]] = NULL;
+}
+
+enum base_status sim_gin_read_inference(struct sim_gin_draft *draft, struct base_error *error)
+{
+    if (!sim_gin_infers(draft)) return BASE_OK;
+    leave_training_out(draft);
+    BASE_TRY(read_mode(draft, error));
+    BASE_TRY(read_parameter_dtype(draft, error));
+    return strcmp(draft->plan.text.values[SIM_STEP], "generate") == 0 ? read_decoding(draft, error) : BASE_OK;
+}

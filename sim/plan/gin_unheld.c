@@ -1,0 +1,195 @@
+/* Parameters that T5X and Optax have and a plan has not. A file that binds one of them to anything but the value that a
+ * plan takes for granted gets a warning where time or memory would differ, else a note that the run's values would. */
+#include "sim/plan/gin_draft.h"
+
+#include <string.h>
+
+enum owner { OF_TRAINER, OF_MODEL, OF_NETWORK, OF_OPTIMIZER, OF_CLASS };
+enum matter { VALUES, PRICE };
+
+/* taken: what the plan takes for granted, and None with it. */
+static const struct unheld {
+    enum owner owner;
+    const char *class; /* of OF_OPTIMIZER and OF_CLASS: the name without its modules */
+    const char *parameter, *taken;
+    enum matter matter;
+    bool trains; /* says nothing of inference */
+    const char *what;
+} rows[] = {
+    {OF_TRAINER, NULL, "weight_metrics_computer", NULL, PRICE, true,
+     "the norms that it takes of every weight in each step are not priced"},
+    {OF_MODEL, NULL, "label_smoothing", "0", VALUES, true, "a run's loss is without it"},
+    {OF_NETWORK, NULL, "scale_attn_logits", "False", VALUES, false,
+     "a run's attention logits are not divided by the root of head_dim"},
+    {OF_OPTIMIZER, "adamw", "b1", "0.9", VALUES, true, "a run takes 0.9"},
+    {OF_OPTIMIZER, "adamw", "b2", "0.999", VALUES, true, "a run takes 0.999"},
+    {OF_OPTIMIZER, "adamw", "eps", "1e-8", VALUES, true, "a run takes 1e-8"},
+    {OF_OPTIMIZER, "adamw", "eps_root", "0", VALUES, true, "a run takes 0"},
+    {OF_OPTIMIZER, "adamw", "weight_decay", "1e-4", VALUES, true, "a run takes Optax's 0.0001"},
+    {OF_OPTIMIZER, "adamw", "mu_dtype", "float32", PRICE, true, "the plan's schedule_events are float32"},
+    {OF_OPTIMIZER, "adam", "b1", "0.9", VALUES, true, "a run takes 0.9"},
+    {OF_OPTIMIZER, "adam", "b2", "0.999", VALUES, true, "a run takes 0.999"},
+    {OF_OPTIMIZER, "adam", "eps", "1e-8", VALUES, true, "a run takes 1e-8"},
+    {OF_OPTIMIZER, "adam", "mu_dtype", "float32", PRICE, true, "the plan's schedule_events are float32"},
+    {OF_OPTIMIZER, "lion", "b1", "0.9", VALUES, true, "a run takes 0.9"},
+    {OF_OPTIMIZER, "lion", "b2", "0.99", VALUES, true, "a run takes 0.99"},
+    {OF_OPTIMIZER, "lion", "weight_decay", "1e-3", VALUES, true, "a run takes Optax's 0.001"},
+    {OF_OPTIMIZER, "lion", "mu_dtype", "float32", PRICE, true, "the plan's schedule_events are float32"},
+    {OF_OPTIMIZER, "sgd", "momentum", "0", PRICE, true, "the plan's sgd keeps no schedule_events"},
+    {OF_OPTIMIZER, "sgd", "nesterov", "False", VALUES, true, "a run's sgd has none"},
+    {OF_CLASS, "SparseEncoder", "scan_layers", "False", PRICE, false, "the plan's layers with experts are not scanned"},
+    {OF_CLASS, "SparseDecoder", "scan_layers", "False", PRICE, false, "the plan's layers with experts are not scanned"},
+    {OF_CLASS, "SparseEncoder", "layer_remat", "none", PRICE, true,
+     "the plan's layers with experts save what they made"},
+    {OF_CLASS, "SparseDecoder", "layer_remat", "none", PRICE, true,
+     "the plan's layers with experts save what they made"},
+    {OF_CLASS, "TokensChooseMaskedRouter", "jitter_noise", "0", VALUES, true, "a run's routers have none"},
+    {OF_CLASS, "MoeLayer", "optimize_model_parallel_communications", "False", PRICE, false,
+     "the plan's layers send their whole inputs"},
+};
+
+/* Who is called, or a callee without a name where the run has no such thing, or another. */
+static struct sim_gin_callee owner_of(struct sim_gin_draft *draft, const struct unheld *row)
+{
+    const struct model_gin_value *value = row->owner == OF_MODEL       ? draft->model.model
+                                          : row->owner == OF_NETWORK   ? draft->model.network_config
+                                          : row->owner == OF_OPTIMIZER ? draft->optimizer
+                                                                       : NULL;
+    if (row->owner == OF_CLASS) return (struct sim_gin_callee){"", row->class};
+    if (row->owner == OF_TRAINER) return sim_gin_find_callee(draft, "trainer_cls", "", "Trainer");
+    if (!value || (row->class && strcmp(sim_gin_last_part(value->text), row->class) != 0))
+        return (struct sim_gin_callee){"", NULL};
+    return (struct sim_gin_callee){value->scope, value->text};
+}
+
+static bool is_taken(const struct model_gin_value *value, const char *taken)
+{
+    double a, b;
+    struct base_error ignored;
+    if (!value || value->kind == MODEL_GIN_NONE) return true;
+    if (!taken || !value->text) return false;
+    if (value->kind == MODEL_GIN_REFERENCE) return !strcmp(sim_gin_last_part(value->text), taken);
+    if (value->kind != MODEL_GIN_NUMBER) return !strcmp(value->text, taken);
+    return base_parse_double(value->text, "", -1e300, 1e300, &a, &ignored) == BASE_OK &&
+           base_parse_double(taken, "", -1e300, 1e300, &b, &ignored) == BASE_OK && !(a < b || a > b);
+}
+
+static void say(struct sim_gin_draft *draft, const struct unheld *row)
+{
+    struct model_gin_place place = {0};
+    const struct sim_gin_callee owner = owner_of(draft, row);
+    if (!owner.name) return;
+    const struct model_gin_value *value = sim_gin_get(draft, owner, row->parameter, &place);
+    if (is_taken(value, row->taken)) return;
+    const char *text = value->text ? value->text : sim_gin_kind_name(value->kind);
+    if (row->matter == PRICE)
+        model_gin_warn(draft->gin, place, "%s is %.60s, which no plan holds: %s", row->parameter, text, row->what);
+    else model_gin_differ(draft->gin, place, "%s is %.60s, which no plan holds: %s", row->parameter, text, row->what);
+}
+
+/* ---- Flaxformer's layers with experts ---- */
+
+/* The last part of a constant of the code that macros lead to, MIXED of moe_enums.LayerLayout.MIXED; NULL: none. */
+static const char *constant_of(struct model_gin *gin, const struct model_gin_binding *binding)
+{
+    enum { LONGEST_CHAIN = 32 };
+    for (int i = 0; binding && binding->value->kind == MODEL_GIN_MACRO && i < LONGEST_CHAIN; i++) {
+        if (strchr(binding->value->text, '.')) return sim_gin_last_part(binding->value->text);
+        binding = model_gin_find(gin, binding->value->scope, "", binding->value->text);
+    }
+    return NULL;
+}
+
+/* Where in a stack the layers with experts stand. */
+static void say_of_layout(struct sim_gin_draft *draft, const char *stack, const char *macro)
+{
+    const struct model_gin_binding *binding = model_gin_find(draft->gin, "", stack, "sparse_layout");
+    if (!binding) binding = model_gin_find(draft->gin, "", "", macro);
+    const char *layout = constant_of(draft->gin, binding);
+    if (layout && strcmp(layout, "MIXED") != 0)
+        model_gin_warn(draft->gin, binding->place,
+                       "%s is %.60s, which no plan holds: the plan spreads layers with experts evenly, as MIXED does",
+                       binding->parameter, layout);
+}
+
+/* moe.gin gives the experts the model's own rate. */
+static void say_of_expert_dropout(struct sim_gin_draft *draft)
+{
+    static const struct sim_gin_callee expert = {"expert", "dense.MlpBlock"};
+    struct model_gin_place place = {0};
+    const char *held = draft->plan.text.values[SIM_DROPOUT_RATE];
+    const struct model_gin_value *value =
+        sim_gin_get_or_macro(draft, expert, "intermediate_dropout_rate", "EXPERT_DROPOUT_RATE", &place);
+    if (value && !is_taken(value, held ? held : "0"))
+        model_gin_warn(draft->gin, place,
+                       "the experts' dropout rate is %.60s, which no plan holds: the plan's experts drop as its other "
+                       "layers do, %s",
+                       value->text ? value->text : sim_gin_kind_name(value->kind), held ? held : "nothing");
+}
+
+/* What one key of a plan says, the partitioner, the trainer and the layers are each told. */
+static void say_of_partitions(struct sim_gin_draft *draft, struct sim_gin_callee owner, const char *parameter,
+                              const char *held, const char *what)
+{
+    struct model_gin_place place = {0};
+    const struct model_gin_value *value = sim_gin_get(draft, owner, parameter, &place);
+    if (!held) held = "1";
+    if (is_taken(value, held)) return;
+    model_gin_warn(draft->gin, place, "%s is %.60s, and %s of the plan's partitioner, which alone a plan holds: %s",
+                   parameter, value->text ? value->text : sim_gin_kind_name(value->kind), held, what);
+}
+
+/* Devices of a copy of the model, as T5X's layers with experts are told; NULL: the plan says none. */
+static const char *model_partitions(struct sim_gin_draft *draft)
+{
+    const char *submesh = draft->plan.text.values[SIM_SUBMESH];
+    int64_t product = 1, number;
+    struct base_error ignored;
+    if (!submesh || !*submesh) return draft->plan.text.values[SIM_NUM_PARTITIONS];
+    for (const char *at = submesh; *at;) {
+        const size_t length = strcspn(at, ",");
+        const char *part = base_copy_bytes(draft->arena, at, length);
+        if (base_parse_int(part, "", 1, 1 << 20, &number, &ignored) != BASE_OK) return NULL;
+        product *= number;
+        at += length + (at[length] == ',');
+    }
+    return base_print(draft->arena, "%lld", (long long)product);
+}
+
+static void say_of_experts(struct sim_gin_draft *draft)
+{
+    static const struct sim_gin_callee layer = {"", "MoeLayer"};
+    if (!draft->has_model || !draft->model.config.experts.count) return;
+    const char *experts = draft->plan.text.values[SIM_NUM_EXPERT_PARTITIONS];
+    say_of_partitions(draft, layer, "num_expert_partitions", experts, "layers would send tokens in other groups");
+    say_of_partitions(draft, layer, "num_model_partitions", model_partitions(draft),
+                      "layers would send tokens in other groups");
+    say_of_partitions(draft, sim_gin_find_callee(draft, "trainer_cls", "", "MoeTrainer"), "num_expert_partitions",
+                      experts, "the trainer would multiply experts' gradients by another number");
+    say_of_layout(draft, "moe_architecture.SparseEncoder", "ENCODER_SPARSE_LAYOUT");
+    say_of_layout(draft, "moe_architecture.SparseDecoder", "DECODER_SPARSE_LAYOUT");
+    if (!sim_gin_infers(draft)) say_of_expert_dropout(draft);
+}
+
+/* A run of no steps is a test of what stands around them. */
+static void say_of_steps(struct sim_gin_draft *draft)
+{
+    struct model_gin_place place = {0};
+    const struct model_gin_value *steps =
+        sim_gin_get(draft, (struct sim_gin_callee){"", draft->script}, "total_steps", &place);
+    if (steps && steps->kind == MODEL_GIN_NUMBER && !strcmp(steps->text, "0"))
+        model_gin_warn(
+            draft->gin, place,
+            "total_steps: T5X trains no step of this run and only evaluates; the plan is of the step that it "
+            "would train");
+}
+
+enum base_status sim_gin_say_unheld(struct sim_gin_draft *draft, struct base_error *error)
+{
+    (void)error;
+    for (int i = 0; i < BASE_COUNT(rows); i++)
+        if (!rows[i].trains || !sim_gin_infers(draft)) say(draft, &rows[i]);
+    say_of_experts(draft);
+    if (!sim_gin_infers(draft)) say_of_steps(draft);
+    return BASE_OK;
+}

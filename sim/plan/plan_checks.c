@@ -1,0 +1,299 @@
+/* What a plan must keep to beyond each key's own range: parameters, state and rows that the mesh divides, rules that
+ * name axes which the mesh has, dtypes that its chip multiplies in. */
+#include "sim/plan/plan_parts.h"
+
+#include <string.h>
+
+static bool is_of_the_model(const struct model_rule *rule)
+{
+    bool found = false;
+    for (int a = 1; a < MODEL_AXIS_COUNT && rule->logical; a++)
+        found = found || !strcmp(rule->logical, model_axis_name((enum model_axis)a));
+    return found;
+}
+
+/* The axes that rules name, of this mesh (as a set), and beside it. */
+struct named_axes {
+    unsigned of_mesh;
+    struct topo_axes missing;
+};
+
+static void find_named(const struct topo_axes *mesh, const struct model_rules *rules, struct named_axes *out)
+{
+    struct base_error ignored;
+    *out = (struct named_axes){0};
+    for (int i = 0; i < rules->count; i++) {
+        const struct model_rule *rule = &rules->rules[i];
+        const int count = is_of_the_model(rule) ? rule->value.count : 0;
+        for (int j = 0; j < count; j++) {
+            const int at = rule->value.names[j] ? topo_axis_named(mesh, rule->value.names[j]) : -1;
+            if (at >= 0) out->of_mesh |= 1u << at;
+            else if (rule->value.names[j] && topo_axis_named(&out->missing, rule->value.names[j]) < 0)
+                topo_axes_add(&out->missing, rule->value.names[j], 1, &ignored); /* too many: a hint may be short */
+        }
+    }
+}
+
+/* The first documented set that shards over every axis of the mesh; NULL: none does. */
+static const char *find_set(struct base_arena *arena, const struct topo_axes *mesh, struct named_axes *out)
+{
+    struct model_rules rules;
+    struct base_error ignored;
+    for (int i = 0; i < MODEL_RULE_SETS; i++) {
+        if (model_rules_parse(arena, model_rule_sets[i], &rules, &ignored) != BASE_OK) continue;
+        find_named(mesh, &rules, out);
+        if (out->of_mesh == topo_axes_all(mesh)) return model_rule_sets[i];
+    }
+    return NULL;
+}
+
+/* T5X's own meshes have both axes always, and no user adds a third. */
+static bool is_of_t5x(const struct topo_axes *mesh)
+{
+    const int own = (topo_axis_named(mesh, "replica") >= 0) + (topo_axis_named(mesh, "expert") >= 0);
+    return topo_axis_named(mesh, "data") >= 0 && topo_axis_named(mesh, "model") >= 0 && mesh->count == 2 + own;
+}
+
+/* "; add data=1 and tensor=1 to ici_mesh": how rules and mesh come together, or "". An axis that no rule names would
+ * shard nothing: then the rules are of another kind of mesh. */
+static const char *remedy_of(struct base_arena *arena, const struct topo_axes *mesh, const struct model_rules *rules)
+{
+    struct named_axes axes, of_set;
+    find_named(mesh, rules, &axes);
+    const char *set = axes.of_mesh == topo_axes_all(mesh) ? NULL : find_set(arena, mesh, &of_set);
+    if (set) axes = of_set;
+    if (axes.missing.count && is_of_t5x(mesh))
+        return topo_axis_named(&axes.missing, "expert") < 0
+                   ? ""
+                   : "; num_expert_partitions, of a model with experts, adds it";
+    const char *added = topo_axes_join(arena, &axes.missing, topo_axes_all(&axes.missing), "=1 and ");
+    return base_print(arena, "%s%s%s%s%s", set ? "; use logical_axis_rules " : "", set ? set : "",
+                      axes.missing.count ? "; add " : "", added, axes.missing.count ? "=1 to ici_mesh" : "");
+}
+
+static enum base_status check_axis(struct base_arena *arena, const struct topo_axes *mesh,
+                                   const struct model_rules *rules, int which, int at, struct base_error *error)
+{
+    const struct model_rule *rule = &rules->rules[which];
+    const char *axis = rule->value.names[at];
+    if (!axis)
+        return base_fail(error, BASE_INPUT,
+                         "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; use null "
+                         "alone, or the list without it",
+                         rule->logical);
+    for (int i = 0; i < at; i++)
+        if (!strcmp(rule->value.names[i], axis))
+            return base_fail(error, BASE_INPUT,
+                             "logical_axis_rules: %s names the mesh axis %.60s twice, which JAX refuses; name it once",
+                             rule->logical, axis);
+    if (topo_axis_named(mesh, axis) >= 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes "
+                     "are %s%s",
+                     rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "),
+                     remedy_of(arena, mesh, rules));
+}
+
+enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
+                                          const struct model_rules *rules, struct base_error *error)
+{
+    for (int i = 0; i < rules->count; i++) {
+        const int count = is_of_the_model(&rules->rules[i]) ? rules->rules[i].value.count : 0;
+        for (int j = 0; j < count; j++) BASE_TRY(check_axis(arena, mesh, rules, i, j, error));
+    }
+    return BASE_OK;
+}
+
+/* 1 for an axis that the mesh lacks: rules that name one were refused before. */
+static int64_t devices_along(const struct sim_placement *placement, const char *name)
+{
+    int axis = topo_axis_named(&placement->axes, name);
+    return axis < 0 ? 1 : placement->axes.sizes[axis];
+}
+
+/* A prediction repeats the layers of a stack, so that it can neither shard them nor average over them. */
+static enum base_status check_layers_dim(const struct sim_plan *plan, const struct model_parameter *parameter, int dim,
+                                         struct base_error *error)
+{
+    struct model_axes spec[MODEL_MAX_RANK];
+    struct model_factoring factoring;
+    if (!parameter->axes[dim] || strcmp(parameter->axes[dim], "layers") != 0)
+        return base_fail(error, BASE_INPUT,
+                         "params_axes_names_override: %s gets another name for its dimension of layers (%d), which a "
+                         "prediction must know; use "
+                         "layers",
+                         parameter->path, dim);
+    BASE_TRY(model_resolve(plan->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+    for (int i = 0; i < spec[dim].count; i++)
+        if (devices_along(plan->placement, spec[dim].names[i]) > 1)
+            return base_fail(error, BASE_INPUT,
+                             "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on "
+                             "every device; use null",
+                             spec[dim].names[i]);
+    if (plan->options.optimizer != MODEL_ADAFACTOR || !plan->options.adafactor) return BASE_OK;
+    BASE_TRY(
+        model_factor(plan->options.adafactor, parameter->rank, parameter->shape, parameter->axes, &factoring, error));
+    if (!factoring.factored || (factoring.row_dims & factoring.column_dims & 1u << dim)) return BASE_OK;
+    return base_fail(
+        error, BASE_INPUT,
+        "adafactor: logical_factor_rules: a prediction updates layer by layer, and layers is averaged; use batch");
+}
+
+enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct model_parameter *own,
+                                       const struct model_parameter *given, int count, struct base_error *error)
+{
+    for (int i = 0; i < count; i++)
+        for (int dim = 0; dim < own[i].rank; dim++)
+            if (!strcmp(own[i].axes[dim], "layers")) BASE_TRY(check_layers_dim(plan, &given[i], dim, error));
+    return BASE_OK;
+}
+
+/* What a software's products would be asked for in vain is refused: a chip of the catalogue without a rate in that
+ * dtype (a vendor's "int8" that is no faster than bfloat16 is one), and activations that stay float32. */
+enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_error *error)
+{
+    const struct topo_topology *topology = &plan->placement->topology;
+    const struct topo_chip *chip = &topology->chip;
+    const bool fp8 = plan->options.dtype == MODEL_FP8;
+    const bool has_chip = topology->kind == TOPO_TPU || topology->kind == TOPO_GPU;
+    if (!model_dtype_is_quantized(plan->options.dtype) || !has_chip) return BASE_OK;
+    const double rate = fp8 ? chip->fp8_flop_per_s : chip->int8_op_per_s,
+                 other = fp8 ? chip->int8_op_per_s : chip->fp8_flop_per_s;
+    const char *name = model_dtype_name(plan->options.dtype);
+    if (!(rate > 0))
+        return base_fail(error, BASE_INPUT, "dtype: %s has no products in %s; use bfloat16%s", chip->full_name, name,
+                         !(other > chip->bf16_flop_per_s) ? ""
+                         : fp8                            ? " or int8"
+                                                          : " or fp8");
+    if (plan->placement->profile.traits >> MODEL_TRAIT_WIDE_ACTIVATIONS & 1)
+        return base_fail(error, BASE_INPUT,
+                         "dtype: activations of this software stay float32, so that no product is in "
+                         "%s; use bfloat16, or another software",
+                         name);
+    return BASE_OK;
+}
+
+/* Parameters and schedule_events in another dtype than float32 can be predicted and not run; only Adam has a first
+ * moment. */
+enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error)
+{
+    const bool other = plan->options.weight_dtype != MODEL_FLOAT32, schedule_events = plan->options.moment_dtype;
+    if (schedule_events && plan->options.optimizer != MODEL_ADAMW)
+        return base_fail(error, BASE_INPUT,
+                         "moment_dtype: is of Adam's first moment; use optimizer adamw, or leave it out");
+    if (other && plan->placement->profile.traits >> MODEL_TRAIT_HALF_PARAMETERS & 1)
+        return base_fail(error, BASE_INPUT,
+                         "weight_dtype: %s keeps its parameters in dtype and float32 masters beside them; leave it out",
+                         plan->software);
+    if ((other || plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16) && plan->placement->topology.kind == TOPO_LOCAL)
+        return base_fail(error, BASE_INPUT,
+                         "%s: parameters and schedule_events of float32 alone are run here; leave it out, or predict "
+                         "for another topology",
+                         other ? "weight_dtype" : "moment_dtype");
+    return BASE_OK;
+}
+
+enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base_error *error)
+{
+    const int64_t positions = plan->config->num_positions;
+    if (!positions || plan->targets_length <= positions) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "task_feature_lengths.targets: %lld is more than the %lld positions of the model's table; use as "
+                     "many, or another num_positions",
+                     (long long)plan->targets_length, (long long)positions);
+}
+
+bool sim_plan_rings(const struct sim_plan *plan)
+{
+    const bool usual = plan->placement->profile.traits >> MODEL_TRAIT_RING_ATTENTION & 1;
+    if (plan->context_parallel == 1 || model_infers(plan->options.step)) return false;
+    return plan->cp_comm_type == SIM_CP_AS_SOFTWARE ? usual : plan->cp_comm_type == SIM_CP_P2P;
+}
+
+static bool has_relative_bias(const struct sim_plan *plan)
+{
+    return plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS &&
+           !(sim_plan_traits(plan) >> MODEL_TRAIT_OWN_POSITIONS & 1);
+}
+
+int sim_plan_sequence_pieces(const struct sim_plan *plan)
+{
+    const int64_t pieces = 2 * plan->context_parallel;
+    const bool causal = !plan->config->encoder && !model_infers(plan->options.step);
+    if (plan->context_parallel == 1 || !causal || has_relative_bias(plan)) return 0;
+    return plan->targets_length % pieces == 0 ? (int)pieces : 0;
+}
+
+enum { MOST_RING_DEVICES = 64 };
+
+enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_error *error)
+{
+    const bool biased = has_relative_bias(plan);
+    if (plan->config->encoder || biased)
+        return base_fail(error, BASE_INPUT,
+                         "cp_comm_type: p2p: %s goes round no ring; use all_gather, or a decoder that knows positions "
+                         "otherwise",
+                         biased ? "a table of relative positions" : "what an encoder gives");
+    if (plan->context_parallel > MOST_RING_DEVICES)
+        return base_fail(error, BASE_INPUT,
+                         "cp_comm_type: p2p: each of %lld rounds would be operations of their own; use at most %d "
+                         "devices, or all_gather",
+                         (long long)plan->context_parallel, MOST_RING_DEVICES);
+    if (plan->targets_length % plan->context_parallel == 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "cp_comm_type: p2p: sequences of %lld are no %lld blocks alike; use all_gather, or a "
+                     "context_parallel that divides them",
+                     (long long)plan->targets_length, (long long)plan->context_parallel);
+}
+
+enum base_status sim_plan_check_batch(const struct sim_plan *plan, struct base_error *error)
+{
+    int64_t shards = 1;
+    const char *batch[] = {"batch"};
+    struct model_axes spec;
+    BASE_TRY(model_resolve(plan->rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, &spec, NULL, error));
+    for (int i = 0; i < spec.count; i++) shards *= devices_along(plan->placement, spec.names[i]);
+    if (plan->batch_size % shards == 0) return BASE_OK;
+    int64_t lower = plan->batch_size / shards * shards, upper = lower + shards;
+    return base_fail(
+        error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; use %lld%s%.0lld",
+        (long long)plan->batch_size, (long long)shards, (long long)upper, lower ? " or " : "", (long long)lower);
+}
+
+int64_t sim_deepest_stack(const struct model_config *config)
+{
+    const int64_t encoder = config->num_encoder_layers, decoder = config->num_decoder_layers;
+    return encoder > decoder ? encoder : decoder;
+}
+
+int64_t sim_saved_layer_step(const struct model_config *config)
+{
+    const int64_t deepest = sim_deepest_stack(config),
+                  other = config->num_encoder_layers + config->num_decoder_layers - deepest;
+    int64_t step = 1;
+    while (step < deepest && step * other % deepest) step++;
+    return step;
+}
+
+enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct base_error *error)
+{
+    const int64_t layers = plan->options.remat == MODEL_REMAT_TENSORS ? plan->options.saved.layers : 0,
+                  deepest = sim_deepest_stack(plan->config), step = sim_saved_layer_step(plan->config);
+    if (!layers) return BASE_OK;
+    if (plan->pipeline.stages > 1)
+        return base_fail(error, BASE_INPUT,
+                         "remat_policy: layers:%lld is of stacks in one piece; leave it out, or use pipeline_stages 1",
+                         (long long)layers);
+    if (sim_is_executed(plan))
+        return base_fail(error, BASE_INPUT,
+                         "remat_policy: layers:%lld: a run saves the same tensors of every layer; leave it out",
+                         (long long)layers);
+    if (layers > deepest)
+        return base_fail(error, BASE_INPUT, "remat_policy: layers:%lld: no stack has more than %lld; use 1 to %lld",
+                         (long long)layers, (long long)deepest, (long long)deepest);
+    if (layers % step == 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "remat_policy: layers:%lld: as large a share of the other stack is no whole number of its layers; "
+                     "use a multiple of %lld",
+                     (long long)layers, (long long)step);
+}

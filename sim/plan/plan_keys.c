@@ -1,0 +1,205 @@
+/* What goes by the rows of plan_key_table.c alone: defaults, words and numbers of a plan, read and written. */
+#include "sim/plan/plan_keys.h"
+#include "sim/partition/memo.h"
+
+#include <string.h>
+
+int sim_plan_key_named(const char *name)
+{
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (!strcmp(sim_plan_keys[key].name, name)) return key;
+    return -1;
+}
+
+bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key)
+{
+    return text->values[key] && *text->values[key];
+}
+
+const char *sim_key_fallback(enum sim_key key, struct sim_key_setting setting)
+{
+    const struct sim_plan_key *row = &sim_plan_keys[key];
+    if (setting.is_scanned && row->fallback_scanned) return row->fallback_scanned;
+    return setting.is_local && row->fallback_on_local ? row->fallback_on_local : row->fallback;
+}
+
+/* ---- the fields of a checked plan ---- */
+
+static void store(struct sim_plan *plan, const struct sim_plan_key *row, int64_t value)
+{
+    char *field = (char *)plan + row->offset;
+    bool truth = value != 0;
+    int word = (int)value;
+    if (row->size == sizeof value) memcpy(field, &value, sizeof value);
+    else if (row->size == sizeof word) memcpy(field, &word, sizeof word);
+    else memcpy(field, &truth, sizeof truth);
+}
+
+static int64_t load(const struct sim_plan *plan, const struct sim_plan_key *row)
+{
+    const char *field = (const char *)plan + row->offset;
+    bool truth;
+    int word;
+    int64_t value;
+    if (row->size == sizeof value) return memcpy(&value, field, sizeof value), value;
+    if (row->size == sizeof word) return memcpy(&word, field, sizeof word), word;
+    return memcpy(&truth, field, sizeof truth), truth;
+}
+
+/* What people write for words of these keys. */
+static const char *word_meant(const char *text)
+{
+    static const struct {
+        const char *written, *meant;
+    } words[] = {
+        {"bf16", "bfloat16"}, {"fp32", "float32"}, {"f32", "float32"}, {"fp16", "float16"}, {"f16", "float16"}};
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        if (!strcmp(text, words[i].written)) return words[i].meant;
+    return text;
+}
+
+static enum base_status read_word(const char *text, const struct sim_plan_key *row, struct sim_plan *plan,
+                                  struct base_error *error)
+{
+    const char *names[SIM_MOST_WORDS];
+    int count = 0, found;
+    while (count < SIM_MOST_WORDS && row->words[count].name) names[count] = row->words[count].name, count++;
+    enum base_status status = base_parse_word(word_meant(text), row->name, names, count, &found, error);
+    if (status != BASE_OK && row == &sim_plan_keys[SIM_REMAT_POLICY]) {
+        const struct base_error words = *error;
+        return base_fail(error, status, "%s, or tensors by name, as in device:query_proj+key_proj;offload:out_proj",
+                         words.text);
+    }
+    BASE_TRY(status);
+    store(plan, row, row->words[found].value);
+    return BASE_OK;
+}
+
+static enum base_status read_value(const char *text, const struct sim_plan_key *row, struct sim_plan *plan,
+                                   struct base_error *error)
+{
+    int64_t whole;
+    double real;
+    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && strchr(text, ':')) {
+        plan->options.remat = MODEL_REMAT_TENSORS;
+        return model_saved_parse(text, &plan->options.saved, error);
+    }
+    if (row->type == SIM_OF_WORD) return read_word(text, row, plan, error);
+    if (row->type == SIM_OF_WHOLE) {
+        BASE_TRY(base_parse_int(text, row->name, (int64_t)row->low, (int64_t)row->high, &whole, error));
+        store(plan, row, whole);
+    }
+    if (row->type == SIM_OF_REAL) {
+        BASE_TRY(base_parse_double(text, row->name, row->low, row->high, &real, error));
+        memcpy((char *)plan + row->offset, &real, sizeof real);
+    }
+    return BASE_OK;
+}
+
+/* The defaults of all keys, read once for each setting: scanned or not, of this machine's ranks or not. */
+static enum base_status find_usual(struct sim_cache *cache, struct sim_key_setting setting, const struct sim_plan **out,
+                                   struct base_error *error)
+{
+    sim_key_begin(cache, SIM_STORED_USUAL_PLAN);
+    sim_key_bytes(cache, &setting.is_scanned, sizeof setting.is_scanned);
+    sim_key_bytes(cache, &setting.is_local, sizeof setting.is_local);
+    struct sim_plan *usual = sim_cache_find(cache);
+    if (!usual) {
+        usual = base_new(&cache->arena, struct sim_plan, 1);
+        for (int key = 0; key < SIM_KEY_COUNT; key++) {
+            const char *value = sim_key_fallback((enum sim_key)key, setting);
+            if (value) BASE_TRY(read_value(value, &sim_plan_keys[key], usual, error));
+        }
+        sim_cache_store(cache, usual);
+    }
+    *out = usual;
+    return BASE_OK;
+}
+
+static bool has_value(const struct sim_plan_key *row)
+{
+    return row->type == SIM_OF_WORD || row->type == SIM_OF_WHOLE || row->type == SIM_OF_REAL;
+}
+
+enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_plan_text *text,
+                                      struct sim_key_setting setting, struct sim_plan *plan, struct base_error *error)
+{
+    static const enum sim_key_type types[] = {SIM_OF_WORD, SIM_OF_WHOLE, SIM_OF_REAL};
+    const struct sim_plan *usual;
+    int given[SIM_KEY_COUNT], given_count = 0;
+    BASE_TRY(find_usual(cache, setting, &usual, error));
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const struct sim_plan_key *row = &sim_plan_keys[key];
+        if (!has_value(row)) continue;
+        if (sim_key_is_given(text, key)) given[given_count++] = key;
+        else if (sim_key_fallback((enum sim_key)key, setting))
+            memcpy((char *)plan + row->offset, (const char *)usual + row->offset, row->size);
+    }
+    for (int type = 0; type < BASE_COUNT(types); type++)
+        for (int i = 0; i < given_count; i++) {
+            const struct sim_plan_key *row = &sim_plan_keys[given[i]];
+            if (row->type == types[type]) BASE_TRY(read_value(text->values[given[i]], row, plan, error));
+        }
+    return BASE_OK;
+}
+
+/* ---- the plan as text again ---- */
+
+static const char *value_text(struct base_arena *arena, const struct sim_plan *plan, const struct sim_plan_key *row)
+{
+    struct base_text out = {.arena = arena};
+    const char *text = NULL;
+    double real;
+    switch (row->type) {
+    case SIM_OF_TEXT: return memcpy(&text, (const char *)plan + row->offset, sizeof text), text;
+    case SIM_OF_WORD:
+        if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->options.remat == MODEL_REMAT_TENSORS)
+            return model_saved_text(arena, &plan->options.saved);
+        for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++)
+            if (row->words[i].value == load(plan, row)) text = row->words[i].name;
+        return text;
+    case SIM_OF_WHOLE: return base_print(arena, "%lld", (long long)load(plan, row));
+    case SIM_OF_REAL:
+        memcpy(&real, (const char *)plan + row->offset, sizeof real);
+        base_put_double(&out, real);
+        return out.data;
+    case SIM_OF_MESH: return NULL;
+    }
+    return NULL;
+}
+
+static void fill_mesh(struct base_arena *arena, const struct sim_plan *plan, struct sim_plan_text *out)
+{
+    const struct topo_mesh_request *request = &plan->request;
+    struct base_text submesh = {.arena = arena};
+    for (int i = 0; i < request->submesh_count; i++) base_putf(&submesh, "%s%d", i ? "," : "", request->submesh[i]);
+    out->values[SIM_SUBMESH] = submesh.data;
+    if (request->ici_mesh.count) out->values[SIM_ICI_MESH] = topo_axes_sizes(arena, &request->ici_mesh);
+    if (request->dcn_mesh.count) out->values[SIM_DCN_MESH] = topo_axes_sizes(arena, &request->dcn_mesh);
+    if (request->split_physical_axes) out->values[SIM_SPLIT_PHYSICAL_AXES] = "1";
+    if (request->contiguous_submeshes) out->values[SIM_CONTIGUOUS_SUBMESHES] = "1";
+    if (request->has_experts)
+        out->values[SIM_NUM_EXPERT_PARTITIONS] = base_print(arena, "%lld", (long long)request->num_expert_partitions);
+    if (plan->pipeline.stages > 1)
+        out->values[SIM_PIPELINE_STAGES] = base_print(arena, "%lld", (long long)plan->pipeline.stages);
+    if (plan->context_parallel > 1)
+        out->values[SIM_CONTEXT_PARALLEL] = base_print(arena, "%lld", (long long)plan->context_parallel);
+    if (request->num_partitions)
+        out->values[SIM_NUM_PARTITIONS] = base_print(arena, "%lld", (long long)request->num_partitions);
+}
+
+struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan)
+{
+    struct sim_plan_text out;
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const struct sim_plan_key *row = &sim_plan_keys[key];
+        const char *value = value_text(arena, plan, row);
+        bool unsaid = row->default_unsaid && value && !strcmp(value, row->fallback);
+        out.values[key] = unsaid ? NULL : value;
+    }
+    fill_mesh(arena, plan, &out);
+    if (plan->options.dropout == sim_drops_out_unsaid(plan)) out.values[SIM_DROPOUT_RATE] = NULL;
+    if (!plan->config->encoder) out.values[SIM_INPUTS_LENGTH] = NULL;
+    if (plan->num_microbatches <= 1) out.values[SIM_NUM_MICROBATCHES] = "0";
+    return out;
+}

@@ -1,0 +1,319 @@
+/* What a plan's texts name, looked up: model, rules, placement, Adafactor's options, overridden axes. Each is worked
+ * out once and kept in the cache, and so is why it was refused. */
+#include "sim/partition/memo.h"
+#include "sim/plan/plan.h"
+#include "sim/plan/plan_parts.h"
+
+#include <string.h>
+
+/* What was worked out under a key, or why it was refused: a table may make one mistake a million times. */
+struct answer {
+    enum base_status status;
+    const char *why;
+};
+
+static void remember(struct sim_cache *cache, struct answer *answer, enum base_status status,
+                     const struct base_error *error)
+{
+    answer->status = status;
+    answer->why = status == BASE_OK ? NULL : base_copy(&cache->arena, error->text);
+    sim_cache_store(cache, answer);
+}
+
+static enum base_status say_again(const struct answer *answer, struct base_error *error)
+{
+    return answer->status == BASE_OK ? BASE_OK : base_fail(error, answer->status, "%s", answer->why);
+}
+
+/* A file may have changed by the next question, so what was read from one is not kept for it. */
+static void note_file(struct sim_cache *cache, const char *text)
+{
+    cache->read_files = cache->read_files || *text == '@';
+}
+
+enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                      struct base_error *error)
+{
+    struct known_config {
+        struct answer answer;
+        struct model_config config;
+    } * known;
+    if (!text || !*text)
+        return base_fail(
+            error, BASE_INPUT,
+            "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
+    sim_key_begin(cache, SIM_STORED_CONFIG);
+    sim_key_text(cache, text);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_config, 1);
+        remember(cache, &known->answer,
+                 model_gin_config_parse(&cache->arena, text, cache->gin_search_path, &known->config, error), error);
+        note_file(cache, text);
+    }
+    plan->config = &known->config;
+    plan->model_text = text;
+    BASE_TRY(say_again(&known->answer, error));
+    return BASE_OK;
+}
+
+enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                     struct base_error *error)
+{
+    struct known_rules {
+        struct answer answer;
+        struct model_rules rules;
+    } * known;
+    plan->rules_text = text && *text ? text : sim_plan_keys[SIM_RULES].fallback;
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const bool over_context = plan->context_parallel > 1,
+               over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
+                            topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
+    sim_key_begin(cache, SIM_STORED_RULES);
+    sim_key_text(cache, plan->rules_text);
+    sim_key_bytes(cache, &over_context, sizeof over_context);
+    sim_key_bytes(cache, &over_model, sizeof over_model);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_rules, 1);
+        remember(cache, &known->answer,
+                 model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error),
+                 error);
+        if (over_model) known->rules = model_rules_over_model(&cache->arena, &known->rules);
+        if (over_context) known->rules = model_rules_over_context(&cache->arena, &known->rules);
+    }
+    plan->rules = &known->rules;
+    return say_again(&known->answer, error);
+}
+
+enum base_status sim_plan_find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                         struct base_error *error)
+{
+    struct known_adafactor {
+        struct answer answer;
+        struct model_adafactor options;
+    } * known;
+    plan->adafactor_text = text ? text : "";
+    if (!*plan->adafactor_text) return BASE_OK;
+    if (plan->options.optimizer != MODEL_ADAFACTOR)
+        return base_fail(error, BASE_INPUT,
+                         "adafactor: has options, but the optimizer is another; use optimizer adafactor");
+    sim_key_begin(cache, SIM_STORED_ADAFACTOR);
+    sim_key_text(cache, text);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_adafactor, 1);
+        remember(cache, &known->answer, model_adafactor_parse(&cache->arena, text, &known->options, error), error);
+    }
+    plan->options.adafactor = &known->options;
+    return say_again(&known->answer, error);
+}
+
+/* The model's parameters with the axes that the user gives them. */
+struct overridden {
+    struct answer answer;
+    const struct model_parameter *parameters;
+    int count;
+};
+
+static enum base_status override_parameters(struct base_arena *arena, const struct sim_plan *plan, const char *text,
+                                            struct overridden *out, struct base_error *error)
+{
+    struct model_overrides overrides;
+    BASE_TRY(model_overrides_parse(arena, text, &overrides, error));
+    BASE_TRY(model_parameters(arena, plan->config, &out->parameters, &out->count, error));
+    BASE_TRY(model_overrides_apply(arena, &overrides, out->parameters, out->count, &out->parameters, error));
+    return model_check_layers_alike(arena, out->parameters, out->count, error);
+}
+
+enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                         struct base_error *error)
+{
+    plan->overrides_text = text ? text : "";
+    if (!*plan->overrides_text) return BASE_OK;
+    sim_key_begin(cache, SIM_STORED_OVERRIDES);
+    sim_key_text(cache, plan->model_text);
+    sim_key_text(cache, text);
+    struct overridden *found = sim_cache_find(cache);
+    if (!found) {
+        found = base_new(&cache->arena, struct overridden, 1);
+        remember(cache, &found->answer,
+                 override_parameters(&cache->arena, plan, base_copy(&cache->arena, text), found, error), error);
+    }
+    plan->options.parameters = found->parameters;
+    plan->options.parameter_count = found->count;
+    return say_again(&found->answer, error);
+}
+
+/* A topology's chips under a software, whatever the mesh; a stage of it has its share of the network cards. */
+struct known_machine {
+    struct answer answer;
+    struct sim_profile profile;
+    struct sim_residual residuals[SIM_RESIDUAL_COUNT];
+};
+
+static enum base_status find_machine(struct sim_cache *cache, const struct sim_plan *plan,
+                                     const struct topo_topology *stage, const struct known_machine **out,
+                                     struct base_error *error)
+{
+    sim_key_begin(cache, SIM_STORED_MACHINE);
+    sim_key_text(cache, plan->topology_text);
+    sim_key_text(cache, plan->software);
+    sim_key_bytes(cache, &stage->chip.nic_bytes_per_s, sizeof stage->chip.nic_bytes_per_s);
+    sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
+    struct known_machine *known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_machine, 1);
+        enum base_status status = sim_profile_build(stage, plan->software, cache->overrides, &known->profile, error);
+        if (status == BASE_OK) status = sim_residuals_find(stage, plan->software, known->residuals, error);
+        remember(cache, &known->answer, status, error);
+    }
+    *out = known;
+    return say_again(&known->answer, error);
+}
+
+struct known_placement {
+    struct answer answer;
+    struct topo_mesh_request request;
+    struct sim_placement placement;
+};
+
+static enum base_status place(struct sim_cache *cache, const struct sim_plan_text *text, const struct sim_plan *plan,
+                              struct known_placement *out, struct base_error *error)
+{
+    struct topo_topology topology, stage;
+    struct topo_mesh_request request;
+    const struct known_machine *machine;
+    BASE_TRY(sim_plan_mesh_request(&cache->arena, text, &out->request, error));
+    BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
+    BASE_TRY(sim_stage_topology(&topology, plan->pipeline.stages, &stage, error));
+    BASE_TRY(sim_stage_check_partitions(&stage, &out->request, plan->pipeline.stages, error));
+    BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
+    BASE_TRY(find_machine(cache, plan, &stage, &machine, error));
+    BASE_TRY(sim_placement_build(&cache->arena, &stage, &request, &machine->profile, &out->placement, error));
+    BASE_TRY(
+        sim_profile_take_version(plan->software, stage.kind, plan->software_version, &out->placement.profile, error));
+    out->request.split_physical_axes = out->request.split_physical_axes || out->placement.splits_dimensions;
+    out->placement.topology = topology;
+    out->placement.stage_devices = stage.device_count;
+    memcpy(out->placement.residuals, machine->residuals, sizeof machine->residuals);
+    return BASE_OK;
+}
+
+static void begin_placement(struct sim_cache *cache, const struct sim_plan_text *text, const struct sim_plan *plan)
+{
+    sim_key_begin(cache, SIM_STORED_PLACEMENT);
+    sim_key_text(cache, plan->topology_text);
+    sim_key_text(cache, plan->software);
+    sim_key_text(cache, plan->software_version);
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (sim_plan_keys[key].type == SIM_OF_MESH) sim_key_text(cache, text->values[key] ? text->values[key] : "");
+    sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
+}
+
+static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
+                                       struct base_error *error)
+{
+    begin_placement(cache, text, plan);
+    struct known_placement *known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_placement, 1);
+        const enum base_status status = place(cache, text, plan, known, error);
+        begin_placement(cache, text, plan);
+        remember(cache, &known->answer, status, error);
+        note_file(cache, plan->topology_text);
+    }
+    plan->placement = &known->placement;
+    plan->request = known->request;
+    return say_again(&known->answer, error);
+}
+
+enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct sim_plan_text *text,
+                                         struct sim_plan *plan, struct base_error *error)
+{
+    const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
+    if (!topology_text || !*topology_text)
+        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+    plan->topology_text = topology_text;
+    plan->compiler = sim_key_is_given(text, SIM_COMPILER) ? text->values[SIM_COMPILER] : "";
+    plan->software = software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback;
+    plan->software_version = sim_key_is_given(text, SIM_SOFTWARE_VERSION) ? text->values[SIM_SOFTWARE_VERSION] : "";
+    return find_placement(cache, text, plan, error);
+}
+
+/* The model's own, with the axes that it names. */
+struct listed {
+    struct answer answer;
+    const struct model_parameter *parameters;
+    int count;
+};
+
+/* A model of one layer a stack, where all layers are alike: what is refused of one is refused of the first. */
+static struct model_config first_layers(const struct sim_plan *plan)
+{
+    struct model_config config = *plan->config;
+    const bool alike = !config.scan_layers && !config.experts.count && !plan->options.parameters;
+    if (alike && config.num_encoder_layers > 1) config.num_encoder_layers = 1;
+    if (alike && config.num_decoder_layers > 1) config.num_decoder_layers = 1;
+    return config;
+}
+
+static enum base_status list_parameters(struct sim_cache *cache, const struct sim_plan *plan, const struct listed **out,
+                                        struct base_error *error)
+{
+    const bool overridden = plan->options.parameters != NULL;
+    sim_key_begin(cache, SIM_STORED_PARAMETERS);
+    sim_key_text(cache, plan->model_text);
+    sim_key_bytes(cache, &overridden, sizeof overridden);
+    struct listed *listed = sim_cache_find(cache);
+    if (!listed) {
+        const struct model_config config = first_layers(plan);
+        listed = base_new(&cache->arena, struct listed, 1);
+        remember(cache, &listed->answer,
+                 model_parameters(&cache->arena, &config, &listed->parameters, &listed->count, error), error);
+    }
+    *out = listed;
+    return say_again(&listed->answer, error);
+}
+
+static enum base_status judge_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
+{
+    const struct listed *own;
+    struct model_device_state state;
+    struct model_adafactor defaults = model_adafactor_defaults();
+    BASE_TRY(list_parameters(cache, plan, &own, error));
+    const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
+    BASE_TRY(sim_plan_check_rule_axes(&cache->arena, &plan->placement->named_axes, plan->rules, error));
+    const struct model_parameter *stored =
+        model_padded_parameters(&cache->arena, sim_vocabulary_multiple(plan), given, own->count);
+    BASE_TRY(model_device_state(stored, own->count, plan->rules, &plan->placement->named_axes, plan->options.optimizer,
+                                plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
+    return sim_plan_check_layers(plan, own->parameters, given, own->count, error);
+}
+
+static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
+{
+    sim_key_begin(cache, SIM_STORED_VERDICT);
+    sim_key_text(cache, plan->model_text);
+    sim_key_text(cache, plan->rules_text);
+    sim_key_bytes(cache, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);
+    sim_key_text(cache, plan->overrides_text);
+    sim_key_text(cache, plan->adafactor_text);
+    sim_key_bytes(cache, &plan->options.optimizer, sizeof plan->options.optimizer);
+    sim_key_text(cache, plan->placement->axes_text);
+    sim_key_bytes(cache, plan->placement->axes.sizes, sizeof plan->placement->axes.sizes);
+}
+
+enum base_status sim_plan_check_parameters(struct sim_cache *cache, const struct sim_plan *plan,
+                                           struct base_error *error)
+{
+    begin_verdict(cache, plan);
+    struct answer *verdict = sim_cache_find(cache);
+    if (!verdict) {
+        verdict = base_new(&cache->arena, struct answer, 1);
+        enum base_status status = judge_parameters(cache, plan, error);
+        begin_verdict(cache, plan);
+        remember(cache, verdict, status, error);
+    }
+    return say_again(verdict, error);
+}

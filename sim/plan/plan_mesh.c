@@ -1,0 +1,59 @@
+/* The mesh that a plan asks for: a tile of T5X's, a number of partitions, or named axes. */
+#include "sim/plan/plan_parts.h"
+
+#include <string.h>
+
+/* ---- the mesh ---- */
+
+static enum base_status read_flag(const struct sim_plan_text *text, enum sim_key key, bool *out,
+                                  struct base_error *error)
+{
+    int64_t flag;
+    if (!sim_key_is_given(text, key)) return BASE_OK;
+    BASE_TRY(base_parse_int(text->values[key], sim_plan_keys[key].name, 0, 1, &flag, error));
+    *out = flag == 1;
+    return BASE_OK;
+}
+
+/* A mesh of named axes; nothing else may say what the mesh is. */
+static enum base_status read_named_mesh(struct base_arena *arena, const struct sim_plan_text *text,
+                                        struct topo_mesh_request *request, struct base_error *error)
+{
+    static const enum sim_key others[] = {SIM_SUBMESH, SIM_NUM_PARTITIONS};
+    for (int i = 0; i < BASE_COUNT(others); i++)
+        if (sim_key_is_given(text, others[i]))
+            return base_fail(error, BASE_INPUT, "%s: contradicts ici_mesh, which is the whole mesh; keep one",
+                             sim_plan_keys[others[i]].name);
+    BASE_TRY(topo_axes_parse(arena, text->values[SIM_ICI_MESH], "ici_mesh", &request->ici_mesh, error));
+    if (sim_key_is_given(text, SIM_DCN_MESH))
+        BASE_TRY(topo_axes_parse(arena, text->values[SIM_DCN_MESH], "dcn_mesh", &request->dcn_mesh, error));
+    BASE_TRY(read_flag(text, SIM_SPLIT_PHYSICAL_AXES, &request->split_physical_axes, error));
+    return read_flag(text, SIM_CONTIGUOUS_SUBMESHES, &request->contiguous_submeshes, error);
+}
+
+enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct sim_plan_text *text,
+                                       struct topo_mesh_request *request, struct base_error *error)
+{
+    *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
+    const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS],
+               *experts = text->values[SIM_NUM_EXPERT_PARTITIONS];
+    request->has_experts = experts && *experts;
+    if (request->has_experts)
+        BASE_TRY(base_parse_int(experts, "num_expert_partitions", INT32_MIN, INT32_MAX, &request->num_expert_partitions,
+                                error));
+    int64_t numbers[8];
+    if (sim_key_is_given(text, SIM_ICI_MESH)) return read_named_mesh(arena, text, request, error);
+    for (int key = SIM_ICI_MESH + 1; key <= SIM_CONTIGUOUS_SUBMESHES; key++)
+        if (sim_key_is_given(text, (enum sim_key)key) && strcmp(text->values[key], "0") != 0)
+            return base_fail(error, BASE_INPUT, "%s: goes with ici_mesh, which is missing; use ici_mesh, too",
+                             sim_plan_keys[key].name);
+    if (submesh && *submesh) {
+        BASE_TRY(base_parse_ints(submesh, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers,
+                                 &request->submesh_count, error));
+        for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];
+    }
+    if (partitions && *partitions)
+        return base_parse_int(partitions, "num_partitions", 1, INT32_MAX, &request->num_partitions, error);
+    request->num_partitions = request->submesh_count ? 0 : 1;
+    return BASE_OK;
+}

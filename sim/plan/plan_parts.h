@@ -1,0 +1,48 @@
+/* Private to sim/: the steps from a plan's text to a checked plan, which plan.c puts together. All of them return
+ * BASE_INPUT, and name the key, for what cannot be. */
+#ifndef SIM_PLAN_PARTS_H
+#define SIM_PLAN_PARTS_H
+
+#include "sim/plan/plan.h"
+
+/* ---- plan_lookups.c: fills what the plan says of each; what is found belongs to the cache ---- */
+
+enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                      struct base_error *error);
+enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct sim_plan_text *text,
+                                         struct sim_plan *plan, struct base_error *error);
+/* After the placement, whose mesh the rules are for. */
+enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                     struct base_error *error);
+/* After the optimizer was read. */
+enum base_status sim_plan_find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                         struct base_error *error);
+/* After the model. */
+enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                         struct base_error *error);
+/* JAX demands that parameters and optimizer state divide exactly; worked out once for a model, rules and mesh shape. */
+enum base_status sim_plan_check_parameters(struct sim_cache *cache, const struct sim_plan *plan,
+                                           struct base_error *error);
+
+/* ---- plan_checks.c ---- */
+
+/* Whether the mesh has the axes that the rules name. */
+enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
+                                          const struct model_rules *rules, struct base_error *error);
+/* own, given: count parameters, with the axes that the model names and those that the plan gives them. */
+enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct model_parameter *own,
+                                       const struct model_parameter *given, int count, struct base_error *error);
+/* Chips without such products would be priced at some rate that they do not have. */
+enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_error *error);
+enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error);
+enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base_error *error);
+/* Whether keys and values go round a ring, and whether the model and its sequences can be cut for it. */
+bool sim_plan_rings(const struct sim_plan *plan);
+enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_error *error);
+/* Two a device, where sequences are over devices and shared out so that causal attention is even; or 0. */
+int sim_plan_sequence_pieces(const struct sim_plan *plan);
+enum base_status sim_plan_check_batch(const struct sim_plan *plan, struct base_error *error);
+/* Layers of a remat policy by tensor: there are so many, of each stack a whole number, and the plan is not executed. */
+enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct base_error *error);
+
+#endif

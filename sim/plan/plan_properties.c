@@ -1,0 +1,157 @@
+/* What follows from a plan that was checked: its sizes, its traits, whether it is executed, the passes of its compiler.
+ */
+#include "sim/plan/plan_parts.h"
+
+#include <string.h>
+
+/* ---- experts ---- */
+
+/* Devices that hold one copy of the dense model, as the mesh was asked for. */
+static int64_t model_partitions_of(const struct sim_plan *plan)
+{
+    int64_t product = 1;
+    for (int i = 0; i < plan->request.submesh_count; i++) product *= plan->request.submesh[i];
+    if (plan->request.submesh_count) return product;
+    return plan->request.num_partitions ? plan->request.num_partitions : 1;
+}
+
+/* So that its parts are alike and products with them take whole tiles: Megatron-LM's make_vocab_size_divisible_by, by
+ * default, for each device of a tensor-parallel group. */
+int64_t sim_vocabulary_multiple(const struct sim_plan *plan)
+{
+    enum { DIVISIBLE_BY = 128 };
+    const bool pads = plan->placement->profile.traits >> MODEL_TRAIT_PADS_VOCABULARY & 1;
+    const bool executed = sim_is_executed(plan) || plan->placement->topology.kind == TOPO_LOCAL;
+    return pads && !executed ? DIVISIBLE_BY * model_partitions_of(plan) : 1;
+}
+
+/* The sizes of a plan, experts included. */
+enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error)
+{
+    const struct model_expert_plan experts = {
+        .device_count = plan->placement->stage_devices,
+        .model_partitions = model_partitions_of(plan),
+        .expert_partitions = plan->request.has_experts ? plan->request.num_expert_partitions : 1,
+        .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
+                sizes);
+    model_pad_vocabulary(sim_vocabulary_multiple(plan), sizes);
+    if (plan->options.ring_devices) {
+        sizes[MODEL_SEQUENCE_BLOCKS] = plan->options.ring_devices;
+        sizes[MODEL_BLOCK_TOKENS] = plan->targets_length / plan->options.ring_devices;
+    }
+    return plan->config->experts.count ? model_expert_sizes(plan->config, &experts, sizes, error) : BASE_OK;
+}
+
+/* ---- forms ---- */
+
+model_trait_set sim_plan_traits(const struct sim_plan *plan)
+{
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const bool shards_loss = topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
+    const model_trait_set traits =
+        plan->placement->profile.traits & ~(shards_loss ? 0 : MODEL_TRAIT_BIT(MODEL_TRAIT_PARALLEL_LOSS));
+    const bool wide =
+        plan->options.dtype == MODEL_BFLOAT16 && (traits >> MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16 & 1);
+    return wide ? traits | MODEL_TRAIT_BIT(MODEL_TRAIT_FLOAT32_GRADIENTS) : traits;
+}
+
+bool sim_drops_out_unsaid(const struct sim_plan *plan)
+{
+    return plan->placement->profile.traits >> MODEL_TRAIT_DROPS_OUT & 1;
+}
+
+bool sim_is_executed(const struct sim_plan *plan)
+{
+    return plan->form == SIM_AS_EXECUTED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
+}
+
+bool sim_runs_passes(const struct sim_plan *plan)
+{
+    return plan->form == SIM_AS_COMPILED || plan->form == SIM_AS_EXECUTED;
+}
+
+sim_pass_set sim_compiler_passes(const struct sim_plan *plan)
+{
+    return (plan->placement->profile.passes & ~plan->gone_passes) | plan->compiler_passes;
+}
+
+enum sim_optimizer_partitioning sim_most_zero_stage(const struct sim_plan *plan)
+{
+    const bool parameters_too = plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA &&
+                                sim_compiler_passes(plan) >> SIM_PASS_KEEP_GATHERED & 1;
+    return parameters_too ? SIM_PARAMETERS_TOO_OVER_DATA : plan->optimizer_partitioning;
+}
+
+/* Of activations rules have the batch over data, and nothing else. */
+static bool has_parameters_over_data(const struct model_rules *rules)
+{
+    for (int i = 0; i < rules->count; i++) {
+        const struct model_rule *rule = &rules->rules[i];
+        if (!rule->logical || !strcmp(rule->logical, "batch")) continue;
+        for (int j = 0; j < rule->value.count; j++)
+            if (rule->value.names[j] && !strcmp(rule->value.names[j], "data")) return true;
+    }
+    return false;
+}
+
+enum sim_optimizer_partitioning sim_zero_stage(const struct sim_plan *plan)
+{
+    const enum sim_optimizer_partitioning most = sim_most_zero_stage(plan);
+    const bool as_ruled = most == SIM_PARAMETERS_TOO_OVER_DATA && has_parameters_over_data(plan->rules);
+    return as_ruled ? SIM_STATE_AND_GRADIENTS_OVER_DATA : most;
+}
+
+sim_pass_set sim_passes_of(const struct sim_plan *plan)
+{
+    return sim_runs_passes(plan) ? sim_compiler_passes(plan) : 0;
+}
+
+/* ---- what XLA:TPU lays out ---- */
+
+bool sim_uses_compiled_memory(const struct sim_plan *plan)
+{
+    return plan->compiled && !sim_is_executed(plan);
+}
+
+bool sim_keeps_shards(const struct sim_plan *plan)
+{
+    return sim_uses_compiled_memory(plan) && plan->placement->topology.chip.xla_keeps_shards;
+}
+
+/* ---- sizes ---- */
+
+int64_t sim_decode_steps(const struct sim_plan *plan)
+{
+    const struct sim_decoding *d = &plan->decoding;
+    int64_t most = plan->targets_length, asked = d->max_decode_steps;
+    if (d->function == MODEL_BEAM_SEARCH) {
+        if (d->max_decode_len > 0) most = d->max_decode_len;
+        return d->max_decode_step > 0 && d->max_decode_step < most ? d->max_decode_step : most;
+    }
+    if (asked > 0 && d->max_decode_steps_hard_limit > 0 && d->max_decode_steps_hard_limit < asked)
+        asked = d->max_decode_steps_hard_limit;
+    return asked > 0 && !d->prompt_with_targets && asked < most ? asked : most;
+}
+
+static void put_decoding_sizes(const struct sim_plan *plan, int64_t *sizes)
+{
+    const struct sim_decoding *d = &plan->decoding;
+    if (!model_infers(plan->options.step)) return;
+    bool beams = d->function == MODEL_BEAM_SEARCH;
+    int64_t longest = beams && d->max_decode_len > 0 ? d->max_decode_len : plan->targets_length;
+    sizes[MODEL_ROWS] = plan->batch_size * d->num_decodes;
+    sizes[MODEL_NUM_DECODES] = d->num_decodes;
+    sizes[MODEL_CANDIDATES] = 2 * d->num_decodes;
+    int64_t columns = longest > plan->targets_length ? longest : plan->targets_length;
+    sizes[MODEL_ANSWER_LENGTH] = longest;
+    sizes[MODEL_DECODED_LENGTH] = columns + (beams ? 1 : 2); /* a beam's begin with BOS, a sample's end in a spare */
+    sizes[MODEL_DECODE_STEPS] = sim_decode_steps(plan);
+}
+
+void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes)
+{
+    struct base_error ignored; /* a checked plan has sizes */
+    sim_size_plan(plan, sizes, &ignored);
+    put_decoding_sizes(plan, sizes);
+}

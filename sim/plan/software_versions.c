@@ -1,0 +1,124 @@
+/* What one version of a training software has otherwise on a platform than its rows of software.csv and
+ * gpu_constants.csv say: rows of software_versions.csv, a constant each, or traits that it has beside the usual ones,
+ * and the variable of the environment that makes it so, if one does; for every version whose name begins as the row's.
+ * Versions without a row are as usual. */
+#include "sim/compile/compile.h"
+#include "sim/plan/plan.h"
+
+#include <string.h>
+
+extern const char embedded_sim_plan_software_versions_csv[];
+static struct base_table table = {.name = "software_versions.csv", .text = embedded_sim_plan_software_versions_csv};
+
+static const char *field(int row, const char *column)
+{
+    return base_table_field(&table, row, base_table_column(&table, column));
+}
+
+static bool is_of(int row, const char *software, const char *platform, const char *version)
+{
+    const char *begins = field(row, "version");
+    return !strcmp(field(row, "software"), software) && !strcmp(field(row, "platform"), platform) &&
+           !strncmp(version, begins, strlen(begins));
+}
+
+static enum base_status take_row(int row, struct sim_profile *profile, struct base_error *error)
+{
+    if (!strcmp(field(row, "constant"), "traits")) {
+        model_trait_set traits;
+        BASE_TRY(sim_trait_set_read(table.name, field(row, "value"), &traits, error));
+        profile->traits |= traits;
+        return BASE_OK;
+    }
+    const int constant = sim_constant_named(field(row, "constant"));
+    if (constant < 0)
+        return base_fail(error, BASE_INTERNAL, "software_versions.csv: no constant is %s", field(row, "constant"));
+    if (profile->kinds[constant] && !strcmp(profile->kinds[constant], "given")) return BASE_OK; /* by the user */
+    profile->kinds[constant] = field(row, "kind");
+    profile->sources[constant] = field(row, "source");
+    return base_parse_double(field(row, "value"), field(row, "constant"), 0, 1e30, &profile->constants[constant],
+                             error);
+}
+
+enum base_status sim_profile_take_version(const char *software, enum topo_kind platform, const char *version,
+                                          struct sim_profile *profile, struct base_error *error)
+{
+    BASE_TRY(base_table_read(&table, error));
+    for (int row = 0; row < table.row_count; row++)
+        if (is_of(row, software, sim_platform_name(platform), version)) BASE_TRY(take_row(row, profile, error));
+    return BASE_OK;
+}
+
+enum base_status sim_version_environment(struct base_arena *arena, const char *software, const char *version,
+                                         const char **out, struct base_error *error)
+{
+    struct base_text text = {.arena = arena};
+    base_put(&text, "");
+    BASE_TRY(base_table_read(&table, error));
+    for (int row = 0; row < table.row_count; row++) {
+        const char *begins = field(row, "version"), *sets = field(row, "environment");
+        const bool is_meant = !strcmp(field(row, "software"), software) && !strncmp(version, begins, strlen(begins));
+        if (is_meant && *sets && !strstr(text.data, sets)) base_putf(&text, " %s", sets);
+    }
+    *out = text.data;
+    return BASE_OK;
+}
+
+/* NULL: it has a row. Otherwise those of the software that have one, which may be none. */
+static const char *list_known(struct base_arena *arena, const char *software, const char *platform, const char *version)
+{
+    struct base_text known = {.arena = arena};
+    base_put(&known, "");
+    for (int row = 0; row < table.row_count; row++) {
+        const char *begins = field(row, "version");
+        if (strcmp(field(row, "software"), software) != 0 || strcmp(field(row, "platform"), platform) != 0) continue;
+        if (is_of(row, software, platform, version)) return NULL;
+        const char *name = base_print(arena, "'%s'", begins);
+        if (!strstr(known.data, name)) base_putf(&known, "%s%s", known.length ? ", " : "", name);
+    }
+    return known.data;
+}
+
+static const char *software_of(const struct sim_plan_text *text)
+{
+    return sim_key_is_given(text, SIM_SOFTWARE) ? text->values[SIM_SOFTWARE] : sim_plan_keys[SIM_SOFTWARE].fallback;
+}
+
+enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
+                                    struct base_error *error)
+{
+    struct topo_topology topology;
+    *out = NULL;
+    if (sim_key_is_given(text, SIM_SOFTWARE_VERSION) || !sim_key_is_given(text, SIM_TOPOLOGY)) return BASE_OK;
+    BASE_TRY(base_table_read(&table, error));
+    BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
+    const char *software = software_of(text), *platform = sim_platform_name(topology.kind);
+    for (int row = 0; row < table.row_count && !*out; row++)
+        if (!strcmp(field(row, "constant"), "traits") && is_of(row, software, platform, field(row, "version")))
+            *out =
+                base_print(arena,
+                           "%.40s on this platform is as of its published runs; --software-version '%s' is as it has "
+                           "been measured since",
+                           software, field(row, "version"));
+    return BASE_OK;
+}
+
+enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
+                                     struct base_error *error)
+{
+    *out = NULL;
+    if (!sim_key_is_given(text, SIM_SOFTWARE_VERSION)) return BASE_OK;
+    const char *software = software_of(text), *version = text->values[SIM_SOFTWARE_VERSION];
+    struct topo_topology topology;
+    if (!sim_key_is_given(text, SIM_TOPOLOGY)) return BASE_OK; /* whoever reads the plan asks for it */
+    BASE_TRY(base_table_read(&table, error));
+    BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
+    const char *known = list_known(arena, software, sim_platform_name(topology.kind), version);
+    if (known)
+        *out = base_print(arena,
+                          "software_version '%.80s' changes nothing: of %.80s %s, and the answer is for its usual "
+                          "version",
+                          version, software,
+                          *known ? base_print(arena, "no other is known than %s", known) : "none is known");
+    return BASE_OK;
+}

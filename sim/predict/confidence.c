@@ -1,0 +1,259 @@
+/* How far a prediction may be off: as far as predictions of its kind were, on the tables of measurements whose
+ * residuals confidence.csv has (scripts/confidence.py writes it). A kind is a software on a platform. Who asks will
+ * measure on a cluster that is none of the tables: the rows of a table deviate from its mean, and tables from each
+ * other; an interval holds both. Of a chip that none of a kind's rows is about, and of a kind without rows, nobody can
+ * say more than how far kinds differ from each other.
+ */
+#include "sim/predict/predict.h"
+
+#include <math.h>
+#include <string.h>
+#include <threads.h>
+
+extern const char embedded_sim_predict_confidence_csv[];
+static struct base_table table = {.name = "confidence.csv", .text = embedded_sim_predict_confidence_csv};
+
+static const double within_deviations = 1.6449; /* of a normal distribution, 90 % */
+static const double above_deviations = 1.2816;  /* and 90 % lie below that many */
+
+static const char *field(int row, const char *column)
+{
+    return base_table_field(&table, row, base_table_column(&table, column));
+}
+
+static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
+{
+    return base_parse_double(field(row, column), column, -1e9, 1e9, out, error);
+}
+
+/* The spread of few rows is not known better than they allow: the variance is that of Student's distribution. */
+static double widened(double deviation, double count)
+{
+    return deviation * sqrt(count > 3 ? (count - 1) / (count - 3) : 3);
+}
+
+static enum base_status read_residual(int row, struct sim_residual *out, struct base_error *error)
+{
+    const bool of_every_kind = !strcmp(field(row, "software"), "*"); /* a deviation of new kinds already */
+    double count, between;
+    BASE_TRY(read_number(row, "rows", &count, error));
+    BASE_TRY(read_number(row, "mean_log", &out->mean, error));
+    BASE_TRY(read_number(row, "deviation_log", &out->within, error));
+    BASE_TRY(read_number(row, "between_log", &between, error));
+    if (!of_every_kind) out->within = widened(out->within, count);
+    out->row = row;
+    out->deviation = hypot(out->within, between);
+    return BASE_OK;
+}
+
+/* The rows in numbers, read by whoever asks first: a sweep asks for each mesh. */
+enum { MOST_ROWS = 256 };
+static struct {
+    struct sim_residual rows[MOST_ROWS];
+    enum base_status status;
+    struct base_error error;
+} residuals;
+
+static void read_residuals(void)
+{
+    residuals.status = base_table_read(&table, &residuals.error);
+    if (residuals.status == BASE_OK && table.row_count > MOST_ROWS)
+        residuals.status = base_fail(&residuals.error, BASE_INTERNAL, "confidence.csv: more than %d rows", MOST_ROWS);
+    for (int row = 0; residuals.status == BASE_OK && row < table.row_count; row++)
+        residuals.status = read_residual(row, &residuals.rows[row], &residuals.error);
+}
+
+static int find_row(const char *platform, const char *software, const char *quantity)
+{
+    const int of_quantity = base_table_column(&table, "quantity"), of_software = base_table_column(&table, "software"),
+              of_platform = base_table_column(&table, "platform");
+    for (int row = 0; row < table.row_count; row++)
+        if (!strcmp(base_table_field(&table, row, of_quantity), quantity) &&
+            !strcmp(base_table_field(&table, row, of_software), software) &&
+            !strcmp(base_table_field(&table, row, of_platform), platform))
+            return row;
+    return -1;
+}
+
+/* "v4 v5e" has v4. */
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
+        if (!strncmp(at, word, length) && (at[length] == ' ' || !at[length])) return true;
+    return false;
+}
+
+/* How the columns of confidence.csv name what is predicted, and what of: of a narrower kind that a software has no rows
+ * of, the wider one's are taken. */
+static const struct quantity {
+    const char *name, *wider;
+} quantities[SIM_RESIDUAL_COUNT] = {[SIM_OF_STEP] = {"step", "step"},
+                                    [SIM_OF_PIPELINED_STEP] = {"pipelined_step", "pipelined_step"},
+                                    [SIM_OF_SERVED_STEP] = {"served_step", "served_step"},
+                                    [SIM_OF_MEMORY] = {"memory", "memory"},
+                                    [SIM_OF_PIPELINED_MEMORY] = {"pipelined_memory", "pipelined_memory"},
+                                    [SIM_OF_COMPILED_MEMORY] = {"compiled_memory", "compiled_memory"},
+                                    [SIM_OF_COMPILED_UNSCANNED] = {"compiled_unscanned", "compiled_memory"},
+                                    [SIM_OF_COMPILED_NONE] = {"compiled_none", "compiled_memory"},
+                                    [SIM_OF_COMPILED_MINIMAL] = {"compiled_minimal", "compiled_memory"},
+                                    [SIM_OF_COMPILED_FULL] = {"compiled_full", "compiled_memory"},
+                                    [SIM_OF_COMPILED_RESCUED] = {"compiled_rescued", "compiled_memory"}};
+
+/* Of another chip the kind's own bias says nothing; what is left is the larger of the two spreads. */
+static enum base_status find_residual(const struct topo_topology *topology, const char *software,
+                                      const struct quantity *quantity, struct sim_residual *out,
+                                      struct base_error *error)
+{
+    const char *platform = sim_platform_name(topology->kind);
+    int row = find_row(platform, software, quantity->name), pooled = find_row("*", "*", quantity->wider);
+    if (row < 0) row = find_row(platform, software, quantity->wider);
+    if (pooled < 0) return base_fail(error, BASE_INTERNAL, "confidence.csv: no row is about every %s", quantity->wider);
+    const struct sim_residual *all = &residuals.rows[pooled];
+    *out = *all;
+    out->row = -1;
+    if (row < 0) return BASE_OK;
+    *out = residuals.rows[row];
+    if (has_word(field(row, "chips"), topology->chip.name)) return BASE_OK;
+    out->mean = 0;
+    out->deviation = fmax(out->deviation, all->deviation);
+    return BASE_OK;
+}
+
+enum base_status sim_residuals_find(const struct topo_topology *topology, const char *software,
+                                    struct sim_residual *out, struct base_error *error)
+{
+    static once_flag once = ONCE_FLAG_INIT;
+    call_once(&once, read_residuals);
+    if (residuals.status != BASE_OK) {
+        *error = residuals.error;
+        return residuals.status;
+    }
+    for (int i = 0; i < SIM_RESIDUAL_COUNT; i++)
+        BASE_TRY(find_residual(topology, software, &quantities[i], &out[i], error));
+    return BASE_OK;
+}
+
+/* A profile that was calibrated knows how far off predictions were of measurements that were left out. Of a normal
+ * distribution the mean error is sqrt(2 / pi) deviations. */
+static bool find_calibrated(const struct sim_profile *profile, struct sim_residual *out)
+{
+    double count = profile->calibrated.count;
+    if (count < 1) return false;
+    out->mean = 0;
+    out->row = -1;
+    out->within = widened(profile->calibrated.mean_error_frac * sqrt(3.14159265358979 / 2), count);
+    out->deviation = out->within * sqrt(1 + 1 / count); /* measured where the plan will run: no other table's mean */
+    return true;
+}
+
+static struct sim_interval around(double predicted, const struct sim_residual *r)
+{
+    return (struct sim_interval){predicted * exp(r->mean - within_deviations * r->deviation),
+                                 predicted * exp(r->mean + within_deviations * r->deviation)};
+}
+
+static void put_source(struct base_text *out, const struct sim_plan *plan, const char *what,
+                       const struct sim_residual *r)
+{
+    const struct topo_topology *topology = &plan->placement->topology;
+    if (r->row < 0) {
+        base_putf(out, "%s: uncalibrated, no table covers %s on %s", what, plan->software, topology->chip.name);
+        return;
+    }
+    base_putf(out, "%s: %s rows (%s)", what, field(r->row, "rows"), field(r->row, "tables"));
+    if (!has_word(field(r->row, "chips"), topology->chip.name))
+        base_putf(out, ", none of them on %s", topology->chip.name);
+}
+
+/* What says how far off the plan's step time may be. */
+static bool find_step(const struct sim_plan *plan, struct sim_residual *out)
+{
+    if (find_calibrated(&plan->placement->profile, out)) return true;
+    *out = plan->placement->residuals[model_infers(plan->options.step) ? SIM_OF_SERVED_STEP
+                                      : plan->pipeline.stages > 1      ? SIM_OF_PIPELINED_STEP
+                                                                       : SIM_OF_STEP];
+    return false;
+}
+
+/* The compiler's answers err by how layers run and what is saved. What fits only since arrays are recomputed ends near
+ * the limit, whatever it is of. NULL: nobody has predicted the plan. */
+static enum sim_residual_kind compiled_kind(const struct sim_plan *plan, const struct sim_prediction *p)
+{
+    if (p && p->fits && p->memory.rematerializes) return SIM_OF_COMPILED_RESCUED;
+    if (!plan->config->scan_layers) return SIM_OF_COMPILED_UNSCANNED;
+    switch (plan->options.remat) {
+    case MODEL_REMAT_NONE: return SIM_OF_COMPILED_NONE;
+    case MODEL_REMAT_MINIMAL: return SIM_OF_COMPILED_MINIMAL;
+    case MODEL_REMAT_FULL: return SIM_OF_COMPILED_FULL;
+    default: return SIM_OF_COMPILED_MEMORY;
+    }
+}
+
+static struct sim_residual memory_of(const struct sim_plan *plan, const struct sim_prediction *p)
+{
+    return plan->placement->residuals[plan->compiled              ? compiled_kind(plan, p)
+                                      : plan->pipeline.stages > 1 ? SIM_OF_PIPELINED_MEMORY
+                                                                  : SIM_OF_MEMORY];
+}
+
+static bool is_laid_out_as_run(const struct sim_plan *plan)
+{
+    return plan->placement->topology.kind == TOPO_LOCAL;
+}
+
+static const char *rests_on(struct base_arena *arena, const struct sim_plan *plan, const struct sim_prediction *p)
+{
+    struct base_text words = {.arena = arena};
+    struct sim_residual step, peak = memory_of(plan, p);
+    if (find_step(plan, &step))
+        base_putf(&words, "time: %d measurements that the profile was calibrated on, each predicted from the others",
+                  plan->placement->profile.calibrated.count);
+    else put_source(&words, plan, "time", &step);
+    base_put(&words, "; ");
+    if (is_laid_out_as_run(plan)) base_put(&words, "memory: exact, the arena is laid out as it is run");
+    else put_source(&words, plan, "memory", &peak);
+    return words.data;
+}
+
+struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
+                                        const struct sim_prediction *p)
+{
+    struct sim_residual step, peak = memory_of(plan, p);
+    const double bytes = (double)p->memory.peak_bytes, limit = sim_limit_bytes(p);
+    struct sim_confidence out = {0};
+    find_step(plan, &step);
+    out.step_s = around(p->step_s, &step);
+    out.within_log = step.within;
+    out.tokens_per_s = (struct sim_interval){p->tokens_per_s * p->step_s / out.step_s.high,
+                                             p->tokens_per_s * p->step_s / out.step_s.low};
+    if (is_laid_out_as_run(plan)) {
+        out.peak_bytes = (struct sim_interval){bytes, bytes};
+        out.fits_probability_frac = p->fits;
+    } else {
+        double room = bytes > 0 ? (log(fmax(limit, 1) / bytes) - peak.mean) / peak.deviation : INFINITY;
+        out.peak_bytes = around(bytes, &peak);
+        out.fits_probability_frac = sim_overfills_host(&p->memory) ? 0 : 0.5 * erfc(-room / sqrt(2));
+    }
+    out.tight = plan->compiled && p->fits &&
+                (out.peak_bytes.high > limit || !sim_leaves_free(p, SIM_USUAL_HEADROOM_PERCENT / 100.0));
+    if (arena) out.rests_on = rests_on(arena, plan, p);
+    return out;
+}
+
+double sim_indifference_threshold_frac(const struct sim_confidence *confidence)
+{
+    return expm1(above_deviations * sqrt(2) * confidence->within_log);
+}
+
+/* Halved until it is known: the share falls with the probability. */
+double sim_peak_frac_at_risk(const struct sim_plan *plan, double risk_frac)
+{
+    const struct sim_residual peak = memory_of(plan, NULL);
+    double low = 1e-6, high = 1e6;
+    for (int i = 0; i < 100; i++) {
+        double middle = sqrt(low * high), room = (-log(middle) - peak.mean) / peak.deviation;
+        *(0.5 * erfc(-room / sqrt(2)) >= 1 - risk_frac ? &low : &high) = middle;
+    }
+    return is_laid_out_as_run(plan) ? 1 : low;
+}

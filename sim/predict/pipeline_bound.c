@@ -1,0 +1,232 @@
+/* What a pipeline takes at least, from the prices of its pieces alone.
+ *
+ * Time. Whatever the schedule, a stage's first pass is the first microbatch forward through its first chunk, which
+ * comes from all stages before it; its last pass is a backward pass of its first chunk, whose gradient goes back
+ * through all stages before it; and between the two it runs all of its passes one after the other and, where messages
+ * are waited for, its own messages. So stage i ends no sooner than, for any k behind or equal to it, the way forward to
+ * k, all that k does, and the way back from k to i. 1F1B gets there where all stages are alike.
+ *
+ * Memory. That of one stage, exactly: a plan needs the most that any stage needs. */
+#include "sim/predict/chunk_prices.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sums in another order may differ in their last bits. */
+static const double rounding_frac = 1e-9;
+
+static double pass_s(const struct sim_pipeline_prices *l, int stage, int chunk, enum model_phase phase)
+{
+    const struct sim_chunk_price *price = sim_chunk_price_at(l, stage, chunk);
+    const double each_s = sim_sum_of_bounds(price->each_s), forward_s = each_s * price->forward_frac;
+    return phase == MODEL_BACKWARD ? each_s - forward_s : forward_s;
+}
+
+static bool hides(const struct sim_pipeline_prices *l)
+{
+    const bool overlaps = l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->options.dtype == MODEL_FP8;
+    return l->traits.hides_messages || overlaps;
+}
+
+/* All passes of a stage, and the messages that it waits for, but for that of its last pass. */
+static double busy_s(const struct sim_pipeline_prices *l, int stage)
+{
+    const double m = (double)l->plan->num_microbatches;
+    double busy = 0, waited = 0;
+    for (int c = 0; c < l->chunks; c++) {
+        const int piece = c * l->stages + stage;
+        busy += m * sim_sum_of_bounds(sim_chunk_price_at(l, stage, c)->each_s);
+        if (piece + 1 < l->pieces) waited += m * l->send_s[piece];
+        if (piece > 0) waited += m * l->send_back_s[piece - 1];
+    }
+    if (hides(l)) return busy;
+    return busy + waited - (stage > 0 ? l->send_back_s[stage - 1] : 0);
+}
+
+/* The step ends when the last stage has run its passes and reduced its gradients, and every stage has updated. */
+static double least_step_s(const struct sim_pipeline_prices *l)
+{
+    double way_s = 0, reduced_s = 0, updating_s = 0, back_s[SIM_MOST_STAGES] = {0}; /* from the stage to the first */
+    for (int k = 0; k < l->stages; k++) {
+        const double end_s = way_s + busy_s(l, k);
+        for (int i = k; i >= 0; i--)
+            reduced_s =
+                fmax(reduced_s, end_s + back_s[k] - back_s[i] + sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION));
+        updating_s =
+            fmax(updating_s, sim_pipeline_once_s(l, k, SIM_BY_COMPUTE) + sim_pipeline_once_s(l, k, SIM_BY_MEMORY) +
+                                 sim_pipeline_once_s(l, k, SIM_BY_LATENCY));
+        if (k + 1 == l->stages) break;
+        way_s += pass_s(l, k, 0, MODEL_FORWARD) + l->send_s[k];
+        back_s[k + 1] = back_s[k] + pass_s(l, k, 0, MODEL_BACKWARD) + l->send_back_s[k];
+    }
+    return (reduced_s + updating_s + sim_pipeline_tied_s(l)) * (1 - rounding_frac);
+}
+
+/* Gives every stage so many layers: not a way to split the model, but each stage's cost with that many. */
+static void cut_alike(struct sim_pipeline_prices *l, int64_t layers)
+{
+    memset(l->split, 0, (size_t)l->stages * sizeof *l->split);
+    for (int i = 0; i < l->stages; i++) {
+        l->split[i].parts = MODEL_PART_LAYERS;
+        l->split[i].decoder_layers = layers;
+    }
+    l->split[0].parts |= MODEL_PART_EMBEDDING;
+    l->split[l->stages - 1].parts |= MODEL_PART_FINAL_NORM | MODEL_PART_LOGITS | MODEL_PART_LOSS;
+}
+
+static enum base_status stage_memory(struct sim_pipeline_prices *l, struct base_arena *arena, int stage,
+                                     double *free_bytes, struct base_error *error)
+{
+    struct model_config config;
+    struct sim_plan of_piece;
+    struct sim_cost_context p;
+    struct sim_priced priced;
+    BASE_TRY(sim_timetable_of_stage(arena, &l->plan->pipeline, l->plan->num_microbatches, stage, &l->timetable, error));
+    BASE_TRY(sim_pipeline_begin_cost(l, stage, &config, &of_piece, &p, error));
+    BASE_TRY(sim_pipeline_price_stage(l, stage, &p, &priced, error));
+    *free_bytes = p.placement->profile.constants[SIM_CAPACITY_BYTES] - priced.peak_bytes;
+    return BASE_OK;
+}
+
+static enum base_status fill_costs(struct sim_pipeline_prices *l, struct base_arena *arena,
+                                   enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error)
+{
+    BASE_TRY(sim_pipeline_price_chunks(l, error));
+    sim_pipeline_price_messages(l);
+    for (int i = 0; i < l->stages; i++) {
+        struct sim_stage_cost *c = &costs[i];
+        *c = (struct sim_stage_cost){.forward_s = pass_s(l, i, 0, MODEL_FORWARD),
+                                     .backward_s = pass_s(l, i, 0, MODEL_BACKWARD),
+                                     .send_s = i + 1 < l->stages ? l->send_s[i] : 0,
+                                     .send_back_s = i > 0 ? l->send_back_s[i - 1] : 0,
+                                     .reduce_s = sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION),
+                                     .update_s = sim_pipeline_once_s(l, i, SIM_BY_COMPUTE) +
+                                                 sim_pipeline_once_s(l, i, SIM_BY_MEMORY) +
+                                                 sim_pipeline_once_s(l, i, SIM_BY_LATENCY),
+                                     .tied_s = sim_pipeline_tied_s(l)};
+        c->waited_s = hides(l) ? 0 : c->send_s + c->send_back_s;
+        if (costed == SIM_TIME_AND_MEMORY) BASE_TRY(stage_memory(l, arena, i, &c->free_bytes, error));
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers,
+                                 enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error)
+{
+    struct base_arena arena = {.exhausted = cache->scratch.exhausted};
+    struct sim_chunk_price prices[SIM_MOST_CHUNK_PRICES];
+    struct sim_pipeline_prices l;
+    sim_pipeline_prices_begin(&l, cache, plan, prices);
+    BASE_TRY(sim_pipeline_traits_find(plan->software, &l.traits, error));
+    l.stages = l.pieces = (int)plan->pipeline.stages, l.chunks = 1;
+    cut_alike(&l, layers);
+    enum base_status status = fill_costs(&l, &arena, costed, costs, error);
+    base_arena_free(&arena);
+    return status;
+}
+
+/* ---- by layers alone ---- */
+
+/* A piece of nothing but layers takes as much more for each as it has: kernels and collectives of a loop's iterations
+ * are the same ones. What the first iterations find on the links is another matter, so that a few layers are asked
+ * for by themselves, and of more only what two more of them take. */
+enum { ASKED_LAYERS = 4 };
+struct layer_times {
+    double each_s[ASKED_LAYERS + 1]; /* of a microbatch, by layers; negative: not asked yet */
+};
+
+static enum base_status asked_s(struct sim_pipeline_prices *l, int64_t layers, struct layer_times *known, double *out,
+                                struct base_error *error)
+{
+    const struct sim_stage_chunk piece = {.parts = MODEL_PART_LAYERS, .decoder_layers = layers};
+    if (known->each_s[layers] < 0) {
+        BASE_TRY(sim_chunk_price_find(l, &piece, l->prices, error));
+        known->each_s[layers] = sim_sum_of_bounds(l->prices->each_s);
+    }
+    *out = known->each_s[layers];
+    return BASE_OK;
+}
+
+static enum base_status layers_s(struct sim_pipeline_prices *l, int64_t layers, struct layer_times *known, double *out,
+                                 struct base_error *error)
+{
+    double some_s, more_s;
+    if (layers <= ASKED_LAYERS) return asked_s(l, layers, known, out, error);
+    BASE_TRY(asked_s(l, ASKED_LAYERS - 1, known, &some_s, error));
+    BASE_TRY(asked_s(l, ASKED_LAYERS, known, &more_s, error));
+    *out = more_s + (double)(layers - ASKED_LAYERS) * (more_s - some_s);
+    return BASE_OK;
+}
+
+/* The way to a stage and back, and all that it does, of pieces that are layers alone. */
+static enum base_status outline(struct sim_pipeline_prices *l, double *step_s, struct base_error *error)
+{
+    const double m = (double)l->plan->num_microbatches;
+    struct layer_times known;
+    double way_s = 0;
+    for (int i = 0; i <= ASKED_LAYERS; i++) known.each_s[i] = -1;
+    *step_s = 0;
+    for (int k = 0; k < l->stages; k++) {
+        double busy = 0, own_s = 0;
+        for (int c = l->chunks - 1; c >= 0; c--) {
+            const struct sim_stage_chunk *piece = &l->split[c * l->stages + k];
+            own_s = 0;
+            if (piece->parts != MODEL_PART_LAYERS || !piece->decoder_layers) continue;
+            BASE_TRY(layers_s(l, piece->decoder_layers, &known, &own_s, error));
+            busy += m * own_s;
+        }
+        *step_s = fmax(*step_s, (way_s + busy) * (1 - rounding_frac));
+        way_s += own_s;
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_pipeline_relaxed_of(struct sim_cache *cache, const struct sim_plan *plan, double *step_s,
+                                         struct base_error *error)
+{
+    struct sim_chunk_price price;
+    struct sim_pipeline_prices l;
+    *step_s = 0;
+    if (plan->config->encoder || plan->config->experts.count) return BASE_OK;
+    sim_pipeline_prices_begin(&l, cache, plan, &price);
+    BASE_TRY(sim_pipeline_check(plan, error));
+    BASE_TRY(sim_pipeline_traits_find(plan->software, &l.traits, error));
+    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l.traits.division, l.split, error));
+    l.stages = (int)plan->pipeline.stages, l.chunks = (int)plan->pipeline.chunks, l.pieces = l.stages * l.chunks;
+    return outline(&l, step_s, error);
+}
+
+/* ---- by pieces ---- */
+
+static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_pipeline_least *out,
+                             struct base_error *error)
+{
+    const struct sim_plan *plan = l->plan;
+    BASE_TRY(sim_pipeline_check(plan, error));
+    BASE_TRY(sim_pipeline_traits_find(plan->software, &l->traits, error));
+    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l->traits.division, l->split, error));
+    l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
+    BASE_TRY(sim_pipeline_price_chunks(l, error));
+    sim_pipeline_price_messages(l);
+    out->step_s = least_step_s(l);
+    return stage_memory(l, arena, 0, &out->free_bytes, error); /* it has the most in flight */
+}
+
+enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,
+                                       struct sim_pipeline_least *out, struct base_error *error)
+{
+    struct base_arena arena = {.exhausted = cache->scratch.exhausted};
+    struct sim_chunk_price prices[SIM_MOST_CHUNK_PRICES];
+    struct sim_pipeline_prices l;
+    sim_pipeline_prices_begin(&l, cache, plan, prices);
+    enum base_status status = find(&l, &arena, out, error);
+    base_arena_free(&arena);
+    return status;
+}
+
+bool sim_has_pipelines(const char *software)
+{
+    struct sim_pipeline_traits traits;
+    struct base_error ignored;
+    return software && sim_pipeline_traits_find(software, &traits, &ignored) == BASE_OK;
+}

@@ -1,0 +1,368 @@
+/* Prices a plan whose model is split into stages: a timetable says what of its pieces runs when and what is held
+ * meanwhile.
+ */
+#include "sim/predict/chunk_prices.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- time ---- */
+
+static enum base_status run(struct sim_pipeline_prices *l, struct base_arena *arena, struct base_error *error)
+{
+    double *forward_s = base_new(arena, double, l->pieces), *backward_s = base_new(arena, double, l->pieces);
+    for (int i = 0; i < l->pieces; i++) {
+        const struct sim_chunk_price *price = &l->prices[l->price_of[i]];
+        const double each_s = sim_sum_of_bounds(price->each_s);
+        forward_s[i] = each_s * price->forward_frac;
+        backward_s[i] = each_s - forward_s[i];
+    }
+    /* Megatron core's overlap_p2p_comm is for the interleaved schedule alone, and came when training in fp8 did. */
+    const bool overlaps = l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->options.dtype == MODEL_FP8;
+    const struct sim_pipeline_costs costs = {forward_s, backward_s, l->send_s, l->send_back_s,
+                                             l->traits.hides_messages || overlaps};
+    BASE_TRY(sim_timetable_make(arena, &l->plan->pipeline, l->plan->num_microbatches, &l->timetable, error));
+    return sim_pipeline_run(arena, &l->timetable, &costs, &l->time, error);
+}
+
+double sim_pipeline_once_s(const struct sim_pipeline_prices *l, int stage, enum sim_bound bound)
+{
+    double sum = 0;
+    for (int c = 0; c < l->chunks; c++) sum += sim_chunk_price_at(l, stage, c)->once_s[bound];
+    return sum;
+}
+
+/* A table that embeds on one stage and gives the logits on another: the sum of both gradients, which nothing hides. */
+double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
+{
+    const struct sim_plan *plan = l->plan;
+    const struct sim_placement *placement = plan->placement;
+    const model_trait_set traits = sim_plan_traits(plan);
+    const bool half = (traits >> MODEL_TRAIT_HALF_PARAMETERS & 1) && !(traits >> MODEL_TRAIT_FLOAT32_GRADIENTS & 1);
+    int64_t sizes[MODEL_SIZE_COUNT];
+    int embeds = -1, gives = -1;
+    const bool sums = plan->config->logits_via_embedding && !plan->pipeline.forward_alone;
+    for (int i = 0; i < l->pieces && sums; i++) {
+        if (embeds < 0 && (l->split[i].parts & (MODEL_PART_ENCODER_EMBEDDING | MODEL_PART_EMBEDDING)))
+            embeds = i % l->stages;
+        if (l->split[i].parts & MODEL_PART_LOGITS) gives = i % l->stages;
+    }
+    if (gives < 0 || embeds == gives) return 0;
+    sim_plan_sizes(plan, sizes);
+    const double bytes = (double)model_token_table_elements(sizes) *
+                         (double)model_dtype_bytes(half ? plan->options.dtype : MODEL_FLOAT32) /
+                         topo_axes_product(&placement->axes, sim_model_axis(&placement->axes));
+    return sim_stage_message_s(placement, embeds, gives, bytes);
+}
+
+/* Stage by stage gradients are reduced as soon as the last backward pass is through; then all update. */
+static void total_time(struct sim_pipeline_prices *l, int stage, struct sim_priced *out,
+                       struct sim_pipeline_answer *answer)
+{
+    const double m = (double)l->plan->num_microbatches, tied_s = sim_pipeline_tied_s(l);
+    double reduced_s = 0, updating_s = 0;
+    for (int i = 0; i < l->stages; i++) {
+        const double end_s = l->time.end_s[l->timetable.first[i + 1] - 1],
+                     update_s = sim_pipeline_once_s(l, i, SIM_BY_COMPUTE) + sim_pipeline_once_s(l, i, SIM_BY_MEMORY) +
+                                sim_pipeline_once_s(l, i, SIM_BY_LATENCY);
+        reduced_s = fmax(reduced_s, end_s + sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION));
+        updating_s = fmax(updating_s, update_s);
+    }
+    const double total_s = reduced_s + tied_s + updating_s;
+    for (int b = 0; b < SIM_BOUND_COUNT; b++) {
+        out->time_s[b] = sim_pipeline_once_s(l, stage, (enum sim_bound)b);
+        for (int c = 0; c < l->chunks; c++) out->time_s[b] += m * sim_chunk_price_at(l, stage, c)->each_s[b];
+    }
+    out->communication_s = tied_s;
+    for (int c = 0; c < l->chunks; c++)
+        out->communication_s += m * sim_chunk_price_at(l, stage, c)->each_communication_s +
+                                sim_chunk_price_at(l, stage, c)->once_communication_s;
+    answer->message_s = l->time.waited_s[stage] + tied_s;
+    out->time_s[SIM_BY_COMMUNICATION] += answer->message_s;
+    out->communication_s += l->time.waited_s[stage];
+    answer->bubble_s = fmax(0, total_s - sim_sum_of_bounds(out->time_s));
+    out->time_s[SIM_BY_LATENCY] += answer->bubble_s;
+    for (int i = 0; i < l->pieces; i++) out->needed_flop += m * l->prices[l->price_of[i]].each_flop;
+}
+
+static int slowest_stage(const struct sim_pipeline_prices *l)
+{
+    int slowest = 0;
+    for (int i = 1; i < l->stages; i++)
+        if (l->time.busy_s[i] + l->time.waited_s[i] > l->time.busy_s[slowest] + l->time.waited_s[slowest]) slowest = i;
+    return slowest;
+}
+
+/* ---- memory ---- */
+
+static void add_holding(struct sim_category_bytes *to, const struct sim_category_bytes *of, double times)
+{
+    to->total_bytes += times * of->total_bytes;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) to->bytes[c] += times * of->bytes[c];
+}
+
+/* Of one microbatch; of the last piece the logits, in the dtype in which hidden states are sent. */
+static double output_bytes(const struct sim_pipeline_prices *l, int piece)
+{
+    const struct sim_plan *plan = l->plan;
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const double parts = plan->sequence_parallel ? 1 : topo_axes_product(mesh, sim_model_axis(mesh));
+    if (piece + 1 < l->pieces) return l->prices[l->price_of[piece + 1]].received_bytes;
+    return floor(l->prices[l->price_of[piece]].received_bytes / parts * (double)plan->config->vocab_size /
+                 (double)plan->config->emb_dim);
+}
+
+/* What a microbatch leaves behind on a piece; its output, too, where the software does not free it. */
+static struct sim_category_bytes saved_by(const struct sim_pipeline_prices *l, int piece)
+{
+    struct sim_category_bytes saved = l->prices[l->price_of[piece]].memory.saved;
+    const struct topo_axes *mesh = &l->plan->placement->axes;
+    const bool whole = l->traits.outputs == SIM_UNTIL_GRADIENT, part = l->traits.outputs == SIM_PART_UNTIL_GRADIENT;
+    if (piece + 1 == l->pieces || (!whole && !part)) return saved;
+    const double parts = part && !l->plan->sequence_parallel ? topo_axes_product(mesh, sim_model_axis(mesh)) : 1,
+                 bytes = floor(output_bytes(l, piece) / parts);
+    saved.total_bytes += bytes;
+    saved.bytes[MODEL_ACTIVATION] += bytes;
+    return saved;
+}
+
+/* Outputs of all microbatches, and buffers for all that they will receive, where these stay until the step ends: beside
+ * what the pass that runs and those in flight have of them. */
+static double step_buffer_bytes(const struct sim_pipeline_prices *l, const struct sim_pass_of *running,
+                                const int *in_flight)
+{
+    const double microbatches = (double)l->timetable.microbatches;
+    double bytes = 0;
+    for (int c = 0; c < l->chunks && l->traits.outputs == SIM_UNTIL_STEP_ENDS; c++) {
+        const int piece = c * l->stages + running->stage;
+        const double runs = c == running->chunk, sent_bytes = output_bytes(l, piece),
+                     received = fmax(0, microbatches - in_flight[c] - runs);
+        bytes += received * l->prices[l->price_of[piece]].received_bytes;
+        bytes += piece + 1 < l->pieces ? 2 * microbatches * sent_bytes : (microbatches - runs) * sent_bytes;
+    }
+    return bytes;
+}
+
+/* What the software holds for its update beside gradients and state, in flat arrays: with float16 of this device's
+ * share of the parameters, with bfloat16 of all. */
+static double flattened_bytes(const struct sim_pipeline_prices *l, const double persistent_bytes[MODEL_CATEGORY_COUNT])
+{
+    const struct topo_axes *mesh = &l->plan->placement->axes;
+    const double parameters = persistent_bytes[MODEL_PARAMETER] / (double)model_dtype_bytes(l->plan->options.dtype);
+    const bool sharded = l->plan->optimizer_partitioning != SIM_REPLICATED;
+    if (l->plan->options.dtype == MODEL_BFLOAT16) return floor(l->traits.flat_bfloat16_bytes * parameters);
+    return floor(l->traits.flat_float16_bytes * parameters /
+                 (sharded ? topo_axes_product(mesh, sim_data_axis(mesh)) : 1));
+}
+
+/* The gradient of the activations that a microbatch received: it stays until the step ends where these buffers do. */
+static double left_bytes(const struct sim_pipeline_prices *l, int piece)
+{
+    const bool stays = l->traits.outputs == SIM_UNTIL_STEP_ENDS && !l->plan->pipeline.forward_alone;
+    return stays && piece > 0 ? l->prices[l->price_of[piece]].received_bytes : 0;
+}
+
+/* The largest sum of activations and temporaries on a stage, into p->peak. */
+static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p)
+{
+    struct sim_pass_memory passes[SIM_MOST_STAGE_CHUNKS];
+    struct sim_stage_peak peak;
+    for (int c = 0; c < l->chunks; c++) {
+        const int piece = c * l->stages + stage;
+        const struct sim_phase_memory *m = &l->prices[l->price_of[piece]].memory;
+        passes[piece] = (struct sim_pass_memory){saved_by(l, piece).total_bytes, m->forward.holding.total_bytes,
+                                                 m->backward.holding.total_bytes, left_bytes(l, piece)};
+    }
+    sim_stage_peak_find(&l->timetable, stage, passes, &peak);
+    const struct sim_pass_of *pass = &l->timetable.passes[peak.pass];
+    const struct sim_phase_memory *running = &sim_chunk_price_at(l, stage, pass->chunk)->memory;
+    struct sim_phase_peak at = pass->backward ? running->backward : running->forward;
+    for (int c = 0; c < l->chunks; c++) {
+        const struct sim_category_bytes saved = saved_by(l, c * l->stages + stage);
+        add_holding(&at.holding, &saved, peak.in_flight[c]);
+    }
+    for (int c = 0; c < l->chunks; c++) {
+        const struct sim_phase_peak *update = &sim_chunk_price_at(l, stage, c)->memory.update;
+        if (update->holding.total_bytes > at.holding.total_bytes) at = *update;
+    }
+    double buffers_bytes = step_buffer_bytes(l, pass, peak.in_flight);
+    for (int c = 0; c < l->chunks; c++) buffers_bytes += peak.done[c] * left_bytes(l, c * l->stages + stage);
+    at.holding.total_bytes += buffers_bytes;
+    at.holding.bytes[MODEL_ACTIVATION] += buffers_bytes;
+    for (int c = 0; c < l->chunks; c++) {
+        const struct sim_chunk_price *price = sim_chunk_price_at(l, stage, c);
+        const double held_bytes =
+            price->held_bytes + floor(l->traits.held_in_flight_frac * peak.in_flight[c] * price->scattered_bytes);
+        at.holding.total_bytes += held_bytes;
+        at.holding.bytes[MODEL_TEMPORARY] += held_bytes;
+    }
+    p->peak = at.holding;
+    p->peak_name = at.name;
+    p->peak_phase = at.phase;
+    p->peak_trips = MODEL_ONE;
+}
+
+/* Weights in the compute dtype, their gradients in float32. */
+static void add_gathered(const struct sim_pipeline_prices *l, int stage, double persistent_bytes[MODEL_CATEGORY_COUNT])
+{
+    double parameters = 0;
+    for (int c = 0; c < l->chunks; c++) parameters += sim_chunk_price_at(l, stage, c)->gathered_parameters;
+    persistent_bytes[MODEL_PARAMETER] += parameters * (double)model_dtype_bytes(MODEL_BFLOAT16);
+    persistent_bytes[MODEL_GRADIENT] += parameters * (double)model_dtype_bytes(MODEL_FLOAT32);
+}
+
+enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p,
+                                          struct sim_priced *out, struct base_error *error)
+{
+    if (l->executable.stages) {
+        sim_price_stage_arena(&l->executable, stage, p, out->persistent_bytes);
+        return sim_price_device(p, out, error);
+    }
+    memset(out->persistent_bytes, 0, sizeof out->persistent_bytes);
+    for (int c = 0; c < l->chunks; c++)
+        for (int k = 0; k < MODEL_CATEGORY_COUNT; k++)
+            out->persistent_bytes[k] += sim_chunk_price_at(l, stage, c)->persistent_bytes[k];
+    find_stage_peak(l, stage, p);
+    add_gathered(l, stage, out->persistent_bytes);
+    double flat_bytes = flattened_bytes(l, out->persistent_bytes);
+    BASE_TRY(sim_price_device(p, out, error));
+    /* The allocator gives back what activations left to it rather than run out of memory. */
+    if (l->plan->options.dtype == MODEL_FLOAT16 && flat_bytes <= p->peak.total_bytes)
+        flat_bytes = fmax(0, fmin(flat_bytes, p->placement->profile.constants[SIM_CAPACITY_BYTES] - out->peak_bytes));
+    out->persistent_bytes[MODEL_GRADIENT] += flat_bytes;
+    return sim_price_device(p, out, error);
+}
+
+/* The worst stage decides whether the plan fits; it is reported, unless the first one is asked for. */
+static enum base_status price_memory(const struct sim_pipeline_prices *l, struct sim_cost_context *p,
+                                     struct sim_priced *out, struct sim_pipeline_answer *answer,
+                                     struct base_error *error)
+{
+    double worst_bytes = -1;
+    int worst = 0;
+    for (int i = 0; i < l->stages; i++) {
+        BASE_TRY(sim_pipeline_price_stage(l, i, p, out, error));
+        l->stage_bytes[i] = (int64_t)out->peak_bytes;
+        if (out->peak_bytes > worst_bytes) worst_bytes = out->peak_bytes, worst = i;
+    }
+    answer->worst_peak_bytes = (int64_t)worst_bytes;
+    answer->reported_stage = l->plan->first_stage_memory ? 0 : worst;
+    answer->in_flight = sim_most_in_flight(&l->timetable, answer->reported_stage);
+    return sim_pipeline_price_stage(l, answer->reported_stage, p, out, error);
+}
+
+/* ---- all of it ---- */
+
+/* Into p, whose peak is the stage's: the prices of the reported stage's first piece. */
+enum base_status sim_pipeline_begin_cost(const struct sim_pipeline_prices *l, int stage, struct model_config *config,
+                                         struct sim_plan *of_piece, struct sim_cost_context *p,
+                                         struct base_error *error)
+{
+    const struct sim_program *program;
+    sim_chunk_plan(l->plan, &l->split[stage], l->plan->num_microbatches, config, of_piece);
+    BASE_TRY(sim_program_find(l->cache, of_piece, l->plan->options.remat, 0, SIM_PRICES_ALONE, &program, error));
+    return sim_cost_context_begin(p, of_piece, &program->prices, error);
+}
+
+static const void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
+{
+    void *copy = base_alloc(arena, (size_t)count, size_bytes);
+    memcpy(copy, list, (size_t)count * size_bytes);
+    return copy;
+}
+
+static void list_passes(const struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_passes *out)
+{
+    const int count = l->timetable.first[l->stages];
+    *out = (struct sim_passes){copied(arena, l->timetable.passes, count, sizeof *l->timetable.passes),
+                               copied(arena, l->time.start_s, count, sizeof(double)),
+                               copied(arena, l->time.end_s, count, sizeof(double)),
+                               count,
+                               copied(arena, l->stage_bytes, l->stages, sizeof *l->stage_bytes),
+                               l->stages};
+}
+
+/* Collectives and operations of the slowest stage, chunk after chunk. */
+static enum base_status list_detail(const struct sim_pipeline_prices *l, int stage, struct sim_detail *detail,
+                                    struct base_error *error)
+{
+    struct model_config config;
+    struct sim_plan of_piece;
+    struct sim_cost_context p;
+    int capacity = 1;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int c = 0; c < l->chunks; c++) {
+            BASE_TRY(sim_pipeline_begin_cost(l, c * l->stages + stage, &config, &of_piece, &p, error));
+            capacity += p.list->step_count;
+            p.weight_gathers = l->traits.keeps_weights ? SIM_GATHERED_ONCE : SIM_GATHERED_EACH_TIME;
+            if (pass) sim_price_time(&p, detail);
+        }
+        if (!pass) detail->collectives.count = 0;
+        if (!pass && detail->timeline)
+            *detail->timeline = (struct sim_timeline){base_new(detail->arena, struct sim_entry, capacity), 0};
+    }
+    if (detail->curve) detail->curve->count = 0;
+    if (detail->passes) list_passes(l, detail->arena, detail->passes);
+    return BASE_OK;
+}
+
+enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_error *error)
+{
+    if (plan->options.step != MODEL_STEP_TRAIN && plan->options.step != MODEL_STEP_EVALUATE)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_stages: stages train and evaluate, and have no other step; use 1");
+    if (plan->form == SIM_AS_PARTITIONED || sim_asks_links(plan->placement))
+        return base_fail(error, BASE_INPUT, "pipeline_stages: %s is not modelled with more than one; use 1",
+                         plan->form == SIM_AS_PARTITIONED                ? "--as-partitioned"
+                         : topo_has_failures(&plan->placement->topology) ? "a topology with what is broken, slow or "
+                                                                           "oversubscribed"
+                                                                         : "--network simulated");
+    struct sim_pipeline_traits traits;
+    if (!plan->pipeline.layers) return BASE_OK;
+    BASE_TRY(sim_pipeline_traits_find(plan->software, &traits, error));
+    if (traits.takes_layers) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "pipeline_layers: %s shares layers out by itself, and cannot be told; leave it out",
+                     plan->software);
+}
+
+static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_cost_context *p,
+                              struct sim_detail *detail, struct sim_priced *out, struct sim_pipeline_answer *answer,
+                              struct base_error *error)
+{
+    struct model_config config;
+    struct sim_plan of_piece;
+    const struct sim_plan *plan = l->plan;
+    BASE_TRY(sim_pipeline_check(plan, error));
+    BASE_TRY(sim_pipeline_traits_find(plan->software, &l->traits, error));
+    if (sim_is_executed(plan)) BASE_TRY(sim_executable_pipeline(l->cache, arena, plan, &l->executable, error));
+    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l->traits.division, l->split, error));
+    l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
+    l->stage_bytes = base_new(arena, int64_t, l->stages);
+    BASE_TRY(sim_pipeline_price_chunks(l, error));
+    sim_pipeline_price_messages(l);
+    BASE_TRY(run(l, arena, error));
+    answer->stages = l->stages;
+    answer->slowest_stage = slowest_stage(l);
+    BASE_TRY(sim_pipeline_begin_cost(l, 0, &config, &of_piece, p, error));
+    BASE_TRY(price_memory(l, p, out, answer, error));
+    total_time(l, answer->slowest_stage, out, answer);
+    if (detail) BASE_TRY(list_detail(l, answer->slowest_stage, detail, error));
+    out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
+    p->plan = plan; /* what stood here is gone when this returns */
+    return BASE_OK;
+}
+
+enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_plan *plan, struct sim_cost_context *p,
+                                    struct sim_detail *detail, struct sim_priced *out,
+                                    struct sim_pipeline_answer *answer, struct base_error *error)
+{
+    struct base_arena arena = {.exhausted = cache->scratch.exhausted};
+    struct sim_chunk_price prices[SIM_MOST_CHUNK_PRICES];
+    struct sim_pipeline_prices l;
+    sim_pipeline_prices_begin(&l, cache, plan, prices);
+    memset(out, 0, sizeof *out);
+    enum base_status status = price(&l, &arena, p, detail, out, answer, error);
+    base_arena_free(&arena);
+    return status;
+}

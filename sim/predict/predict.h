@@ -1,0 +1,245 @@
+/* Answers: a plan's prediction with its confidence, what would make it fit, pipelines, calibration. */
+#ifndef SIM_PREDICT_H
+#define SIM_PREDICT_H
+
+#include "sim/program/program.h"
+
+/* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */
+enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
+                             struct sim_detail *detail, struct base_error *error);
+/* What bounds a step of inference (served_step.c). Seconds are those of prediction->step_s; the first three add up to
+ * its memory_bound_s. Where kernels are bound by matrix units their weights are read meanwhile, and less than the whole
+ * is left for them. */
+enum sim_served_by {
+    SIM_SERVED_BY_WEIGHTS,
+    SIM_SERVED_BY_CACHE,
+    SIM_SERVED_BY_MEMORY /* activations */,
+    SIM_SERVED_BY_COMPUTE,
+    SIM_SERVED_BY_LINKS,
+    SIM_SERVED_BY_LATENCY,
+    SIM_SERVED_BY_COUNT
+};
+struct sim_serving {
+    int64_t rows, weight_bytes;   /* answers that a step goes on with; of one device, what a step reads */
+    double cache_bytes_per_token; /* of one device, for all its rows; 0: the step has no cache */
+    double weights_s, cache_s, other_memory_s;
+    enum sim_served_by bound_by;
+};
+enum base_status sim_serving_of(struct sim_cache *cache, const struct sim_plan *plan,
+                                const struct sim_prediction *prediction, struct sim_serving *out,
+                                struct base_error *error);
+/* Whether pipelines of a software (NULL: T5X) are modelled (pipelines.csv). */
+bool sim_has_pipelines(const char *software);
+/* What no prediction of a plan with stages undercuts, without its timetable (pipeline_bound.c). */
+struct sim_pipeline_least {
+    double step_s;
+    double free_bytes; /* of a device: at the most */
+};
+/* The same by what layers alone take, which is soon known of many plans: no more than the bound on time itself. 0: it
+ * says nothing of such a model. */
+enum base_status sim_pipeline_relaxed_of(struct sim_cache *cache, const struct sim_plan *plan, double *step_s,
+                                         struct base_error *error);
+enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,
+                                       struct sim_pipeline_least *out, struct base_error *error);
+/* What a stage would cost with some number of layers, where stages are not split into chunks. */
+struct sim_stage_cost {
+    double forward_s, backward_s; /* of a microbatch */
+    double send_s, send_back_s;   /* to the stage behind, and the gradient to the one before; 0: there is none */
+    double waited_s;              /* for both, a microbatch: 0 where they are hidden */
+    double reduce_s, update_s,
+        tied_s;        /* once a step: its collectives, all else, and what all stages wait for at the end */
+    double free_bytes; /* of a device of it; of times alone 0 */
+};
+/* Fills costs[stages]: of each stage as if all had so many layers. */
+enum sim_stage_costed { SIM_TIME_ALONE, SIM_TIME_AND_MEMORY };
+enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers,
+                                 enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error);
+/* How far a prediction may be off (confidence.c): between low and high with 90 %. */
+struct sim_interval {
+    double low, high;
+};
+struct sim_confidence {
+    struct sim_interval step_s, tokens_per_s, peak_bytes;
+    double fits_probability_frac;
+    bool tight;           /* memory as compiled, said to fit: its interval reaches beyond the limit, or the usual
+                             headroom is not left */
+    double within_log;    /* deviation of the logarithm of a step's time among plans on one cluster, which share what
+                             clusters differ by */
+    const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans; or NULL */
+};
+/* The arena is rests_on's; NULL: nobody wants the words. */
+struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
+                                        const struct sim_prediction *prediction);
+/* By so much of its speed a plan has to be predicted faster than another on one cluster to be so with 90 %. */
+double sim_indifference_threshold_frac(const struct sim_confidence *confidence);
+/* The share of a device's memory that a predicted peak may be for it to fit with a probability of 1 - risk. */
+double sim_peak_frac_at_risk(const struct sim_plan *plan, double risk_frac);
+/* The training state as T5X saves it, float32 arrays in Zarr: all of it, and at best how long that takes
+ * (state_size.c). Each shard is written once, by the host that has it, and no faster than its cards send; 0: their rate
+ * is not known.
+ */
+struct sim_checkpoint {
+    int64_t bytes;
+    double save_s;
+    int64_t host_bytes;       /* what a host holds of it while it is written: its devices' shards */
+    int64_t host_input_bytes; /* what a host reads of one batch: int32 arrays as T5X packs them */
+    int devices_per_host;
+};
+enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_plan *plan, struct sim_checkpoint *out,
+                                   struct base_error *error);
+/* What the peak is held against: where it counts no reserved bytes, these are no part of the limit, either. */
+double sim_limit_bytes(const struct sim_prediction *prediction);
+/* Whether it fits with that share of a device's memory left over. A plan that fits without is a tight one: what is
+ * known of memory is known to a few percent. */
+bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac);
+/* What is offloaded is more than the host has for each device: such a plan does not fit, either. */
+bool sim_overfills_host(const struct sim_memory *memory);
+enum { SIM_USUAL_HEADROOM_PERCENT = 2 };
+/* Changes of a plan that together make it fit. */
+struct sim_change {
+    const char *what;      /* "optimizer_partitioning data, num_microbatches 4" */
+    const char *t5x_lacks; /* what of it T5X cannot do; NULL: nothing, or the plan is not T5X's anyway */
+    bool tight;            /* it leaves less than the usual headroom free */
+    struct sim_prediction prediction;
+};
+enum { SIM_MOST_CHANGES = 16 };
+/* For a plan that does not fit: single changes with which it does, the fastest first; where there is none, pairs of
+ * them; where there is none, either on the next larger topology on which one does. Each has been predicted. */
+enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
+                                      const struct sim_plan_text *text, const struct sim_plan *plan,
+                                      struct sim_change changes[SIM_MOST_CHANGES], int *count,
+                                      struct base_error *error);
+/* The same of a plan with stages (executable_stages.c): each piece of the model is a plan and a program of its own, and
+ * the chunks of a stage share its devices' arenas. Same lifetime. */
+struct sim_executable_chunk {
+    struct sim_stage_chunk split;
+    struct model_config config;
+    struct sim_plan plan;
+    struct sim_executable program; /* its map is the stage's */
+    struct sim_pass_bounds bounds;
+    int64_t first_encoder_layer, first_decoder_layer; /* of the model's */
+    const unsigned char *lifetime;                    /* enum sim_lifetime of each value's place */
+    int64_t flight_bytes;                             /* from the place of one microbatch in flight to the next */
+    const int *slots;                                 /* by microbatch: which of these places is its */
+};
+struct sim_executable_stage {
+    int64_t arena_bytes, category_bytes[MODEL_CATEGORY_COUNT];
+    int peak_chunk; /* where in its program the most comes and goes says the map's peak_op */
+};
+struct sim_executable_pipeline {
+    int stages, chunks;
+    struct sim_executable_chunk *pieces; /* chunk * stages + stage */
+    struct sim_executable_stage *of_stage;
+    struct sim_timetable timetable;
+    struct sim_event_order order;
+};
+enum base_status sim_executable_pipeline(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
+                                         struct sim_executable_pipeline *out, struct base_error *error);
+/* ---- pipelines, before they are said ---- */
+
+/* executable_stages.c: a stage's arena as it is laid out, into p->peak. */
+void sim_price_stage_arena(const struct sim_executable_pipeline *pipeline, int stage, struct sim_cost_context *p,
+                           double persistent_bytes[MODEL_CATEGORY_COUNT]);
+/* pipeline_price.c: of a plan with stages. p is left as that of a piece of the stage whose memory is reported. */
+enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_plan *plan, struct sim_cost_context *p,
+                                    struct sim_detail *detail, struct sim_priced *out,
+                                    struct sim_pipeline_answer *answer, struct base_error *error);
+
+/* ---- a whole step, link by link (step_links.c) ---- */
+
+/* Collectives of a step that are alike: what one of them puts on each link, by the fastest schedule. */
+struct sim_link_use {
+    enum sim_collective kind;
+    unsigned axes;
+    double bytes; /* of one device's operand */
+    enum sim_algorithm algorithm;
+    double time_s;            /* that sending it takes */
+    const double *link_bytes; /* [link] */
+};
+struct sim_step_links {
+    struct sim_network network;
+    struct topo_mesh mesh; /* of the placement's axes, with its devices */
+    struct sim_link_use *uses;
+    int use_count, use_capacity;
+    double *step_bytes; /* [link] of the whole step */
+};
+/* The mesh that the sets of axes of a timeline's entries are of, with its devices. BASE_INPUT: a pipeline. */
+enum base_status sim_step_mesh(struct base_arena *arena, const struct sim_plan *plan, struct topo_mesh *out,
+                               struct base_error *error);
+/* timeline: of sim_predict. Both the analytic price and the simulated one are of these schedules. BASE_INPUT: a
+ * pipeline, whose stages have meshes of their own, or a network whose rates nothing says. */
+enum base_status sim_step_links_find(struct base_arena *arena, const struct sim_plan *plan,
+                                     const struct sim_timeline *timeline, struct sim_step_links *out,
+                                     struct base_error *error);
+/* NULL: the entry is no communication. */
+const struct sim_link_use *sim_link_use_of(const struct sim_step_links *links, const struct sim_entry *entry);
+double sim_link_rate(const struct sim_network *network, int link); /* bytes a second */
+/* Of a torus, at 3 chip + dimension: for what share of a time the link that leads up from there is busy, the fuller of
+ * its two directions. */
+const double *sim_link_shares(struct base_arena *arena, const struct sim_network *network, const double *link_bytes,
+                              double time_s);
+
+/* So many links with the same history in the step, and the first of them. */
+struct sim_alike {
+    int link, count;
+    double busy_s; /* of the step, each */
+};
+/* Those that carry anything, the busiest first; with the same history together, or each by itself. Returns how many. */
+enum sim_links { SIM_LINKS_TOGETHER, SIM_EACH_LINK };
+int sim_links_alike(struct base_arena *arena, const struct sim_step_links *links, enum sim_links which,
+                    struct sim_alike **out);
+
+/* ---- calibration (calibration.c): which constants explain what was measured ---- */
+
+enum { SIM_MOST_CALIBRATED = 5 };
+struct sim_measurement {
+    struct sim_plan_text plan;
+    const char *place; /* "runs.csv: line 7": for messages */
+    double step_s;
+    double communication_s; /* of one device in that step; negative: not measured */
+};
+struct sim_calibrated {
+    enum sim_constant constant;
+    double before, after, low, high; /* 95 % of its distribution */
+};
+/* Two that the measurements do not tell apart: the correlation of their logarithms. */
+struct sim_confounded {
+    enum sim_constant one, other;
+    double correlation;
+};
+struct sim_calibration_error {
+    double mean_frac, median_frac;
+}; /* of |predicted / measured - 1| of step times */
+/* Constants fitted to a few measurements drawn at random, judged on all the others; draw after draw. */
+struct sim_holdout {
+    int fitted_count, judged_count, draw_count; /* of measurements; fitted_count 0: nobody asked */
+    double median_frac, low_frac, high_frac;    /* of the draws' mean errors; the least and the largest */
+};
+struct sim_calibration {
+    char chip[64];
+    struct sim_calibrated constants[SIM_MOST_CALIBRATED];
+    int constant_count, fold_count;
+    enum sim_constant untold[SIM_MOST_CALIBRATED]; /* move predictions, but are as uncertain as before */
+    struct sim_confounded confounded[SIM_MOST_CALIBRATED * (SIM_MOST_CALIBRATED - 1) / 2];
+    int untold_count, confounded_count;
+    struct sim_calibration_error before, after, cross_validated;
+    struct sim_holdout holdout;
+    double *predicted_before_s, *predicted_after_s,
+        *cross_validated_s; /* per measurement; the last by a fit without it */
+};
+struct sim_calibrate {
+    const struct base_json *start;              /* a profile document over the catalogue's constants, or NULL */
+    const struct sim_measurement *measurements; /* of one chip */
+    int count;
+    void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* or NULL */
+    void *progress_where;
+    int fitted_count,
+        draw_count; /* of a hold-out: measurements of each draw, at least 2 and not all; 0: none is made */
+    int64_t seed;
+};
+/* Robust least squares around the constants that are there; at most five move. Deterministic. BASE_INPUT names the
+ * measurement whose plan is refused, or that is of another chip. The cache is left with start as its override. */
+enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena, const struct sim_calibrate *request,
+                               struct sim_calibration *out, struct base_error *error);
+
+#endif

@@ -1,0 +1,249 @@
+/* What would make a plan fit: the changes that a person would try, one, then two at once where no single one does or
+ * where more microbatches beside one are faster; then the same on larger topologies.
+ * Nothing is said to fit that was not predicted. */
+#include "sim/predict/predict.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST_FACTOR = 32, MOST_ATOMS = 64, MOST_FOUND = 512, MOST_TOPOLOGIES = 8 };
+
+/* One change of one key. */
+struct atom {
+    enum sim_key key;
+    const char *value;
+};
+
+struct trial {
+    struct sim_cache *cache;
+    struct base_arena *arena;
+    const struct sim_plan *plan;
+    const struct sim_plan_text *text;
+    const char *topology; /* that is tried instead of the plan's own, or NULL */
+    const char *already;  /* what the text has otherwise than the plan, in words; or NULL */
+    struct atom *atoms;
+    int atom_count;
+    struct sim_change *found;
+    int found_count;
+};
+
+static const char *words_of(const struct trial *t, const struct atom *const *changed, int count)
+{
+    struct base_text words = {.arena = t->arena};
+    if (t->already) base_put(&words, t->already);
+    if (t->topology) base_putf(&words, "%stopology %s", words.length ? ", " : "", t->topology);
+    for (int i = 0; i < count; i++)
+        base_putf(&words, "%s%s %s", words.length ? ", " : "", sim_plan_keys[changed[i]->key].name, changed[i]->value);
+    return words.data;
+}
+
+/* Refused plans are no advice; only a plan that fits is kept. */
+static bool try_changes(struct trial *t, const struct atom *const *changed, int count)
+{
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct base_error ignored;
+    struct sim_plan_text text = *t->text;
+    if (t->topology) text.values[SIM_TOPOLOGY] = t->topology;
+    for (int i = 0; i < count; i++) text.values[changed[i]->key] = changed[i]->value;
+    if (t->found_count == MOST_FOUND) return false;
+    if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
+        return false;
+    if (sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK || !prediction.fits) return false;
+    bool is_t5x = !strcmp(plan.software, sim_plan_keys[SIM_SOFTWARE].fallback);
+    t->found[t->found_count++] =
+        (struct sim_change){words_of(t, changed, count), is_t5x ? sim_t5x_lacks(t->arena, &plan, t->plan) : NULL,
+                            !sim_leaves_free(&prediction, SIM_USUAL_HEADROOM_PERCENT / 100.0), prediction};
+    return true;
+}
+
+/* The fewest microbatches with which the plan fits, beside another change or alone. */
+static void try_microbatches(struct trial *t, const struct atom *beside)
+{
+    int64_t batch = t->plan->batch_size, now = t->plan->num_microbatches;
+    if (beside && beside->key == SIM_NUM_MICROBATCHES) return;
+    for (int64_t n = base_next_divisor(batch, now); n && n <= LARGEST_FACTOR * now; n = base_next_divisor(batch, n)) {
+        struct atom microbatches = {SIM_NUM_MICROBATCHES, base_print(t->arena, "%lld", (long long)n)};
+        const struct atom *both[] = {&microbatches, beside};
+        if (try_changes(t, both, beside ? 2 : 1)) return;
+    }
+}
+
+/* ---- the changes ---- */
+
+static void add(struct trial *t, enum sim_key key, const char *value)
+{
+    const char *now = t->text->values[key];
+    if (t->atom_count < MOST_ATOMS && !(now && !strcmp(now, value)))
+        t->atoms[t->atom_count++] = (struct atom){key, value};
+}
+
+static void add_words(struct trial *t)
+{
+    static const struct atom words[] = {{SIM_REMAT_POLICY, "selective"},      {SIM_REMAT_POLICY, "minimal"},
+                                        {SIM_REMAT_POLICY, "full"},           {SIM_OPTIMIZER, "adafactor"},
+                                        {SIM_OPTIMIZER_PARTITIONING, "data"}, {SIM_RULES, "standard:2,1"},
+                                        {SIM_RULES, "standard:1,2"},          {SIM_RULES, "standard:2,2"}};
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        if (words[i].key != SIM_RULES || !t->already) add(t, words[i].key, words[i].value);
+}
+
+/* What people run the plan's software with, where the plan has something else. */
+static void add_usual(struct trial *t)
+{
+    static const enum sim_key keys[] = {SIM_ATTENTION, SIM_RULES};
+    for (int i = 0; i < BASE_COUNT(keys); i++) {
+        const char *usual = sim_usual_value(t->plan->software, keys[i]);
+        if (usual && (keys[i] != SIM_RULES || !t->already)) add(t, keys[i], usual);
+    }
+}
+
+/* Twice as many devices along one dimension of the tile; as num_partitions all powers of two that are more. */
+static void add_tiles(struct trial *t)
+{
+    const struct topo_mesh_request *request = &t->plan->request;
+    for (int dim = 0; dim < request->submesh_count; dim++) {
+        struct base_text value = {.arena = t->arena};
+        for (int i = 0; i < request->submesh_count; i++)
+            base_putf(&value, "%s%d", i ? "," : "", request->submesh[i] * (i == dim ? 2 : 1));
+        add(t, SIM_SUBMESH, value.data);
+    }
+    if (request->submesh_count || request->ici_mesh.count) return;
+    const struct topo_axes *axes = &t->plan->placement->axes;
+    int now = topo_axes_product(axes, sim_model_axis(axes)), most = t->plan->placement->topology.device_count;
+    for (int n = 2 * now; n <= most && n <= LARGEST_FACTOR * now; n *= 2)
+        add(t, SIM_NUM_PARTITIONS, base_print(t->arena, "%d", n));
+}
+
+/* Of a mesh of named axes: half as many devices along one axis, twice as many along another. */
+static void add_meshes(struct trial *t)
+{
+    for (int from = 0; from < t->plan->request.ici_mesh.count; from++)
+        for (int to = 0; to < t->plan->request.ici_mesh.count; to++) {
+            struct topo_axes mesh = t->plan->request.ici_mesh;
+            if (to == from || mesh.sizes[from] % 2 != 0) continue;
+            mesh.sizes[from] /= 2;
+            mesh.sizes[to] *= 2;
+            add(t, SIM_ICI_MESH, topo_axes_sizes(t->arena, &mesh));
+        }
+}
+
+/* ---- one, two, and elsewhere ---- */
+
+static void try_single(struct trial *t)
+{
+    for (int i = 0; i < t->atom_count; i++) try_changes(t, (const struct atom *[]){&t->atoms[i]}, 1);
+    try_microbatches(t, NULL);
+}
+
+static void try_pairs(struct trial *t)
+{
+    for (int i = 0; i < t->atom_count; i++) {
+        for (int j = i + 1; j < t->atom_count; j++)
+            if (t->atoms[i].key != t->atoms[j].key)
+                try_changes(t, (const struct atom *[]){&t->atoms[j], &t->atoms[i]}, 2);
+        try_microbatches(t, &t->atoms[i]);
+    }
+}
+
+/* What a person may take as it is: the software can be told, and the headroom stays. */
+static bool is_ready(const struct sim_change *change)
+{
+    return !change->t5x_lacks && !change->tight;
+}
+
+/* Of the changes behind the first `single` those that are ready, and faster than all single ones that are. */
+static void keep_faster_pairs(struct trial *t, int single)
+{
+    double fastest = 0;
+    int kept = single;
+    for (int i = 0; i < single; i++)
+        if (is_ready(&t->found[i])) fastest = fmax(fastest, t->found[i].prediction.tokens_per_s);
+    for (int i = single; i < t->found_count; i++)
+        if (is_ready(&t->found[i]) && t->found[i].prediction.tokens_per_s > fastest) t->found[kept++] = t->found[i];
+    t->found_count = kept;
+}
+
+static void try_here(struct trial *t)
+{
+    try_single(t);
+    const int single = t->found_count;
+    if (!single) try_pairs(t);
+    for (int i = 0; i < t->atom_count && single; i++) try_microbatches(t, &t->atoms[i]);
+    if (single) keep_faster_pairs(t, single);
+}
+
+static void try_larger(struct trial *t)
+{
+    const struct topo_topology *topology = &t->plan->placement->topology;
+    int devices = topology->device_count;
+    for (int i = 0; i < MOST_TOPOLOGIES && !t->found_count; i++) {
+        t->topology = topo_next_larger(t->arena, topology, &devices);
+        if (!t->topology) return;
+        try_changes(t, NULL, 0);
+        if (!t->found_count) try_here(t);
+    }
+}
+
+/* Experts that every device holds whole: T5X's rules for them, over as many devices as may be, then what else it takes.
+ */
+static void try_experts(struct trial *t)
+{
+    const int64_t experts = t->plan->config->experts.count;
+    struct sim_plan_text text = *t->text;
+    struct trial sharded = *t;
+    struct sim_plan plan;
+    struct base_error ignored;
+    int64_t n = experts;
+    if (!experts || t->plan->request.ici_mesh.count || sim_key_is_given(&text, SIM_NUM_EXPERT_PARTITIONS)) return;
+    text.values[SIM_RULES] = "standard_moe:1,1";
+    for (; n > 1; n--) {
+        text.values[SIM_NUM_EXPERT_PARTITIONS] = base_print(t->arena, "%lld", (long long)n);
+        if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) == BASE_OK)
+            break;
+    }
+    if (n <= 1) return;
+    sharded.text = &text;
+    sharded.plan = &plan;
+    sharded.already =
+        base_print(t->arena, "num_expert_partitions %lld, logical_axis_rules standard_moe:1,1", (long long)n);
+    sharded.found_count = sharded.atom_count = 0;
+    sharded.found = base_new(t->arena, struct sim_change, MOST_FOUND);
+    sharded.atoms = base_new(t->arena, struct atom, MOST_ATOMS);
+    add_words(&sharded);
+    add_tiles(&sharded);
+    try_changes(&sharded, NULL, 0);
+    if (!sharded.found_count) try_here(&sharded);
+    for (int i = 0; i < sharded.found_count && t->found_count < MOST_FOUND; i++)
+        t->found[t->found_count++] = sharded.found[i];
+}
+
+static int faster_first(const void *a, const void *b)
+{
+    const struct sim_change *x = a, *y = b;
+    if (x->prediction.tokens_per_s != y->prediction.tokens_per_s)
+        return x->prediction.tokens_per_s > y->prediction.tokens_per_s ? -1 : 1;
+    return strcmp(x->what, y->what);
+}
+
+enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
+                                      const struct sim_plan_text *text, const struct sim_plan *plan,
+                                      struct sim_change changes[SIM_MOST_CHANGES], int *count, struct base_error *error)
+{
+    struct trial trial = {.cache = cache, .arena = arena, .plan = plan, .text = text};
+    (void)error;
+    trial.atoms = base_new(arena, struct atom, MOST_ATOMS);
+    trial.found = base_new(arena, struct sim_change, MOST_FOUND);
+    add_words(&trial);
+    add_usual(&trial);
+    add_tiles(&trial);
+    add_meshes(&trial);
+    try_here(&trial);
+    try_experts(&trial);
+    if (!trial.found_count) try_larger(&trial);
+    qsort(trial.found, (size_t)trial.found_count, sizeof *trial.found, faster_first);
+    *count = trial.found_count < SIM_MOST_CHANGES ? trial.found_count : SIM_MOST_CHANGES;
+    memcpy(changes, trial.found, (size_t)*count * sizeof *changes);
+    return BASE_OK;
+}

@@ -1,0 +1,426 @@
+/* From a plan to its sharded program, in three steps, each taken once for all plans that share what it depends on:
+ * - a model's program is built once for all shardings of it;
+ * - shardings are propagated once for all plans that share model, rules, relation of the mesh axes and options;
+ * - a program is partitioned once for all plans whose tensors are sharded alike, whichever rules say so and on
+ * whichever mesh, and kept as its price list. Choices that depended on sizes are kept with the last two: for other
+ * sizes they serve if these come out the same, else another one is made and stands beside it. */
+#include "sim/program/program.h"
+
+#include <string.h>
+
+/* Choices that led to a program. */
+struct way {
+    struct sim_stored_decisions decisions;
+    uint64_t mesh_relation;
+    struct sim_program *program;
+    struct way *next;
+};
+struct alike {
+    struct sim_stored_shardings shardings;
+    struct sim_program *programs;
+    struct way *ways;
+    struct alike *next;
+};
+struct propagated {
+    struct sim_stored_decisions decisions;
+    struct alike *alike;
+    struct propagated *next;
+};
+
+static struct sim_stored_decisions keep(struct base_arena *arena, const struct sim_decisions *log)
+{
+    struct sim_decision *made = base_new(arena, struct sim_decision, log->count + 1);
+    if (log->count) memcpy(made, log->made, (size_t)log->count * sizeof *made);
+    return (struct sim_stored_decisions){made, log->count, log->compares_mesh};
+}
+
+static const struct sim_placed *const *keep_asked(struct base_arena *arena, const struct sim_asked *asked)
+{
+    const struct sim_placed **kept = base_reserve(arena, (size_t)asked->count, sizeof *kept);
+    if (asked->count) memcpy(kept, asked->placed, (size_t)asked->count * sizeof *kept);
+    return kept;
+}
+
+static bool decisions_hold(const struct sim_stored_decisions *decisions, const struct sim_extents *extents)
+{
+    for (int i = 0; i < decisions->count; i++)
+        if (sim_decide(extents, &decisions->made[i]) != decisions->made[i].larger) return false;
+    return true;
+}
+
+static struct model_options model_options_of(const struct sim_plan *plan, enum model_remat remat,
+                                             unsigned dropped_roles)
+{
+    struct model_options options;
+    memset(&options, 0, sizeof options); /* the key holds its padding, too */
+    options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer,
+    options.dtype = plan->options.dtype;
+    options.saved = plan->options.saved;
+    options.saved.layers = 0; /* predictions mix what two programs take */
+    options.parameter_dtype = plan->options.parameter_dtype;
+    memcpy(&options.decoding, &plan->options.decoding, sizeof options.decoding);
+    options.weight_dtype = plan->options.weight_dtype, options.moment_dtype = plan->options.moment_dtype;
+    options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
+    options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
+    options.traits = sim_plan_traits(plan);
+    options.gathers_keys = plan->options.gathers_keys, options.ring_devices = plan->options.ring_devices;
+    options.sequence_pieces = plan->options.sequence_pieces;
+    options.normalizes_by_tokens = plan->options.normalizes_by_tokens;
+    options.parts = plan->options.parts, options.sends = plan->options.sends;
+    options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters,
+    options.parameter_count = plan->options.parameter_count;
+    return options;
+}
+
+static struct sim_sharding_options sharding_options_of(const struct sim_plan *plan)
+{
+    struct sim_sharding_options sharding;
+    memset(&sharding, 0, sizeof sharding);
+    const struct topo_axes *mesh = &plan->placement->axes;
+    sharding.live = (unsigned char)sim_mesh_axes(&(struct sim_extents){.mesh = mesh});
+    sharding.data_axis = (unsigned char)sim_data_axis(mesh);
+    sharding.joins_gradients = plan->context_parallel > 1;
+    sharding.cuts_flat_state = plan->placement->profile.traits >> MODEL_TRAIT_FLAT_STATE & 1;
+    sharding.model_axis = (unsigned char)sim_model_axis(mesh);
+    sharding.sequence_parallel = plan->sequence_parallel;
+    const sim_pass_set passes = sim_compiler_passes(plan);
+    sharding.propagates = passes & SIM_PASS_BIT(SIM_PASS_PROPAGATE_SHARDINGS);
+    sharding.spreads_through_updates = passes & SIM_PASS_BIT(SIM_PASS_SPREAD_THROUGH_UPDATES);
+    sharding.keeps_shards = sim_keeps_shards(plan);
+    /* Stacks of residuals are XLA's; where nothing propagates, a layer's tensors wait where they were computed. */
+    sharding.scanned = plan->config->scan_layers && sharding.propagates;
+    /* Compilers gather anew in each layer instead, since every gathered parameter would stay alive. */
+    sharding.shares_gathers = plan->form == SIM_AS_PARTITIONED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
+    sharding.optimizer_partitioning = sim_zero_stage(plan);
+    sharding.executable = sim_is_executed(plan);
+    return sharding;
+}
+
+/* Models whose programs differ in sizes alone share them: sizes are symbols there, and what is chosen by them while a
+ * program is sharded is noted as a decision. */
+static void key_structure(struct sim_cache *cache, const struct sim_plan *plan)
+{
+    struct model_config structure;
+    const bool propagates = plan->placement->profile.passes & SIM_PASS_BIT(SIM_PASS_PROPAGATE_SHARDINGS);
+    model_structure(plan->config, plan->options.optimizer, propagates ? MODEL_LAYERS_TOLD_APART : MODEL_LAYERS_ALIKE,
+                    &structure);
+    sim_key_bytes(cache, &structure, sizeof structure);
+}
+
+static const struct model_program *find_model_program(struct sim_cache *cache, const struct sim_plan *plan,
+                                                      const struct model_options *options)
+{
+    sim_key_begin(cache, SIM_STORED_MODEL_PROGRAM);
+    key_structure(cache, plan);
+    sim_key_bytes(cache, options, sizeof *options);
+    struct model_program *program = sim_cache_find(cache);
+    if (program) return program;
+    program = base_new(&cache->arena, struct model_program, 1);
+    model_program_build(&cache->arena, plan->config, options, program);
+    sim_cache_store(cache, program);
+    return program;
+}
+
+/* Where the executor runs passes of a pipeline, or decodes, the order of operations is as it was built: bounds of
+ * passes and the ends of loops are found by it. */
+static sim_pass_set passes_run(const struct sim_plan *plan)
+{
+    const sim_pass_set schedules = SIM_PASS_BIT(SIM_PASS_OVERLAP_COLLECTIVES) |
+                                   SIM_PASS_BIT(SIM_PASS_OVERLAP_ALL_GATHERS) | SIM_PASS_BIT(SIM_PASS_OVERLAP_ROUNDS),
+                       passes = sim_passes_of(plan);
+    const bool keeps_order = plan->options.sends || plan->options.step > MODEL_STEP_EVALUATE;
+    if (sim_is_executed(plan) && keeps_order) return passes & ~schedules;
+    sim_pass_set dropped = 0;
+    /* Where weights stay gathered over a pipeline's step, they are counted beside a stage's program. */
+    if (plan->options.parts) dropped |= SIM_PASS_BIT(SIM_PASS_KEEP_UNITS_WHOLE);
+    if (sim_zero_stage(plan) != SIM_PARAMETERS_TOO_OVER_DATA) dropped |= SIM_PASS_BIT(SIM_PASS_KEEP_GATHERED);
+    return passes & ~dropped;
+}
+
+static struct sim_compiler compiler_of(const struct sim_plan *plan)
+{
+    return (struct sim_compiler){.target = sim_is_executed(plan) ? SIM_FOR_EXECUTOR : SIM_FOR_DEVICE,
+                                 .passes = passes_run(plan),
+                                 .traits = plan->placement->profile.traits,
+                                 .is_scanned = plan->config->scan_layers,
+                                 .checkpoints = plan->options.remat != MODEL_REMAT_NONE,
+                                 .settings = plan->placement->profile.settings};
+}
+
+/* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
+ * the scratch, whose pages are used again and again. */
+static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
+                             const struct sim_sharding_options *options, const struct model_program *source,
+                             const struct sim_stored_shardings *kept, enum sim_extent extent,
+                             struct sim_program *program, struct base_error *error)
+{
+    struct base_arena *arena = extent == SIM_WHOLE_PROGRAM ? &cache->arena : &cache->scratch;
+    base_arena_reset(&cache->scratch);
+    struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
+    const struct sim_shardings shardings = sim_shardings_of(arena, kept);
+    BASE_TRY(sim_partition(arena, source, options, &shardings, sharded, error));
+    const struct sim_compiler compiler = compiler_of(plan);
+    sharded->lasting = &cache->arena;
+    sim_compile(arena, &compiler, sharded);
+    if (sharded->shape_count > SIM_MOST_SHAPES)
+        return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
+    if (sharded->op_count > SIM_MOST_DISTINCT)
+        return base_fail(error, BASE_INTERNAL, "a program of more than %d operations", SIM_MOST_DISTINCT);
+    /* Libraries quantise operands by kernels of their own. XLA:TPU has a cast to fp8 in the fusions that make or read
+     * them, but AQT's int8 is scaled by an operand's largest element, which has to be known before. */
+    const bool library = compiler.traits >> MODEL_TRAIT_LIBRARY_DOTS & 1;
+    const struct sim_price_choices choices = {
+        .dtype = plan->options.dtype,
+        .casts_apart = library || plan->options.dtype == MODEL_INT8,
+        .casts_before = plan->options.dtype == MODEL_INT8,
+        .softmax_in_fours = plan->placement->profile.traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1,
+        .row_softmax = plan->placement->profile.traits >> MODEL_TRAIT_ROW_SOFTMAX & 1,
+        .flash = plan->options.flash_attention,
+        .windows_products = sim_passes_of(plan) >> SIM_PASS_WINDOW_PRODUCTS & 1,
+        .narrows_gathers = sim_passes_of(plan) >> SIM_PASS_NARROW_GATHERS & 1,
+        .scanned = compiler.is_scanned,
+        .merged_height =
+            sim_passes_of(plan) >> SIM_PASS_MERGE_NEAR_GATHERS & 1 ? (int)compiler.settings.most_height : 0};
+    if (!cache->recent_prices) cache->recent_prices = sim_recent_prices_new(&cache->arena, &cache->question);
+    sim_cost_program_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
+    program->prices.recent = cache->recent_prices;
+    if (program->prices.factor_count >= SIM_MOST_FACTORS)
+        return base_fail(error, BASE_INTERNAL, "a program of more than %d local sizes", SIM_MOST_FACTORS - 1);
+    program->sharded = extent == SIM_WHOLE_PROGRAM ? sharded : NULL;
+    return BASE_OK;
+}
+
+/* ---- propagated shardings ---- */
+
+/* One question about programs. */
+struct request {
+    struct sim_cache *cache;
+    const struct sim_plan *plan;
+    struct model_options options;
+    struct sim_sharding_options sharding; /* as keys hold them: without rules and extents */
+    struct sim_extents extents;
+};
+
+static void begin_key(const struct request *r, enum sim_stored kind)
+{
+    const struct sim_plan *plan = r->plan;
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const uint64_t relation = sim_mesh_relation(mesh);
+    const sim_pass_set passes = sim_passes_of(plan);
+    sim_key_begin(r->cache, kind);
+    key_structure(r->cache, plan);
+    sim_key_text(r->cache, plan->rules_text);
+    sim_key_text(r->cache, plan->placement->axes_text);
+    sim_key_bytes(r->cache, &r->options, sizeof r->options);
+    sim_key_bytes(r->cache, &r->sharding, sizeof r->sharding);
+    sim_key_bytes(r->cache, &passes, sizeof passes);
+    sim_key_bytes(r->cache, &relation, sizeof relation);
+}
+
+static uint64_t hash_specs(const struct sim_shardings *shardings)
+{
+    return base_hash(BASE_HASH_START, shardings->specs, (size_t)shardings->spec_count * sizeof *shardings->specs);
+}
+
+/* The place of all plans with these shardings, a new one if there is none. */
+static enum base_status find_alike(const struct request *r, const struct model_program *source,
+                                   const struct sim_shardings *shardings, struct alike **out, struct base_error *error)
+{
+    struct sim_cache *cache = r->cache;
+    const sim_pass_set passes = sim_passes_of(r->plan);
+    const uint64_t hash = hash_specs(shardings);
+    sim_key_begin(cache, SIM_STORED_PLANS_ALIKE);
+    sim_key_bytes(cache, &source, sizeof source);
+    sim_key_bytes(cache, &r->sharding, sizeof r->sharding);
+    sim_key_bytes(cache, &passes, sizeof passes);
+    sim_key_bytes(cache, &hash, sizeof hash);
+    struct alike *first = sim_cache_find(cache), *alike = first;
+    while (alike && !sim_shardings_are(&alike->shardings, shardings)) alike = alike->next;
+    *out = alike;
+    if (alike) return BASE_OK;
+    alike = base_new(&cache->arena, struct alike, 1);
+    if (!sim_shardings_keep(&cache->arena, &cache->scratch, shardings, &alike->shardings))
+        return base_fail(error, BASE_INTERNAL, "tensors with more than %d shardings", SIM_MOST_SPECS);
+    alike->next = first;
+    sim_cache_store(cache, alike);
+    *out = alike;
+    return BASE_OK;
+}
+
+static const struct sim_graph *find_graph(const struct request *r, const struct model_program *source)
+{
+    struct sim_cache *cache = r->cache;
+    const bool options[] = {r->sharding.propagates, r->sharding.spreads_through_updates, r->sharding.scanned,
+                            r->sharding.sequence_parallel};
+    sim_key_begin(cache, SIM_STORED_GRAPH);
+    sim_key_bytes(cache, &source, sizeof source);
+    sim_key_bytes(cache, options, sizeof options);
+    struct sim_graph *graph = sim_cache_find(cache);
+    if (graph) return graph;
+    struct sim_sharding_options sharding = r->sharding;
+    sharding.extents = r->extents;
+    graph = sim_graph_build(&cache->arena, source, &sharding);
+    sim_cache_store(cache, graph);
+    return graph;
+}
+
+static enum base_status find_propagated(const struct request *r, struct alike **out, struct base_error *error)
+{
+    struct sim_cache *cache = r->cache;
+    begin_key(r, SIM_STORED_PROGRAM);
+    struct propagated *first = sim_cache_find(cache), *found = first;
+    while (found && !decisions_hold(&found->decisions, &r->extents)) found = found->next;
+    if (!found) {
+        const struct model_program *source = find_model_program(cache, r->plan, &r->options);
+        const struct sim_graph *graph = find_graph(r, source);
+        struct sim_sharding_options options = r->sharding;
+        struct sim_shardings shardings;
+        struct sim_decisions log = {.arena = &cache->notes};
+        found = base_new(&cache->arena, struct propagated, 1);
+        options.rules = r->plan->rules;
+        options.extents = r->extents;
+        options.extents.decisions = &log;
+        base_arena_reset(&cache->scratch);
+        BASE_TRY(sim_propagate(&cache->scratch, graph, &options, &shardings, error));
+        found->decisions = keep(&cache->arena, &log);
+        BASE_TRY(find_alike(r, source, &shardings, &found->alike, error));
+        found->next = first;
+        begin_key(r, SIM_STORED_PROGRAM);
+        sim_cache_store(cache, found);
+    }
+    *out = found->alike;
+    return BASE_OK;
+}
+
+/* ---- programs ---- */
+
+/* The same where the relation of the mesh axes is not known to be. */
+static bool hold_on_mesh(const struct sim_stored_decisions *decisions, uint64_t mesh_relation,
+                         const struct sim_extents *extents)
+{
+    bool same_mesh = !decisions->compares_mesh || mesh_relation == sim_mesh_relation(extents->mesh);
+    return same_mesh && decisions_hold(decisions, extents);
+}
+
+/* Notes the choices that lead to a program, so that whoever comes with sizes for which they come out alike finds it. */
+static void add_way(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *asked,
+                    struct alike *alike, struct sim_program *program)
+{
+    struct way *way = base_new(&cache->arena, struct way, 1);
+    const struct sim_stored_decisions *own = &program->decisions;
+    struct sim_decisions log = {.arena = &cache->notes, .compares_mesh = own->compares_mesh};
+    log.made = base_new(log.arena, struct sim_decision, own->count + 1);
+    if (own->count) memcpy(log.made, own->made, (size_t)own->count * sizeof *log.made);
+    log.count = own->count, log.capacity = own->count + 1;
+    sim_note_asked(asked, &log);
+    way->decisions = keep(&cache->arena, &log);
+    way->mesh_relation = sim_mesh_relation(extents->mesh);
+    way->program = program;
+    way->next = alike->ways;
+    alike->ways = way;
+}
+
+static bool holds(const struct sim_program *program, enum sim_extent extent)
+{
+    return program->sharded || extent == SIM_PRICES_ALONE;
+}
+
+static struct sim_program *find_program(struct sim_cache *cache, const struct sim_extents *extents, struct alike *alike,
+                                        enum sim_extent extent)
+{
+    struct sim_asked asked = {.arena = &cache->notes};
+    for (struct way *way = alike->ways; way; way = way->next)
+        if (holds(way->program, extent) && hold_on_mesh(&way->decisions, way->mesh_relation, extents))
+            return way->program;
+    for (struct sim_program *program = alike->programs; program; program = program->next) {
+        bool may_serve = holds(program, extent) && hold_on_mesh(&program->decisions, program->mesh_relation, extents);
+        if (!may_serve || !sim_ask_again(cache, extents, program->asked, program->asked_count, &asked)) continue;
+        add_way(cache, extents, &asked, alike, program);
+        return program;
+    }
+    return NULL;
+}
+
+static void begin_request(struct request *r, struct sim_cache *cache, const struct sim_plan *plan,
+                          enum model_remat remat, unsigned dropped_roles, int64_t *sizes)
+{
+    memset(r, 0, sizeof *r);
+    base_arena_reset(&cache->notes);
+    sim_plan_sizes(plan, sizes);
+    r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, &plan->placement->axes, NULL};
+    r->options = model_options_of(plan, remat, dropped_roles);
+    r->sharding = sharding_options_of(plan);
+}
+
+void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    begin_request(&r, cache, plan, plan->options.remat, 0, sizes);
+    begin_key(&r, kind);
+    sim_key_bytes(cache, sizes, sizeof sizes);
+    sim_key_bytes(cache, &plan->placement, sizeof plan->placement);
+    sim_key_bytes(cache, &plan->memory_kind, sizeof plan->memory_kind);
+    sim_key_bytes(cache, &plan->form, sizeof plan->form);
+}
+
+enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
+                                    struct sim_causes *out, struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    begin_request(&r, cache, plan, plan->options.remat, 0, sizes);
+    struct sim_sharding_options options = r.sharding;
+    struct sim_shardings shardings;
+    options.rules = plan->rules;
+    options.extents = r.extents;
+    options.causes = out;
+    return sim_propagate(arena, find_graph(&r, find_model_program(cache, plan, &r.options)), &options, &shardings,
+                         error);
+}
+
+enum base_status sim_propagated_shardings(struct sim_cache *cache, const struct sim_plan *plan,
+                                          struct sim_shardings *out, struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    struct alike *alike;
+    begin_request(&r, cache, plan, plan->options.remat, 0, sizes);
+    BASE_TRY(find_propagated(&r, &alike, error));
+    base_arena_reset(&cache->scratch);
+    *out = sim_shardings_of(&cache->scratch, &alike->shardings);
+    return BASE_OK;
+}
+
+enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat,
+                                  unsigned dropped_roles, enum sim_extent extent, const struct sim_program **out,
+                                  struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    struct alike *alike;
+    begin_request(&r, cache, plan, remat, dropped_roles, sizes);
+    BASE_TRY(find_propagated(&r, &alike, error));
+    struct sim_program *program = find_program(cache, &r.extents, alike, extent);
+    if (!program) {
+        struct sim_sharding_options options = r.sharding;
+        struct sim_decisions log = {.arena = &cache->notes};
+        struct sim_asked asked = {.arena = &cache->notes};
+        program = base_new(&cache->arena, struct sim_program, 1);
+        program->mesh_relation = sim_mesh_relation(r.extents.mesh);
+        options.extents = r.extents;
+        options.extents.decisions = &log;
+        options.cache = cache;
+        options.asked = &asked;
+        BASE_TRY(make(cache, plan, &options, find_model_program(cache, plan, &r.options), &alike->shardings, extent,
+                      program, error));
+        program->decisions = keep(&cache->arena, &log);
+        program->asked = keep_asked(&cache->arena, &asked);
+        program->asked_count = asked.count;
+        add_way(cache, &r.extents, &asked, alike, program);
+        program->next = alike->programs;
+        alike->programs = program;
+    }
+    *out = program;
+    return BASE_OK;
+}

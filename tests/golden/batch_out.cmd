@@ -1,1 +1,0 @@
-printf '%s\n' '["rules","--axes","batch"]' '["nothing"]' | meshwright batch --out answers.jsonl && cat answers.jsonl && rm answers.jsonl

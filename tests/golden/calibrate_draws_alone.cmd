@@ -1,1 +1,0 @@
-meshwright calibrate rows.csv --draws 4

@@ -1,1 +1,0 @@
-meshwright calibrate tile.json

@@ -1,1 +1,0 @@
-meshwright collective --topology v4-512 --model-parallel-submesh 4,2,2,1 --kind all_reduce --mesh-axis model --bytes 14680064 --network simulated

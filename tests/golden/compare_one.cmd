@@ -1,1 +1,0 @@
-meshwright compare t5_11b.json

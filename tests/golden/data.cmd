@@ -1,1 +1,0 @@
-meshwright data --model byt5_small --batch-size 5 --task-feature-lengths 128,64 --data text --step 1 2>&1; printf 'Haul away, the anchor is weighed.\nThe harbour lamps are low.\n' >text; meshwright data --model byt5_small --batch-size 5 --task-feature-lengths 24,12 --data text --step 1; rm text

@@ -1,1 +1,0 @@
-echo '{"model":"t5_1_1_small","topology":"v4-8","batch_size":8,"step":"generate","task_feature_lengths":{"inputs":64,"targets":64},"parameter_dtype":"as_computed"}' > p.json && meshwright export p.json --format gin --out p.gin && meshwright import p.gin | grep -v parameter_dtype

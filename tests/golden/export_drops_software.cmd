@@ -1,1 +1,0 @@
-echo '{"model": "t5_1_1_small", "topology": "v100-16g:1x8", "task_feature_lengths": {"inputs": 512, "targets": 512}, "batch_size": 64, "software": "alpa"}' >alpa.json; meshwright export alpa.json --format gin | head -n 1

@@ -1,1 +1,0 @@
-meshwright export tile.json --format yaml

@@ -1,1 +1,0 @@
-meshwright export t5_11b.json --format gcloud | grep -v '^#'

@@ -1,1 +1,0 @@
-for t in v4:2x2x4 v5e-16 v6e:4x8 v4:4x4x8_twisted v4:2x2x2 v3:4x8; do sed "s/v4-512/$t/; s/[[]4, 2, 2, 1]/[1, 1, 1, 1]/; s/896/1024/" t5_11b.json >plan.json; meshwright export plan.json --format gcloud | grep '^machine'; done; rm plan.json

@@ -1,1 +1,0 @@
-for policy in device:query_proj 'device:query_proj;offload:key_proj;layers:4'; do meshwright export --model scalable_t5_1_1_small --topology v4-16 --batch-size 64 --task-feature-lengths 512,114 --remat-policy "$policy" --format gin --drop >plan.gin && grep -n 'remat\|T5X lacks' plan.gin; meshwright import plan.gin | grep remat; done

@@ -1,1 +1,0 @@
-meshwright export named_mesh.json --format jax

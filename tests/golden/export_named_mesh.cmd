@@ -1,1 +1,0 @@
-meshwright export named_mesh.json --format gin --out back.gin --drop && meshwright import back.gin --json

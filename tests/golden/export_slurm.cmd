@@ -1,1 +1,0 @@
-meshwright export decoder.json --format slurm --drop

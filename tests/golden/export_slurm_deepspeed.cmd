@@ -1,4 +1,0 @@
-cat >plan.json <<'T'
-{"optimizer": "adamw", "model": "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=24,vocab_size=50257,mlp_activations=gelu,logits_via_embedding=1,biases=1,norm=layer,position_encoding=learned", "topology": "a100-80g:4x8", "software": "megatron_deepspeed", "num_partitions": 4, "pipeline_stages": 2, "optimizer_partitioning": "data", "remat_policy": "full", "dtype": "float16", "batch_size": 256, "num_microbatches": 16, "task_feature_lengths": {"targets": 2048}}
-T
-meshwright export plan.json --format slurm >job.sh; cat job.sh; bash -n job.sh && sed -n 's/^# deepspeed //p' job.sh | python3 -c 'import json, sys; print(json.load(sys.stdin)["zero_optimization"])'; sed -i 's/"full"/"selective"/' plan.json; meshwright export plan.json --format slurm; echo "exit $?"

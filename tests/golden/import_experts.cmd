@@ -1,1 +1,0 @@
-meshwright import switch_run.gin

@@ -1,1 +1,0 @@
-meshwright import wmt.gin --json

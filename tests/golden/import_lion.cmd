@@ -1,1 +1,0 @@
-printf '%s\n' "from __gin__ import dynamic_registration" "from t5x import optimizers" "import optax" "include 'wmt.gin'" "OPTIMIZER = @optimizers.chain()" "optimizers.chain.transformations = [@optax.lion()]" "optax.lion.learning_rate = 1e-4" >lion.gin && meshwright import lion.gin 2>&1; sed 's/optax.lion/optax.novograd/g' lion.gin >other.gin && meshwright import other.gin

@@ -1,1 +1,0 @@
-meshwright import no_such.gin

@@ -1,1 +1,0 @@
-printf 'from t5x import trianer\nfrom t5xx import utils\ninclude "t5x/examples/t5/t5_1_1/base.gin"\nBATCH_SIZE = %%BATCHSIZE\n' > slips.gin; meshwright import slips.gin --topology v4-32; meshwright predict --model @slips.gin --topology v4-32 --batch-size 64 --task-feature-lengths 128,128 | head -n 3

@@ -1,1 +1,0 @@
-meshwright import t5_11b.json

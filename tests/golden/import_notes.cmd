@@ -1,1 +1,0 @@
-meshwright import prefix_lm.gin --notes

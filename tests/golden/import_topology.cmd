@@ -1,1 +1,0 @@
-meshwright import wmt.gin --topology v4-16

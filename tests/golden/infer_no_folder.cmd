@@ -1,1 +1,0 @@
-meshwright infer tile.json --data x --output-dir ''

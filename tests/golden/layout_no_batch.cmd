@@ -1,1 +1,0 @@
-meshwright layout --topology v4-16 --num-partitions 2 --batch-size 0

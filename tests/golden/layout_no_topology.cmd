@@ -1,1 +1,0 @@
-meshwright layout --num-partitions 2

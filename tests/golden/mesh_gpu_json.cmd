@@ -1,1 +1,0 @@
-meshwright mesh --topology h100:2x4 --num-partitions 2 --json

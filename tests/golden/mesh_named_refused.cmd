@@ -1,1 +1,0 @@
-meshwright mesh --topology v4-32 --ici-mesh data=2,fsdp=2,tensor=4

@@ -1,1 +1,0 @@
-meshwright mesh --topology v4-512 --model-parallel-submesh 1,1,1,2

@@ -1,1 +1,0 @@
-meshwright verify --model t5_1_1_small --topology a100-80g:1x8 --batch-size 8 --task-feature-lengths 8,8; meshwright tune --model t5_1_1_small --topology v4-8 --batch-size 8 --nope 1; meshwright predict t5_11b.json --batch-size abc; meshwright predict t5_11b.json --topology v9-64

@@ -1,1 +1,0 @@
-meshwright import t5_11b.json; meshwright tune --model t5_1_1_small --topology v4-8 --batch-size 8 --num-microbatches 1,x; meshwright tune --model t5_1_1_small --topology v4-8 --batch-size 8 --dtype float99

@@ -1,1 +1,0 @@
-meshwright mesh --topology v4-8 --num-partitions 2 --out mesh.png

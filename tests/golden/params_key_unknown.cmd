@@ -1,1 +1,0 @@
-meshwright params --model decoder_only:emb_dims=8

@@ -1,1 +1,0 @@
-meshwright params --model t5_1_1_small --params-axes-names-override '[[".*/scale",["embed","mlp"]]]'

@@ -1,1 +1,0 @@
-meshwright plot batch t5_11b.json --out batch.svg | head -n 1; rm batch.svg

@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_base --topology v5e-16 --batch-size auto --task-feature-lengths 512,128 --max-latency-s 0.3 --json --out served.json >log && meshwright plot latency served.json --out latency.svg | head -1; rm log served.json latency.svg

@@ -1,1 +1,0 @@
-meshwright plot links t5_11b.json --out links.svg

@@ -1,1 +1,0 @@
-printf '{"model": "decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=12,vocab_size=51200", "topology": "a100-80g:4x8", "batch_size": 96, "num_microbatches": 4, "software": "megatron", "pipeline_stages": 2, "task_feature_lengths": {"targets": 2048}}' > staged.json; meshwright plot memory staged.json --out memory.svg; rm staged.json

@@ -1,1 +1,0 @@
-for t in "h100:4x8 --num-partitions 4" "v4-32 --num-partitions 4" "v3-32 --num-partitions 16" "v4:2x2x4@slices=2 --ici-mesh-shape 1,4,4 --dcn-mesh-shape 2,1,1" "local:1 --num-partitions 1"; do meshwright mesh --topology $t --json --out mesh.json >log && meshwright plot mesh mesh.json --out mesh.svg; done; rm -f log mesh.json mesh.svg

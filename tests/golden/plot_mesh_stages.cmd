@@ -1,1 +1,0 @@
-echo '{"model": "gpt3_175b", "topology": "a100-80g:4x8", "num_partitions": 4, "pipeline_stages": 4, "num_microbatches": 8, "batch_size": 32, "software": "megatron", "task_feature_lengths": {"targets": 2048}}' >stages.json && meshwright plot mesh stages.json --out mesh.svg && grep -o '<title>device[^<]*' mesh.svg | sort -u | sed -n '1,4p;17,18p;33p'

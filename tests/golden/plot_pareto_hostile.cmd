@@ -1,1 +1,0 @@
-echo '{"best": {"model": "m\\u0007<"}, "search": {}, "pareto": [{"plan": 7, "tokens_per_s": -1, "peak_bytes": 1e300, "capacity_bytes": 0}]}' >tuned.json; meshwright plot pareto tuned.json --out x.svg; rc=$?; rm tuned.json; exit $rc

@@ -1,1 +1,0 @@
-echo '{"best": {"model": 3}, "search": {"space_count": "x"}, "sensitivity": [{"key": "a", "value": "b", "change_frac": "c"}]}' >tuned.json; meshwright plot sensitivity tuned.json --out x.svg; rc=$?; rm tuned.json; exit $rc

@@ -1,1 +1,0 @@
-meshwright predict --model 'decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256' --topology v4-16 --num-partitions 2 --batch-size 16 --num-microbatches 2 --task-feature-lengths 32 --optimizer adamw --as-partitioned --collectives-by-op --json

@@ -1,1 +1,0 @@
-meshwright predict --model decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256,mlp_activations=gelu,logits_via_embedding=0 --task-feature-lengths 16 --batch-size 16 --optimizer adamw --topology local:8 --ici-mesh data=2,fsdp=2,tensor=2 --logical-axis-rules maxtext

@@ -1,1 +1,0 @@
-meshwright predict --model decoder_only:emb_dim=64,num_heads=8,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256,mlp_activations=gelu,logits_via_embedding=0 --task-feature-lengths 16 --batch-size 16 --topology local:8 --ici-mesh a=2,b=2,c=2 --logical-axis-rules '[["batch",["a","c","b"]],["vocab",["b","a","c"]],["mlp",["b","c","a"]],["heads",["c","a","b"]]]'

@@ -1,1 +1,0 @@
-meshwright predict --model st_moe_base --topology v4:4x4x4 --model-parallel-submesh 1,2,1,1 --num-expert-partitions 12 --logical-axis-rules standard_moe:2,1 --batch-size 256 --task-feature-lengths 512,128

@@ -1,1 +1,0 @@
-printf 'include "t5x/examples/t5/t5_1_1/base.gin"\nnetwork.T5Config.emb_dimm = 1024\n' > misspelt.gin; meshwright predict --model @misspelt.gin --topology v4-16 --batch-size 64 --task-feature-lengths 512,512 | head -n 1; rm misspelt.gin

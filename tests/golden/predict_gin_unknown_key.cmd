@@ -1,1 +1,0 @@
-meshwright export --format gin --model t5_1_1_small --topology v4-8 --batch-size 16 --task-feature-lengths 64,64 >plan.gin; echo '# meshwright: pipeline_stage = 4' >>plan.gin; meshwright predict plan.gin 2>&1 | grep 'no key'; rm plan.gin

@@ -1,1 +1,0 @@
-meshwright predict --model 'decoder_only:emb_dim=4096,num_heads=32,num_kv_heads=8,head_dim=128,mlp_dim=14336,num_layers=32,vocab_size=128256,mlp_activations=silu+linear' --topology h100:4x8 --num-partitions 8 --batch-size 64 --task-feature-lengths 2048 --optimizer adamw --attention flash --remat-policy minimal

@@ -1,1 +1,0 @@
-meshwright predict infer.gin | head -n 7

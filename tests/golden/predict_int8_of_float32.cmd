@@ -1,1 +1,0 @@
-meshwright predict --model llama2_7b --ici-mesh data=1,fsdp=64,tensor=1 --logical-axis-rules maxtext --batch-size 64 --task-feature-lengths 1024 --attention flash --topology v5e-64 --software mesh_transformer_jax --dtype int8

@@ -1,1 +1,0 @@
-printf '%s\n' '{"model": "t5_1_1_small", "topology": "v4-8", "batch_size": 8, "task_feature_lengths": {"inputs": 16, "targets": 16}, "seed": 2000000000000000}' >p.json && meshwright predict p.json --json | sed -n 's/.*"seed"/seed/p'

@@ -1,1 +1,0 @@
-meshwright predict --model 'encoder_decoder:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_encoder_layers=2,num_decoder_layers=2,vocab_size=256' --topology local:4 --model-parallel-submesh 1,2 --batch-size 16 --task-feature-lengths 32,16 --json

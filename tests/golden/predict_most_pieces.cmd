@@ -1,1 +1,0 @@
-meshwright predict --model decoder_only:emb_dim=256,num_heads=4,head_dim=64,mlp_dim=1024,num_layers=3000,vocab_size=32000,mlp_activations=gelu --software megatron --topology h100:300x1 --pipeline-stages 300 --virtual-stages 10 --pipeline-schedule interleaved --batch-size 600 --num-microbatches 600 --task-feature-lengths 2048

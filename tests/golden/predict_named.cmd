@@ -1,1 +1,0 @@
-meshwright predict --model decoder_only:emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=4,vocab_size=4096,mlp_activations=silu+linear --topology v5e-16 --task-feature-lengths 256 --batch-size 32 --optimizer adamw --ici-mesh data=2,fsdp=2,tensor=4 --split-physical-axes 1 --logical-axis-rules maxtext | head -1

@@ -1,1 +1,0 @@
-meshwright predict t5_11b.json --model-parallel-submesh 2,2,2,1 --json

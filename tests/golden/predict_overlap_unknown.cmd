@@ -1,1 +1,0 @@
-meshwright predict --model t5_1_1_large --topology v4-128 --num-partitions 4 --batch-size 256 --task-feature-lengths 512,128 --profile misspelt_pass.json

@@ -1,1 +1,0 @@
-for stages in 1 2; do meshwright predict --model llama3_8b --topology h100:2x8 --optimizer adamw --attention flash --task-feature-lengths 4096 --optimizer-partitioning data --remat-policy full --batch-size 16 --software megatron --num-microbatches 4 --pipeline-stages $stages 2>&1 | grep batch; done

@@ -1,1 +1,0 @@
-meshwright predict --model llama2_7b --topology h100:1x8 --software torchtitan --batch-size 8 --optimizer adamw --logical-axis-rules zero3 --remat-policy full --attention flash --task-feature-lengths 2048 --out answer.html | tail -1; grep -o 'data-copy="[a-z]*"[^>]*>[^<]*' answer.html; grep -c 'exec torchrun' answer.html; rm answer.html

@@ -1,1 +1,0 @@
-echo '{"name":"v4","constants":{"hbm_efficiency_frac":0.8},"calibration":{"chip":"tpu_v4"}}' >p.json; meshwright predict --model t5_1_1_xl --topology h100:1x8 --batch-size 8 --task-feature-lengths 512,114 --profile p.json; e=$?; rm p.json; exit $e

@@ -1,1 +1,0 @@
-meshwright predict --model 'decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256,logits_via_embedding=1' --topology local:4 --num-partitions 2 --batch-size 16 --task-feature-lengths 32 --step forward --logical-axis-rules standard:1,2 --program --json | sed -n '/"shardings"/,/^  ]/p'

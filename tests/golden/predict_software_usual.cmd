@@ -1,1 +1,0 @@
-p() { meshwright predict --model llama2_7b --topology h100:1x8 --software fsdp --batch-size 8 --task-feature-lengths 2048 --num-partitions 1 "$@" | head -3; } && p && p --attention flash --optimizer adamw --logical-axis-rules zero3 && meshwright tune --model llama2_7b --topology h100:1x8 --software fsdp --batch-size 8 --task-feature-lengths 2048 | head -1

@@ -1,1 +1,0 @@
-meshwright predict --model decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=4,vocab_size=96,mlp_activations=gelu,logits_via_embedding=1,num_experts=4,num_selected_experts=2,expert_mlp_dim=48,moe_every=2 --topology local:4 --num-partitions 1 --pipeline-stages 4 --num-microbatches 4 --batch-size 16 --task-feature-lengths 16 --dtype float32

@@ -1,1 +1,0 @@
-meshwright predict --model decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=4,vocab_size=96,mlp_activations=relu,logits_via_embedding=1 --topology local:4 --num-partitions 1 --pipeline-stages 2 --virtual-stages 2 --pipeline-schedule interleaved --num-microbatches 2 --batch-size 8 --task-feature-lengths 16 --dtype float32

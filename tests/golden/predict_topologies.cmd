@@ -1,1 +1,0 @@
-meshwright predict t5_11b.json --topology 'v4-256;v4-512;v5e-256' --train-tokens 1e11; meshwright predict t5_11b.json --topology 'v4-256;v4-512' --json | grep -c '"prediction"'; meshwright predict t5_11b.json --topology 'v4-256;' 

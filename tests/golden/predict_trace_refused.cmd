@@ -1,1 +1,0 @@
-meshwright predict t5_11b.json --batch-size 17 --trace step.json

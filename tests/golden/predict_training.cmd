@@ -1,1 +1,0 @@
-meshwright predict t5_11b.json --train-tokens 1e12 --device-hour-price 2.5 | sed -n 's/^1 T.*/&/p'; meshwright predict t5_11b.json --train-tokens 1e12 --device-hour-price 2.5 --json | grep -A1 '"training"'; meshwright predict t5_11b.json --device-hour-price 2.5

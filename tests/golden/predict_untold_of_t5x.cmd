@@ -1,3 +1,0 @@
-set -- --model decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=8,vocab_size=32128,mlp_activations=gelu,logits_via_embedding=1 --batch-size 32 --num-microbatches 4 --task-feature-lengths 1024 --remat-policy none --optimizer adamw
-for software in t5x alpa fsdp; do for plan in "--pipeline-stages 2" "--context-parallel 2" "--pipeline-stages 2 --context-parallel 2"; do echo "$software $plan"; meshwright predict "$@" --topology a100-80g:2x8 --software $software $plan 2>&1 | grep -E '^Warning: (pipeline|context)|^meshwright: (warning: )?(pipeline|context)'; done; done
-meshwright predict "$@" --topology local:4 --pipeline-stages 2 | grep Warning || echo "local: no warning"

@@ -1,1 +1,0 @@
-for remat in '' '--remat-policy none'; do meshwright predict --model llama2_7b --topology h100:4x8 --software megatron --optimizer adamw --batch-size 64 --task-feature-lengths 2048 --num-partitions 8 $remat | head -n 1; done

@@ -1,1 +1,0 @@
-meshwright predict prefix_lm.gin | head -n 6

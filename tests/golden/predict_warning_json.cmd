@@ -1,1 +1,0 @@
-meshwright predict prefix_lm.gin --json | head -n 5

@@ -1,1 +1,0 @@
-meshwright random gumbel --key 0 --shape 4

@@ -1,1 +1,0 @@
-meshwright predict --model mixtral_8x7b --topology h100:8x8 --batch-size 32 --task-feature-lengths 4096 --optimizer adamw --num-expert-partitions 4 --pipeline-stages 4 --num-microbatches 4 --context-parallel 2

@@ -1,1 +1,0 @@
-meshwright predict --model decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=256,num_layers=30,vocab_size=512,mlp_activations=gelu,logits_via_embedding=1 --topology a100-80g:4x8 --batch-size 64 --task-feature-lengths 128 --optimizer adamw --software megatron --pipeline-stages 4 --num-microbatches 8 --virtual-stages 4 --pipeline-schedule interleaved

@@ -1,1 +1,0 @@
-meshwright report t5_11b.json --out report.doc

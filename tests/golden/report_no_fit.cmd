@@ -1,1 +1,0 @@
-meshwright report t5_11b.json >/dev/null; echo $?; sed 's/\[4, 2, 2, 1\]/[2, 2, 2, 1]/' t5_11b.json >small.json; meshwright report small.json >/dev/null; echo $?; meshwright predict small.json --json --out answer.json; meshwright report answer.json | head -n 4; rm small.json answer.json

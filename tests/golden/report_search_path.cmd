@@ -1,1 +1,0 @@
-meshwright report elsewhere.gin --gin-search-path house | head -n 4

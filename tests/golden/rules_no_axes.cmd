@@ -1,1 +1,0 @@
-meshwright rules --shape 8 --mesh data=2

@@ -1,1 +1,0 @@
-meshwright rules --axes batch,nothing --fallback no_constraint

@@ -1,1 +1,0 @@
-meshwright rules --logical-axis-rules standard:2,2 --json

@@ -1,1 +1,0 @@
-meshwright rules --axes batch,foo,embed,mlp --logical-axis-rules standard:2,2

@@ -1,1 +1,0 @@
-meshwright rules --axes embed,mlp --logical-axis-rules standard:2,2 --json

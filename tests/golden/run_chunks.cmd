@@ -1,1 +1,0 @@
-meshwright run --model decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=1,vocab_size=12 --task-feature-lengths 4 --batch-size 4 --topology local:2 --num-partitions 2 --steps 3 --checkpoint d --keep 1 --checkpoint-every 1 --json >/dev/null && find d | sort && cat d/checkpoint_3/target.decoder.layers_0.mlp.wi.kernel/.zarray

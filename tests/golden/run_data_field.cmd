@@ -1,1 +1,0 @@
-printf '{"decoder_input_tokens": [[0,1,2,3]]}\n' >batches.jsonl; meshwright run --model decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=1,vocab_size=12 --task-feature-lengths 4 --batch-size 4 --in-process --topology local:1 --steps 1 --data batches.jsonl; code=$?; rm batches.jsonl; exit $code

@@ -1,1 +1,0 @@
-meshwright run infer.gin --steps 1 --in-process

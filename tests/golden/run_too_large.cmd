@@ -1,1 +1,0 @@
-meshwright run --model decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=1,vocab_size=12 --task-feature-lengths 4 --in-process --topology local:1 --steps 1 --batch-size 8388608

@@ -1,1 +1,0 @@
-for how in --ranks=64 --in-process; do meshwright run --model t5_1_1_xxl --topology local:64@memory_gib=200 --batch-size 64 --task-feature-lengths 512,512 --steps 1 $how 2>&1 | sed 's/has [0-9.]* .iB/has less/'; done

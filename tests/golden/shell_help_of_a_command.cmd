@@ -1,1 +1,0 @@
-meshwright help mesh | head -n 2

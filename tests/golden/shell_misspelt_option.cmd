@@ -1,1 +1,0 @@
-meshwright predict --bach-size 8

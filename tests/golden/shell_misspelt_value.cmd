@@ -1,1 +1,0 @@
-meshwright params --model t5_1_1_small --optimizer adamv

@@ -1,1 +1,0 @@
-meshwright predict --model decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=2,vocab_size=64 --topology local:2 --pipeline-stages 2 --batch-size 2 --task-feature-lengths 8 --step score

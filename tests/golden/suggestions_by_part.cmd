@@ -1,1 +1,0 @@
-for o in --rules --rulse --microbatches --price --mesh --foo; do meshwright predict $o 3 2>&1 | head -1; done; for m in t5-xxl "T5 XL" gpt3 llama-70b t5_1_1_lrge t5-99b; do meshwright predict --model "$m" --topology v4-32 --task-feature-lengths 512 --batch-size 32 2>&1 | sed 's/`.*//'; done

@@ -1,1 +1,0 @@
-meshwright sweep plans.csv --json | head -n 2

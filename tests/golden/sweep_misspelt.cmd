@@ -1,1 +1,0 @@
-printf '%s\n' model,topology,num_partition,batch_size,inputs_length,targets_length,remat_polcy,measured_step,compile_s,notes t5_1_1_small,v4-8,1,8,16,16,full,3,5,mine >t.csv && meshwright sweep t.csv --out r.csv && head -n 1 r.csv | cut -d , -f 1-10

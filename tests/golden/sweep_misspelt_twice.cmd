@@ -1,1 +1,0 @@
-printf '%s\n' model,topology,num_partitions,batch_size,inputs_length,targets_length,num_partition t5_1_1_small,v4-8,1,8,16,16,2 >t.csv && meshwright sweep t.csv --out r.csv && head -n 1 r.csv | cut -d , -f 1-8

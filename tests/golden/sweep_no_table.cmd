@@ -1,1 +1,0 @@
-meshwright sweep absent.csv --out result.csv

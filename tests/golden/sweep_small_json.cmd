@@ -1,1 +1,0 @@
-meshwright sweep plans.csv --out result.csv --json

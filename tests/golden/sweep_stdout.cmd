@@ -1,1 +1,0 @@
-meshwright sweep plans.csv | cut -d, -f1,13-

@@ -1,1 +1,0 @@
-printf 'model,topology,software,software_version,batch_size,inputs_length,targets_length\nllama2_7b,h100:1x8,nanotron,vv9,8,,2048\nllama2_7b,h100:1x8,nanotron,vv9,16,,2048\n' >versions.csv; meshwright sweep versions.csv | cut -d, -f 1-4; rm versions.csv

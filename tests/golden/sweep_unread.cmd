@@ -1,1 +1,0 @@
-printf '%s\n' model,topology,batch_size,inputs_length,targets_length,measured_step_s,measured_tokens_per_s,measured_oom t5_1_1_small,v4-8,8,16,16,fast,,yes t5_1_1_small,v4-8,8,16,16,,6000,0 t5_1_1_small,v4-8,8,16,16,NaN,0, >t.csv && meshwright sweep t.csv --out r.csv

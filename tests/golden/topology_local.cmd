@@ -1,1 +1,0 @@
-meshwright topology local:2x3

@@ -1,1 +1,0 @@
-meshwright topology v4-513 --out kept.txt

@@ -1,1 +1,0 @@
-meshwright topology v3-32

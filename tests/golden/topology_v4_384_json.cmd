@@ -1,1 +1,0 @@
-meshwright topology v4-384 --json

@@ -1,1 +1,0 @@
-meshwright tune --model decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256,mlp_activations=gelu,logits_via_embedding=0 --task-feature-lengths 16 --batch-size 16 --optimizer adamw --topology local:8 --ici-mesh 'data=2,fsdp,tensor' --logical-axis-rules '[["batch",["tensor","data"]],["embed","fsdp"],["vocab",["tensor","fsdp"]]]' --top 3

@@ -1,1 +1,0 @@
-meshwright tune --model llama3_8b --topology v6e-64 --batch-size 128 --task-feature-lengths 4096 --optimizer adamw --attention flash --software maxtext --dtype bfloat16,int8 --num-microbatches 1 | sed -n '1,5p'

@@ -1,1 +1,0 @@
-meshwright tune --model llama3_8b --topology h100:4x8 --batch-size 64 --task-feature-lengths 4096 --optimizer adamw --software megatron --attention flash --dtype bfloat16,fp8 --pipeline-stages 2 --num-microbatches 8 --logical-axis-rules megatron | sed -n '1,5p'

@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_xl --batch-size 128 --fit --topology v4-64; meshwright tune --model t5_1_1_xxl --batch-size 128 --fit --topology v4-8; meshwright tune --model t5_1_1_small --batch-size 8 --fit --topology v4-8 --json | grep -v plan

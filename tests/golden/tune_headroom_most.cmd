@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_base --topology 'v4-16;v4-8' --batch-size 256 --optimizer adamw --headroom 99; meshwright tune --model t5_1_1_base --topology v4-16 --batch-size 256 --optimizer adamw --headroom 0 --top 1 | grep '^   1'

@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_base --topology v4-16 --batch-size 8 --task-feature-lengths 128,32 --objective latency_s --fit

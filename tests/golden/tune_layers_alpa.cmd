@@ -1,1 +1,0 @@
-meshwright tune --model decoder_only:emb_dim=2560,num_heads=32,head_dim=80,mlp_dim=10240,num_layers=32,vocab_size=51200,mlp_activations=gelu,logits_via_embedding=1 --topology v100-16g:2x8 --batch-size 64 --software alpa --optimizer adamw --dtype float16 --task-feature-lengths 1024 --pipeline-stages auto --pipeline-layers auto --top 2

@@ -1,1 +1,0 @@
-meshwright tune --model llama3_8b --topology h100:2x8 --batch-size 64 --optimizer adamw --task-feature-lengths 8192 --software megatron --pipeline-stages 1,4 --num-microbatches 16 --num-partitions 1 --virtual-stages 1 --pipeline-layers auto --enumerate plans.csv && cut -d, -f2-3,27-34 plans.csv

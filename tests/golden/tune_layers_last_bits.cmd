@@ -1,1 +1,0 @@
-meshwright tune --model decoder_only:emb_dim=3072,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=23,vocab_size=48000 --topology a100-80g:2x8 --batch-size 32 --software torchtitan --optimizer adamw --task-feature-lengths 2048 --num-microbatches 8 --num-partitions 2 --virtual-stages 1 --pipeline-stages 2 --pipeline-layers auto --top 1

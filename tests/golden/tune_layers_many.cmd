@@ -1,1 +1,0 @@
-meshwright tune --model decoder_only:emb_dim=256,num_heads=4,head_dim=64,mlp_dim=512,num_layers=4096,vocab_size=32000 --topology a100-80g:4x8 --batch-size 64 --software megatron --optimizer adamw --task-feature-lengths 512 --pipeline-stages 32 --num-microbatches 64 --virtual-stages 1 --pipeline-layers auto

@@ -1,1 +1,0 @@
-meshwright tune --model llama3_70b --batch-size 16 --optimizer adamw --task-feature-lengths 8192 --software megatron --topology v100-16g:1x8 --pipeline-stages 4,8 --virtual-stages 1 --pipeline-layers auto

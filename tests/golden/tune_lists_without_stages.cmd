@@ -1,1 +1,0 @@
-for list in "--context-parallel 1,2" "--context-parallel auto" "--virtual-stages 2,4" "--pipeline-schedule 1f1b,gpipe" "--cp-comm-type p2p,all_gather --pipeline-stages 1"; do meshwright tune --model llama3_8b --topology h100:2x8 --batch-size 64 --software megatron --task-feature-lengths 8192 $list; done

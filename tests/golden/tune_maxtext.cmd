@@ -1,1 +1,0 @@
-meshwright tune --model llama3_8b --topology v6e-256 --software maxtext --ici-mesh 'data=1,fsdp,tensor' --logical-axis-rules maxtext --task-feature-lengths 8192 --batch-size 1024 --optimizer adamw --attention flash --num-microbatches 1 --remat-policy 'full,minimal,offload:decoder_layer_input+query_proj+key_proj+value_proj+out_proj' | head -n 12

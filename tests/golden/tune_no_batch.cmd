@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_small --topology v4:2x2x1 --task-feature-lengths 64,64

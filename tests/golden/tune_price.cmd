@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_large --topology v4:2x2x2 --task-feature-lengths 512,114 --batch-size 64 --objective price --device-hour-price 3.22 | sed -n '/^By/,/^$/p'; meshwright tune --model t5_1_1_large --topology v4:2x2x2 --batch-size 64 --objective price

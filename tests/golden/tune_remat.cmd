@@ -1,1 +1,0 @@
-meshwright tune --model 'scalable_decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=24,vocab_size=32128,mlp_activations=gelu' --topology v4-8 --task-feature-lengths 2048 --batch-size 32 --optimizer adamw --logical-axis-rules 'standard:2,2' --num-microbatches 1,2 --top 2 --search remat --beyond-t5x --optimizer-partitioning none --sequence-parallel 0

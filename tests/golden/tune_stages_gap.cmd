@@ -1,1 +1,0 @@
-meshwright tune --model decoder_only:emb_dim=12288,num_heads=96,head_dim=128,mlp_dim=49152,num_layers=96,vocab_size=51200,mlp_activations=gelu,logits_via_embedding=1 --topology a100-80g:16x8 --num-partitions 8 --task-feature-lengths 2048 --batch-size 32 --num-microbatches 16 --optimizer adamw --remat-policy full --dtype float16 --software megatron --pipeline-stages auto --gap 5

@@ -1,1 +1,0 @@
-meshwright tune --model decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=12,vocab_size=51200,mlp_activations=gelu,logits_via_embedding=1 --topology a100-80g:4x8 --batch-size 96 --optimizer adamw --dtype float16 --task-feature-lengths 2048 --software nemo --pipeline-stages 2,4 --pipeline-schedule gpipe

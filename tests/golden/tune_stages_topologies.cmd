@@ -1,1 +1,0 @@
-meshwright tune --model decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=8,vocab_size=32000 --software megatron --topology 'a100-40g:2x8;v4-8;h100:1x8' --batch-size 32 --task-feature-lengths 1024 --optimizer adamw --pipeline-stages 1,2,4

@@ -1,1 +1,0 @@
-meshwright tune --model decoder_only:emb_dim=12288,num_heads=96,head_dim=128,mlp_dim=49152,num_layers=96,vocab_size=51200,mlp_activations=gelu,logits_via_embedding=1 --topology a100-80g:1x8 --batch-size 8 --software megatron --optimizer adamw --dtype float16 --task-feature-lengths 2048 --pipeline-stages 2,4

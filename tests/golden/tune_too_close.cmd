@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_xl --topology v4-32 --batch-size 64 --top 3 | sed -n '8,12p'; meshwright tune --model t5_1_1_xl --topology v4-32 --batch-size 64 --num-microbatches '1,8,64' --logical-axis-rules standard:1,1 --model-parallel-submesh '2,2,1,1;2,2,4,1' --top 2 | grep 'order'

@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_large --topology 'v4:2x2x2;v4:2x2x4;h100:1x8' --task-feature-lengths 512,114 --batch-size 64 --logical-axis-rules standard:1,1 --num-microbatches 1,2 --objective price --device-hour-price 'v4=3;h100=8'

@@ -1,1 +1,0 @@
-meshwright tune --model llama3_8b --topology v5e-256 --batch-size 256 --software maxtext --search rules,remat --beyond-t5x --time-limit 0.5 | grep -cE '^(Not proven: the search was ended before its end, and before it knew how much better a plan may be|Nothing that fits was found)\.'

@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_small --topology v4:4x4x4 --batch-size 128 --num-microbatches 1 --logical-axis-rules standard:1,1 --verify 4 | sed -n '/^With/,/^$/p'

@@ -1,1 +1,0 @@
-meshwright tune --model t5_1_1_xxl --topology a100-80g:4x8 --num-partitions 1 --batch-size 2304 --task-feature-lengths 512,128 --optimizer adamw --logical-axis-rules standard:1,1 | head -n 9

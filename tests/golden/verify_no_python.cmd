@@ -1,1 +1,0 @@
-meshwright verify t5_11b.json --python ./none
