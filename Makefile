@@ -140,6 +140,8 @@ golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 	@scripts/readme.sh $(BUILD)/meshwright --update >/dev/null || true
 	@scripts/readme.sh $(BUILD)/meshwright
 	@scripts/pictures.sh $(BUILD)/meshwright docs
+	@python3 scripts/reference.py $(BUILD)/meshwright
+	@python3 scripts/evidence.py $(BUILD)/meshwright
 
 ## differs-update: take off the list of cases that differ from XLA's what agrees now; refuses to put any on it
 differs-update: $(BUILD)/tests/test_partition

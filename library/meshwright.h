@@ -18,7 +18,7 @@ extern "C" {
 /* Of this header; it changes when a function changes its meaning. */
 #define MESHWRIGHT_API_VERSION 1
 /* Of the program and of the library. */
-#define MESHWRIGHT_VERSION "0.1.0"
+#define MESHWRIGHT_VERSION "0.2.0"
 
 /* A session is used by one thread at a time. Several sessions share nothing. */
 struct meshwright;
