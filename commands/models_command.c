@@ -40,7 +40,7 @@ static void put_zoo_row(struct base_json_writer *writer, const struct zoo_row *r
     const struct model_config *config = &row->config;
     base_json_open_inline(writer, '{');
     base_json_member_string(writer, "model", row->model->name);
-    base_json_member_string(writer, "architecture", row->model->architecture);
+    base_json_member_string(writer, "architecture", model_architecture(config));
     base_json_member_int(writer, "emb_dim", config->emb_dim);
     base_json_member_int(writer, "num_heads", config->num_heads);
     base_json_member_int(writer, "num_kv_heads", config->num_kv_heads);
@@ -104,13 +104,23 @@ static void write_zoo(const struct zoo_row *rows, int count, struct base_text *o
                   "encoder_decoder:, scalable_encoder_decoder: or scalable_decoder_only:; or @FILE.json.\n");
 }
 
+/* The one that a file describes, by the name that plans give it. */
+static const struct model_zoo_model *model_of_file(struct base_arena *arena, const char *path)
+{
+    struct model_zoo_model *model = base_new(arena, struct model_zoo_model, 1);
+    *model = (struct model_zoo_model){
+        .name = base_print(arena, "@%s", path), .source = path, .about = "as this file describes it"};
+    return model;
+}
+
 static enum base_status run_models(struct commands_context *context, const struct base_arguments *arguments,
                                    struct base_text *out, struct base_error *error)
 {
-    (void)arguments;
     const struct model_zoo_model *models;
-    int count;
-    BASE_TRY(model_zoo(context->arena, &models, &count, error));
+    const char *from = base_argument(arguments, "--from");
+    int count = 1;
+    if (from) models = model_of_file(context->arena, from);
+    else BASE_TRY(model_zoo(context->arena, &models, &count, error));
     struct zoo_row *rows = base_new(context->arena, struct zoo_row, count);
     for (int i = 0; i < count; i++) {
         rows[i].model = &models[i];
@@ -130,12 +140,15 @@ static enum base_status run_models(struct commands_context *context, const struc
     return BASE_OK;
 }
 
-static const struct base_option models_options[] = {COMMANDS_COMMON};
+static const struct base_option models_options[] = {
+    {"--from", "FILE", "the model of a file alone: Hugging Face's config.json, or a JSON file of our own keys", NULL},
+    COMMANDS_COMMON,
+};
 
 const struct commands_command commands_models = {
     .name = "models",
     .summary = "the models that are known by name, and how to describe another",
-    .usage = "models",
+    .usage = "models [--from FILE]",
     .examples = "  meshwright models\n"
                 "  meshwright models --json\n",
     .options = models_options,

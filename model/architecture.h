@@ -81,14 +81,40 @@ struct model_experts {
     double capacity_factor, eval_capacity_factor, aux_loss_factor, router_z_loss_factor;
     enum model_router router;
     bool batch_prioritized /* the encoder's routing */, extra_mlp, ignore_padding;
+    /* of decoders alone: */
+    int64_t first_dense_layers; /* layers without experts before the others */
+    int64_t shared_mlp_dim;     /* of an MLP that every token passes beside its experts; 0: none */
+    bool shared_gate;           /* a sigmoid of the token scales what the shared MLP gives */
+    enum model_router_score { MODEL_SCORE_SOFTMAX, MODEL_SCORE_SIGMOID } score;
 };
+
+/* Latent attention (DeepSeek-V2, arXiv:2405.04434): keys and values are made of one vector of key_value_rank a token.
+ * A head's last rope_dim elements of head_dim are turned by positions; they are the same in each head's key. */
+struct model_latent {
+    int64_t query_rank; /* 0: queries are projected at once */
+    int64_t key_value_rank /* 0: attention is not latent */, rope_dim, value_dim;
+};
+
+/* Which dense layers add a bias. biases=1 says the first four, as GPT-3 has them. */
+enum model_bias {
+    MODEL_BIAS_QKV = 1,
+    MODEL_BIAS_OUT = 2,
+    MODEL_BIAS_MLP = 4, /* experts, too */
+    MODEL_BIAS_LOGITS = 8,
+    MODEL_BIAS_ROUTER = 16,
+    MODEL_BIAS_DENSE = 15
+};
+
+/* Where a sublayer's norms stand: on what it reads, on what it adds to the stream (OLMo 2), or both (Gemma 2). */
+enum model_norm_placement { MODEL_NORM_BEFORE, MODEL_NORM_BEHIND, MODEL_NORM_BOTH };
 
 /* How a decoder knows where a token stands; the first is T5's. */
 enum model_position_encoding {
     MODEL_POSITION_RELATIVE_BIAS,
     MODEL_POSITION_ROTARY,  /* queries and keys are turned by their positions, halves of a head against each other */
     MODEL_POSITION_LEARNED, /* a table of positions, added to the embeddings */
-    MODEL_POSITION_NONE
+    MODEL_POSITION_NONE,
+    MODEL_POSITION_ALIBI /* scores fall with the distance, by a slope of each head (arXiv:2108.12409) */
 };
 enum model_norm { MODEL_NORM_RMS, MODEL_NORM_LAYER /* with mean and bias */ };
 
@@ -105,7 +131,15 @@ struct model_config {
     struct model_experts experts;
     enum model_position_encoding position_encoding;
     enum model_norm norm;
-    bool biases /* on every dense layer */, qk_norm;
+    unsigned biases; /* bits of enum model_bias */
+    enum model_norm_placement norm_placement;
+    bool qk_norm;                             /* of each head's queries and keys */
+    bool qk_norm_joined;                      /* of all heads' at once (OLMo 2) */
+    bool parallel_norms;                      /* of a parallel block: attention and MLP have a norm each */
+    bool embedding_norm;                      /* behind the table of tokens (BLOOM) */
+    bool attention_sinks;                     /* a logit of each head that no value stands behind (gpt-oss) */
+    double attention_softcap, logits_softcap; /* c tanh(x / c) in place of x; 0: x */
+    struct model_latent latent;
     int64_t sliding_window, sliding_window_every; /* all layers but each sliding_window_every-th see that many positions
                                                      back, themselves included; 0: no window, no such layer */
     int64_t num_positions;                        /* of the table of learned positions */
@@ -118,6 +152,11 @@ struct model_config {
  */
 enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
                                     struct base_error *error);
+/* huggingface.c: a config.json of Hugging Face's transformers as one line of the same grammar. BASE_INPUT names a
+ * family or a feature that is not modelled. */
+bool model_is_huggingface(const struct base_json *object);
+enum base_status model_huggingface_line(struct base_arena *arena, const struct base_json *object, const char **out,
+                                        struct base_error *error);
 /* Whether one key of the one-line form may have that value. */
 enum base_status model_config_check(const char *key, const char *value, struct base_error *error);
 /* experts.c: how many sparse layers a stack has, and how many layers one block of it, whose last is sparse; a stack

@@ -53,7 +53,8 @@ static int key_or_value(struct builder *builder, const struct builder_attention 
     int projected = builder_constrained(
         builder, builder_contract(builder, name, equation, declared, builder->dtype, role, a->key_source, kernel));
     builder_saved_as(builder, role == MODEL_ROLE_VALUE ? MODEL_SAVED_VALUE : MODEL_SAVED_KEY, projected);
-    projected = model_builder_biased(builder, name, projected, declared, grouped ? "i" : "j", grouped ? "gd" : "hd");
+    projected = model_builder_biased(builder, MODEL_BIAS_QKV, name, projected, declared, grouped ? "i" : "j",
+                                     grouped ? "gd" : "hd");
     if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
     if (builder->options.gathers_keys) projected = gathered(builder, name, projected);
     if (reads || fills_cache(builder, a)) {
@@ -116,6 +117,8 @@ static int attention_core(struct builder *builder, const struct builder_attentio
     int scores = builder_contract(builder, base_print(builder->arena, "%s/scores", scope),
                                   base_print(builder->arena, "%s,%s->%s", queries, keys, pairs), NULL, logits,
                                   MODEL_ROLE_SOFTMAX, query, key);
+    scores = model_builder_capped(builder, base_print(builder->arena, "%s/scores", scope), scores,
+                                  builder->config->attention_softcap);
     const struct model_block *block = &builder->program->blocks[builder->block];
     int scored = builder->program->blocks[builder->block].op_count;
     int biased = attention_bias(builder, a, scores, logits);
@@ -165,8 +168,8 @@ static int query_of(struct builder *builder, const struct builder_attention *a)
     builder_constrained(builder, builder_saved_as(builder, MODEL_SAVED_QUERY, query));
     const char *rows = builder_letters(builder, "bqhd", a->query, a->key),
                *query_name = base_print(builder->arena, "%s/query", scope);
-    return model_builder_placed(builder, query_name, model_builder_biased(builder, query_name, query, rows, "j", "hd"),
-                                rows);
+    return model_builder_placed(
+        builder, query_name, model_builder_biased(builder, MODEL_BIAS_QKV, query_name, query, rows, "j", "hd"), rows);
 }
 
 /* Of the last layer that reads a prompt, keys and values are all that is needed. */
@@ -195,6 +198,6 @@ int model_builder_attention(struct builder *builder, const struct builder_attent
                                MODEL_ROLE_PROJECTION, context, out_kernel);
     builder_constrained_if_flaxformer(builder, out);
     builder_saved_as(builder, MODEL_SAVED_OUT, out);
-    return model_builder_biased(builder, base_print(builder->arena, "%s/out", scope), out,
+    return model_builder_biased(builder, MODEL_BIAS_OUT, base_print(builder->arena, "%s/out", scope), out,
                                 builder_letters(builder, "bqe", a->query, a->key), "e", "e");
 }

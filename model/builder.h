@@ -186,8 +186,10 @@ int model_builder_weight(struct builder *builder, const char *path, const char *
 /* norms.c */
 int model_builder_norm(struct builder *builder, const char *name, int x, char length);
 /* Adds a bias whose labels are a part of x's, where the model has biases. */
-int model_builder_biased(struct builder *builder, const char *dense, int x, const char *labels, const char *joined,
-                         const char *split);
+int model_builder_biased(struct builder *builder, enum model_bias which, const char *dense, int x, const char *labels,
+                         const char *joined, const char *split);
+/* c tanh(x / c) of the cap c, where that is not 0. */
+int model_builder_capped(struct builder *builder, const char *name, int x, double cap);
 /* Queries or keys as attention takes them: normed by head, then turned by their positions. */
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows);
 

@@ -75,9 +75,19 @@ static enum base_status refuse_kv_heads(const struct model_config *config, struc
 /* Keys of experts, all behind NUM_EXPERTS. */
 static enum base_status refuse_dense(const struct model_draft *draft, struct base_error *error)
 {
-    for (int key = NUM_EXPERTS; key <= ROUTER_Z_LOSS_FACTOR; key++)
+    for (int key = NUM_EXPERTS; key <= ROUTER_SCORE; key++)
         if (has(draft, (enum key)key))
             return base_fail(error, BASE_INPUT, "%s: goes with num_experts of moe_encoder_decoder or decoder_only",
+                             model_config_keys[key].name);
+    return BASE_OK;
+}
+
+/* What T5X's models with experts lack. */
+static enum base_status refuse_beyond_flaxformer(const struct model_draft *draft, struct base_error *error)
+{
+    for (int key = FIRST_DENSE_LAYERS; key <= ROUTER_SCORE; key++)
+        if (has(draft, (enum key)key) && !model_config_is_default(draft, (enum key)key))
+            return base_fail(error, BASE_INPUT, "%s: is known for decoder-only models alone; leave it out",
                              model_config_keys[key].name);
     return BASE_OK;
 }
@@ -94,14 +104,16 @@ static void fill_experts(struct model_draft *draft)
     if (!has(draft, GROUP_SIZE)) e->group_size = 4096;
     if (!has(draft, AUX_LOSS_FACTOR)) e->aux_loss_factor = 0.01;
     if (!draft->config.encoder)
-        e->decoder_sparse_layers = draft->config.num_decoder_layers / (draft->moe_every ? draft->moe_every : 1);
+        e->decoder_sparse_layers =
+            (draft->config.num_decoder_layers - e->first_dense_layers) / (draft->moe_every ? draft->moe_every : 1);
 }
 
 static enum base_status check_sparse_layers(const struct model_config *config, enum model_stack_kind stack,
                                             struct base_error *error)
 {
     const bool encoder = stack == MODEL_ENCODER_STACK;
-    int64_t layers = encoder ? config->num_encoder_layers : config->num_decoder_layers,
+    int64_t layers =
+                encoder ? config->num_encoder_layers : config->num_decoder_layers - config->experts.first_dense_layers,
             sparse = model_sparse_layers(config, stack);
     if (sparse == 0 || layers % sparse == 0) return BASE_OK;
     return base_fail(error, BASE_INPUT,
@@ -110,10 +122,27 @@ static enum base_status check_sparse_layers(const struct model_config *config, e
                      encoder ? "encoder" : "decoder", (long long)sparse, (long long)layers);
 }
 
+/* Dense layers before those with experts, which are blocks of moe_every. */
+static enum base_status check_decoder_blocks(const struct model_draft *draft, struct base_error *error)
+{
+    const struct model_config *config = &draft->config;
+    const int64_t first = config->experts.first_dense_layers, every = draft->moe_every ? draft->moe_every : 1;
+    if (first && !config->scan_layers)
+        return base_fail(error, BASE_INPUT, "first_dense_layers: is known for scanned layers; use %s",
+                         "scalable_decoder_only");
+    if (first >= config->num_decoder_layers)
+        return base_fail(error, BASE_INPUT,
+                         "first_dense_layers: %lld of %lld layers leave none with experts; use more %s",
+                         (long long)first, (long long)config->num_decoder_layers, "layers");
+    if ((config->num_decoder_layers - first) % every == 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "moe_every: %lld does not divide the %lld layers", (long long)every,
+                     (long long)(config->num_decoder_layers - first));
+}
+
 static enum base_status finish_experts(struct model_draft *draft, struct base_error *error)
 {
     const struct model_config *config = &draft->config;
-    bool is_moe = config->family == MODEL_MOE_T5, may = is_moe || config->family == MODEL_DECODER_ONLY;
+    bool is_moe = config->family == MODEL_MOE_T5, may = is_moe || !config->encoder;
     if (!has(draft, NUM_EXPERTS) && is_moe)
         return base_fail(error, BASE_INPUT, "num_experts: is missing, as in num_experts=8");
     if (!may || !has(draft, NUM_EXPERTS)) return refuse_dense(draft, error);
@@ -122,15 +151,41 @@ static enum base_status finish_experts(struct model_draft *draft, struct base_er
                          "moe_every: is for decoders; use num_encoder_sparse_layers and num_decoder_sparse_layers");
     if (!is_moe && (has(draft, NUM_ENCODER_SPARSE_LAYERS) || has(draft, NUM_DECODER_SPARSE_LAYERS)))
         return base_fail(error, BASE_INPUT, "num_decoder_sparse_layers: a decoder-only model says moe_every");
+    if (is_moe) BASE_TRY(refuse_beyond_flaxformer(draft, error));
+    else BASE_TRY(check_decoder_blocks(draft, error));
     fill_experts(draft);
     BASE_TRY(check_sparse_layers(config, MODEL_ENCODER_STACK, error));
     BASE_TRY(check_sparse_layers(config, MODEL_DECODER_STACK, error));
-    if (config->num_decoder_layers % (draft->moe_every ? draft->moe_every : 1) != 0)
-        return base_fail(error, BASE_INPUT, "moe_every: %lld does not divide the %lld layers",
-                         (long long)draft->moe_every, (long long)config->num_decoder_layers);
     if (config->experts.selected <= config->experts.count) return BASE_OK;
     return base_fail(error, BASE_INPUT, "num_selected_experts: %lld of %lld experts cannot be chosen; use fewer",
                      (long long)config->experts.selected, (long long)config->experts.count);
+}
+
+/* Latent attention has all of its sizes, a value of its own for each head, and no other positions than rotary ones. */
+static enum base_status refuse_latent(const struct model_draft *draft, struct base_error *error)
+{
+    static const enum key with[] = {QK_ROPE_HEAD_DIM, V_HEAD_DIM};
+    const struct model_config *config = &draft->config;
+    if (!has(draft, KV_LORA_RANK)) {
+        for (int key = Q_LORA_RANK; key <= V_HEAD_DIM; key++)
+            if (has(draft, (enum key)key))
+                return base_fail(error, BASE_INPUT, "%s: goes with kv_lora_rank; give it, too",
+                                 model_config_keys[key].name);
+        return BASE_OK;
+    }
+    for (int i = 0; i < BASE_COUNT(with); i++)
+        if (!has(draft, with[i]))
+            return base_fail(error, BASE_INPUT, "%s: is missing beside kv_lora_rank", model_config_keys[with[i]].name);
+    if (config->latent.rope_dim >= config->head_dim || config->latent.rope_dim % 2)
+        return base_fail(error, BASE_INPUT,
+                         "qk_rope_head_dim: %lld is no even part of head_dim %lld; head_dim counts both parts of a key",
+                         (long long)config->latent.rope_dim, (long long)config->head_dim);
+    if (config->scan_layers && config->num_kv_heads == config->num_heads && !config->qk_norm &&
+        !config->qk_norm_joined && config->position_encoding == MODEL_POSITION_ROTARY)
+        return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "kv_lora_rank: latent attention is known for scalable_decoder_only with rotary positions and as "
+                     "many heads of keys as of queries, without qk_norm");
 }
 
 /* What has no meaning without another key. */
@@ -142,6 +197,14 @@ static enum base_status refuse_features(const struct model_draft *draft, struct 
                          "head_dim: %lld is odd, and rotary positions turn one half of a head against the other; use "
                          "an even one",
                          (long long)config->head_dim);
+    BASE_TRY(refuse_latent(draft, error));
+    if (config->parallel_norms && !config->parallel_block)
+        return base_fail(error, BASE_INPUT, "parallel_norms: goes with parallel_block=1");
+    if (config->parallel_block && (config->norm_placement != MODEL_NORM_BEFORE || has(draft, NUM_EXPERTS)))
+        return base_fail(error, BASE_INPUT, "parallel_block: has its norm before, and no experts; leave %s out",
+                         has(draft, NUM_EXPERTS) ? "num_experts" : "norm_placement");
+    if (config->qk_norm && config->qk_norm_joined)
+        return base_fail(error, BASE_INPUT, "qk_norm_joined: takes the place of qk_norm; keep one");
     if (config->sliding_window_every && !config->sliding_window)
         return base_fail(error, BASE_INPUT, "sliding_window_every: there is no sliding_window; give it, too");
     if (config->num_positions && config->position_encoding != MODEL_POSITION_LEARNED)
@@ -196,8 +259,16 @@ static enum base_status unknown_architecture(const char *name, size_t length, st
 
 /* ---- one line: ARCHITECTURE:key=value,… ---- */
 
-static enum base_status read_pairs(struct base_arena *arena, const char *pairs, struct model_draft *draft,
-                                   struct base_error *error)
+/* Keys that changes have given already are skipped: a bit per key. */
+static bool is_changed(uint64_t changed, const char *key)
+{
+    for (int i = 0; i < KEY_COUNT; i++)
+        if (changed >> i & 1 && !strcmp(model_config_keys[i].name, key)) return true;
+    return false;
+}
+
+static enum base_status read_pairs(struct base_arena *arena, const char *pairs, uint64_t changed,
+                                   struct model_draft *draft, struct base_error *error)
 {
     char *text = base_copy(arena, pairs);
     while (text) {
@@ -207,19 +278,22 @@ static enum base_status read_pairs(struct base_arena *arena, const char *pairs, 
         if (!equals)
             return base_fail(error, BASE_INPUT, "\"%.60s\" is no key=value; as in emb_dim=512,num_heads=8", text);
         *equals = '\0';
-        BASE_TRY(model_config_set_key(draft, text, equals + 1, error));
+        if (!is_changed(changed, text)) BASE_TRY(model_config_set_key(draft, text, equals + 1, error));
         text = next;
     }
     return BASE_OK;
 }
 
-static enum base_status parse_line(struct base_arena *arena, const char *text, const char *colon,
+static enum base_status parse_line(struct base_arena *arena, const char *text, const char *changes,
                                    struct model_config *out, struct base_error *error)
 {
     struct model_draft draft;
-    size_t length = (size_t)(colon - text);
+    const size_t length = strcspn(text, ":");
     if (!begin(&draft, text, length)) return unknown_architecture(text, length, error);
-    enum base_status status = read_pairs(arena, colon + 1, &draft, error);
+    enum base_status status = changes ? read_pairs(arena, changes, 0, &draft, error) : BASE_OK;
+    uint64_t changed = draft.given;
+    if (has(&draft, NUM_LAYERS)) changed |= UINT64_C(1) << NUM_ENCODER_LAYERS | UINT64_C(1) << NUM_DECODER_LAYERS;
+    if (status == BASE_OK) status = read_pairs(arena, text + length + 1, changed, &draft, error);
     if (status == BASE_OK) status = finish(&draft, out, error);
     return status == BASE_OK ? status : base_fail_in(error, "%.*s", (int)length, text);
 }
@@ -241,10 +315,11 @@ static const char *line_value(struct base_arena *arena, const struct base_json *
     for (int i = 0; i < KEY_COUNT; i++)
         names = names || ((model_config_keys[i].kind == ACTIVATIONS || model_config_keys[i].kind == WORD) &&
                           !strcmp(member->key, model_config_keys[i].name));
+    const bool bits = !strcmp(member->key, model_config_keys[BIASES].name);
     switch (member->kind) {
     case BASE_JSON_STRING:
-        return names || !strcmp(member->key, model_config_keys[ROUTER_KIND].name) ? member->string : NULL;
-    case BASE_JSON_ARRAY: return names ? join_strings(arena, member) : NULL;
+        return names || bits || !strcmp(member->key, model_config_keys[ROUTER_KIND].name) ? member->string : NULL;
+    case BASE_JSON_ARRAY: return names || bits ? join_strings(arena, member) : NULL;
     case BASE_JSON_FALSE: return names ? NULL : "0";
     case BASE_JSON_TRUE: return names ? NULL : "1";
     case BASE_JSON_NUMBER:
@@ -289,34 +364,56 @@ static enum base_status parse_file(struct base_arena *arena, const char *path, s
     BASE_TRY(base_read_file(arena, path, LARGEST_BYTES, &text, &length, error));
     const struct base_json *object;
     enum base_status status = base_json_parse(arena, text, length, &object, error);
-    if (status == BASE_OK) status = read_members(arena, object, out, error);
+    if (status == BASE_OK && model_is_huggingface(object)) {
+        const char *line;
+        status = model_huggingface_line(arena, object, &line, error);
+        if (status == BASE_OK) status = parse_line(arena, line, NULL, out, error);
+    } else if (status == BASE_OK) status = read_members(arena, object, out, error);
     return status == BASE_OK ? status : base_fail_in(error, "%.200s", path);
 }
 
-static enum base_status from_zoo(struct base_arena *arena, const char *name, struct model_config *out,
+/* NAME or NAME:key=value,…, whose keys take the place of the zoo's. */
+static enum base_status from_zoo(struct base_arena *arena, const char *text, struct model_config *out,
                                  struct base_error *error)
 {
-    const char *line;
-    BASE_TRY(model_zoo_line(arena, name, &line, error));
-    return parse_line(arena, line, strchr(line, ':'), out, error);
+    const char *line, *colon = strchr(text, ':');
+    BASE_TRY(model_zoo_line(arena, base_print(arena, "%.*s", (int)strcspn(text, ":"), text), &line, error));
+    return parse_line(arena, line, colon ? colon + 1 : NULL, out, error);
+}
+
+/* Whether a line begins with an architecture, or nearly, and not with a name of the zoo. */
+static bool names_architecture(struct base_arena *arena, const char *text)
+{
+    const char *names[BASE_COUNT(architectures)], *before = base_print(arena, "%.*s", (int)strcspn(text, ":"), text);
+    for (int i = 0; i < BASE_COUNT(architectures); i++) names[i] = architectures[i].name;
+    return strchr(text, ':') && (!*before || base_nearest(before, names, BASE_COUNT(names)));
 }
 
 enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
                                     struct base_error *error)
 {
-    const char *colon = strchr(text, ':');
     struct model_config found;
     enum base_status status;
     if (strlen(text) >= sizeof found.name)
         status =
             base_fail(error, BASE_INPUT, "longer than %d bytes; @FILE.json can hold it", (int)sizeof found.name - 1);
     else if (*text == '@') status = parse_file(arena, text + 1, &found, error);
-    else if (colon) status = parse_line(arena, text, colon, &found, error);
+    else if (names_architecture(arena, text)) status = parse_line(arena, text, NULL, &found, error);
     else status = from_zoo(arena, text, &found, error);
     if (status != BASE_OK) return base_fail_in(error, "model");
     memcpy(found.name, text, strlen(text) + 1);
     *out = found;
     return BASE_OK;
+}
+
+static void put_bits(const struct model_config *config, struct base_json_writer *w)
+{
+    char text[80];
+    if (!config->biases || config->biases == MODEL_BIAS_DENSE)
+        base_json_member_bool(w, model_config_keys[BIASES].name, config->biases != 0);
+    else
+        base_json_member_string(w, model_config_keys[BIASES].name,
+                                model_config_bits_text(BIASES, config->biases, text, sizeof text));
 }
 
 static void put_activations(const struct model_config *config, const char *name, struct base_json_writer *w)
@@ -336,6 +433,7 @@ static bool is_said(const struct model_draft *draft, int key)
     if ((key == NUM_ENCODER_SPARSE_LAYERS || key == NUM_DECODER_SPARSE_LAYERS) && !config->encoder) return false;
     if (key >= POSITION_ENCODING && key <= NUM_POSITIONS && model_config_is_default(draft, (enum key)key))
         return false; /* T5X's models are described as ever */
+    if (key >= FIRST_DENSE_LAYERS && model_config_is_default(draft, (enum key)key)) return false;
     return key < NUM_EXPERTS || key > ROUTER_Z_LOSS_FACTOR || config->experts.count > 0;
 }
 
@@ -359,6 +457,7 @@ void model_config_put(const struct model_config *config, struct base_json_writer
         case WORD:
             base_json_member_string(w, model_config_keys[i].name, model_config_keys[i].words[*(const int *)at]);
             break;
+        case SET: put_bits(config, w); break;
         case ACTIVATIONS: put_activations(config, model_config_keys[i].name, w);
         }
     }

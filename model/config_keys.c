@@ -16,8 +16,11 @@ const char *model_activation_name(enum model_activation activation)
 }
 
 /* Words of keys, in the order of their enums. */
-static const char *const position_encodings[] = {"relative_bias", "rotary", "learned", "none"};
+static const char *const position_encodings[] = {"relative_bias", "rotary", "learned", "none", "alibi"};
 static const char *const norms[] = {"rms", "layer"};
+static const char *const norm_placements[] = {"before", "behind", "both"};
+static const char *const router_scores[] = {"softmax", "sigmoid"};
+static const char *const biased[] = {"qkv", "out", "mlp", "logits", "router"}; /* bits of enum model_bias */
 
 const char *model_position_encoding_name(enum model_position_encoding encoding)
 {
@@ -48,8 +51,19 @@ const struct model_config_key model_config_keys[KEY_COUNT] = {
     [POSITION_ENCODING] = {"position_encoding", WORD, FIELD(position_encoding), BASE_COUNT(position_encodings),
                            position_encodings},
     [NORM] = {"norm", WORD, FIELD(norm), BASE_COUNT(norms), norms},
-    [BIASES] = {"biases", FLAG, FIELD(biases), 1},
+    [BIASES] = {"biases", SET, FIELD(biases), BASE_COUNT(biased), biased},
+    [NORM_PLACEMENT] = {"norm_placement", WORD, FIELD(norm_placement), BASE_COUNT(norm_placements), norm_placements},
     [QK_NORM] = {"qk_norm", FLAG, FIELD(qk_norm), 1},
+    [QK_NORM_JOINED] = {"qk_norm_joined", FLAG, FIELD(qk_norm_joined), 1},
+    [PARALLEL_NORMS] = {"parallel_norms", FLAG, FIELD(parallel_norms), 1},
+    [EMBEDDING_NORM] = {"embedding_norm", FLAG, FIELD(embedding_norm), 1},
+    [ATTENTION_SINKS] = {"attention_sinks", FLAG, FIELD(attention_sinks), 1},
+    [ATTENTION_SOFTCAP] = {"attention_softcap", REAL, FIELD(attention_softcap), 1 << 20},
+    [LOGITS_SOFTCAP] = {"logits_softcap", REAL, FIELD(logits_softcap), 1 << 20},
+    [Q_LORA_RANK] = {"q_lora_rank", SIZE, FIELD(latent.query_rank), 1 << 18},
+    [KV_LORA_RANK] = {"kv_lora_rank", SIZE, FIELD(latent.key_value_rank), 1 << 18},
+    [QK_ROPE_HEAD_DIM] = {"qk_rope_head_dim", SIZE, FIELD(latent.rope_dim), 1 << 12},
+    [V_HEAD_DIM] = {"v_head_dim", SIZE, FIELD(latent.value_dim), 1 << 12},
     [SLIDING_WINDOW] = {"sliding_window", SIZE, FIELD(sliding_window), 1 << 24},
     [SLIDING_WINDOW_EVERY] = {"sliding_window_every", SIZE, FIELD(sliding_window_every), 1 << 12},
     [NUM_POSITIONS] = {"num_positions", SIZE, FIELD(num_positions), 1 << 24},
@@ -69,6 +83,10 @@ const struct model_config_key model_config_keys[KEY_COUNT] = {
     [IGNORE_PADDING_TOKENS] = {"ignore_padding_tokens", FLAG, FIELD(experts.ignore_padding), 1},
     [AUX_LOSS_FACTOR] = {"aux_loss_factor", REAL, FIELD(experts.aux_loss_factor), 1 << 10},
     [ROUTER_Z_LOSS_FACTOR] = {"router_z_loss_factor", REAL, FIELD(experts.router_z_loss_factor), 1 << 10},
+    [FIRST_DENSE_LAYERS] = {"first_dense_layers", COUNT, FIELD(experts.first_dense_layers), 1 << 12},
+    [SHARED_EXPERT_MLP_DIM] = {"shared_expert_mlp_dim", COUNT, FIELD(experts.shared_mlp_dim), 1 << 22},
+    [SHARED_EXPERT_GATE] = {"shared_expert_gate", FLAG, FIELD(experts.shared_gate), 1},
+    [ROUTER_SCORE] = {"router_score", WORD, FIELD(experts.score), BASE_COUNT(router_scores), router_scores},
 };
 
 static const char *list_keys(char *list, size_t size)
@@ -82,7 +100,7 @@ static const char *list_keys(char *list, size_t size)
 static enum base_status unknown_key(const char *name, struct base_error *error)
 {
     const char *names[KEY_COUNT], *nearest;
-    char list[900];
+    char list[1400];
     for (int i = 0; i < KEY_COUNT; i++) names[i] = model_config_keys[i].name;
     nearest = base_nearest(name, names, KEY_COUNT);
     return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s%sthe keys are %s", name,
@@ -140,6 +158,37 @@ static enum base_status set_word(struct model_draft *draft, int key, const char 
                              count);
 }
 
+/* 0, 1 (all that a dense model has), or words joined by +. */
+static enum base_status set_bits(struct model_draft *draft, int key, const char *value, struct base_error *error)
+{
+    const struct model_config_key *row = &model_config_keys[key];
+    unsigned bits = 0;
+    if (!strcmp(value, "1")) bits = MODEL_BIAS_DENSE;
+    else if (strcmp(value, "0") != 0)
+        for (const char *at = value; at; at = strchr(at, '+') ? strchr(at, '+') + 1 : NULL) {
+            char word[32];
+            int found = 0;
+            snprintf(word, sizeof word, "%.*s", (int)strcspn(at, "+"), at);
+            while (found < row->high && strcmp(row->words[found], word) != 0) found++;
+            if (found == row->high)
+                return base_fail_unknown(error, BASE_INPUT, row->name, word, row->words, (int)row->high);
+            bits |= 1u << found;
+        }
+    memcpy((char *)draft + row->offset, &bits, sizeof bits);
+    return BASE_OK;
+}
+
+const char *model_config_bits_text(enum key key, unsigned bits, char *text, size_t size)
+{
+    size_t used = 0;
+    *text = '\0';
+    for (int i = 0; i < model_config_keys[key].high; i++)
+        if (bits >> i & 1)
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", used ? "+" : "", model_config_keys[key].words[i]);
+    return text;
+}
+
 enum base_status model_config_set_key(struct model_draft *draft, const char *name, const char *value,
                                       struct base_error *error)
 {
@@ -151,6 +200,7 @@ enum base_status model_config_set_key(struct model_draft *draft, const char *nam
     if (model_config_keys[key].kind == ACTIVATIONS) return model_config_set_activations(&draft->config, value, error);
     if (model_config_keys[key].kind == ROUTER) return set_router(&draft->config, value, error);
     if (model_config_keys[key].kind == WORD) return set_word(draft, key, value, error);
+    if (model_config_keys[key].kind == SET) return set_bits(draft, key, value, error);
     int64_t number;
     char *field = (char *)draft + model_config_keys[key].offset;
     if (model_config_keys[key].kind == REAL)
@@ -171,9 +221,9 @@ enum base_status model_config_check(const char *key, const char *value, struct b
 bool model_config_is_default(const struct model_draft *draft, enum key key)
 {
     static const struct model_draft nothing;
-    const size_t size = model_config_keys[key].kind == SIZE   ? sizeof(int64_t)
-                        : model_config_keys[key].kind == WORD ? sizeof(int)
-                                                              : sizeof(bool);
+    static const size_t sizes[] = {[SIZE] = sizeof(int64_t), [COUNT] = sizeof(int64_t), [FLAG] = sizeof(bool),
+                                   [REAL] = sizeof(double),  [WORD] = sizeof(int),      [SET] = sizeof(unsigned)};
+    const size_t size = sizes[model_config_keys[key].kind];
     return !memcmp((const char *)draft + model_config_keys[key].offset,
                    (const char *)&nothing + model_config_keys[key].offset, size);
 }

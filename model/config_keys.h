@@ -11,7 +11,16 @@ struct model_draft {
     uint64_t given;
 };
 
-enum key_kind { SIZE, COUNT /* may be 0 */, FLAG, REAL, WORD, ACTIVATIONS, ROUTER };
+enum key_kind {
+    SIZE,
+    COUNT /* may be 0 */,
+    FLAG,
+    REAL,
+    WORD,
+    SET /* of words, joined by +; or 0, 1 */,
+    ACTIVATIONS,
+    ROUTER
+};
 
 enum key {
     EMB_DIM,
@@ -30,7 +39,18 @@ enum key {
     POSITION_ENCODING,
     NORM,
     BIASES,
+    NORM_PLACEMENT,
     QK_NORM,
+    QK_NORM_JOINED,
+    PARALLEL_NORMS,
+    EMBEDDING_NORM,
+    ATTENTION_SINKS,
+    ATTENTION_SOFTCAP,
+    LOGITS_SOFTCAP,
+    Q_LORA_RANK,
+    KV_LORA_RANK,
+    QK_ROPE_HEAD_DIM,
+    V_HEAD_DIM,
     SLIDING_WINDOW,
     SLIDING_WINDOW_EVERY,
     NUM_POSITIONS,
@@ -50,6 +70,10 @@ enum key {
     IGNORE_PADDING_TOKENS,
     AUX_LOSS_FACTOR,
     ROUTER_Z_LOSS_FACTOR,
+    FIRST_DENSE_LAYERS,
+    SHARED_EXPERT_MLP_DIM,
+    SHARED_EXPERT_GATE,
+    ROUTER_SCORE,
     KEY_COUNT
 };
 
@@ -73,6 +97,8 @@ enum base_status model_config_set_key(struct model_draft *draft, const char *nam
                                       struct base_error *error);
 /* Names joined by +. */
 enum base_status model_config_set_activations(struct model_config *config, const char *text, struct base_error *error);
+/* The words of a set that are bits, joined by +. */
+const char *model_config_bits_text(enum key key, unsigned bits, char *text, size_t size);
 bool model_config_is_default(const struct model_draft *draft, enum key key);
 
 #endif

@@ -18,15 +18,17 @@ int64_t model_sparse_layers(const struct model_config *config, enum model_stack_
 
 int64_t model_layers_per_block(const struct model_config *config, enum model_stack_kind stack)
 {
-    int64_t layers = stack == MODEL_ENCODER_STACK ? config->num_encoder_layers : config->num_decoder_layers,
+    int64_t layers = stack == MODEL_ENCODER_STACK ? config->num_encoder_layers
+                                                  : config->num_decoder_layers - config->experts.first_dense_layers,
             sparse = model_sparse_layers(config, stack);
     return sparse ? layers / sparse : 1;
 }
 
 bool model_is_sparse(const struct model_config *config, enum model_stack_kind stack, int64_t layer)
 {
-    int64_t block = model_layers_per_block(config, stack);
-    return model_sparse_layers(config, stack) > 0 && layer % block == block - 1;
+    int64_t block = model_layers_per_block(config, stack),
+            first = stack == MODEL_DECODER_STACK ? config->experts.first_dense_layers : 0;
+    return model_sparse_layers(config, stack) > 0 && layer >= first && (layer - first) % block == block - 1;
 }
 
 /* ---- groups ---- */

@@ -56,8 +56,8 @@ static int mlp(struct builder *builder, const char *scope, int x, char length)
         int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", name), wide, wide);
         hidden[i] = builder_contract(builder, name, in, NULL, builder->dtype, MODEL_ROLE_MLP_HIDDEN, x, kernel);
         builder_saved_as(builder, i == 0 ? MODEL_SAVED_WI_0 : MODEL_SAVED_WI_1, hidden[i]);
-        hidden[i] =
-            model_builder_biased(builder, name, hidden[i], builder_letters(builder, "bqf", length, length), "f", "f");
+        hidden[i] = model_builder_biased(builder, MODEL_BIAS_MLP, name, hidden[i],
+                                         builder_letters(builder, "bqf", length, length), "f", "f");
     }
     const char *gate = builder_letters(builder, count == 1 ? "bqf->bqf" : "bqf,bqf->bqf", length, length);
     int activated;
@@ -79,7 +79,8 @@ static int mlp(struct builder *builder, const char *scope, int x, char length)
                                builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
     builder_constrained_if_flaxformer(builder, out);
     builder_saved_as(builder, MODEL_SAVED_WO, out);
-    return model_builder_biased(builder, out_name, out, builder_letters(builder, "bqe", length, length), "e", "e");
+    return model_builder_biased(builder, MODEL_BIAS_MLP, out_name, out, builder_letters(builder, "bqe", length, length),
+                                "e", "e");
 }
 
 /* A branch joins the residual stream. */
@@ -97,15 +98,30 @@ static int add(struct builder *builder, const char *name, int branch, int stream
     return constrained_if_scanned(builder, sum);
 }
 
+/* What a sublayer reads of the stream, and what it adds to it: each with its norm, where the model has one there. */
+static int entering(struct builder *builder, const char *norm, int x, char length)
+{
+    const char *rows = builder_letters(builder, "bqe->bqe", length, length);
+    if (builder->config->norm_placement == MODEL_NORM_BEHIND)
+        return builder_in_dtype(builder, norm, x, rows, builder->dtype);
+    return constrained_as_input(builder, model_builder_norm(builder, norm, x, length));
+}
+
+static int leaving(struct builder *builder, const char *norm, int out, char length)
+{
+    return builder->config->norm_placement == MODEL_NORM_BEFORE ? out : model_builder_norm(builder, norm, out, length);
+}
+
 /* The MLP of a dense layer, or experts with perhaps an MLP behind them. */
 static int feed_forward(struct builder *builder, const struct stack *stack, int x, bool sparse)
 {
     char length = stack->query;
-    int normed = constrained_as_input(builder, model_builder_norm(builder, "pre_mlp_layer_norm", x, length));
-    if (!sparse) return add(builder, "mlp residual", mlp(builder, "mlp", normed, length), x, length);
-    x = add(builder, "mlp residual",
-            model_builder_experts(builder, normed, length, stack->decoder ? MODEL_DECODER_STACK : MODEL_ENCODER_STACK),
-            x, length);
+    int normed = entering(builder, "pre_mlp_layer_norm", x, length);
+    int out = sparse ? model_builder_experts(builder, normed, length,
+                                             stack->decoder ? MODEL_DECODER_STACK : MODEL_ENCODER_STACK)
+                     : mlp(builder, "mlp", normed, length);
+    x = add(builder, "mlp residual", leaving(builder, "post_mlp_layer_norm", out, length), x, length);
+    if (!sparse) return x;
     if (!builder->config->experts.extra_mlp) return x;
     normed = constrained_as_input(builder, model_builder_norm(builder, "pre_extra_mlp_layer_norm", x, length));
     return add(builder, "extra_mlp residual", mlp(builder, "extra_mlp", normed, length), x, length);
@@ -144,15 +160,16 @@ static int layer(struct builder *builder, const struct stack *stack, int x, bool
                                      .relpos = relpos,
                                      .causal = decoder,
                                      .to_itself = true};
-    int normed = constrained_as_input(
-        builder, model_builder_norm(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x,
-                                    stack->query));
+    int normed =
+        entering(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x, stack->query);
     self.query_source = self.key_source = normed;
-    int out = model_builder_attention(builder, &self);
-    if (builder->config->parallel_block)
+    int out = leaving(builder, "post_self_attention_layer_norm", model_builder_attention(builder, &self), stack->query);
+    if (builder->config->parallel_block) {
+        if (builder->config->parallel_norms) normed = entering(builder, "pre_mlp_layer_norm", x, stack->query);
         return add(builder, "residual",
                    add(builder, "parallel sum", out, mlp(builder, "mlp", normed, stack->query), stack->query), x,
                    stack->query);
+    }
     x = add(builder, "self_attention residual", out, x, stack->query);
     if (stack->encoded >= 0) {
         normed = constrained_as_input(builder,
@@ -283,6 +300,12 @@ static int embed(struct builder *builder, int master, int tokens, char length)
                             builder->stream);
 }
 
+static int norm_embedding(struct builder *builder, int x)
+{
+    return builder->config->embedding_norm ? model_builder_norm(builder, "embedding_layer_norm", x, BUILDER_TARGETS)
+                                           : x;
+}
+
 /* The table's first rows, one a position, found by a one-hot as tokens are. */
 static int add_learned_positions(struct builder *builder, int x)
 {
@@ -328,10 +351,11 @@ static int decode(struct builder *builder, struct stack *decoder, int table, int
 {
     bool stream = builder_has_part(builder, MODEL_DECODER_PARTS & ~MODEL_PART_LOSS);
     model_builder_begin_stack(builder, tokens, BUILDER_TARGETS, MODEL_DECODER_STACK);
-    int x = builder_has_part(builder, MODEL_PART_EMBEDDING)
-                ? add_learned_positions(builder, embed(builder, table, tokens, BUILDER_TARGETS))
-                : model_builder_receive(builder, "received", stream ? "bte" : "btv",
-                                        stream ? builder->stream : builder->dtype);
+    int x =
+        builder_has_part(builder, MODEL_PART_EMBEDDING)
+            ? add_learned_positions(builder, norm_embedding(builder, embed(builder, table, tokens, BUILDER_TARGETS)))
+            : model_builder_receive(builder, "received", stream ? "bte" : "btv",
+                                    stream ? builder->stream : builder->dtype);
     x = run_stack(builder, decoder, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);
     if (builder_has_part(builder, MODEL_PART_LOGITS)) return model_builder_logits(builder, table, x);
     if (builder_has_part(builder, MODEL_PART_LOSS))
@@ -370,7 +394,8 @@ int model_builder_encode(struct builder *builder, int table, int tokens)
 int model_builder_decode(struct builder *builder, int table, const struct builder_decoder *decoder)
 {
     builder->scope = "decoder";
-    int x = add_learned_positions(builder, embed(builder, table, decoder->tokens, BUILDER_TARGETS));
+    int x = add_learned_positions(builder,
+                                  norm_embedding(builder, embed(builder, table, decoder->tokens, BUILDER_TARGETS)));
     struct stack stack = {"decoder",     BUILDER_TARGETS,  BUILDER_TARGET_KEYS,     MODEL_DECODER_LAYERS, true,
                           decoder->mask, decoder->encoded, decoder->encoded_tokens, decoder->relpos};
     int y = run_stack(builder, &stack, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);

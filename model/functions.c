@@ -65,6 +65,8 @@ static const struct model_function_row {
     [MODEL_ROTARY] = {"rotary", MODEL_IS_OF_ROWS},
     [MODEL_ROTARY_GRAD] = {"rotary_grad", MODEL_IS_OF_ROWS},
     [MODEL_POSITION_ONE_HOT] = {"position_one_hot", MODEL_IS_GENERATED},
+    [MODEL_SOFTCAP] = {"softcap", MODEL_IS_EXPENSIVE},
+    [MODEL_SOFTCAP_GRAD] = {"softcap_grad", 0},
     [MODEL_TOKEN_MASK] = {"token_mask", MODEL_IS_CHOICE},
     [MODEL_SHIFTED_MASK] = {"shifted_mask", MODEL_IS_CHOICE | MODEL_IS_OF_ROWS},
     [MODEL_MASK] = {"mask", 0},

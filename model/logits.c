@@ -33,7 +33,7 @@ static int scores_of(struct builder *builder, int table, int y)
                                                        model_builder_parameter(builder, "logits_dense/kernel", "ev"));
         int scores =
             builder_contract(builder, "logits_dense", "bte,ev->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, kernel);
-        if (!builder->config->biases) return scores;
+        if (!(builder->config->biases & MODEL_BIAS_LOGITS)) return scores;
         int bias = in_statistics_dtype(builder, "logits_dense/bias",
                                        model_builder_parameter(builder, "logits_dense/bias", "v"));
         return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "logits_dense/bias", "btv,v->btv", NULL, dtype,
@@ -56,7 +56,8 @@ static int scores_of(struct builder *builder, int table, int y)
 
 int model_builder_logits(struct builder *builder, int table, int y)
 {
-    const int scores = scores_of(builder, table, y);
+    const int scores =
+        model_builder_capped(builder, "logits", scores_of(builder, table, y), builder->config->logits_softcap);
     const bool is_wide = model_builder_get(builder, scores)->dtype == builder_statistics_dtype(builder);
     if (is_wide || !builder_has(builder, MODEL_TRAIT_HALF_LOGITS)) return scores;
     return builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits float32", "btv->btv", NULL,

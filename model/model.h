@@ -52,6 +52,8 @@ struct model_options {
     int parameter_count;
 };
 
+/* The key of what a model has and its program lacks; NULL: nothing (traits.c). */
+const char *model_without_program(const struct model_config *config);
 void model_program_build(struct base_arena *arena, const struct model_config *config,
                          const struct model_options *options, struct model_program *out);
 /* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */

@@ -4,21 +4,22 @@
 #include <string.h>
 
 /* Adds a bias whose labels are a part of x's, where the model has biases. */
-int model_builder_biased(struct builder *builder, const char *dense, int x, const char *labels, const char *joined,
-                         const char *split)
+int model_builder_biased(struct builder *builder, enum model_bias which, const char *dense, int x, const char *labels,
+                         const char *joined, const char *split)
 {
-    if (!builder->config->biases) return x;
+    if (!(builder->config->biases & which)) return x;
     int bias = model_builder_weight(builder, base_print(builder->arena, "%s/bias", dense), joined, split);
     return builder_apply(builder, MODEL_MAP, MODEL_BIAS, base_print(builder->arena, "%s/bias", dense),
                          base_print(builder->arena, "%s,%s->%s", labels, split, labels), NULL, builder->dtype,
                          MODEL_ROLE_FUSED, x, bias, -1, -1);
 }
 
-/* x over the root of its mean square along the last label, times a scale of its own; statistics in float32. */
-static int over_root_mean_square(struct builder *builder, const char *name, int wide, const char *rows)
+/* x over the root of its mean square along its last labels, so many, times a scale of its own; statistics in float32.
+ */
+static int over_root_mean_square(struct builder *builder, const char *name, int wide, const char *rows, size_t over)
 {
     size_t rank = strlen(rows);
-    const char *scale_labels = rows + rank - 1, *kept = base_print(builder->arena, "%.*s", (int)rank - 1, rows);
+    const char *scale_labels = rows + rank - over, *kept = base_print(builder->arena, "%.*s", (int)(rank - over), rows);
     int mean_square =
         builder_apply(builder, MODEL_REDUCE, MODEL_MEAN_SQUARE, base_print(builder->arena, "%s mean_square", name),
                       base_print(builder->arena, "%s->%s", rows, kept), NULL, builder_statistics_dtype(builder),
@@ -57,7 +58,7 @@ int model_builder_norm(struct builder *builder, const char *name, int x, char le
     int first = builder->program->blocks[builder->block].op_count;
     int wide = in_statistics_dtype(builder, name, x, rows, MODEL_ROLE_NORM_INPUT);
     if (whole) wide = centered(builder, name, wide, rows);
-    int normed = over_root_mean_square(builder, name, wide, rows);
+    int normed = over_root_mean_square(builder, name, wide, rows, 1);
     if (whole) {
         int bias = model_builder_weight(builder, base_print(builder->arena, "%s/bias", name), "e", "e");
         normed = builder_apply(builder, MODEL_MAP, MODEL_BIAS, base_print(builder->arena, "%s/bias", name),
@@ -68,14 +69,23 @@ int model_builder_norm(struct builder *builder, const char *name, int x, char le
     return builder->mask < 0 ? normed : model_builder_masked(builder, name, normed, length);
 }
 
+int model_builder_capped(struct builder *builder, const char *name, int x, double cap)
+{
+    const struct model_tensor *of = model_builder_get(builder, x);
+    return cap > 0 ? builder_apply(builder, MODEL_MAP, MODEL_SOFTCAP, base_print(builder->arena, "%s softcap", name),
+                                   base_print(builder->arena, "%s->%s", of->labels, of->labels), NULL, of->dtype,
+                                   (enum model_role)of->role, x, -1, -1, -1)
+                   : x;
+}
+
 /* Queries or keys as attention takes them: normed by head, then turned by their positions. */
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows)
 {
     const struct model_config *config = builder->config;
-    if (config->qk_norm) {
+    if (config->qk_norm || config->qk_norm_joined) {
         const char *norm_name = base_print(builder->arena, "%s_norm", name);
         int wide = in_statistics_dtype(builder, norm_name, x, rows, MODEL_ROLE_FUSED);
-        x = over_root_mean_square(builder, norm_name, wide, rows);
+        x = over_root_mean_square(builder, norm_name, wide, rows, config->qk_norm_joined ? 2 : 1);
     }
     if (config->position_encoding != MODEL_POSITION_ROTARY) return x;
     const bool decodes = model_builder_get(builder, x)->dims[1] == MODEL_ONE; /* a token a row, at a place of its own */

@@ -80,12 +80,19 @@ static const struct model_factor_rule expert_rules[] = {
     {"unmodeled", "none"},
 };
 
-/* Only models of those gins have these axes. */
+/* Of latent attention, which T5X lacks: a rank is to its heads what embed is. */
+static const struct model_factor_rule latent_rules[] = {{"q_lora", "row"}, {"kv_lora", "row"}};
+
+/* Only models of those gins have these axes, but for biases of experts, which no model of T5X has. */
 static bool is_of_flaxformer(int rank, const char *const *axes)
 {
-    for (int i = 0; i < rank; i++)
-        if (axes[i] && (!strcmp(axes[i], "mlp_embed") || !strcmp(axes[i], "unmodeled"))) return true;
-    return false;
+    bool flaxformers = false, experts = false, embed = false;
+    for (int i = 0; i < rank; i++) {
+        flaxformers = flaxformers || (axes[i] && (!strcmp(axes[i], "mlp_embed") || !strcmp(axes[i], "unmodeled")));
+        experts = experts || (axes[i] && !strcmp(axes[i], "expert"));
+        embed = embed || (axes[i] && !strcmp(axes[i], "embed"));
+    }
+    return flaxformers || (experts && !embed);
 }
 
 static enum base_status kind_named(const char *name, enum factor_kind *out, struct base_error *error)
@@ -113,6 +120,8 @@ static enum base_status kind_of_axis(const struct model_adafactor *options, cons
         if (!strcmp(rules[i].logical, axis)) return kind_named(rules[i].kind, out, error);
     for (int i = 0; axis && with_experts && !options->factor_rules && i < BASE_COUNT(expert_rules); i++)
         if (!strcmp(expert_rules[i].logical, axis)) return kind_named(expert_rules[i].kind, out, error);
+    for (int i = 0; axis && !options->factor_rules && i < BASE_COUNT(latent_rules); i++)
+        if (!strcmp(latent_rules[i].logical, axis)) return kind_named(latent_rules[i].kind, out, error);
     return base_fail(
         error, BASE_INPUT,
         "adafactor: the logical axis %.60s has no factor rule; name one of row, column, batch or none for it in "

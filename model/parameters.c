@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RELPOS_BUCKETS = 32, MOST_DIMENSIONS = 3, MOST_PER_LAYER = 32, MOST_OUTSIDE_LAYERS = 12 };
+enum { RELPOS_BUCKETS = 32, MOST_DIMENSIONS = 3, MOST_PER_LAYER = 48, MOST_OUTSIDE_LAYERS = 12 };
 
 struct list {
     struct base_arena *arena;
@@ -54,10 +54,10 @@ static void add_norm(struct list *list, struct scope scope, const char *name)
         add(list, scope, base_print(list->arena, "%s/bias", name), DIMENSIONS(embed));
 }
 
-static void add_bias(struct list *list, struct scope scope, const char *name,
+static void add_bias(struct list *list, struct scope scope, enum model_bias which, const char *name,
                      const struct dimension dimensions[MOST_DIMENSIONS])
 {
-    if (list->config->biases) add(list, scope, base_print(list->arena, "%s/bias", name), dimensions);
+    if (list->config->biases & which) add(list, scope, base_print(list->arena, "%s/bias", name), dimensions);
 }
 
 static void add_relpos(struct list *list, struct scope scope)
@@ -65,6 +65,52 @@ static void add_relpos(struct list *list, struct scope scope)
     if (list->config->position_encoding != MODEL_POSITION_RELATIVE_BIAS) return;
     add(list, scope, "relpos_bias/rel_embedding",
         DIMENSIONS({"heads", list->config->num_heads}, {"relpos_buckets", RELPOS_BUCKETS}));
+}
+
+/* The projection out, and what scores have beside the keys'. */
+static void add_output(struct list *list, struct scope scope, const char *name, struct dimension value)
+{
+    const struct model_config *config = list->config;
+    struct dimension embed = {"embed", config->emb_dim}, heads = {"heads", config->num_heads};
+    const char *out = base_print(list->arena, "%s/out/kernel", name);
+    if (config->family != MODEL_SCALABLE_T5)
+        add(list, scope, out, DIMENSIONS({"joined_kv", config->num_heads * value.size}, embed));
+    else add(list, scope, out, DIMENSIONS(heads, value, embed));
+    add_bias(list, scope, MODEL_BIAS_OUT, base_print(list->arena, "%s/out", name), DIMENSIONS(embed));
+    if (config->attention_sinks) add(list, scope, base_print(list->arena, "%s/sinks", name), DIMENSIONS(heads));
+}
+
+/* Latent attention: its matrices from the stream to the latent vectors and to the keys' part that all heads share, the
+ * norms of those vectors, and the matrices from them to each head. */
+static void add_latent_attention(struct list *list, struct scope scope, const char *name)
+{
+    const struct model_config *config = list->config;
+    const struct model_latent *latent = &config->latent;
+    struct dimension embed = {"embed", config->emb_dim}, heads = {"heads", config->num_heads},
+                     kv = {"kv", config->head_dim}, query_rank = {"q_lora", latent->query_rank},
+                     rank = {"kv_lora", latent->key_value_rank}, value = {"kv", latent->value_dim},
+                     rope = {"kv", latent->rope_dim}, nope = {"kv", config->head_dim - latent->rope_dim};
+    const bool low_rank = latent->query_rank > 0;
+    const struct {
+        const char *path;
+        struct dimension dimensions[MOST_DIMENSIONS];
+        bool absent, is_bias;
+    } parts[] = {{"query/kernel", {embed, heads, kv}, low_rank, false},
+                 {"query_a/kernel", {embed, query_rank}, !low_rank, false},
+                 {"query_a/bias", {query_rank}, !low_rank, true},
+                 {"query_a_norm/scale", {query_rank}, !low_rank, false},
+                 {"query_b/kernel", {query_rank, heads, kv}, !low_rank, false},
+                 {"key_value_a/kernel", {embed, rank}, false, false},
+                 {"key_value_a/bias", {rank}, false, true},
+                 {"key_value_a_norm/scale", {rank}, false, false},
+                 {"key_rope/kernel", {embed, rope}, false, false},
+                 {"key_rope/bias", {rope}, false, true},
+                 {"key_b/kernel", {rank, heads, nope}, false, false},
+                 {"value_b/kernel", {rank, heads, value}, false, false}};
+    for (int i = 0; i < BASE_COUNT(parts); i++)
+        if (!parts[i].absent && (!parts[i].is_bias || config->biases & MODEL_BIAS_QKV))
+            add(list, scope, base_print(list->arena, "%s/%s", name, parts[i].path), parts[i].dimensions);
+    add_output(list, scope, name, value);
 }
 
 /* scalable_t5 keeps heads and kv apart; the other examples join them in one dimension. */
@@ -81,33 +127,31 @@ static void add_attention(struct list *list, struct scope scope, const char *nam
         struct dimension one = {"joined_kv", heads * config->head_dim}, own = {"heads", heads};
         if (joined) add(list, scope, kernel, DIMENSIONS(embed, one));
         else add(list, scope, kernel, DIMENSIONS(embed, own, kv));
-        add_bias(list, scope, dense, joined ? DIMENSIONS(one) : DIMENSIONS(own, kv));
-        if (config->qk_norm && i < 2) add(list, scope, base_print(list->arena, "%s_norm/scale", dense), DIMENSIONS(kv));
+        add_bias(list, scope, MODEL_BIAS_QKV, dense, joined ? DIMENSIONS(one) : DIMENSIONS(own, kv));
+        const char *norm = base_print(list->arena, "%s_norm/scale", dense);
+        if (config->qk_norm && i < 2) add(list, scope, norm, DIMENSIONS(kv));
+        if (config->qk_norm_joined && i < 2) add(list, scope, norm, DIMENSIONS(own, kv));
     }
-    const char *out = base_print(list->arena, "%s/out/kernel", name);
-    if (joined) add(list, scope, out, DIMENSIONS({"joined_kv", config->num_heads * config->head_dim}, embed));
-    else add(list, scope, out, DIMENSIONS({"heads", config->num_heads}, kv, embed));
-    add_bias(list, scope, base_print(list->arena, "%s/out", name), DIMENSIONS(embed));
+    add_output(list, scope, name, kv);
 }
-
 /* Flaxformer names an MLP's width by itself, so that no rule for embed shards it. */
 static struct dimension mlp_width(const struct model_config *config)
 {
     return (struct dimension){config->family == MODEL_MOE_T5 ? "mlp_embed" : "embed", config->emb_dim};
 }
 
-static void add_mlp(struct list *list, struct scope scope, const char *name)
+static void add_mlp(struct list *list, struct scope scope, const char *name, int64_t width)
 {
     const struct model_config *config = list->config;
-    struct dimension embed = mlp_width(config), mlp = {"mlp", config->mlp_dim};
+    struct dimension embed = mlp_width(config), mlp = {"mlp", width};
     for (int i = 0; i < config->mlp_activation_count; i++) {
         const char *in = config->mlp_activation_count == 1 ? base_print(list->arena, "%s/wi", name)
                                                            : base_print(list->arena, "%s/wi_%d", name, i);
         add(list, scope, base_print(list->arena, "%s/kernel", in), DIMENSIONS(embed, mlp));
-        add_bias(list, scope, in, DIMENSIONS(mlp));
+        add_bias(list, scope, MODEL_BIAS_MLP, in, DIMENSIONS(mlp));
     }
     add(list, scope, base_print(list->arena, "%s/wo/kernel", name), DIMENSIONS(mlp, embed));
-    add_bias(list, scope, base_print(list->arena, "%s/wo", name), DIMENSIONS(embed));
+    add_bias(list, scope, MODEL_BIAS_MLP, base_print(list->arena, "%s/wo", name), DIMENSIONS(embed));
 }
 
 static void add_experts(struct list *list, struct scope scope)
@@ -115,17 +159,23 @@ static void add_experts(struct list *list, struct scope scope)
     const struct model_config *config = list->config;
     struct dimension expert = {"expert", config->experts.count}, embed = {"mlp_embed", config->emb_dim},
                      mlp = {"expert_mlp", config->experts.mlp_dim};
-    for (int i = 0; i < config->mlp_activation_count; i++)
-        add(list, scope,
-            config->mlp_activation_count == 1 ? "mlp/expert/wi/kernel"
-                                              : base_print(list->arena, "mlp/expert/wi_%d/kernel", i),
-            DIMENSIONS(expert, embed, mlp));
+    for (int i = 0; i < config->mlp_activation_count; i++) {
+        const char *in =
+            config->mlp_activation_count == 1 ? "mlp/expert/wi" : base_print(list->arena, "mlp/expert/wi_%d", i);
+        add(list, scope, base_print(list->arena, "%s/kernel", in), DIMENSIONS(expert, embed, mlp));
+        add_bias(list, scope, MODEL_BIAS_MLP, in, DIMENSIONS(expert, mlp));
+    }
     add(list, scope, "mlp/expert/wo/kernel", DIMENSIONS(expert, mlp, embed));
-    add(list, scope, "mlp/router/router_weights/w/kernel",
-        DIMENSIONS({"embed", config->emb_dim}, {"unmodeled", config->experts.count}));
+    add_bias(list, scope, MODEL_BIAS_MLP, "mlp/expert/wo", DIMENSIONS(expert, embed));
+    struct dimension routed = {"unmodeled", config->experts.count};
+    add(list, scope, "mlp/router/router_weights/w/kernel", DIMENSIONS({"embed", config->emb_dim}, routed));
+    add_bias(list, scope, MODEL_BIAS_ROUTER, "mlp/router/router_weights/w", DIMENSIONS(routed));
+    if (config->experts.shared_mlp_dim) add_mlp(list, scope, "mlp/shared_expert", config->experts.shared_mlp_dim);
+    if (config->experts.shared_gate)
+        add(list, scope, "mlp/shared_expert_gate/kernel", DIMENSIONS({"embed", config->emb_dim}));
     if (!config->experts.extra_mlp) return;
     add_norm(list, scope, "pre_extra_mlp_layer_norm");
-    add_mlp(list, scope, "extra_mlp");
+    add_mlp(list, scope, "extra_mlp", config->mlp_dim);
 }
 
 enum layer_kind { DENSE_LAYER, SPARSE_LAYER };
@@ -133,25 +183,45 @@ enum layer_kind { DENSE_LAYER, SPARSE_LAYER };
 static void add_layer(struct list *list, struct scope scope, enum model_stack_kind of, enum layer_kind kind)
 {
     const struct model_config *config = list->config;
+    const bool encodes = of == MODEL_ENCODER_STACK, before = config->norm_placement != MODEL_NORM_BEHIND,
+               behind = config->norm_placement != MODEL_NORM_BEFORE;
     if (config->family == MODEL_SCALABLE_T5) add_relpos(list, scope);
-    add_norm(list, scope, of == MODEL_ENCODER_STACK ? "pre_attention_layer_norm" : "pre_self_attention_layer_norm");
-    add_attention(list, scope, of == MODEL_ENCODER_STACK ? "attention" : "self_attention");
-    if (of == MODEL_DECODER_STACK && config->encoder) {
+    if (before) add_norm(list, scope, encodes ? "pre_attention_layer_norm" : "pre_self_attention_layer_norm");
+    if (config->latent.key_value_rank) add_latent_attention(list, scope, "self_attention");
+    else add_attention(list, scope, encodes ? "attention" : "self_attention");
+    if (behind) add_norm(list, scope, "post_self_attention_layer_norm");
+    if (!encodes && config->encoder) {
         add_norm(list, scope, "pre_cross_attention_layer_norm");
         add_attention(list, scope, "encoder_decoder_attention");
     }
-    if (!config->parallel_block)
-        add_norm(list, scope, "pre_mlp_layer_norm"); /* a parallel block's one norm feeds both */
+    if (before && (!config->parallel_block || config->parallel_norms))
+        add_norm(list, scope, "pre_mlp_layer_norm"); /* a parallel block's one norm may feed both */
     if (kind == SPARSE_LAYER) add_experts(list, scope);
-    else add_mlp(list, scope, "mlp");
+    else add_mlp(list, scope, "mlp", config->mlp_dim);
+    if (behind) add_norm(list, scope, "post_mlp_layer_norm");
+}
+
+/* Layers stacked in one array a parameter: of a block of several, each by itself. */
+static void add_scanned(struct list *list, const char *name, int64_t layer_count, enum model_stack_kind of)
+{
+    const struct model_config *config = list->config;
+    const int64_t first = of == MODEL_DECODER_STACK ? config->experts.first_dense_layers : 0,
+                  per_block = model_layers_per_block(config, of);
+    const char *path = base_print(list->arena, "%s/%s", name, name);
+    if (first)
+        add_layer(list, (struct scope){base_print(list->arena, "%s/dense_layers", name), first}, of, DENSE_LAYER);
+    for (int64_t i = 0; i < per_block; i++)
+        add_layer(list,
+                  (struct scope){per_block == 1 ? path : base_print(list->arena, "%s/subblock_%d", path, (int)i),
+                                 (layer_count - first) / per_block},
+                  of, model_is_sparse(config, of, first + i) ? SPARSE_LAYER : DENSE_LAYER);
 }
 
 static void add_stack(struct list *list, const char *name, int64_t layer_count, enum model_stack_kind of)
 {
     struct scope stack = {name, 0};
     if (list->config->family != MODEL_SCALABLE_T5) add_relpos(list, stack);
-    if (list->config->scan_layers)
-        add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, of, DENSE_LAYER);
+    if (list->config->scan_layers) add_scanned(list, name, layer_count, of);
     else
         for (int64_t i = 0; i < layer_count; i++)
             add_layer(list, (struct scope){base_print(list->arena, "%s/layers_%d", name, (int)i), 0}, of,
@@ -168,20 +238,21 @@ enum base_status model_parameters(struct base_arena *arena, const struct model_c
                                   const struct model_parameter **out, int *count, struct base_error *error)
 {
     (void)error; /* a config that was parsed has parameters; the shape of the call is the room's */
-    int64_t layer_count = config->scan_layers ? 2 : config->num_encoder_layers + config->num_decoder_layers;
+    int64_t layer_count = config->num_encoder_layers + config->num_decoder_layers;
     struct list list = {arena, config,
                         base_new(arena, struct model_parameter, layer_count * MOST_PER_LAYER + MOST_OUTSIDE_LAYERS), 0};
     struct dimension vocab = {"vocab", config->vocab_size}, embed = {"embed", config->emb_dim};
     struct scope decoder = {"decoder", 0};
     add(&list, config->encoder ? (struct scope){"token_embedder", 0} : (struct scope){"decoder/token_embedder", 0},
         "embedding", DIMENSIONS(vocab, embed));
+    if (config->embedding_norm) add_norm(&list, decoder, "embedding_layer_norm");
     if (config->encoder) add_stack(&list, "encoder", config->num_encoder_layers, MODEL_ENCODER_STACK);
     add_stack(&list, "decoder", config->num_decoder_layers, MODEL_DECODER_STACK);
     if (config->position_encoding == MODEL_POSITION_LEARNED) /* an embedding like the tokens', as MaxText has it */
         add(&list, decoder, "position_embedder/embedding", DIMENSIONS({"vocab", config->num_positions}, embed));
     if (!config->logits_via_embedding) {
         add(&list, decoder, "logits_dense/kernel", DIMENSIONS(embed, vocab));
-        add_bias(&list, decoder, "logits_dense", DIMENSIONS(vocab));
+        add_bias(&list, decoder, MODEL_BIAS_LOGITS, "logits_dense", DIMENSIONS(vocab));
     }
     qsort(list.parameters, (size_t)list.count, sizeof *list.parameters, by_path);
     *out = list.parameters;

@@ -4,6 +4,13 @@
 #include <string.h>
 
 /* The whole step: state, then (inside a loop over microbatches, if there is one) forward and backward, then updates. */
+const char *model_without_program(const struct model_config *config)
+{
+    if (config->latent.key_value_rank) return "kv_lora_rank";
+    if (config->attention_sinks) return "attention_sinks";
+    return config->scan_layers && config->experts.count ? "num_experts of scanned layers" : NULL;
+}
+
 void model_program_build(struct base_arena *arena, const struct model_config *config,
                          const struct model_options *options, struct model_program *out)
 {

@@ -236,6 +236,8 @@ enum model_function {
     MODEL_ROTARY,
     MODEL_ROTARY_GRAD,
     MODEL_POSITION_ONE_HOT,
+    MODEL_SOFTCAP, /* c tanh(x / c), and its gradient from what it gave */
+    MODEL_SOFTCAP_GRAD,
     /* experts (expert_layer.c) */
     MODEL_TOKEN_MASK,    /* 1 where a token counts: an encoder's is not 0 */
     MODEL_SHIFTED_MASK,  /* a decoder's is not 0, or the next one is not, or it is the first */

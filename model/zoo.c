@@ -59,8 +59,8 @@ static enum base_status unknown_model(struct base_arena *arena, const char *text
     if (!nearest) nearest = base_nearest(text, names, count);
     return base_fail(
         error, BASE_INPUT,
-        "\"%.60s\" is no model of the zoo%s%s%s`meshwright models` lists them, and decoder_only:emb_dim=…, "
-        "encoder_decoder:emb_dim=… or @FILE.json describes any other",
+        "\"%.60s\" is no model of the zoo%s%s%s`meshwright models` lists them; its config.json as @config.json, "
+        "decoder_only:emb_dim=… or encoder_decoder:emb_dim=… describes any other",
         text, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : "; ");
 }
 

@@ -11,7 +11,28 @@ enum { LONGEST_NAME = 96 };
  * its t5-v1_1-xxl is T5 1.1. */
 static const struct {
     const char *family, *ours;
-} families[] = {{"t5xv11", "t511"}, {"t5v11", "t511"}, {"t5x", "t510"}, {"t5", "t510"}};
+} families[] = {{"t5xv11", "t511"},
+                {"t5v11", "t511"},
+                {"t5x", "t510"},
+                {"t5", "t510"},
+                {"metallama31", "llama3"},
+                {"metallama3", "llama3"},
+                {"llama31", "llama3"},
+                {"llama33", "llama3"},
+                {"olmo21124", "olmo2"},
+                {"olmo20325", "olmo2"},
+                {"granite30", "granite3"},
+                {"granite31", "granite3"},
+                {"granite33", "granite3"},
+                {"phi4", "phi414b"},
+                {"mistralnemo", "mistralnemo12b"},
+                {"bloom", "bloom176b"},
+                {"deepseekr1", "deepseekv3"}};
+
+/* What stands behind a name where the model is as large: how it was tuned, its release, how it is stored. */
+static const char *const endings[] = {"instruct", "chat", "base", "it",   "pt",   "hf",   "4k",
+                                      "8k",       "128k", "v01",  "v02",  "v03",  "0324", "0414",
+                                      "0528",     "0924", "2407", "2501", "2507", "text"};
 
 static void fold(const char *text, char folded[LONGEST_NAME])
 {
@@ -20,6 +41,19 @@ static void fold(const char *text, char folded[LONGEST_NAME])
     for (const char *at = slash ? slash + 1 : text; *at && length < LONGEST_NAME - 1; at++)
         if (!strchr(" -_.", *at)) folded[length++] = (char)tolower((unsigned char)*at);
     folded[length] = '\0';
+}
+
+/* Takes one ending off, and says whether there was one. */
+static bool cut_ending(char folded[LONGEST_NAME])
+{
+    const size_t length = strlen(folded);
+    for (int i = 0; i < BASE_COUNT(endings); i++) {
+        const size_t tail = strlen(endings[i]);
+        if (length <= tail || strcmp(folded + length - tail, endings[i]) != 0) continue;
+        folded[length - tail] = '\0';
+        return true;
+    }
+    return false;
 }
 
 /* The model of the zoo that is called so when both are folded; NULL: none. */
@@ -33,10 +67,10 @@ static const char *find_folded(const struct model_zoo_model *models, int count, 
     return NULL;
 }
 
-const char *model_zoo_meant(const struct model_zoo_model *models, int count, const char *text)
+/* As it is, or by the name that its family has here. */
+static const char *find_named(const struct model_zoo_model *models, int count, const char *wanted)
 {
-    char wanted[LONGEST_NAME], renamed[2 * LONGEST_NAME];
-    fold(text, wanted);
+    char renamed[2 * LONGEST_NAME];
     const char *found = find_folded(models, count, wanted);
     for (int i = 0; !found && i < BASE_COUNT(families); i++) {
         size_t length = strlen(families[i].family);
@@ -44,6 +78,15 @@ const char *model_zoo_meant(const struct model_zoo_model *models, int count, con
         snprintf(renamed, sizeof renamed, "%s%s", families[i].ours, wanted + length);
         found = find_folded(models, count, renamed);
     }
+    return found;
+}
+
+const char *model_zoo_meant(const struct model_zoo_model *models, int count, const char *text)
+{
+    char wanted[LONGEST_NAME];
+    fold(text, wanted);
+    const char *found = find_named(models, count, wanted);
+    while (!found && cut_ending(wanted)) found = find_named(models, count, wanted);
     return found;
 }
 

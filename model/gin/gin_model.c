@@ -280,7 +280,9 @@ static bool same_model(const struct model_config *a, const struct model_config *
                 a->num_kv_heads == b->num_kv_heads && a->parallel_block == b->parallel_block &&
                 a->position_encoding == b->position_encoding && a->norm == b->norm && a->biases == b->biases &&
                 a->qk_norm == b->qk_norm && a->sliding_window == b->sliding_window &&
-                a->sliding_window_every == b->sliding_window_every && a->num_positions == b->num_positions;
+                a->sliding_window_every == b->sliding_window_every && a->num_positions == b->num_positions &&
+                a->norm_placement == b->norm_placement && a->logits_softcap == b->logits_softcap &&
+                a->latent.key_value_rank == b->latent.key_value_rank && a->attention_sinks == b->attention_sinks;
     for (int i = 0; same && i < BASE_COUNT(sizes); i++) same = same_size(a, b, &sizes[i]);
     return same;
 }

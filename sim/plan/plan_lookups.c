@@ -54,6 +54,11 @@ enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text,
     plan->config = &known->config;
     plan->model_text = text;
     BASE_TRY(say_again(&known->answer, error));
+    const char *lacking = model_without_program(plan->config);
+    if (lacking)
+        return base_fail(error, BASE_INPUT,
+                         "model: %s: is known to `models` and `params` alone, and no step with it is modelled",
+                         lacking);
     return BASE_OK;
 }
 
