@@ -70,6 +70,7 @@ static int emit(struct builder_pass *pass, const struct model_op *of, enum model
     op->needed = kind == MODEL_EINSUM && of->needed;
     op->group = is_row_softmax(builder, of) ? -of->inputs[0] - 1 : of->group; /* apart from what is recomputed */
     op->lookup = of->lookup;
+    op->apart = of->apart;
     op->causal = of->causal && of->kind == MODEL_EINSUM;
     return output;
 }

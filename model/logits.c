@@ -67,7 +67,7 @@ int model_builder_logits(struct builder *builder, int table, int y)
 /* Zeros with one number a token, where the target is; -1: the software makes no such array. */
 static int target_gradient(struct builder *builder, const struct builder_forward *forward)
 {
-    if (!builder_has(builder, MODEL_TRAIT_EAGER_LOSS)) return -1;
+    if (!builder_has(builder, MODEL_TRAIT_EAGER_LOSS) || builder_has(builder, MODEL_TRAIT_COMPILED_LOSS)) return -1;
     int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_ZEROS, "loss/target gradient", "btv", NULL,
                                        MODEL_FLOAT32, MODEL_ROLE_PROJECTION, NULL, 0);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
@@ -100,10 +100,12 @@ void model_builder_wide_loss(struct builder *builder, struct builder_forward *fo
     const enum model_dtype dtype = MODEL_FLOAT32;
     int wide = builder_apply(builder, MODEL_MAP, MODEL_CAST, "loss/logits float32", "btv->btv", NULL, dtype,
                              MODEL_ROLE_PROJECTION, forward->logits, -1, -1, -1);
+    const bool compiled = builder_has(builder, MODEL_TRAIT_COMPILED_LOSS);
     int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, dtype, MODEL_ROLE_STATISTIC,
                             wide, -1, -1, -1);
-    int shifted = builder_apply(builder, MODEL_MAP, MODEL_SHIFT, "loss/shifted", "btv,bt->btv", NULL, dtype,
-                                MODEL_ROLE_PROJECTION, wide, max, -1, -1);
+    int shifted = compiled ? wide
+                           : builder_apply(builder, MODEL_MAP, MODEL_SHIFT, "loss/shifted", "btv,bt->btv", NULL, dtype,
+                                           MODEL_ROLE_PROJECTION, wide, max, -1, -1);
     int picked = builder_apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, dtype,
                                MODEL_ROLE_STATISTIC, shifted, forward->targets, -1, -1);
     int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, dtype,
@@ -119,8 +121,9 @@ void model_builder_wide_loss(struct builder *builder, struct builder_forward *fo
     builder_last_op(builder)->phase = MODEL_BACKWARD;
     builder_last_op(builder)->apart = eager >= 0;
     builder->program->tensors[gradient].like = forward->logits;
-    int half = builder_apply(builder, MODEL_MAP, MODEL_REPLACE, "loss/logits gradient", "btv,btv->btv", NULL,
-                             builder->dtype, MODEL_ROLE_PROJECTION, gradient, forward->logits, -1, -1);
+    int half = builder_apply(builder, MODEL_MAP, compiled ? MODEL_CAST : MODEL_REPLACE, "loss/logits gradient",
+                             compiled ? "btv->btv" : "btv,btv->btv", NULL, builder->dtype, MODEL_ROLE_PROJECTION,
+                             gradient, compiled ? -1 : forward->logits, -1, -1);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
     builder->program->tensors[half].like = forward->logits;
     builder->cotangent[forward->logits] = half;

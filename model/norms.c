@@ -78,18 +78,36 @@ int model_builder_capped(struct builder *builder, const char *name, int x, doubl
                    : x;
 }
 
+/* No compiler joins what is done to complex numbers with the casts round it. */
+static int complex_cast(struct builder *builder, const char *name, int x, const char *rows, enum model_dtype dtype)
+{
+    int cast = builder_apply(builder, MODEL_MAP, MODEL_CAST, name, base_print(builder->arena, "%s->%s", rows, rows),
+                             NULL, dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
+    builder_last_op(builder)->apart = true;
+    return cast;
+}
+
 /* Queries or keys as attention takes them: normed by head, then turned by their positions. */
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows)
 {
     const struct model_config *config = builder->config;
     if (config->qk_norm || config->qk_norm_joined) {
         const char *norm_name = base_print(builder->arena, "%s_norm", name);
+        const int first = builder->program->blocks[builder->block].op_count;
         int wide = in_statistics_dtype(builder, norm_name, x, rows, MODEL_ROLE_FUSED);
         x = over_root_mean_square(builder, norm_name, wide, rows, config->qk_norm_joined ? 2 : 1);
+        if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, first);
     }
     if (config->position_encoding != MODEL_POSITION_ROTARY) return x;
+    const char *rotary = base_print(builder->arena, "%s rotary", name);
+    const bool complex = builder_has(builder, MODEL_TRAIT_COMPLEX_ROTARY) && builder->dtype != MODEL_FLOAT32;
+    if (complex) x = complex_cast(builder, base_print(builder->arena, "%s operand", rotary), x, rows, MODEL_FLOAT32);
     const bool decodes = model_builder_get(builder, x)->dims[1] == MODEL_ONE; /* a token a row, at a place of its own */
-    return builder_apply(builder, MODEL_MAP, MODEL_ROTARY, base_print(builder->arena, "%s rotary", name),
-                         base_print(builder->arena, "%s%s->%s", rows, decodes ? ",b" : "", rows), NULL, builder->dtype,
-                         MODEL_ROLE_FUSED, x, decodes ? builder->cache->index : -1, -1, -1);
+    x = builder_apply(builder, MODEL_MAP, MODEL_ROTARY, rotary,
+                      base_print(builder->arena, "%s%s->%s", rows, decodes ? ",b" : "", rows), NULL,
+                      complex ? MODEL_FLOAT32 : builder->dtype, MODEL_ROLE_FUSED, x,
+                      decodes ? builder->cache->index : -1, -1, -1);
+    builder_last_op(builder)->apart = complex;
+    return complex ? complex_cast(builder, base_print(builder->arena, "%s result", rotary), x, rows, builder->dtype)
+                   : x;
 }

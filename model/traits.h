@@ -57,6 +57,11 @@ enum model_trait {
     MODEL_TRAIT_SCALED_LOGITS, /* tied logits and their gradient are divided, not what is multiplied to them; and the
                                   gradient takes no other array's place */
     MODEL_TRAIT_COPIED_STACKS, /* what a library's product leaves for another loop is copied into the layers' stack */
+    MODEL_TRAIT_ATEN_KERNELS,  /* PyTorch's own kernels: a norm's gradients are two of them, and clipping is one more */
+    MODEL_TRAIT_COMPLEX_ROTARY, /* rotary positions are complex numbers: rows are cast to float32 and back */
+    MODEL_TRAIT_COMPILED_LOSS,  /* logits are cast wherever they are read, and their gradient is one array more */
+    MODEL_TRAIT_UNIT_COPIES,    /* FSDP's units: parameters are copied out of what is gathered, gradients into what is
+                                   reduced */
     MODEL_TRAIT_COUNT
 };
 typedef uint64_t model_trait_set;

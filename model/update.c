@@ -377,6 +377,10 @@ static void clip_gradient(struct builder *builder, struct builder_parameter *par
     const struct model_tensor *of = model_builder_get(builder, parameter->gradient);
     const char *equation = base_print(builder->arena, "%s,->%s", of->labels, of->labels);
     int inputs[] = {parameter->gradient, squares};
+    if (builder_has(builder, MODEL_TRAIT_ATEN_KERNELS)) {
+        in_place(builder, MODEL_CLIP_BY_NORM, "clipped", inputs, 2, inputs, 1);
+        return;
+    }
     int clipped =
         model_builder_apply(builder, MODEL_MAP, MODEL_CLIP_BY_NORM, base_print(builder->arena, "%s clipped", of->name),
                             equation, NULL, of->dtype, MODEL_ROLE_FUSED, inputs, 2);
@@ -427,7 +431,8 @@ void model_builder_updates(struct builder *builder)
     int squares = clips_by_global_norm(builder) ? sum_all_squares(builder) : -1;
     /* Adafactor reads a gradient more than once; others clip where they read it, each device its own share of ZeRO's.
      */
-    if (builder_has(builder, MODEL_TRAIT_CLIPS) && builder->options.optimizer != MODEL_ADAFACTOR)
+    if (builder_has(builder, MODEL_TRAIT_CLIPS) && builder->options.optimizer != MODEL_ADAFACTOR &&
+        !builder_has(builder, MODEL_TRAIT_ATEN_KERNELS))
         builder->gradient_norm = squares, squares = -1;
     for (int s = 0; s < BASE_COUNT(stacks); s++) update_stack(builder, stacks[s].layers, stacks[s].update, squares);
     builder->phase = phase;

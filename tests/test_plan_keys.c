@@ -41,6 +41,7 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
     bool staged = key == SIM_PIPELINE_STAGES || key == SIM_VIRTUAL_STAGES || key == SIM_PIPELINE_SPLIT_RANK ||
                   key == SIM_FIRST_STAGE_LAYERS;
     if (staged) text.values[SIM_TOPOLOGY] = "a100-80g:2x8", text.values[SIM_PIPELINE_STAGES] = "2";
+    if (key == SIM_COMPILE) text.values[SIM_TOPOLOGY] = "h100:1x1", text.values[SIM_SOFTWARE] = "torchtitan";
     if (key == SIM_CONTEXT_PARALLEL) text.values[SIM_TOPOLOGY] = "a100-80g:2x8";
     if (key == SIM_VIRTUAL_STAGES) text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
     if (key == SIM_SUBMESH) text.values[key] = "2,2,1,1";

@@ -14,7 +14,7 @@
 struct fuser {
     struct base_arena *arena;
     struct sim_sharded *s;
-    bool library_dots, eager, adds_up, copies_stacks, row_softmax, scales_logits;
+    bool library_dots, eager, aten, adds_up, copies_stacks, row_softmax, scales_logits, copies_units;
     int *consumers, *contractions,
         *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
     int *seen;     /* per value: the last operation, plus one, whose kernel was found to read it */
@@ -98,8 +98,11 @@ static bool is_stored(const struct fuser *f, int v)
     if (value->persistent || value->definition < 0) return true;
     const struct sim_op *made = &f->s->ops[value->definition];
     if (made->kind != SIM_COMPUTE) return true;
+    if (f->eager && f->aten && made->op->function == MODEL_NORM_GRAD_SCALE) return true;
     if (in_one_group(f, v)) return false;
-    if (f->eager) return !generates(made) && made->op->kind != MODEL_RESHAPE;
+    if (f->eager)
+        return !generates(made) && made->op->kind != MODEL_RESHAPE &&
+               !(f->copies_units && sim_is_cast_into_unit(f->s, v));
     if (made->op->apart || made->op->function == MODEL_SHIFT) return true;
     const bool rows = made->op->lookup && made->op->kind == MODEL_MAP; /* which to look up: no one-hot is written */
     if (f->library_dots && f->contractions[v] && made->op->kind == MODEL_MAP && !rows) return true;
@@ -221,10 +224,17 @@ static void read_copies(struct fuser *f, const struct sim_op *op, struct sim_ker
     }
 }
 
+/* Both gradients of a gated MLP's halves come of the same three arrays, in one pass over them. */
+static bool is_second_gate_gradient(const struct fuser *f, const struct sim_op *op)
+{
+    const bool second = f->aten && !f->eager && op->kind == SIM_COMPUTE && op->op->function == MODEL_GATE_GRAD_1;
+    return second && op[-1].kind == SIM_COMPUTE && op[-1].op->function == MODEL_GATE_GRAD_0 && op[-1].kernel >= 0;
+}
+
 /* It does each of its operations, and reads each operand, once for all that it makes. */
 static bool shares_kernel(const struct fuser *f, const struct sim_op *op)
 {
-    return f->eager || (f->library_dots && op->kind == SIM_COMPUTE && op->op->group);
+    return f->eager || is_second_gate_gradient(f, op) || (f->library_dots && op->kind == SIM_COMPUTE && op->op->group);
 }
 
 /* Of an update in place, what is written in the place of all of the value: its new elements. -1: it is none. */
@@ -330,8 +340,17 @@ static int kernel_of_group(const struct fuser *f, const struct sim_op *op)
     return -1;
 }
 
+/* Of a norm's scale, with its cast: another kernel goes over all rows for it. */
+static bool is_scale_gradient(const struct sim_op *op)
+{
+    return op->op->group && op->op->phase == MODEL_BACKWARD && !op->op->recomputed &&
+           (op->op->function == MODEL_NORM_GRAD_SCALE || op->op->function == MODEL_CAST);
+}
+
 static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
 {
+    if (f->aten && (f->eager ? is_scale_gradient(op) : op->op->apart)) return -1;
+    if (is_second_gate_gradient(f, op)) return op[-1].kernel;
     if (shares_kernel(f, op)) return kernel_of_group(f, op);
     return is_elementwise(op) ? kernel_through(f, op, op) : -1;
 }
@@ -341,40 +360,6 @@ static bool runs(const struct fuser *f, const struct sim_op *op)
     if (op->kind != SIM_COMPUTE) return false;
     if (op->output_count == 0) return true;
     return f->s->values[op->outputs[0]].stored;
-}
-
-struct parts {
-    int *reads, read_count, *writes, write_count, *dots, dot_count;
-};
-
-static void append(int *list, int *count, const int *part, int part_count)
-{
-    if (part_count) memcpy(list + *count, part, (size_t)part_count * sizeof *list);
-    *count += part_count;
-}
-
-static void lay_out_parts(struct fuser *f, const struct parts *parts)
-{
-    struct sim_sharded *s = f->s;
-    struct parts all = {.read_count = 0};
-    for (int k = 0; k < s->kernel_count; k++) {
-        all.read_count += parts[k].read_count;
-        all.write_count += parts[k].write_count;
-        all.dot_count += parts[k].dot_count;
-    }
-    s->reads = base_reserve(f->arena, (size_t)all.read_count, sizeof *s->reads);
-    s->writes = base_reserve(f->arena, (size_t)all.write_count, sizeof *s->writes);
-    s->dots = base_reserve(f->arena, (size_t)all.dot_count, sizeof *s->dots);
-    s->read_count = s->write_count = s->dot_count = 0;
-    for (int k = 0; k < s->kernel_count; k++) {
-        struct sim_kernel *kernel = &s->kernels[k];
-        kernel->first_read = s->read_count, kernel->read_count = parts[k].read_count;
-        kernel->first_write = s->write_count, kernel->write_count = parts[k].write_count;
-        kernel->first_dot = s->dot_count, kernel->dot_count = parts[k].dot_count;
-        append(s->reads, &s->read_count, parts[k].reads, parts[k].read_count);
-        append(s->writes, &s->write_count, parts[k].writes, parts[k].write_count);
-        append(s->dots, &s->dot_count, parts[k].dots, parts[k].dot_count);
-    }
 }
 
 /* A library writes its result whole, not into a slice of what all layers leave for the backward pass. */
@@ -389,10 +374,17 @@ static bool is_scaled_again(const struct fuser *f, const struct sim_op *op, int 
     return f->scales_logits && op->op->function == MODEL_SCALE && f->contractions[value] > 1;
 }
 
-static void copy_once(struct fuser *f, struct parts *kernel, int value)
+static void copy_once(struct fuser *f, struct sim_kernel_parts *kernel, int value)
 {
     push(f, &kernel->writes, &kernel->write_count, f->s->values[value].shape);
     push(f, &kernel->writes, &kernel->write_count, f->s->values[value].shape);
+}
+
+static void copy_units(struct fuser *f, const struct sim_op *op, struct sim_kernel_parts *kernel)
+{
+    int shapes[SIM_MOST_UNIT_COPIES];
+    const int count = sim_unit_copies(f->s, op, shapes);
+    for (int i = 0; i < count; i++) push(f, &kernel->writes, &kernel->write_count, shapes[i]);
 }
 
 /* Kernels are built one after the other, but one that is joined later gets its parts then; so parts are held by kernel
@@ -400,7 +392,7 @@ static void copy_once(struct fuser *f, struct parts *kernel, int value)
 static void build_kernels(struct fuser *f)
 {
     struct sim_sharded *s = f->s;
-    struct parts *parts = base_new(f->arena, struct parts, s->op_count + 1);
+    struct sim_kernel_parts *parts = base_new(f->arena, struct sim_kernel_parts, s->op_count + 1);
     s->kernels = base_reserve(f->arena, (size_t)s->op_count + 1, sizeof *s->kernels);
     for (int i = 0; i < s->op_count; i++) {
         struct sim_op *op = &s->ops[i];
@@ -425,8 +417,9 @@ static void build_kernels(struct fuser *f)
             }
             if (is_copied_to_stack(f, op, op->outputs[o])) copy_once(f, &parts[k], op->outputs[o]);
         }
+        if (f->copies_units && op->output_count) copy_units(f, op, &parts[k]);
     }
-    lay_out_parts(f, parts);
+    sim_lay_out_kernels(f->arena, s, parts);
 }
 
 /* Collectives and loop brackets read what fused values are made of, so that those live until then. */
@@ -453,6 +446,8 @@ static void fuse(struct base_arena *arena, const struct sim_compiler *compiler, 
                       .s = sharded,
                       .library_dots = library_dots,
                       .eager = kernels == EAGER,
+                      .aten = compiler->traits >> MODEL_TRAIT_ATEN_KERNELS & 1,
+                      .copies_units = compiler->traits >> MODEL_TRAIT_UNIT_COPIES & 1,
                       .row_softmax = compiler->traits >> MODEL_TRAIT_ROW_SOFTMAX & 1,
                       .scales_logits = compiler->traits >> MODEL_TRAIT_SCALED_LOGITS & 1,
                       .copies_stacks = compiler->is_scanned && (compiler->traits >> MODEL_TRAIT_COPIED_STACKS & 1),
@@ -466,7 +461,7 @@ static void fuse(struct base_arena *arena, const struct sim_compiler *compiler, 
     count_consumers(&f);
     for (int v = 0; v < sharded->value_count; v++) sharded->values[v].stored = is_stored(&f, v);
     if (!library_dots) find_epilogues(&f);
-    if (kernels == EAGER) find_sums(&f);
+    if (kernels == EAGER && !f.aten) find_sums(&f);
     build_kernels(&f);
     extend_lives(&f);
 }

@@ -59,6 +59,18 @@ double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dim
  * its dimensions the one of the fewest bytes. tile_rows: topo_chip.xla_tile_rows. */
 double sim_argument_bytes(const double *extents, int rank, int tile_rows, double element_bytes);
 
+/* kernel_parts.c: of each kernel, shapes and operations; put one behind the other in the program's own lists. */
+struct sim_kernel_parts {
+    int *reads, read_count, *writes, write_count, *dots, dot_count;
+};
+void sim_lay_out_kernels(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_kernel_parts *parts);
+
+/* unit_copies.c: the shapes that are read or written beside what an operation itself does, where FSDP copies what it
+ * gathers and reduces. Returns how many. And whether a gradient is cast on its way into such a copy. */
+enum { SIM_MOST_UNIT_COPIES = 6 };
+int sim_unit_copies(const struct sim_sharded *sharded, const struct sim_op *op, int shapes[SIM_MOST_UNIT_COPIES]);
+bool sim_is_cast_into_unit(const struct sim_sharded *sharded, int value);
+
 /* merged_gathers.c: the weight that a value is, or is cast from; or -1 */
 int sim_weight_of(const struct sim_sharded *sharded, int value);
 

@@ -183,7 +183,7 @@ struct sim_price_dot {
 enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
 struct sim_price_kernel {
     int first_shape, shape_count, first_dot, dot_count; /* into touched: reads, then writes; into dots */
-    int read_count;                                     /* of these shapes */
+    int read_count, write_count;                        /* of these shapes */
     int cast_count;                                     /* of the last shapes: cast before the products begin */
     enum sim_attention_part attention;
     bool causal;
@@ -192,6 +192,7 @@ struct sim_price_kernel {
     struct sim_factors
         fours;     /* a softmax's sequences times heads, where its kernel takes four of them; none: another */
     bool backward; /* such a kernel of the backward pass */
+    enum sim_kernel_traffic { SIM_STREAMS, SIM_OVER_NORMS, SIM_OVER_PARAMETERS } traffic; /* PyTorch's own kernels */
     struct sim_windowed_einsum {
         unsigned char axes; /* of its ring; 0: it is no loop over pieces */
         unsigned char element_bytes;
@@ -294,10 +295,13 @@ struct sim_cost_program {
 struct sim_price_choices {
     enum model_dtype dtype;
     bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax,
-        windows_products, narrows_gathers, scanned /* layers are loops of the compiled program */;
+        windows_products, narrows_gathers, scanned /* layers are loops of the compiled program */,
+        aten /* optimizers are PyTorch's own kernels */, aten_norms;
     int merged_height; /* gathers so near each other are merged, and no others (merge_near_gathers); 0: they stand as
                           they are */
 };
+/* kernel_prices.c: by the operation that names the kernel */
+enum sim_kernel_traffic sim_traffic_of(const struct sim_price_choices *choices, const struct model_op *op);
 /* scratch is only needed until it returns. */
 void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
                            const struct sim_price_choices *choices, struct sim_cost_program *out);

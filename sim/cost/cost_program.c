@@ -180,11 +180,6 @@ static void list_dots(struct maker *m)
 
 /* ---- kernels ---- */
 
-static bool same_list(const int *a, const int *b, int count)
-{
-    return !count || !memcmp(a, b, (size_t)count * sizeof *a);
-}
-
 static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kernel)
 {
     struct sim_cost_program *out = m->out;
@@ -196,12 +191,14 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
         const struct sim_price_kernel *other = &out->kernels[found];
         if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count ||
             other->attention != kernel->attention || other->cast_count != kernel->cast_count ||
-            other->backward != kernel->backward || memcmp(&other->fours, &kernel->fours, sizeof kernel->fours) != 0 ||
+            other->backward != kernel->backward || other->traffic != kernel->traffic ||
+            memcmp(&other->fours, &kernel->fours, sizeof kernel->fours) != 0 ||
             memcmp(&other->pieces, &kernel->pieces, sizeof kernel->pieces) != 0)
             continue;
-        if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count))
-            continue;
-        if (same_list(out->kernel_dots + other->first_dot, out->kernel_dots + kernel->first_dot, kernel->dot_count))
+        if (!memcmp(out->touched + other->first_shape, out->touched + kernel->first_shape,
+                    (size_t)kernel->shape_count * sizeof *out->touched) &&
+            !memcmp(out->kernel_dots + other->first_dot, out->kernel_dots + kernel->first_dot,
+                    (size_t)kernel->dot_count * sizeof *out->kernel_dots))
             return found;
     }
     out->kernels[out->kernel_count] = *kernel;
@@ -274,7 +271,8 @@ static void list_kernels(struct maker *m)
         struct sim_price_kernel listed;
         memset(&listed, 0, sizeof listed); /* compared with its padding */
         listed.first_shape = out->touched_count, listed.first_dot = out->kernel_dot_count,
-        listed.dot_count = kernel->dot_count, listed.read_count = kernel->read_count;
+        listed.dot_count = kernel->dot_count, listed.read_count = kernel->read_count,
+        listed.write_count = kernel->write_count;
         for (int i = 0; i < kernel->read_count; i++)
             out->touched[listed.first_shape + listed.shape_count++] = s->reads[kernel->first_read + i];
         for (int i = 0; i < kernel->write_count; i++)
@@ -284,6 +282,7 @@ static void list_kernels(struct maker *m)
             out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
         if (m->choices->flash) sim_attention_of_kernel(s, kernel, &listed);
         take_four(m, m->softmax_of[k], &listed);
+        listed.traffic = sim_traffic_of(m->choices, s->ops[kernel->op].op);
         if (m->choices->windows_products) take_window(m, kernel, &listed);
         m->kernel_of[k] = distinct_kernel(m, &listed);
     }

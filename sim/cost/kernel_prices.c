@@ -96,12 +96,47 @@ static double vector_s(const struct sim_cost_context *p, const struct sim_price_
     return results_s > 0 ? results_s : largest * profile->vector_units.wide_s;
 }
 
+enum sim_kernel_traffic sim_traffic_of(const struct sim_price_choices *choices, const struct model_op *op)
+{
+    const bool norms = op->function == MODEL_MEAN_SQUARE || op->function == MODEL_MEAN || op->function == MODEL_NORM ||
+                       op->function == MODEL_NORM_GRAD || op->function == MODEL_NORM_GRAD_SCALE;
+    if (choices->aten && op->phase == MODEL_OPTIMIZER) return SIM_OVER_PARAMETERS;
+    return choices->aten_norms && norms ? SIM_OVER_NORMS : SIM_STREAMS;
+}
+
 /* What its bytes take. A softmax's gradient goes over its rows three times, in registers. */
 static double kernel_memory_s(const struct sim_profile *profile, const struct sim_price_kernel *kernel, double bytes)
 {
+    static const enum sim_constant of_traffic[] = {
+        [SIM_STREAMS] = SIM_HBM_EFFICIENCY_FRAC,
+        [SIM_OVER_NORMS] = SIM_NORM_HBM_FRAC,
+        [SIM_OVER_PARAMETERS] = SIM_UPDATE_HBM_FRAC,
+    };
     const double *c = profile->constants;
-    const bool slow = kernel->backward && !kernel->fours.count && c[SIM_SOFTMAX_GRADIENT_FRAC] > 0;
-    return sim_memory_s(profile, bytes) * (slow ? c[SIM_HBM_EFFICIENCY_FRAC] / c[SIM_SOFTMAX_GRADIENT_FRAC] : 1);
+    const bool slow = kernel->backward && !kernel->fours.count;
+    const double frac = c[slow ? SIM_SOFTMAX_GRADIENT_FRAC : of_traffic[kernel->traffic]];
+    return sim_memory_s(profile, bytes) * (frac > 0 ? c[SIM_HBM_EFFICIENCY_FRAC] / frac : 1);
+}
+
+/* A GPU's product writes its result when its tiles are done. */
+static double result_s(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const int *touched = p->list->touched + kernel->first_shape;
+    double bytes = 0;
+    if (!kernel->dot_count || kernel->attention || !(profile->constants[SIM_MULTIPROCESSORS] > 0)) return 0;
+    for (int i = 0; i < kernel->write_count; i++) bytes += p->bytes[touched[kernel->read_count + i]];
+    return profile->constants[SIM_RESULT_EXPOSED_FRAC] * sim_memory_s(profile, bytes);
+}
+
+/* What the rate that all attention kernels of a chip are taken to reach is of this one's. */
+static double in_table(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const enum sim_attention_way way =
+        kernel->attention == SIM_ATTENTION_FORWARD ? SIM_ATTENDS_FORWARD : SIM_ATTENDS_BACKWARD;
+    return profile->constants[SIM_ATTENTION_EFFICIENCY_FRAC] /
+           sim_attention_table_frac(profile, way, (double)p->sizes[MODEL_HEAD_DIM], (double)p->sizes[kernel->queries]);
 }
 
 static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, const struct sim_price_kernel *kernel,
@@ -125,8 +160,9 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
         priced.flop *= sim_attention_frac(p, kernel);
         rated = priced.flop * profile->constants[SIM_MATMUL_EFFICIENCY_FRAC] / attention_rate;
     }
+    if (kernel->attention && profile->attention.count) rated *= in_table(p, kernel);
     if (kernel->pieces.axes) rated = in_pieces(p, kernel, &priced);
-    double compute_s = sim_matmul_s(profile, rated),
+    double compute_s = sim_matmul_s(profile, rated) + result_s(p, kernel),
            memory_s = fmax(kernel_memory_s(profile, kernel, priced.bytes), vector_s(p, kernel));
     double before_bytes = 0;
     for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)

@@ -102,22 +102,34 @@ static void sum_up(struct sim_cost_context *p, const struct sim_unit_costs *pric
 /* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it, and always
  * for kernels that it only starts when the one before has ended. Optimizers are few kernels over many parameters, and
  * the host is through with them at once. */
+/* A policy that chooses by operation is asked before each of a layer's, forward and where the backward pass repeats
+ * them. What a compiler sees once costs nothing more. */
+static double watched_launches(const struct sim_cost_context *p, double forward_launches)
+{
+    const bool watches = p->plan->options.remat == MODEL_REMAT_SELECTIVE &&
+                         (sim_plan_traits(p->plan) >> MODEL_TRAIT_EVERY_SECOND & 1) &&
+                         (sim_passes_of(p->plan) >> SIM_PASS_EAGER_KERNELS & 1);
+    return watches ? 2 * forward_launches : 0;
+}
+
 static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_costs *prices)
 {
     const double *c = p->placement->profile.constants;
-    double launches = 0, updates_s = 0, all_s = p->exposed_s;
+    double launches = 0, forward = 0, updates_s = 0, all_s = p->exposed_s;
     if (!(c[SIM_HOST_LAUNCH_S] > 0)) return;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         const double count = prices->repeats[step->repeats];
         const double alone =
             step->communicates ? prices->collectives_s[step->what] : sim_alone_s(p, &prices->kernels[step->what]);
+        const double started = count * (step->communicates ? 1 : prices->kernels[step->what].launches);
         if (step->phase == MODEL_OPTIMIZER) updates_s += count * alone;
-        else launches += count * (step->communicates ? 1 : prices->kernels[step->what].launches);
+        else launches += started;
+        if (step->phase == MODEL_FORWARD) forward += started;
     }
     for (int b = 0; b < SIM_BOUND_COUNT; b++) all_s += b == SIM_BY_COMMUNICATION ? 0 : p->totals_s[b];
-    const double host_s = launches * c[SIM_HOST_LAUNCH_S], device_s = all_s - updates_s,
-                 blocked_s = c[SIM_BLOCKED_LAUNCHES_FRAC] * host_s;
+    const double host_s = launches * c[SIM_HOST_LAUNCH_S] + watched_launches(p, forward) * c[SIM_HOST_WATCHED_S],
+                 device_s = all_s - updates_s, blocked_s = c[SIM_BLOCKED_LAUNCHES_FRAC] * host_s;
     p->totals_s[SIM_BY_LATENCY] += fmax(blocked_s, host_s - device_s) + c[SIM_HOST_STEP_S];
     p->launch_slack_frac = host_s < device_s && !(blocked_s > 0) ? 1 - host_s / device_s : 0;
 }

@@ -47,6 +47,7 @@ enum sim_constant {
     SIM_RING_LL128_INSIDE /* not 0: rings of NCCL's protocol of 128 bytes stay inside nodes */,
     SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
     SIM_HOST_STEP_S /* of the host, for each step */,
+    SIM_HOST_WATCHED_S /* beside its launch, for each eager kernel that a policy by operation watches from Python */,
     SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
     SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,
     SIM_DCN_EFFICIENCY_FRAC,
@@ -70,6 +71,9 @@ enum sim_constant {
     SIM_TILE_START_STEPS /* of a GPU's product: steps along the contraction that a tile's start and end take */,
     SIM_TILE_PARTS /* of the contraction, at most, each added up by a block of its own */,
     SIM_SOFTMAX_GRADIENT_FRAC /* of hbm_bytes_per_s, in a kernel that begins with the scores; 0: as other kernels */,
+    SIM_NORM_HBM_FRAC /* of hbm_bytes_per_s, in PyTorch's own kernels of norms; 0: as other kernels */,
+    SIM_UPDATE_HBM_FRAC /* and in those that go over all parameters: clipping and fused optimizers */,
+    SIM_RESULT_EXPOSED_FRAC /* of a GPU's product: what of its result is written when no tile computes any more */,
     SIM_CONSTANT_COUNT
 };
 /* ---- NCCL's own numbers (nccl_table.c) ---- */
@@ -135,7 +139,7 @@ enum base_status sim_nccl_limits_find(const char *chip, struct sim_nccl_limits *
 
 /* ---- tiles of GPUs' products (gpu_tiles.csv, gpu_products.c) ---- */
 
-enum { SIM_MOST_TILES = 32 };
+enum { SIM_MOST_TILES = 32, SIM_MOST_ATTENTION_RATES = 8 };
 struct sim_tiles {
     struct {
         double rows, columns, rate_frac; /* of the large ones' rate */
@@ -156,9 +160,19 @@ struct sim_profile {
     struct sim_vector_units {
         double narrow_s, wide_s; /* for each element of a result of less than four bytes, and of four; 0: not known */
     } vector_units;              /* of TPUs, by the compiler's cost model (compiler_fusions.c) */
+    struct {
+        struct sim_attention_rate {
+            double head_dim, forward_frac, forward_ramp_tokens, backward_frac, backward_ramp_tokens;
+        } of[SIM_MOST_ATTENTION_RATES]; /* smallest heads first */
+        int count;                      /* 0: attention_efficiency_frac holds for all */
+    } attention;                        /* of the software's attention kernels (gpu_attention.csv) */
     model_trait_set traits;
     sim_pass_set passes; /* those of the software of that time on that platform
                         (sim/compile/software.csv) */
+    struct sim_compile_choice {
+        bool is_one, runs;         /* whether torch.compile can be asked for, and whether it runs */
+        model_trait_set traits[2]; /* of eager runs, and of compiled ones, beside the others */
+    } compile;
     struct {
         int count;              /* measurements that a given profile was calibrated on; 0: it was not */
         double mean_error_frac; /* of predictions of those that were left out of it, in turn */
@@ -177,8 +191,18 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
                                    const struct base_json *overrides, struct sim_profile *out,
                                    struct base_error *error);
 /* What such a version of the software has otherwise (software_versions.csv); a constant that the user gave stays. */
-enum base_status sim_profile_take_version(const char *software, enum topo_kind platform, const char *version,
-                                          struct sim_profile *profile, struct base_error *error);
+enum base_status sim_profile_take_version(const char *software, const struct topo_topology *topology,
+                                          const char *version, struct sim_profile *profile, struct base_error *error);
+/* gpu_attention.c: the rows of a library on a chip, which may be none. */
+enum base_status sim_attention_rates_find(const char *library, const char *chip, struct sim_profile *out,
+                                          struct base_error *error);
+/* Of flop_per_s, counting the products that a causal mask needs; 0: the profile has no such rates. */
+enum sim_attention_way { SIM_ATTENDS_FORWARD, SIM_ATTENDS_BACKWARD };
+double sim_attention_table_frac(const struct sim_profile *profile, enum sim_attention_way way, double head_dim,
+                                double length_tokens);
+/* compile NULL or "": the version's default, "0": eager kernels. BASE_INPUT: this software leaves no choice. */
+enum base_status sim_profile_take_compile(const char *software, const char *compile, struct sim_profile *profile,
+                                          struct base_error *error);
 enum base_status sim_profile_check(const struct base_json *overrides,
                                    struct base_error *error); /* overrides as a user gives them; may be NULL */
 void sim_profile_put_passes(const struct base_json *overrides,

@@ -29,6 +29,7 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_RING_LL128_INSIDE] = "ring_ll128_inside",
     [SIM_HOST_LAUNCH_S] = "host_launch_s",
     [SIM_HOST_STEP_S] = "host_step_s",
+    [SIM_HOST_WATCHED_S] = "host_watched_s",
     [SIM_BLOCKED_LAUNCHES_FRAC] = "blocked_launches_frac",
     [SIM_ENGINE_EXPOSED_FRAC] = "engine_exposed_frac",
     [SIM_NIC_EFFICIENCY_FRAC] = "nic_efficiency_frac",
@@ -62,6 +63,9 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_TILE_START_STEPS] = "tile_start_steps",
     [SIM_TILE_PARTS] = "tile_parts",
     [SIM_SOFTMAX_GRADIENT_FRAC] = "softmax_gradient_frac",
+    [SIM_NORM_HBM_FRAC] = "norm_hbm_frac",
+    [SIM_UPDATE_HBM_FRAC] = "update_hbm_frac",
+    [SIM_RESULT_EXPOSED_FRAC] = "result_exposed_frac",
 };
 
 const char *sim_constant_name(enum sim_constant constant)

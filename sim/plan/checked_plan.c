@@ -43,6 +43,7 @@ static enum base_status read_values(struct sim_cache *cache, const struct sim_pl
     const struct sim_key_setting setting = {plan->config->scan_layers, plan->placement->topology.kind == TOPO_LOCAL};
     BASE_TRY(check_required(text, plan, error));
     BASE_TRY(sim_plan_read_values(cache, text, setting, plan, error));
+    plan->compiles = plan->placement->profile.compile.runs;
     if (plan->num_microbatches < 1) plan->num_microbatches = 1;
     if (plan->batch_size % plan->num_microbatches)
         return refuse_microbatches(plan->batch_size, plan->num_microbatches, error);

@@ -49,6 +49,7 @@ enum sim_key {
     SIM_CP_COMM_TYPE,
     SIM_SOFTWARE,
     SIM_SOFTWARE_VERSION,
+    SIM_COMPILE,
     SIM_COMPILER,
     SIM_MEMORY_KIND,
     SIM_MEMORY_STAGE,
@@ -176,6 +177,7 @@ struct sim_plan {
     enum sim_optimizer_partitioning optimizer_partitioning;
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
+    bool compiles; /* torch.compile, where the software leaves a choice of it */
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
     int64_t context_parallel;         /* devices that a sequence is over */

@@ -199,6 +199,7 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
     }
     fill_mesh(arena, plan, &out);
     if (plan->options.dropout == sim_drops_out_unsaid(plan)) out.values[SIM_DROPOUT_RATE] = NULL;
+    if (!plan->placement->profile.compile.is_one) out.values[SIM_COMPILE] = NULL;
     if (!plan->config->encoder) out.values[SIM_INPUTS_LENGTH] = NULL;
     if (plan->num_microbatches <= 1) out.values[SIM_NUM_MICROBATCHES] = "0";
     return out;

@@ -196,8 +196,8 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
     BASE_TRY(find_machine(cache, plan, &stage, &machine, error));
     BASE_TRY(sim_placement_build(&cache->arena, &stage, &request, &machine->profile, &out->placement, error));
-    BASE_TRY(
-        sim_profile_take_version(plan->software, stage.kind, plan->software_version, &out->placement.profile, error));
+    BASE_TRY(sim_profile_take_version(plan->software, &stage, plan->software_version, &out->placement.profile, error));
+    BASE_TRY(sim_profile_take_compile(plan->software, text->values[SIM_COMPILE], &out->placement.profile, error));
     out->request.split_physical_axes = out->request.split_physical_axes || out->placement.splits_dimensions;
     out->placement.topology = topology;
     out->placement.stage_devices = stage.device_count;
@@ -211,6 +211,7 @@ static void begin_placement(struct sim_cache *cache, const struct sim_plan_text 
     sim_key_text(cache, plan->topology_text);
     sim_key_text(cache, plan->software);
     sim_key_text(cache, plan->software_version);
+    sim_key_text(cache, text->values[SIM_COMPILE] ? text->values[SIM_COMPILE] : "");
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].type == SIM_OF_MESH) sim_key_text(cache, text->values[key] ? text->values[key] : "");
     sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);

@@ -1,7 +1,7 @@
 /* What one version of a training software has otherwise on a platform than its rows of software.csv and
  * gpu_constants.csv say: rows of software_versions.csv, a constant each, or traits that it has beside the usual ones,
- * and the variable of the environment that makes it so, if one does; for every version whose name begins as the row's.
- * Versions without a row are as usual. */
+ * and the variable of the environment that makes it so, if one does; for every version whose name begins as the row's,
+ * in the table's order. Versions without a row are as usual. */
 #include "sim/compile/compile.h"
 #include "sim/plan/plan.h"
 
@@ -22,14 +22,30 @@ static bool is_of(int row, const char *software, const char *platform, const cha
            !strncmp(version, begins, strlen(begins));
 }
 
-static enum base_status take_row(int row, struct sim_profile *profile, struct base_error *error)
+/* Rows of traits, by what their column `constant` says: of every run, or of eager and of compiled ones. */
+static model_trait_set *traits_named(const char *name, struct sim_profile *profile)
 {
-    if (!strcmp(field(row, "constant"), "traits")) {
+    static const char *const names[] = {"eager_traits", "compiled_traits"};
+    for (int i = 0; i < BASE_COUNT(names); i++)
+        if (!strcmp(name, names[i])) return &profile->compile.traits[i];
+    return !strcmp(name, "traits") ? &profile->traits : NULL;
+}
+
+static enum base_status take_row(int row, const char *chip, struct sim_profile *profile, struct base_error *error)
+{
+    model_trait_set *put = traits_named(field(row, "constant"), profile);
+    if (put) {
         model_trait_set traits;
         BASE_TRY(sim_trait_set_read(table.name, field(row, "value"), &traits, error));
-        profile->traits |= traits;
+        *put |= traits;
         return BASE_OK;
     }
+    if (!strcmp(field(row, "constant"), "compile")) {
+        profile->compile.is_one = true, profile->compile.runs = *field(row, "value") == '1';
+        return BASE_OK;
+    }
+    if (!strcmp(field(row, "constant"), "attention_library"))
+        return sim_attention_rates_find(field(row, "value"), chip, profile, error);
     const int constant = sim_constant_named(field(row, "constant"));
     if (constant < 0)
         return base_fail(error, BASE_INTERNAL, "software_versions.csv: no constant is %s", field(row, "constant"));
@@ -40,12 +56,26 @@ static enum base_status take_row(int row, struct sim_profile *profile, struct ba
                              error);
 }
 
-enum base_status sim_profile_take_version(const char *software, enum topo_kind platform, const char *version,
-                                          struct sim_profile *profile, struct base_error *error)
+enum base_status sim_profile_take_version(const char *software, const struct topo_topology *topology,
+                                          const char *version, struct sim_profile *profile, struct base_error *error)
 {
     BASE_TRY(base_table_read(&table, error));
     for (int row = 0; row < table.row_count; row++)
-        if (is_of(row, software, sim_platform_name(platform), version)) BASE_TRY(take_row(row, profile, error));
+        if (is_of(row, software, sim_platform_name(topology->kind), version))
+            BASE_TRY(take_row(row, topology->chip.name, profile, error));
+    return BASE_OK;
+}
+
+enum base_status sim_profile_take_compile(const char *software, const char *compile, struct sim_profile *profile,
+                                          struct base_error *error)
+{
+    const bool is_said = compile && *compile;
+    if (is_said && !profile->compile.is_one)
+        return base_fail(error, BASE_INPUT, "compile: %.60s here leaves no choice of it; leave it out", software);
+    if (!profile->compile.is_one) return BASE_OK;
+    if (is_said) profile->compile.runs = !strcmp(compile, "1");
+    profile->traits |= profile->compile.traits[profile->compile.runs];
+    if (!profile->compile.runs) profile->passes |= SIM_PASS_BIT(SIM_PASS_EAGER_KERNELS);
     return BASE_OK;
 }
 
@@ -71,7 +101,8 @@ static const char *list_known(struct base_arena *arena, const char *software, co
     base_put(&known, "");
     for (int row = 0; row < table.row_count; row++) {
         const char *begins = field(row, "version");
-        if (strcmp(field(row, "software"), software) != 0 || strcmp(field(row, "platform"), platform) != 0) continue;
+        if (!*begins || strcmp(field(row, "software"), software) != 0 || strcmp(field(row, "platform"), platform) != 0)
+            continue;
         if (is_of(row, software, platform, version)) return NULL;
         const char *name = base_print(arena, "'%s'", begins);
         if (!strstr(known.data, name)) base_putf(&known, "%s%s", known.length ? ", " : "", name);
@@ -93,7 +124,7 @@ enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_p
     BASE_TRY(base_table_read(&table, error));
     BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
     const char *software = software_of(text), *platform = sim_platform_name(topology.kind);
-    for (int row = 0; row < table.row_count && !*out; row++)
+    for (int row = 0; row < table.row_count; row++) /* the newest stands last */
         if (!strcmp(field(row, "constant"), "traits") && is_of(row, software, platform, field(row, "version")))
             *out =
                 base_print(arena,

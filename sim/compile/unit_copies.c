@@ -1,0 +1,39 @@
+/* FSDP's units: flat arrays that are gathered and reduced, out of which parameters are copied and into which gradients
+ * are. Nothing else of a program shows these copies. */
+#include "sim/compile/passes.h"
+
+/* What is gathered of a value, or the value itself where nothing is sharded. */
+static int gathered_of(const struct sim_sharded *s, int value)
+{
+    for (int i = s->values[value].definition + 1; i < s->op_count; i++)
+        if (s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].inputs[0] == value) return s->ops[i].outputs[0];
+    return value;
+}
+
+bool sim_is_cast_into_unit(const struct sim_sharded *s, int value)
+{
+    const struct sim_op *made = &s->ops[s->values[value].definition], *reader = &s->ops[s->values[value].last_use];
+    return made->op->function == MODEL_CAST && reader->kind == SIM_COMPUTE && reader->op->function == MODEL_ACCUMULATE;
+}
+
+/* A cast of a parameter is of its shard; layers are gathered forward and backward, the root once. */
+static int copies_of_parameter(const struct sim_sharded *s, const struct sim_op *op, int *shapes)
+{
+    const int out = op->outputs[0], whole = s->values[gathered_of(s, out)].shape;
+    const bool twice = op->loop >= 0 && s->ops[op->loop].loop >= 0;
+    int count = 0;
+    for (int i = 0; i < (twice ? 4 : 2); i++) shapes[count++] = whole;
+    if (twice) shapes[count++] = s->values[op->inputs[0]].shape, shapes[count++] = s->values[out].shape;
+    return count;
+}
+
+int sim_unit_copies(const struct sim_sharded *s, const struct sim_op *op, int shapes[SIM_MOST_UNIT_COPIES])
+{
+    const int made = op->input_count > 1 ? s->values[op->inputs[1]].definition : -1;
+    const bool is_alone = made >= 0 && s->ops[made].kind == SIM_COMPUTE;
+    if (op->op->function == MODEL_CAST && op->op->phase == MODEL_FORWARD && s->values[op->inputs[0]].persistent)
+        return copies_of_parameter(s, op, shapes);
+    if (op->op->function != MODEL_ACCUMULATE || !is_alone) return 0;
+    shapes[0] = s->values[op->outputs[0]].shape; /* where no device shares the sum, it is divided all the same */
+    return 1;
+}

@@ -1,0 +1,147 @@
+/* Tests of PyTorch's step times: eager kernels and compiled ones, by what one H100 took. */
+#include "tests/test.h"
+
+#include "sim/predict/predict.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LLAMA                                                                                                          \
+    "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=4,vocab_size=32000,"                  \
+    "mlp_activations=silu+linear,logits_via_embedding=0,position_encoding=rotary"
+
+static struct sim_prediction predicted(struct base_arena *arena, struct sim_cache *cache,
+                                       const struct sim_plan_text *text)
+{
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    return prediction;
+}
+
+static struct sim_plan_text torchtitan(const char *version, const char *compile)
+{
+    return (struct sim_plan_text){.values = {[SIM_MODEL] = LLAMA,
+                                             [SIM_TOPOLOGY] = "h100:1x1",
+                                             [SIM_RULES] = "zero3",
+                                             [SIM_SOFTWARE] = "torchtitan",
+                                             [SIM_SOFTWARE_VERSION] = version,
+                                             [SIM_COMPILE] = compile,
+                                             [SIM_OPTIMIZER] = "adamw",
+                                             [SIM_ATTENTION] = "flash",
+                                             [SIM_BATCH_SIZE] = "4",
+                                             [SIM_TARGETS_LENGTH] = "2048"}};
+}
+
+/* How far a table's step times are off: the mean, and no row by more than `most`. */
+static void steps_are_met(struct base_arena *arena, const char *path, double most, double mean)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_csv csv;
+    struct base_error error;
+    bool more = true;
+    int rows = 0;
+    double sum = 0;
+    assert_ok(base_csv_open(&csv, arena, path, &error), &error);
+    for (;;) {
+        assert_ok(base_csv_next(&csv, &more, &error), &error);
+        if (!more) break;
+        struct sim_plan_text text = {.values = {NULL}};
+        double measured_s;
+        const char *measured = base_csv_field(&csv, base_csv_column(&csv, "measured_step_s"));
+        TEST_ROW("%s", base_csv_field(&csv, base_csv_column(&csv, "id")));
+        if (!*measured) continue;
+        for (int k = 0; k < SIM_KEY_COUNT; k++) {
+            const int column = base_csv_column(&csv, sim_plan_keys[k].name);
+            text.values[k] = column < 0 ? NULL : base_copy(arena, base_csv_field(&csv, column));
+        }
+        assert_ok(base_parse_double(measured, "measured", 0, 1e9, &measured_s, &error), &error);
+        const double step_s = predicted(arena, cache, &text).step_s, off = fabs(step_s / measured_s - 1);
+        if (off > most) fail_msg("%.1f %% off: %g s, measured %g s", 100 * off, step_s, measured_s);
+        sum += off;
+        rows++;
+    }
+    base_csv_close(&csv);
+    assert_true(rows > 0 && sum / rows < mean);
+    sim_cache_free(cache);
+}
+
+/* Rates are those of single kernels; no constant but the host's was fitted to a step. */
+static void steps_of_torchtitan_are_met(struct base_arena *arena)
+{
+    steps_are_met(arena, "tests/data/measured/h100_torchtitan.csv", 0.1, 0.035);
+}
+
+static void compiled_steps_are_faster(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_plan_text eager = torchtitan("0.2.2", "0"), compiled = torchtitan("0.2.2", "1"),
+                               unsaid = torchtitan("0.2.2", NULL), old = torchtitan(NULL, NULL),
+                               published = torchtitan("2024-12", "1");
+    const double eager_s = predicted(arena, cache, &eager).step_s;
+    assert_true(predicted(arena, cache, &compiled).step_s < 0.95 * eager_s);
+    assert_near(predicted(arena, cache, &unsaid).step_s, eager_s, 1e-12);
+    assert_near(predicted(arena, cache, &old).step_s, predicted(arena, cache, &published).step_s, 1e-12);
+    sim_cache_free(cache);
+}
+
+/* A compiled loss keeps logits and their gradient in two bytes each; an eager one has them in float32 besides. */
+static void a_compiled_loss_stores_no_float32(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_plan_text eager = torchtitan("0.2.2", "0"), compiled = torchtitan("0.2.2", "1");
+    const double logits = 4.0 * 2048 * 32000,
+                 saved_bytes = (double)(predicted(arena, cache, &eager).memory.peak_bytes -
+                                        predicted(arena, cache, &compiled).memory.peak_bytes);
+    assert_true(saved_bytes > 4 * logits);
+    sim_cache_free(cache);
+}
+
+static void compile_is_refused_where_there_is_no_choice(struct base_arena *arena)
+{
+    static const char *const software[] = {"nanotron", "megatron", "t5x"};
+    for (int i = 0; i < BASE_COUNT(software); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan_text text = torchtitan(NULL, "1");
+        struct sim_plan plan;
+        struct base_error error;
+        text.values[SIM_SOFTWARE] = software[i];
+        TEST_ROW("%s", software[i]);
+        assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) ==
+                    BASE_INPUT);
+        assert_true(strstr(error.text, "compile: ") != NULL);
+        sim_cache_free(cache);
+    }
+}
+
+/* Longer sequences and larger heads come nearer to the rate; a chip without rows has none. */
+static void attention_has_rates_by_head_and_length(struct base_arena *arena)
+{
+    static struct sim_profile profile;
+    struct base_error error;
+    (void)arena;
+    assert_ok(sim_attention_rates_find("sdpa", "h100", &profile, &error), &error);
+    const double short_frac = sim_attention_table_frac(&profile, SIM_ATTENDS_FORWARD, 128, 2048),
+                 long_frac = sim_attention_table_frac(&profile, SIM_ATTENDS_FORWARD, 128, 8192);
+    assert_near(short_frac, 526e12 / 989.4e12, 0.02);
+    assert_near(long_frac, 616e12 / 989.4e12, 0.02);
+    assert_near(sim_attention_table_frac(&profile, SIM_ATTENDS_BACKWARD, 128, 8192), 527e12 / 989.4e12, 0.05);
+    assert_true(sim_attention_table_frac(&profile, SIM_ATTENDS_FORWARD, 64, 8192) < long_frac);
+    assert_ok(sim_attention_rates_find("sdpa", "v100", &profile, &error), &error);
+    assert_near(sim_attention_table_frac(&profile, SIM_ATTENDS_FORWARD, 128, 2048), 0, 0);
+}
+
+static const struct test tests[] = {
+    TEST(steps_of_torchtitan_are_met),
+    TEST(compiled_steps_are_faster),
+    TEST(a_compiled_loss_stores_no_float32),
+    TEST(compile_is_refused_where_there_is_no_choice),
+    TEST(attention_has_rates_by_head_and_length),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
