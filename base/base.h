@@ -354,6 +354,19 @@ void base_child_is_to_come(void);
 bool base_stop_child(void);
 /* It said why it failed: what is left of it after a second is asked to end, and killed after two. */
 void base_child_is_failing(void);
+/* A copy of this process that answers questions, one at a time (worker.c). */
+struct base_worker {
+    /* In the copy: puts the answer into out, whose arena is emptied before the next question. */
+    void (*answer)(void *where, const char *question, size_t length, struct base_text *out);
+    void *where;
+    int patience_s; /* an answer that takes longer is given up; 0: none is */
+    long pid;       /* 0: the next question starts a copy of what this process is by then */
+    int to, from;
+};
+/* Appends the answer to out. BASE_INTERNAL: the question ended the copy, or was given up; the next one gets another. */
+enum base_status base_worker_ask(struct base_worker *worker, const char *question, size_t length, struct base_text *out,
+                                 struct base_error *error);
+void base_worker_end(struct base_worker *worker);
 bool base_parent_is(const char *name); /* the process that started this one, by its short name */
 bool base_may_map(size_t bytes);       /* this process and its children may have that much address space (ulimit -v) */
 bool base_may_write(size_t bytes);     /* they may make a file that large (ulimit -f) */

@@ -2,7 +2,6 @@
 #include "commands/commands.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_QUESTION_BYTES = 1 << 20, MOST_ARGUMENTS = 256 };
@@ -22,11 +21,16 @@ static bool read_line(struct base_text *line, bool *too_long)
     return any;
 }
 
-static enum base_status read_question(struct base_arena *arena, const struct base_text *line, const char ***arguments,
-                                      int *count, struct base_error *error)
+struct question {
+    const char *const *words;
+    int count;
+};
+
+static enum base_status read_question(struct base_arena *arena, const char *line, size_t length, struct question *out,
+                                      struct base_error *error)
 {
     const struct base_json *list;
-    BASE_TRY(base_json_parse(arena, line->length ? line->data : "", line->length, &list, error));
+    BASE_TRY(base_json_parse(arena, line, length, &list, error));
     if (list->kind != BASE_JSON_ARRAY || list->count == 0 || list->count > MOST_ARGUMENTS)
         return base_fail(error, BASE_USAGE,
                          "a question is a JSON list of 1 to %d strings, as in [\"mesh\",\"--topology\",\"v4-8\"]",
@@ -39,8 +43,7 @@ static enum base_status read_question(struct base_arena *arena, const struct bas
                              base_json_kind_name(item->kind));
         strings[i++] = item->string;
     }
-    *arguments = strings;
-    *count = i;
+    *out = (struct question){strings, i};
     return BASE_OK;
 }
 
@@ -60,8 +63,12 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
     }
     base_json_key(&writer, "result");
     while (document->length && document->data[document->length - 1] == '\n') document->data[--document->length] = '\0';
+    const bool is_json = document->length && strchr("{[", *document->data);
+    /* An answer is one line. In a document a line's end stands between tokens alone. */
+    for (size_t i = 0; is_json && i < document->length; i++)
+        if (document->data[i] == '\n') document->data[i] = ' ';
     const char *text = document->length ? document->data : "null";
-    if (strchr("{[", *text) || !strcmp(text, "null")) base_put(answer, text);
+    if (is_json || !strcmp(text, "null")) base_put(answer, text);
     else base_json_put_string(&writer, base_copy(arena, text));
     writer.after_key = false;
     base_json_close(&writer, '}');
@@ -87,34 +94,68 @@ enum base_status commands_answer(struct sim_cache *cache, struct base_arena *are
     return status;
 }
 
-static void answer_line(const struct commands_context *outer, struct base_arena *arena, const struct base_text *line,
-                        bool too_long, struct base_text *answer)
+/* ---- a question in the copy of this process that answers it ---- */
+
+static void answer_question(const struct commands_context *outer, struct base_arena *arena, const char *line,
+                            size_t length, struct base_text *out)
 {
     struct base_error error = {0};
-    struct base_text document = {.arena = arena};
-    const char **arguments = NULL;
-    int count = 0;
+    struct base_text answer = {.arena = arena};
+    struct question question;
+    if (read_question(arena, line, length, &question, &error) == BASE_OK)
+        commands_answer(outer->cache, arena, question.count, question.words, &answer);
+    else put_answer(&answer, error.status, &(struct base_text){.arena = arena}, &error, arena);
+    base_put_bytes(out, answer.data, answer.length);
+}
+
+/* A question that memory does not suffice for is answered, too. */
+static void answer_line(void *where, const char *line, size_t length, struct base_text *out)
+{
+    jmp_buf exhausted;
+    struct base_arena arena = {.exhausted = &exhausted};
+    if (setjmp(exhausted)) {
+        base_output_abandon_all();
+        base_put(out, "{\"exit\":1,\"error\":\"out of memory\"}\n");
+    } else {
+        answer_question(where, &arena, line, length, out);
+    }
+    base_arena_free(&arena);
+}
+
+/* ---- the questions, one after the other ---- */
+
+/* The answer with the number of its question: {"question":1,"exit":0,…. */
+static void put_numbered(int64_t number, const struct base_text *answer, struct base_text *out)
+{
+    base_putf(out, "{\"question\":%lld,%s", (long long)number, answer->data + 1);
+}
+
+static void ask(struct base_worker *worker, int64_t number, const struct base_text *line, bool too_long,
+                struct base_text *out)
+{
+    struct base_error error = {0};
+    struct base_text answer = {.arena = out->arena};
     enum base_status status = too_long ? base_fail(&error, BASE_USAGE, "a question is at most 1 MiB long")
-                                       : read_question(arena, line, &arguments, &count, &error);
-    if (status == BASE_OK) commands_answer(outer->cache, arena, count, arguments, answer);
-    else put_answer(answer, status, &document, &error, arena);
+                                       : base_worker_ask(worker, line->data, line->length, &answer, &error);
+    if (status != BASE_OK) {
+        answer = (struct base_text){.arena = out->arena};
+        put_answer(&answer, status, &(struct base_text){.arena = out->arena}, &error, out->arena);
+    }
+    put_numbered(number, &answer, out);
 }
 
-static enum base_status answer_next(struct commands_context *context, struct base_arena *arena, bool *more,
-                                    struct base_error *error)
+/* Answers go out at once: the asker may be waiting for one before it asks the next. */
+static enum base_status answer_all(struct commands_context *context, struct base_arena *arena,
+                                   struct base_worker *worker, struct base_error *error)
 {
-    struct base_text line = {.arena = arena}, answer = {.arena = arena};
-    bool too_long;
-    *more = read_line(&line, &too_long);
-    if (!*more || !line.length) return BASE_OK;
-    answer_line(context, arena, &line, too_long, &answer);
-    return context->answer(context->answer_where, answer.data, answer.length, error);
-}
-
-static enum base_status answer_all(struct commands_context *context, struct base_arena *arena, struct base_error *error)
-{
-    for (bool more = true; more;) {
-        BASE_TRY(answer_next(context, arena, &more, error));
+    for (int64_t number = 1;;) {
+        struct base_text line = {.arena = arena}, answer = {.arena = arena};
+        bool too_long;
+        if (!read_line(&line, &too_long)) break;
+        if (line.length) {
+            ask(worker, number++, &line, too_long, &answer);
+            BASE_TRY(context->answer(context->answer_where, answer.data, answer.length, error));
+        }
         base_arena_reset(arena);
     }
     return ferror(stdin) ? base_fail(error, BASE_INPUT, "stdin: cannot be read: %s", strerror(errno)) : BASE_OK;
@@ -128,30 +169,29 @@ static enum base_status keep_answer(void *where, const char *bytes, size_t lengt
     return BASE_OK;
 }
 
-/* Answers go out at once: the asker may be waiting for one before it asks the next. A question that memory does not
- * suffice for is answered, too, and the next one is asked. */
 static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_text *out, struct base_error *error)
 {
-    static const char out_of_memory[] = "{\"exit\":1,\"error\":\"out of memory\"}\n";
-    jmp_buf exhausted;
-    struct base_arena arena = {.exhausted = &exhausted};
+    enum { LONGEST_PATIENCE_S = 1000000 };
+    const char *timeout = base_argument(arguments, "--timeout");
+    struct base_worker worker = {.answer = answer_line, .where = context};
+    struct base_arena arena = {.exhausted = context->arena->exhausted};
+    int64_t patience_s = 0;
+    if (timeout) BASE_TRY(base_parse_int(timeout, "--timeout", 1, LONGEST_PATIENCE_S, &patience_s, error));
+    worker.patience_s = (int)patience_s;
     if (base_argument(arguments, "--out")) {
         context->answer = keep_answer;
         context->answer_where = out;
     }
-    enum base_status volatile told = BASE_OK; /* set after a jump */
-    if (setjmp(exhausted)) {
-        base_output_abandon_all();
-        base_arena_reset(&arena);
-        told = context->answer(context->answer_where, out_of_memory, sizeof out_of_memory - 1, error);
-    }
-    enum base_status status = told == BASE_OK ? answer_all(context, &arena, error) : told;
+    enum base_status status = answer_all(context, &arena, &worker, error);
+    base_worker_end(&worker);
     base_arena_free(&arena);
     return status;
 }
 
-static const struct base_option options[] = {COMMANDS_COMMON};
+static const struct base_option options[] = {
+    {"--timeout", "S", "give up a question that takes longer, and go on with the next", "none is given up"},
+    COMMANDS_COMMON};
 
 const struct commands_command commands_batch = {
     .name = "batch",

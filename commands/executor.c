@@ -177,7 +177,10 @@ static enum base_status start(struct commands_context *context, const struct com
                               const struct base_text *request, struct talk *talk, struct base_text *answer,
                               struct base_error *error)
 {
-    enum { MOST_ARGUMENTS = 20 };
+    enum { MOST_ARGUMENTS = 32 };
+    /* Ranks of one machine talk through shared memory: no port of theirs is open to a network. */
+    static const char *const here[] = {
+        "--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo", "--mca", "oob_tcp_disable_ipv6_family", "1"};
     const char *path, *count = base_print(context->arena, "%d", executor->rank_count),
                       *patience = base_print(context->arena, "%d", executor->patience_s);
     const bool starts_ranks = executor->rank_count && !context->launched;
@@ -199,6 +202,7 @@ static enum base_status start(struct commands_context *context, const struct com
                                           count};
     int given = 12;
     if (executor->hostfile) mpirun[given++] = "--hostfile", mpirun[given++] = executor->hostfile;
+    for (int i = 0; i < BASE_COUNT(here) && !executor->hostfile; i++) mpirun[given++] = here[i];
     mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;
     const char *const rank[] = {"meshwright-rank", executor->rank_count ? "--ranks" : NULL, patience, NULL};
     talk->mpirun = starts_ranks;

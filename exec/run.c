@@ -74,6 +74,12 @@ static enum base_status begin(struct run *run, int64_t *first_step)
     if (home->latest_step < 0)
         BASE_TRY(exec_home_latest(run->arena, request->transport, request->restore, &restoring.path, run->error));
     if (home->latest_step >= 0) restoring.path = exec_home_path(run->arena, home, home->latest_step);
+    if (request->evaluates && request->checkpoint && !restoring.path)
+        return base_fail(
+            run->error, BASE_INPUT,
+            "--checkpoint: %s: holds no checkpoint to evaluate; give the folder of a run's checkpoints, or "
+            "--restore CHECKPOINT",
+            request->checkpoint);
     if (restoring.path) BASE_TRY(exec_restore(run->arena, run->machines[0], &restoring, first_step, run->error));
     for (int i = 0; i < run->machine_count && !restoring.path; i++)
         BASE_TRY(exec_set_initial_values(run->arena, run->machines[i]));

@@ -516,12 +516,16 @@ static const struct hostile {
     {"! ldd $M | grep cairo", 0, ""},
     {"touch libcairo.so.2; LD_LIBRARY_PATH=. $M topology v4-8 --out t.svg; r=$?; rm libcairo.so.2; exit $r", 1,
      "libcairo.so.2, which draws pictures, cannot be loaded: "},
-    {"echo '{\"constants\": {\"tile_parts\": 1e18, \"multiprocessors\": 1e18}}' >huge.json; timeout 20 $M predict "
+    {"echo '{\"constants\": {\"tile_parts\": 65536, \"multiprocessors\": 65536}}' >huge.json; timeout 20 $M predict "
      "--model "
      "t5_1_1_small --task-feature-lengths 64,64 --topology h100:1x8 --batch-size 8 --num-partitions 1 --profile "
      "huge.json; "
      "r=$?; rm huge.json; exit $r",
      0, ""},
+    {"$M run examples/tiny_local_4.json --in-process --steps 1 --step evaluate --checkpoint typo", 3,
+     "typo: holds no checkpoint to evaluate"},
+    {"$M run examples/tiny_local_4.json --in-process --steps 1 --step evaluate --checkpoint folder", 3,
+     "folder: holds no checkpoint to evaluate"},
     {"ulimit -f 1; $M sweep examples/tpu_v4_tuning.csv --out x", 3, "x: cannot be written: File too large"},
     {"{ cat header.csv; yes none,v4-8,8,8; } | timeout 0.3 $M sweep /dev/stdin --out x", 124,
      ""}, /* a table without end; the signal comes twice */

@@ -7,70 +7,77 @@
 
 extern const char embedded_sim_machine_constants_csv[], embedded_sim_machine_gpu_constants_csv[];
 
-static const char *const names[SIM_CONSTANT_COUNT] = {
-    [SIM_FLOP_PER_S] = "flop_per_s",
-    [SIM_HBM_BYTES_PER_S] = "hbm_bytes_per_s",
-    [SIM_LINK_BYTES_PER_S] = "link_bytes_per_s",
-    [SIM_NIC_BYTES_PER_S] = "nic_bytes_per_s",
-    [SIM_MATRIX_UNIT_DIM] = "matrix_unit_dim",
-    [SIM_MATRIX_UNIT_ROWS] = "matrix_unit_rows",
-    [SIM_MATMUL_EFFICIENCY_FRAC] = "matmul_efficiency_frac",
-    [SIM_HBM_EFFICIENCY_FRAC] = "hbm_efficiency_frac",
-    [SIM_LINK_EFFICIENCY_FRAC] = "link_efficiency_frac",
-    [SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] = "multi_axis_link_efficiency_frac",
-    [SIM_FRAGMENTATION_FRAC] = "fragmentation_frac",
-    [SIM_REMATERIALIZATION_MIN_BYTES] = "rematerialization_min_bytes",
-    [SIM_MULTIPROCESSORS] = "multiprocessors",
-    [SIM_ATTENTION_EFFICIENCY_FRAC] = "attention_efficiency_frac",
-    [SIM_NVLS_BYTES_PER_S] = "nvls_bytes_per_s",
-    [SIM_NVLS_STEP_S] = "nvls_step_s",
-    [SIM_LL_BYTES_PER_S] = "ll_bytes_per_s",
-    [SIM_NVLS_RECKONED_FRAC] = "nvls_reckoned_frac",
-    [SIM_RING_LL128_INSIDE] = "ring_ll128_inside",
-    [SIM_HOST_LAUNCH_S] = "host_launch_s",
-    [SIM_HOST_STEP_S] = "host_step_s",
-    [SIM_HOST_WATCHED_S] = "host_watched_s",
-    [SIM_BLOCKED_LAUNCHES_FRAC] = "blocked_launches_frac",
-    [SIM_ENGINE_EXPOSED_FRAC] = "engine_exposed_frac",
-    [SIM_NIC_EFFICIENCY_FRAC] = "nic_efficiency_frac",
-    [SIM_PAIR_BYTES_PER_S] = "pair_bytes_per_s",
-    [SIM_COMMUNICATOR_BYTES] = "communicator_bytes",
-    [SIM_COMMUNICATORS] = "communicators",
-    [SIM_TENSOR_COMMUNICATORS] = "tensor_communicators",
-    [SIM_BUCKETS_FRAC] = "buckets_frac",
-    [SIM_SPLIT_BLOCKS_FRAC] = "split_blocks_frac",
-    [SIM_HELD_FRAC] = "held_frac",
-    [SIM_GATHER_POOL_FRAC] = "gather_pool_frac",
-    [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
-    [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s",
-    [SIM_PERMUTE_LATENCY_S] = "permute_latency_s",
-    [SIM_HOP_LATENCY_S] = "hop_latency_s",
-    [SIM_FLOAT32_FLOP_FRAC] = "float32_flop_frac",
-    [SIM_FP8_FLOP_FRAC] = "fp8_flop_frac",
-    [SIM_UNALIGNED_FLOP_FRAC] = "unaligned_flop_frac",
-    [SIM_COMBINE_BYTES] = "combine_bytes",
-    [SIM_DCN_BYTES_PER_S] = "dcn_bytes_per_s",
-    [SIM_DCN_EFFICIENCY_FRAC] = "dcn_efficiency_frac",
-    [SIM_HOST_LINK_BYTES_PER_S] = "host_link_bytes_per_s",
-    [SIM_INT8_FLOP_FRAC] = "int8_flop_frac",
-    [SIM_ATTENTION_FORWARD_FRAC] = "attention_forward_frac",
-    [SIM_ATTENTION_BACKWARD_FRAC] = "attention_backward_frac",
-    [SIM_ATTENTION_BACKWARD_PRODUCTS] = "attention_backward_products",
-    [SIM_ATTENTION_BLOCK] = "attention_block",
-    [SIM_RESERVED_BYTES] = "reserved_bytes",
-    [SIM_CAPACITY_BYTES] = "capacity_bytes",
-    [SIM_MESSAGE_EFFICIENCY_FRAC] = "message_efficiency_frac",
-    [SIM_TILE_START_STEPS] = "tile_start_steps",
-    [SIM_TILE_PARTS] = "tile_parts",
-    [SIM_SOFTMAX_GRADIENT_FRAC] = "softmax_gradient_frac",
-    [SIM_NORM_HBM_FRAC] = "norm_hbm_frac",
-    [SIM_UPDATE_HBM_FRAC] = "update_hbm_frac",
-    [SIM_RESULT_EXPOSED_FRAC] = "result_exposed_frac",
+/* What a profile may give a constant: a value from least to most, on these platforms. 0 leaves out what may be left
+ * out. */
+enum platforms { ON_GPUS = 1, ON_TPUS = 2, ON_ALL = 7 };
+static const struct constant_row {
+    const char *name;
+    double least, most;
+    enum platforms platforms;
+} constant_rows[SIM_CONSTANT_COUNT] = {
+    [SIM_FLOP_PER_S] = {"flop_per_s", 0, 1e18, ON_ALL},
+    [SIM_HBM_BYTES_PER_S] = {"hbm_bytes_per_s", 0, 1e18, ON_ALL},
+    [SIM_LINK_BYTES_PER_S] = {"link_bytes_per_s", 0, 1e18, ON_ALL},
+    [SIM_NIC_BYTES_PER_S] = {"nic_bytes_per_s", 0, 1e18, ON_ALL},
+    [SIM_MATRIX_UNIT_DIM] = {"matrix_unit_dim", 0, 65536, ON_TPUS},
+    [SIM_MATRIX_UNIT_ROWS] = {"matrix_unit_rows", 0, 65536, ON_TPUS},
+    [SIM_MATMUL_EFFICIENCY_FRAC] = {"matmul_efficiency_frac", 0, 1, ON_ALL},
+    [SIM_HBM_EFFICIENCY_FRAC] = {"hbm_efficiency_frac", 0, 1, ON_ALL},
+    [SIM_LINK_EFFICIENCY_FRAC] = {"link_efficiency_frac", 0, 1, ON_ALL},
+    [SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] = {"multi_axis_link_efficiency_frac", 0, 1, ON_ALL},
+    [SIM_FRAGMENTATION_FRAC] = {"fragmentation_frac", 0, 1, ON_ALL},
+    [SIM_REMATERIALIZATION_MIN_BYTES] = {"rematerialization_min_bytes", 0, 1e15, ON_ALL},
+    [SIM_MULTIPROCESSORS] = {"multiprocessors", 0, 65536, ON_GPUS},
+    [SIM_ATTENTION_EFFICIENCY_FRAC] = {"attention_efficiency_frac", 0, 1, ON_ALL},
+    [SIM_NVLS_BYTES_PER_S] = {"nvls_bytes_per_s", 0, 1e18, ON_GPUS},
+    [SIM_NVLS_STEP_S] = {"nvls_step_s", 0, 10, ON_GPUS},
+    [SIM_LL_BYTES_PER_S] = {"ll_bytes_per_s", 0, 1e18, ON_GPUS},
+    [SIM_NVLS_RECKONED_FRAC] = {"nvls_reckoned_frac", 0, 16, ON_GPUS},
+    [SIM_RING_LL128_INSIDE] = {"ring_ll128_inside", 0, 1, ON_GPUS},
+    [SIM_HOST_LAUNCH_S] = {"host_launch_s", 0, 10, ON_GPUS},
+    [SIM_HOST_STEP_S] = {"host_step_s", 0, 10, ON_ALL},
+    [SIM_BLOCKED_LAUNCHES_FRAC] = {"blocked_launches_frac", 0, 1, ON_GPUS},
+    [SIM_ENGINE_EXPOSED_FRAC] = {"engine_exposed_frac", 0, 1, ON_GPUS},
+    [SIM_NIC_EFFICIENCY_FRAC] = {"nic_efficiency_frac", 0, 1, ON_GPUS},
+    [SIM_PAIR_BYTES_PER_S] = {"pair_bytes_per_s", 0, 1e18, ON_GPUS},
+    [SIM_COMMUNICATOR_BYTES] = {"communicator_bytes", 0, 1e15, ON_GPUS},
+    [SIM_COMMUNICATORS] = {"communicators", 0, 65536, ON_GPUS},
+    [SIM_TENSOR_COMMUNICATORS] = {"tensor_communicators", 0, 65536, ON_GPUS},
+    [SIM_BUCKETS_FRAC] = {"buckets_frac", 0, 16, ON_GPUS},
+    [SIM_SPLIT_BLOCKS_FRAC] = {"split_blocks_frac", 0, 16, ON_GPUS},
+    [SIM_HELD_FRAC] = {"held_frac", 0, 16, ON_GPUS},
+    [SIM_GATHER_POOL_FRAC] = {"gather_pool_frac", 0, 16, ON_GPUS},
+    [SIM_KERNEL_LATENCY_S] = {"kernel_latency_s", 0, 10, ON_ALL},
+    [SIM_COLLECTIVE_LATENCY_S] = {"collective_latency_s", 0, 10, ON_ALL},
+    [SIM_PERMUTE_LATENCY_S] = {"permute_latency_s", 0, 10, ON_ALL},
+    [SIM_HOP_LATENCY_S] = {"hop_latency_s", 0, 10, ON_ALL},
+    [SIM_FLOAT32_FLOP_FRAC] = {"float32_flop_frac", 0, 16, ON_ALL},
+    [SIM_FP8_FLOP_FRAC] = {"fp8_flop_frac", 0, 16, ON_ALL},
+    [SIM_UNALIGNED_FLOP_FRAC] = {"unaligned_flop_frac", 0, 1, ON_ALL},
+    [SIM_COMBINE_BYTES] = {"combine_bytes", 0, 1e15, ON_ALL},
+    [SIM_DCN_BYTES_PER_S] = {"dcn_bytes_per_s", 0, 1e18, ON_TPUS},
+    [SIM_DCN_EFFICIENCY_FRAC] = {"dcn_efficiency_frac", 0, 1, ON_TPUS},
+    [SIM_HOST_LINK_BYTES_PER_S] = {"host_link_bytes_per_s", 0, 1e18, ON_ALL},
+    [SIM_INT8_FLOP_FRAC] = {"int8_flop_frac", 0, 16, ON_ALL},
+    [SIM_ATTENTION_FORWARD_FRAC] = {"attention_forward_frac", 0, 1, ON_ALL},
+    [SIM_ATTENTION_BACKWARD_FRAC] = {"attention_backward_frac", 0, 1, ON_ALL},
+    [SIM_ATTENTION_BACKWARD_PRODUCTS] = {"attention_backward_products", 1, 64, ON_ALL},
+    [SIM_ATTENTION_BLOCK] = {"attention_block", 1, 1048576, ON_ALL},
+    [SIM_RESERVED_BYTES] = {"reserved_bytes", 0, 1e15, ON_ALL},
+    [SIM_CAPACITY_BYTES] = {"capacity_bytes", 0, 1e15, ON_ALL},
+    [SIM_MESSAGE_EFFICIENCY_FRAC] = {"message_efficiency_frac", 0, 1, ON_GPUS},
+    [SIM_TILE_START_STEPS] = {"tile_start_steps", 0, 65536, ON_GPUS},
+    [SIM_TILE_PARTS] = {"tile_parts", 0, 65536, ON_GPUS},
+    [SIM_SOFTMAX_GRADIENT_FRAC] = {"softmax_gradient_frac", 0, 1, ON_GPUS},
+    [SIM_HOST_WATCHED_S] = {"host_watched_s", 0, 10, ON_GPUS},
+    [SIM_NORM_HBM_FRAC] = {"norm_hbm_frac", 0, 1, ON_GPUS},
+    [SIM_UPDATE_HBM_FRAC] = {"update_hbm_frac", 0, 1, ON_GPUS},
+    [SIM_RESULT_EXPOSED_FRAC] = {"result_exposed_frac", 0, 1, ON_GPUS},
 };
 
 const char *sim_constant_name(enum sim_constant constant)
 {
-    return names[constant];
+    return constant_rows[constant].name;
 }
 
 /* What a catalogue row says, for one JAX device; 0 where it says nothing. */
@@ -117,7 +124,7 @@ static void from_chip_behind(const struct topo_topology *topology, struct sim_pr
 int sim_constant_named(const char *name)
 {
     for (int i = 0; i < SIM_CONSTANT_COUNT; i++)
-        if (!strcmp(names[i], name)) return i;
+        if (!strcmp(constant_rows[i].name, name)) return i;
     return -1;
 }
 
@@ -164,8 +171,8 @@ static enum base_status from_platform(const struct topo_topology *topology, stru
         if (strcmp(base_table_field(&platform_constants, row, platform), platforms[topology->kind]) != 0) continue;
         int which = sim_constant_named(base_table_field(&platform_constants, row, name));
         if (which < 0 || profile->constants[which] > 0) continue;
-        BASE_TRY(base_parse_double(base_table_field(&platform_constants, row, value), names[which], 0, 1e30,
-                                   &profile->constants[which], error));
+        BASE_TRY(base_parse_double(base_table_field(&platform_constants, row, value), constant_rows[which].name, 0,
+                                   1e30, &profile->constants[which], error));
         profile->kinds[which] = base_table_field(&platform_constants, row, kind);
         profile->sources[which] = base_table_field(&platform_constants, row, source);
     }
@@ -196,7 +203,7 @@ static enum base_status from_gpu(const struct topo_topology *topology, const cha
         const int which = mine ? sim_constant_named(base_table_field(&gpu_constants, row, name)) : -1;
         if (which < 0) continue;
         const double before = profile->constants[which];
-        BASE_TRY(base_parse_double(base_table_field(&gpu_constants, row, value), names[which], 0, 1e30,
+        BASE_TRY(base_parse_double(base_table_field(&gpu_constants, row, value), constant_rows[which].name, 0, 1e30,
                                    &profile->constants[which], error));
         if (!strcmp(base_table_field(&gpu_constants, row, how), "times")) profile->constants[which] *= before;
         profile->kinds[which] = base_table_field(&gpu_constants, row, kind);
@@ -230,10 +237,6 @@ static enum base_status from_software(const struct topo_topology *topology, cons
             software.source);
     return BASE_OK;
 }
-
-/* Bytes become whole numbers; rates are far below. What is divided by the smallest is still finite. */
-#define LARGEST_CONSTANT 1e18
-#define SMALLEST_CONSTANT 1e-18
 
 /* {"overlap_collectives": true}: passes that the software's row has not, or has. */
 static enum base_status passes_from_user(const struct base_json *given, struct sim_profile *profile,
@@ -293,8 +296,43 @@ static void note_calibration(const struct base_json *calibration, struct sim_pro
         profile->calibrated.count = 0;
 }
 
-static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile,
-                                  struct base_error *error)
+static int constant_of(const char *name, struct base_error *error)
+{
+    const char *known[SIM_CONSTANT_COUNT];
+    const int which = sim_constant_named(name);
+    if (which >= 0) return which;
+    for (int i = 0; i < SIM_CONSTANT_COUNT; i++) known[i] = constant_rows[i].name;
+    const char *nearest = base_nearest(name, known, SIM_CONSTANT_COUNT);
+    base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s%s", name, nearest ? "; did you mean " : "",
+              nearest ? nearest : "", nearest ? "?" : "");
+    return -1;
+}
+
+/* kind: of the topology that the profile is for; NULL: any. */
+static enum base_status take_constant(const struct base_json *given, const enum topo_kind *kind,
+                                      struct sim_profile *profile, struct base_error *error)
+{
+    const double smallest = 1e-18; /* what is divided by it is still finite */
+    const int which = constant_of(given->key, error);
+    if (which < 0) return BASE_INPUT;
+    const struct constant_row *row = &constant_rows[which];
+    const double value = given->number;
+    if (given->kind != BASE_JSON_NUMBER || value < row->least || value > row->most || (value != 0 && value < smallest))
+        return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from %g to %g is needed", row->name,
+                         row->least, row->most);
+    /* 0 says that there is none, which is so on any platform. */
+    if (kind && value != 0 &&
+        ((row->platforms == ON_GPUS && *kind == TOPO_TPU) || (row->platforms == ON_TPUS && *kind == TOPO_GPU)))
+        return base_fail(error, BASE_INPUT, "--profile: constants.%s: is a constant of %s; leave it out for %s",
+                         row->name, row->platforms == ON_GPUS ? "GPUs" : "TPUs", profile->name);
+    profile->constants[which] = value;
+    profile->kinds[which] = "given";
+    profile->sources[which] = "the profile given";
+    return BASE_OK;
+}
+
+static enum base_status from_user(const struct base_json *overrides, const enum topo_kind *kind,
+                                  struct sim_profile *profile, struct base_error *error)
 {
     const struct base_json *constants = overrides ? base_json_get(overrides, "constants") : NULL,
                            *name = overrides ? base_json_get(overrides, "name") : NULL;
@@ -305,21 +343,8 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
     const struct base_json *calibration = overrides ? base_json_get(overrides, "calibration") : NULL;
     BASE_TRY(check_chip(calibration, profile, error));
     if (calibration) note_calibration(calibration, profile);
-    for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
-        int which = sim_constant_named(c->key);
-        const char *nearest = base_nearest(c->key, names, SIM_CONSTANT_COUNT);
-        if (which < 0)
-            return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s%s", c->key,
-                             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
-        bool usable = c->kind == BASE_JSON_NUMBER &&
-                      (c->number == 0 || (c->number >= SMALLEST_CONSTANT && c->number <= LARGEST_CONSTANT));
-        if (!usable)
-            return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from %g to %g, or 0, is needed",
-                             c->key, SMALLEST_CONSTANT, LARGEST_CONSTANT);
-        profile->constants[which] = c->number;
-        profile->kinds[which] = "given";
-        profile->sources[which] = "the profile given";
-    }
+    for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next)
+        BASE_TRY(take_constant(c, kind, profile, error));
     BASE_TRY(network_from_user(overrides ? base_json_get(overrides, "network") : NULL, profile, error));
     BASE_TRY(passes_from_user(overrides ? base_json_get(overrides, "passes") : NULL, profile, error));
     if (name && name->kind == BASE_JSON_STRING) snprintf(profile->name, sizeof profile->name, "%.60s", name->string);
@@ -338,7 +363,7 @@ enum base_status sim_profile_check(const struct base_json *overrides, struct bas
         if (nearest && strcmp(nearest, m->key) != 0)
             return base_fail(error, BASE_INPUT, "--profile: %.60s: is unknown; did you mean %s?", m->key, nearest);
     }
-    return from_user(overrides, &unused, error);
+    return from_user(overrides, NULL, &unused, error);
 }
 
 void sim_profile_put_passes(const struct base_json *overrides, struct base_json_writer *w)
@@ -365,10 +390,10 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
     BASE_TRY(from_software(topology, software, out, error));
     BASE_TRY(sim_settings_read(&out->settings, error));
     if (topology->kind == TOPO_TPU) BASE_TRY(sim_vector_units_find(topology->chip.name, &out->vector_units, error));
-    BASE_TRY(from_user(overrides, out, error));
+    BASE_TRY(from_user(overrides, &topology->kind, out, error));
     for (int i = 0; i < BASE_COUNT(needed); i++)
         if (!(out->constants[needed[i]] > 0))
             return base_fail(error, BASE_INPUT, "topology: no source gives %s of %s; use a --profile with constants.%s",
-                             names[needed[i]], topology->chip.name, names[needed[i]]);
+                             constant_rows[needed[i]].name, topology->chip.name, constant_rows[needed[i]].name);
     return BASE_OK;
 }
