@@ -1982,7 +1982,7 @@ static void profiles_are_refused_with_what_to_use_instead(struct base_arena *are
         {"{\"constants\": {\"flop_per_s\": 0}}", "no source gives flop_per_s"},
         {"{\"constants\": {\"link_bytes_per_s\": 0}}", "link rate"},
         {"{\"constants\": {\"matmul_efficiency_frac\": 3.9}}", "a number from 0 to 1 is needed"},
-        {"{\"constants\": {\"matrix_unit_dim\": 0.5}}", "a number from 1 to 65536 is needed"},
+        {"{\"constants\": {\"matrix_unit_dim\": 0.5}}", "a whole number from 0 to 65536 is needed"},
         {"{\"constants\": {\"multiprocessors\": 108}}", "is a constant of GPUs; leave it out for tpu_v4"},
     };
     struct sim_cache *cache = sim_cache_new(arena);

@@ -14,26 +14,27 @@ static const struct constant_row {
     const char *name;
     double least, most;
     enum platforms platforms;
+    bool whole; /* a count */
 } constant_rows[SIM_CONSTANT_COUNT] = {
     [SIM_FLOP_PER_S] = {"flop_per_s", 0, 1e18, ON_ALL},
     [SIM_HBM_BYTES_PER_S] = {"hbm_bytes_per_s", 0, 1e18, ON_ALL},
     [SIM_LINK_BYTES_PER_S] = {"link_bytes_per_s", 0, 1e18, ON_ALL},
     [SIM_NIC_BYTES_PER_S] = {"nic_bytes_per_s", 0, 1e18, ON_ALL},
-    [SIM_MATRIX_UNIT_DIM] = {"matrix_unit_dim", 0, 65536, ON_TPUS},
-    [SIM_MATRIX_UNIT_ROWS] = {"matrix_unit_rows", 0, 65536, ON_TPUS},
+    [SIM_MATRIX_UNIT_DIM] = {"matrix_unit_dim", 0, 65536, ON_TPUS, true},
+    [SIM_MATRIX_UNIT_ROWS] = {"matrix_unit_rows", 0, 65536, ON_TPUS, true},
     [SIM_MATMUL_EFFICIENCY_FRAC] = {"matmul_efficiency_frac", 0, 1, ON_ALL},
     [SIM_HBM_EFFICIENCY_FRAC] = {"hbm_efficiency_frac", 0, 1, ON_ALL},
     [SIM_LINK_EFFICIENCY_FRAC] = {"link_efficiency_frac", 0, 1, ON_ALL},
     [SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] = {"multi_axis_link_efficiency_frac", 0, 1, ON_ALL},
     [SIM_FRAGMENTATION_FRAC] = {"fragmentation_frac", 0, 1, ON_ALL},
     [SIM_REMATERIALIZATION_MIN_BYTES] = {"rematerialization_min_bytes", 0, 1e15, ON_ALL},
-    [SIM_MULTIPROCESSORS] = {"multiprocessors", 0, 65536, ON_GPUS},
+    [SIM_MULTIPROCESSORS] = {"multiprocessors", 0, 65536, ON_GPUS, true},
     [SIM_ATTENTION_EFFICIENCY_FRAC] = {"attention_efficiency_frac", 0, 1, ON_ALL},
     [SIM_NVLS_BYTES_PER_S] = {"nvls_bytes_per_s", 0, 1e18, ON_GPUS},
     [SIM_NVLS_STEP_S] = {"nvls_step_s", 0, 10, ON_GPUS},
     [SIM_LL_BYTES_PER_S] = {"ll_bytes_per_s", 0, 1e18, ON_GPUS},
     [SIM_NVLS_RECKONED_FRAC] = {"nvls_reckoned_frac", 0, 16, ON_GPUS},
-    [SIM_RING_LL128_INSIDE] = {"ring_ll128_inside", 0, 1, ON_GPUS},
+    [SIM_RING_LL128_INSIDE] = {"ring_ll128_inside", 0, 1, ON_GPUS, true},
     [SIM_HOST_LAUNCH_S] = {"host_launch_s", 0, 10, ON_GPUS},
     [SIM_HOST_STEP_S] = {"host_step_s", 0, 10, ON_ALL},
     [SIM_BLOCKED_LAUNCHES_FRAC] = {"blocked_launches_frac", 0, 1, ON_GPUS},
@@ -41,8 +42,8 @@ static const struct constant_row {
     [SIM_NIC_EFFICIENCY_FRAC] = {"nic_efficiency_frac", 0, 1, ON_GPUS},
     [SIM_PAIR_BYTES_PER_S] = {"pair_bytes_per_s", 0, 1e18, ON_GPUS},
     [SIM_COMMUNICATOR_BYTES] = {"communicator_bytes", 0, 1e15, ON_GPUS},
-    [SIM_COMMUNICATORS] = {"communicators", 0, 65536, ON_GPUS},
-    [SIM_TENSOR_COMMUNICATORS] = {"tensor_communicators", 0, 65536, ON_GPUS},
+    [SIM_COMMUNICATORS] = {"communicators", 0, 65536, ON_GPUS, true},
+    [SIM_TENSOR_COMMUNICATORS] = {"tensor_communicators", 0, 65536, ON_GPUS, true},
     [SIM_BUCKETS_FRAC] = {"buckets_frac", 0, 16, ON_GPUS},
     [SIM_SPLIT_BLOCKS_FRAC] = {"split_blocks_frac", 0, 16, ON_GPUS},
     [SIM_HELD_FRAC] = {"held_frac", 0, 16, ON_GPUS},
@@ -61,8 +62,8 @@ static const struct constant_row {
     [SIM_INT8_FLOP_FRAC] = {"int8_flop_frac", 0, 16, ON_ALL},
     [SIM_ATTENTION_FORWARD_FRAC] = {"attention_forward_frac", 0, 1, ON_ALL},
     [SIM_ATTENTION_BACKWARD_FRAC] = {"attention_backward_frac", 0, 1, ON_ALL},
-    [SIM_ATTENTION_BACKWARD_PRODUCTS] = {"attention_backward_products", 1, 64, ON_ALL},
-    [SIM_ATTENTION_BLOCK] = {"attention_block", 1, 1048576, ON_ALL},
+    [SIM_ATTENTION_BACKWARD_PRODUCTS] = {"attention_backward_products", 1, 64, ON_ALL, true},
+    [SIM_ATTENTION_BLOCK] = {"attention_block", 1, 1048576, ON_ALL, true},
     [SIM_RESERVED_BYTES] = {"reserved_bytes", 0, 1e15, ON_ALL},
     [SIM_CAPACITY_BYTES] = {"capacity_bytes", 0, 1e15, ON_ALL},
     [SIM_MESSAGE_EFFICIENCY_FRAC] = {"message_efficiency_frac", 0, 1, ON_GPUS},
@@ -317,9 +318,10 @@ static enum base_status take_constant(const struct base_json *given, const enum 
     if (which < 0) return BASE_INPUT;
     const struct constant_row *row = &constant_rows[which];
     const double value = given->number;
-    if (given->kind != BASE_JSON_NUMBER || value < row->least || value > row->most || (value != 0 && value < smallest))
-        return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from %g to %g is needed", row->name,
-                         row->least, row->most);
+    if (given->kind != BASE_JSON_NUMBER || value < row->least || value > row->most ||
+        (value != 0 && value < smallest) || (row->whole && value != floor(value)))
+        return base_fail(error, BASE_INPUT, "--profile: constants.%s: a %snumber from %g to %g is needed", row->name,
+                         row->whole ? "whole " : "", row->least, row->most);
     /* 0 says that there is none, which is so on any platform. */
     if (kind && value != 0 &&
         ((row->platforms == ON_GPUS && *kind == TOPO_TPU) || (row->platforms == ON_TPUS && *kind == TOPO_GPU)))
