@@ -46,6 +46,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_COMPLEX_ROTARY] = "complex_rotary",
         [MODEL_TRAIT_COMPILED_LOSS] = "compiled_loss",
         [MODEL_TRAIT_UNIT_COPIES] = "unit_copies",
+        [MODEL_TRAIT_HF_MODULES] = "hf_modules",
     };
     return names[trait];
 }

@@ -62,6 +62,8 @@ enum model_trait {
     MODEL_TRAIT_COMPILED_LOSS,  /* logits are cast wherever they are read, and their gradient is one array more */
     MODEL_TRAIT_UNIT_COPIES,    /* FSDP's units: parameters are copied out of what is gathered, gradients into what is
                                    reduced */
+    MODEL_TRAIT_HF_MODULES,     /* Hugging Face's: norms, rotary positions and activations are written in Python; models
+                                   with     rotary positions have no dropout */
     MODEL_TRAIT_COUNT
 };
 typedef uint64_t model_trait_set;

@@ -176,11 +176,12 @@ static void find_sums(struct fuser *f)
     for (int i = 0; i < f->s->op_count; i++) {
         const struct sim_op *op = &f->s->ops[i];
         if (op->kind != SIM_COMPUTE || op->input_count != 2) continue;
-        bool sum = op->op->kind == MODEL_MAP && op->op->function == MODEL_ADD,
+        bool biases = op->op->kind == MODEL_MAP && op->op->function == MODEL_BIAS && f->aten;
+        bool sum = op->op->kind == MODEL_MAP && op->op->function == MODEL_ADD && !f->aten,
              accumulates = op->op->function == MODEL_ACCUMULATE && f->adds_up;
         const struct sim_value *first = &f->s->values[op->inputs[0]], *last = &f->s->values[op->inputs[1]];
-        int v = op->inputs[sum && first->definition > last->definition ? 0 : 1];
-        if (v < 0 || !(sum || accumulates) || !is_contraction(f, f->s->values[v].definition)) continue;
+        int v = op->inputs[biases || (sum && first->definition > last->definition) ? 0 : 1];
+        if (v < 0 || !(sum || accumulates || biases) || !is_contraction(f, f->s->values[v].definition)) continue;
         if (f->consumers[v] == 1 && op->loop == f->s->values[v].loop && !leaves_group(f, v, op))
             f->s->values[v].stored = false;
     }
@@ -334,7 +335,7 @@ static int kernel_of_group(const struct fuser *f, const struct sim_op *op)
     for (int i = (int)(op - f->s->ops) - 1; i >= 0 && op->op->group; i--) {
         const struct sim_op *other = &f->s->ops[i];
         if (other->kind == SIM_COMPUTE && other->op->group == op->op->group && other->loop == op->loop &&
-            other->op->phase == op->op->phase && other->kernel >= 0)
+            other->op->phase == op->op->phase && other->op->recomputed == op->op->recomputed && other->kernel >= 0)
             return other->kernel;
     }
     return -1;
@@ -461,7 +462,7 @@ static void fuse(struct base_arena *arena, const struct sim_compiler *compiler, 
     count_consumers(&f);
     for (int v = 0; v < sharded->value_count; v++) sharded->values[v].stored = is_stored(&f, v);
     if (!library_dots) find_epilogues(&f);
-    if (kernels == EAGER && !f.aten) find_sums(&f);
+    if (kernels == EAGER) find_sums(&f);
     build_kernels(&f);
     extend_lives(&f);
 }

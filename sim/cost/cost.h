@@ -181,6 +181,10 @@ struct sim_price_dot {
 };
 /* An attention kernel goes over blocks of scores, and skips those that its mask leaves nothing of. */
 enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
+enum sim_torch_style { SIM_TORCH_AS_OTHERS, SIM_TORCH_HALF, SIM_TORCH_AUTOCAST, SIM_TORCH_STYLE_COUNT };
+struct sim_torch_chain {
+    double bytes_per_element /* of the largest array; 0: what is read and written */, kernels;
+};
 struct sim_price_kernel {
     int first_shape, shape_count, first_dot, dot_count; /* into touched: reads, then writes; into dots */
     int read_count, write_count;                        /* of these shapes */
@@ -193,6 +197,7 @@ struct sim_price_kernel {
         fours;     /* a softmax's sequences times heads, where its kernel takes four of them; none: another */
     bool backward; /* such a kernel of the backward pass */
     enum sim_kernel_traffic { SIM_STREAMS, SIM_OVER_NORMS, SIM_OVER_PARAMETERS } traffic; /* PyTorch's own kernels */
+    struct sim_torch_chain chain;
     struct sim_windowed_einsum {
         unsigned char axes; /* of its ring; 0: it is no loop over pieces */
         unsigned char element_bytes;
@@ -296,12 +301,16 @@ struct sim_price_choices {
     enum model_dtype dtype;
     bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax,
         windows_products, narrows_gathers, scanned /* layers are loops of the compiled program */,
-        aten /* optimizers are PyTorch's own kernels */, aten_norms;
+        aten /* optimizers are PyTorch's own kernels */, aten_norms, gelu;
+    enum sim_torch_style torch_style;
     int merged_height; /* gathers so near each other are merged, and no others (merge_near_gathers); 0: they stand as
                           they are */
 };
-/* kernel_prices.c: by the operation that names the kernel */
-enum sim_kernel_traffic sim_traffic_of(const struct sim_price_choices *choices, const struct model_op *op);
+/* torch_kernels.c: what PyTorch makes of the operation that names a kernel: its traffic, and how its modules are
+ * written. The table is read by sim_torch_kernels_check. BASE_INTERNAL: it is damaged. */
+void sim_take_torch_kernels(const struct sim_price_choices *choices, const struct model_op *op,
+                            struct sim_price_kernel *out);
+enum base_status sim_torch_kernels_check(struct base_error *error);
 /* scratch is only needed until it returns. */
 void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
                            const struct sim_price_choices *choices, struct sim_cost_program *out);

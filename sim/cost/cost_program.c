@@ -192,6 +192,7 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
         if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count ||
             other->attention != kernel->attention || other->cast_count != kernel->cast_count ||
             other->backward != kernel->backward || other->traffic != kernel->traffic ||
+            memcmp(&other->chain, &kernel->chain, sizeof kernel->chain) != 0 ||
             memcmp(&other->fours, &kernel->fours, sizeof kernel->fours) != 0 ||
             memcmp(&other->pieces, &kernel->pieces, sizeof kernel->pieces) != 0)
             continue;
@@ -282,7 +283,7 @@ static void list_kernels(struct maker *m)
             out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
         if (m->choices->flash) sim_attention_of_kernel(s, kernel, &listed);
         take_four(m, m->softmax_of[k], &listed);
-        listed.traffic = sim_traffic_of(m->choices, s->ops[kernel->op].op);
+        sim_take_torch_kernels(m->choices, s->ops[kernel->op].op, &listed);
         if (m->choices->windows_products) take_window(m, kernel, &listed);
         m->kernel_of[k] = distinct_kernel(m, &listed);
     }

@@ -75,6 +75,15 @@ static double in_pieces(const struct sim_cost_context *p, const struct sim_price
     return trips * sim_product_flop(profile, &of) / sim_rate_frac(profile, dot->dtype);
 }
 
+static double largest_elements(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
+{
+    const int *touched = p->list->touched + kernel->first_shape;
+    double largest = 0;
+    for (int i = 0; i < kernel->shape_count; i++)
+        largest = fmax(largest, p->bytes[touched[i]] / p->list->shapes[touched[i]].element_bytes);
+    return largest;
+}
+
 /* What the vector units take for a kernel without products: for its results, or, where these are small beside what it
  * reads, for what it reduces, in float32. What happens to an element between does not count (compiler_fusions.c). */
 static double vector_s(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
@@ -83,9 +92,7 @@ static double vector_s(const struct sim_cost_context *p, const struct sim_price_
     const struct sim_profile *profile = &p->placement->profile;
     const int *touched = p->list->touched + kernel->first_shape;
     if (!(profile->passes >> SIM_PASS_VECTOR_UNITS & 1) || kernel->dot_count || kernel->attention) return 0;
-    double largest = 0, results_s = 0;
-    for (int i = 0; i < kernel->shape_count; i++)
-        largest = fmax(largest, p->bytes[touched[i]] / p->list->shapes[touched[i]].element_bytes);
+    double largest = largest_elements(p, kernel), results_s = 0;
     for (int i = kernel->read_count; i < kernel->shape_count; i++) {
         const double element_bytes = p->list->shapes[touched[i]].element_bytes,
                      elements = p->bytes[touched[i]] / element_bytes;
@@ -94,14 +101,6 @@ static double vector_s(const struct sim_cost_context *p, const struct sim_price_
             results_s += elements * (wide ? profile->vector_units.wide_s : profile->vector_units.narrow_s);
     }
     return results_s > 0 ? results_s : largest * profile->vector_units.wide_s;
-}
-
-enum sim_kernel_traffic sim_traffic_of(const struct sim_price_choices *choices, const struct model_op *op)
-{
-    const bool norms = op->function == MODEL_MEAN_SQUARE || op->function == MODEL_MEAN || op->function == MODEL_NORM ||
-                       op->function == MODEL_NORM_GRAD || op->function == MODEL_NORM_GRAD_SCALE;
-    if (choices->aten && op->phase == MODEL_OPTIMIZER) return SIM_OVER_PARAMETERS;
-    return choices->aten_norms && norms ? SIM_OVER_NORMS : SIM_STREAMS;
 }
 
 /* What its bytes take. A softmax's gradient goes over its rows three times, in registers. */
@@ -152,9 +151,11 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
         rated += dots_rated_flop[dot] / sim_rate_frac(profile, p->list->dots[dot].dtype);
     }
     for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[touched[i]];
+    if (kernel->chain.bytes_per_element > 0)
+        priced.bytes = kernel->chain.bytes_per_element * largest_elements(p, kernel);
     const struct sim_softmax_split pieces = sim_softmax_split(p, kernel);
     priced.bytes *= pieces.traffic;
-    priced.launches = pieces.launches;
+    priced.launches = kernel->chain.kernels > 0 ? kernel->chain.kernels : pieces.launches;
     const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
     if (attention_rate > 0) {
         priced.flop *= sim_attention_frac(p, kernel);

@@ -99,9 +99,25 @@ static void sum_up(struct sim_cost_context *p, const struct sim_unit_costs *pric
     p->totals_s[SIM_BY_COMMUNICATION] = communication_s, p->totals_s[SIM_BY_LATENCY] = latency_s;
 }
 
-/* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it, and always
- * for kernels that it only starts when the one before has ended. Optimizers are few kernels over many parameters, and
- * the host is through with them at once. */
+/* What the host has started and the device has not done yet: so many starts wait in line at the most (CUDA's queue of
+ * launches), and where the device comes to the end of it, it waits. */
+struct line {
+    double launch_s;           /* of the host, for each */
+    double launches, device_s; /* of the stretch that goes on: a loop's body, or what stands between two */
+    double behind_s, waited_s, all_launches; /* the device is behind the host; waited for it; of all stretches */
+};
+
+static void end_stretch(struct line *line)
+{
+    static const double most = 1024;
+    const double each_s = line->launches > 0 ? line->device_s / line->launches : 0,
+                 left_s = line->behind_s + line->device_s - line->launches * line->launch_s;
+    line->waited_s += fmax(0, -left_s);
+    line->behind_s = fmin(fmax(0, left_s), most * each_s);
+    line->all_launches += line->launches;
+    line->launches = line->device_s = 0;
+}
+
 /* A policy that chooses by operation is asked before each of a layer's, forward and where the backward pass repeats
  * them. What a compiler sees once costs nothing more. */
 static double watched_launches(const struct sim_cost_context *p, double forward_launches)
@@ -112,25 +128,32 @@ static double watched_launches(const struct sim_cost_context *p, double forward_
     return watches ? 2 * forward_launches : 0;
 }
 
+/* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it, and always
+ * for kernels that it only starts when the one before has ended. Optimizers are few kernels over many parameters, and
+ * the host is through with them at once. */
 static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_costs *prices)
 {
     const double *c = p->placement->profile.constants;
-    double launches = 0, forward = 0, updates_s = 0, all_s = p->exposed_s;
+    struct line line = {.launch_s = c[SIM_HOST_LAUNCH_S]};
+    double forward = 0, updates_s = 0, all_s = p->exposed_s;
     if (!(c[SIM_HOST_LAUNCH_S] > 0)) return;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         const double count = prices->repeats[step->repeats];
-        const double alone =
-            step->communicates ? prices->collectives_s[step->what] : sim_alone_s(p, &prices->kernels[step->what]);
+        const double alone_s = step->communicates ? 0 : sim_alone_s(p, &prices->kernels[step->what]);
         const double started = count * (step->communicates ? 1 : prices->kernels[step->what].launches);
-        if (step->phase == MODEL_OPTIMIZER) updates_s += count * alone;
-        else launches += started;
+        if (i && step->repeats != step[-1].repeats) end_stretch(&line);
+        if (step->phase == MODEL_OPTIMIZER)
+            updates_s += count * (step->communicates ? prices->collectives_s[step->what] : alone_s);
+        else line.launches += started, line.device_s += count * alone_s;
         if (step->phase == MODEL_FORWARD) forward += started;
     }
+    end_stretch(&line);
     for (int b = 0; b < SIM_BOUND_COUNT; b++) all_s += b == SIM_BY_COMMUNICATION ? 0 : p->totals_s[b];
-    const double host_s = launches * c[SIM_HOST_LAUNCH_S] + watched_launches(p, forward) * c[SIM_HOST_WATCHED_S],
-                 device_s = all_s - updates_s, blocked_s = c[SIM_BLOCKED_LAUNCHES_FRAC] * host_s;
-    p->totals_s[SIM_BY_LATENCY] += fmax(blocked_s, host_s - device_s) + c[SIM_HOST_STEP_S];
+    const double host_s = line.all_launches * line.launch_s + watched_launches(p, forward) * c[SIM_HOST_WATCHED_S],
+                 device_s = all_s - updates_s, blocked_s = c[SIM_BLOCKED_LAUNCHES_FRAC] * host_s,
+                 waited_s = fmax(host_s - device_s, line.waited_s - p->exposed_s);
+    p->totals_s[SIM_BY_LATENCY] += fmax(blocked_s, waited_s) + c[SIM_HOST_STEP_S];
     p->launch_slack_frac = host_s < device_s && !(blocked_s > 0) ? 1 - host_s / device_s : 0;
 }
 

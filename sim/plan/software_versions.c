@@ -31,29 +31,48 @@ static model_trait_set *traits_named(const char *name, struct sim_profile *profi
     return !strcmp(name, "traits") ? &profile->traits : NULL;
 }
 
-static enum base_status take_row(int row, const char *chip, struct sim_profile *profile, struct base_error *error)
+/* "x0.9" scales what the chip's and the software's rows said. */
+static enum base_status take_constant(int row, int constant, struct sim_profile *profile, struct base_error *error)
 {
-    model_trait_set *put = traits_named(field(row, "constant"), profile);
-    if (put) {
-        model_trait_set traits;
-        BASE_TRY(sim_trait_set_read(table.name, field(row, "value"), &traits, error));
-        *put |= traits;
-        return BASE_OK;
-    }
-    if (!strcmp(field(row, "constant"), "compile")) {
-        profile->compile.is_one = true, profile->compile.runs = *field(row, "value") == '1';
-        return BASE_OK;
-    }
-    if (!strcmp(field(row, "constant"), "attention_library"))
-        return sim_attention_rates_find(field(row, "value"), chip, profile, error);
-    const int constant = sim_constant_named(field(row, "constant"));
-    if (constant < 0)
-        return base_fail(error, BASE_INTERNAL, "software_versions.csv: no constant is %s", field(row, "constant"));
+    const char *value = field(row, "value");
+    const double scale = *value == 'x' ? profile->constants[constant] : 1;
     if (profile->kinds[constant] && !strcmp(profile->kinds[constant], "given")) return BASE_OK; /* by the user */
     profile->kinds[constant] = field(row, "kind");
     profile->sources[constant] = field(row, "source");
-    return base_parse_double(field(row, "value"), field(row, "constant"), 0, 1e30, &profile->constants[constant],
-                             error);
+    BASE_TRY(base_parse_double(value + (*value == 'x'), field(row, "constant"), 0, 1e30, &profile->constants[constant],
+                               error));
+    profile->constants[constant] *= scale;
+    return BASE_OK;
+}
+
+static enum base_status take_row(int row, const char *chip, struct sim_profile *profile, struct base_error *error)
+{
+    const char *name = field(row, "constant"), *value = field(row, "value");
+    model_trait_set *put = traits_named(name, profile);
+    if (put) {
+        model_trait_set traits;
+        BASE_TRY(sim_trait_set_read(table.name, value, &traits, error));
+        *put |= traits;
+        return BASE_OK;
+    }
+    if (!strcmp(name, "compile")) {
+        profile->compile.is_one = true, profile->compile.runs = *value == '1';
+        return BASE_OK;
+    }
+    if (!strcmp(name, "attention_library")) return sim_attention_rates_find(value, chip, profile, error);
+    const int constant = sim_constant_named(name);
+    if (constant < 0) return base_fail(error, BASE_INTERNAL, "software_versions.csv: no constant is %s", name);
+    return take_constant(row, constant, profile, error);
+}
+
+/* What a library's release does for whoever runs on it: rows of its own name. */
+static enum base_status take_library(const char *release, const struct topo_topology *topology,
+                                     struct sim_profile *profile, struct base_error *error)
+{
+    for (int row = 0; row < table.row_count; row++)
+        if (is_of(row, "pytorch", sim_platform_name(topology->kind), release))
+            BASE_TRY(take_row(row, topology->chip.name, profile, error));
+    return BASE_OK;
 }
 
 enum base_status sim_profile_take_version(const char *software, const struct topo_topology *topology,
@@ -61,8 +80,11 @@ enum base_status sim_profile_take_version(const char *software, const struct top
 {
     BASE_TRY(base_table_read(&table, error));
     for (int row = 0; row < table.row_count; row++)
-        if (is_of(row, software, sim_platform_name(topology->kind), version))
-            BASE_TRY(take_row(row, topology->chip.name, profile, error));
+        if (is_of(row, software, sim_platform_name(topology->kind), version)) {
+            if (!strcmp(field(row, "constant"), "pytorch"))
+                BASE_TRY(take_library(field(row, "value"), topology, profile, error));
+            else BASE_TRY(take_row(row, topology->chip.name, profile, error));
+        }
     return BASE_OK;
 }
 

@@ -147,6 +147,16 @@ static struct sim_compiler compiler_of(const struct sim_plan *plan)
                                  .settings = plan->placement->profile.settings};
 }
 
+/* Modules in Python are a kernel for each of their operations, unless they are compiled. */
+static enum sim_torch_style torch_style_of(const struct sim_plan *plan)
+{
+    const struct sim_profile *profile = &plan->placement->profile;
+    const bool eager = sim_passes_of(plan) >> SIM_PASS_EAGER_KERNELS & 1;
+    if (!eager || !(profile->traits >> MODEL_TRAIT_HF_MODULES & 1) || plan->options.dtype == MODEL_FLOAT32)
+        return SIM_TORCH_AS_OTHERS;
+    return plan->options.weight_dtype == MODEL_FLOAT32 ? SIM_TORCH_AUTOCAST : SIM_TORCH_HALF;
+}
+
 /* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
  * the scratch, whose pages are used again and again. */
 static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
@@ -155,6 +165,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
                              struct sim_program *program, struct base_error *error)
 {
     struct base_arena *arena = extent == SIM_WHOLE_PROGRAM ? &cache->arena : &cache->scratch;
+    BASE_TRY(sim_torch_kernels_check(error));
     base_arena_reset(&cache->scratch);
     struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
     const struct sim_shardings shardings = sim_shardings_of(arena, kept);
@@ -179,6 +190,8 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
         .windows_products = sim_passes_of(plan) >> SIM_PASS_WINDOW_PRODUCTS & 1,
         .narrows_gathers = sim_passes_of(plan) >> SIM_PASS_NARROW_GATHERS & 1,
         .scanned = compiler.is_scanned,
+        .torch_style = torch_style_of(plan),
+        .gelu = plan->config->mlp_activations[0] == MODEL_GELU,
         .aten = compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1,
         .aten_norms =
             (compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1) && (sim_passes_of(plan) >> SIM_PASS_EAGER_KERNELS & 1),
