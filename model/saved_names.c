@@ -49,9 +49,10 @@ static enum base_status read_names(const char **at, unsigned *out, struct base_e
     }
 }
 
+enum { MOST_LAYERS = 100000 };
+
 static enum base_status read_layers(const char **at, int *layers, struct base_error *error)
 {
-    enum { MOST_LAYERS = 100000 };
     char digits[64];
     int64_t count;
     const size_t length = strcspn(*at, ";");
@@ -63,10 +64,25 @@ static enum base_status read_layers(const char **at, int *layers, struct base_er
     return BASE_OK;
 }
 
+static const char every[] = "full;every:";
+
+bool model_is_every(const char *text)
+{
+    return !strncmp(text, every, sizeof every - 1);
+}
+
+enum base_status model_every_parse(const char *text, int *out, struct base_error *error)
+{
+    int64_t count;
+    BASE_TRY(base_parse_int(text + sizeof every - 1, "remat_policy: full;every", 2, MOST_LAYERS, &count, error));
+    *out = (int)count;
+    return BASE_OK;
+}
+
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error)
 {
     static const char layers[] = "layers:";
-    struct model_saved saved = {0, 0, 0};
+    struct model_saved saved = {0};
     for (const char *at = text; *at; at += *at == ';') {
         if (!strncmp(at, layers, sizeof layers - 1)) {
             at += sizeof layers - 1;

@@ -150,7 +150,10 @@ struct model_saved {
     unsigned device, host; /* saved in the device's memory; in the host's */
     int layers;            /* of the deepest stack: of others as large a share; the rest save their input. 0: all */
 };
-/* saved_names.c: "device:a+b;offload:c;layers:12". BASE_INPUT names what is no such name; equal sets give equal
+/* saved_names.c: "full;every:2": so many. BASE_INPUT: it is no such text, or not two or more. */
+enum base_status model_every_parse(const char *text, int *out, struct base_error *error);
+bool model_is_every(const char *text); /* begins as such a text does */
+/* "device:a+b;offload:c;layers:12". BASE_INPUT names what is no such name; equal sets give equal
  * texts. */
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error);
 const char *model_saved_text(struct base_arena *arena, const struct model_saved *saved);

@@ -114,6 +114,34 @@ static void each_stack_waits_for_its_host(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Of four layers, every second is two, every third one, and every fifth none. */
+static void some_layers_are_checkpointed(struct base_arena *arena)
+{
+    static const struct {
+        const char *policy;
+        double share; /* of what full recomputes beside none */
+    } rows[] = {{"full;every:2", 0.5}, {"full;every:3", 0.25}, {"full;every:5", 0}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = torchtitan("0.2.2", "0");
+    text.values[SIM_REMAT_POLICY] = "none";
+    const struct sim_prediction none = predicted(arena, cache, &text);
+    text.values[SIM_REMAT_POLICY] = "full";
+    const struct sim_prediction full = predicted(arena, cache, &text);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].policy);
+        text.values[SIM_REMAT_POLICY] = rows[i].policy;
+        const struct sim_prediction some = predicted(arena, cache, &text);
+        assert_near(some.compute_s - none.compute_s, rows[i].share * (full.compute_s - none.compute_s), 1e-9);
+        assert_true(some.memory.peak_bytes >= full.memory.peak_bytes);
+        assert_true(some.memory.peak_bytes <= none.memory.peak_bytes);
+    }
+    struct sim_plan plan;
+    struct base_error error;
+    text.values[SIM_REMAT_POLICY] = "full;every:1";
+    assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);
+    sim_cache_free(cache);
+}
+
 static void compiled_steps_are_faster(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
@@ -178,6 +206,7 @@ static const struct test tests[] = {
     TEST(steps_of_transformers_are_met),
     TEST(autocast_moves_more),
     TEST(each_stack_waits_for_its_host),
+    TEST(some_layers_are_checkpointed),
     TEST(compiled_steps_are_faster),
     TEST(a_compiled_loss_stores_no_float32),
     TEST(compile_is_refused_where_there_is_no_choice),

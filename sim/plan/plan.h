@@ -177,7 +177,8 @@ struct sim_plan {
     enum sim_optimizer_partitioning optimizer_partitioning;
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
-    bool compiles; /* torch.compile, where the software leaves a choice of it */
+    int remat_every; /* of remat full: one layer of so many is checkpointed, the others not; 0: all are */
+    bool compiles;   /* torch.compile, where the software leaves a choice of it */
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
     int64_t context_parallel;         /* devices that a sequence is over */

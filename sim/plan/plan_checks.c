@@ -279,6 +279,10 @@ enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct
 {
     const int64_t layers = plan->options.remat == MODEL_REMAT_TENSORS ? plan->options.saved.layers : 0,
                   deepest = sim_deepest_stack(plan->config), step = sim_saved_layer_step(plan->config);
+    if (plan->remat_every && (plan->pipeline.stages > 1 || sim_is_executed(plan)))
+        return base_fail(error, BASE_INPUT,
+                         "remat_policy: full;every:%d is of stacks in one piece, and is not run; use full, or none",
+                         plan->remat_every);
     if (!layers) return BASE_OK;
     if (plan->pipeline.stages > 1)
         return base_fail(error, BASE_INPUT,

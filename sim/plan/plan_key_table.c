@@ -144,8 +144,10 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                        FIELD(adafactor_text)},
     [SIM_REMAT_POLICY] = {.name = "remat_policy",
                           .json = TEXT,
-                          .option = {"--remat-policy", "none|minimal|selective|full|device:A+B;offload:C+D",
-                                     "what the backward pass recomputes; by name: all but what is saved on the device "
+                          .option = {"--remat-policy",
+                                     "none|minimal|selective|full|full;every:K|device:A+B;offload:C+D",
+                                     "what the backward pass recomputes; of every K-th layer alone; by name: all but "
+                                     "what is saved on the device "
                                      "or the host, with ;layers:N behind it in N layers of a stack alone",
                                      "minimal for scanned models, else none"},
                           .fallback = "none",

@@ -80,6 +80,10 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
 {
     int64_t whole;
     double real;
+    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_every(text)) {
+        plan->options.remat = MODEL_REMAT_FULL;
+        return model_every_parse(text, &plan->remat_every, error);
+    }
     if (row == &sim_plan_keys[SIM_REMAT_POLICY] && strchr(text, ':')) {
         plan->options.remat = MODEL_REMAT_TENSORS;
         return model_saved_parse(text, &plan->options.saved, error);
@@ -155,6 +159,8 @@ static const char *value_text(struct base_arena *arena, const struct sim_plan *p
     case SIM_OF_WORD:
         if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->options.remat == MODEL_REMAT_TENSORS)
             return model_saved_text(arena, &plan->options.saved);
+        if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->remat_every)
+            return base_print(arena, "full;every:%d", plan->remat_every);
         for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++)
             if (row->words[i].value == load(plan, row)) text = row->words[i].name;
         return text;

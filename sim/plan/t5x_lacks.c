@@ -23,6 +23,7 @@ static int add_model(const struct sim_plan *plan, const char **out)
         {config->scan_layers && !config->encoder, "a scanned decoder-only network (its module has to be added)"},
         {plan->options.remat == MODEL_REMAT_SELECTIVE, "remat_policy selective"},
         {plan->options.remat == MODEL_REMAT_TENSORS, "a remat_policy that names tensors"},
+        {plan->remat_every > 0, "remat_policy full;every"},
         {!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE &&
              plan->options.remat != MODEL_REMAT_SELECTIVE,
          "remat of a model that is not scanned"},

@@ -275,7 +275,8 @@ static void mix_curves(const struct sim_cost_context *others, struct sim_detail 
     sim_curve_mix(detail->curve, &curve, share);
 }
 
-/* Layers beyond those that the policy by tensor is for save their input alone. Loops over layers take what an iteration
+/* Layers beyond those that the policy by tensor is for save their input alone; those that are not checkpointed, all.
+ * Loops over layers take what an iteration
  * takes times their number, so that a stack of two kinds of layers takes a share of what a stack of either takes; of
  * its memory that is no less than it needs, since the two may peak at different schedule_events. */
 static enum base_status mix_other_layers(struct sim_cache *cache, const struct sim_plan *plan,
@@ -288,11 +289,15 @@ static enum base_status mix_other_layers(struct sim_cache *cache, const struct s
     struct sim_cost_context q;
     struct sim_priced all;
     struct sim_detail work = {.arena = NULL}; /* lists nothing, and has the work added up */
-    if (plan->options.remat != MODEL_REMAT_TENSORS || !saved->layers || saved->layers == deepest) return BASE_OK;
-    const double share = (double)(deepest - saved->layers) / (double)deepest;
-    *saved = (struct model_saved){saved->device & 1u << MODEL_SAVED_LAYER_INPUT,
-                                  saved->host & 1u << MODEL_SAVED_LAYER_INPUT, 0};
-    BASE_TRY(sim_program_find(cache, &others, MODEL_REMAT_TENSORS, 0,
+    const bool by_name = plan->options.remat == MODEL_REMAT_TENSORS;
+    if (by_name ? !saved->layers || saved->layers == deepest : !plan->remat_every) return BASE_OK;
+    const double all_layers = (double)(plan->config->num_encoder_layers + plan->config->num_decoder_layers),
+                 share = by_name ? (double)(deepest - saved->layers) / (double)deepest
+                                 : 1 - floor(all_layers / plan->remat_every) / all_layers;
+    *saved = (struct model_saved){.device = saved->device & 1u << MODEL_SAVED_LAYER_INPUT,
+                                  .host = saved->host & 1u << MODEL_SAVED_LAYER_INPUT};
+    others.options.remat = by_name ? MODEL_REMAT_TENSORS : MODEL_REMAT_NONE;
+    BASE_TRY(sim_program_find(cache, &others, others.options.remat, 0,
                               sim_uses_compiled_memory(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE, &program, error));
     BASE_TRY(sim_cost_context_begin(&q, &others, &program->prices, error));
     BASE_TRY(price(cache, &q, program, detail ? &work : NULL, &all, error));
