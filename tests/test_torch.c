@@ -201,7 +201,27 @@ static void attention_has_rates_by_head_and_length(struct base_arena *arena)
     assert_near(sim_attention_table_frac(&profile, SIM_ATTENDS_FORWARD, 128, 2048), 0, 0);
 }
 
+/* Names that begin alike are other chips: an A10 is no A100, an H20 no H200. */
+static void chips_have_their_own_constants(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology;
+        double multiprocessors;
+    } rows[] = {{"a10:1x1", 72}, {"a100-80g:1x1", 108}, {"h20:1x1", 78},   {"h200:1x1", 132},
+                {"l4:1x1", 58},  {"l40s:1x1", 142},     {"h800:1x1", 132}, {"gb300:1x4", 148}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct topo_topology topology;
+        static struct sim_profile profile;
+        struct base_error error;
+        TEST_ROW("%s", rows[i].topology);
+        assert_ok(topo_parse(arena, rows[i].topology, &topology, &error), &error);
+        assert_ok(sim_profile_build(&topology, "torchtitan", NULL, &profile, &error), &error);
+        assert_near(profile.constants[SIM_MULTIPROCESSORS], rows[i].multiprocessors, 0);
+    }
+}
+
 static const struct test tests[] = {
+    TEST(chips_have_their_own_constants),
     TEST(steps_of_torchtitan_are_met),
     TEST(steps_of_transformers_are_met),
     TEST(autocast_moves_more),

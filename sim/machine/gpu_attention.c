@@ -31,7 +31,7 @@ enum base_status sim_attention_rates_find(const char *library, const char *chip,
     for (int row = 0; row < table.row_count; row++) {
         const char *of_chip = base_table_field(&table, row, base_table_column(&table, "chip"));
         if (strcmp(base_table_field(&table, row, base_table_column(&table, "library")), library) != 0 ||
-            strncmp(chip, of_chip, strlen(of_chip)) != 0)
+            !sim_is_of_chip(of_chip, chip))
             continue;
         if (out->attention.count == SIM_MOST_ATTENTION_RATES)
             return base_fail(error, BASE_INTERNAL, "gpu_attention.csv: more than %d rows of %s on %s",

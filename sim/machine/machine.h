@@ -182,7 +182,11 @@ struct sim_profile {
 /* BASE_INPUT: the table is damaged. A chip that it does not have: zeros. */
 enum base_status sim_vector_units_find(const char *chip, struct sim_vector_units *out, struct base_error *error);
 const char *sim_constant_name(enum sim_constant constant);
-int sim_constant_named(const char *name);           /* -1: none */
+int sim_constant_named(const char *name); /* -1: none */
+/* chip_rows.c: a table's cell names the chip, or all whose names go on with - (a100: a100-40g); "": every chip. The
+ * second: or one that this chip is taken to be like (h100: h800). */
+bool sim_is_named_chip(const char *cell, const char *chip);
+bool sim_is_of_chip(const char *cell, const char *chip);
 const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" */
 /* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value},
  * "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes as far as they differ from the

@@ -155,7 +155,7 @@ enum base_status sim_nccl_limits_find(const char *chip, struct sim_nccl_limits *
     BASE_TRY(base_table_read(&limits, error));
     for (int row = 0; row < limits.row_count; row++) {
         const char *of = field(&limits, row, "chip"), *name = field(&limits, row, "limit");
-        if (strncmp(chip, of, strlen(of)) != 0) continue;
+        if (!sim_is_of_chip(of, chip)) continue;
         int i = 0;
         while (i < SIM_NCCL_LIMIT_COUNT && strcmp(limit_names[i], name) != 0) i++;
         if (i == SIM_NCCL_LIMIT_COUNT)

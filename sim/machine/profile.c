@@ -200,14 +200,15 @@ static enum base_status from_gpu(const struct topo_topology *topology, const cha
     for (int row = 0; row < gpu_constants.row_count; row++) {
         const char *chip = base_table_field(&gpu_constants, row, of_chip),
                    *named = base_table_field(&gpu_constants, row, of_software);
-        const bool mine = !strncmp(chip, topology->chip.name, strlen(chip)) && (!*named || !strcmp(named, software));
+        const bool mine = sim_is_of_chip(chip, topology->chip.name) && (!*named || !strcmp(named, software));
         const int which = mine ? sim_constant_named(base_table_field(&gpu_constants, row, name)) : -1;
         if (which < 0) continue;
         const double before = profile->constants[which];
         BASE_TRY(base_parse_double(base_table_field(&gpu_constants, row, value), constant_rows[which].name, 0, 1e30,
                                    &profile->constants[which], error));
         if (!strcmp(base_table_field(&gpu_constants, row, how), "times")) profile->constants[which] *= before;
-        profile->kinds[which] = base_table_field(&gpu_constants, row, kind);
+        profile->kinds[which] =
+            sim_is_named_chip(chip, topology->chip.name) ? base_table_field(&gpu_constants, row, kind) : "assumed";
         profile->sources[which] = base_table_field(&gpu_constants, row, source);
     }
     return BASE_OK;
