@@ -99,10 +99,19 @@ static void forget(const FILE *file)
         if (open_outputs[i].file == file) open_outputs[i].file = NULL;
 }
 
+static bool is_link(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 /* Where the bytes go in the end: behind a link its target, so that the link stays one. */
 static enum base_status find_place(struct base_output *output, const char *path, struct base_error *error)
 {
     char *target = realpath(path, NULL);
+    if (!target && is_link(path))
+        return base_fail(error, BASE_INPUT, "%s: is a link to what is not there; remove the link, or make its target",
+                         path);
     const char *place = target ? target : path;
     size_t length = strlen(place);
     bool fits = length > 0 && length < sizeof output->path;

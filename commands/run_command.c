@@ -111,7 +111,8 @@ static enum base_status read_request(const struct base_arguments *arguments, str
                *keep = base_argument(arguments, "--keep");
     *out = (struct exec_request){.data = base_argument(arguments, "--data"),
                                  .restore = base_argument(arguments, "--restore"),
-                                 .checkpoint = base_argument(arguments, "--checkpoint")};
+                                 .checkpoint = base_argument(arguments, "--checkpoint"),
+                                 .allow_changed = base_argument(arguments, "--allow-changed")};
     if (!given) return base_fail(error, BASE_USAGE, "--steps: is missing; how many steps in all, as in --steps 10");
     if ((every || keep) && !base_argument(arguments, "--checkpoint"))
         return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s says nothing without it",
@@ -262,6 +263,8 @@ static const struct base_option options[] = {
     {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to resume from",
      "seeded initial values"},
     {"--checkpoint", "DIR", "resume from its last checkpoint, and leave checkpoint_K there", NULL},
+    {"--allow-changed", "KEY,…", "keys of the plan that may differ from the one that is resumed: learning_rate,…",
+     "none"},
     {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},
     {"--keep", "N", "the N checkpoints that were written last stay, the others of runs here go", "all stay"},
     {"--memory-bytes", "N", "what a rank may use; a plan that needs more is refused", "the profile's capacity_bytes"},

@@ -214,7 +214,7 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     struct sim_prediction prediction;
     struct sim_confidence confidence;
     struct base_error why = {0};
-    double headroom_frac;
+    double headroom_frac = 0;
     enum model_step step;
     for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_csv_field(&s->csv, s->key_columns[k]);
     commands_warn_of_version(s->context, &s->row_arena, &text);
@@ -298,6 +298,11 @@ static enum base_status run_sweep(struct commands_context *context, const struct
     if (context->page) put_page_document(s, arguments->positional[0], &table, out);
     else if (context->json) reports_accuracy_json(&s->accuracy, context->layout, out);
     else if (s->to_file) reports_accuracy_text(&s->accuracy, path, out);
+    if (s->accuracy.row_count > 0 && s->accuracy.unpredicted_count == s->accuracy.row_count) {
+        context->answers = true;
+        return base_fail(error, BASE_INPUT, "%s: no row could be predicted; the column error says why",
+                         arguments->positional[0]);
+    }
     return BASE_OK;
 }
 

@@ -110,7 +110,7 @@ struct exec_manifest {
     int64_t save; /* it is the how many-th that was written into its directory, from 1 */
     int64_t step, seed;
     const char *path, *optimizer;
-    const struct base_json *model, *arrays;
+    const struct base_json *model, *arrays, *plan;
 };
 /* *found false: there is none, as in what T5X writes. BASE_INPUT: it cannot be read. */
 enum base_status exec_manifest_read(struct base_arena *arena, const char *checkpoint, struct exec_manifest *out,
@@ -122,6 +122,13 @@ enum base_status exec_manifest_write(struct base_arena *arena, const struct exec
 enum { EXEC_CHECK_OPTIMIZER = 1, EXEC_CHECK_SEED = 2 };
 enum base_status exec_manifest_check(struct base_arena *arena, const struct exec_manifest *manifest,
                                      const struct sim_plan *plan, unsigned also, struct base_error *error);
+/* BASE_INPUT: a key of the plan that changes what training means is another than in the plan that wrote it, and is not
+ * among the names of allowed ("learning_rate,batch_size"; NULL: none). */
+enum base_status exec_manifest_check_plan(struct base_arena *arena, const struct exec_manifest *manifest,
+                                          const struct sim_plan *plan, const char *allowed, struct base_error *error);
+/* BASE_INPUT: a folder named checkpoint_N holds another step. */
+enum base_status exec_manifest_check_name(const struct exec_manifest *manifest, const char *checkpoint,
+                                          struct base_error *error);
 /* BASE_INPUT: an array is not the one that it lists. A NULL checksum is not looked at. */
 enum base_status exec_manifest_check_array(const struct exec_manifest *manifest, const struct exec_array *array,
                                            const uint64_t *checksum, struct base_error *error);
@@ -170,6 +177,7 @@ struct exec_restoring {
     const char *path;
     bool resumes;                   /* the run goes on where that was written: its seed is to be the same */
     bool evaluates;                 /* parameters alone count */
+    const char *allowed;            /* keys of the plan that may have changed since; NULL: none */
     void (*warn)(const char *text); /* what could not be checked. May be NULL */
 };
 /* *step: the one to resume from. Collective; all return the same. */

@@ -42,12 +42,13 @@ struct exec_progress {
 struct exec_request {
     bool evaluates; /* the plan's step is MODEL_STEP_EVALUATE: batches 0 … steps-1 are held out, nothing is written */
     int64_t steps;  /* the run ends after so many in all: 0 … steps-1 */
-    const char *data;         /* a text, or a .jsonl of batches; NULL: seeded random tokens */
-    const char *restore;      /* a checkpoint to begin from, if `checkpoint` holds none; NULL: seeded initial values */
-    const char *checkpoint;   /* directory that gets checkpoint_STEPS and is resumed from; NULL: none */
-    int64_t checkpoint_every; /* steps; 0: at the end alone */
-    int64_t keep;             /* checkpoints that stay, those that were written last; 0: all */
-    const char *owner;        /* in the names of what is half written; NULL: this process's name */
+    const char *data;          /* a text, or a .jsonl of batches; NULL: seeded random tokens */
+    const char *restore;       /* a checkpoint to begin from, if `checkpoint` holds none; NULL: seeded initial values */
+    const char *checkpoint;    /* directory that gets checkpoint_STEPS and is resumed from; NULL: none */
+    const char *allow_changed; /* keys that may differ from the plan that is resumed: "learning_rate,…"; NULL: none */
+    int64_t checkpoint_every;  /* steps; 0: at the end alone */
+    int64_t keep;              /* checkpoints that stay, those that were written last; 0: all */
+    const char *owner;         /* in the names of what is half written; NULL: this process's name */
     const struct exec_transport *transport; /* NULL: all devices in this process */
     const volatile sig_atomic_t
         *stop;                      /* not 0 on any rank: the run ends after the step, with a checkpoint. May be NULL */

@@ -33,9 +33,11 @@ enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t
         status = inflate(&stream, Z_FINISH);
         full = stream.avail_out == 1;
     }
-    size_t got = stream.total_out;
+    size_t got = stream.total_out, behind = stream.avail_in;
     inflateEnd(&stream);
-    if (status == Z_STREAM_END && full) return BASE_OK;
+    if (status == Z_STREAM_END && full && !behind) return BASE_OK;
+    if (status == Z_STREAM_END && full)
+        return base_fail(error, BASE_INPUT, "%s: has %zu bytes behind its end; it is damaged", path, behind);
     if (status == Z_STREAM_END || status == Z_BUF_ERROR)
         return base_fail(error, BASE_INPUT,
                          "%s: holds %s%zu bytes where %zu are expected; it is truncated or of another shape", path,

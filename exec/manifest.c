@@ -10,7 +10,7 @@ enum { LARGEST_MANIFEST_BYTES = 1 << 26, VERSION = 2, CHECKSUM_DIGITS = 16 };
 
 static const char file_name[] = "manifest.json";
 
-/* ---- its own checksum: the last member, of all bytes of the file where its digits are 0; version 1 had none ---- */
+/* ---- its own checksum: the last member, of all bytes of the file where its digits are 0 ---- */
 
 static const char own_checksum[] = "\"checksum\": \"", no_digits[] = "0000000000000000";
 
@@ -65,14 +65,15 @@ static enum base_status read_document(const struct base_json *document, const ch
     const int64_t largest = INT64_C(1) << 53; /* that JSON holds exactly */
     int64_t version;
     const struct base_json *optimizer;
-    BASE_TRY(need_int(document, "manifest", 1, VERSION, &version, error));
-    if (version > 1) BASE_TRY(check_text(text, length, error));
+    BASE_TRY(need_int(document, "manifest", VERSION, VERSION, &version, error));
+    BASE_TRY(check_text(text, length, error));
     BASE_TRY(need_int(document, "save", 1, largest, &out->save, error));
     BASE_TRY(need_int(document, "step", 0, INT32_MAX, &out->step, error));
     BASE_TRY(need_int(document, "seed", -largest, largest, &out->seed, error));
     BASE_TRY(need(document, "optimizer", BASE_JSON_STRING, &optimizer, error));
     BASE_TRY(need(document, "model", BASE_JSON_OBJECT, &out->model, error));
     BASE_TRY(need(document, "arrays", BASE_JSON_OBJECT, &out->arrays, error));
+    BASE_TRY(need(document, "plan", BASE_JSON_OBJECT, &out->plan, error));
     out->optimizer = optimizer->string;
     return BASE_OK;
 }
@@ -147,6 +148,48 @@ enum base_status exec_manifest_check(struct base_arena *arena, const struct exec
                          "with its own, --seed %" PRId64,
                          manifest->path, manifest->seed, plan->seed, manifest->seed);
     return BASE_OK;
+}
+
+/* ---- what may not change between two parts of one training ---- */
+
+static const enum sim_key kept_keys[] = {SIM_BATCH_SIZE,   SIM_INPUTS_LENGTH,          SIM_TARGETS_LENGTH,
+                                         SIM_DTYPE,        SIM_LEARNING_RATE,          SIM_Z_LOSS,
+                                         SIM_DROPOUT_RATE, SIM_LOSS_NORMALIZING_FACTOR};
+
+static bool is_listed(const char *names, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = names; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == length && !strncmp(at, name, length)) return true;
+    return false;
+}
+
+enum base_status exec_manifest_check_plan(struct base_arena *arena, const struct exec_manifest *manifest,
+                                          const struct sim_plan *plan, const char *allowed, struct base_error *error)
+{
+    struct sim_plan_text was, is = sim_plan_filled(arena, plan);
+    BASE_TRY(sim_plan_from_json(arena, manifest->plan, &was, error));
+    for (int i = 0; i < BASE_COUNT(kept_keys); i++) {
+        const enum sim_key key = kept_keys[i];
+        const char *name = sim_plan_keys[key].name, *before = was.values[key], *now = is.values[key];
+        if (!before || !*before || !now || !strcmp(before, now) || is_listed(allowed, name)) continue;
+        return base_fail(error, BASE_INPUT,
+                         "%s: %s: is %.40s there and %.40s in the plan; keep it, or say --allow-changed %s",
+                         manifest->path, name, before, now, name);
+    }
+    return BASE_OK;
+}
+
+enum base_status exec_manifest_check_name(const struct exec_manifest *manifest, const char *checkpoint,
+                                          struct base_error *error)
+{
+    static const char prefix[] = "checkpoint_";
+    const char *slash = strrchr(checkpoint, '/'), *name = slash ? slash + 1 : checkpoint;
+    char own[40];
+    snprintf(own, sizeof own, "%s%" PRId64, prefix, manifest->step);
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || !strcmp(name, own)) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "%s: is of step %" PRId64 "; the folder was renamed: %s is its name",
+                     manifest->path, manifest->step, own);
 }
 
 static bool has_shape(const struct base_json *shape, const struct exec_array *array)

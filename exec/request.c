@@ -25,6 +25,7 @@ static const struct member run_members[] = {
     {"data", TEXT, OF_RUN(data)},
     {"restore", TEXT, OF_RUN(restore)},
     {"checkpoint", TEXT, OF_RUN(checkpoint)},
+    {"allow_changed", TEXT, OF_RUN(allow_changed)},
     {"owner", TEXT, OF_RUN(owner)},
 };
 static const struct member infer_members[] = {

@@ -96,9 +96,12 @@ static enum base_status check_listed(const struct restoring *r)
 {
     for (const struct base_json *entry = r->manifest.arrays->child; entry; entry = entry->next) {
         const bool state = is_state(entry->key);
-        if (is_read(r, entry->key) || (state && (r->how->evaluates || !r->has_state))) continue;
-        return base_fail(r->error, BASE_INPUT, "%s: arrays: %.200s is of it, but the plan's %s has no such array",
-                         r->manifest.path, entry->key, state ? "optimizer" : "model");
+        if (is_read(r, entry->key) || (state && r->how->evaluates)) continue;
+        return base_fail(r->error, BASE_INPUT, "%s: arrays: %.200s is listed, and %s", r->manifest.path, entry->key,
+                         !base_is_there(path_of(r->arena, r, entry->key))
+                             ? "is gone from the checkpoint: it is not whole"
+                         : state ? "the plan's optimizer has no such array"
+                                 : "the plan's model has no such array");
     }
     return BASE_OK;
 }
@@ -144,6 +147,9 @@ static enum base_status read_manifest(struct restoring *r)
     const struct exec_restoring *how = r->how;
     BASE_TRY(exec_manifest_read(r->arena, how->path, &r->manifest, &r->has_manifest, r->error));
     if (!r->has_manifest) return BASE_OK;
+    BASE_TRY(exec_manifest_check_name(&r->manifest, how->path, r->error));
+    if (how->resumes)
+        BASE_TRY(exec_manifest_check_plan(r->arena, &r->manifest, r->holders.plan, how->allowed, r->error));
     const unsigned also = (how->evaluates ? 0 : EXEC_CHECK_OPTIMIZER) | (how->resumes ? EXEC_CHECK_SEED : 0);
     return exec_manifest_check(r->arena, &r->manifest, r->holders.plan, also, r->error);
 }

@@ -68,6 +68,7 @@ static enum base_status begin(struct run *run, int64_t *first_step)
     struct exec_restoring restoring = {.path = request->restore,
                                        .resumes = home->latest_step >= 0 && !request->evaluates,
                                        .evaluates = request->evaluates,
+                                       .allowed = request->allow_changed,
                                        .warn = request->warn};
     enum base_status status = BASE_OK;
     *first_step = 0;

@@ -403,9 +403,11 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
                 infers = infers || !strcmp(option->name, sim_plan_keys[key].option.name);
             run(arena, &status,
                 base_print(arena,
-                           "'%s' predict --model %s --topology v5p:2x2x1 --ici-mesh data=2,model=2 "
+                           "'%s' predict --model %s --topology %s --ici-mesh data=2,model=2 "
                            "--batch-size 8 --task-feature-lengths 64,64 '%s' '%s' %s 2>&1",
-                           program, decoder ? "decoder_only_base" : "t5_1_1_small", option->name, word,
+                           program, decoder ? "decoder_only_base" : "t5_1_1_small",
+                           strcmp(option->name, "--compile") != 0 ? "v5p:2x2x1" : "h100:1x4 --software torchtitan",
+                           option->name, word,
                            infers                                    ? "--step generate"
                            : !strcmp(option->name, "--moment-dtype") ? "--optimizer adamw"
                                                                      : ""));
@@ -447,6 +449,12 @@ static const struct hostile {
     {"$M predict /dev/null", 3, "/dev/null: is empty"},
     {"$M predict /dev/zero", 3, "/dev/zero: is larger than"},
     {"$M predict dangling", 3, "dangling: cannot be read"},
+    {"$M topology v4-8 --out dangling", 3, "dangling: is a link to what is not there"},
+    {"printf 'id,model,topology,batch_size,targets_length\\n1,none,v4-8,8,8\\n' >rows.csv; $M sweep rows.csv --out "
+     "y.csv; r=$?; rm -f z "
+     "rows.csv y.csv; "
+     "exit $r",
+     3, "rows.csv: no row could be predicted"},
     {"$M predict --model @ --topology v4-8 --batch-size 8 --task-feature-lengths 64", 3,
      "a file without a name cannot be read"},
     {"$M predict --model @folder --topology v4-8 --batch-size 8 --task-feature-lengths 64", 3,
@@ -502,7 +510,7 @@ static const struct hostile {
     {"$M predict --model \"$(printf 't5\\nIt fits')\" --topology v4-8 --batch-size 8 --task-feature-lengths 64,64", 3,
      "--model: holds a control character"},
     {"$M export examples/t5_11b_v4_512.json --format gin --out missing/x", 3, "missing/x: cannot be written"},
-    {"$M topology v4:65536x1x1 --out x.svg", 3, "a picture holds at most"},
+    {"$M topology v4:4x64x4096 --out x.svg", 3, "a picture holds at most"},
     {"$M layout --topology v4-8 --num-partitions 1 --batch-size 7 --out x", 3, "must be divisible"},
     {"$M partition 'a,b->ab' --mesh data=2 --shapes '1073741824;1073741824' --specs 'data;-'", 3,
      "the result has 2.31e+18 bytes; use up to 9.01e+15"},

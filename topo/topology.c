@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LARGEST_FILE_BYTES = 1 << 20, SHOWN = 80 };
+enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LONGEST_SIDE = 4096, LARGEST_FILE_BYTES = 1 << 20, SHOWN = 80 };
 
 #define TWISTED "_twisted"
 
@@ -362,6 +362,11 @@ static enum base_status finish(struct topo_topology *topology, struct base_error
     if (devices <= MOST_DEVICES) devices *= topology->slice_count;
     if (devices > MOST_DEVICES)
         return base_fail(error, BASE_INPUT, "has more than %d devices; use a smaller shape", MOST_DEVICES);
+    /* Walks along a dimension grow with its square. */
+    for (int i = 0; i < 3; i++)
+        if (topology->kind == TOPO_TPU && b[i] > LONGEST_SIDE)
+            return base_fail(error, BASE_INPUT, "has a side of %d chips; %d is the longest that is modelled", b[i],
+                             LONGEST_SIDE);
     /* T5X asserts that the hosts tile the slice; a slice for which they do not is not one. */
     for (int i = 0; topology->kind == TOPO_TPU && i < 3; i++)
         if (b[i] % h[i] != 0)
