@@ -83,11 +83,12 @@ asan:
 	@$(MAKE) BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 	    sanitizers="-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all" test
 
-## tsan: collectives that pass beside what computes, under the thread sanitizer, built in build/tsan
+## tsan: collectives that pass beside what computes, and two sessions, under the thread sanitizer, built in build/tsan
 tsan:
 	@$(MAKE) BUILD=build/tsan CFLAGS="-O1 -g -fno-omit-frame-pointer" sanitizers="-fsanitize=thread" \
-	    build/tsan/tests/test_exchange
+	    build/tsan/tests/test_exchange build/tsan/tests/test_sessions
 	@TSAN_OPTIONS=halt_on_error=1 build/tsan/tests/test_exchange 'collectives_on_their_way*'
+	@TSAN_OPTIONS=halt_on_error=1 build/tsan/tests/test_sessions
 
 ## search-properties: what holds for every space, on 20,000 random plans and subspaces, and 800 searches (an hour)
 search-properties: $(BUILD)/tests/test_search_properties
@@ -195,8 +196,9 @@ $(BUILD)/exec/%.o: optimized := -O3 -fno-trapping-math -fno-math-errno
 $(BUILD)/exec/%.o: include_paths += $(executor_paths)
 $(BUILD)/exec/comm.o: include_paths += $(rank_paths)
 
+$(BUILD)/tests/test_sessions: $(BUILD)/library/library.o
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libmeshwright.a
-	$(call say,link $@)$(link) -o $@ $^ $(executor_libraries) $(libraries) -lcmocka
+	$(call say,link $@)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(executor_libraries) $(libraries) -lcmocka
 
 # Without fuzz_driver the target is libFuzzer's, which has a main of its own (scripts/fuzz.sh).
 fuzz_driver ?= $(BUILD)/tests/fuzz/driver.o
@@ -217,11 +219,11 @@ $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,compile $<)$(compile) -c -o $@ $<
 
-# A data file becomes `const char embedded_topo_chips_csv[]`, ended by a NUL: one binary is all that a user copies.
+# A data file becomes a constant, embedded_ROOM_FILE_ext: one binary is all that a user copies.
 $(BUILD)/%.csv.o $(BUILD)/%.json.o $(BUILD)/%.css.o $(BUILD)/%.js.o $(BUILD)/%.py.o: scripts/embed.sh
-$(BUILD)/%.csv.o: %.csv
+$(BUILD)/%.csv.o: %.csv base/base.h topo/topo.h
 	@mkdir -p $(@D)
-	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
+	$(call say,embed $<)scripts/embed.sh $< >$(@:.o=.c) && $(CC) $(language) $(warnings) -Werror $(sanitizers) -I. -c -o $@ $(@:.o=.c)
 $(BUILD)/%.py.o: %.py
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -

@@ -131,10 +131,10 @@ static bool is_global(const char *name)
 }
 
 /* What stands before any command: --help, --version, … */
-static enum base_status run_global(const char *option, int columns, struct base_text *out, struct base_error *error)
+static enum base_status run_global(const char *option, int columns, struct base_text *out)
 {
     if (!strcmp(option, "--man")) return commands_man(MESHWRIGHT_VERSION, out), BASE_OK;
-    if (!strcmp(option, "--bash-completion")) return commands_bash_completion(out, error);
+    if (!strcmp(option, "--bash-completion")) return commands_bash_completion(out), BASE_OK;
     if (!strcmp(option, "--version")) return base_put(out, "meshwright " MESHWRIGHT_VERSION "\n"), BASE_OK;
     return commands_help(columns, out), BASE_OK;
 }
@@ -150,7 +150,7 @@ static enum base_status run(int count, const char *const *arguments, struct comm
     if (!is_global(name)) return commands_execute(context, name, count - 2, arguments + 2, out, error);
     if (count > 2)
         return base_fail(error, BASE_USAGE, "\"%.60s\" is one argument too many after %s", arguments[2], name);
-    return run_global(name, context->columns, out, error);
+    return run_global(name, context->columns, out);
 }
 
 static volatile sig_atomic_t stop_signal; /* the first that came while a run was on */

@@ -241,22 +241,13 @@ void base_csv_close(struct base_csv *csv);
 /* Quoted where it must be; what a spreadsheet would run as a formula begins with an apostrophe. */
 void base_put_csv(struct base_text *text, const char *field);
 
-/* ---- tables that are part of the program (embedded_table.c) ---- */
+/* ---- tables that are part of the program (embedded_table.c): a CSV that the build made constant ---- */
 
-/* Name and text are given where the table is defined; the rest is filled at the first reading and constant from then
- * on, for all threads, until the process ends. */
 struct base_table {
-    const char *name, *text; /* for messages; as embedded */
-    bool is_read;
-    enum base_status status;
-    struct base_error error;
-    struct base_arena arena;
-    struct base_csv header;
-    const char ***rows; /* [row][column], row_count of them */
-    int row_count;
+    const char *name;         /* "nccl.csv", for messages */
+    const char *const *cells; /* row by row, the header first */
+    int column_count, row_count;
 };
-enum base_status base_table_read(struct base_table *table, struct base_error *error);
-/* Of a table that was read. */
 int base_table_column(const struct base_table *table, const char *name);           /* -1 if absent */
 const char *base_table_field(const struct base_table *table, int row, int column); /* "" if absent */
 
@@ -286,8 +277,8 @@ struct base_output {
 enum base_status base_output_open(struct base_output *output, const char *path, struct base_error *error);
 enum base_status base_output_commit(struct base_output *output, struct base_error *error);
 void base_output_abandon(struct base_output *output);
-void base_output_abandon_all(void); /* at exit: removes every partial file */
-void base_output_unlink_all(void);  /* the same from a signal handler: calls nothing that is not async-signal-safe */
+void base_output_abandon_all(void); /* removes every partial file of this thread */
+void base_output_unlink_all(void);  /* of all threads, from a signal handler: calls only async-signal-safe functions */
 enum base_status base_write_file(const char *path, const char *bytes, size_t length, struct base_error *error);
 /* Writes a file where none is, in place: for directories that are renamed as a whole. Its bytes are on the disk when
  * this returns; its name is, once its directory is synchronised. */

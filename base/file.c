@@ -4,15 +4,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Copies of this process's open outputs, so that a jump out of the middle, whose frames are gone, leaves no file
- * behind. */
-enum { OPEN_OUTPUTS = 8 };
-static struct base_output open_outputs[OPEN_OUTPUTS];
+/* Copies of this process's open outputs, each with the thread that writes it: a jump out of the middle, whose frames
+ * are gone, leaves no file behind, nor does a signal. */
+enum { OPEN_OUTPUTS = 16 };
+static struct {
+    struct base_output output;
+    pthread_t writer;
+} open_outputs[OPEN_OUTPUTS];
+static pthread_mutex_t open_outputs_lock = PTHREAD_MUTEX_INITIALIZER;
 
 bool base_is_file(const char *path)
 {
@@ -86,17 +91,29 @@ enum base_status base_read_stored_file(struct base_arena *arena, const char *pat
 
 static void remember(const struct base_output *output)
 {
-    for (int i = 0; i < OPEN_OUTPUTS; i++) {
-        if (open_outputs[i].file) continue;
-        open_outputs[i] = *output;
-        return;
-    }
+    int i = 0;
+    pthread_mutex_lock(&open_outputs_lock);
+    while (i < OPEN_OUTPUTS && open_outputs[i].output.file) i++;
+    if (i < OPEN_OUTPUTS) open_outputs[i].output = *output, open_outputs[i].writer = pthread_self();
+    pthread_mutex_unlock(&open_outputs_lock);
 }
 
 static void forget(const FILE *file)
 {
+    pthread_mutex_lock(&open_outputs_lock);
     for (int i = 0; i < OPEN_OUTPUTS; i++)
-        if (open_outputs[i].file == file) open_outputs[i].file = NULL;
+        if (open_outputs[i].output.file == file) open_outputs[i].output.file = NULL;
+    pthread_mutex_unlock(&open_outputs_lock);
+}
+
+/* False: another thread writes that one, or nobody any more. */
+static bool is_mine(int i, struct base_output *output)
+{
+    pthread_mutex_lock(&open_outputs_lock);
+    const bool mine = open_outputs[i].output.file && pthread_equal(open_outputs[i].writer, pthread_self());
+    if (mine) *output = open_outputs[i].output;
+    pthread_mutex_unlock(&open_outputs_lock);
+    return mine;
 }
 
 static bool is_link(const char *path)
@@ -199,15 +216,15 @@ enum base_status base_output_commit(struct base_output *output, struct base_erro
 void base_output_abandon_all(void)
 {
     for (int i = 0; i < OPEN_OUTPUTS; i++) {
-        struct base_output output = open_outputs[i];
-        base_output_abandon(&output);
+        struct base_output output;
+        if (is_mine(i, &output)) base_output_abandon(&output);
     }
 }
 
 void base_output_unlink_all(void)
 {
     for (int i = 0; i < OPEN_OUTPUTS; i++)
-        if (open_outputs[i].file && *open_outputs[i].partial) unlink(open_outputs[i].partial);
+        if (open_outputs[i].output.file && *open_outputs[i].output.partial) unlink(open_outputs[i].output.partial);
 }
 
 enum base_status base_write_file(const char *path, const char *bytes, size_t length, struct base_error *error)

@@ -195,7 +195,7 @@ const struct base_option *commands_global(int *count); /* options that stand bef
 void commands_help(int columns, struct base_text *out);
 void commands_help_on(const struct commands_command *command, int columns, struct base_text *out);
 void commands_man(const char *version, struct base_text *out); /* the man page, as roff */
-enum base_status commands_bash_completion(struct base_text *out, struct base_error *error);
+void commands_bash_completion(struct base_text *out);
 
 /* --params-axes-names-override: a JSON list, or the file that holds one. NULL where it is absent. */
 enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments,

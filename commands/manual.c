@@ -426,24 +426,20 @@ static const char *topology_words(struct base_arena *arena)
     return words.data ? words.data : "";
 }
 
-static enum base_status model_words(struct base_arena *arena, const char **out, struct base_error *error)
+static const char *model_words(struct base_arena *arena)
 {
     struct base_text words = {.arena = arena};
-    const struct model_zoo_model *models;
     int count;
-    BASE_TRY(model_zoo(arena, &models, &count, error));
+    const struct model_zoo_model *models = model_zoo(arena, &count);
     for (int i = 0; i < count; i++) put_word(&words, models[i].name, strlen(models[i].name));
-    *out = words.data ? words.data : "";
-    return BASE_OK;
+    return words.data ? words.data : "";
 }
 
-enum base_status commands_bash_completion(struct base_text *out, struct base_error *error)
+void commands_bash_completion(struct base_text *out)
 {
     int count;
     const struct commands_command *const *all = commands_all(&count);
     struct base_text names = {.arena = out->arena}, cases = {.arena = out->arena};
-    const char *models;
-    BASE_TRY(model_words(out->arena, &models, error));
     for (int i = 0; i < count; i++) {
         put_word(&names, all[i]->name, strlen(all[i]->name));
         put_cases(&cases, all[i]);
@@ -451,6 +447,5 @@ enum base_status commands_bash_completion(struct base_text *out, struct base_err
     for (int i = 0; i < BASE_COUNT(global); i++) put_word(&names, global[i].name, strlen(global[i].name));
     base_put(out,
              "# Completion of meshwright's command line, made by `meshwright --bash-completion` from its tables.\n");
-    base_putf(out, completion_main, cases.data, topology_words(out->arena), models, names.data);
-    return BASE_OK;
+    base_putf(out, completion_main, cases.data, topology_words(out->arena), model_words(out->arena), names.data);
 }

@@ -120,7 +120,7 @@ static enum base_status run_models(struct commands_context *context, const struc
     const char *from = base_argument(arguments, "--from");
     int count = 1;
     if (from) models = model_of_file(context->arena, from);
-    else BASE_TRY(model_zoo(context->arena, &models, &count, error));
+    else models = model_zoo(context->arena, &count);
     struct zoo_row *rows = base_new(context->arena, struct zoo_row, count);
     for (int i = 0; i < count; i++) {
         rows[i].model = &models[i];

@@ -105,10 +105,8 @@ static void put_text(const struct topo_chip *chips, int count, struct base_text 
 static enum base_status run_topologies(struct commands_context *context, const struct base_arguments *arguments,
                                        struct base_text *out, struct base_error *error)
 {
-    (void)arguments;
+    (void)arguments, (void)error;
     int count;
-    BASE_TRY(topo_chips_check(error));
-    BASE_TRY(topo_slices_check(error));
     const struct topo_chip *chips = topo_chips(&count);
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) put_json(&writer, chips, count);

@@ -178,8 +178,7 @@ const char *model_norm_name(enum model_norm norm);
 struct model_zoo_model {
     const char *name, *architecture, *source, *about;
 };
-enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count,
-                           struct base_error *error);
+const struct model_zoo_model *model_zoo(struct base_arena *arena, int *count);
 /* A model of the zoo as one line of the same grammar; BASE_INPUT: the zoo has none of that name. */
 enum base_status model_zoo_line(struct base_arena *arena, const char *name, const char **out, struct base_error *error);
 /* The zoo's name of the model that is called text elsewhere ("t5-11b", "google/t5-v1_1-xxl"); NULL: none is

@@ -19,25 +19,21 @@ static const char *remat_name(enum model_remat remat)
 }
 
 /* The gin file of T5X that a zoo name stands for; NULL: the model is no zoo name. */
-static enum base_status find_source(struct base_arena *arena, const char *name, const char **out,
-                                    struct base_error *error)
+static const char *find_source(struct base_arena *arena, const char *name)
 {
-    const struct model_zoo_model *models;
     int count;
-    BASE_TRY(model_zoo(arena, &models, &count, error));
-    *out = NULL;
+    const struct model_zoo_model *models = model_zoo(arena, &count);
+    const char *source = NULL;
     for (int i = 0; i < count; i++)
-        if (!strcmp(models[i].name, name) && model_gin_is_gin(models[i].source)) *out = models[i].source;
-    return BASE_OK;
+        if (!strcmp(models[i].name, name) && model_gin_is_gin(models[i].source)) source = models[i].source;
+    return source;
 }
 
-static enum base_status put_model(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out,
-                                  struct base_error *error)
+static void put_model(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out)
 {
-    const char *source, *remat = remat_name(plan->options.remat);
+    const char *source = find_source(arena, plan->model_text), *remat = remat_name(plan->options.remat);
     const char *dtype =
         model_dtype_is_quantized(plan->options.dtype) ? "bfloat16" : model_dtype_name(plan->options.dtype);
-    BASE_TRY(find_source(arena, plan->model_text, &source, error));
     if (source) base_putf(out, "include '%s'\n", source);
     base_putf(out, "include 't5x/configs/runs/%s.gin'\n\n", model_infers(plan->options.step) ? "infer" : "pretrain");
     if (source) model_gin_put_network(plan->config, dtype, remat, out);
@@ -47,7 +43,6 @@ static enum base_status put_model(struct base_arena *arena, const struct sim_pla
     if (!source) model_gin_put_model(plan->config, dtype, remat, out);
     if (plan->config->experts.count && plan->config->encoder && plan->options.dtype != MODEL_BFLOAT16)
         base_putf(out, "ACTIVATION_DTYPE = '%s'\n", dtype);
-    return BASE_OK;
 }
 
 /* ---- the run ---- */
@@ -226,7 +221,7 @@ static enum base_status put_inference(struct base_arena *arena, const struct sim
              "from t5x import decoding\nfrom t5x import models\nfrom t5x import partitioning\nfrom t5x import utils\n");
     put_expert_imports(plan, out);
     base_put(out, "\n");
-    BASE_TRY(put_model(arena, plan, out, error));
+    put_model(arena, plan, out);
     put_data(text, plan, out);
     reports_launch_put_infer(text, plan, out);
     put_partitioner(text, plan, out);
@@ -248,7 +243,7 @@ static enum base_status put_body(struct base_arena *arena, const struct sim_plan
     base_put(out, "from t5x import partitioning\nfrom t5x import trainer\nfrom t5x import utils\n");
     put_expert_imports(plan, out);
     base_put(out, "\n");
-    BASE_TRY(put_model(arena, plan, out, error));
+    put_model(arena, plan, out);
     put_data(text, plan, out);
     put_optimizer(plan, out);
     put_partitioner(text, plan, out);

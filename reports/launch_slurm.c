@@ -96,10 +96,9 @@ static enum base_status put_torch_job(struct base_arena *arena, const struct rep
 {
     struct base_text file = {.arena = arena};
     struct reports_torch_sizes sizes;
-    const char *environment;
+    const char *environment = sim_version_environment(arena, plan->software, plan->software_version);
     BASE_TRY(check_line("model", plan->model_text, error));
     BASE_TRY(check_line("topology", plan->topology_text, error));
-    BASE_TRY(sim_version_environment(arena, plan->software, plan->software_version, &environment, error));
     BASE_TRY(reports_torch_put(job, plan, &sizes, &file, error));
     put_head(plan, out);
     put_answers(job->answers, out);

@@ -1,9 +1,18 @@
 #!/bin/sh
-# Prints the assembler text that makes the file given an array of characters, ended by a NUL.
-# topo/chips.csv is seen from C as `extern const char embedded_topo_chips_csv[];`.
+# Prints C or assembler text that makes the file given a constant of the program (embedded_ROOM_FILE_ext):
+#   - a CSV of topo/ an array of its struct, a field a column;
+#   - any other CSV a `struct base_table`: its cells as texts;
+#   - any other file an array of characters, ended by a NUL.
+# A table that is no CSV ends the build with its line.
 set -eu
+export LC_ALL=C
 name=embedded_$(printf '%s' "$1" | tr -c 'A-Za-z0-9' '_')
-cat <<EOF
+case $1 in
+topo/chips.csv) record=topo_chip ;;
+topo/slices.csv) record=topo_slice ;;
+*.csv) record= ;;
+*)
+    cat <<END
 	.section .rodata
 	.global $name
 	.type $name, %object
@@ -12,4 +21,88 @@ $name:
 	.byte 0
 	.size $name, . - $name
 	.section .note.GNU-stack, "", %progbits
-EOF
+END
+    exit 0
+    ;;
+esac
+awk -v file="$1" -v name="$name" -v record="$record" '
+function fail(what) { print file ":" NR ": " what >"/dev/stderr"; failed = 1; exit 1 }
+
+function text(cell) {
+    gsub(/\\/, "\\\\", cell)
+    gsub(/"/, "\\\"", cell)
+    gsub(/\n/, "\\n", cell)
+    return "\"" cell "\""
+}
+
+# Splits `row` into cell[1..count] by RFC 4180.
+function split_row(    quoted) {
+    for (count = 0; ; row = substr(row, 2)) {
+        quoted = match(row, /^"([^"]|"")*"/)
+        if (!quoted) match(row, /^[^,"]*/)
+        cell[++count] = quoted ? substr(row, 2, RLENGTH - 2) : substr(row, 1, RLENGTH)
+        if (quoted) gsub(/""/, "\"", cell[count])
+        row = substr(row, RLENGTH + 1)
+        if (row == "") return
+        if (substr(row, 1, 1) != ",") fail("text beside a quote")
+    }
+}
+
+function is_number(value) { return value ~ /^[0-9]+(\.[0-9]+)?(e-?[0-9]+)?$/ }
+function is_shape(value) { return value ~ /^[0-9]+x[0-9]+x[0-9]+$/ }
+
+# A field of a record: a word of an enum, a shape, a number or a text. An empty cell is 0, or an empty text.
+function put_field(column, value, is_text,    sides) {
+    if (value == "" && !is_text) return
+    if (column == "kind") value = "TOPO_" toupper(value)
+    else if (is_shape(value)) {
+        split(value, sides, "x")
+        value = "{" sides[1] ", " sides[2] ", " sides[3] "}"
+        if (column == "host_shape") printf ".chips_per_host = %d, ", sides[1] * sides[2] * sides[3]
+    } else if (is_text) value = text(value)
+    if (column ~ /^[xyz]$/) column = "shape[" index("xyz", column) - 1 "]"
+    if (column ~ /^wrap_[xyz]$/) column = "wrap[" index("xyz", substr(column, 6)) - 1 "]"
+    printf ".%s = %s, ", column, value
+}
+
+function put_records(    r, i) {
+    printf "#include \"topo/topo.h\"\nextern const struct %s %s[];\nconst struct %s %s[] = {\n", record, name, record, name
+    for (r = 1; r < rows; r++) {
+        printf "    {"
+        for (i = 1; i <= columns; i++) put_field(cells[0, i], cells[r, i], is_text[i])
+        print "},"
+    }
+    printf "};\nextern const int %s_count;\nconst int %s_count = %d;\n", name, name, rows - 1
+}
+
+function put_table(    r, i) {
+    print "#include \"base/base.h\"\nstatic const char *const cells[] = {"
+    for (r = 0; r < rows; r++)
+        for (i = 1; i <= columns; i++) print text(cells[r, i]) ","
+    sub(/.*\//, "", file)
+    printf "};\nextern const struct base_table %s;\n", name
+    printf "const struct base_table %s = {\"%s\", cells, %d, %d};\n", name, file, columns, rows - 1
+}
+
+{
+    sub(/\r$/, "")
+    row = open ? row "\n" $0 : $0
+    quotes = row
+    open = gsub(/"/, "", quotes) % 2
+    if (open || row == "") next
+    split_row()
+    if (!rows) columns = count
+    if (count != columns) fail(count " cells under a header of " columns)
+    for (i = 1; i <= count; i++) {
+        cells[rows + 0, i] = cell[i]
+        if (rows && cell[i] != "" && !is_number(cell[i]) && !is_shape(cell[i])) is_text[i] = 1
+    }
+    rows++
+}
+
+END {
+    if (failed) exit 1
+    if (open) fail("a quote is opened and never closed")
+    if (record) put_records()
+    else put_table()
+}' "$1"

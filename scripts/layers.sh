@@ -6,6 +6,7 @@
 #   - Heap, files, exit, clock and stdout are used only where they belong.
 #   - A file name stands once in the tree.
 #   - No file has more than 500 lines, but tables and tests.
+#   - No room keeps a variable of the whole process, but those named below.
 #   - With the objects in BUILD: what a room does not keep static carries the room's prefix; and files do not call each
 #     other in a circle, but for the recursions named below.
 set -eu
@@ -191,6 +192,26 @@ if [ -n "$build" ]; then
         END { for (i = 1; i <= count; i++) if (what[i] in defined && defined[what[i]] != asks[i]) print asks[i], defined[what[i]] }' |
         sort -u | tsort 2>&1 >/dev/null | sed -n 's/^tsort: \([^-].*\)$/\1.c:1: calls in a circle with the files beside it/p' |
         grep -v 'input contains a loop' >>"$violations" || true
+fi
+
+# What is written to while the program runs is shared by all threads, and sessions share nothing: no object has such a
+# variable but these, each for its reason.
+if [ -n "$build" ]; then
+    # base/file      files half written, which a signal has to remove; locked, and each is its thread's
+    # base/process   the program that is waited for: signals come to the process, not to a session
+    # plots/canvas   functions of Cairo, loaded once under a lock
+    # tuner/ilp      GLPK's own memory is of the process: a lock, and how many programs stand in it
+    # exec/comm, exec/heartbeat, exec/rank_main   a rank of MPI is a process
+    shared=" base/file base/process plots/canvas tuner/ilp exec/comm exec/heartbeat exec/rank_main "
+    # shellcheck disable=SC2086
+    nm -f sysv -A $(echo "$sources" | sed -n 's/\.c$/.o/p' | grep -v -e '^tests/' -e '^meshwright\.o' | sed "s,^,$build/,") 2>/dev/null |
+        awk -F'|' -v build="$build/" -v shared="$shared" '
+            $4 ~ /OBJECT/ && ($7 ~ /^\.(data|bss|tdata|tbss)/ && $7 !~ /^\.data\.rel\.ro/ || $7 ~ /COM/) {
+                split($1, place, ".o:")
+                unit = substr(place[1], length(build) + 1)
+                gsub(/ /, "", place[2])
+                if (!index(shared, " " unit " "))
+                    print unit ".c:1: " place[2] " is a variable of the whole process: pass it, or make it const" }' >>"$violations"
 fi
 
 if [ -s "$violations" ]; then

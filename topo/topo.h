@@ -117,16 +117,12 @@ int topo_hosts_of_node(const struct topo_topology *topology);
 /* The chip that people call so: "v4", "tpu_v4", "V5e". BASE_INPUT says what to use. */
 enum base_status topo_chip_called(struct base_arena *arena, const char *name, const struct topo_chip **out,
                                   struct base_error *error);
-/* The catalogue, embedded, each of its tables parsed when first asked for; sorted as in the files. NULL and 0 if it
- * cannot be read, which topo_parse reports. */
+/* The catalogue, sorted as in its files. */
 const struct topo_chip *topo_chips(int *count);
 const struct topo_slice *topo_slices(int *count);
 /* The next size up of the same chips: of TPUs the accelerator type with the fewest devices above device_count, of GPUs
  * twice as many nodes. The name lives in the arena or for ever; NULL: there is none. */
 const char *topo_next_larger(struct base_arena *arena, const struct topo_topology *topology, int *device_count);
-/* Fills error with why the table of chips or of slices cannot be read; BASE_OK when it can. */
-enum base_status topo_chips_check(struct base_error *error);
-enum base_status topo_slices_check(struct base_error *error);
 
 /* ---- named axes (mesh_axes.c) ---- */
 

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <glpk.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,24 @@ static const double tolerance = 1e-5;
 
 /* What it may take is counted, not timed: an answer must not depend on the machine's speed. */
 enum { MOST_PIVOTS = 5000, MOST_NODES = 500 };
+
+/* GLPK lists all of its memory in one place of the process: whoever asks it waits for the others. Nobody may jump away
+ * meanwhile, so nothing is allocated from an arena under the lock. */
+static pthread_mutex_t glpk = PTHREAD_MUTEX_INITIALIZER;
+static int program_count; /* that stand */
+
+static glp_prob *create_program(void)
+{
+    glp_term_out(GLP_OFF);
+    program_count++;
+    return glp_create_prob();
+}
+
+static void delete_program(glp_prob *program)
+{
+    glp_delete_prob(program);
+    program_count--;
+}
 
 struct tuner_choices *tuner_choices_new(struct base_arena *arena)
 {
@@ -62,7 +81,9 @@ void tuner_choices_set(struct tuner_choices *choices, int option, double cost, d
 
 static void drop_program(struct tuner_choices *c)
 {
-    if (c->program) glp_delete_prob(c->program);
+    pthread_mutex_lock(&glpk);
+    if (c->program) delete_program(c->program);
+    pthread_mutex_unlock(&glpk);
     c->program = NULL;
 }
 
@@ -108,10 +129,7 @@ static void put_cuts(struct tuner_choices *c, int row)
 /* Rows: one a group, one a need, one a cut, and the limit, which stands last. GLPK counts from 1. */
 static void make_program(struct tuner_choices *c)
 {
-    glp_term_out(GLP_OFF);
-    c->program = glp_create_prob();
-    c->columns = base_new(c->arena, int, c->option_count + 3);
-    c->values = base_new(c->arena, double, c->option_count + 3);
+    c->program = create_program();
     glp_set_obj_dir(c->program, GLP_MIN);
     glp_add_cols(c->program, c->option_count);
     for (int i = 0; i < c->option_count; i++) glp_set_col_kind(c->program, i + 1, GLP_BV);
@@ -177,12 +195,8 @@ static void watch_tree(glp_tree *tree, void *info)
     if (++watch->nodes > MOST_NODES) glp_ios_terminate(tree);
 }
 
-enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double weight_limit, double *bound)
+static enum tuner_choices_outcome solve(struct tuner_choices *c, double weight_limit, double *bound)
 {
-    *bound = 0;
-    if (weight_limit <= 0) return TUNER_NOTHING_WITHIN_LIMIT;
-    if (!is_usable(c, weight_limit)) return TUNER_UNDECIDED;
-    if (!c->by_glpk && tuner_is_listable(c)) return tuner_listed_solve(c, weight_limit, bound);
     if (!c->program) make_program(c);
     double scale = put_coefficients(c, weight_limit);
     glp_smcp simplex;
@@ -210,6 +224,22 @@ enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double w
     double value = (solved ? glp_mip_obj_val(c->program) : watch.bound) * scale;
     *bound = value - fabs(value) * tolerance;
     return solved ? TUNER_CHOSEN : TUNER_UNDECIDED;
+}
+
+enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double weight_limit, double *bound)
+{
+    *bound = 0;
+    if (weight_limit <= 0) return TUNER_NOTHING_WITHIN_LIMIT;
+    if (!is_usable(c, weight_limit)) return TUNER_UNDECIDED;
+    if (!c->by_glpk && tuner_is_listable(c)) return tuner_listed_solve(c, weight_limit, bound);
+    if (!c->program) {
+        c->columns = base_new(c->arena, int, c->option_count + 3);
+        c->values = base_new(c->arena, double, c->option_count + 3);
+    }
+    pthread_mutex_lock(&glpk);
+    const enum tuner_choices_outcome outcome = solve(c, weight_limit, bound);
+    pthread_mutex_unlock(&glpk);
+    return outcome;
 }
 
 void tuner_choices_free(struct tuner_choices *c)
@@ -327,6 +357,23 @@ static enum tuner_choices_outcome solve_layers(struct layer_columns *c, short *l
     return TUNER_CHOSEN;
 }
 
+static enum tuner_choices_outcome make_and_solve_layers(struct layer_columns *c, const double least[2], short *layers,
+                                                        double *bound)
+{
+    c->program = create_program();
+    glp_set_obj_dir(c->program, GLP_MIN);
+    glp_add_cols(c->program, c->count + 2);
+    for (int i = 1; i <= c->count; i++) glp_set_col_kind(c->program, i, GLP_BV);
+    for (int i = c->count + 1; i <= c->count + 2; i++) {
+        glp_set_col_bnds(c->program, i, GLP_LO, least[i - c->count - 1] / c->scale, 0);
+        glp_set_obj_coef(c->program, i, 1);
+    }
+    put_layer_rows(c);
+    const enum tuner_choices_outcome outcome = solve_layers(c, layers, bound);
+    delete_program(c->program);
+    return outcome;
+}
+
 enum tuner_choices_outcome tuner_layers_solve(struct base_arena *arena, const struct tuner_layer_program *program,
                                               short *layers, double *bound)
 {
@@ -336,22 +383,15 @@ enum tuner_choices_outcome tuner_layers_solve(struct base_arena *arena, const st
     const double least[] = {tuner_layer_list_least(tuner_layer_list_new(arena, program)),
                             tuner_layers_least_last(program)};
     if (isinf(least[0])) return TUNER_NOTHING_WITHIN_LIMIT;
-    glp_term_out(GLP_OFF);
-    c.program = glp_create_prob();
-    glp_set_obj_dir(c.program, GLP_MIN);
-    glp_add_cols(c.program, c.count + 2);
-    for (int i = 1; i <= c.count; i++) glp_set_col_kind(c.program, i, GLP_BV);
-    for (int i = c.count + 1; i <= c.count + 2; i++) {
-        glp_set_col_bnds(c.program, i, GLP_LO, least[i - c.count - 1] / c.scale, 0);
-        glp_set_obj_coef(c.program, i, 1);
-    }
-    put_layer_rows(&c);
-    const enum tuner_choices_outcome outcome = solve_layers(&c, layers, bound);
-    glp_delete_prob(c.program);
+    pthread_mutex_lock(&glpk);
+    const enum tuner_choices_outcome outcome = make_and_solve_layers(&c, least, layers, bound);
+    pthread_mutex_unlock(&glpk);
     return outcome;
 }
 
 void tuner_choices_end(void)
 {
-    glp_free_env();
+    pthread_mutex_lock(&glpk);
+    if (!program_count) glp_free_env();
+    pthread_mutex_unlock(&glpk);
 }

@@ -3,19 +3,19 @@
 
 #include <string.h>
 
-extern const char embedded_tuner_software_choices_csv[];
-static struct base_table table = {.name = "software_choices.csv", .text = embedded_tuner_software_choices_csv};
+extern const struct base_table embedded_tuner_software_choices_csv;
+static const struct base_table *const table = &embedded_tuner_software_choices_csv;
 
 static const char *field(int row, const char *column)
 {
-    return base_table_field(&table, row, base_table_column(&table, column));
+    return base_table_field(table, row, base_table_column(table, column));
 }
 
 /* The last row that is about it: what stands beyond comes behind what is usual. -1: none. */
 static int find_row(const char *software, bool beyond)
 {
     int found = -1;
-    for (int row = 0; row < table.row_count; row++)
+    for (int row = 0; row < table->row_count; row++)
         if (!strcmp(field(row, "software"), software) && (beyond || !strcmp(field(row, "scope"), "usual"))) found = row;
     return found;
 }
@@ -36,7 +36,6 @@ enum base_status tuner_software_find(struct base_arena *arena, const struct tune
     static const char *const meshes[] = {"submesh", "num_partitions", "one"};
     const char *software = request->plan.values[SIM_SOFTWARE];
     int mesh;
-    BASE_TRY(base_table_read(&table, error));
     int row = find_row(software && *software ? software : "t5x", request->beyond_t5x);
     out->is_t5x = row < 0 || !strcmp(field(row, "software"), "t5x");
     if (row < 0) row = find_row("t5x", request->beyond_t5x);

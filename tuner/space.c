@@ -132,7 +132,7 @@ static enum base_status every_mesh(struct tuner_space *space, const struct tuner
                                    const struct topo_topology *topology, struct tuner_values *out,
                                    struct base_error *error)
 {
-    static const char *one[] = {"1"};
+    static const char *const one[] = {"1"};
     if (choices->mesh == TUNER_ANY_SUBMESH) return every_submesh(space->arena, topology, out, error);
     space->mesh_key = SIM_NUM_PARTITIONS;
     *out = choices->mesh == TUNER_NO_MODEL_AXIS ? copy_values(space->arena, one, 1)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-extern const char embedded_model_gin_gin_known_csv[];
+extern const struct base_table embedded_model_gin_gin_known_csv;
 
 enum {
     LARGEST_FILE_BYTES = 1 << 20,
@@ -181,21 +181,16 @@ static enum base_status read_file(struct model_gin *gin, const char *path, struc
 /* What is known of a file that T5X ships, as gin text: settings of its runs, or a model of the zoo. NULL: nothing. */
 static enum base_status known_text(struct model_gin *gin, const char *name, const char **out, struct base_error *error)
 {
-    struct base_csv csv;
+    const struct base_table *known = &embedded_model_gin_gin_known_csv;
+    const int of_file = base_table_column(known, "file"), of_statement = base_table_column(known, "statement");
     struct base_text text = {.arena = gin->arena};
     const char *first = NULL;
-    bool more = true;
-    if (base_csv_open_text(&csv, gin->arena, "gin_known.csv", embedded_model_gin_gin_known_csv, error) != BASE_OK)
-        return error->status = BASE_INTERNAL;
-    for (;;) {
-        if (base_csv_next(&csv, &more, error) != BASE_OK) return error->status = BASE_INTERNAL;
-        if (!more) break;
-        const char *file = base_csv_field(&csv, base_csv_column(&csv, "file"));
+    for (int row = 0; row < known->row_count; row++) {
+        const char *file = base_table_field(known, row, of_file);
         if (first ? strcmp(first, file) != 0 : !model_gin_same_file(name, file)) continue;
-        if (!first) first = base_copy(gin->arena, file); /* a name cut short may be the end of several files' */
-        base_putf(&text, "%s\n", base_csv_field(&csv, base_csv_column(&csv, "statement")));
+        if (!first) first = file; /* a name cut short may be the end of several files' */
+        base_putf(&text, "%s\n", base_table_field(known, row, of_statement));
     }
-    base_csv_close(&csv);
     if (!text.length) BASE_TRY(model_gin_put_zoo(gin->arena, name, &text, error));
     *out = text.length ? text.data : NULL;
     return BASE_OK;

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-extern const char embedded_model_gin_gin_modules_csv[];
-static struct base_table modules = {.name = "gin_modules.csv", .text = embedded_model_gin_gin_modules_csv};
+extern const struct base_table embedded_model_gin_gin_modules_csv;
+static const struct base_table *const modules = &embedded_model_gin_gin_modules_csv;
 
 enum { MOST_IMPORTS = 1024 };
 
@@ -20,22 +20,20 @@ static bool are_near(const char *name, const char *module)
 
 /* A package, or a module of t5x itself: the first of those that T5X's files import that is nearly what is written,
  * where nothing is that. A package of the user's own is like none of them. */
-static enum base_status warn_of_misspelt(struct model_gin_reader *reader, const char *module, struct base_error *error)
+static void warn_of_misspelt(struct model_gin_reader *reader, const char *module)
 {
     static const char package[] = "t5x.";
     size_t length = strcspn(module, ".");
     if (!strncmp(module, package, strlen(package))) length = strlen(package) + strcspn(module + strlen(package), ".");
     const char *name = base_copy_bytes(reader->gin->arena, module, length), *meant = NULL;
-    BASE_TRY(base_table_read(&modules, error));
-    for (int row = 0; row < modules.row_count; row++) {
-        const char *known = base_table_field(&modules, row, base_table_column(&modules, "module"));
-        if (!strcmp(known, name)) return BASE_OK;
+    for (int row = 0; row < modules->row_count; row++) {
+        const char *known = base_table_field(modules, row, base_table_column(modules, "module"));
+        if (!strcmp(known, name)) return;
         if (!meant && !strchr(known, '.') == !strchr(name, '.') && are_near(name, known)) meant = known;
     }
     if (meant && !reader->known)
         model_gin_warn(reader->gin, reader->place, "%.100s is no module, and gin stops here; did you mean %s?", module,
                        meant);
-    return BASE_OK;
 }
 
 /* ---- statements ---- */
@@ -47,7 +45,8 @@ static enum base_status add_import(struct model_gin_reader *reader, const char *
     if (gin->import_count == MOST_IMPORTS) return model_gin_fail(reader, error, "more than %d imports", MOST_IMPORTS);
     if (!gin->imports) gin->imports = base_new(gin->arena, struct model_gin_import, MOST_IMPORTS);
     gin->imports[gin->import_count++] = (struct model_gin_import){name, module, reader->file};
-    return warn_of_misspelt(reader, module, error);
+    warn_of_misspelt(reader, module);
+    return BASE_OK;
 }
 
 /* import a.b.c: a stands for itself; import a.b as c: c stands for a.b. */
@@ -58,7 +57,7 @@ enum base_status model_gin_read_import(struct model_gin_reader *reader, struct b
     BASE_TRY(model_gin_read_plain_name(reader, &module, error));
     if (!model_gin_pass_word(reader, "as")) {
         name = base_copy_bytes(reader->gin->arena, module, strcspn(module, "."));
-        BASE_TRY(warn_of_misspelt(reader, module, error));
+        warn_of_misspelt(reader, module);
         return add_import(reader, name, name, error);
     }
     BASE_TRY(model_gin_read_plain_name(reader, &name, error));

@@ -298,9 +298,8 @@ static bool is_included(const struct model_gin *gin, const char *source)
 static enum base_status zoo_name(struct model_gin *gin, const struct model_config *config, const char **out,
                                  struct base_error *error)
 {
-    const struct model_zoo_model *models;
     int count;
-    BASE_TRY(model_zoo(gin->arena, &models, &count, error));
+    const struct model_zoo_model *models = model_zoo(gin->arena, &count);
     for (int i = 0; i < count; i++) {
         struct model_config candidate;
         if (strcmp(models[i].architecture, model_architecture(config)) != 0) continue;
@@ -323,7 +322,7 @@ static enum base_status model_with_experts(struct model_gin *gin, struct model_g
     int count;
     BASE_TRY(model_gin_read_experts(gin, &config, &place, any, error));
     if (!*any) return BASE_OK;
-    BASE_TRY(model_zoo(gin->arena, &models, &count, error));
+    models = model_zoo(gin->arena, &count);
     *out = (struct model_gin_model){.text = base_copy(gin->arena, config.name), .config = config, .place = place};
     out->model = find_model(gin, &place);
     for (int i = 0; i < count; i++) {

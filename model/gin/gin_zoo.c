@@ -28,7 +28,7 @@ static enum base_status find_file(struct base_arena *arena, const char *name, st
 {
     const struct model_zoo_model *models;
     int count, i = 0;
-    BASE_TRY(model_zoo(arena, &models, &count, error));
+    models = model_zoo(arena, &count);
     while (i < count && !model_gin_same_file(name, models[i].source)) i++;
     *found = i < count;
     return *found ? model_config_parse(arena, models[i].name, out, error) : BASE_OK;

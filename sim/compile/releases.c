@@ -4,21 +4,21 @@
 
 #include <string.h>
 
-extern const char embedded_sim_compile_compilers_csv[];
+extern const struct base_table embedded_sim_compile_compilers_csv;
 
-static struct base_table releases = {.name = "compilers.csv", .text = embedded_sim_compile_compilers_csv};
+static const struct base_table *const releases = &embedded_sim_compile_compilers_csv;
 
 static const char *field(int row, const char *column)
 {
-    return base_table_field(&releases, row, base_table_column(&releases, column));
+    return base_table_field(releases, row, base_table_column(releases, column));
 }
 
 static enum base_status read_row(int row, struct sim_release *out, struct base_error *error)
 {
     int64_t lays_out;
     BASE_TRY(base_parse_int(field(row, "lays_out"), "lays_out", 0, 1, &lays_out, error));
-    BASE_TRY(sim_pass_set_read(releases.name, field(row, "passes"), &out->passes, error));
-    BASE_TRY(sim_pass_set_read(releases.name, field(row, "gone"), &out->gone, error));
+    BASE_TRY(sim_pass_set_read(releases->name, field(row, "passes"), &out->passes, error));
+    BASE_TRY(sim_pass_set_read(releases->name, field(row, "gone"), &out->gone, error));
     out->since = field(row, "since"), out->libtpu = field(row, "libtpu"), out->lays_out = lays_out;
     return BASE_OK;
 }
@@ -34,8 +34,7 @@ enum base_status sim_release_find(const char *text, enum sim_release_text kind, 
                                   struct base_error *error)
 {
     int found = -1;
-    BASE_TRY(base_table_read(&releases, error));
-    for (int row = 0; row < releases.row_count; row++)
+    for (int row = 0; row < releases->row_count; row++)
         if (is_version(field(row, "libtpu"), text) || !strcmp(text, "today") ||
             (kind == SIM_RELEASE_BY_DATE && strcmp(field(row, "since"), text) <= 0))
             found = row;
@@ -45,8 +44,7 @@ enum base_status sim_release_find(const char *text, enum sim_release_text kind, 
 
 enum base_status sim_release_with(enum sim_pass pass, struct sim_release *out, struct base_error *error)
 {
-    BASE_TRY(base_table_read(&releases, error));
-    for (int row = 0; row < releases.row_count; row++) {
+    for (int row = 0; row < releases->row_count; row++) {
         BASE_TRY(read_row(row, out, error));
         if (out->passes & SIM_PASS_BIT(pass)) return BASE_OK;
     }

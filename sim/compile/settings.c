@@ -3,9 +3,8 @@
 
 #include <stddef.h>
 #include <string.h>
-#include <threads.h>
 
-extern const char embedded_sim_compile_pass_settings_csv[];
+extern const struct base_table embedded_sim_compile_pass_settings_csv;
 
 enum type { NUMBER, ROLES };
 static const struct {
@@ -59,13 +58,13 @@ static enum base_status read_roles(const char *text, unsigned *out, struct base_
     return BASE_OK;
 }
 
-static struct base_table settings = {.name = "pass_settings.csv", .text = embedded_sim_compile_pass_settings_csv};
+static const struct base_table *const settings = &embedded_sim_compile_pass_settings_csv;
 
 static enum base_status read_row(int row, struct sim_settings *out, bool *seen, struct base_error *error)
 {
-    const char *pass = base_table_field(&settings, row, base_table_column(&settings, "pass")),
-               *setting = base_table_field(&settings, row, base_table_column(&settings, "setting")),
-               *value = base_table_field(&settings, row, base_table_column(&settings, "value"));
+    const char *pass = base_table_field(settings, row, base_table_column(settings, "pass")),
+               *setting = base_table_field(settings, row, base_table_column(settings, "setting")),
+               *value = base_table_field(settings, row, base_table_column(settings, "value"));
     for (int i = 0; i < BASE_COUNT(table); i++) {
         if (strcmp(table[i].pass, pass) != 0 || strcmp(table[i].setting, setting) != 0) continue;
         void *field = (char *)out + table[i].offset;
@@ -76,31 +75,14 @@ static enum base_status read_row(int row, struct sim_settings *out, bool *seen, 
     return base_fail(error, BASE_INTERNAL, "pass_settings.csv: %s of %s is read by nobody", setting, pass);
 }
 
-/* Read by whoever asks first: a sweep asks for each mesh. */
-static struct {
-    struct sim_settings settings;
-    enum base_status status;
-    struct base_error error;
-} all;
-
 /* The table is ours: what is wrong with it, or missing, is a mistake of ours. */
-static void read_all(void)
-{
-    bool seen[BASE_COUNT(table)] = {false};
-    all.status = base_table_read(&settings, &all.error);
-    for (int row = 0; all.status == BASE_OK && row < settings.row_count; row++)
-        all.status = read_row(row, &all.settings, seen, &all.error);
-    for (int i = 0; all.status == BASE_OK && i < BASE_COUNT(table); i++)
-        if (!seen[i])
-            all.status = base_fail(&all.error, BASE_INTERNAL, "pass_settings.csv: %s of %s is missing",
-                                   table[i].setting, table[i].pass);
-}
-
 enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error)
 {
-    static once_flag once = ONCE_FLAG_INIT;
-    call_once(&once, read_all);
-    if (all.status == BASE_OK) *out = all.settings;
-    else *error = all.error;
-    return all.status;
+    bool seen[BASE_COUNT(table)] = {false};
+    for (int row = 0; row < settings->row_count; row++) BASE_TRY(read_row(row, out, seen, error));
+    for (int i = 0; i < BASE_COUNT(table); i++)
+        if (!seen[i])
+            return base_fail(error, BASE_INTERNAL, "pass_settings.csv: %s of %s is missing", table[i].setting,
+                             table[i].pass);
+    return BASE_OK;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-extern const char embedded_sim_compile_software_csv[], embedded_sim_compile_attention_csv[];
+extern const struct base_table embedded_sim_compile_software_csv, embedded_sim_compile_attention_csv;
 
 static int trait_named(const char *name, size_t length)
 {
@@ -41,11 +41,11 @@ enum base_status sim_trait_set_read(const char *table, const char *text, model_t
     return read_set(table, text, trait_named, out, error);
 }
 
-static struct base_table softwares = {.name = "software.csv", .text = embedded_sim_compile_software_csv};
+static const struct base_table *const softwares = &embedded_sim_compile_software_csv;
 
 static const char *field(int row, const char *column)
 {
-    return base_table_field(&softwares, row, base_table_column(&softwares, column));
+    return base_table_field(softwares, row, base_table_column(softwares, column));
 }
 
 /* -1: the row does not say. */
@@ -56,25 +56,24 @@ static enum base_status read_number(int row, const char *column, double *out, st
     return *text ? base_parse_double(text, column, 0, 1e30, out, error) : BASE_OK;
 }
 
-static struct base_table attentions = {.name = "attention.csv", .text = embedded_sim_compile_attention_csv};
+static const struct base_table *const attentions = &embedded_sim_compile_attention_csv;
 
 /* The attention kernel of the software's row, as it is called there. Blocks of 0: none is skipped. */
 static enum base_status read_attention(int row, struct sim_software *out, struct base_error *error)
 {
-    BASE_TRY(base_table_read(&attentions, error));
-    int software = base_table_column(&attentions, "software"), platform = base_table_column(&attentions, "platform"),
-        block = base_table_column(&attentions, "block"), products = base_table_column(&attentions, "backward_products");
+    int software = base_table_column(attentions, "software"), platform = base_table_column(attentions, "platform"),
+        block = base_table_column(attentions, "block"), products = base_table_column(attentions, "backward_products");
     static const double no_block = 1 << 24;
     out->attention_block = out->attention_products = -1;
-    for (int i = 0; i < attentions.row_count; i++) {
-        if (strcmp(base_table_field(&attentions, i, software), field(row, "software")) != 0 ||
-            strcmp(base_table_field(&attentions, i, platform), field(row, "platform")) != 0)
+    for (int i = 0; i < attentions->row_count; i++) {
+        if (strcmp(base_table_field(attentions, i, software), field(row, "software")) != 0 ||
+            strcmp(base_table_field(attentions, i, platform), field(row, "platform")) != 0)
             continue;
-        BASE_TRY(base_parse_double(base_table_field(&attentions, i, block), "block", 0, no_block, &out->attention_block,
+        BASE_TRY(base_parse_double(base_table_field(attentions, i, block), "block", 0, no_block, &out->attention_block,
                                    error));
         if (out->attention_block == 0) out->attention_block = no_block;
-        out->attention_source = base_table_field(&attentions, i, base_table_column(&attentions, "source"));
-        return base_parse_double(base_table_field(&attentions, i, products), "backward_products", 5, 8,
+        out->attention_source = base_table_field(attentions, i, base_table_column(attentions, "source"));
+        return base_parse_double(base_table_field(attentions, i, products), "backward_products", 5, 8,
                                  &out->attention_products, error);
     }
     return BASE_OK;
@@ -82,8 +81,8 @@ static enum base_status read_attention(int row, struct sim_software *out, struct
 
 static enum base_status read_row(int row, struct sim_software *out, struct base_error *error)
 {
-    BASE_TRY(sim_pass_set_read(softwares.name, field(row, "passes"), &out->passes, error));
-    BASE_TRY(read_set(softwares.name, field(row, "traits"), trait_named, &out->traits, error));
+    BASE_TRY(sim_pass_set_read(softwares->name, field(row, "passes"), &out->passes, error));
+    BASE_TRY(read_set(softwares->name, field(row, "traits"), trait_named, &out->traits, error));
     BASE_TRY(read_number(row, "combine_bytes", &out->combine_bytes, error));
     BASE_TRY(read_number(row, "memory_fraction", &out->memory_frac, error));
     BASE_TRY(read_attention(row, out, error));
@@ -123,11 +122,10 @@ enum base_status sim_software_find(const char *platform, const char *chip, const
                                    struct sim_software *out, struct base_error *error)
 {
     struct names names = {.count = 0};
-    BASE_TRY(base_table_read(&softwares, error));
-    for (int row = 0; row < softwares.row_count; row++)
+    for (int row = 0; row < softwares->row_count; row++)
         if (!strcmp(field(row, "software"), software) && is_of(field(row, "platform"), platform, chip))
             return read_row(row, out, error);
-    for (int row = 0; row < softwares.row_count; row++) {
+    for (int row = 0; row < softwares->row_count; row++) {
         const char *name = field(row, "software");
         bool same = !strcmp(name, software), here = !strcmp(field(row, "platform"), platform);
         if (same && here) return read_row(row, out, error);

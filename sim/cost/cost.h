@@ -182,6 +182,7 @@ struct sim_price_dot {
 /* An attention kernel goes over blocks of scores, and skips those that its mask leaves nothing of. */
 enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
 enum sim_torch_style { SIM_TORCH_AS_OTHERS, SIM_TORCH_HALF, SIM_TORCH_AUTOCAST, SIM_TORCH_STYLE_COUNT };
+enum { SIM_MOST_TORCH_KERNELS = 16 };
 struct sim_torch_chain {
     double bytes_per_element /* of the largest array; 0: what is read and written */, kernels;
 };
@@ -302,15 +303,16 @@ struct sim_price_choices {
     bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax,
         windows_products, narrows_gathers, scanned /* layers are loops of the compiled program */,
         aten /* optimizers are PyTorch's own kernels */, aten_norms, gelu;
-    enum sim_torch_style torch_style;
+    struct sim_torch_chain torch_chains[SIM_MOST_TORCH_KERNELS];
     int merged_height; /* gathers so near each other are merged, and no others (merge_near_gathers); 0: they stand as
                           they are */
 };
 /* torch_kernels.c: what PyTorch makes of the operation that names a kernel: its traffic, and how its modules are
- * written. The table is read by sim_torch_kernels_check. BASE_INTERNAL: it is damaged. */
+ * written. chains[SIM_MOST_TORCH_KERNELS] were zero. BASE_INTERNAL: the table is damaged. */
 void sim_take_torch_kernels(const struct sim_price_choices *choices, const struct model_op *op,
                             struct sim_price_kernel *out);
-enum base_status sim_torch_kernels_check(struct base_error *error);
+enum base_status sim_torch_kernels_read(enum sim_torch_style style, struct sim_torch_chain *chains,
+                                        struct base_error *error);
 /* scratch is only needed until it returns. */
 void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
                            const struct sim_price_choices *choices, struct sim_cost_program *out);
@@ -320,7 +322,7 @@ void sim_cost_program_keep(struct base_arena *arena,
 /* recent_prices.c: what a price follows from. Another that comes to stand in the same place is forgotten. A search has
  * placements of its own, where those of the next question may come to stand: each question begins with none. */
 struct sim_price_question {
-    const void *on; /* a collective's placement, or a product's table of tiles */
+    const void *on; /* a collective's placement; of a product NULL, since all have the same tiles */
     short what;     /* kind of a collective, behind them those of small ones, or SIM_PRICE_OF_PRODUCT */
     short count;    /* of the following; all others are 0 */
     int unused;

@@ -13,8 +13,7 @@ static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
 static double tiled_flop(const struct sim_cost_context *p, const struct sim_product *of)
 {
     const double *c = p->placement->profile.constants;
-    const struct sim_price_question question = {.on = p->placement->profile.tiles,
-                                                .what = SIM_PRICE_OF_PRODUCT,
+    const struct sim_price_question question = {.what = SIM_PRICE_OF_PRODUCT,
                                                 .count = 7,
                                                 .of = {of->batch, of->rows, of->columns, of->contracted,
                                                        c[SIM_MULTIPROCESSORS], c[SIM_TILE_START_STEPS],

@@ -3,11 +3,10 @@
 #include "sim/cost/cost.h"
 
 #include <string.h>
-#include <threads.h>
 
-extern const char embedded_sim_cost_torch_kernels_csv[];
+extern const struct base_table embedded_sim_cost_torch_kernels_csv;
 
-static struct base_table table = {.name = "torch_kernels.csv", .text = embedded_sim_cost_torch_kernels_csv};
+static const struct base_table *const table = &embedded_sim_cost_torch_kernels_csv;
 
 /* By the operation that names a kernel; a gelu is an activation of a model whose is one. */
 static const struct named {
@@ -32,55 +31,38 @@ static const struct named {
     {"add_grad", MODEL_ADD, true, false},
 };
 
-static struct {
-    struct sim_torch_chain of[SIM_TORCH_STYLE_COUNT][BASE_COUNT(named)];
-    enum base_status status;
-    struct base_error error;
-} all;
+_Static_assert(BASE_COUNT(named) <= SIM_MOST_TORCH_KERNELS, "each has its chain");
 
-static enum base_status read_row(int row, enum sim_torch_style style, struct base_error *error)
+static enum base_status read_row(int row, struct sim_torch_chain *chains, struct base_error *error)
 {
-    const char *kernel = base_table_field(&table, row, base_table_column(&table, "kernel"));
+    const char *kernel = base_table_field(table, row, base_table_column(table, "kernel"));
     struct sim_torch_chain chain;
-    BASE_TRY(base_parse_double(base_table_field(&table, row, base_table_column(&table, "bytes_per_element")),
+    BASE_TRY(base_parse_double(base_table_field(table, row, base_table_column(table, "bytes_per_element")),
                                "bytes_per_element", 0, 1e6, &chain.bytes_per_element, error));
-    BASE_TRY(base_parse_double(base_table_field(&table, row, base_table_column(&table, "kernels")), "kernels", 1, 1e3,
+    BASE_TRY(base_parse_double(base_table_field(table, row, base_table_column(table, "kernels")), "kernels", 1, 1e3,
                                &chain.kernels, error));
     for (int i = 0; i < BASE_COUNT(named); i++)
-        if (!strcmp(kernel, named[i].name)) all.of[style][i] = chain;
+        if (!strcmp(kernel, named[i].name)) chains[i] = chain;
     return BASE_OK;
 }
 
-static enum base_status read_table(struct base_error *error)
+enum base_status sim_torch_kernels_read(enum sim_torch_style style, struct sim_torch_chain *chains,
+                                        struct base_error *error)
 {
-    static const char *const styles[] = {[SIM_TORCH_HALF] = "half", [SIM_TORCH_AUTOCAST] = "autocast"};
-    BASE_TRY(base_table_read(&table, error));
-    for (int row = 0; row < table.row_count; row++)
-        for (int style = 1; style < SIM_TORCH_STYLE_COUNT; style++)
-            if (!strcmp(base_table_field(&table, row, base_table_column(&table, "style")), styles[style]))
-                BASE_TRY(read_row(row, (enum sim_torch_style)style, error));
+    static const char *const styles[] = {
+        [SIM_TORCH_AS_OTHERS] = "", [SIM_TORCH_HALF] = "half", [SIM_TORCH_AUTOCAST] = "autocast"};
+    for (int row = 0; row < table->row_count; row++)
+        if (!strcmp(base_table_field(table, row, base_table_column(table, "style")), styles[style]))
+            BASE_TRY(read_row(row, chains, error));
     return BASE_OK;
-}
-
-static void read_all(void)
-{
-    all.status = read_table(&all.error);
-}
-
-enum base_status sim_torch_kernels_check(struct base_error *error)
-{
-    static once_flag once = ONCE_FLAG_INIT;
-    call_once(&once, read_all);
-    if (all.status != BASE_OK) *error = all.error;
-    return all.status;
 }
 
 static struct sim_torch_chain chain_of(const struct sim_price_choices *choices, const struct model_op *op)
 {
     const bool backward = op->phase == MODEL_BACKWARD && !op->recomputed;
-    for (int i = 0; i < BASE_COUNT(named) && choices->torch_style && op->phase != MODEL_OPTIMIZER; i++)
+    for (int i = 0; i < BASE_COUNT(named) && op->phase != MODEL_OPTIMIZER; i++)
         if (named[i].function == op->function && named[i].backward == backward && (choices->gelu || !named[i].gelu))
-            return all.of[choices->torch_style][i];
+            return choices->torch_chains[i];
     return (struct sim_torch_chain){0};
 }
 

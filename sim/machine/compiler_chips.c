@@ -30,10 +30,9 @@ bool sim_chip_constants_has(const struct base_table *table, const char *chip)
     return row_of(table, chip) >= 0;
 }
 
-enum base_status sim_chip_constants_read(struct base_table *table, const char *chip,
+enum base_status sim_chip_constants_read(const struct base_table *table, const char *chip,
                                          const struct sim_chip_constant *constants, int count, struct base_error *error)
 {
-    BASE_TRY(base_table_read(table, error));
     const int row = row_of(table, chip);
     if (row < 0) return refuse(table, chip, error);
     for (int i = 0; i < count; i++)

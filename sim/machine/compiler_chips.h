@@ -11,10 +11,10 @@ struct sim_chip_constant {
 };
 
 /* Reads the chip's row of a table with a column "chip". BASE_INPUT names the table's chips where it has no such row. */
-enum base_status sim_chip_constants_read(struct base_table *table, const char *chip,
+enum base_status sim_chip_constants_read(const struct base_table *table, const char *chip,
                                          const struct sim_chip_constant *constants, int count,
                                          struct base_error *error);
-/* Whether it has one. The table was read. */
+/* Whether it has one. */
 bool sim_chip_constants_has(const struct base_table *table, const char *chip);
 
 /* A kernel that sums rows and reads them again (compiler_cycles.c): registers of 1024 elements that it goes over, bytes

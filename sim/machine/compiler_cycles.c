@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-extern const char embedded_sim_machine_compiler_cycles_csv[];
-static struct base_table table = {.name = "compiler_cycles.csv", .text = embedded_sim_machine_compiler_cycles_csv};
+extern const struct base_table embedded_sim_machine_compiler_cycles_csv;
+static const struct base_table *const table = &embedded_sim_machine_compiler_cycles_csv;
 
 /* Of one core: cycles, bytes a cycle, multiplications a cycle; array_side: rows and columns that its matrix units
  * multiply by at a time, and pad to; near_rate: of copies from CMEM, 0 where operands come to lie in vector memory. */
@@ -36,7 +36,7 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
                                                   {"pass_cycles", &out->pass},
                                                   {"operand_room_bytes", &out->room_bytes},
                                                   {"held_bytes", &out->held_bytes}};
-    return sim_chip_constants_read(&table, chip, constants, BASE_COUNT(constants), error);
+    return sim_chip_constants_read(table, chip, constants, BASE_COUNT(constants), error);
 }
 
 /* ---- windows ---- */

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-extern const char embedded_sim_machine_compiler_fusions_csv[];
-static struct base_table table = {.name = "compiler_fusions.csv", .text = embedded_sim_machine_compiler_fusions_csv};
+extern const struct base_table embedded_sim_machine_compiler_fusions_csv;
+static const struct base_table *const table = &embedded_sim_machine_compiler_fusions_csv;
 
 /* Of one core: cycles, bytes a cycle; cycles for a result's register of 1024 elements, by whether one has 4 bytes. */
 struct constants {
@@ -23,7 +23,7 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
         {"clock_hz", &out->clock_hz},    {"cores", &out->cores},          {"vmem_bytes", &out->vmem_bytes},
         {"launch_cycles", &out->launch}, {"window_cycles", &out->window}, {"fetch_bytes_per_cycle", &out->fetch_rate},
         {"narrow_cycles", &out->narrow}, {"wide_cycles", &out->wide}};
-    return sim_chip_constants_read(&table, chip, constants, BASE_COUNT(constants), error);
+    return sim_chip_constants_read(table, chip, constants, BASE_COUNT(constants), error);
 }
 
 enum { REGISTER = SIM_SUBLANES * SIM_LANES };
@@ -32,8 +32,7 @@ enum base_status sim_vector_units_find(const char *chip, struct sim_vector_units
 {
     struct constants c;
     *out = (struct sim_vector_units){0};
-    BASE_TRY(base_table_read(&table, error));
-    if (!sim_chip_constants_has(&table, chip)) return BASE_OK;
+    if (!sim_chip_constants_has(table, chip)) return BASE_OK;
     BASE_TRY(read_constants(chip, &c, error));
     const double register_hz = c.clock_hz * c.cores * REGISTER;
     *out = (struct sim_vector_units){.narrow_s = c.narrow / register_hz, .wide_s = c.wide / register_hz};

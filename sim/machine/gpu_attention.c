@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-extern const char embedded_sim_machine_gpu_attention_csv[];
+extern const struct base_table embedded_sim_machine_gpu_attention_csv;
 
-static struct base_table table = {.name = "gpu_attention.csv", .text = embedded_sim_machine_gpu_attention_csv};
+static const struct base_table *const table = &embedded_sim_machine_gpu_attention_csv;
 
 static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
 {
-    return base_parse_double(base_table_field(&table, row, base_table_column(&table, column)), column, 0, 1e6, out,
+    return base_parse_double(base_table_field(table, row, base_table_column(table, column)), column, 0, 1e6, out,
                              error);
 }
 
@@ -26,11 +26,10 @@ static enum base_status read_row(int row, struct sim_attention_rate *out, struct
 enum base_status sim_attention_rates_find(const char *library, const char *chip, struct sim_profile *out,
                                           struct base_error *error)
 {
-    BASE_TRY(base_table_read(&table, error));
     out->attention.count = 0;
-    for (int row = 0; row < table.row_count; row++) {
-        const char *of_chip = base_table_field(&table, row, base_table_column(&table, "chip"));
-        if (strcmp(base_table_field(&table, row, base_table_column(&table, "library")), library) != 0 ||
+    for (int row = 0; row < table->row_count; row++) {
+        const char *of_chip = base_table_field(table, row, base_table_column(table, "chip"));
+        if (strcmp(base_table_field(table, row, base_table_column(table, "library")), library) != 0 ||
             !sim_is_of_chip(of_chip, chip))
             continue;
         if (out->attention.count == SIM_MOST_ATTENTION_RATES)

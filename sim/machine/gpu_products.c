@@ -4,49 +4,26 @@
 #include "sim/machine/machine.h"
 
 #include <math.h>
-#include <threads.h>
 
-extern const char embedded_sim_machine_gpu_tiles_csv[];
+extern const struct base_table embedded_sim_machine_gpu_tiles_csv;
 
-static struct base_table table = {.name = "gpu_tiles.csv", .text = embedded_sim_machine_gpu_tiles_csv};
+static const struct base_table *const table = &embedded_sim_machine_gpu_tiles_csv;
 
-/* Read by whoever asks first: a sweep asks for each mesh. */
-static struct {
-    struct sim_tiles tiles;
-    enum base_status status;
-    struct base_error error;
-} all;
-
-static enum base_status read_table(struct sim_tiles *out, struct base_error *error)
+enum base_status sim_tiles_read(struct sim_tiles *out, struct base_error *error)
 {
-    BASE_TRY(base_table_read(&table, error));
-    const int rows = base_table_column(&table, "rows"), columns = base_table_column(&table, "columns"),
-              rate = base_table_column(&table, "rate_frac");
-    if (table.row_count > SIM_MOST_TILES)
+    const int rows = base_table_column(table, "rows"), columns = base_table_column(table, "columns"),
+              rate = base_table_column(table, "rate_frac");
+    if (table->row_count > SIM_MOST_TILES)
         return base_fail(error, BASE_INTERNAL, "gpu_tiles.csv: more than %d rows", SIM_MOST_TILES);
-    out->count = table.row_count;
-    for (int i = 0; i < table.row_count; i++) {
-        BASE_TRY(base_parse_double(base_table_field(&table, i, rows), "rows", 1, 4096, &out->of[i].rows, error));
+    out->count = table->row_count;
+    for (int i = 0; i < table->row_count; i++) {
+        BASE_TRY(base_parse_double(base_table_field(table, i, rows), "rows", 1, 4096, &out->of[i].rows, error));
         BASE_TRY(
-            base_parse_double(base_table_field(&table, i, columns), "columns", 1, 4096, &out->of[i].columns, error));
+            base_parse_double(base_table_field(table, i, columns), "columns", 1, 4096, &out->of[i].columns, error));
         BASE_TRY(
-            base_parse_double(base_table_field(&table, i, rate), "rate_frac", 0.01, 1, &out->of[i].rate_frac, error));
+            base_parse_double(base_table_field(table, i, rate), "rate_frac", 0.01, 1, &out->of[i].rate_frac, error));
     }
     return BASE_OK;
-}
-
-static void read_all(void)
-{
-    all.status = read_table(&all.tiles, &all.error);
-}
-
-enum base_status sim_tiles_find(const struct sim_tiles **out, struct base_error *error)
-{
-    static once_flag once = ONCE_FLAG_INIT;
-    call_once(&once, read_all);
-    if (all.status == BASE_OK) *out = &all.tiles;
-    else *error = all.error;
-    return all.status;
 }
 
 /* Tiles of several waves are not split along the contraction: there is work for all multiprocessors. What all blocks
@@ -55,8 +32,8 @@ enum base_status sim_tiles_find(const struct sim_tiles **out, struct base_error 
 static double in_tiles(const struct sim_profile *profile, const struct sim_product *of, int tile, double known)
 {
     const double *c = profile->constants, multiprocessors = c[SIM_MULTIPROCESSORS],
-                 height = profile->tiles->of[tile].rows, width = profile->tiles->of[tile].columns,
-                 rate_frac = profile->tiles->of[tile].rate_frac, area = height * width, rounding = 1e-9;
+                 height = profile->tiles.of[tile].rows, width = profile->tiles.of[tile].columns,
+                 rate_frac = profile->tiles.of[tile].rate_frac, area = height * width, rounding = 1e-9;
     const double blocks = of->batch * (ceil(of->rows / height) * ceil(of->columns / width)); /* exact below 2^45 */
     if (2 * blocks * of->contracted * area / rate_frac * (1 - rounding) > known) return known;
     double least = INFINITY;
@@ -84,7 +61,7 @@ double sim_attention_share(const struct sim_profile *profile, enum model_directi
 double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *of)
 {
     double least = INFINITY;
-    for (int tile = 0; tile < profile->tiles->count; tile++) {
+    for (int tile = 0; tile < profile->tiles.count; tile++) {
         const double flop = in_tiles(profile, of, tile, least);
         least = flop < least ? flop : least;
     }

@@ -120,7 +120,7 @@ struct sim_nccl {
     } nvls_chunks[SIM_MOST_NVLS_CHUNKS]; /* fewest nodes first, largest chunk first */
     int nvls_chunk_count;
 };
-enum base_status sim_nccl_find(const struct sim_nccl **out, struct base_error *error);
+enum base_status sim_nccl_read(struct sim_nccl *out, struct base_error *error);
 
 /* Rows of nccl_limits.csv, each in one node, in two, and in more: what NCCL holds a generation of GPUs to. */
 enum sim_nccl_limit {
@@ -146,7 +146,7 @@ struct sim_tiles {
     } of[SIM_MOST_TILES];
     int count;
 };
-enum base_status sim_tiles_find(const struct sim_tiles **out, struct base_error *error);
+enum base_status sim_tiles_read(struct sim_tiles *out, struct base_error *error);
 
 struct sim_profile {
     char name[64]; /* "tpu_v4" */
@@ -154,9 +154,9 @@ struct sim_profile {
     const char *kinds[SIM_CONSTANT_COUNT]; /* "vendor", "measured", "assumed", "inferred", "given" */
     const char *sources[SIM_CONSTANT_COUNT];
     struct sim_settings settings;
-    const struct sim_nccl *nccl; /* of GPUs; else NULL */
+    struct sim_nccl nccl; /* of GPUs, as the limits and tiles; else 0 */
     struct sim_nccl_limits nccl_limits;
-    const struct sim_tiles *tiles; /* of GPUs; else NULL */
+    struct sim_tiles tiles;
     struct sim_vector_units {
         double narrow_s, wide_s; /* for each element of a result of less than four bytes, and of four; 0: not known */
     } vector_units;              /* of TPUs, by the compiler's cost model (compiler_fusions.c) */

@@ -195,7 +195,7 @@ double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kin
     const struct sim_group *group = &placement->groups[axes];
     const double ranks = group->load.group_size, nodes = group->step_hops;
     if (ranks < 2) return 0;
-    struct collective c = {.nccl = placement->profile.nccl,
+    struct collective c = {.nccl = &placement->profile.nccl,
                            .ranks = ranks,
                            .nodes = nodes,
                            .in_node = ceil(ranks / nodes),

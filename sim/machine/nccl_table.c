@@ -3,10 +3,9 @@
 #include "sim/machine/machine.h"
 
 #include <string.h>
-#include <threads.h>
 
-extern const char embedded_sim_machine_nccl_csv[], embedded_sim_machine_nccl_trees_csv[],
-    embedded_sim_machine_nccl_chunks_csv[], embedded_sim_machine_nccl_limits_csv[];
+extern const struct base_table embedded_sim_machine_nccl_csv, embedded_sim_machine_nccl_trees_csv,
+    embedded_sim_machine_nccl_chunks_csv, embedded_sim_machine_nccl_limits_csv;
 
 static const struct {
     const char *algorithm, *constant;
@@ -38,17 +37,10 @@ static const struct {
     [SIM_NVLS_LEAST_GPUS] = {"nvls", "least_gpus"},
 };
 
-static struct base_table constants = {.name = "nccl.csv", .text = embedded_sim_machine_nccl_csv},
-                         trees = {.name = "nccl_trees.csv", .text = embedded_sim_machine_nccl_trees_csv},
-                         chunks = {.name = "nccl_chunks.csv", .text = embedded_sim_machine_nccl_chunks_csv},
-                         limits = {.name = "nccl_limits.csv", .text = embedded_sim_machine_nccl_limits_csv};
-
-/* Read by whoever asks first: a sweep asks for each mesh. */
-static struct {
-    struct sim_nccl nccl;
-    enum base_status status;
-    struct base_error error;
-} all;
+static const struct base_table *const constants = &embedded_sim_machine_nccl_csv,
+                                      *const trees = &embedded_sim_machine_nccl_trees_csv,
+                                      *const chunks = &embedded_sim_machine_nccl_chunks_csv,
+                                      *const limits = &embedded_sim_machine_nccl_limits_csv;
 
 static const char *field(const struct base_table *table, int row, const char *column)
 {
@@ -76,14 +68,13 @@ static enum base_status read_protocols(const struct base_table *table, int row, 
 
 static enum base_status read_trees(struct sim_nccl *out, struct base_error *error)
 {
-    BASE_TRY(base_table_read(&trees, error));
-    if (trees.row_count > SIM_MOST_TREE_SIZES)
+    if (trees->row_count > SIM_MOST_TREE_SIZES)
         return base_fail(error, BASE_INTERNAL, "nccl_trees.csv: more than %d rows", SIM_MOST_TREE_SIZES);
-    out->tree_size_count = trees.row_count;
-    for (int row = 0; row < trees.row_count; row++) {
-        BASE_TRY(base_parse_double(field(&trees, row, "least_bytes"), "least_bytes", 0, 1e18,
+    out->tree_size_count = trees->row_count;
+    for (int row = 0; row < trees->row_count; row++) {
+        BASE_TRY(base_parse_double(field(trees, row, "least_bytes"), "least_bytes", 0, 1e18,
                                    &out->tree_sizes[row].least_bytes, error));
-        BASE_TRY(read_protocols(&trees, row, out->tree_sizes[row].frac, error));
+        BASE_TRY(read_protocols(trees, row, out->tree_sizes[row].frac, error));
     }
     return BASE_OK;
 }
@@ -91,13 +82,12 @@ static enum base_status read_trees(struct sim_nccl *out, struct base_error *erro
 static enum base_status read_chunks(struct sim_nccl *out, struct base_error *error)
 {
     static const char *const columns[] = {"least_nodes", "below_loops", "bytes"};
-    BASE_TRY(base_table_read(&chunks, error));
-    if (chunks.row_count > SIM_MOST_NVLS_CHUNKS)
+    if (chunks->row_count > SIM_MOST_NVLS_CHUNKS)
         return base_fail(error, BASE_INTERNAL, "nccl_chunks.csv: more than %d rows", SIM_MOST_NVLS_CHUNKS);
-    out->nvls_chunk_count = chunks.row_count;
-    for (int row = 0; row < chunks.row_count; row++) {
+    out->nvls_chunk_count = chunks->row_count;
+    for (int row = 0; row < chunks->row_count; row++) {
         double values[BASE_COUNT(columns)];
-        BASE_TRY(read_columns(&chunks, row, columns, BASE_COUNT(columns), values, error));
+        BASE_TRY(read_columns(chunks, row, columns, BASE_COUNT(columns), values, error));
         out->nvls_chunks[row].least_nodes = values[0];
         out->nvls_chunks[row].below_loops = values[1];
         out->nvls_chunks[row].bytes = values[2];
@@ -106,19 +96,18 @@ static enum base_status read_chunks(struct sim_nccl *out, struct base_error *err
 }
 
 /* The tables are ours: what is wrong with them, or missing, is a mistake of ours. */
-static enum base_status read_tables(struct sim_nccl *out, struct base_error *error)
+enum base_status sim_nccl_read(struct sim_nccl *out, struct base_error *error)
 {
     bool seen[SIM_NCCL_COUNT] = {false};
-    BASE_TRY(base_table_read(&constants, error));
-    for (int row = 0; row < constants.row_count; row++) {
-        const char *algorithm = field(&constants, row, "algorithm"), *name = field(&constants, row, "constant");
+    for (int row = 0; row < constants->row_count; row++) {
+        const char *algorithm = field(constants, row, "algorithm"), *name = field(constants, row, "constant");
         int i = 0;
         while (i < SIM_NCCL_COUNT &&
                (strcmp(names[i].algorithm, algorithm) != 0 || strcmp(names[i].constant, name) != 0))
             i++;
         if (i == SIM_NCCL_COUNT)
             return base_fail(error, BASE_INTERNAL, "nccl.csv: %s of %s is read by nobody", name, algorithm);
-        BASE_TRY(read_protocols(&constants, row, out->of[i], error));
+        BASE_TRY(read_protocols(constants, row, out->of[i], error));
         seen[i] = true;
     }
     for (int i = 0; i < SIM_NCCL_COUNT; i++)
@@ -127,20 +116,6 @@ static enum base_status read_tables(struct sim_nccl *out, struct base_error *err
                              names[i].algorithm);
     BASE_TRY(read_trees(out, error));
     return read_chunks(out, error);
-}
-
-static void read_all(void)
-{
-    all.status = read_tables(&all.nccl, &all.error);
-}
-
-enum base_status sim_nccl_find(const struct sim_nccl **out, struct base_error *error)
-{
-    static once_flag once = ONCE_FLAG_INIT;
-    call_once(&once, read_all);
-    if (all.status == BASE_OK) *out = &all.nccl;
-    else *error = all.error;
-    return all.status;
 }
 
 enum base_status sim_nccl_limits_find(const char *chip, struct sim_nccl_limits *out, struct base_error *error)
@@ -152,15 +127,14 @@ enum base_status sim_nccl_limits_find(const char *chip, struct sim_nccl_limits *
                                                                   [SIM_NVLS_CHANNELS] = "nvls_channels"};
     static const char *const columns[SIM_NODE_SCALES] = {"one_node", "two_nodes", "more_nodes"};
     *out = (struct sim_nccl_limits){0};
-    BASE_TRY(base_table_read(&limits, error));
-    for (int row = 0; row < limits.row_count; row++) {
-        const char *of = field(&limits, row, "chip"), *name = field(&limits, row, "limit");
+    for (int row = 0; row < limits->row_count; row++) {
+        const char *of = field(limits, row, "chip"), *name = field(limits, row, "limit");
         if (!sim_is_of_chip(of, chip)) continue;
         int i = 0;
         while (i < SIM_NCCL_LIMIT_COUNT && strcmp(limit_names[i], name) != 0) i++;
         if (i == SIM_NCCL_LIMIT_COUNT)
             return base_fail(error, BASE_INTERNAL, "nccl_limits.csv: %s of %s is read by nobody", name, of);
-        BASE_TRY(read_columns(&limits, row, columns, SIM_NODE_SCALES, out->of[i], error));
+        BASE_TRY(read_columns(limits, row, columns, SIM_NODE_SCALES, out->of[i], error));
     }
     return BASE_OK;
 }

@@ -401,7 +401,7 @@ double sim_lowered_s(const struct sim_placement *p, const struct sim_link_cost *
     const double passes = kind == SIM_ALL_REDUCE ? 2 : 1, operands = kind == SIM_ALL_GATHER ? size : 1,
                  bus = passes * (size - 1.0) / size * operands / byte_s,
                  late_s = wire->start_s - p->profile.constants[SIM_COLLECTIVE_LATENCY_S] -
-                          sim_nccl_latency(p->profile.nccl, p->topology.bounds[0]).once_s;
+                          sim_nccl_latency(&p->profile.nccl, p->topology.bounds[0]).once_s;
     return sim_nccl_s(p, kind, axes, bytes, bus) + late_s;
 }
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-extern const char embedded_sim_machine_constants_csv[], embedded_sim_machine_gpu_constants_csv[];
+extern const struct base_table embedded_sim_machine_constants_csv, embedded_sim_machine_gpu_constants_csv;
 
 /* What a profile may give a constant: a value from least to most, on these platforms. 0 leaves out what may be left
  * out. */
@@ -152,7 +152,7 @@ static enum base_status from_chip_assumed(const struct topo_chip *chip, struct s
 static const char *const platforms[] = {
     [TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
 
-static struct base_table platform_constants = {.name = "constants.csv", .text = embedded_sim_machine_constants_csv};
+static const struct base_table *const platform_constants = &embedded_sim_machine_constants_csv;
 
 const char *sim_platform_name(enum topo_kind kind)
 {
@@ -163,24 +163,23 @@ const char *sim_platform_name(enum topo_kind kind)
 static enum base_status from_platform(const struct topo_topology *topology, struct sim_profile *profile,
                                       struct base_error *error)
 {
-    BASE_TRY(base_table_read(&platform_constants, error));
-    int platform = base_table_column(&platform_constants, "platform"),
-        name = base_table_column(&platform_constants, "constant"),
-        value = base_table_column(&platform_constants, "value"), kind = base_table_column(&platform_constants, "kind"),
-        source = base_table_column(&platform_constants, "source");
-    for (int row = 0; row < platform_constants.row_count; row++) {
-        if (strcmp(base_table_field(&platform_constants, row, platform), platforms[topology->kind]) != 0) continue;
-        int which = sim_constant_named(base_table_field(&platform_constants, row, name));
+    int platform = base_table_column(platform_constants, "platform"),
+        name = base_table_column(platform_constants, "constant"),
+        value = base_table_column(platform_constants, "value"), kind = base_table_column(platform_constants, "kind"),
+        source = base_table_column(platform_constants, "source");
+    for (int row = 0; row < platform_constants->row_count; row++) {
+        if (strcmp(base_table_field(platform_constants, row, platform), platforms[topology->kind]) != 0) continue;
+        int which = sim_constant_named(base_table_field(platform_constants, row, name));
         if (which < 0 || profile->constants[which] > 0) continue;
-        BASE_TRY(base_parse_double(base_table_field(&platform_constants, row, value), constant_rows[which].name, 0,
-                                   1e30, &profile->constants[which], error));
-        profile->kinds[which] = base_table_field(&platform_constants, row, kind);
-        profile->sources[which] = base_table_field(&platform_constants, row, source);
+        BASE_TRY(base_parse_double(base_table_field(platform_constants, row, value), constant_rows[which].name, 0, 1e30,
+                                   &profile->constants[which], error));
+        profile->kinds[which] = base_table_field(platform_constants, row, kind);
+        profile->sources[which] = base_table_field(platform_constants, row, source);
     }
     return BASE_OK;
 }
 
-static struct base_table gpu_constants = {.name = "gpu_constants.csv", .text = embedded_sim_machine_gpu_constants_csv};
+static const struct base_table *const gpu_constants = &embedded_sim_machine_gpu_constants_csv;
 
 /* A GPU's own, and a software's on it: an empty cell stands for all; what comes later is more special. A value is the
  * constant (is), or scales what it was (times). */
@@ -188,28 +187,26 @@ static enum base_status from_gpu(const struct topo_topology *topology, const cha
                                  struct sim_profile *profile, struct base_error *error)
 {
     if (topology->kind != TOPO_GPU) return BASE_OK;
-    BASE_TRY(sim_nccl_find(&profile->nccl, error));
+    BASE_TRY(sim_nccl_read(&profile->nccl, error));
     BASE_TRY(sim_nccl_limits_find(topology->chip.name, &profile->nccl_limits, error));
-    BASE_TRY(sim_tiles_find(&profile->tiles, error));
-    BASE_TRY(base_table_read(&gpu_constants, error));
-    int of_chip = base_table_column(&gpu_constants, "chip"),
-        of_software = base_table_column(&gpu_constants, "software"),
-        name = base_table_column(&gpu_constants, "constant"), how = base_table_column(&gpu_constants, "how"),
-        value = base_table_column(&gpu_constants, "value"), kind = base_table_column(&gpu_constants, "kind"),
-        source = base_table_column(&gpu_constants, "source");
-    for (int row = 0; row < gpu_constants.row_count; row++) {
-        const char *chip = base_table_field(&gpu_constants, row, of_chip),
-                   *named = base_table_field(&gpu_constants, row, of_software);
+    BASE_TRY(sim_tiles_read(&profile->tiles, error));
+    int of_chip = base_table_column(gpu_constants, "chip"), of_software = base_table_column(gpu_constants, "software"),
+        name = base_table_column(gpu_constants, "constant"), how = base_table_column(gpu_constants, "how"),
+        value = base_table_column(gpu_constants, "value"), kind = base_table_column(gpu_constants, "kind"),
+        source = base_table_column(gpu_constants, "source");
+    for (int row = 0; row < gpu_constants->row_count; row++) {
+        const char *chip = base_table_field(gpu_constants, row, of_chip),
+                   *named = base_table_field(gpu_constants, row, of_software);
         const bool mine = sim_is_of_chip(chip, topology->chip.name) && (!*named || !strcmp(named, software));
-        const int which = mine ? sim_constant_named(base_table_field(&gpu_constants, row, name)) : -1;
+        const int which = mine ? sim_constant_named(base_table_field(gpu_constants, row, name)) : -1;
         if (which < 0) continue;
         const double before = profile->constants[which];
-        BASE_TRY(base_parse_double(base_table_field(&gpu_constants, row, value), constant_rows[which].name, 0, 1e30,
+        BASE_TRY(base_parse_double(base_table_field(gpu_constants, row, value), constant_rows[which].name, 0, 1e30,
                                    &profile->constants[which], error));
-        if (!strcmp(base_table_field(&gpu_constants, row, how), "times")) profile->constants[which] *= before;
+        if (!strcmp(base_table_field(gpu_constants, row, how), "times")) profile->constants[which] *= before;
         profile->kinds[which] =
-            sim_is_named_chip(chip, topology->chip.name) ? base_table_field(&gpu_constants, row, kind) : "assumed";
-        profile->sources[which] = base_table_field(&gpu_constants, row, source);
+            sim_is_named_chip(chip, topology->chip.name) ? base_table_field(gpu_constants, row, kind) : "assumed";
+        profile->sources[which] = base_table_field(gpu_constants, row, source);
     }
     return BASE_OK;
 }

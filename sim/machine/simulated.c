@@ -14,7 +14,7 @@ static struct sim_link_rates link_rates(const struct topo_topology *topology, co
     bool gpu = topology->kind == TOPO_GPU;
     /* Where NCCL's protocols are known, as in placement.c; elsewhere a collective's constant latency is all of it. */
     const struct sim_nccl_latency nccl = gpu && c[SIM_LL_BYTES_PER_S] > 0
-                                             ? sim_nccl_latency(profile->nccl, topology->bounds[0])
+                                             ? sim_nccl_latency(&profile->nccl, topology->bounds[0])
                                              : (struct sim_nccl_latency){0};
     struct sim_link_rates rates = {.start_s = c[SIM_COLLECTIVE_LATENCY_S] + nccl.once_s + topology->straggler_s,
                                    .store_and_forward = topology->kind != TOPO_TPU};

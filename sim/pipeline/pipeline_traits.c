@@ -2,27 +2,25 @@
 #include "sim/pipeline/pipeline.h"
 
 #include <string.h>
-#include <threads.h>
 
-extern const char embedded_sim_pipeline_pipelines_csv[];
+extern const struct base_table embedded_sim_pipeline_pipelines_csv;
 
-static struct base_table rows = {.name = "pipelines.csv", .text = embedded_sim_pipeline_pipelines_csv};
+static const struct base_table *const rows = &embedded_sim_pipeline_pipelines_csv;
 
 static bool flag(int row, const char *column)
 {
-    return *base_table_field(&rows, row, base_table_column(&rows, column)) == '1';
+    return *base_table_field(rows, row, base_table_column(rows, column)) == '1';
 }
 
 static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
 {
-    return base_parse_double(base_table_field(&rows, row, base_table_column(&rows, column)), column, 0, 100, out,
-                             error);
+    return base_parse_double(base_table_field(rows, row, base_table_column(rows, column)), column, 0, 100, out, error);
 }
 
 static enum base_status read_word(int row, const char *column, const char *const *names, int count, int *out,
                                   struct base_error *error)
 {
-    return base_parse_word(base_table_field(&rows, row, base_table_column(&rows, column)), column, names, count, out,
+    return base_parse_word(base_table_field(rows, row, base_table_column(rows, column)), column, names, count, out,
                            error);
 }
 
@@ -64,7 +62,7 @@ static enum base_status read_schedules(const char *words, unsigned *out, struct 
 
 static enum base_status read_row(int row, struct sim_pipeline_traits *out, struct base_error *error)
 {
-    const char *schedules = base_table_field(&rows, row, base_table_column(&rows, "schedules"));
+    const char *schedules = base_table_field(rows, row, base_table_column(rows, "schedules"));
     *out = (struct sim_pipeline_traits){.schedule_words = schedules,
                                         .takes_layers = flag(row, "told_layers"),
                                         .scatters_messages = flag(row, "cut_messages"),
@@ -79,37 +77,11 @@ static enum base_status read_row(int row, struct sim_pipeline_traits *out, struc
     return read_number(row, "message_latency_s", &out->message_latency_s, error);
 }
 
-/* Read by whoever asks first: a sweep asks for each row. */
-enum { MOST_ROWS = 64 };
-static struct {
-    struct sim_pipeline_traits rows[MOST_ROWS];
-    enum base_status status;
-    struct base_error error;
-} all;
-
-static void read_all(void)
-{
-    all.status = base_table_read(&rows, &all.error);
-    if (all.status == BASE_OK && rows.row_count > MOST_ROWS)
-        all.status = base_fail(&all.error, BASE_INTERNAL, "pipelines.csv: more than %d rows", MOST_ROWS);
-    for (int row = 0; all.status == BASE_OK && row < rows.row_count; row++)
-        all.status = read_row(row, &all.rows[row], &all.error);
-}
-
 enum base_status sim_pipeline_traits_find(const char *software, struct sim_pipeline_traits *out,
                                           struct base_error *error)
 {
-    static once_flag once = ONCE_FLAG_INIT;
-    call_once(&once, read_all);
-    if (all.status != BASE_OK) {
-        *error = all.error;
-        return all.status;
-    }
-    for (int row = 0; row < rows.row_count; row++) {
-        if (strcmp(base_table_field(&rows, row, 0), software) != 0) continue;
-        *out = all.rows[row];
-        return BASE_OK;
-    }
+    for (int row = 0; row < rows->row_count; row++)
+        if (!strcmp(base_table_field(rows, row, 0), software)) return read_row(row, out, error);
     return base_fail(error, BASE_INPUT,
                      "pipeline_stages: %s has no pipelines, or none that are modelled; use 1, or software megatron, "
                      "megatron_deepspeed, nemo, nanotron, torchtitan or alpa",

@@ -235,8 +235,7 @@ enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_p
                                     struct base_error *error);
 /* The variables that such a version of the software runs with, as a shell's export takes them (" NAME=value" each, "":
  * none), in the arena. */
-enum base_status sim_version_environment(struct base_arena *arena, const char *software, const char *version,
-                                         const char **out, struct base_error *error);
+const char *sim_version_environment(struct base_arena *arena, const char *software, const char *version);
 bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has dropout unless a plan says otherwise */
 bool sim_is_executed(const struct sim_plan *plan);
 /* Memory is that of the buffers of XLA:TPU. */

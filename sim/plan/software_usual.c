@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-extern const char embedded_sim_plan_software_usual_csv[];
-static struct base_table table = {.name = "software_usual.csv", .text = embedded_sim_plan_software_usual_csv};
+extern const struct base_table embedded_sim_plan_software_usual_csv;
+static const struct base_table *const table = &embedded_sim_plan_software_usual_csv;
 
 _Static_assert(SIM_KEY_COUNT <= 64, "searched has a bit a key");
 
 static const char *field(int row, const char *column)
 {
-    return base_table_field(&table, row, base_table_column(&table, column));
+    return base_table_field(table, row, base_table_column(table, column));
 }
 
 /* Whether the plan leaves to T5X's default what the row says otherwise. */
@@ -33,9 +33,8 @@ enum base_status sim_usual_left_out(struct sim_cache *cache, struct base_arena *
     struct sim_plan of_model;
     *out = NULL;
     if (!sim_key_is_given(text, SIM_SOFTWARE)) return BASE_OK;
-    BASE_TRY(base_table_read(&table, error));
     BASE_TRY(sim_plan_find_config(cache, text->values[SIM_MODEL], &of_model, error));
-    for (int row = 0; row < table.row_count; row++) {
+    for (int row = 0; row < table->row_count; row++) {
         if (!is_left_out(row, text, searched, (struct sim_key_setting){.is_scanned = of_model.config->scan_layers}))
             continue;
         const struct sim_plan_key *key = &sim_plan_keys[sim_plan_key_named(field(row, "key"))];
@@ -51,9 +50,7 @@ enum base_status sim_usual_left_out(struct sim_cache *cache, struct base_arena *
 
 const char *sim_usual_value(const char *software, enum sim_key key)
 {
-    struct base_error ignored;
-    if (base_table_read(&table, &ignored) != BASE_OK) return NULL;
-    for (int row = 0; row < table.row_count; row++)
+    for (int row = 0; row < table->row_count; row++)
         if (!strcmp(field(row, "software"), software) && !strcmp(field(row, "key"), sim_plan_keys[key].name))
             return field(row, "value");
     return NULL;

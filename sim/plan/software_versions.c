@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-extern const char embedded_sim_plan_software_versions_csv[];
-static struct base_table table = {.name = "software_versions.csv", .text = embedded_sim_plan_software_versions_csv};
+extern const struct base_table embedded_sim_plan_software_versions_csv;
+static const struct base_table *const table = &embedded_sim_plan_software_versions_csv;
 
 static const char *field(int row, const char *column)
 {
-    return base_table_field(&table, row, base_table_column(&table, column));
+    return base_table_field(table, row, base_table_column(table, column));
 }
 
 static bool is_of(int row, const char *software, const char *platform, const char *version)
@@ -51,7 +51,7 @@ static enum base_status take_row(int row, const char *chip, struct sim_profile *
     model_trait_set *put = traits_named(name, profile);
     if (put) {
         model_trait_set traits;
-        BASE_TRY(sim_trait_set_read(table.name, value, &traits, error));
+        BASE_TRY(sim_trait_set_read(table->name, value, &traits, error));
         *put |= traits;
         return BASE_OK;
     }
@@ -69,7 +69,7 @@ static enum base_status take_row(int row, const char *chip, struct sim_profile *
 static enum base_status take_library(const char *release, const struct topo_topology *topology,
                                      struct sim_profile *profile, struct base_error *error)
 {
-    for (int row = 0; row < table.row_count; row++)
+    for (int row = 0; row < table->row_count; row++)
         if (is_of(row, "pytorch", sim_platform_name(topology->kind), release))
             BASE_TRY(take_row(row, topology->chip.name, profile, error));
     return BASE_OK;
@@ -78,8 +78,7 @@ static enum base_status take_library(const char *release, const struct topo_topo
 enum base_status sim_profile_take_version(const char *software, const struct topo_topology *topology,
                                           const char *version, struct sim_profile *profile, struct base_error *error)
 {
-    BASE_TRY(base_table_read(&table, error));
-    for (int row = 0; row < table.row_count; row++)
+    for (int row = 0; row < table->row_count; row++)
         if (is_of(row, software, sim_platform_name(topology->kind), version)) {
             if (!strcmp(field(row, "constant"), "pytorch"))
                 BASE_TRY(take_library(field(row, "value"), topology, profile, error));
@@ -101,19 +100,16 @@ enum base_status sim_profile_take_compile(const char *software, const char *comp
     return BASE_OK;
 }
 
-enum base_status sim_version_environment(struct base_arena *arena, const char *software, const char *version,
-                                         const char **out, struct base_error *error)
+const char *sim_version_environment(struct base_arena *arena, const char *software, const char *version)
 {
     struct base_text text = {.arena = arena};
     base_put(&text, "");
-    BASE_TRY(base_table_read(&table, error));
-    for (int row = 0; row < table.row_count; row++) {
+    for (int row = 0; row < table->row_count; row++) {
         const char *begins = field(row, "version"), *sets = field(row, "environment");
         const bool is_meant = !strcmp(field(row, "software"), software) && !strncmp(version, begins, strlen(begins));
         if (is_meant && *sets && !strstr(text.data, sets)) base_putf(&text, " %s", sets);
     }
-    *out = text.data;
-    return BASE_OK;
+    return text.data;
 }
 
 /* NULL: it has a row. Otherwise those of the software that have one, which may be none. */
@@ -121,7 +117,7 @@ static const char *list_known(struct base_arena *arena, const char *software, co
 {
     struct base_text known = {.arena = arena};
     base_put(&known, "");
-    for (int row = 0; row < table.row_count; row++) {
+    for (int row = 0; row < table->row_count; row++) {
         const char *begins = field(row, "version");
         if (!*begins || strcmp(field(row, "software"), software) != 0 || strcmp(field(row, "platform"), platform) != 0)
             continue;
@@ -143,10 +139,9 @@ enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_p
     struct topo_topology topology;
     *out = NULL;
     if (sim_key_is_given(text, SIM_SOFTWARE_VERSION) || !sim_key_is_given(text, SIM_TOPOLOGY)) return BASE_OK;
-    BASE_TRY(base_table_read(&table, error));
     BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
     const char *software = software_of(text), *platform = sim_platform_name(topology.kind);
-    for (int row = 0; row < table.row_count; row++) /* the newest stands last */
+    for (int row = 0; row < table->row_count; row++) /* the newest stands last */
         if (!strcmp(field(row, "constant"), "traits") && is_of(row, software, platform, field(row, "version")))
             *out =
                 base_print(arena,
@@ -164,7 +159,6 @@ enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_
     const char *software = software_of(text), *version = text->values[SIM_SOFTWARE_VERSION];
     struct topo_topology topology;
     if (!sim_key_is_given(text, SIM_TOPOLOGY)) return BASE_OK; /* whoever reads the plan asks for it */
-    BASE_TRY(base_table_read(&table, error));
     BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
     const char *known = list_known(arena, software, sim_platform_name(topology.kind), version);
     if (known)

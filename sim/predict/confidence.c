@@ -8,17 +8,16 @@
 
 #include <math.h>
 #include <string.h>
-#include <threads.h>
 
-extern const char embedded_sim_predict_confidence_csv[];
-static struct base_table table = {.name = "confidence.csv", .text = embedded_sim_predict_confidence_csv};
+extern const struct base_table embedded_sim_predict_confidence_csv;
+static const struct base_table *const table = &embedded_sim_predict_confidence_csv;
 
 static const double within_deviations = 1.6449; /* of a normal distribution, 90 % */
 static const double above_deviations = 1.2816;  /* and 90 % lie below that many */
 
 static const char *field(int row, const char *column)
 {
-    return base_table_field(&table, row, base_table_column(&table, column));
+    return base_table_field(table, row, base_table_column(table, column));
 }
 
 static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
@@ -46,31 +45,14 @@ static enum base_status read_residual(int row, struct sim_residual *out, struct 
     return BASE_OK;
 }
 
-/* The rows in numbers, read by whoever asks first: a sweep asks for each mesh. */
-enum { MOST_ROWS = 256 };
-static struct {
-    struct sim_residual rows[MOST_ROWS];
-    enum base_status status;
-    struct base_error error;
-} residuals;
-
-static void read_residuals(void)
-{
-    residuals.status = base_table_read(&table, &residuals.error);
-    if (residuals.status == BASE_OK && table.row_count > MOST_ROWS)
-        residuals.status = base_fail(&residuals.error, BASE_INTERNAL, "confidence.csv: more than %d rows", MOST_ROWS);
-    for (int row = 0; residuals.status == BASE_OK && row < table.row_count; row++)
-        residuals.status = read_residual(row, &residuals.rows[row], &residuals.error);
-}
-
 static int find_row(const char *platform, const char *software, const char *quantity)
 {
-    const int of_quantity = base_table_column(&table, "quantity"), of_software = base_table_column(&table, "software"),
-              of_platform = base_table_column(&table, "platform");
-    for (int row = 0; row < table.row_count; row++)
-        if (!strcmp(base_table_field(&table, row, of_quantity), quantity) &&
-            !strcmp(base_table_field(&table, row, of_software), software) &&
-            !strcmp(base_table_field(&table, row, of_platform), platform))
+    const int of_quantity = base_table_column(table, "quantity"), of_software = base_table_column(table, "software"),
+              of_platform = base_table_column(table, "platform");
+    for (int row = 0; row < table->row_count; row++)
+        if (!strcmp(base_table_field(table, row, of_quantity), quantity) &&
+            !strcmp(base_table_field(table, row, of_software), software) &&
+            !strcmp(base_table_field(table, row, of_platform), platform))
             return row;
     return -1;
 }
@@ -109,26 +91,21 @@ static enum base_status find_residual(const struct topo_topology *topology, cons
     int row = find_row(platform, software, quantity->name), pooled = find_row("*", "*", quantity->wider);
     if (row < 0) row = find_row(platform, software, quantity->wider);
     if (pooled < 0) return base_fail(error, BASE_INTERNAL, "confidence.csv: no row is about every %s", quantity->wider);
-    const struct sim_residual *all = &residuals.rows[pooled];
-    *out = *all;
+    struct sim_residual all;
+    BASE_TRY(read_residual(pooled, &all, error));
+    *out = all;
     out->row = -1;
     if (row < 0) return BASE_OK;
-    *out = residuals.rows[row];
+    BASE_TRY(read_residual(row, out, error));
     if (has_word(field(row, "chips"), topology->chip.name)) return BASE_OK;
     out->mean = 0;
-    out->deviation = fmax(out->deviation, all->deviation);
+    out->deviation = fmax(out->deviation, all.deviation);
     return BASE_OK;
 }
 
 enum base_status sim_residuals_find(const struct topo_topology *topology, const char *software,
                                     struct sim_residual *out, struct base_error *error)
 {
-    static once_flag once = ONCE_FLAG_INIT;
-    call_once(&once, read_residuals);
-    if (residuals.status != BASE_OK) {
-        *error = residuals.error;
-        return residuals.status;
-    }
     for (int i = 0; i < SIM_RESIDUAL_COUNT; i++)
         BASE_TRY(find_residual(topology, software, &quantities[i], &out[i], error));
     return BASE_OK;

@@ -165,7 +165,6 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
                              struct sim_program *program, struct base_error *error)
 {
     struct base_arena *arena = extent == SIM_WHOLE_PROGRAM ? &cache->arena : &cache->scratch;
-    BASE_TRY(sim_torch_kernels_check(error));
     base_arena_reset(&cache->scratch);
     struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
     const struct sim_shardings shardings = sim_shardings_of(arena, kept);
@@ -180,7 +179,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     /* Libraries quantise operands by kernels of their own. XLA:TPU has a cast to fp8 in the fusions that make or read
      * them, but AQT's int8 is scaled by an operand's largest element, which has to be known before. */
     const bool library = compiler.traits >> MODEL_TRAIT_LIBRARY_DOTS & 1;
-    const struct sim_price_choices choices = {
+    struct sim_price_choices choices = {
         .dtype = plan->options.dtype,
         .casts_apart = library || plan->options.dtype == MODEL_INT8,
         .casts_before = plan->options.dtype == MODEL_INT8,
@@ -190,13 +189,13 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
         .windows_products = sim_passes_of(plan) >> SIM_PASS_WINDOW_PRODUCTS & 1,
         .narrows_gathers = sim_passes_of(plan) >> SIM_PASS_NARROW_GATHERS & 1,
         .scanned = compiler.is_scanned,
-        .torch_style = torch_style_of(plan),
         .gelu = plan->config->mlp_activations[0] == MODEL_GELU,
         .aten = compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1,
         .aten_norms =
             (compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1) && (sim_passes_of(plan) >> SIM_PASS_EAGER_KERNELS & 1),
         .merged_height =
             sim_passes_of(plan) >> SIM_PASS_MERGE_NEAR_GATHERS & 1 ? (int)compiler.settings.most_height : 0};
+    BASE_TRY(sim_torch_kernels_read(torch_style_of(plan), choices.torch_chains, error));
     if (!cache->recent_prices) cache->recent_prices = sim_recent_prices_new(&cache->arena, &cache->question);
     sim_cost_program_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
     program->prices.recent = cache->recent_prices;
