@@ -278,11 +278,22 @@ bool model_dtype_is_quantized(enum model_dtype dtype); /* of products alone: fp8
 int64_t model_dtype_bytes(enum model_dtype dtype);
 const char *model_dtype_name(enum model_dtype dtype);
 
-enum model_optimizer { MODEL_ADAFACTOR, MODEL_ADAMW, MODEL_SGD, MODEL_LION, MODEL_OPTIMIZER_COUNT };
+enum model_optimizer {
+    MODEL_ADAFACTOR,
+    MODEL_ADAMW,
+    MODEL_SGD,
+    MODEL_LION,
+    MODEL_ADAMW8BIT, /* moments of one byte, each block of 256 with a scale, which is not counted: 1.6 % of them */
+    MODEL_PAGED_ADAMW8BIT, /* the same in memory that the driver may page to the host */
+    MODEL_ADAM_MINI,       /* one second moment a block, which is next to nothing */
+    MODEL_OPTIMIZER_COUNT
+};
 const char *model_optimizer_name(enum model_optimizer optimizer);
 /* Arrays as large as the parameter that it keeps of each, by name; returns how many. Adafactor's are others. */
 enum { MODEL_MOST_MOMENTS = 2 };
 int model_optimizer_moments(enum model_optimizer optimizer, const char *const **names);
+bool model_moments_are_bytes(enum model_optimizer optimizer);
+bool model_optimizer_is_run(enum model_optimizer optimizer); /* by the executor, too */
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error);
 /* One entry of Adafactor's logical_factor_rules: kind is row, column (col), batch or none (unfactorized), in any case.
  */

@@ -8,10 +8,26 @@
 
 static const struct {
     const char *name, *schedule_events[MODEL_MOST_MOMENTS];
-} optimizers[MODEL_OPTIMIZER_COUNT] = {[MODEL_ADAFACTOR] = {"adafactor", {0}},
-                                       [MODEL_ADAMW] = {"adamw", {"mu", "nu"}},
-                                       [MODEL_SGD] = {"sgd", {0}},
-                                       [MODEL_LION] = {"lion", {"mu"}}};
+    bool bytes, predicted_alone;
+} optimizers[MODEL_OPTIMIZER_COUNT] = {
+    [MODEL_ADAFACTOR] = {"adafactor", {0}, false, false},
+    [MODEL_ADAMW] = {"adamw", {"mu", "nu"}, false, false},
+    [MODEL_SGD] = {"sgd", {0}, false, false},
+    [MODEL_LION] = {"lion", {"mu"}, false, false},
+    [MODEL_ADAMW8BIT] = {"adamw8bit", {"mu", "nu"}, true, true},
+    [MODEL_PAGED_ADAMW8BIT] = {"paged_adamw8bit", {"mu", "nu"}, true, true},
+    [MODEL_ADAM_MINI] = {"adam_mini", {"mu"}, false, true},
+};
+
+bool model_moments_are_bytes(enum model_optimizer optimizer)
+{
+    return optimizers[optimizer].bytes;
+}
+
+bool model_optimizer_is_run(enum model_optimizer optimizer)
+{
+    return !optimizers[optimizer].predicted_alone;
+}
 
 const char *model_optimizer_name(enum model_optimizer optimizer)
 {

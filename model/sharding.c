@@ -81,7 +81,7 @@ static int expert_shards(const struct model_parameter *parameter, const struct t
 }
 
 /* Adds the optimizer state on one device for a parameter of which it holds local_count. All of it is float32 but for
- * Adafactor's momentum. */
+ * Adafactor's momentum and moments of bytes. */
 static enum base_status add_state(const struct model_parameter *parameter, int64_t local_count,
                                   const struct topo_axes *mesh, enum model_optimizer optimizer,
                                   const struct model_adafactor *adafactor, struct model_device_state *sum,
@@ -92,7 +92,7 @@ static enum base_status add_state(const struct model_parameter *parameter, int64
         const char *const *schedule_events;
         int64_t state_count = model_optimizer_moments(optimizer, &schedule_events) * local_count;
         sum->optimizer_state_count += state_count;
-        sum->optimizer_state_bytes += PARAMETER_BYTES * state_count;
+        sum->optimizer_state_bytes += (model_moments_are_bytes(optimizer) ? 1 : PARAMETER_BYTES) * state_count;
         return BASE_OK;
     }
     BASE_TRY(model_factor(adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));

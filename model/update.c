@@ -90,6 +90,8 @@ static void declare_moments(struct builder *builder, struct builder_parameter *p
     for (int i = 0; i < count; i++)
         parameter->state[i] = state_tensor(builder, parameter, schedule_events[i], labels, LIKE_ITS_PARAMETER);
     if (!builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS)) set_moment_dtypes(builder, parameter, count);
+    for (int i = 0; i < count && model_moments_are_bytes(builder->options.optimizer); i++)
+        builder->program->tensors[parameter->state[i]].dtype = MODEL_INT8;
 }
 
 /* Where parameters are not float32, the optimizer keeps them in it. */
@@ -157,7 +159,8 @@ static void update_adamw(struct builder *builder, const struct builder_parameter
     if (masters) inputs[count++] = parameter->master;
     if (builder->gradient_norm >= 0) inputs[count++] = builder->gradient_norm;
     int outputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->master};
-    in_place(builder, MODEL_ADAMW_UPDATE, "adamw", inputs, count, outputs, 3 + masters);
+    in_place(builder, MODEL_ADAMW_UPDATE, model_optimizer_name(builder->options.optimizer), inputs, count, outputs,
+             3 + masters);
 }
 
 static void update_lion(struct builder *builder, const struct builder_parameter *parameter)
@@ -167,7 +170,8 @@ static void update_lion(struct builder *builder, const struct builder_parameter 
     if (masters) inputs[count++] = parameter->master;
     if (builder->gradient_norm >= 0) inputs[count++] = builder->gradient_norm;
     int outputs[] = {parameter->tensor, parameter->state[0], parameter->master};
-    in_place(builder, MODEL_LION_UPDATE, "lion", inputs, count, outputs, 2 + masters);
+    in_place(builder, MODEL_LION_UPDATE, model_optimizer_name(builder->options.optimizer), inputs, count, outputs,
+             2 + masters);
 }
 
 /* A running mean goes towards the second input: a mean of squares (decay), or a gradient that is squared on the way. */
@@ -214,6 +218,9 @@ static const struct {
     [MODEL_ADAMW] = {declare_moments, update_adamw},
     [MODEL_SGD] = {declare_moments, update_sgd},
     [MODEL_LION] = {declare_moments, update_lion},
+    [MODEL_ADAMW8BIT] = {declare_moments, update_adamw},
+    [MODEL_PAGED_ADAMW8BIT] = {declare_moments, update_adamw},
+    [MODEL_ADAM_MINI] = {declare_moments, update_lion}, /* reads and writes the same */
 };
 
 void model_builder_declare_state(struct builder *builder)

@@ -818,7 +818,8 @@ static void optimizers_are_known_by_name(struct base_arena *arena)
     assert_ok(model_optimizer_parse("sgd", &optimizer, &error), &error);
     assert_int_equal(optimizer, MODEL_SGD);
     assert_fails(model_optimizer_parse("adam9", &optimizer, &error), BASE_INPUT, &error, "adamw");
-    assert_fails(model_optimizer_parse("", &optimizer, &error), BASE_INPUT, &error, "adafactor, adamw, sgd or lion");
+    assert_fails(model_optimizer_parse("", &optimizer, &error), BASE_INPUT, &error,
+                 "adafactor, adamw, sgd, lion, adamw8bit");
 }
 
 /* ---- sharding ---- */

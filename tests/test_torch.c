@@ -142,6 +142,32 @@ static void some_layers_are_checkpointed(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Two moments of four bytes each, of one, or one of four. */
+static void optimizers_keep_what_they_keep(struct base_arena *arena)
+{
+    static const struct {
+        const char *name;
+        double of_adamw;
+    } rows[] = {{"adamw8bit", 0.25}, {"paged_adamw8bit", 0.25}, {"adam_mini", 0.5}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = torchtitan(NULL, NULL);
+    text.values[SIM_SOFTWARE] = "transformers", text.values[SIM_RULES] = "data_only";
+    const struct sim_prediction adamw = predicted(arena, cache, &text);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].name);
+        text.values[SIM_OPTIMIZER] = rows[i].name;
+        const struct sim_prediction other = predicted(arena, cache, &text);
+        assert_near((double)other.memory.optimizer_state_bytes,
+                    rows[i].of_adamw * (double)adamw.memory.optimizer_state_bytes, 1e-3);
+        assert_true(other.step_s < adamw.step_s);
+    }
+    struct sim_plan plan;
+    struct base_error error;
+    text.values[SIM_TOPOLOGY] = "v4:2x2x1", text.values[SIM_SOFTWARE] = "t5x";
+    assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);
+    sim_cache_free(cache);
+}
+
 static void compiled_steps_are_faster(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
@@ -221,15 +247,11 @@ static void chips_have_their_own_constants(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(chips_have_their_own_constants),
-    TEST(steps_of_torchtitan_are_met),
-    TEST(steps_of_transformers_are_met),
-    TEST(autocast_moves_more),
-    TEST(each_stack_waits_for_its_host),
-    TEST(some_layers_are_checkpointed),
-    TEST(compiled_steps_are_faster),
-    TEST(a_compiled_loss_stores_no_float32),
-    TEST(compile_is_refused_where_there_is_no_choice),
+    TEST(chips_have_their_own_constants),         TEST(steps_of_torchtitan_are_met),
+    TEST(steps_of_transformers_are_met),          TEST(autocast_moves_more),
+    TEST(each_stack_waits_for_its_host),          TEST(some_layers_are_checkpointed),
+    TEST(optimizers_keep_what_they_keep),         TEST(compiled_steps_are_faster),
+    TEST(a_compiled_loss_stores_no_float32),      TEST(compile_is_refused_where_there_is_no_choice),
     TEST(attention_has_rates_by_head_and_length),
 };
 

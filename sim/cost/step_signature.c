@@ -22,7 +22,10 @@ enum { ADAFACTOR_ARRAYS = 4 }; /* of a parameter: v_row, v_col, v, m, placeholde
 static const int state_scalars[] = {[MODEL_ADAFACTOR] = 1 /* the step */,
                                     [MODEL_ADAMW] = 2 /* the step, and optax's own count */,
                                     [MODEL_SGD] = 1,
-                                    [MODEL_LION] = 2};
+                                    [MODEL_LION] = 2,
+                                    [MODEL_ADAMW8BIT] = 2,
+                                    [MODEL_PAGED_ADAMW8BIT] = 2,
+                                    [MODEL_ADAM_MINI] = 2};
 
 struct holdings {
     double bytes[MODEL_CATEGORY_COUNT];

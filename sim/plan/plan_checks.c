@@ -181,6 +181,10 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
     if (schedule_events && plan->options.optimizer != MODEL_ADAMW)
         return base_fail(error, BASE_INPUT,
                          "moment_dtype: is of Adam's first moment; use optimizer adamw, or leave it out");
+    if (!model_optimizer_is_run(plan->options.optimizer) && plan->placement->topology.kind != TOPO_GPU)
+        return base_fail(error, BASE_INPUT,
+                         "optimizer: %s is PyTorch's, and predicted on GPUs alone; use adamw, or a GPU topology",
+                         model_optimizer_name(plan->options.optimizer));
     if (other && plan->placement->profile.traits >> MODEL_TRAIT_HALF_PARAMETERS & 1)
         return base_fail(error, BASE_INPUT,
                          "weight_dtype: %s keeps its parameters in dtype and float32 masters beside them; leave it out",

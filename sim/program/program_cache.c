@@ -182,7 +182,8 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     struct sim_price_choices choices = {
         .dtype = plan->options.dtype,
         .casts_apart = library || plan->options.dtype == MODEL_INT8,
-        .casts_before = plan->options.dtype == MODEL_INT8,
+        .casts_before = plan->options.dtype == MODEL_INT8 ||
+                        (compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1), /* scales are of this step's tensors */
         .softmax_in_fours = plan->placement->profile.traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1,
         .row_softmax = plan->placement->profile.traits >> MODEL_TRAIT_ROW_SOFTMAX & 1,
         .flash = plan->options.flash_attention,
