@@ -90,13 +90,6 @@ void reports_put_collective(struct base_json_writer *w, const struct topo_axes *
     base_json_member_double(w, "time_s", c->time_s);
 }
 
-/* How the compiler sends an all-reduce, of a plan whose compiler is asked for. */
-static const char *strategy_of(const struct reports_prediction *r, const struct sim_collective_row *c)
-{
-    const bool compiled = r->checked && sim_uses_compiled_memory(r->checked) && c->kind == SIM_ALL_REDUCE;
-    return compiled ? sim_all_reduce_strategy(r->checked->placement, c->axes) : NULL;
-}
-
 static void put_collectives(struct base_json_writer *w, const struct reports_prediction *r)
 {
     const bool infers = r->checked && model_infers(r->checked->options.step);
@@ -106,7 +99,6 @@ static void put_collectives(struct base_json_writer *w, const struct reports_pre
         const struct sim_collective_row *c = &r->collectives[i];
         base_json_open_inline(w, '{');
         reports_put_collective(w, &r->prediction->mesh, c, infers ? sim_region_name(c->where) : NULL);
-        if (strategy_of(r, c)) base_json_member_string(w, "strategy", strategy_of(r, c));
         if (reports_analytic_s(r, i) >= 0) base_json_member_double(w, "analytic_time_s", reports_analytic_s(r, i));
         if (r->by_op) {
             base_json_key(w, "operations");

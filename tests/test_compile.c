@@ -107,7 +107,7 @@ static void a_release_is_a_row(struct base_arena *arena)
         assert_true(!release.since == !rows[i].since);
         if (rows[i].since) assert_string_equal(release.since, rows[i].since);
     }
-    assert_true(release.lays_out && (release.passes & SIM_PASS_BIT(SIM_PASS_MERGE_GATHERS)));
+    assert_true(release.lays_out && (release.passes & SIM_PASS_BIT(SIM_PASS_REGROUP_SUMS)));
     assert_true(release.gone & SIM_PASS_BIT(SIM_PASS_KEEP_SUM_DTYPE));
     assert_ok(sim_release_with(SIM_PASS_SPREAD_THROUGH_UPDATES, &release, &error), &error);
     assert_string_equal(release.since, "2024-05");

@@ -372,30 +372,6 @@ static void products_become_loops_where_the_compiler_says(struct base_arena *are
     assert_int_equal(sim_window_permutes(4, SIM_ROUNDS_SUM_LIKE_ANOTHER), 3);
 }
 
-/* Weights in float32 that go over the links in bfloat16 (narrow_gathers) are still float32's where XLA decides on the
- * loop: the product and its gather become one together, at twice the rows of bfloat16. */
-static void narrowed_gathers_go_round_where_their_products_do(struct base_arena *arena)
-{
-    static const struct {
-        const char *dtype, *length; /* rows of a product on each of 16 devices */
-        bool loops;
-    } rows[] = {{"bfloat16", "376", false},
-                {"bfloat16", "384", true},
-                {"float32", "384", false},
-                {"float32", "752", false},
-                {"float32", "768", true}};
-    struct sim_cache *cache = sim_cache_new(arena);
-    for (int i = 0; i < BASE_COUNT(rows); i++) {
-        TEST_ROW("%s, %s rows", rows[i].dtype, rows[i].length);
-        struct sim_plan_text text = text_of("v4-32", NULL, NULL);
-        text.values[SIM_SUBMESH] = "1,1,1,1", text.values[SIM_SOFTWARE] = "t5x", text.values[SIM_RULES] = "zero3";
-        text.values[SIM_DTYPE] = rows[i].dtype, text.values[SIM_COMPILER] = "today";
-        text.values[SIM_BATCH_SIZE] = "16", text.values[SIM_TARGETS_LENGTH] = rows[i].length;
-        assert_int_equal(count_kind(arena, cache, &text, SIM_COLLECTIVE_PERMUTE) > 0, rows[i].loops);
-    }
-    sim_cache_free(cache);
-}
-
 /* ---- what is summed in which dtype ---- */
 
 /* Activations that a replica of mesh-transformer-jax sums are float32, the gradients that replicas sum bfloat16. */
@@ -811,7 +787,6 @@ static const struct test tests[] = {
     TEST(only_short_rings_are_windowed),
     TEST(pieces_of_products_read_and_add_again),
     TEST(products_become_loops_where_the_compiler_says),
-    TEST(narrowed_gathers_go_round_where_their_products_do),
     TEST(activations_are_wide_and_gradients_are_not),
     TEST(kernels_do_a_product_once),
 };

@@ -59,32 +59,24 @@ double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dim
     return bytes;
 }
 
-/* Of all orders of the dimensions one that wastes the least, that with the last one in the lanes before others. */
-static double choose_argument_tile(const double *extents, int rank, int tile_rows, int *chosen_lanes)
+/* Of all orders of the dimensions the one that wastes the least. */
+static double least_waste(const double *extents, int rank, int tile_rows)
 {
-    double least_waste = INFINITY;
+    double least = INFINITY;
     for (int lanes = rank - 1; lanes >= 0; lanes--)
         for (int rows = 0; rows < rank; rows++) {
             if (rows == lanes) continue;
             const double waste = round_up(extents[lanes], SIM_LANES) / extents[lanes] *
                                  round_up_rows(extents[rows], tile_rows) / extents[rows];
-            if (waste < least_waste) least_waste = waste, *chosen_lanes = lanes;
+            least = fmin(least, waste);
         }
-    return least_waste;
-}
-
-int sim_argument_lanes(const double *extents, int rank, int tile_rows)
-{
-    int lanes = 0;
-    if (rank >= 2) choose_argument_tile(extents, rank, tile_rows, &lanes);
-    return lanes;
+    return least;
 }
 
 double sim_argument_bytes(const double *extents, int rank, int tile_rows, double element_bytes)
 {
     double elements = 1;
-    int lanes;
     for (int d = 0; d < rank; d++) elements *= extents[d];
     if (rank < 2) return round_up_alone(elements, tile_rows) * element_bytes;
-    return rint(elements * choose_argument_tile(extents, rank, tile_rows, &lanes)) * element_bytes;
+    return rint(elements * least_waste(extents, rank, tile_rows)) * element_bytes;
 }

@@ -11,14 +11,11 @@
 enum sim_pass {
     SIM_PASS_PROPAGATE_SHARDINGS,
     SIM_PASS_SPREAD_THROUGH_UPDATES,
-    SIM_PASS_MERGE_GATHERS,
     SIM_PASS_SHARE_GATHERS,
     SIM_PASS_KEEP_GATHERED,
     SIM_PASS_SUM_NORMS_ONCE,
     SIM_PASS_REGROUP_SUMS,
     SIM_PASS_REASSOCIATE_ALL_REDUCE,
-    SIM_PASS_SUM_BEHIND_LAYERS,
-    SIM_PASS_NARROW_ALL_REDUCES,
     SIM_PASS_HOIST_GRADIENT_ALL_REDUCE,
     SIM_PASS_KEEP_SUM_DTYPE,
     SIM_PASS_HOIST_LONE_ALL_REDUCE,
@@ -31,13 +28,8 @@ enum sim_pass {
     SIM_PASS_PREFETCH_SHARDS,
     SIM_PASS_KEEP_UNITS_WHOLE,
     SIM_PASS_COMBINE_COLLECTIVES,
-    SIM_PASS_SCATTER_WHOLE_TILES,
     SIM_PASS_SUM_WHOLE_SLICES,
     SIM_PASS_GATHER_BY_DIMENSION,
-    SIM_PASS_NARROW_GATHERS,
-    SIM_PASS_MOVE_BROADCASTS,
-    SIM_PASS_GATHER_UPDATED,
-    SIM_PASS_MERGE_NEAR_GATHERS,
     SIM_PASS_REMATERIALIZE,
     SIM_PASS_FUSE_KERNELS,
     SIM_PASS_FUSE_ROWS,
@@ -63,14 +55,6 @@ enum { sim_windowed_kinds = 1u << SIM_ALL_GATHER | 1u << SIM_REDUCE_SCATTER };
 int sim_pass_choices(const char *names[SIM_PASS_COUNT]);
 int sim_pass_named(const char *name, size_t length); /* one of those; -1: none is called so */
 
-/* merged_gathers.c: the dtype in which a collective's operand travels where narrow_gathers runs */
-enum model_dtype sim_narrow_dtype(const struct sim_sharded *s, const struct sim_op *op);
-/* merged_gathers.c: a reduction makes it, no product */
-bool sim_is_reduced(const struct sim_sharded *s, int value);
-/* merged_gathers.c: of a gather of a gradient that updates alone read: how many arrays like it, in float32, they make
- * that have to be whole, and are gathered in its place where gather_updated runs; 0: it is none */
-int sim_updated_results(const struct sim_sharded *s, const struct sim_op *op);
-
 /* Of a TPU's vector register, and of the tiles in which arrays stand in memory: 8 rows of 128 words of four bytes
  * (jax-ml/scaling-book tpus.md). */
 enum { SIM_LANES = 128, SIM_SUBLANES = 8, SIM_TILE_ROW_BYTES = 4 * SIM_LANES };
@@ -86,7 +70,6 @@ struct sim_settings {
     double least_ring, most_ring;                                 /* of products that run as loops over pieces */
     double most_pieces;         /* of a gather or scatter that a product is computed beside */
     double most_combined_bytes; /* of sums that one all-reduce joins */
-    double most_height;         /* between gathers that are merged, in instructions */
     double accumulator_bytes;   /* a sum of fewer is fused beside another result of its kernel */
 };
 enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error);
@@ -119,17 +102,6 @@ struct sim_product_window {
  * product that is computed as it goes round, or -1. scanned: layers are loops of the compiled program. */
 struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *sharded,
                                                bool scanned, int *of_moved);
-/* near_gathers.c: how often XLA:TPU gathers what one operation gathers, of its kind in the program: in each turn of its
- * loop, in each but the last one and but the last two, and once for all of its turns (pass merge_near_gathers). */
-struct sim_gathered {
-    int in_each, but_in_last[2], once;
-};
-/* Per operation; of others than gathers in_each is 1. window_of: as sim_product_windows gives it, or NULL. */
-struct sim_gathered *sim_gathers_left(struct base_arena *arena, const struct sim_sharded *sharded, bool scanned,
-                                      const int *window_of, int most_height);
-/* array_tiles.c: of an argument or a result of the step, which dimension stands in the lanes of its tiles, as sizes
- * decide; of what wastes as little, the last one. */
-int sim_argument_lanes(const double *extents, int rank, int tile_rows);
 /* What decides whether such a product becomes a loop. */
 struct sim_window {
     double ring, rows, element_bytes; /* devices; of the product on one of them; of what goes round */

@@ -1,6 +1,5 @@
-/* What XLA:TPU makes of gathers. What it gathers twice in one computation to the same sharding it gathers
- * once: its partitioner remembers what it has made of an array, and equal operations that are left are merged
- * (hlo_cse). It gathers no more than its readers read, and what updates make rather than what they read. */
+/* Gathers of one array that serve more than one reader: those of one computation are merged (XLA's hlo_cse, and its
+ * partitioner remembers what it has made of an array), and the forward pass may keep its own for the backward pass. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -25,7 +24,7 @@ bool sim_same_weight(const struct sim_sharded *s, int value, int other)
     return weight >= 0 && weight == sim_weight_of(s, other) && s->values[value].dtype == s->values[other].dtype;
 }
 
-/* The first gather of the same weight in the same loop, before this one; or -1. */
+/* The first gather of the same array in the same loop, before this one; or -1. */
 static int first_alike(const struct sim_rewriting *r, int at)
 {
     const struct sim_sharded *s = r->s;
@@ -40,15 +39,13 @@ static int first_alike(const struct sim_rewriting *r, int at)
     return -1;
 }
 
-enum merged { WEIGHTS, WHATEVER };
-
-static void merge_gathers(struct base_arena *arena, enum merged merged, struct sim_sharded *s)
+void sim_share_gathers(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
+    (void)compiler;
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
-        if (!is_gather(op) || (merged == WEIGHTS && !s->values[op->inputs[0]].persistent)) continue;
-        const int first = first_alike(&r, i);
+        const int first = is_gather(op) ? first_alike(&r, i) : -1;
         if (first < 0) continue;
         for (int j = i + 1; j < s->op_count; j++)
             for (int k = 0; k < s->ops[j].input_count; k++)
@@ -56,18 +53,6 @@ static void merge_gathers(struct base_arena *arena, enum merged merged, struct s
         sim_rewriting_remove(&r, i);
     }
     sim_rewriting_apply(&r);
-}
-
-void sim_merge_gathers(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
-{
-    (void)compiler;
-    merge_gathers(arena, WEIGHTS, s);
-}
-
-void sim_share_gathers(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
-{
-    (void)compiler;
-    merge_gathers(arena, WHATEVER, s);
 }
 
 /* Whether it is made of one operand without computing: a cast, or the same numbers in other dimensions. */
@@ -138,71 +123,4 @@ void sim_keep_gathered(struct base_arena *arena, const struct sim_compiler *comp
         remove_gather(&r, i);
     }
     sim_rewriting_apply(&r);
-}
-
-/* Whoever reads a value stands behind what makes it. */
-static bool is_read_by_products(const struct sim_sharded *s, int value)
-{
-    int readers = 0;
-    for (int i = s->values[value].definition + 1; i < s->op_count; i++)
-        for (int j = 0; j < s->ops[i].input_count; j++) {
-            if (s->ops[i].inputs[j] != value) continue;
-            if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->kind != MODEL_EINSUM) return false;
-            readers++;
-        }
-    return readers > 0;
-}
-
-bool sim_is_reduced(const struct sim_sharded *s, int value)
-{
-    const int at = s->values[value].definition;
-    return at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->kind == MODEL_REDUCE;
-}
-
-enum model_dtype sim_narrow_dtype(const struct sim_sharded *s, const struct sim_op *op)
-{
-    const struct sim_value *value = &s->values[op->inputs[0]];
-    if (op->collective != SIM_ALL_GATHER) return value->dtype;
-    const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
-    if (made && made->kind == SIM_COMPUTE && made->op->function == MODEL_ONE_HOT) return MODEL_BOOL;
-    return value->dtype == MODEL_FLOAT32 && is_read_by_products(s, op->outputs[0]) ? MODEL_BFLOAT16 : value->dtype;
-}
-
-/* What a value is cast to, if nothing else is done with it. */
-static int cast_result(const struct sim_sharded *s, int value)
-{
-    int result = -1;
-    for (int i = 0; i < s->op_count; i++)
-        for (int j = 0; j < s->ops[i].input_count; j++) {
-            if (s->ops[i].inputs[j] != value) continue;
-            if (result >= 0 || s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->function != MODEL_CAST) return -1;
-            result = s->ops[i].outputs[0];
-        }
-    return result;
-}
-
-/* Parameters and state of a gradient's shape that an update makes anew, all of them whole. */
-static int whole_results(const struct sim_sharded *s, const struct sim_op *update, int gradient)
-{
-    int count = 0;
-    for (int i = 0; i < update->input_count; i++) {
-        const struct sim_value *value = &s->values[update->inputs[i]];
-        count += value->persistent && value->shape == s->values[gradient].shape;
-    }
-    return count;
-}
-
-int sim_updated_results(const struct sim_sharded *s, const struct sim_op *op)
-{
-    int count = 0, value = op->outputs[0];
-    if (op->collective != SIM_ALL_GATHER || s->program->tensors[s->values[value].tensor].category != MODEL_GRADIENT)
-        return 0;
-    if (cast_result(s, value) >= 0) value = cast_result(s, value);
-    for (int i = 0; i < s->op_count; i++)
-        for (int j = 0; j < s->ops[i].input_count; j++) {
-            if (s->ops[i].inputs[j] != value) continue;
-            if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->phase != MODEL_OPTIMIZER) return 0;
-            if (s->ops[i].op->kind == MODEL_UPDATE) count += whole_results(s, &s->ops[i], value);
-        }
-    return count;
 }

@@ -22,16 +22,16 @@ typedef void sim_pass_function(struct base_arena *arena, const struct sim_compil
 sim_pass_function sim_reassociate_all_reduce, sim_hoist_gradient_all_reduce, sim_rewrite_gradient_accumulation,
     sim_create_reduce_scatters, sim_reduce_at_boundary, sim_scatter_activations;
 sim_pass_function sim_hoist_lone_all_reduce;
-sim_pass_function sim_sum_norms_once;                                              /* norm_sums.c */
-sim_pass_function sim_merge_gathers, sim_share_gathers, sim_keep_gathered;         /* merged_gathers.c */
-sim_pass_function sim_regroup_sums, sim_sum_behind_layers, sim_narrow_all_reduces; /* summed_later.c */
-sim_pass_function sim_widen_gradient_sums;                                         /* wide_sums.c */
-sim_pass_function sim_prefetch_shards;                                             /* streams.c */
-sim_pass_function sim_fuse_kernels, sim_eager_kernels;                             /* fusion.c */
-sim_pass_function sim_fuse_rows;                                                   /* executable_kernels.c */
-sim_pass_function sim_overlap_collectives; /* latency_hiding.c: when it is known what runs as one kernel */
-sim_pass_function sim_overlap_rounds;      /* rounds.c */
-sim_pass_function sim_track_lifetimes;     /* liveness.c */
+sim_pass_function sim_sum_norms_once;                   /* norm_sums.c */
+sim_pass_function sim_share_gathers, sim_keep_gathered; /* merged_gathers.c */
+sim_pass_function sim_regroup_sums;                     /* regrouped_sums.c */
+sim_pass_function sim_widen_gradient_sums;              /* wide_sums.c */
+sim_pass_function sim_prefetch_shards;                  /* streams.c */
+sim_pass_function sim_fuse_kernels, sim_eager_kernels;  /* fusion.c */
+sim_pass_function sim_fuse_rows;                        /* executable_kernels.c */
+sim_pass_function sim_overlap_collectives;              /* latency_hiding.c: when it is known what runs as one kernel */
+sim_pass_function sim_overlap_rounds;                   /* rounds.c */
+sim_pass_function sim_track_lifetimes;                  /* liveness.c */
 
 /* software.c: the passes that a row of a table names. */
 enum base_status sim_pass_set_read(const char *table, const char *text, sim_pass_set *out, struct base_error *error);

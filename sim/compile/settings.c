@@ -21,15 +21,13 @@ static const struct {
     {"overlap_collectives", "least_cost", NUMBER, offsetof(struct sim_settings, least_cost)},
     {"rematerialize", "aimed_frac", NUMBER, offsetof(struct sim_settings, aimed_frac)},
     {"rematerialize", "roles_frac", NUMBER, offsetof(struct sim_settings, roles_frac)},
-    {"scatter_whole_tiles", "least_summed_gather_devices", NUMBER,
+    {"track_lifetimes", "least_summed_gather_devices", NUMBER,
      offsetof(struct sim_settings, least_summed_gather_devices)},
-    {"scatter_whole_tiles", "most_summed_gather_bytes", NUMBER,
-     offsetof(struct sim_settings, most_summed_gather_bytes)},
+    {"track_lifetimes", "most_summed_gather_bytes", NUMBER, offsetof(struct sim_settings, most_summed_gather_bytes)},
     {"window_products", "least_ring", NUMBER, offsetof(struct sim_settings, least_ring)},
     {"window_products", "most_ring", NUMBER, offsetof(struct sim_settings, most_ring)},
     {"collective_matmul", "most_pieces", NUMBER, offsetof(struct sim_settings, most_pieces)},
     {"track_lifetimes", "most_combined_bytes", NUMBER, offsetof(struct sim_settings, most_combined_bytes)},
-    {"merge_near_gathers", "most_height", NUMBER, offsetof(struct sim_settings, most_height)},
     {"track_lifetimes", "accumulator_bytes", NUMBER, offsetof(struct sim_settings, accumulator_bytes)},
 };
 

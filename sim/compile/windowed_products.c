@@ -3,7 +3,6 @@
  * reads arrays, not fusions, in the compute dtype, and the scheduler leaves all of them to the end: of a scanned
  * layer's backward pass or, where layers are no loops, of the whole one (dumps of libtpu 0.0.42). So it leaves weight
  * gradients of activations that had to be gathered over devices, but for those of a scanned layer in a list's order. */
-#include "sim/compile/near_gathers.h"
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -221,13 +220,23 @@ static unsigned row_labels(const struct sim_sharded *s, const struct sim_op *op,
     return rows;
 }
 
+/* The computation in which a loop's body stands: the loop itself, or one around it where layers are no loops of the
+ * compiled program; -1: the whole step. */
+static int computation_of(const struct sim_sharded *s, bool scanned, int loop)
+{
+    while (loop >= 0 && !scanned && s->ops[loop].trips != MODEL_MICROBATCHES &&
+           s->ops[loop].trips != MODEL_DECODE_STEPS)
+        loop = s->ops[loop].loop;
+    return loop;
+}
+
 /* Both scatter sums of one shape over the same devices, in one computation. */
 static bool sum_alike(const struct sim_sharded *s, bool scanned, const struct sim_op *a, const struct sim_op *b)
 {
     const struct sim_value *one = &s->values[a->outputs[0]], *other = &s->values[b->outputs[0]];
     return a->collective == SIM_REDUCE_SCATTER && b->collective == SIM_REDUCE_SCATTER && a->axes == b->axes &&
            one->shape == other->shape && one->dtype == other->dtype && sim_same_spec(one, other) &&
-           sim_computation_of(s, scanned, a->loop) == sim_computation_of(s, scanned, b->loop);
+           computation_of(s, scanned, a->loop) == computation_of(s, scanned, b->loop);
 }
 
 struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *s, bool scanned,

@@ -147,10 +147,6 @@ struct sim_detail {
     bool is_slow;
 };
 
-/* compiled_collectives.c: how today's XLA:TPU sends an all-reduce over these axes, in its own word; NULL where it says
- * none: on GPUs, or over slices. */
-const char *sim_all_reduce_strategy(const struct sim_placement *placement, unsigned axes);
-
 enum {
     SIM_MOST_RECEIVED = 4,
     SIM_MOST_FACTORS = 256,
@@ -212,20 +208,11 @@ struct sim_price_collective {
     enum sim_collective kind;
     unsigned axes;
     int shape;
-    enum model_dtype dtype, narrow_dtype; /* the narrowest that its readers do with */
-    bool gradient;                        /* waits for no other one */
-    bool of_reduction;                    /* moves what no product makes, but a reduction */
-    struct sim_kept {                     /* what a scatter of it leaves a device */
-        unsigned char rank, scattered;    /* how many dimensions, and which one it shards more than its operand */
-        unsigned char sizes[MODEL_MAX_RANK], axes[MODEL_MAX_RANK]; /* enum model_size; over each */
-    } kept;
-    bool of_norm_gradient;            /* moves what it multiplies by a number of each row */
-    bool scatters_rows;               /* along the last dimension, of this size, over these axes */
-    unsigned char row_size, row_axes; /* enum model_size */
-    unsigned char updated_results;    /* of a gathered gradient (sim_updated_results) */
-    bool sums_like_another;           /* scatters a sum of a shape that its computation has scattered before */
-    bool may_use_ring;                /* while a product is computed of it, */
-    struct sim_factors window_rows;   /* which has these rows */
+    enum model_dtype dtype;
+    bool gradient;                  /* waits for no other one */
+    bool sums_like_another;         /* scatters a sum of a shape that its computation has scattered before */
+    bool may_use_ring;              /* while a product is computed of it, */
+    struct sim_factors window_rows; /* which has these rows */
 };
 
 /* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
@@ -301,11 +288,9 @@ struct sim_cost_program {
 struct sim_price_choices {
     enum model_dtype dtype;
     bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax,
-        windows_products, narrows_gathers, scanned /* layers are loops of the compiled program */,
+        windows_products, scanned /* layers are loops of the compiled program */,
         aten /* optimizers are PyTorch's own kernels */, aten_norms, gelu;
     struct sim_torch_chain torch_chains[SIM_MOST_TORCH_KERNELS];
-    int merged_height; /* gathers so near each other are merged, and no others (merge_near_gathers); 0: they stand as
-                          they are */
 };
 /* torch_kernels.c: what PyTorch makes of the operation that names a kernel: its traffic, and how its modules are
  * written. chains[SIM_MOST_TORCH_KERNELS] were zero. BASE_INTERNAL: the table is damaged. */

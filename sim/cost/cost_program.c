@@ -17,10 +17,9 @@ struct maker {
     unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
     unsigned sets;            /* of mesh axes that the program may have */
     int *steps_before;        /* per operation: steps listed before it */
-    int *sent_as;             /* per operation: the distinct collective; -1: it is none, or merged into another */
+    int *sent_as;             /* per operation: the distinct collective; -1: it is none */
     const struct sim_product_window *windows; /* per operation */
     int *window_of;                           /* per operation: the product that is computed as it goes round, or -1 */
-    const struct sim_gathered *gathered;      /* per operation, how often; or NULL: once */
     struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, saved_seen;
 };
 
@@ -99,16 +98,14 @@ static int repeats_of(const struct maker *m, int loop)
     return m->repeats_of[loop >= 0 ? loop : m->s->op_count];
 }
 
-/* Of an operation that the last layers of its loop leave out. */
-static int repeats_but_last(struct maker *m, const struct sim_op *op, int without)
+/* Of an operation that the last layer of its loop leaves out. */
+static int repeats_but_last(struct maker *m, const struct sim_op *op)
 {
     if (op->loop < 0) return repeats_of(m, op->loop);
     const struct sim_op *layers = &m->s->ops[op->loop];
     struct sim_factors trips;
     memset(&trips, 0, sizeof trips);
-    enum model_size left = (enum model_size)layers->trips;
-    for (int i = 0; i < without; i++) left = model_all_but_last(left);
-    multiply(m, &trips, (unsigned)left, 0);
+    multiply(m, &trips, (unsigned)model_all_but_last((enum model_size)layers->trips), 0);
     for (int loop = layers->loop; loop >= 0; loop = m->s->ops[loop].loop)
         multiply(m, &trips, (unsigned)m->s->ops[loop].trips, 0);
     return distinct(m, m->out->repeats, &m->repeats_seen, &m->out->repeat_count, &trips, sizeof trips);
@@ -116,7 +113,7 @@ static int repeats_but_last(struct maker *m, const struct sim_op *op, int withou
 
 static int repeats_of_op(struct maker *m, const struct sim_op *op)
 {
-    return op->op && op->op->not_in_last ? repeats_but_last(m, op, 1) : repeats_of(m, op->loop);
+    return op->op && op->op->not_in_last ? repeats_but_last(m, op) : repeats_of(m, op->loop);
 }
 
 static enum sim_region region_of(const struct maker *m, const struct sim_op *op)
@@ -304,28 +301,6 @@ static int operand_shape(const struct maker *m, const struct sim_op *op)
     return i;
 }
 
-/* Of a reduce-scatter, if it shards the last dimension. */
-static void note_rows(const struct sim_sharded *s, const struct sim_op *op, struct sim_price_collective *out)
-{
-    const struct sim_value *operand = &s->values[op->inputs[0]], *result = &s->values[op->outputs[0]];
-    const int last = s->program->tensors[result->tensor].rank - 1;
-    if (op->collective != SIM_REDUCE_SCATTER || last < 0 || operand->spec[last] == result->spec[last]) return;
-    out->scatters_rows = true;
-    out->row_size = s->program->tensors[result->tensor].dims[last];
-    out->row_axes = (unsigned char)sim_set_of(result->spec[last]);
-}
-
-static void note_kept(const struct sim_sharded *s, const struct sim_op *op, struct sim_kept *out)
-{
-    const struct sim_value *operand = &s->values[op->inputs[0]], *result = &s->values[op->outputs[0]];
-    out->rank = (unsigned char)s->program->tensors[result->tensor].rank;
-    for (int d = 0; d < out->rank; d++) {
-        out->sizes[d] = s->program->tensors[result->tensor].dims[d];
-        out->axes[d] = (unsigned char)sim_set_of(result->spec[d]);
-        if (operand->spec[d] != result->spec[d]) out->scattered = (unsigned char)d;
-    }
-}
-
 static void note_window(const struct maker *m, const struct sim_op *op, struct sim_price_collective *out)
 {
     const int product = m->window_of ? m->window_of[op - m->s->ops] : -1;
@@ -342,13 +317,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     memset(&collective, 0, sizeof collective);
     collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op),
     collective.dtype = value->dtype;
-    collective.narrow_dtype = m->choices->narrows_gathers ? sim_narrow_dtype(m->s, op) : value->dtype;
-    collective.updated_results = (unsigned char)sim_updated_results(m->s, op);
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
-    collective.of_reduction = !collective.gradient && sim_is_reduced(m->s, op->inputs[0]);
-    collective.of_norm_gradient = op->op->function == MODEL_NORM_GRAD || op->op->function == MODEL_NORM_GRAD_SCALE;
-    note_rows(m->s, op, &collective);
-    if (collective.gradient && op->collective == SIM_REDUCE_SCATTER) note_kept(m->s, op, &collective.kept);
     note_window(m, op, &collective);
     return distinct(m, m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective,
                     sizeof collective);
@@ -366,37 +335,11 @@ static void add_step(const struct maker *m, const struct sim_op *op, int what, i
                                                             .communicates = op->kind == SIM_COMMUNICATE};
 }
 
-static int times_of(const struct maker *m, int at)
-{
-    const struct sim_gathered *often = m->gathered ? &m->gathered[at] : NULL;
-    return often ? often->in_each + often->but_in_last[0] + often->but_in_last[1] + often->once : 1;
-}
-
-/* As often as the compiler leaves it. */
-static void add_collective(struct maker *m, int at, int repeats)
-{
-    const struct sim_op *op = &m->s->ops[at];
-    const struct sim_gathered alone = {.in_each = 1}, *often = m->gathered ? &m->gathered[at] : &alone;
-    const int what = collective_of(m, op);
-    m->sent_as[at] = times_of(m, at) > 0 ? what : -1;
-    for (int i = 0; i < often->in_each; i++) add_step(m, op, what, repeats);
-    for (int last = 0; last < BASE_COUNT(often->but_in_last); last++)
-        for (int i = 0; i < often->but_in_last[last]; i++) add_step(m, op, what, repeats_but_last(m, op, last + 1));
-    for (int i = 0; i < often->once; i++) add_step(m, op, what, repeats_of(m, m->s->ops[op->loop].loop));
-}
-
-static int count_steps(const struct maker *m)
-{
-    int count = 0;
-    for (int i = 0; i < m->s->op_count; i++) count += times_of(m, i);
-    return count;
-}
-
 static void list_steps(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
     struct sim_cost_program *out = m->out;
-    out->steps = room(m, count_steps(m), sizeof *out->steps);
+    out->steps = room(m, s->op_count, sizeof *out->steps);
     out->collectives = room(m, s->op_count, sizeof *out->collectives);
     out->needs = room(m, s->op_count, sizeof *out->needs);
     out->products = room(m, s->op_count, sizeof *out->products);
@@ -406,7 +349,7 @@ static void list_steps(struct maker *m)
         const struct sim_op *op = &s->ops[i];
         m->steps_before[i] = out->step_count, m->sent_as[i] = -1;
         int repeats = repeats_of_op(m, op);
-        if (op->kind == SIM_COMMUNICATE) add_collective(m, i, repeats);
+        if (op->kind == SIM_COMMUNICATE) add_step(m, op, m->sent_as[i] = collective_of(m, op), repeats);
         if (op->kind != SIM_COMPUTE) continue;
         if (op->op->needed) {
             struct sim_factors whole = product_of(m, op, ~0u, WHOLE);
@@ -483,8 +426,6 @@ void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch,
         m.window_of = base_new(scratch, int, sharded->op_count + 1);
         m.windows = sim_product_windows(scratch, sharded, choices->scanned, m.window_of);
     }
-    if (choices->merged_height)
-        m.gathered = sim_gathers_left(scratch, sharded, choices->scanned, m.window_of, choices->merged_height);
     list_shapes(&m);
     list_repeats(&m);
     list_dots(&m);

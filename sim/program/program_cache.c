@@ -188,14 +188,12 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
         .row_softmax = plan->placement->profile.traits >> MODEL_TRAIT_ROW_SOFTMAX & 1,
         .flash = plan->options.flash_attention,
         .windows_products = sim_passes_of(plan) >> SIM_PASS_WINDOW_PRODUCTS & 1,
-        .narrows_gathers = sim_passes_of(plan) >> SIM_PASS_NARROW_GATHERS & 1,
         .scanned = compiler.is_scanned,
         .gelu = plan->config->mlp_activations[0] == MODEL_GELU,
         .aten = compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1,
         .aten_norms =
             (compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1) && (sim_passes_of(plan) >> SIM_PASS_EAGER_KERNELS & 1),
-        .merged_height =
-            sim_passes_of(plan) >> SIM_PASS_MERGE_NEAR_GATHERS & 1 ? (int)compiler.settings.most_height : 0};
+    };
     BASE_TRY(sim_torch_kernels_read(torch_style_of(plan), choices.torch_chains, error));
     if (!cache->recent_prices) cache->recent_prices = sim_recent_prices_new(&cache->arena, &cache->question);
     sim_cost_program_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
