@@ -168,6 +168,32 @@ static void optimizers_keep_what_they_keep(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Bytes of a parameter on 8 devices: 2 of weights, 2 of gradients, 12 of state; each stage shards one of them more. */
+static void zero_shards_by_stage(struct base_arena *arena)
+{
+    static const struct {
+        const char *rules, *partitioning;
+        double weights, gradients, state;
+    } rows[] = {{"data_only", "none", 2, 2, 12},
+                {"data_only", "data", 2, 2, 12 / 8.0},
+                {"data_only", "data+gradients", 2, 2 / 8.0, 12 / 8.0},
+                {"zero3", "none", 2 / 8.0, 2 / 8.0, 12 / 8.0}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = torchtitan(NULL, NULL);
+    text.values[SIM_SOFTWARE] = "deepspeed", text.values[SIM_TOPOLOGY] = "h100:1x8", text.values[SIM_BATCH_SIZE] = "32";
+    double parameters = 0;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s %s", rows[i].rules, rows[i].partitioning);
+        text.values[SIM_RULES] = rows[i].rules, text.values[SIM_OPTIMIZER_PARTITIONING] = rows[i].partitioning;
+        const struct sim_memory memory = predicted(arena, cache, &text).memory;
+        if (!i) parameters = (double)memory.parameter_bytes / 2;
+        assert_near((double)memory.parameter_bytes, rows[i].weights * parameters, 1e-3);
+        assert_near((double)memory.gradient_bytes, rows[i].gradients * parameters, 1e-3);
+        assert_near((double)memory.optimizer_state_bytes, rows[i].state * parameters, 1e-3);
+    }
+    sim_cache_free(cache);
+}
+
 static void compiled_steps_are_faster(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
@@ -247,11 +273,17 @@ static void chips_have_their_own_constants(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(chips_have_their_own_constants),         TEST(steps_of_torchtitan_are_met),
-    TEST(steps_of_transformers_are_met),          TEST(autocast_moves_more),
-    TEST(each_stack_waits_for_its_host),          TEST(some_layers_are_checkpointed),
-    TEST(optimizers_keep_what_they_keep),         TEST(compiled_steps_are_faster),
-    TEST(a_compiled_loss_stores_no_float32),      TEST(compile_is_refused_where_there_is_no_choice),
+    TEST(chips_have_their_own_constants),
+    TEST(steps_of_torchtitan_are_met),
+    TEST(steps_of_transformers_are_met),
+    TEST(autocast_moves_more),
+    TEST(each_stack_waits_for_its_host),
+    TEST(some_layers_are_checkpointed),
+    TEST(optimizers_keep_what_they_keep),
+    TEST(zero_shards_by_stage),
+    TEST(compiled_steps_are_faster),
+    TEST(a_compiled_loss_stores_no_float32),
+    TEST(compile_is_refused_where_there_is_no_choice),
     TEST(attention_has_rates_by_head_and_length),
 };
 

@@ -154,7 +154,9 @@ static enum sim_torch_style torch_style_of(const struct sim_plan *plan)
     const bool eager = sim_passes_of(plan) >> SIM_PASS_EAGER_KERNELS & 1;
     if (!eager || !(profile->traits >> MODEL_TRAIT_HF_MODULES & 1) || plan->options.dtype == MODEL_FLOAT32)
         return SIM_TORCH_AS_OTHERS;
-    return plan->options.weight_dtype == MODEL_FLOAT32 ? SIM_TORCH_AUTOCAST : SIM_TORCH_HALF;
+    const bool half =
+        (profile->traits >> MODEL_TRAIT_HALF_PARAMETERS & 1) || plan->options.weight_dtype != MODEL_FLOAT32;
+    return half ? SIM_TORCH_HALF : SIM_TORCH_AUTOCAST;
 }
 
 /* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
