@@ -59,8 +59,8 @@ enum base_status sim_pipeline_traits_find(const char *software, struct sim_pipel
 /* What one chunk of one stage has of the model. A pipeline's pieces stand in the order in which a microbatch passes
  * them: piece = chunk * stages + stage. */
 struct sim_stage_chunk {
-    unsigned parts; /* bits of enum model_part */
-    int64_t encoder_layers, decoder_layers;
+    unsigned parts;                                       /* bits of enum model_part */
+    int64_t encoder_layers, decoder_layers, dense_layers; /* the last: of the decoder, the first of them */
 };
 /* Fills pieces[stages * chunks]. Division is how the software shares layers out.
  * BASE_INPUT names the key of what does not go. */

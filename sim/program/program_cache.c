@@ -63,6 +63,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
     options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
     options.traits = sim_plan_traits(plan);
+    options.sorts_tokens = plan->options.sorts_tokens;
     options.gathers_keys = plan->options.gathers_keys, options.ring_devices = plan->options.ring_devices;
     options.sequence_pieces = plan->options.sequence_pieces;
     options.normalizes_by_tokens = plan->options.normalizes_by_tokens;

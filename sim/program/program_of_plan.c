@@ -99,8 +99,9 @@ void sim_chunk_plan(const struct sim_plan *plan, const struct sim_stage_chunk *p
     *config = *plan->config;
     config->experts.encoder_sparse_layers =
         piece->encoder_layers / model_layers_per_block(plan->config, MODEL_ENCODER_STACK);
+    config->experts.first_dense_layers = piece->dense_layers;
     config->experts.decoder_sparse_layers =
-        piece->decoder_layers / model_layers_per_block(plan->config, MODEL_DECODER_STACK);
+        (piece->decoder_layers - piece->dense_layers) / model_layers_per_block(plan->config, MODEL_DECODER_STACK);
     config->num_encoder_layers = piece->encoder_layers;
     config->num_decoder_layers = piece->decoder_layers;
     *out = *plan;
