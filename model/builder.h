@@ -26,7 +26,6 @@ enum builder_label {
 };
 
 enum { BUILDER_MOST_RECEIVED = 2 /* the stream, and what an encoder has made */ };
-enum { BUILDER_MOST_PARAMETERS = 320 }; /* outside, and of a block of layers of each stack */
 
 /* A parameter of one layer (or of the model, layers = MODEL_ONE), with what the optimizer needs to know. */
 struct builder_parameter {
@@ -60,8 +59,8 @@ struct builder {
     enum model_dtype stream;  /* the residual stream: float32 where experts leave it so */
     int looked_up;            /* the copy of the table that tokens were looked up in; -1: none were yet */
     int mask;                 /* of the stack's tokens, which every normed input is multiplied by; -1: none */
-    struct builder_parameter parameters[BUILDER_MOST_PARAMETERS];
-    int parameter_count;
+    struct builder_parameter *parameters; /* outside, and of a block of layers of each stack */
+    int parameter_count, parameter_capacity;
     int gradient_norm; /* sum of squares of all gradients, by which updates scale them; -1: they are not scaled there */
     const char *letters_from, *letters_to; /* of equations, while a decode step is built; NULL: as they are */
     const struct builder_cache *cache;     /* self-attention reads keys and values from there; or NULL */

@@ -145,7 +145,7 @@ struct sim_stage_peak {
                                        without the one that runs */
     int done[SIM_MOST_CHUNKS];      /* those whose backward pass is */
 };
-/* At the most on one stage. memory: by piece. */
+/* At the most on one stage. memory: by its chunks. */
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
                          struct sim_stage_peak *out);
 /* Places for what a microbatch saves from its forward pass to its backward pass on one piece, each used again as soon

@@ -117,7 +117,7 @@ void sim_chunk_plan(const struct sim_plan *plan, const struct sim_stage_chunk *p
 static enum base_status print_pieces(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out,
                                      struct base_error *error)
 {
-    struct sim_stage_chunk pieces[SIM_MOST_STAGE_CHUNKS];
+    struct sim_stage_chunk *pieces = base_reserve(out->arena, SIM_MOST_STAGE_CHUNKS, sizeof *pieces);
     struct sim_pipeline_traits traits;
     struct model_config config;
     struct sim_plan piece;
