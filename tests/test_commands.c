@@ -314,10 +314,9 @@ static const char *ask_bash(struct base_arena *arena, const char *questions)
                                  "    echo\n"
                                  "done <\"$2\"\n";
     struct base_text completion = {.arena = arena};
-    struct base_error error;
     int status;
     const char *folder = new_folder(arena);
-    assert_ok(commands_bash_completion(&completion, &error), &error);
+    commands_bash_completion(&completion);
     const char *answer =
         run(arena, &status,
             base_print(arena, "bash '%s' '%s' '%s' 2>&1", write_temporary(arena, folder, "ask", script),
@@ -510,7 +509,7 @@ static const struct hostile {
     {"$M export examples/t5_11b_v4_512.json --format gin --out missing/x", 3, "missing/x: cannot be written"},
     {"$M topology v4:4x64x4096 --out x.svg", 3, "a picture holds at most"},
     {"$M layout --topology v4-8 --num-partitions 1 --batch-size 7 --out x", 3, "must be divisible"},
-    {"$M partition 'a,b->ab' --mesh data=2 --shapes '1073741824;1073741824' --specs 'data;-'", 3,
+    {"$M-lab partition 'a,b->ab' --mesh data=2 --shapes '1073741824;1073741824' --specs 'data;-'", 3,
      "the result has 2.31e+18 bytes; use up to 9.01e+15"},
     {"$M pedict", 2, "did you mean predict?"},
     {"$M --hlep", 2, "did you mean --help?"},
