@@ -363,6 +363,25 @@ bool base_may_map(size_t bytes);       /* this process and its children may have
 bool base_may_write(size_t bytes);     /* they may make a file that large (ulimit -f) */
 /* They may have so many files open each (ulimit -n): the soft limit is raised to that where the hard one allows it. */
 bool base_may_open(int count);
+/* ---- a program that answers lines (answerer.c) ---- */
+
+struct base_answerer {
+    int64_t pid; /* 0: none runs */
+    int to, from;
+};
+/* Starts this program once more, with arguments (argv, ended by NULL). It goes when this one goes. BASE_RUN: it cannot
+ * be started, and *answerer has none. */
+enum base_status base_answerer_start(struct base_answerer *answerer, const char *const *arguments,
+                                     struct base_error *error);
+void base_answerer_end(struct base_answerer *answerer); /* at once; where none runs, nothing */
+/* Bytes that end with a line's end. False: it is gone. */
+bool base_answerer_tell(const struct base_answerer *answerer, const char *bytes, size_t length);
+/* What it writes is appended to line, whole lines; NOTHING: none was complete, and it was silent for wait_ms. */
+enum base_heard { BASE_HEARD_LINE, BASE_HEARD_NOTHING, BASE_HEARD_END };
+enum base_heard base_answerer_hear(struct base_answerer *answerer, int wait_ms, struct base_text *line);
+/* From here on this process opens no file and has at most so many bytes of address space. False: it cannot be. */
+bool base_seal(int64_t most_bytes);
+
 /* Path of a program in the folder of the one that is running. BASE_RUN: it is not there. */
 enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out,
                                   struct base_error *error);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { LONGEST_QUESTION_BYTES = 1 << 20, MOST_ARGUMENTS = 256 };
+#define MOST_SEALED_BYTES (INT64_C(6) << 30)
 
 /* Reads one line without its end. false at the end of the input. */
 static bool read_line(struct base_text *line, bool *too_long)
@@ -74,36 +75,89 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
     base_json_close(&writer, '}');
 }
 
-static enum base_status answer_words(struct sim_cache *cache, struct base_arena *arena, int count,
+/* ---- answers to a page ---- */
+
+/* What a page may ask: answers alone, and about nothing that stands in a file. The kernel sees to that, too
+ * (base_seal); this says it in words. */
+static enum base_status refuse_beyond_page(int count, const char *const *words, struct base_error *error)
+{
+    static const char *const commands[] = {"predict", "tune", "mesh", "topology", "topologies", "models", "export"};
+    bool known = false;
+    for (int i = 0; i < BASE_COUNT(commands); i++) known = known || !strcmp(words[0], commands[i]);
+    if (!known) return base_fail(error, BASE_USAGE, "a page does not ask %.40s; the command line does", words[0]);
+    for (int i = 1; i < count; i++)
+        if (*words[i] == '@' || strstr(words[i], "=@"))
+            return base_fail(error, BASE_USAGE, "a page names no file, as \"%.60s\" does", words[i]);
+    return BASE_OK;
+}
+
+/* Of a search, on lines before its answer, ten a second at most. */
+struct told {
+    struct commands_context *outer;
+    double last_s;
+};
+
+static void tell_progress(void *where, const char *what, int64_t done, int64_t total)
+{
+    struct told *told = where;
+    const struct commands_context *outer = told->outer;
+    const double now_s = outer->now_s ? outer->now_s(outer->clock_where) : 0;
+    char line[160];
+    struct base_error ignored;
+    if (now_s - told->last_s < 0.1) return;
+    told->last_s = now_s;
+    snprintf(line, sizeof line, "{\"progress\":\"%.60s\",\"done\":%lld,\"total\":%lld}\n", what, (long long)done,
+             (long long)total);
+    outer->answer(outer->answer_where, line, strlen(line), &ignored);
+}
+
+/* ---- answers ---- */
+
+static enum base_status answer_words(struct commands_context *outer, struct base_arena *arena, int count,
                                      const char *const *words, struct base_text *document, struct base_error *error)
 {
-    struct commands_context context = {.arena = arena, .cache = cache, .json = true, .layout = BASE_JSON_ONE_LINE};
+    struct told told = {.outer = outer};
+    struct commands_context context = {.arena = arena,
+                                       .cache = outer->cache,
+                                       .json = true,
+                                       .layout = BASE_JSON_ONE_LINE,
+                                       .now_s = outer->sealed ? outer->now_s : NULL,
+                                       .clock_where = outer->clock_where,
+                                       .progress = outer->sealed ? tell_progress : NULL,
+                                       .progress_where = &told};
     if (count < 1)
         return base_fail(error, BASE_USAGE, "a question has a command, as in [\"mesh\",\"--topology\",\"v4-8\"]");
     if (!strcmp(words[0], "batch")) return base_fail(error, BASE_USAGE, "batch does not answer batch");
+    if (outer->sealed) BASE_TRY(refuse_beyond_page(count, words, error));
     return commands_execute(&context, words[0], count - 1, words + 1, document, error);
+}
+
+static enum base_status answer_asked(struct commands_context *outer, struct base_arena *arena, int count,
+                                     const char *const *words, struct base_text *out)
+{
+    struct base_error error = {0};
+    struct base_text document = {.arena = arena};
+    enum base_status status = answer_words(outer, arena, count, words, &document, &error);
+    put_answer(out, status, &document, &error, arena);
+    return status;
 }
 
 enum base_status commands_answer(struct sim_cache *cache, struct base_arena *arena, int count, const char *const *words,
                                  struct base_text *out)
 {
-    struct base_error error = {0};
-    struct base_text document = {.arena = arena};
-    enum base_status status = answer_words(cache, arena, count, words, &document, &error);
-    put_answer(out, status, &document, &error, arena);
-    return status;
+    return answer_asked(&(struct commands_context){.cache = cache}, arena, count, words, out);
 }
 
 /* ---- a question in the copy of this process that answers it ---- */
 
-static void answer_question(const struct commands_context *outer, struct base_arena *arena, const char *line,
-                            size_t length, struct base_text *out)
+static void answer_question(struct commands_context *outer, struct base_arena *arena, const char *line, size_t length,
+                            struct base_text *out)
 {
     struct base_error error = {0};
     struct base_text answer = {.arena = arena};
     struct question question;
     if (read_question(arena, line, length, &question, &error) == BASE_OK)
-        commands_answer(outer->cache, arena, question.count, question.words, &answer);
+        answer_asked(outer, arena, question.count, question.words, &answer);
     else put_answer(&answer, error.status, &(struct base_text){.arena = arena}, &error, arena);
     base_put_bytes(out, answer.data, answer.length);
 }
@@ -152,7 +206,10 @@ static enum base_status answer_all(struct commands_context *context, struct base
         struct base_text line = {.arena = arena}, answer = {.arena = arena};
         bool too_long;
         if (!read_line(&line, &too_long)) break;
-        if (line.length) {
+        if (line.length && context->sealed) {
+            answer_line(context, line.data, line.length, &answer);
+            BASE_TRY(context->answer(context->answer_where, answer.data, answer.length, error));
+        } else if (line.length) {
             ask(worker, number++, &line, too_long, &answer);
             BASE_TRY(context->answer(context->answer_where, answer.data, answer.length, error));
         }
@@ -183,6 +240,10 @@ static enum base_status run_batch(struct commands_context *context, const struct
         context->answer = keep_answer;
         context->answer_where = out;
     }
+    /* Who serves a page starts another one in the place of one that ends or takes too long. */
+    context->sealed = base_argument(arguments, "--sealed") != NULL;
+    if (context->sealed && !base_seal(MOST_SEALED_BYTES))
+        return base_fail(error, BASE_INTERNAL, "--sealed: the system refuses to limit this process");
     enum base_status status = answer_all(context, &arena, &worker, error);
     base_worker_end(&worker);
     base_arena_free(&arena);
@@ -191,6 +252,9 @@ static enum base_status run_batch(struct commands_context *context, const struct
 
 static const struct base_option options[] = {
     {"--timeout", "S", "give up a question that takes longer, and go on with the next", "none is given up"},
+    {"--sealed", NULL,
+     "open no file, answer what a page may ask, in this process, with lines of progress before a search's answer",
+     NULL},
     COMMANDS_COMMON};
 
 const struct commands_command commands_batch = {

@@ -1,5 +1,6 @@
 /* `predict`: one plan, with reasons. */
 #include "commands/topology_list.h"
+#include "commands/what_if.h"
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
 
@@ -259,6 +260,9 @@ static enum base_status run_predict(struct commands_context *context, const stru
     commands_warn_of_plan(context, &text, plan.config);
     commands_warn_of_experts(context, &text, plan.config);
     if (!model_infers(plan.options.step)) BASE_TRY(commands_warn_of_software(context, &text, 0, error));
+    const char *keys = base_argument(arguments, "--what-if");
+    if (keys && !context->json) return base_fail(error, BASE_USAGE, "--what-if: is JSON; use it with --json");
+    if (keys) return commands_put_what_if(context, &(struct commands_what_if){&text, &plan, keys}, out, error);
     if (base_argument(arguments, "--program") && !context->json)
         return print_program(context, arguments, &plan, out, error);
     return answer(context, arguments, &text, &plan, &others, &training, out, error);
@@ -272,6 +276,7 @@ static const struct base_option options[] = {
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
     {"--detail", NULL, "with every operation, and what memory holds when; of the JSON document", NULL},
     {"--program", NULL, "print the sharded operations, and why each tensor is sharded as it is", NULL},
+    {"--what-if", "all|KEY,KEY", "instead: the plan with each of these keys one step otherwise, as JSON", NULL},
     {"--network", "analytic|simulated",
      "how collectives are priced: by loads of links, or every message over every link", "analytic"},
     {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},

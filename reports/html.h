@@ -34,4 +34,7 @@ enum base_status reports_html_chart(struct base_text *out, const struct base_jso
 enum base_status reports_html_chart_of_two(struct base_text *out, reports_draw *draw, const struct base_json *document,
                                            const struct base_json *other, struct base_error *error);
 
+/* JSON that the page's script reads: element of that id. */
+void reports_put_script_data(struct base_text *out, const char *id, const struct base_text *json);
+
 #endif

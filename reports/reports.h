@@ -472,4 +472,10 @@ enum base_status reports_launch_command(struct base_arena *arena, const char *fo
                                         const struct sim_plan *plan, const char *command, struct base_text *out,
                                         struct base_error *error);
 
+/* ---- the page that asks (live_page.c) ---- */
+
+/* data: a JSON object with the plan that it begins with, by names of options, the keys of a plan, names of models and
+ * topologies. */
+void reports_live_page(const struct base_text *data, struct base_text *out);
+
 #endif

@@ -12,6 +12,7 @@ libpcre2-dev            model/pattern.c
 libgsl-dev              sim/predict/least_squares.c
 libglpk-dev             tuner/ilp.c
 libcairo2-dev           plots/canvas.c
+libmicrohttpd-dev       serve/http.c
 fonts-dejavu-core       text in pictures
 libopenblas-dev         exec/gemm.c
 libdnnl-dev             exec/onednn.c

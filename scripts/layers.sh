@@ -15,14 +15,14 @@ export LC_ALL=C
 violations=$(mktemp)
 trap 'rm -f "$violations"' EXIT
 
-sources=$(find base topo model sim tuner exec plots reports commands lab tests meshwright.c -name '*.[ch]' 2>/dev/null | sort)
+sources=$(find base topo model sim tuner exec plots reports serve commands tests meshwright.c -name '*.[ch]' 2>/dev/null | sort)
 
 # shellcheck disable=SC2086
 awk '
 function fail(what) { print FILENAME ":" FNR ": " what }
 
 BEGIN {
-    split("base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports commands lab", rooms, " ")
+    split("base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports serve commands", rooms, " ")
     for (i in rooms) order[rooms[i]] = i
     last = 100 # meshwright.c and tests may include any room
 
@@ -40,6 +40,7 @@ BEGIN {
     door["oneapi/dnnl/dnnl.h"] = door["omp.h"] = "exec/onednn.c"
     door["zlib.h"] = "exec/gzip.c"
     door["mpi.h"] = "exec/comm.c"
+    door["microhttpd.h"] = door["sys/random.h"] = "serve/http.c"
     door["sys/timerfd.h"] = "base/process.c" # ticks for a program that is waited for: it need not know the time
     gsl_door = "sim/predict/least_squares.c"
     for (i in door) doors[door[i]] = 1
@@ -47,7 +48,6 @@ BEGIN {
 
     # What was worked out before is remembered in one table, by all rooms inside sim/ and by sim/ itself.
     shared["sim/partition/memo.h"] = 1
-    shared["commands/table.h"] = 1 # the lab answers in the same tables
 
     heap = "malloc|calloc|realloc|free|strdup|strndup|aligned_alloc|posix_memalign"
     files = "fopen|freopen|fdopen|open|creat|tmpfile|mkstemp|rename|remove|unlink|realpath"
@@ -120,7 +120,7 @@ function check_calls() {
     if (room != "base" && !(FILENAME in doors) && calls(heap)) fail("memory comes from the arena that is passed in (base_alloc)")
     if (room != "base" && calls(files)) fail("files are opened through base/ alone")
     # base/process.c ends the copy of the process that could not become another program.
-    speaks = FILENAME == "exec/rank_main.c" || FILENAME == "base/process.c" || FILENAME == "base/worker.c"
+    speaks = FILENAME == "exec/rank_main.c" || FILENAME == "base/process.c" || FILENAME == "base/worker.c" || FILENAME == "base/answerer.c"
     if (!speaks && (calls(people) || code ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/)) fail("only meshwright.c and meshwright-rank print and exit")
     if (room != "exec" && calls(clock)) fail("only meshwright.c and exec/ look at the clock, and only meshwright.c at the terminal")
     if (calls(chance)) fail("a result may depend on its input alone: base_random has seeds, options have values")
@@ -168,7 +168,7 @@ done | sort -u | tsort 2>&1 >/dev/null | sed -n 's/^tsort: \([^-].*\)$/\1:1: inc
     grep -v 'input contains a loop' >>"$violations" || true
 
 # Prefixes, from the symbols that other objects can see. A room inside a room has the prefix of the outer one.
-for room in base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports commands lab; do
+for room in base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports serve commands; do
     [ -n "$build" ] && [ -d "$build/$room" ] || continue
     for object in "$build/$room"/*.o; do
         source=${object#"$build"/}
@@ -176,7 +176,6 @@ for room in base topo model model/gin sim/partition sim/compile sim/network sim/
         [ -e "$source" ] || continue
         nm -g --defined-only "$object" | awk -v room="${room%%/*}" -v source="$source" '
             source == "exec/rank_main.c" && $3 == "main" { next }
-            source == "lab/lab_table.c" && $3 == "commands_all" { next } # linked in the place of that of commands/
             $3 !~ "^" room "_" { print source ":1: " $3 " is seen outside: make it static, or give it the prefix " room "_" }' >>"$violations"
     done
 done

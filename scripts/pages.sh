@@ -81,6 +81,10 @@ if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || c
 else
     echo "pages: there is no Chromium here, so that no page was opened (apt-get install chromium)"
 fi
+# The page of serve: its knobs turned in Chromium, hostile requests to its server.
+status=0
+timeout 300 python3 "${browser%/*}/live_browser.py" "$program" ${kept:+--pictures "$kept"} || status=$?
+case $status in 0 | 77) passed=$((passed + 1)) ;; *) failed=$((failed + 1)) ;; esac
 [ -z "$kept" ] || cp -- *.html "$kept"
 printf '%-24s %d passed, %d failed\n' pages: "$passed" "$failed"
 [ "$failed" -eq 0 ]

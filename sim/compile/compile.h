@@ -135,6 +135,8 @@ struct sim_software {
  * software of that chip's time) comes before the platform's. */
 enum base_status sim_software_find(const char *platform, const char *chip, const char *software,
                                    struct sim_software *out, struct base_error *error);
+/* Names of the software that is modelled on the platform, each once, at most limit of them: how many. */
+int sim_software_names(const char *platform, const char **out, int limit);
 
 /* ---- compilers (releases.c) ---- */
 

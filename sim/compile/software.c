@@ -135,3 +135,16 @@ enum base_status sim_software_find(const char *platform, const char *chip, const
     }
     return unknown(software, platform, &names, error);
 }
+
+int sim_software_names(const char *platform, const char **out, int limit)
+{
+    const size_t length = strlen(platform);
+    int count = 0;
+    for (int row = 0; row < softwares->row_count && count < limit; row++) {
+        const char *name = field(row, "software"), *on = field(row, "platform");
+        bool known = strncmp(on, platform, length) != 0 || (on[length] && on[length] != ':');
+        for (int i = 0; i < count; i++) known = known || !strcmp(out[i], name);
+        if (!known) out[count++] = name;
+    }
+    return count;
+}

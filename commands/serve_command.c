@@ -1,0 +1,72 @@
+/* `serve`: the page that asks this program, on this machine alone. */
+#include "commands/served_plan.h"
+#include "serve/serve.h"
+
+#include <string.h>
+
+struct serving {
+    struct commands_context *context;
+    bool opens;
+};
+
+static bool is_over(void *where)
+{
+    const struct serving *serving = where;
+    return serving->context->stop && serving->context->stop(serving->context->clock_where);
+}
+
+/* The address is printed at once: whoever waits for it reads it from the first line. */
+static void tell_address(void *where, const char *address)
+{
+    const struct serving *serving = where;
+    struct base_text line = {.arena = serving->context->arena}, silence = {.arena = serving->context->arena};
+    struct base_error ignored;
+    base_putf(&line, "%s\n", address);
+    serving->context->answer(serving->context->answer_where, line.data, line.length, &ignored);
+    if (!serving->opens) return;
+    const char *const command[] = {"xdg-open", address, NULL};
+    const struct base_child browser = {.program = command[0], .arguments = command, .answer = &silence};
+    if (base_run_child(&browser, &ignored) != BASE_OK && serving->context->note)
+        serving->context->note(serving->context->note_where, "--open: xdg-open opens no browser here");
+}
+
+static enum base_status run_serve(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct base_text *out, struct base_error *error)
+{
+    static const char *const answerer[] = {"meshwright", "batch", "--sealed", NULL};
+    enum { LARGEST_PORT = 65535 };
+    struct serving serving = {context, base_argument(arguments, "--open") != NULL};
+    struct base_text page = {.arena = context->arena};
+    const char *given = base_argument(arguments, "--port");
+    int64_t port = 0;
+    (void)out;
+    if (!context->answer || context->answer_where)
+        return base_fail(error, BASE_USAGE, "serve: is asked from a command line, and from no batch");
+    if (given) BASE_TRY(base_parse_int(given, "--port", 0, LARGEST_PORT, &port, error));
+    BASE_TRY(commands_put_served_page(context, arguments, &page, error));
+    const struct serve_settings settings = {.port = (int)port,
+                                            .page = page.data,
+                                            .answerer = answerer,
+                                            .stop = is_over,
+                                            .begun = tell_address,
+                                            .where = &serving};
+    return serve_run(context->arena, &settings, error);
+}
+
+static const struct base_option options[] = {
+    COMMANDS_PLAN,
+    {"--port", "N", "of 127.0.0.1; 0: one that is free", "0"},
+    {"--open", NULL, "open the page in the browser", NULL},
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_serve = {
+    .name = "serve",
+    .summary = "a page in the browser that answers while plans are changed; Ctrl-C ends it",
+    .usage = "serve [PLAN.json|PLAN.gin] [--port N] [--open]",
+    .examples = "  meshwright serve examples/t5_11b_v4_512.json\n  meshwright serve --open\n",
+    .options = options,
+    .option_count = BASE_COUNT(options),
+    .positional_limit = 1,
+    .run = run_serve,
+};

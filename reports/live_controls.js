@@ -1,0 +1,115 @@
+/* The controls: one a key of the plan. A value that the program refuses stays, greyed, with the reason. */
+const groups = [
+  ["Run", ["model", "topology", "software", "task-feature-lengths", "batch-size", "num-microbatches"]],
+  ["Parallelism", ["model-parallel-submesh", "num-partitions", "ici-mesh", "pipeline-stages", "virtual-stages", "context-parallel", "sequence-parallel", "optimizer-partitioning", "logical-axis-rules"]],
+  ["Step", ["remat-policy", "optimizer", "dtype", "attention"]],
+];
+const steppers = ["batch-size", "num-microbatches", "num-partitions", "pipeline-stages", "virtual-stages", "context-parallel"];
+const common = new Set(groups.flatMap(([, options]) => options));
+const choices = (option) => option === "sequence-parallel" ? ["0", "1"] : keyOf[option].words;
+
+/* What is known of each value around the plan, from the last what-if: by option and value. */
+let around = {};
+const known = (option, value) => (around[option] || []).find((n) => n.value === value);
+const valueOf = (option) => plan[option] ?? answerPlan[option] ?? keyOf[option].fallback ?? "";
+let answerPlan = {}; /* what the last answer's plan says, defaults of its software included */
+
+const controls = {};
+const describe = (option, id) => make("p", { id, class: "help", hidden: true }, keyOf[option].help);
+
+const chips = (option) => {
+  const box = make("div", { role: "radiogroup", "aria-label": words(keyOf[option].key), class: "chips" });
+  const update = () => {
+    const now = valueOf(option), all = choices(option);
+    if (now && !all.includes(now)) all.push(now);
+    const had = box.contains(document.activeElement) ? document.activeElement.textContent : null;
+    show(box, all.map((value) => {
+      const neighbour = known(option, value), refused = neighbour && neighbour.refused;
+      return button(value === "0" ? "off" : value === "1" ? "on" : value, () => refused ? explain(option, value, refused) : go({ [option]: value }), {
+        role: "radio", "aria-checked": String(value === now), tabindex: value === now ? "0" : "-1", "data-value": value,
+        class: refused ? "refused" : neighbour && !neighbour.fits ? "unfit" : null, "aria-disabled": refused ? "true" : null,
+        title: refused || (neighbour && !neighbour.now ? `${count(neighbour.tokens_per_s)} tokens/s, ${bytes(neighbour.peak_bytes)}${neighbour.fits ? "" : ", does not fit"}` : null),
+      });
+    }));
+    if (had) ([...box.children].find((c) => c.textContent === had) || box.firstChild).focus();
+  };
+  box.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const all = [...box.children], next = all[(all.indexOf(document.activeElement) + step + all.length) % all.length];
+    next.focus(); next.click();
+  });
+  return { element: box, update };
+};
+
+const field = (option, id) => {
+  const names = { model: data.models, topology: data.topologies }[option];
+  const input = make("input", {
+    id, type: "text", autocomplete: "off", spellcheck: "false", list: names || option === "software" ? id + "-names" : null,
+    onchange: () => go({ [option]: input.value.trim() }),
+    placeholder: keyOf[option].fallback || "",
+  });
+  const list = input.hasAttribute("list") ? make("datalist", { id: id + "-names" }, (names || []).map((n) => make("option", { value: n }))) : null;
+  const update = () => {
+    if (document.activeElement !== input || input.dataset.shown !== input.value) input.value = plan[option] ?? (steppers.includes(option) || option === "software" || option === "logical-axis-rules" ? valueOf(option) : "");
+    input.dataset.shown = input.value;
+    if (list && !names) show(list, (around[option] || []).map((n) => make("option", { value: n.value })));
+  };
+  return { element: make("div", { class: "field" }, [input, list]), input, update };
+};
+
+const stepper = (option, id) => {
+  const inner = field(option, id), name = words(keyOf[option].key);
+  const next = (step) => {
+    const now = Number(valueOf(option));
+    const free = (around[option] || []).filter((n) => !n.refused && (Number(n.value) - now) * step > 0);
+    return free.length ? free.reduce((a, b) => Math.abs(b.value - now) < Math.abs(a.value - now) ? b : a).value : null;
+  };
+  const press = (step) => () => {
+    const value = next(step), refused = (around[option] || []).find((n) => n.refused && (Number(n.value) - Number(valueOf(option))) * step > 0);
+    if (value !== null) go({ [option]: value });
+    else if (refused) explain(option, refused.value, refused.refused);
+  };
+  const less = button("−", press(-1), { "aria-label": "less " + name, class: "step" }), more = button("+", press(1), { "aria-label": "more " + name, class: "step" });
+  inner.input.setAttribute("inputmode", "numeric");
+  inner.input.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+    if (step) event.preventDefault(), press(step)();
+  });
+  inner.element.prepend(less);
+  inner.element.append(more);
+  return {
+    element: inner.element, update: () => {
+      inner.update();
+      for (const [b, step] of [[less, -1], [more, 1]]) b.setAttribute("aria-disabled", String(next(step) === null));
+    }
+  };
+};
+
+/* Every other key, as a field of its own. */
+const others = () => {
+  const rows = data.keys.filter((k) => !common.has(k.option)).map((k) => control(k.option));
+  return make("details", {}, [make("summary", {}, "Other keys"), rows]);
+};
+
+const control = (option) => {
+  const id = "key-" + option, isChips = choices(option).length && choices(option).length < 6;
+  const inner = isChips ? chips(option) : steppers.includes(option) ? stepper(option, id) : field(option, id);
+  controls[option] = inner;
+  const label = make(isChips ? "span" : "label", { for: isChips ? null : id, class: "name", title: keyOf[option].help }, words(keyOf[option].key));
+  return make("div", { class: "control", "data-key": keyOf[option].key }, [label, inner.element]);
+};
+
+const makeControls = () => make("form", { class: "controls", "aria-label": "Plan", onsubmit: (e) => e.preventDefault() }, [
+  groups.map(([title, options]) => make("fieldset", {}, [make("legend", {}, title), options.map(control)])), others(),
+]);
+
+/* Why a value is not to be had, beside the control that has it. */
+const explain = (option, value, why) => {
+  show(reason, make("strong", {}, `${words(keyOf[option].key)} ${value}: `), why, " ",
+    button("close", () => { reason.hidden = true; }, { class: "small" }));
+  reason.hidden = false;
+};
+const reason = make("p", { role: "alert", class: "reason", hidden: true });
+const updateControls = () => { for (const c of Object.values(controls)) c.update(); };

@@ -1,0 +1,130 @@
+/* What the page's parts share: elements, words for numbers, the plan and its address, questions and answers. */
+const data = JSON.parse(document.getElementById("data").textContent);
+const seeds = document.getElementById("seeds") ? JSON.parse(document.getElementById("seeds").textContent) : null;
+
+/* ---- elements ---- */
+
+const put = (where, child) => { if (child !== null && child !== undefined) where.append(child); return where; };
+const fill = (element, attributes, children) => {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of [children].flat(Infinity)) put(element, child);
+  return element;
+};
+const make = (name, attributes, children) => fill(document.createElement(name), attributes, children);
+const draw = (name, attributes, children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+const show = (where, ...children) => where.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined));
+
+/* ---- words ---- */
+
+const round = (value) => {
+  const size = Math.abs(value);
+  return value.toFixed(size >= 100 || value === 0 ? 0 : size >= 10 ? 1 : 2);
+};
+const scaled = (value, step, units) => {
+  let i = 0;
+  while (Math.abs(value) >= step * 0.9995 && i < units.length - 1) value /= step, i++;
+  return round(value) + units[i];
+};
+const bytes = (n) => scaled(n, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]);
+const count = (n) => scaled(n, 1000, ["", " k", " M", " G", " T"]);
+const seconds = (s) => s >= 120 ? scaled(s / 60, 60, [" min", " h"]) : s >= 1 ? round(s) + " s" : s >= 1e-3 ? round(s * 1e3) + " ms" : round(s * 1e6) + " µs";
+const percent = (f) => round(100 * f) + " %";
+const change = (now, before) => {
+  const f = before ? now / before - 1 : 0;
+  return Math.abs(f) < 5e-4 ? "the same" : (f > 0 ? "+" : "−") + round(Math.abs(100 * f)) + " %";
+};
+const words = (name) => name.replaceAll("_", " ").replaceAll("-", " ");
+
+/* ---- the plan: values by names of options ---- */
+
+const keyOf = Object.fromEntries(data.keys.map((k) => [k.option, k]));
+const optionOf = Object.fromEntries(data.keys.map((k) => [k.key, k.option]));
+let plan = {};
+
+const isDefault = (option, value) => value === undefined || value === "" || value === keyOf[option].fallback;
+const addressOf = (of) => "#" + Object.entries(of).filter(([o, v]) => !isDefault(o, v))
+  .map(([o, v]) => keyOf[o].key + "=" + encodeURIComponent(v).replaceAll("%2C", ",").replaceAll("%3A", ":")).join("&");
+const planOf = (address) => {
+  const found = {};
+  for (const part of address.replace(/^#/, "").split("&")) {
+    const at = part.indexOf("="), option = optionOf[part.slice(0, at)];
+    if (at > 0 && option) try { found[option] = decodeURIComponent(part.slice(at + 1)); } catch { /* a broken address */ }
+  }
+  return Object.keys(found).length ? found : { ...data.plan };
+};
+/* A mesh is asked for in one way. */
+const ways = [["model-parallel-submesh"], ["num-partitions"], ["ici-mesh", "dcn-mesh"]];
+const changed = (of, changes) => {
+  const next = { ...of };
+  for (const [option, value] of Object.entries(changes)) {
+    for (const way of ways)
+      if (value && ways.some((w) => w.includes(option)) && !way.includes(option)) for (const other of way) delete next[other];
+    if (isDefault(option, value)) delete next[option]; else next[option] = value;
+  }
+  return next;
+};
+/* A value of a JSON document, as an option says it. */
+const optionWords = (value) => Array.isArray(value) && value.every((v) => typeof v !== "object") ? value.join(",")
+  : Array.isArray(value) ? JSON.stringify(value)
+    : typeof value === "object" && value ? Object.entries(value).map(([k, v]) => k + "=" + v).join(",") : String(value);
+const planFrom = (document) => {
+  const found = {};
+  for (const [key, value] of Object.entries(document)) {
+    if (key === "task_feature_lengths") found["task-feature-lengths"] = Object.values(value).join(",");
+    else if (optionOf[key]) found[optionOf[key]] = optionWords(value);
+  }
+  return changed({}, found);
+};
+const quoted = (word) => /^[A-Za-z0-9_.\/,:=@+-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
+const argumentsOf = (of) => Object.entries(of).flatMap(([o, v]) => ["--" + o, v]);
+const commandOf = (of, name) => ["meshwright", name || "predict", ...argumentsOf(of).map(quoted)].join(" ");
+const differences = (now, before) => [...new Set([...Object.keys(before), ...Object.keys(now)])]
+  .filter((o) => (now[o] || keyOf[o].fallback) !== (before[o] || keyOf[o].fallback))
+  .map((o) => `${words(keyOf[o].key)} ${before[o] || keyOf[o].fallback || "unsaid"} → ${now[o] || keyOf[o].fallback || "unsaid"}`);
+
+/* ---- questions ---- */
+
+const token = new URLSearchParams(location.search).get("token") || "";
+const send = async (method, path, body) => {
+  const reply = await fetch(path, { method, body, headers: { "X-Meshwright-Token": token } });
+  if (!reply.ok) throw new Error(await reply.text());
+  return reply.text();
+};
+const offline = "This page holds one plan and its neighbours. Run the command below, with `serve` in place of `predict`, for any other.";
+/* Each question is a list of arguments; answers come in the same order. */
+const ask = async (...questions) => {
+  if (seeds) return questions.map((q) => seeds[JSON.stringify(q)] || { exit: 2, error: offline });
+  try {
+    const text = await send("POST", "ask", questions.map((q) => JSON.stringify(q)).join("\n"));
+    return text.trim().split("\n").map((line) => JSON.parse(line));
+  } catch (problem) {
+    const why = problem instanceof TypeError ? "The program does not answer: is `meshwright serve` still running?" : problem.message;
+    return questions.map(() => ({ exit: 2, error: why }));
+  }
+};
+
+/* ---- files and the clipboard ---- */
+
+const copy = async (text) => {
+  try { await navigator.clipboard.writeText(text); } catch {
+    const area = document.body.appendChild(make("textarea", { "aria-label": "copied text" }, text));
+    area.select(); document.execCommand("copy"); area.remove();
+  }
+};
+const save = (name, type, text) => {
+  const link = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+};
+const button = (label, act, more) => make("button", { type: "button", onclick: act, ...more }, label);
+const copier = (label, text) => button(label, async (event) => {
+  const pressed = event.currentTarget;
+  await copy(text());
+  pressed.textContent = "copied";
+  setTimeout(() => { pressed.textContent = label; }, 1200);
+});

@@ -1,0 +1,79 @@
+/* From a change to what is painted: the address, the questions that it asks, and who paints which answer. */
+let open = "memory", turn = 0, answer = null, detail = null, machine = null, pinned = null, refusal = null;
+const shelf = [];
+const verdict = make("section", { class: "verdict", "aria-label": "Verdict" }), alarm = make("div", { role: "alert", class: "alarm", hidden: true }), status = make("p", { role: "status", class: "unseen" });
+
+const paint = () => {
+  verdict.classList.toggle("stale", Boolean(refusal));
+  show(alarm, refusal ? [make("strong", {}, "Refused: "), refusal, " ", button("undo", () => history.back(), { class: "small" })] : []);
+  alarm.hidden = !refusal;
+  if (answer) show(verdict, drawVerdict(answer, pinned));
+  document.title = answer && !refusal ? `${answer.fits ? "fits" : "does not fit"}, ${count(answer.throughput.tokens_per_s)} tokens/s: ${plan.model} on ${plan.topology}` : "Meshwright";
+  status.textContent = refusal ? "refused" : answer ? `${headline(answer)}, ${count(answer.throughput.tokens_per_s)} tokens per second` : "";
+};
+const drawView = () => {
+  const row = views.find(([name]) => name === open) || views[0], needs = row[0] === "memory" || row[0] === "time";
+  view.setAttribute("aria-labelledby", "tab-" + row[0]);
+  if (needs ? detail : answer) show(view, row[2](needs ? detail : answer));
+  else if (row[0] === "search") show(view, row[2]());
+};
+
+const asked = () => {
+  const known = argumentsOf(plan);
+  return { first: ["predict", ...known], around: ["predict", ...known, "--what-if", "all"], detail: ["predict", ...known, "--detail"], machine: ["topology", plan.topology || ""] };
+};
+/* The verdict first; what stands around it behind it, unless the plan has moved on. */
+const refresh = async () => {
+  const mine = ++turn, q = asked(), begun = performance.now(), [first] = await ask(q.first);
+  if (mine !== turn) return;
+  refusal = first.error || null;
+  if (first.result && first.result.memory) answer = first.result, answerPlan = planFrom(answer.plan);
+  paint(); updateControls();
+  document.documentElement.dataset.paintedMs = (performance.now() - begun).toFixed(1);
+  const [near, whole, made] = first.error ? [{}, {}, {}] : await ask(q.around, q.detail, q.machine);
+  if (mine !== turn) return;
+  around = {};
+  for (const n of (near.result && near.result.what_if) || []) (around[optionOf[n.key]] = around[optionOf[n.key]] || []).push(n);
+  if (whole.result) detail = whole.result;
+  if (made.result) machine = made.result;
+  updateControls(); drawStrip(); drawView();
+  document.documentElement.dataset.settledMs = (performance.now() - begun).toFixed(1);
+};
+
+const take = (next) => {
+  if (addressOf(next) === addressOf(plan)) return;
+  plan = next;
+  reason.hidden = true;
+  history.pushState(null, "", location.pathname + location.search + addressOf(plan));
+  refresh();
+};
+const go = (changes) => take(changed(plan, changes));
+const pin = () => {
+  if (!answer || refusal) return;
+  pinned = { plan: { ...plan }, answer };
+  if (!shelf.some((s) => addressOf(s.plan) === addressOf(plan))) shelf.push(pinned);
+  paint(); drawView();
+};
+
+const tabs = make("div", { role: "tablist", class: "tabs", "aria-label": "Views" }, views.map(([name, label]) => button(label, () => {
+  open = name;
+  for (const tab of tabs.children) { const on = tab.id === "tab-" + name; tab.setAttribute("aria-selected", String(on)); tab.setAttribute("tabindex", on ? "0" : "-1"); }
+  drawView();
+}, { role: "tab", id: "tab-" + name, "aria-controls": "view", "aria-selected": String(name === open), tabindex: name === open ? "0" : "-1" })));
+tabs.addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], all = [...tabs.children];
+  if (!step) return;
+  event.preventDefault();
+  const next = all[(all.indexOf(document.activeElement) + step + all.length) % all.length];
+  next.focus(); next.click();
+});
+
+show(document.getElementById("app"),
+  make("header", {}, [make("h1", {}, "Meshwright"), make("p", { class: "tools" }, [button("pin", pin, { title: "keep this plan as the one to compare with" }), copier("copy command", () => commandOf(plan)), copier("copy link", () => location.href)]), status]),
+  make("div", { class: "page" }, [makeControls(), make("main", {}, [alarm, reason, verdict, make("section", { "aria-label": "What if" }, [make("h2", {}, "What if"), make("p", { class: "note" }, "Height: tokens/s. Hollow: does not fit. A click goes there."), strip]), make("section", {}, [tabs, view]),
+    seeds ? make("section", { class: "offline" }, [make("h2", {}, "Make it live"), make("p", {}, "This page holds one plan and its neighbours. Where the program is, this command asks it for any other:"), make("pre", { tabindex: "0" }, commandOf(planOf(""), "serve"))]) : null])]));
+const read = () => { plan = planOf(location.hash); refresh(); };
+addEventListener("popstate", read);
+let width = innerWidth;
+addEventListener("resize", () => { if (innerWidth !== width) width = innerWidth, drawView(); });
+read();

@@ -1,0 +1,97 @@
+/* The verdict and what stands around it: two bars with the pinned plan's as ghosts, numbers, remedies, the what-if strip. */
+const memoryParts = [["parameter_bytes", "parameters", "parameters"], ["optimizer_state_bytes", "optimizer state", "optimizer-state"], ["gradient_bytes", "gradients", "gradients"],
+  ["activation_bytes", "activations", "activations"], ["cache_bytes", "cache", "cache"], ["temporary_bytes", "temporaries", "temporaries"], ["reserved_bytes", "reserved", "reserved"]];
+const timeParts = [["compute_s", "compute", "compute"], ["memory_bound_s", "memory-bound", "memory-bound"], ["exposed_communication_s", "communication not hidden", "model-axis"], ["overhead_s", "overhead", "overhead"]];
+
+const partsOf = (of, table) => {
+  const parts = table.filter(([key]) => of[key] > 0).map(([key, name, colour]) => ({ name, colour, size: of[key] }));
+  return parts;
+};
+
+/* whole: what the bar's length means; hi, lo: the interval; line: capacity. */
+const bar = (title, parts, of, format) => {
+  const most = 1.04 * Math.max(of.whole, of.hi || 0, of.line || 0, of.ghost || 0), share = (v) => (100 * v / most).toFixed(2) + "%";
+  const sum = parts.reduce((s, p) => s + p.size, 0), stretch = sum > of.whole ? of.whole / sum : 1;
+  const said = `${title}: ${format(of.whole)}${of.line ? " of " + format(of.line) : ""}; ${parts.map((p) => `${p.name} ${format(p.size)}`).join(", ")}`;
+  return make("figure", { class: "bar" }, [
+    make("div", { class: "track", role: "img", "aria-label": said }, [
+      of.ghost ? make("div", { class: "ghost", style: `width:${share(of.ghost)}`, title: "pinned: " + format(of.ghost) }) : null,
+      make("div", { class: "stack", style: `width:${share(of.whole)}` }, parts.map((p) =>
+        make("span", { style: `flex:${p.size * stretch} 0 0;background:var(--${p.colour})`, title: `${p.name}: ${format(p.size)}` }))),
+      of.hi > of.lo ? make("div", { class: "whisker", style: `left:${share(of.lo)};width:${share(of.hi - of.lo)}`, title: `90 %: ${format(of.lo)} to ${format(of.hi)}` }) : null,
+      of.line ? make("div", { class: "line", style: `left:${share(of.line)}` }, make("span", {}, "capacity " + format(of.line))) : null,
+    ]),
+    make("ul", { class: "key" }, parts.map((p) => make("li", {}, [make("i", { style: `background:var(--${p.colour})` }), `${p.name} `, make("b", {}, format(p.size))]))),
+  ]);
+};
+
+const fact = (name, value, note, before) => make("div", {}, [make("dt", {}, name), make("dd", {}, value), note ? make("dd", { class: "note" }, note) : null,
+  before ? make("dd", { class: "note change" }, before) : null]);
+const interval = (pair, format) => pair ? `90 %: ${format(pair[0])} to ${format(pair[1])}` : null;
+
+const headline = (d) => {
+  const m = d.memory, missing = m.peak_bytes - m.capacity_bytes;
+  if (d.fits) return `It fits${d.tight ? ", but it is tight" : ""}: ${bytes(m.peak_bytes)} of ${bytes(m.capacity_bytes)}`;
+  return missing > 0 ? `It does not fit: ${bytes(missing)} more than the ${bytes(m.capacity_bytes)} of a device` : "It does not fit";
+};
+
+const against = (d, pin) => {
+  if (!pin) return null;
+  const what = differences(plan, pin.plan), p = pin.answer;
+  if (!what.length) return make("p", { class: "against" }, "This is the pinned plan.");
+  const memory = d.memory.peak_bytes - p.memory.peak_bytes;
+  return make("p", { class: "against" }, [make("b", {}, `${change(d.throughput.tokens_per_s, p.throughput.tokens_per_s)} tokens/s, ${change(d.time.step_s, p.time.step_s)} step time, ${memory < 0 ? "−" : "+"}${bytes(Math.abs(memory))} memory`),
+    ` beside the pinned plan: ${what.join("; ")}`]);
+};
+
+const remedies = (d) => {
+  const list = d.changes_that_fit || [];
+  if (d.fits || !list.length) return null;
+  const changesOf = (text) => Object.fromEntries(text.split(/, (?=[a-z_]+ )/).map((part) => {
+    const at = part.indexOf(" "), option = optionOf[part.slice(0, at)];
+    return option ? [option, part.slice(at + 1)] : null;
+  }).filter((pair) => pair));
+  return make("section", { class: "remedies" }, [make("h3", {}, "What would make it fit"), make("ul", {}, list.slice(0, 6).map((c) =>
+    make("li", {}, [button(c.change, () => go(changesOf(c.change))), ` ${count(c.tokens_per_s)} tokens/s, ${bytes(c.peak_bytes)}${c.tight ? ", tight" : ""}`])))]);
+};
+
+const drawVerdict = (d, pin) => {
+  const m = d.memory, t = d.time, s = d.throughput, before = pin && pin.plan !== plan ? pin.answer : null;
+  return [
+    make("h2", { class: d.fits ? "fits" : "bad", id: "headline" }, headline(d)),
+    against(d, pin),
+    make("dl", { class: "facts" }, [
+      fact("target tokens/s", count(s.tokens_per_s), interval(s.tokens_per_s_interval, count), before && change(s.tokens_per_s, before.throughput.tokens_per_s)),
+      fact("a step", seconds(t.step_s), interval(t.step_interval_s, seconds), before && change(t.step_s, before.time.step_s)),
+      fact("MFU", s.mfu_frac === undefined || s.mfu_frac === null ? "–" : percent(s.mfu_frac), "model FLOP over the peak", before && before.throughput.mfu_frac ? change(s.mfu_frac, before.throughput.mfu_frac) : null),
+      fact("fits with probability", d.fits_probability_frac === undefined || d.fits_probability_frac === null ? "–" : percent(d.fits_probability_frac), d.confidence && d.confidence.includes("uncalibrated") ? "uncalibrated" : null),
+    ]),
+    make("h3", {}, "Memory of a device at the peak"),
+    bar("Memory of a device", partsOf(m, memoryParts), { whole: m.peak_bytes, line: m.capacity_bytes, lo: (m.peak_interval_bytes || [])[0], hi: (m.peak_interval_bytes || [])[1], ghost: before && before.memory.peak_bytes }, bytes),
+    make("h3", {}, "Time of a step"),
+    bar("Time of a step", partsOf(t, timeParts), { whole: t.step_s, lo: (t.step_interval_s || [])[0], hi: (t.step_interval_s || [])[1], ghost: before && before.time.step_s }, seconds),
+    remedies(d),
+    (d.warnings || []).map((w) => make("p", { class: "warning", role: "note" }, w)),
+  ];
+};
+
+/* ---- what if ---- */
+
+const strip = make("div", { class: "strip", "aria-live": "off" });
+const neighbourSaid = (n, now) => n.refused ? `${n.value}: refused: ${n.refused}`
+  : `${n.value}: ${count(n.tokens_per_s)} tokens/s${now && !n.now ? ` (${change(n.tokens_per_s, now.tokens_per_s)})` : ""}, ${bytes(n.peak_bytes)} of ${bytes(n.capacity_bytes)}${n.fits ? "" : ": does not fit"}`;
+const drawStrip = () => {
+  const rows = Object.entries(around).filter(([, list]) => list.some((n) => !n.now && !n.refused));
+  const fastest = Math.max(...rows.flatMap(([, list]) => list.map((n) => n.refused ? 0 : n.tokens_per_s)));
+  const had = strip.contains(document.activeElement) ? document.activeElement.dataset : null, at = had && { key: had.key, value: had.value };
+  show(strip, rows.map(([option, list]) => {
+    const now = list.find((n) => n.now);
+    return make("div", { class: "row" }, [make("span", { class: "name" }, words(keyOf[option].key)), make("div", { class: "bars", role: "group", "aria-label": words(keyOf[option].key) }, list.map((n) =>
+      button([make("i", { style: `height:${n.refused ? 2 : Math.max(2, 44 * n.tokens_per_s / fastest).toFixed(1)}px` }), make("span", {}, n.value)],
+        () => n.refused ? explain(option, n.value, n.refused) : go({ [option]: n.value }), {
+          class: "what " + (n.refused ? "refused" : n.fits ? "fit" : "unfit") + (n.now ? " now" : ""), title: neighbourSaid(n, now), "aria-label": neighbourSaid(n, now),
+          "aria-current": n.now ? "true" : null, "aria-disabled": n.refused ? "true" : null, "data-key": option, "data-value": n.value,
+        })))]);
+  }));
+  if (at) { const again = [...strip.querySelectorAll("button")].find((b) => b.dataset.key === at.key && b.dataset.value === at.value); if (again) again.focus(); }
+};

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Opens the page of `meshwright serve` in headless Chromium, turns its knobs, and sends its server hostile requests.
+
+    live_browser.py PROGRAM [--pictures FOLDER]
+
+Prints a line a finding; exit 1 if there was one, 77 if there is no Chromium (hostile requests are sent all the same).
+"""
+import http.client
+import os
+import subprocess
+import sys
+import time
+import urllib.parse
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from browser import MEASURE, Browser, find_chromium  # noqa: E402
+
+SLOWEST_CHANGE_MS = 50
+T5 = "#model=t5_1_0_11B&topology=v4-512&model_parallel_submesh=4,2,2,1&batch_size=896&num_microbatches=4&optimizer=adamw&task_feature_lengths=512,512"
+PIPELINE = "#model=llama3_70b&topology=h100:64x8&software=megatron&num_partitions=8&pipeline_stages=4&batch_size=512&num_microbatches=32&optimizer=adamw&task_feature_lengths=4096"
+# From a click to the frame behind the new verdict.
+CHANGE = """
+(async () => {
+  const times = [];
+  for (let i = 0; i < 9; i++) {
+    const row = [...document.querySelectorAll(".what[data-key=num-microbatches].fit, .what[data-key=num-microbatches].unfit")].filter((b) => !b.classList.contains("now"));
+    const pressed = row[i % row.length], begun = performance.now(), root = document.documentElement;
+    const painted = new Promise((done) => new MutationObserver((_, me) => { me.disconnect(); requestAnimationFrame(() => done(performance.now() - begun)); })
+      .observe(root, { attributes: true, attributeFilter: ["data-painted-ms"] }));
+    const settled = new Promise((done) => new MutationObserver((_, me) => { me.disconnect(); done(); }).observe(root, { attributes: true, attributeFilter: ["data-settled-ms"] }));
+    pressed.click();
+    times.push(await painted);
+    await settled;
+  }
+  return times.sort((a, b) => a - b)[4];
+})()
+"""
+
+
+class Served:
+    def __init__(self, program, *arguments):
+        self.process = subprocess.Popen([program, "serve", *arguments], stdout=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip()
+        parts = urllib.parse.urlsplit(self.address)
+        self.host, self.port, self.token = parts.netloc, parts.port, parts.query.partition("=")[2]
+
+    def send(self, method, path, body=None, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.putrequest(method, path, skip_host="Host" in headers)
+        for name, value in {"X-Meshwright-Token": self.token, **headers}.items():
+            if value is not None:
+                connection.putheader(name.replace("_", "-"), value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        reply = connection.getresponse()
+        text = reply.read().decode()
+        connection.close()
+        return reply.status, text
+
+    def memory_kib(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            return int(next(line for line in file if line.startswith("VmRSS")).split()[1])
+
+    def close(self):
+        self.process.send_signal(2)
+        return self.process.wait(timeout=5)
+
+
+def hostile(served):
+    found = []
+
+    def expect(name, status, *request, **headers):
+        got, text = served.send(*request, **headers)
+        if got != status:
+            found.append(f"{name}: status {got}, not {status}: {text[:100]}")
+        return text
+
+    question = b'["topology","v4-8"]'
+    expect("an honest question", 200, "POST", "/ask", question)
+    expect("without a token", 403, "POST", "/ask", question, X_Meshwright_Token=None, **{"X-Meshwright-Token": None})
+    expect("another token", 403, "POST", "/ask", question, **{"X-Meshwright-Token": "0" * 32})
+    expect("another host", 403, "POST", "/ask", question, Host="evil.example:80")
+    expect("another page", 403, "POST", "/ask", question, Origin="http://evil.example")
+    expect("a page from a file", 403, "POST", "/ask", question, Origin="null")
+    expect("its own page", 200, "POST", "/ask", question, Origin="http://" + served.host)
+    expect("the page without a token", 403, "GET", "/", **{"X-Meshwright-Token": None})
+    expect("a path", 404, "GET", "/../../etc/passwd")
+    expect("another method", 405, "PUT", "/ask", question)
+    expect("no JSON", 400, "POST", "/ask", b"\x00\xff{")
+    expect("numbers", 400, "POST", "/ask", b"[1,2]")
+    expect("too long", 413, "POST", "/ask", b'["' + b"x" * (1 << 20) + b'"]')
+    for name, words in {"a file": '["predict","/etc/passwd"]', "a model's file": '["predict","--model","@/etc/passwd","--topology","v4-8","--batch-size","8","--task-feature-lengths","8"]',
+                        "a file to write": '["topology","v4-8","--out","/tmp/meshwright-written.json"]', "a run": '["run","x.json"]', "a batch": '["batch"]',
+                        "a profile": '["predict","--model","t5_1_1_small","--topology","v4-8","--batch-size","8","--task-feature-lengths","8,8","--profile","/etc/hostname"]'}.items():
+        text = expect(name, 200, "POST", "/ask", words.encode())
+        if '"error"' not in text or "root:" in text:
+            found.append(f"{name} is not refused: {text[:120]}")
+    if os.path.exists("/tmp/meshwright-written.json"):
+        found.append("a page wrote a file")
+    before = served.memory_kib()
+    for i in range(600):
+        served.send("POST", "/ask", bytes((i * 37 + j * j) % 256 for j in range(i % 90)))
+    if served.memory_kib() > before + 2048:
+        found.append(f"600 requests made the server grow from {before} to {served.memory_kib()} KiB")
+    return found
+
+
+def wait_settled(browser):
+    for _ in range(200):
+        if browser.evaluate("document.documentElement.dataset.settledMs"):
+            return
+        time.sleep(0.02)
+    raise RuntimeError("the page never settled: " + str(browser.evaluate("document.body.innerText.slice(0, 400)")))
+
+
+def visit(browser, address):
+    browser.events.clear()
+    browser.ask("Page.navigate", url="about:blank")
+    browser.wait("Page.loadEventFired")
+    browser.ask("Page.navigate", url=address)
+    browser.wait("Page.loadEventFired")
+    wait_settled(browser)
+
+
+def press(browser, key, code, number):
+    for kind in ("keyDown", "keyUp"):
+        browser.ask("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number)
+
+
+def knobs(browser, served):
+    """Changes, undo, refusals, the keyboard, a link opened elsewhere."""
+    found = []
+
+    def expect(what, text):
+        for _ in range(100):
+            if browser.evaluate(text):
+                return
+            time.sleep(0.02)
+        found.append(what)
+
+    visit(browser, served.address + T5)
+    expect("T5 11B fits on v4-512", "document.querySelector('#headline').textContent.startsWith('It fits')")
+    expect("the link is kept", "location.hash.includes('batch_size=896')")
+    for name, plan, most in (("T5 11B on v4-512", T5, SLOWEST_CHANGE_MS), ("Llama 3 70B over 512 GPUs", PIPELINE, 150)):
+        visit(browser, served.address + plan)
+        took = browser.evaluate(CHANGE)
+        print(f"{name}: a change is painted in {took:.1f} ms")
+        if took > most:
+            found.append(f"{name}: a change is painted in {took:.1f} ms, not in {most}")
+    visit(browser, served.address + T5)
+    browser.evaluate("[...document.querySelectorAll('header button')].find((b) => b.textContent === 'pin').click()")
+    browser.evaluate("document.querySelector('.what[data-key=num-microbatches][data-value=\"8\"]').click()")
+    expect("a click changes the address", "location.hash.includes('num_microbatches=8')")
+    expect("the change is said", "document.querySelector('.against b')?.textContent.includes('tokens/s')")
+    browser.evaluate("history.back()")
+    expect("back is undo", "location.hash.includes('num_microbatches=4')")
+    browser.evaluate("document.querySelector('#key-num-microbatches').focus()")
+    press(browser, "ArrowUp", "ArrowUp", 38)
+    expect("the up arrow takes the next number", "location.hash.includes('num_microbatches=7')")
+    browser.evaluate("(() => { const i = document.querySelector('#key-batch-size'); i.value = '13'; i.dispatchEvent(new Event('change')); })()")
+    expect("a refused value says why", "!document.querySelector('.alarm').hidden && document.querySelector('.alarm').textContent.includes('13')")
+    for tab in ("memory", "time", "machine", "search", "shelf"):
+        browser.evaluate(f"document.querySelector('#tab-{tab}').click()")
+        expect(f"the view {tab} shows something", "document.querySelector('#view').textContent.length > 40")
+    visit(browser, served.address + T5.replace("batch_size=896", "batch_size=64"))
+    browser.evaluate("document.querySelector('#tab-search').click(); [...document.querySelectorAll('#view button')].find((b) => b.textContent === 'search').click()")
+    for _ in range(600):
+        if browser.evaluate("document.querySelectorAll('#view tbody tr').length"):
+            break
+        time.sleep(0.1)
+    else:
+        found.append("a search answers: " + browser.evaluate("document.querySelector('#view').textContent"))
+    return found
+
+
+def looks(browser, served, pictures):
+    found = []
+    for name, plan in (("t5", T5), ("pipeline", PIPELINE), ("unfit", T5.replace("4,2,2,1", "2,2,1,1"))):
+        for width, height, dark in ((1280, 900, False), (390, 844, True)):
+            browser.show(width, height, dark)
+            visit(browser, served.address + plan)
+            for tab in ("memory", "time", "machine", "shelf"):
+                browser.evaluate(f"document.querySelector('#tab-{tab}').click()")
+                answer = browser.evaluate(MEASURE)
+                found += [f"{name}, {tab} at {width} px: {what}" for what in answer["found"]]
+                if pictures:
+                    browser.picture(os.path.join(pictures, f"live-{name}-{tab}-{width}.png"))
+            if name == "t5":
+                found += [what for what in browser.keyboard() if "tabindex=\"-1\"" not in what and "role=\"radio\"" not in what and "role=\"tab\"" not in what]  # arrows reach these
+            found += [what for what in browser.complaints("/none") if not what.startswith("asks for http://" + served.host)]
+    return found
+
+
+def main():
+    program, pictures = sys.argv[1], sys.argv[3] if len(sys.argv) > 3 else None
+    served = Served(program)
+    chromium, browser, found = find_chromium(), None, []
+    try:
+        found += hostile(served)
+        if chromium:
+            browser = Browser(chromium)
+            browser.show(1280, 900, False)
+            found += knobs(browser, served) + looks(browser, served, pictures)
+    finally:
+        if browser:
+            browser.close()
+        if served.close() != 0:
+            found.append("Ctrl-C does not end it well")
+    for line in dict.fromkeys(found):
+        print(line)
+    return 1 if found else 0 if chromium else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
