@@ -94,10 +94,6 @@ tsan:
 search-properties: $(BUILD)/tests/test_search_properties
 	@SEARCH_SAMPLES=20000 $(BUILD)/tests/test_search_properties
 
-## mutants: families of constraints, cuts and bounds taken out of the search one by one; a test must fail for each
-mutants:
-	@CC="$(CC)" scripts/mutants.sh build/mutants
-
 ## fuzz: each reader of input against libFuzzer (clang) or the seeded mutator of the tests, FUZZ_SECONDS (60) each
 fuzz:
 	@scripts/fuzz.sh build/fuzz $(fuzzers:$(BUILD)/%=build/fuzz/%)
@@ -114,26 +110,6 @@ lint:
 bench: $(BUILD)/meshwright $(BUILD)/tests/bench_exec
 	@scripts/bench.sh $(BUILD)/meshwright
 	@$(BUILD)/tests/bench_exec
-
-## bench-torch: one GPT trained in PyTorch and here, tokens per CPU second of both (downloads PyTorch, several GB, into build/)
-bench-torch: all
-	@scripts/bench_torch.sh $(BUILD)/meshwright $(BUILD)/torch
-
-## lab: run a spread of plans here, calibrate on half of them, predict the other half (minutes; wants two free cores)
-lab: all
-	@scripts/lab.sh $(BUILD)/meshwright $(BUILD)/lab
-
-## torus: as root, a torus of network namespaces with links of a given rate; plans predicted, then run there (minutes)
-torus: all
-	@scripts/torus.sh $(BUILD)/meshwright $(BUILD)/torus
-
-## soak: a run that is killed and resumed on other meshes until it is through; memory of ranks over many steps (minutes)
-soak: all
-	@scripts/soak.sh $(BUILD)/meshwright $(BUILD)/soak
-
-## slurm: as root, runs under a real Slurm of two nodes on this machine; a killed rank, launchers without PMIx (a minute)
-slurm: all
-	@scripts/slurm.sh $(BUILD)/meshwright $(BUILD)/slurm
 
 ## golden-update: rewrite what the golden cases expect and what README.md and docs/*.md show (read the difference before you keep it)
 golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
@@ -156,10 +132,6 @@ pictures: all
 pages: all
 	@scripts/pages.sh $(BUILD)/meshwright $(BUILD)/pages
 
-## perfetto: a trace of every kind, opened in Perfetto's own page by Chromium; pictures stay in build/perfetto
-perfetto: all
-	@scripts/perfetto.sh $(BUILD)/meshwright $(BUILD)/perfetto
-
 ## confidence: from tests/data/measured, how far predictions are off by software and platform (sim/predict/confidence.csv)
 confidence: all
 	@python3 scripts/confidence.py $(BUILD)/meshwright
@@ -181,7 +153,7 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' Makefile | expand -t 16
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' Makefile lab.mk | expand -t 16
 
 $(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(linked)
@@ -236,6 +208,8 @@ $(BUILD)/%.css.o: %.css
 $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
+
+include lab.mk
 
 .PHONY: all test mutants search-properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
 .SECONDARY:

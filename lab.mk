@@ -1,0 +1,29 @@
+# What is run now and then, as root, for minutes, or with downloads. The Makefile includes it; no test needs it.
+
+## mutants: families of constraints, cuts and bounds taken out of the search one by one; a test must fail for each
+mutants:
+	@CC="$(CC)" scripts/mutants.sh build/mutants
+
+## bench-torch: one GPT trained in PyTorch and here, tokens per CPU second of both (downloads PyTorch, several GB, into build/)
+bench-torch: all
+	@scripts/bench_torch.sh $(BUILD)/meshwright $(BUILD)/torch
+
+## lab: run a spread of plans here, calibrate on half of them, predict the other half (minutes; wants two free cores)
+lab: all
+	@scripts/lab.sh $(BUILD)/meshwright $(BUILD)/lab
+
+## torus: as root, a torus of network namespaces with links of a given rate; plans predicted, then run there (minutes)
+torus: all
+	@scripts/torus.sh $(BUILD)/meshwright $(BUILD)/torus
+
+## soak: a run that is killed and resumed on other meshes until it is through; memory of ranks over many steps (minutes)
+soak: all
+	@scripts/soak.sh $(BUILD)/meshwright $(BUILD)/soak
+
+## slurm: as root, runs under a real Slurm of two nodes on this machine; a killed rank, launchers without PMIx (a minute)
+slurm: all
+	@scripts/slurm.sh $(BUILD)/meshwright $(BUILD)/slurm
+
+## perfetto: a trace of every kind, opened in Perfetto's own page by Chromium; pictures stay in build/perfetto
+perfetto: all
+	@scripts/perfetto.sh $(BUILD)/meshwright $(BUILD)/perfetto
