@@ -8,8 +8,8 @@ DESTDIR ?=
 CFLAGS  ?= -O2
 LDFLAGS ?=
 
-rooms    := base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports serve commands
-packages := libcjson libpcre2-8 gsl
+rooms    := base topo model model/gin model/import sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports serve commands
+packages := libcjson libpcre2-8 gsl yaml-0.1
 loaded   := cairo cairo-pdf cairo-png libmicrohttpd # when the first picture is drawn, a page served: their headers alone are asked for here
 
 # Contracted multiply-adds would make results differ between machines, so they are off whatever CFLAGS says.
@@ -25,7 +25,7 @@ libraries     := $(found_links) -lglpk -ldl -lm
 # What is linked into the program need not be found and bound at each start, which took 0.6 ms of 1.4: GLPK, GSL and
 # PCRE2 with what they need, where their archives are there (Debian's packages have them).
 archives      := $(foreach name,pcre2-8 gsl gslcblas glpk colamd amd suitesparseconfig gmp ltdl,$(filter /%,$(shell $(CC) -print-file-name=lib$(name).a)))
-linked        := $(if $(filter 9,$(words $(archives))),-lcjson $(archives) -lz -ldl -lm,$(libraries))
+linked        := $(if $(filter 9,$(words $(archives))),-lcjson -lyaml $(archives) -lz -ldl -lm,$(libraries))
 found_loaded  := $(shell pkg-config --libs $(loaded) 2>/dev/null)
 found_all      = $(if $(and $(found_links),$(found_loaded)),,$(error pkg-config does not find all of $(packages) $(loaded): make deps installs them))
 

@@ -6,10 +6,21 @@
 
 enum { MOST_OPTIONS = 96 };
 
-/* Short for an option of that name, where the command has none that is called so. */
+/* Short for an option of that name, or another software's word for it, where the command has none that is called so. */
 static const struct {
     const char *given, *option;
-} short_names[] = {{"-h", "--help"}, {"--submesh", "--model-parallel-submesh"}};
+} short_names[] = {{"-h", "--help"},
+                   {"--submesh", "--model-parallel-submesh"},
+                   {"--tp", "--num-partitions"},
+                   {"--pp", "--pipeline-stages"},
+                   {"--vp", "--virtual-stages"},
+                   {"--cp", "--context-parallel"},
+                   {"--ep", "--expert-parallel"},
+                   {"--etp", "--expert-tensor-parallel"},
+                   {"--global-batch-size", "--batch-size"},
+                   {"--grad-accum", "--num-microbatches"},
+                   {"--seq-len", "--task-feature-lengths"},
+                   {"--seq-length", "--task-feature-lengths"}};
 
 static int find_option(const struct base_option *options, int count, const char *name, size_t length)
 {
@@ -90,6 +101,12 @@ enum base_status base_arguments_parse(struct base_arena *arena, const struct bas
         if (!is_option(given)) {
             if (positional_count == positional_limit)
                 return base_fail(error, BASE_USAGE, "\"%.60s\" is one argument too many; options begin with --", given);
+            positional[positional_count++] = given;
+            continue;
+        }
+        if (!strncmp(given, "--gin.", 6) || !strncmp(given, "--gin_file=", 11)) { /* T5X's, left as they stand */
+            if (positional_count == positional_limit)
+                return base_fail(error, BASE_USAGE, "\"%.60s\": import reads it", given);
             positional[positional_count++] = given;
             continue;
         }

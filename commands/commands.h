@@ -139,9 +139,14 @@ enum base_status commands_read_plan(struct commands_context *context, const char
 /* How a gin file, which has no word for it, says the topology; NULL: the plan of that file has one, or is no gin. */
 const char *commands_topology_wanted(struct commands_context *context, const char *path,
                                      const struct sim_plan_text *plan);
-/* A plan from gin, with the places; what it holds beside a plan is noted. */
+/* A plan from gin, with the places; what it holds beside a plan is noted. path: a file, or lines of gin that end in a
+ * new line. */
 enum base_status commands_read_gin(struct commands_context *context, const char *path, struct sim_gin_plan *out,
                                    struct base_error *error);
+struct model_import_request;
+/* The same from files of other software; keys that are not modelled are warned of. */
+enum base_status commands_read_import(struct commands_context *context, const struct model_import_request *request,
+                                      struct sim_gin_plan *out, struct base_error *error);
 #define COMMANDS_GIN                                                                                                   \
     {"--gin-search-path", "DIR", "where included gin files are; several directories are joined by commas",             \
      "here, and beside the file"},                                                                                     \

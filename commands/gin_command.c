@@ -1,5 +1,6 @@
 /* `import` and `export`: plans from T5X's gin files, and files that launch a plan. */
 #include "commands/commands.h"
+#include "model/import/import.h"
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
 
@@ -36,18 +37,61 @@ static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
     }
 }
 
+/* --gin_file=FILE and --gin.NAME=VALUE, as T5X's command line has them, as a line of gin; false: it is neither. */
+static bool put_gin(const char *given, struct base_text *out)
+{
+    const char *equals = strchr(given, '=');
+    if (strncmp(given, "--gin", 5) != 0 || !equals) return false;
+    if (!strncmp(given, "--gin_file=", 11)) {
+        base_put(out, "include ");
+        base_put_python_string(out, equals + 1);
+    } else base_putf(out, "%.*s = %s", (int)(equals - given - 6), given + 6, equals + 1);
+    base_put(out, "\n");
+    return true;
+}
+
+/* One gin file; or files of other software with KEY=VALUE behind them. */
+static enum base_status read_files(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct sim_gin_plan *out, struct base_error *error)
+{
+    const char **paths = base_new(context->arena, const char *, arguments->positional_count),
+               **overrides = base_new(context->arena, const char *, arguments->positional_count),
+               *from = base_argument(arguments, "--from");
+    struct model_import_request request = {
+        .paths = paths, .overrides = overrides, .topology = base_argument(arguments, "--topology")};
+    int kind;
+    if (from && strcmp(from, "gin") != 0) {
+        BASE_TRY(base_parse_word(from, "--from", model_import_kinds, MODEL_IMPORT_KINDS, &kind, error));
+        request.from = from;
+    }
+    struct base_text gin = {.arena = context->arena};
+    for (int i = 0; i < arguments->positional_count; i++) {
+        const char *given = arguments->positional[i];
+        if (put_gin(given, &gin)) continue;
+        if (strchr(given, '=') && !base_is_file(given)) overrides[request.override_count++] = given;
+        else paths[request.path_count++] = given;
+    }
+    if (gin.length && !request.path_count && !request.override_count)
+        return commands_read_gin(context, gin.data, out, error);
+    if (!request.path_count || gin.length)
+        return base_fail(error, BASE_USAGE,
+                         gin.length ? "import: --gin_file=FILE and --gin.NAME=VALUE stand without other files"
+                                    : "import: FILE is missing");
+    if (!model_gin_is_gin(paths[0]) && (!from || strcmp(from, "gin") != 0))
+        return commands_read_import(context, &request, out, error);
+    if (arguments->positional_count > 1)
+        return base_fail(error, BASE_USAGE, "\"%.60s\" is one argument too many: one gin file is read",
+                         arguments->positional[1]);
+    return commands_read_gin(context, paths[0], out, error);
+}
+
 static enum base_status run_import(struct commands_context *context, const struct base_arguments *arguments,
                                    struct base_text *out, struct base_error *error)
 {
     struct sim_gin_plan plan;
-    if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE.gin is missing");
-    const char *path = arguments->positional[0], *end = strrchr(path, '.');
-    if (end && !strcmp(end, ".json"))
-        return base_fail(error, BASE_INPUT,
-                         "%.300s: import reads T5X's gin files, and this is JSON; predict and tune take it as it is, "
-                         "and export --format gin writes it as gin",
-                         path);
-    BASE_TRY(commands_read_gin(context, path, &plan, error));
+    if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE is missing");
+    const char *path = arguments->positional[0];
+    BASE_TRY(read_files(context, arguments, &plan, error));
     BASE_TRY(take_options(context, arguments, &plan, error));
     if (!context->json) {
         put_text(&plan, out);
@@ -60,17 +104,26 @@ static enum base_status run_import(struct commands_context *context, const struc
     return BASE_OK;
 }
 
-static const struct base_option import_options[] = {COMMANDS_PLAN, COMMANDS_COMMON};
+static const struct base_option import_options[] = {
+    {"--from", "KIND",
+     "maxtext, megatron, nemo, torchtitan, nanotron, deepspeed, transformers, accelerate, llamafactory, axolotl, fsdp, "
+     "levanter or gin: whose the files are",
+     "as their content says"},
+    COMMANDS_PLAN,
+    COMMANDS_COMMON};
 
 const struct commands_command commands_import = {
     .name = "import",
-    .summary = "read a plan from a gin file of T5X: model, lengths, batch, partitioner and rules, optimizer",
-    .usage = "import FILE.gin [--gin-search-path DIR] [--topology T] [OPTIONS]",
+    .summary =
+        "read a plan from what starts other software: MaxText, Megatron-LM, torchtitan, nanotron, DeepSpeed, T5X",
+    .usage =
+        "import FILE… [KEY=VALUE…] [--from KIND] [--topology T] [OPTIONS]\nimport FILE.gin [--gin-search-path DIR] "
+        "[--topology T] [OPTIONS]",
     .examples = "  meshwright import examples/wmt_two_way.gin\n"
                 "  meshwright import examples/wmt_two_way.gin --json --out plan.json\n",
     .options = import_options,
     .option_count = BASE_COUNT(import_options),
-    .positional_limit = 1,
+    .positional_limit = 64,
     .run = run_import,
 };
 

@@ -6,7 +6,7 @@
 static enum base_status check(struct commands_context *context, const char *path, struct sim_plan *plan,
                               struct base_error *error)
 {
-    struct sim_plan_text text;
+    struct sim_plan_text text = {{0}};
     enum model_step step;
     BASE_TRY(commands_read_plan(context, path, &text, error));
     enum base_status status = sim_plan_step(&text, &step, error);

@@ -213,7 +213,7 @@ static enum base_status run_report(struct commands_context *context, const struc
     const char *path = arguments->positional[0];
     if (!context->json || context->page) BASE_TRY(format_of(base_argument(arguments, "--out"), &format, error));
     BASE_TRY(commands_profile(context, arguments, error));
-    struct sim_plan_text plan;
+    struct sim_plan_text plan = {{0}};
     if (ends_in(path, ".gin")) {
         BASE_TRY(commands_read_plan(context, path, &plan, error));
         const char *wanted = commands_topology_wanted(context, path, &plan);

@@ -9,6 +9,7 @@ build-essential         C compiler, make
 pkg-config              finds the libraries
 libcjson-dev            base/json.c
 libpcre2-dev            model/pattern.c
+libyaml-dev             model/import/yaml_reader.c
 libgsl-dev              sim/predict/least_squares.c
 libglpk-dev             tuner/ilp.c
 libcairo2-dev           plots/canvas.c

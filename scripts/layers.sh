@@ -22,7 +22,7 @@ awk '
 function fail(what) { print FILENAME ":" FNR ": " what }
 
 BEGIN {
-    split("base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports serve commands", rooms, " ")
+    split("base topo model model/gin model/import sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports serve commands", rooms, " ")
     for (i in rooms) order[rooms[i]] = i
     last = 100 # meshwright.c and tests may include any room
 
@@ -34,6 +34,7 @@ BEGIN {
 
     door["cjson/cJSON.h"] = "base/json.c"
     door["pcre2.h"] = "model/pattern.c"
+    door["yaml.h"] = "model/import/yaml_reader.c"
     door["cairo.h"] = door["cairo-svg.h"] = door["cairo-pdf.h"] = door["cairo-png.h"] = "plots/canvas.c"
     door["glpk.h"] = "tuner/ilp.c"
     door["cblas.h"] = "exec/gemm.c"
@@ -168,7 +169,7 @@ done | sort -u | tsort 2>&1 >/dev/null | sed -n 's/^tsort: \([^-].*\)$/\1:1: inc
     grep -v 'input contains a loop' >>"$violations" || true
 
 # Prefixes, from the symbols that other objects can see. A room inside a room has the prefix of the outer one.
-for room in base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports serve commands; do
+for room in base topo model model/gin model/import sim/partition sim/compile sim/network sim/pipeline sim/machine sim/plan sim/cost sim/program sim/predict tuner exec plots reports serve commands; do
     [ -n "$build" ] && [ -d "$build/$room" ] || continue
     for object in "$build/$room"/*.o; do
         source=${object#"$build"/}

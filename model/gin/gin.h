@@ -94,6 +94,9 @@ struct model_gin {
  * limits. */
 enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path,
                                 struct model_gin **out, struct base_error *error);
+/* The same of a text that includes files, as a command line says several and binds over them. */
+enum base_status model_gin_read_lines(struct base_arena *arena, const char *name, const char *text,
+                                      const char *search_path, struct model_gin **out, struct base_error *error);
 /* The same of a text; no file is opened. */
 enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out,
                                  struct base_error *error);

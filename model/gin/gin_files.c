@@ -291,6 +291,16 @@ enum base_status model_gin_read(struct base_arena *arena, const char *path, cons
     return BASE_OK;
 }
 
+enum base_status model_gin_read_lines(struct base_arena *arena, const char *name, const char *text,
+                                      const char *search_path, struct model_gin **out, struct base_error *error)
+{
+    struct model_gin *gin = new_gin(arena, name);
+    gin->search_path = search_path;
+    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, MODEL_GIN_OF_USER, error));
+    *out = gin;
+    return BASE_OK;
+}
+
 enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out,
                                  struct base_error *error)
 {

@@ -1,0 +1,45 @@
+/* model/import: files that start other training software, read as the keys of a plan. MaxText's YAML, Megatron-LM's
+ * scripts, torchtitan's TOML, nanotron's YAML, DeepSpeed's JSON and more; nothing in them is run. */
+#ifndef MODEL_IMPORT_H
+#define MODEL_IMPORT_H
+
+#include "model/gin/gin.h"
+
+/* One key of a plan as the files say it. */
+struct model_imported {
+    const char *key, *value; /* "batch_size", "256" */
+    struct model_gin_place place;
+};
+
+/* What the files say together; all of it lives in the arena. */
+struct model_import {
+    const char *kind; /* a row of model_import_kinds: "maxtext" */
+    const struct model_imported *values;
+    int value_count;
+    const char **notes; /* "FILE:LINE: what no plan holds", and no answer changes by it */
+    int note_count;
+    const char **warnings; /* the same of what changes an answer and is not modelled */
+    int warning_count;
+};
+
+struct model_import_request {
+    const char *const *paths; /* files, in their order: a later one says its keys over an earlier */
+    int path_count;
+    const char *const *overrides; /* "ici_tensor_parallelism=4", as the software's command line takes them */
+    int override_count;
+    const char *from;     /* a kind; NULL: the files' content decides */
+    const char *topology; /* TOPOLOGY of the devices, which -1 and batch sizes go by; NULL: the files say it, or not */
+};
+
+/* Names of the kinds, as --from takes them. */
+enum { MODEL_IMPORT_KINDS = 12 };
+extern const char *const model_import_kinds[MODEL_IMPORT_KINDS];
+
+/* Whether the file, by its content, starts software that is read here. A plan in JSON and gin are not. */
+bool model_import_recognises(struct base_arena *arena, const char *path);
+/* BASE_INPUT names file, line and key of what cannot be read, of what the software itself refuses, and of what is
+ * missing. */
+enum base_status model_import_read(struct base_arena *arena, const struct model_import_request *request,
+                                   struct model_import *out, struct base_error *error);
+
+#endif

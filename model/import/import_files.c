@@ -1,0 +1,222 @@
+/* Files of other training software: which they are, and what they say together. */
+#include "model/import/import_draft.h"
+#include "topo/topo.h"
+
+#include <string.h>
+
+const char *const model_import_kinds[MODEL_IMPORT_KINDS] = {"maxtext",      "megatron",  "nemo",         "torchtitan",
+                                                            "nanotron",     "deepspeed", "transformers", "accelerate",
+                                                            "llamafactory", "axolotl",   "fsdp",         "levanter"};
+
+static bool is_kind(const char *kind, const char *name)
+{
+    return !strcmp(kind, name);
+}
+
+/* Two names that only files of a kind have, at the front of a line or a name; the first kind whose names stand there.
+ */
+static const struct {
+    const char *kind, *a, *b;
+} marks[] = {
+    {"megatron", "--tensor-model-parallel-size", ""},
+    {"megatron", "--num-attention-heads", "--hidden-size"},
+    {"maxtext", "per_device_batch_size", ""},
+    {"maxtext", "base_emb_dim", ""},
+    {"maxtext", "ici_", "_parallelism"},
+    {"maxtext", "max_target_length", ""},
+    {"nanotron", "tokens", "batch_accumulation_per_replica"},
+    {"nanotron", "model_config", "num_hidden_layers"},
+    {"torchtitan", "[training]", ""},
+    {"torchtitan", "[parallelism]", ""},
+    {"torchtitan", "[model]", "flavor"},
+    {"fsdp", "fsdp_config", "max_seq_len"},
+    {"fsdp", "device_train_microbatch_size", ""},
+    {"fsdp", "global_train_batch_size", ""},
+    {"nemo", "tensor_model_parallel_size", ""},
+    {"axolotl", "base_model", "sequence_len"},
+    {"axolotl", "base_model", "micro_batch_size"},
+    {"llamafactory", "model_name_or_path", "cutoff_len"},
+    {"llamafactory", "model_name_or_path", "finetuning_type"},
+    {"accelerate", "compute_environment", ""},
+    {"accelerate", "distributed_type", ""},
+    {"levanter", "trainer", "train_batch_size"},
+    {"deepspeed", "zero_optimization", ""},
+    {"deepspeed", "train_micro_batch_size_per_gpu", ""},
+    {"transformers", "per_device_train_batch_size", ""},
+};
+
+static const char *recognised(const char *text)
+{
+    for (int i = 0; i < BASE_COUNT(marks); i++)
+        if (strstr(text, marks[i].a) && strstr(text, marks[i].b)) return marks[i].kind;
+    return NULL;
+}
+
+static bool ends_in(const char *path, const char *end)
+{
+    const size_t length = strlen(path), cut = strlen(end);
+    return length >= cut && !strcmp(path + length - cut, end);
+}
+
+bool model_import_recognises(struct base_arena *arena, const char *path)
+{
+    const char *text;
+    size_t length;
+    struct base_error ignored;
+    if (model_gin_is_gin(path) || !base_is_file(path)) return false;
+    if (base_read_file(arena, path, IMPORT_LARGEST_BYTES, &text, &length, &ignored) != BASE_OK) return false;
+    if (ends_in(path, ".json") && (strstr(text, "\"topology\"") || strstr(text, "\"logical_axis_rules\"")))
+        return false;
+    return strlen(text) == length && recognised(text);
+}
+
+/* ---- command lines ---- */
+
+/* --name value, --name=value, --flag; a name's later words are joined by "+". key=value is MaxText's. */
+static enum base_status take_arguments(struct import_draft *draft, const char *kind, const char *file,
+                                       const struct import_words *words)
+{
+    struct base_arena *arena = draft->arena;
+    for (int i = 1; i < words->count; i++) {
+        const char *word = words->items[i].text, *equals = strchr(word, '=');
+        const struct model_gin_place place = {file, words->items[i].line};
+        if (*word != '-' && (!equals || !is_kind(kind, "maxtext"))) continue;
+        const char *start = word + strspn(word, "-");
+        const size_t length = equals ? (size_t)(equals - start) : strlen(start);
+        struct base_text value = {.arena = arena};
+        if (equals) base_put(&value, equals + 1);
+        while (!equals && i + 1 < words->count &&
+               (words->items[i + 1].text[0] != '-' ||
+                strspn(words->items[i + 1].text, "-.0123456789e") == strlen(words->items[i + 1].text))) {
+            if (ends_in(words->items[i + 1].text, ".py")) break;
+            base_putf(&value, "%s%s", value.length ? "+" : "", words->items[++i].text);
+        }
+        if (*start && length < 200)
+            BASE_TRY(model_import_set(&draft->settings, model_import_name(arena, start, length),
+                                      value.data ? value.data : "true", kind, place, draft->error));
+    }
+    return BASE_OK;
+}
+
+/* The commands of a script that say anything; others (mkdir, echo) have no such options. */
+static enum base_status read_script(struct import_draft *draft, const char *kind, const char *path, const char *text)
+{
+    struct import_shell *shell = base_new(draft->arena, struct import_shell, 1);
+    *shell = (struct import_shell){.arena = draft->arena, .file = path, .error = draft->error};
+    BASE_TRY(model_import_shell(shell, text));
+    for (int c = 0; c < shell->command_count; c++) {
+        const struct import_words *command = &shell->commands[c];
+        const char *name = strrchr(command->items[0].text, '/');
+        static const char *const silent[] = {"echo", "mkdir",  "set", "cd", "printf",
+                                             "cat",  "source", "pip", "rm", "cp"};
+        bool says = true;
+        name = name ? name + 1 : command->items[0].text;
+        for (int i = 0; i < BASE_COUNT(silent); i++) says = says && strcmp(name, silent[i]) != 0;
+        struct import_words whole = *command;
+        struct import_words shifted = {0};
+        if (*command->items[0].text == '-') { /* a file of arguments alone */
+            BASE_TRY(model_import_shell_add(shell, &shifted, "", 0, 1));
+            for (int i = 0; i < command->count; i++)
+                BASE_TRY(model_import_shell_add(shell, &shifted, command->items[i].text, strlen(command->items[i].text),
+                                                command->items[i].line));
+            whole = shifted;
+        }
+        if (says) BASE_TRY(take_arguments(draft, kind, path, &whole));
+    }
+    return BASE_OK;
+}
+
+/* ---- files ---- */
+
+static enum base_status read_one(struct import_draft *draft, const char *path, const char *from)
+{
+    const char *text;
+    size_t length;
+    BASE_TRY(base_read_file(draft->arena, path, IMPORT_LARGEST_BYTES, &text, &length, draft->error));
+    const char *kind = from ? from : recognised(text);
+    if (strlen(text) != length)
+        return base_fail(draft->error, BASE_INPUT, "%.300s: holds a NUL byte and is no text", path);
+    if (!kind)
+        return base_fail(
+            draft->error, BASE_INPUT,
+            "%.300s: which software it starts is not seen; --from maxtext, megatron, torchtitan, nanotron, "
+            "deepspeed, transformers, accelerate, axolotl, llamafactory, fsdp, nemo or gin says it",
+            path);
+    if (!draft->kind || is_kind(draft->kind, "accelerate") ||
+        (is_kind(draft->kind, "transformers") && is_kind(kind, "deepspeed")))
+        draft->kind = kind;
+    const bool toml = ends_in(path, ".toml"),
+               yaml = ends_in(path, ".yml") || ends_in(path, ".yaml") || ends_in(path, ".json");
+    if (toml) return model_import_toml(&draft->settings, kind, path, text, length, draft->error);
+    if (yaml) return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
+    if (strstr(text, "--") || strchr(text, '=')) return read_script(draft, kind, path, text);
+    return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
+}
+
+static enum base_status find_devices(struct import_draft *draft)
+{
+    struct topo_topology topology;
+    const char *compiled = model_import_said(draft, "topology", NULL);
+    if (draft->topology) model_import_put(draft, "topology", draft->topology);
+    const char *text = draft->topology ? draft->topology : compiled;
+    if (!text || strchr(text, ';')) return BASE_OK;
+    BASE_TRY(topo_parse(draft->arena, text, &topology, draft->error));
+    draft->device_count = topology.device_count;
+    draft->slice_count = topology.slice_count;
+    return BASE_OK;
+}
+
+static enum base_status finish(struct import_draft *draft)
+{
+    const bool megatron = is_kind(draft->kind, "megatron") || is_kind(draft->kind, "nemo");
+    BASE_TRY(find_devices(draft));
+    if (is_kind(draft->kind, "maxtext")) BASE_TRY(model_import_maxtext(draft));
+    else {
+        if (megatron) BASE_TRY(model_import_megatron(draft));
+        BASE_TRY(model_import_torch(draft));
+        BASE_TRY(model_import_layout(draft));
+        if (is_kind(draft->kind, "torchtitan")) model_import_default(draft, ".zero", "3");
+        BASE_TRY(model_import_shards(draft));
+    }
+    if (is_kind(draft->kind, "torchtitan") || is_kind(draft->kind, "nanotron"))
+        model_import_default(draft, "attention", "flash");
+    model_import_default(draft, "optimizer", "adamw");
+    const bool hugging =
+        is_kind(draft->kind, "accelerate") || is_kind(draft->kind, "llamafactory") || is_kind(draft->kind, "axolotl");
+    const bool deep = is_kind(draft->kind, "deepspeed") || model_import_slot(draft, ".deepspeed");
+    model_import_put(draft, "software", deep ? "deepspeed" : hugging ? "transformers" : draft->kind);
+    return model_import_model(draft);
+}
+
+static void put_values(const struct import_draft *draft, struct model_import *out)
+{
+    struct model_imported *values = base_new(draft->arena, struct model_imported, IMPORT_MOST_SLOTS);
+    int count = 0;
+    for (int i = 0; i < draft->slot_count; i++) {
+        const struct import_slot *slot = &draft->slots[i];
+        if (!strchr(slot->name, '.')) values[count++] = (struct model_imported){slot->name, slot->value, slot->place};
+    }
+    out->values = values, out->value_count = count;
+}
+
+enum base_status model_import_read(struct base_arena *arena, const struct model_import_request *request,
+                                   struct model_import *out, struct base_error *error)
+{
+    struct import_draft *draft = base_new(arena, struct import_draft, 1);
+    draft->arena = draft->settings.arena = arena;
+    draft->error = error;
+    draft->topology = request->topology;
+    for (int i = 0; i < request->path_count; i++) BASE_TRY(read_one(draft, request->paths[i], request->from));
+    for (int i = 0; i < request->override_count; i++)
+        BASE_TRY(model_import_override(&draft->settings, request->overrides[i], draft->kind, error));
+    model_import_interpolate(&draft->settings);
+    BASE_TRY(model_import_take(draft));
+    BASE_TRY(finish(draft));
+    *out = (struct model_import){.kind = draft->kind,
+                                 .notes = draft->notes,
+                                 .note_count = draft->note_count,
+                                 .warnings = draft->warnings,
+                                 .warning_count = draft->warning_count};
+    put_values(draft, out);
+    return BASE_OK;
+}

@@ -1,0 +1,142 @@
+/* Degrees of parallelism and batch sizes of software of PyTorch, as its own launcher works them out. */
+#include "model/import/import_draft.h"
+
+#include <string.h>
+
+/* The devices: of the topology, else what the files start. 0: nobody says. */
+static enum base_status find_world(struct import_draft *draft, int64_t *world)
+{
+    int64_t nodes, gpus, all;
+    BASE_TRY(model_import_int(draft, ".nodes", 1, &nodes));
+    BASE_TRY(model_import_int(draft, ".gpus", 0, &gpus));
+    BASE_TRY(model_import_int(draft, ".world", gpus && gpus <= 4096 && nodes <= 100000 ? gpus * nodes : 0, &all));
+    const struct import_slot *slot = model_import_slot(draft, ".gpus");
+    if (!slot) slot = model_import_slot(draft, ".world");
+    if (draft->device_count && all && all != draft->device_count && slot)
+        model_import_warn(draft, slot->place,
+                          "%lld devices are started here, and the topology has %lld, which is taken", (long long)all,
+                          (long long)draft->device_count);
+    *world = draft->device_count ? draft->device_count : all;
+    return BASE_OK;
+}
+
+/* One of two degrees that fill the devices: -1 is what the others leave. */
+static enum base_status fill(struct import_draft *draft, const char *name, int64_t rest, int64_t *out)
+{
+    const struct import_slot *slot = model_import_slot(draft, name);
+    if (!slot || strcmp(slot->value, "-1") != 0) return model_import_int(draft, name, 1, out);
+    if (!rest)
+        return model_import_fail(draft, slot,
+                                 "-1 is what the devices leave, and nobody says how many there are; "
+                                 "give --topology, as in h100:4x8");
+    *out = rest;
+    return BASE_OK;
+}
+
+static enum base_status find_batch(struct import_draft *draft, int64_t data, int64_t stages)
+{
+    int64_t micro, batch, count;
+    BASE_TRY(model_import_int(draft, ".micro_batch", 0, &micro));
+    BASE_TRY(model_import_int(draft, "batch_size", 0, &batch));
+    BASE_TRY(model_import_int(draft, ".accumulation", 0, &count));
+    const struct import_slot *slot = model_import_slot(draft, "batch_size");
+    if (batch && micro && slot) {
+        if (batch % (micro * data))
+            return model_import_fail(draft, slot,
+                                     "%lld is no multiple of the micro batch %lld times %lld data-parallel replicas; "
+                                     "%lld would be",
+                                     (long long)batch, (long long)micro, (long long)data,
+                                     (long long)(base_ceil_div(batch, micro * data) * micro * data));
+        if (count && batch != micro * data * count)
+            return model_import_fail(draft, slot, "%lld is not micro batch %lld x accumulation %lld x replicas %lld",
+                                     (long long)batch, (long long)micro, (long long)count, (long long)data);
+        count = batch / (micro * data);
+    }
+    if (!batch && micro && data) model_import_put_int(draft, "batch_size", micro * data * (count ? count : 1));
+    if (count > 1 || (count && stages > 1)) model_import_put_int(draft, "num_microbatches", count);
+    return BASE_OK;
+}
+
+enum base_status model_import_layout(struct import_draft *draft)
+{
+    int64_t world, tensor, stages, context, replicate, shard, data;
+    BASE_TRY(find_world(draft, &world));
+    BASE_TRY(model_import_int(draft, ".tensor", 1, &tensor));
+    BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
+    BASE_TRY(model_import_int(draft, "context_parallel", 1, &context));
+    if (tensor > 65536 || stages > 65536 || context > 65536)
+        return base_fail(draft->error, BASE_INPUT, "the degrees of parallelism are larger than any cluster");
+    const int64_t group = tensor * stages * context;
+    const struct import_slot *slot = model_import_slot(draft, ".tensor");
+    if (!slot) slot = model_import_slot(draft, "pipeline_stages");
+    if (world % group && slot)
+        return model_import_fail(
+            draft, slot,
+            "%lld devices are no multiple of tensor %lld x pipeline %lld x context %lld = %lld, and "
+            "%s refuses that",
+            (long long)world, (long long)tensor, (long long)stages, (long long)context, (long long)group, draft->kind);
+    data = world / group;
+    BASE_TRY(fill(draft, ".replicate", data, &replicate));
+    BASE_TRY(fill(draft, ".shard", replicate ? data / replicate : 0, &shard));
+    const struct import_slot *said = model_import_slot(draft, ".data");
+    if (said) BASE_TRY(model_import_int(draft, ".data", 1, &shard));
+    if (said || model_import_slot(draft, ".shard")) {
+        if (data && replicate * shard != data)
+            return model_import_fail(draft, said ? said : model_import_slot(draft, ".shard"),
+                                     "%lld x %lld data-parallel devices times %lld are not the %lld of the topology",
+                                     (long long)replicate, (long long)shard, (long long)group, (long long)world);
+        data = replicate * shard;
+    }
+    if (!data && model_import_slot(draft, ".micro_batch") && !model_import_slot(draft, "batch_size"))
+        return base_fail(draft->error, BASE_INPUT,
+                         "%.300s: the batch is a micro batch for each device, and nobody says how many there are; give "
+                         "--topology, as in h100:4x8",
+                         model_import_slot(draft, ".micro_batch")->place.file);
+    if (tensor > 1) model_import_put_int(draft, "num_partitions", tensor);
+    if (replicate > 1 && shard > 1)
+        model_import_warn(draft, model_import_slot(draft, ".replicate")->place,
+                          "replicas of %lld sharded devices: parameters are taken as sharded over all of them",
+                          (long long)shard);
+    if (replicate > 1 && shard == 1) model_import_put(draft, ".zero", "0");
+    return data ? find_batch(draft, data, stages) : BASE_OK;
+}
+
+enum base_status model_import_shards(struct import_draft *draft)
+{
+    const char *zero = model_import_said(draft, ".zero", "0");
+    const bool whole = model_import_is_true(model_import_said(draft, ".offload_parameters", "false"));
+    if (*zero == '3') model_import_put(draft, "logical_axis_rules", "zero3");
+    else if (!strcmp(draft->kind, "transformers") || !strcmp(draft->kind, "deepspeed") ||
+             !strcmp(draft->kind, "fsdp") || !strcmp(draft->kind, "torchtitan"))
+        model_import_default(draft, "logical_axis_rules", "data_only");
+    if (*zero == '1') model_import_put(draft, "optimizer_partitioning", "data");
+    if (*zero == '2') model_import_put(draft, "optimizer_partitioning", "data+gradients");
+    if (whole) model_import_put(draft, "cpu_offload", "optimizer+parameters");
+    return BASE_OK;
+}
+
+/* torchtitan's activation checkpointing, and llm-foundry's sizes of MPT. */
+enum base_status model_import_torch(struct import_draft *draft)
+{
+    const char *mode = model_import_said(draft, ".granularity_titan", NULL),
+               *option = model_import_said(draft, ".selective_option", "2"),
+               *converters = model_import_said(draft, ".converters", ""),
+               *family = model_import_said(draft, ".family", "");
+    int64_t width, expansion;
+    if (mode && !strcmp(mode, "selective") && strcmp(option, "op") != 0)
+        model_import_put(draft, "remat_policy",
+                         strcmp(option, "1") != 0 ? base_print(draft->arena, "full;every:%.20s", option) : "full");
+    else if (mode) model_import_put(draft, "remat_policy", mode);
+    if (strstr(converters, "float8")) model_import_put(draft, "dtype", "fp8");
+    if (!strncmp(family, "mpt", 3)) {
+        BASE_TRY(model_import_int(draft, "model.emb_dim", 1, &width));
+        BASE_TRY(model_import_int(draft, ".expansion", 4, &expansion));
+        if (width > 1 << 20 || expansion > 64) return BASE_OK;
+        model_import_default(draft, "model.mlp_activations", "gelu");
+        model_import_default(draft, "model.norm", "layer");
+        model_import_default(draft, "model.position_encoding", "learned");
+        model_import_default(draft, "model.logits_via_embedding", "1");
+        model_import_put_int(draft, "model.mlp_dim", width * expansion);
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,156 @@
+/* MaxText: meshes whose -1 is filled, batches by the device, remat by name or by tensor. */
+#include "model/import/import_draft.h"
+
+#include <string.h>
+
+/* Axes in the order of base.yml's mesh_axes, which is that of devices. */
+static const char *const axes[] = {"data",           "pipeline",         "fsdp",
+                                   "fsdp_transpose", "sequence",         "context",
+                                   "tensor",         "tensor_transpose", "tensor_sequence",
+                                   "expert",         "autoregressive"};
+
+/* "data=1,fsdp=64,tensor=4"; axes of 1 are left out but for those three, which the rules name. */
+static enum base_status put_mesh(struct import_draft *draft, const char *level, const char *key, int64_t devices)
+{
+    struct base_text text = {.arena = draft->arena};
+    int64_t sizes[BASE_COUNT(axes)], product = 1;
+    int fills = -1;
+    for (int i = 0; i < BASE_COUNT(axes); i++) {
+        const char *name = base_print(draft->arena, ".%s.%s", level, axes[i]);
+        const struct import_slot *slot = model_import_slot(draft, name);
+        sizes[i] = 1;
+        if (slot && !strcmp(slot->value, "-1")) {
+            if (fills >= 0) return model_import_fail(draft, slot, "-1 stands at two axes; MaxText takes one");
+            fills = i;
+            continue;
+        }
+        BASE_TRY(model_import_int(draft, name, 1, &sizes[i]));
+        if (__builtin_mul_overflow(product, sizes[i], &product))
+            return model_import_fail(draft, slot, "the mesh is larger than any machine");
+    }
+    const struct import_slot *any =
+        model_import_slot(draft, base_print(draft->arena, ".%s.%s", level, axes[fills < 0 ? 2 : fills]));
+    if (!devices) return BASE_OK;
+    if (devices % product || (fills < 0 && product != devices && any))
+        return base_fail(draft->error, BASE_INPUT,
+                         "%.300s: %s_*_parallelism: the axes come to %lld, and there are %lld %s",
+                         any ? any->place.file : "MaxText", level, (long long)product, (long long)devices,
+                         !strcmp(level, "ici") ? "devices in a slice" : "slices");
+    if (fills >= 0) sizes[fills] = devices / product;
+    for (int i = 0; i < BASE_COUNT(axes); i++) {
+        const bool always = i == 0 || i == 2 || i == 6;
+        if (sizes[i] > 1 || always)
+            base_putf(&text, "%s%s=%lld", text.length ? "," : "", i == 1 ? "stage" : axes[i], (long long)sizes[i]);
+    }
+    model_import_put(draft, key, text.data);
+    return BASE_OK;
+}
+
+/* What each policy keeps on the device, and on the host (MaxText layers/decoders.py get_remat_policy). */
+static const struct {
+    const char *name, *plan;
+} policies[] = {
+    {"none", "none"},
+    {"full", "full"},
+    {"minimal", "minimal"},
+    {"minimal_flash", "device:context+query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
+    {"minimal_with_context", "device:context+query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
+    {"save_qkv_proj", "device:query_proj+key_proj+value_proj"},
+    {"save_out_proj", "device:out_proj"},
+    {"save_dot_except_mlp", "device:query_proj+key_proj+value_proj+out_proj"},
+    {"save_dot_except_mlpwi", "device:query_proj+key_proj+value_proj+out_proj+mlpwo"},
+    {"save_dot_with_context_except_mlp", "device:query_proj+key_proj+value_proj+out_proj+context"},
+    {"qkv_proj_offloaded", "offload:query_proj+key_proj+value_proj"},
+    {"minimal_offloaded", "offload:query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
+};
+
+static const char *const tensors[] = {"decoder_layer_input",
+                                      "context",
+                                      "query_proj",
+                                      "key_proj",
+                                      "value_proj",
+                                      "qkv_proj",
+                                      "out_proj",
+                                      "mlpwi",
+                                      "mlpwi_0",
+                                      "mlpwi_1",
+                                      "mlpwo"};
+
+static void put_custom(struct import_draft *draft)
+{
+    static const char *const places[] = {"device", "offload"};
+    struct base_text text = {.arena = draft->arena};
+    for (int p = 0; p < 2; p++)
+        for (int i = 0, any = 0; i < BASE_COUNT(tensors); i++) {
+            const char *where = model_import_said(draft, base_print(draft->arena, ".remat.%s", tensors[i]), "remat");
+            if (strcmp(where, places[p]) != 0 || (i == 0 && p == 0)) continue; /* the layer's input is there anyway */
+            base_putf(&text, "%s%s%s", any ? "+" : text.length ? ";" : "", any ? "" : places[p], any ? "" : ":");
+            base_put(&text, tensors[i]);
+            any = 1;
+        }
+    model_import_put(draft, "remat_policy", text.data ? text.data : "full");
+}
+
+static enum base_status put_remat(struct import_draft *draft)
+{
+    const struct import_slot *slot = model_import_slot(draft, "remat_policy");
+    if (!slot) return BASE_OK;
+    if (!strcmp(slot->value, "custom")) return put_custom(draft), BASE_OK;
+    for (int i = 0; i < BASE_COUNT(policies); i++)
+        if (!strcmp(policies[i].name, slot->value))
+            return model_import_put(draft, "remat_policy", policies[i].plan), BASE_OK;
+    return model_import_fail(
+        draft, slot, "MaxText knows no policy \"%.60s\"; full, minimal, save_qkv_proj or custom are some", slot->value);
+}
+
+static enum base_status put_batch(struct import_draft *draft)
+{
+    const struct import_slot *slot = model_import_slot(draft, ".per_device");
+    double each;
+    int64_t steps;
+    struct base_error ignored;
+    BASE_TRY(model_import_int(draft, "num_microbatches", 1, &steps));
+    if (!slot) return BASE_OK;
+    if (base_parse_double(slot->value, "", 1e-6, 1e6, &each, &ignored) != BASE_OK)
+        return model_import_fail(draft, slot, "\"%.60s\" is given; a number above 0 is needed", slot->value);
+    if (!draft->device_count)
+        return model_import_fail(draft, slot,
+                                 "the batch is that of a device, and nobody says how many there are; give "
+                                 "--topology, as in v5e-256");
+    const double batch = each * (double)draft->device_count * (double)steps;
+    if (batch > 1e12 || (double)(int64_t)(batch + 1e-6) < batch - 1e-6)
+        return model_import_fail(draft, slot, "%.60s sequences on each of %lld devices are no whole batch", slot->value,
+                                 (long long)draft->device_count);
+    model_import_put_int(draft, "batch_size", (int64_t)(batch + 1e-6));
+    return BASE_OK;
+}
+
+/* base_* of base.yml are for global_parameter_scale 1; those of "default" are 2.7 thousand million parameters. */
+static void put_model_defaults(struct import_draft *draft)
+{
+    static const char *const defaults[][2] = {{"emb_dim", "2048"},           {"num_heads", "16"},
+                                              {"num_kv_heads", "16"},        {"mlp_dim", "7168"},
+                                              {"num_layers", "16"},          {"head_dim", "128"},
+                                              {"vocab_size", "32000"},       {"mlp_activations", "silu+linear"},
+                                              {"logits_via_embedding", "0"}, {"position_encoding", "rotary"}};
+    for (int i = 0; i < BASE_COUNT(defaults); i++)
+        model_import_default(draft, base_print(draft->arena, "model.%s", defaults[i][0]), defaults[i][1]);
+}
+
+enum base_status model_import_maxtext(struct import_draft *draft)
+{
+    const char *quantized = model_import_said(draft, ".quantization", NULL);
+    model_import_default(draft, ".ici.fsdp", "-1");
+    model_import_default(draft, ".dcn.data", "-1");
+    const int64_t slices = draft->slice_count ? draft->slice_count : 1;
+    BASE_TRY(put_mesh(draft, "ici", "ici_mesh", draft->device_count / slices));
+    if (slices > 1) BASE_TRY(put_mesh(draft, "dcn", "dcn_mesh", slices));
+    BASE_TRY(put_batch(draft));
+    BASE_TRY(put_remat(draft));
+    if (quantized) model_import_put(draft, "dtype", quantized);
+    put_model_defaults(draft);
+    static const char *const defaults[][2] = {
+        {"logical_axis_rules", "maxtext"}, {"optimizer", "adamw"}, {"attention", "flash"}, {"remat_policy", "full"}};
+    for (int i = 0; i < BASE_COUNT(defaults); i++) model_import_default(draft, defaults[i][0], defaults[i][1]);
+    return BASE_OK;
+}

@@ -1,0 +1,94 @@
+/* Megatron-LM: what its arguments come to where they are not said (megatron/training/arguments.py). */
+#include "model/import/import_draft.h"
+
+#include <string.h>
+
+static enum base_status put_stages(struct import_draft *draft)
+{
+    int64_t stages, each, layers, chunks;
+    const struct import_slot *slot = model_import_slot(draft, ".layers_of_chunk");
+    BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
+    BASE_TRY(model_import_int(draft, "model.num_layers", 1, &layers));
+    BASE_TRY(model_import_int(draft, ".layers_of_chunk", 1, &each));
+    if (slot && stages > 1) {
+        if (stages > 65536 || each > 65536 || layers % (stages * each))
+            return model_import_fail(draft, slot, "%lld layers are no multiple of %lld stages x %lld layers of a chunk",
+                                     (long long)layers, (long long)stages, (long long)each);
+        model_import_put_int(draft, "virtual_stages", layers / stages / each);
+    }
+    BASE_TRY(model_import_int(draft, "virtual_stages", 1, &chunks));
+    if (stages > 1) model_import_put(draft, "pipeline_schedule", chunks > 1 ? "interleaved" : "1f1b");
+    return BASE_OK;
+}
+
+static void put_remat(struct import_draft *draft)
+{
+    const char *granularity = model_import_said(draft, ".granularity", NULL),
+               *count = model_import_said(draft, ".recompute_layers", "1"),
+               *modules = model_import_said(draft, ".recompute_modules", NULL);
+    if (!granularity) return;
+    if (!strcmp(granularity, "selective"))
+        model_import_put(draft, "remat_policy",
+                         modules && strcmp(modules, "core_attn") != 0
+                             ? base_print(draft->arena, "modules:%.100s", modules)
+                             : "selective");
+    else if (!strcmp(model_import_said(draft, ".recompute_method", "uniform"), "block"))
+        model_import_put(draft, "remat_policy", base_print(draft->arena, "full;layers:%.20s", count));
+    else {
+        if (strcmp(count, "1") != 0)
+            model_import_warn(draft, model_import_slot(draft, ".recompute_layers")->place,
+                              "inputs are kept of each %.20s layers; those of each layer are taken", count);
+        model_import_put(draft, "remat_policy", "full");
+    }
+}
+
+static enum base_status put_mlp(struct import_draft *draft)
+{
+    const bool gated = !strcmp(model_import_said(draft, "model.mlp_activations", "gelu"), "silu+linear");
+    int64_t width;
+    BASE_TRY(model_import_int(draft, "model.emb_dim", 0, &width));
+    if (width > 1 << 20) return BASE_OK;
+    if (gated && width && !model_import_slot(draft, "model.mlp_dim"))
+        model_import_put_int(draft, "model.mlp_dim", width * 4 * 2 / 3 / 64 * 64);
+    return BASE_OK;
+}
+
+/* Where the tokenizer's file is not at hand, that of its kind is taken, with a word. */
+static void put_vocabulary(struct import_draft *draft)
+{
+    static const char *const sizes[][2] = {
+        {"GPT2BPE", "50257"}, {"GPTSentencePiece", "32000"}, {"Llama2", "32000"}, {"SentencePiece", "32000"},
+        {"Llama3", "128256"}, {"HuggingFace", "128256"},     {"TikTok", "131072"}};
+    const struct import_slot *slot = model_import_slot(draft, ".tokenizer");
+    if (!slot || model_import_slot(draft, "model.vocab_size")) return;
+    for (int i = 0; i < BASE_COUNT(sizes); i++)
+        if (!strncmp(slot->value, sizes[i][0], strlen(sizes[i][0]))) {
+            model_import_warn(draft, slot->place,
+                              "the tokenizer is not at hand: a vocabulary of %s is taken; vocab_size=N "
+                              "says its own",
+                              sizes[i][1]);
+            model_import_put(draft, "model.vocab_size", sizes[i][1]);
+            return;
+        }
+}
+
+enum base_status model_import_megatron(struct import_draft *draft)
+{
+    static const char *const defaults[][2] = {{"dtype", "float32"},
+                                              {"optimizer", "adamw"},
+                                              {"model.mlp_activations", "gelu"},
+                                              {"model.norm", "layer"},
+                                              {"model.biases", "1"},
+                                              {"model.logits_via_embedding", "1"},
+                                              {"model.position_encoding", "learned"}};
+    BASE_TRY(put_stages(draft));
+    put_remat(draft);
+    BASE_TRY(put_mlp(draft));
+    put_vocabulary(draft);
+    if (!strcmp(draft->kind, "megatron") && model_import_slot(draft, ".fp8")) model_import_put(draft, "dtype", "fp8");
+    for (int i = 0; i < BASE_COUNT(defaults); i++) model_import_default(draft, defaults[i][0], defaults[i][1]);
+    if (!strcmp(model_import_said(draft, "model.position_encoding", ""), "learned") &&
+        model_import_slot(draft, ".positions"))
+        model_import_default(draft, "model.num_positions", model_import_said(draft, ".positions", NULL));
+    return BASE_OK;
+}

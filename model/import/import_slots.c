@@ -1,0 +1,200 @@
+/* Settings as slots, by the rows of import_keys.csv: software (of which file), key (names joined by blanks, "*" stands
+ * for anything), to (a slot; "!": it changes an answer and is not modelled; empty: it changes none), values
+ * ("theirs=ours" joined by blanks; behind "!" the values that change nothing). */
+#include "model/import/import_draft.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <string.h>
+
+extern const struct base_table embedded_model_import_import_keys_csv;
+static const struct base_table *const keys = &embedded_model_import_import_keys_csv;
+
+const struct import_slot *model_import_slot(const struct import_draft *draft, const char *name)
+{
+    for (int i = 0; i < draft->slot_count; i++)
+        if (!strcmp(draft->slots[i].name, name)) return &draft->slots[i];
+    return NULL;
+}
+
+const char *model_import_said(const struct import_draft *draft, const char *name, const char *fallback)
+{
+    const struct import_slot *slot = model_import_slot(draft, name);
+    return slot && *slot->value ? slot->value : fallback;
+}
+
+static void put(struct import_draft *draft, const struct import_slot *slot)
+{
+    for (int i = 0; i < draft->slot_count; i++)
+        if (!strcmp(draft->slots[i].name, slot->name)) {
+            draft->slots[i] = *slot;
+            return;
+        }
+    if (draft->slot_count < IMPORT_MOST_SLOTS) draft->slots[draft->slot_count++] = *slot;
+}
+
+void model_import_put(struct import_draft *draft, const char *name, const char *value)
+{
+    const struct import_slot *old = model_import_slot(draft, name);
+    put(draft,
+        &(struct import_slot){name, value, old ? old->place : (struct model_gin_place){"the software", 0}, name});
+}
+
+void model_import_default(struct import_draft *draft, const char *name, const char *value)
+{
+    if (!model_import_slot(draft, name)) model_import_put(draft, name, value);
+}
+
+void model_import_put_int(struct import_draft *draft, const char *name, int64_t value)
+{
+    model_import_put(draft, name, base_print(draft->arena, "%lld", (long long)value));
+}
+
+enum base_status model_import_fail(const struct import_draft *draft, const struct import_slot *slot, const char *format,
+                                   ...)
+{
+    char text[600];
+    va_list rest;
+    va_start(rest, format);
+    vsnprintf(text, sizeof text, format, rest);
+    va_end(rest);
+    if (!slot->place.line)
+        return base_fail(draft->error, BASE_INPUT, "%.300s: %.100s: %s", slot->place.file, slot->from, text);
+    return base_fail(draft->error, BASE_INPUT, "%.300s:%d: %.100s: %s", slot->place.file, slot->place.line, slot->from,
+                     text);
+}
+
+enum base_status model_import_int(const struct import_draft *draft, const char *name, int64_t fallback, int64_t *out)
+{
+    const struct import_slot *slot = model_import_slot(draft, name);
+    double value;
+    struct base_error ignored;
+    *out = fallback;
+    if (!slot || !*slot->value) return BASE_OK;
+    if (base_parse_double(slot->value, "", 1, 1e12, &value, &ignored) != BASE_OK || (double)(int64_t)value < value)
+        return model_import_fail(draft, slot, "\"%.60s\" is given; a whole number from 1 on is needed", slot->value);
+    *out = (int64_t)value;
+    return BASE_OK;
+}
+
+bool model_import_is_true(const char *value)
+{
+    return !strcmp(value, "true") || !strcmp(value, "True") || !strcmp(value, "TRUE") || !strcmp(value, "1") ||
+           !strcmp(value, "yes") || !strcmp(value, "on");
+}
+
+void model_import_warn(struct import_draft *draft, struct model_gin_place place, const char *format, ...)
+{
+    char text[400];
+    va_list rest;
+    if (draft->warning_count == IMPORT_MOST_WARNINGS) return;
+    va_start(rest, format);
+    vsnprintf(text, sizeof text, format, rest);
+    va_end(rest);
+    draft->warnings[draft->warning_count++] =
+        place.line ? base_print(draft->arena, "%.300s:%d: %s", place.file, place.line, text)
+                   : base_print(draft->arena, "%.300s: %s", place.file, text);
+}
+
+/* ---- rows ---- */
+
+/* A name of a row, or a value, with "*" for anything; case counts in neither. */
+static bool matches(const char *pattern, size_t length, const char *text)
+{
+    const char *end = pattern + length, *star = NULL, *back = NULL;
+    while (*text) {
+        if (pattern < end && *pattern == '*') star = pattern++, back = text;
+        else if (pattern < end && tolower((unsigned char)*pattern) == tolower((unsigned char)*text)) pattern++, text++;
+        else if (star) pattern = star + 1, text = ++back;
+        else return false;
+    }
+    while (pattern < end && *pattern == '*') pattern++;
+    return pattern == end;
+}
+
+static bool lists(const char *list, const char *text)
+{
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " ");
+        if (matches(at, length, text)) return true;
+        at += length;
+    }
+    return false;
+}
+
+/* "theirs=ours": ours; NULL: no row has it. */
+static const char *mapped(struct base_arena *arena, const char *list, const char *text)
+{
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " "), cut = strcspn(at, "=");
+        if (cut < length && matches(at, cut, text)) return base_copy_bytes(arena, at + cut + 1, length - cut - 1);
+        at += length;
+    }
+    return NULL;
+}
+
+enum { SOFTWARE, KEY, TO, VALUES, COLUMNS };
+
+static const char *field(int row, int column)
+{
+    static const char *const names[COLUMNS] = {"software", "key", "to", "values"};
+    return base_table_field(keys, row, base_table_column(keys, names[column]));
+}
+
+/* The first row that has the name. */
+static int find_row(const char *kind, const char *name)
+{
+    for (int row = 0; row < keys->row_count; row++)
+        if (lists(field(row, SOFTWARE), kind) && lists(field(row, KEY), name)) return row;
+    return -1;
+}
+
+static void note(struct import_draft *draft, const struct import_setting *setting, const char *what)
+{
+    if (draft->note_count < IMPORT_MOST_NOTES)
+        draft->notes[draft->note_count++] = base_print(draft->arena, "%.300s:%d: %.100s: %s", setting->place.file,
+                                                       setting->place.line, setting->name, what);
+}
+
+static enum base_status take(struct import_draft *draft, const struct import_setting *setting)
+{
+    const int row = find_row(setting->kind, setting->name);
+    const char *to = row < 0 ? "" : field(row, TO), *values = row < 0 ? "" : field(row, VALUES),
+               *value = setting->value;
+    const struct import_slot given = {to, value, setting->place, setting->name};
+    if (row < 0 || !*to) {
+        note(draft, setting, row < 0 ? "no key that is known here; skipped" : "changes no answer; skipped");
+        return BASE_OK;
+    }
+    if (*to == '!') {
+        if (*value && !lists(values, value))
+            model_import_warn(draft, setting->place, "%.100s = %.60s changes the answer and is not modelled",
+                              setting->name, value);
+        return BASE_OK;
+    }
+    if (*values) value = mapped(draft->arena, values, value);
+    if (value && !strcmp(value, "*")) value = setting->value;
+    if (!value)
+        return model_import_fail(draft, &given, "\"%.60s\" is not known here; known are %.300s", setting->value,
+                                 values);
+    if (!strcmp(value, "!")) {
+        model_import_warn(draft, setting->place, "%.100s = %.60s changes the answer and is not modelled", setting->name,
+                          setting->value);
+        return BASE_OK;
+    }
+    if (!*value || !strcmp(value, "auto")) return BASE_OK;
+    const struct import_slot *old = model_import_slot(draft, to);
+    if (old && strcmp(old->value, value) != 0 && strcmp(old->place.file, setting->place.file) != 0 &&
+        model_import_find(&draft->settings, old->from) &&
+        strcmp(model_import_find(&draft->settings, old->from)->kind, setting->kind) != 0)
+        return model_import_fail(draft, &given, "is %.60s here, and %.100s is %.60s in %.200s; they have to agree",
+                                 value, old->from, old->value, old->place.file);
+    put(draft, &(struct import_slot){to, value, setting->place, setting->name});
+    return BASE_OK;
+}
+
+enum base_status model_import_take(struct import_draft *draft)
+{
+    for (int i = 0; i < draft->settings.count; i++) BASE_TRY(take(draft, &draft->settings.items[i]));
+    return BASE_OK;
+}

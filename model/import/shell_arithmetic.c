@@ -1,0 +1,164 @@
+/* What stands in $(( )): whole numbers of 64 bits, C's operators and names of variables. */
+#include "model/import/import_settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEEPEST = 48 };
+
+struct sum {
+    const struct import_shell *shell;
+    const char *at;
+    int line, depth;
+    bool failed;
+};
+
+static int64_t binary(struct sum *sum, int level);
+
+static void skip(struct sum *sum)
+{
+    while (*sum->at && isspace((unsigned char)*sum->at)) sum->at++;
+}
+
+static int64_t fail(struct sum *sum)
+{
+    sum->failed = true;
+    return 0;
+}
+
+static int64_t number(struct sum *sum)
+{
+    char *end;
+    errno = 0;
+    const long long value = strtoll(sum->at, &end, 0);
+    if (errno || end == sum->at) return fail(sum);
+    sum->at = end;
+    return value;
+}
+
+/* An unset one is 0, as in a shell. */
+static int64_t variable(struct sum *sum)
+{
+    size_t length = 0;
+    char name[128];
+    int64_t value = 0;
+    struct base_error ignored;
+    while (isalnum((unsigned char)sum->at[length]) || sum->at[length] == '_') length++;
+    if (length >= sizeof name) return fail(sum);
+    memcpy(name, sum->at, length);
+    name[length] = '\0';
+    sum->at += length;
+    const struct import_words *words = model_import_variable(sum->shell, name);
+    if (words && words->count && *words->items[0].text &&
+        base_parse_int(words->items[0].text, name, INT64_MIN / 2, INT64_MAX / 2, &value, &ignored) != BASE_OK)
+        return fail(sum);
+    return value;
+}
+
+static int64_t unary(struct sum *sum)
+{
+    int64_t value;
+    if (sum->failed || ++sum->depth > DEEPEST) return fail(sum);
+    skip(sum);
+    const char first = *sum->at;
+    if (first == '(') {
+        sum->at++;
+        value = binary(sum, 0);
+        skip(sum);
+        if (*sum->at != ')') return fail(sum);
+        sum->at++;
+    } else if (first == '-' || first == '+' || first == '!' || first == '~') {
+        sum->at++;
+        value = unary(sum);
+        if (value == INT64_MIN) return fail(sum);
+        value = first == '-' ? -value : first == '!' ? !value : first == '~' ? ~value : value;
+    } else if (isdigit((unsigned char)first)) value = number(sum);
+    else if (isalpha((unsigned char)first) || first == '_') value = variable(sum);
+    else return fail(sum);
+    sum->depth--;
+    return value;
+}
+
+/* By level, the loosest first; a longer operator stands before one that begins it. */
+static const struct {
+    int level;
+    const char *text;
+} operators[] = {{0, "||"}, {1, "&&"}, {2, "=="}, {2, "!="}, {3, "<="}, {3, ">="}, {3, "<"},
+                 {3, ">"},  {4, "+"},  {4, "-"},  {5, "**"}, {5, "*"},  {5, "/"},  {5, "%"}};
+enum { TIGHTEST = 6 };
+
+static int64_t power(struct sum *sum, int64_t base, int64_t exponent)
+{
+    int64_t result = 1;
+    if (exponent < 0 || exponent > 64) return fail(sum);
+    for (; exponent; exponent--)
+        if (__builtin_mul_overflow(result, base, &result)) return fail(sum);
+    return result;
+}
+
+static int64_t apply(struct sum *sum, const char *text, int64_t a, int64_t b)
+{
+    int64_t result = 0;
+    if (!strcmp(text, "||")) return a || b;
+    if (!strcmp(text, "&&")) return a && b;
+    if (!strcmp(text, "==")) return a == b;
+    if (!strcmp(text, "!=")) return a != b;
+    if (!strcmp(text, "<=")) return a <= b;
+    if (!strcmp(text, ">=")) return a >= b;
+    if (!strcmp(text, "<")) return a < b;
+    if (!strcmp(text, ">")) return a > b;
+    if (!strcmp(text, "**")) return power(sum, a, b);
+    const bool overflows = *text == '+'   ? __builtin_add_overflow(a, b, &result)
+                           : *text == '-' ? __builtin_sub_overflow(a, b, &result)
+                           : *text == '*' ? __builtin_mul_overflow(a, b, &result)
+                                          : b == 0 || (a == INT64_MIN && b == -1);
+    if (overflows) return fail(sum);
+    if (*text == '/') return a / b;
+    return *text == '%' ? a % b : result;
+}
+
+static int64_t binary(struct sum *sum, int level)
+{
+    if (level == TIGHTEST) return unary(sum);
+    int64_t value = binary(sum, level + 1);
+    for (bool more = true; more && !sum->failed;) {
+        more = false;
+        skip(sum);
+        for (int i = 0; i < BASE_COUNT(operators) && !more; i++) {
+            const char *text = operators[i].text;
+            if (strncmp(sum->at, text, strlen(text)) != 0) continue;
+            if (operators[i].level != level) return value;
+            sum->at += strlen(text);
+            value = apply(sum, text, value, binary(sum, level + 1));
+            more = true;
+        }
+    }
+    return value;
+}
+
+static int64_t whole(struct sum *sum)
+{
+    const int64_t value = binary(sum, 0);
+    skip(sum);
+    if (sum->failed || *sum->at != '?') return value;
+    sum->at++;
+    const int64_t yes = binary(sum, 0);
+    skip(sum);
+    if (*sum->at++ != ':') return fail(sum);
+    const int64_t no = binary(sum, 0);
+    return value ? yes : no;
+}
+
+enum base_status model_import_arithmetic(const struct import_shell *shell, const char *text, int line, int64_t *out)
+{
+    struct sum sum = {.shell = shell, .at = text, .line = line};
+    const int64_t value = whole(&sum);
+    if (!sum.failed) skip(&sum);
+    if (sum.failed || *sum.at)
+        return base_fail(shell->error, BASE_INPUT, "%.300s:%d: $((%.80s)): whole numbers and + - * / %% are read here",
+                         shell->file, line, text);
+    *out = value;
+    return BASE_OK;
+}

@@ -1,0 +1,154 @@
+/* YAML, and JSON with it, as settings. The only file that knows libyaml. */
+#include "model/import/import_settings.h"
+
+#include <string.h>
+#include <yaml.h>
+
+struct reading {
+    struct import_settings *settings;
+    const char *kind, *file;
+    yaml_document_t *document;
+    struct base_error *error;
+    int visited; /* nodes, an alias counted as often as it stands */
+};
+
+static enum base_status fail_at(const struct reading *reading, const yaml_node_t *node, const char *what)
+{
+    return base_fail(reading->error, BASE_INPUT, "%.300s:%d: %s", reading->file, (int)node->start_mark.line + 1, what);
+}
+
+/* "10_000" is a number of YAML 1.1; a null is nothing. */
+static const char *scalar_text(struct base_arena *arena, const yaml_node_t *node)
+{
+    const char *text = (const char *)node->data.scalar.value;
+    const bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    if (!plain) return base_copy(arena, text);
+    if (!strcmp(text, "~") || !strcmp(text, "null") || !strcmp(text, "Null") || !strcmp(text, "NULL")) return "";
+    char *copy = base_copy(arena, text);
+    if (strspn(text, "0123456789_.+-eE") != strlen(text) || !strpbrk(text, "0123456789")) return copy;
+    char *to = copy;
+    for (const char *from = text; *from; from++)
+        if (*from != '_') *to++ = *from;
+    *to = '\0';
+    return copy;
+}
+
+static bool holds_mapping(const struct reading *reading, const yaml_node_t *node, int depth)
+{
+    if (node->type == YAML_MAPPING_NODE) return true;
+    if (node->type != YAML_SEQUENCE_NODE || depth > IMPORT_DEEPEST) return false;
+    for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
+        if (holds_mapping(reading, yaml_document_get_node(reading->document, *item), depth + 1)) return true;
+    return false;
+}
+
+static bool is_bare(const yaml_node_t *node, const char *text)
+{
+    double number;
+    struct base_error ignored;
+    return node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           base_parse_double(text, "", -1e300, 1e300, &number, &ignored) == BASE_OK;
+}
+
+static enum base_status put_list(struct reading *reading, const yaml_node_t *node, int depth,
+                                 struct base_json_writer *writer)
+{
+    if (++reading->visited > IMPORT_MOST_SETTINGS || depth > IMPORT_DEEPEST)
+        return fail_at(reading, node, "the list is too long or too deep");
+    if (node->type == YAML_SCALAR_NODE) {
+        const char *text = scalar_text(reading->settings->arena, node);
+        double number = 0;
+        struct base_error ignored;
+        if (is_bare(node, text) && base_parse_double(text, "", -1e300, 1e300, &number, &ignored) == BASE_OK)
+            base_json_put_double(writer, number);
+        else base_json_put_string(writer, text);
+        return BASE_OK;
+    }
+    base_json_open_inline(writer, '[');
+    for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
+        BASE_TRY(put_list(reading, yaml_document_get_node(reading->document, *item), depth + 1, writer));
+    base_json_close(writer, ']');
+    return BASE_OK;
+}
+
+static enum base_status set_list(struct reading *reading, const char *name, const yaml_node_t *node)
+{
+    struct base_text text = {.arena = reading->settings->arena};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
+    BASE_TRY(put_list(reading, node, 0, &writer));
+    while (text.length && text.data[text.length - 1] == '\n') text.data[--text.length] = '\0';
+    return model_import_set(reading->settings, name, text.data, reading->kind,
+                            (struct model_gin_place){reading->file, (int)node->start_mark.line + 1}, reading->error);
+}
+
+static enum base_status read_node(struct reading *reading, const char *prefix, const yaml_node_t *node, int depth);
+
+static const char *joined(struct base_arena *arena, const char *prefix, const char *name)
+{
+    return *prefix ? base_print(arena, "%s.%s", prefix, name) : name;
+}
+
+/* What << merges is said first, so that the mapping's own keys are said over it. */
+static enum base_status read_mapping(struct reading *reading, const char *prefix, const yaml_node_t *node, int depth)
+{
+    struct base_arena *arena = reading->settings->arena;
+    for (int merges = 1; merges >= 0; merges--)
+        for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top;
+             pair++) {
+            const yaml_node_t *key = yaml_document_get_node(reading->document, pair->key),
+                              *value = yaml_document_get_node(reading->document, pair->value);
+            if (key->type != YAML_SCALAR_NODE) return fail_at(reading, key, "a key that is no word");
+            const char *name = (const char *)key->data.scalar.value;
+            const bool merge = !strcmp(name, "<<");
+            if (strlen(name) > 200) return fail_at(reading, key, "a key of more than 200 letters");
+            if (merge != (merges == 1)) continue;
+            BASE_TRY(
+                read_node(reading, merge ? prefix : joined(arena, prefix, base_copy(arena, name)), value, depth + 1));
+        }
+    return BASE_OK;
+}
+
+static enum base_status read_sequence(struct reading *reading, const char *prefix, const yaml_node_t *node, int depth)
+{
+    int i = 0;
+    if (!holds_mapping(reading, node, 0)) return set_list(reading, prefix, node);
+    for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
+        BASE_TRY(read_node(reading,
+                           joined(reading->settings->arena, prefix, base_print(reading->settings->arena, "%d", i++)),
+                           yaml_document_get_node(reading->document, *item), depth + 1));
+    return BASE_OK;
+}
+
+static enum base_status read_node(struct reading *reading, const char *prefix, const yaml_node_t *node, int depth)
+{
+    if (depth > IMPORT_DEEPEST) return fail_at(reading, node, "nested too deep");
+    if (++reading->visited > IMPORT_MOST_SETTINGS) return fail_at(reading, node, "says too many things");
+    if (node->type == YAML_MAPPING_NODE) return read_mapping(reading, prefix, node, depth);
+    if (node->type == YAML_SEQUENCE_NODE) return read_sequence(reading, prefix, node, depth);
+    if (!*prefix) return fail_at(reading, node, "is one word; keys with values are needed");
+    return model_import_set(reading->settings, prefix, scalar_text(reading->settings->arena, node), reading->kind,
+                            (struct model_gin_place){reading->file, (int)node->start_mark.line + 1}, reading->error);
+}
+
+/* libyaml's memory is its own: what it holds is copied, and a jump out of the arena only loses it. */
+enum base_status model_import_yaml(struct import_settings *settings, const char *kind, const char *file,
+                                   const char *text, size_t length, struct base_error *error)
+{
+    yaml_parser_t parser;
+    yaml_document_t document;
+    enum base_status status = BASE_OK;
+    if (!yaml_parser_initialize(&parser)) return base_fail(error, BASE_INTERNAL, "libyaml: out of memory");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+    if (!yaml_parser_load(&parser, &document)) {
+        status = base_fail(error, BASE_INPUT, "%.300s:%d: is no YAML: %.200s", file, (int)parser.problem_mark.line + 1,
+                           parser.problem ? parser.problem : "cannot be read");
+    } else {
+        struct reading reading = {settings, kind, file, &document, error, 0};
+        const yaml_node_t *root = yaml_document_get_root_node(&document);
+        if (!root) status = base_fail(error, BASE_INPUT, "%.300s: is empty", file);
+        else status = read_node(&reading, "", root, 0);
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
