@@ -35,8 +35,19 @@ static struct sim_plan_text torchtitan(const char *version, const char *compile)
                                              [SIM_TARGETS_LENGTH] = "2048"}};
 }
 
-/* How far a table's step times are off: the mean, and no row by more than `most`. */
-static void steps_are_met(struct base_arena *arena, const char *path, double most, double mean)
+static double step_of(const struct sim_prediction *prediction)
+{
+    return prediction->step_s;
+}
+
+static double peak_of(const struct sim_prediction *prediction)
+{
+    return (double)prediction->memory.peak_bytes;
+}
+
+/* How far a table's figures in one column are off: the mean, and no row by more than `most`. */
+static void figures_are_met(struct base_arena *arena, const char *path, const char *column_name,
+                            double (*figure)(const struct sim_prediction *), double most, double mean)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct base_csv csv;
@@ -49,17 +60,18 @@ static void steps_are_met(struct base_arena *arena, const char *path, double mos
         assert_ok(base_csv_next(&csv, &more, &error), &error);
         if (!more) break;
         struct sim_plan_text text = {.values = {NULL}};
-        double measured_s;
-        const char *measured = base_csv_field(&csv, base_csv_column(&csv, "measured_step_s"));
+        double expected;
+        const char *measured = base_csv_field(&csv, base_csv_column(&csv, column_name));
         TEST_ROW("%s", base_csv_field(&csv, base_csv_column(&csv, "id")));
         if (!*measured) continue;
         for (int k = 0; k < SIM_KEY_COUNT; k++) {
             const int column = base_csv_column(&csv, sim_plan_keys[k].name);
             text.values[k] = column < 0 ? NULL : base_copy(arena, base_csv_field(&csv, column));
         }
-        assert_ok(base_parse_double(measured, "measured", 0, 1e9, &measured_s, &error), &error);
-        const double step_s = predicted(arena, cache, &text).step_s, off = fabs(step_s / measured_s - 1);
-        if (off > most) fail_msg("%.1f %% off: %g s, measured %g s", 100 * off, step_s, measured_s);
+        assert_ok(base_parse_double(measured, "measured", 0, 1e12, &expected, &error), &error);
+        const struct sim_prediction prediction = predicted(arena, cache, &text);
+        const double off = fabs(figure(&prediction) / expected - 1);
+        if (off > most) fail_msg("%.1f %% off: %g, measured %g", 100 * off, figure(&prediction), expected);
         sum += off;
         rows++;
     }
@@ -69,6 +81,33 @@ static void steps_are_met(struct base_arena *arena, const char *path, double mos
 }
 
 /* Rates are those of single kernels; no constant but the host's was fitted to a step. */
+static void steps_are_met(struct base_arena *arena, const char *path, double most, double mean)
+{
+    figures_are_met(arena, path, "measured_step_s", step_of, most, mean);
+}
+
+/* Plans drawn after the replay stood: FSDP, tensor parallelism and HSDP on 2 to 512 ranks, as PyTorch's own code
+ * allocates on fake tensors. */
+static void allocations_are_those_of_pytorch(struct base_arena *arena)
+{
+    figures_are_met(arena, "tests/data/fsdp_memory.csv", "measured_peak_memory_bytes", peak_of, 0.02, 0.005);
+}
+
+/* Cached blocks are reserved, not allocated; whether a plan fits goes by the former. */
+static void reserved_is_more_than_allocated(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = torchtitan("0.2.2", "0");
+    text.values[SIM_MEMORY_KIND] = "allocated";
+    const struct sim_prediction allocated = predicted(arena, cache, &text);
+    text.values[SIM_MEMORY_KIND] = "reserved";
+    const struct sim_prediction reserved = predicted(arena, cache, &text);
+    assert_true(reserved.memory.peak_bytes > allocated.memory.peak_bytes);
+    assert_int_equal(reserved.memory.peak_bytes % (2 << 20), 0);
+    assert_int_equal(reserved.free_bytes, allocated.free_bytes);
+    sim_cache_free(cache);
+}
+
 static void steps_of_torchtitan_are_met(struct base_arena *arena)
 {
     steps_are_met(arena, "tests/data/measured/h100_torchtitan.csv", 0.1, 0.035);
@@ -274,6 +313,8 @@ static void chips_have_their_own_constants(struct base_arena *arena)
 
 static const struct test tests[] = {
     TEST(chips_have_their_own_constants),
+    TEST(allocations_are_those_of_pytorch),
+    TEST(reserved_is_more_than_allocated),
     TEST(steps_of_torchtitan_are_met),
     TEST(steps_of_transformers_are_met),
     TEST(autocast_moves_more),

@@ -467,7 +467,14 @@ struct sim_priced {
     double work_flop, work_bytes; /* as of struct sim_cost_context */
     double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
     double host_bytes; /* what is offloaded of one microbatch */
+    double held_bytes; /* what the device holds beside peak_bytes, where those are what is allocated */
 };
+/* torch_step.c: a step's allocations through PyTorch's caching allocator, of torchtitan's Llama 3 under FSDP2 */
+struct sim_torch_memory {
+    double allocated_bytes, reserved_bytes, bytes[MODEL_CATEGORY_COUNT]; /* bytes: of what is allocated at the peak */
+};
+bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p,
+                      struct sim_torch_memory *out); /* false: the plan is none of those. Names p's peak. */
 /* Bytes of what always stands there are added to categories. */
 void sim_price_persistent(const struct sim_cost_context *p, double categories_bytes[MODEL_CATEGORY_COUNT]);
 /* price_memory.c. From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more than is counted in.

@@ -112,6 +112,28 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
     p->peak_trips = at && at->loop >= 0 ? sharded->ops[at->loop].trips : MODEL_ONE;
 }
 
+/* What is alive, and what a framework's allocator holds beside it by the constants of its software. */
+static void price_liveness(struct sim_cost_context *p, struct sim_priced *out)
+{
+    const double held_bytes = sim_torch_held_bytes(p);
+    p->peak.total_bytes += held_bytes, p->peak.bytes[MODEL_TEMPORARY] += held_bytes;
+    sim_price_persistent(p, out->persistent_bytes);
+}
+
+/* What PyTorch's allocator holds, or has allocated, as the step's allocations leave it. */
+static bool price_torch(struct sim_cache *cache, struct sim_cost_context *p, struct sim_priced *out)
+{
+    struct sim_torch_memory memory;
+    base_arena_reset(&cache->scratch);
+    if (!(p->peak.total_bytes < sim_largest_bytes) || !sim_torch_replay(&cache->scratch, p, &memory)) return false;
+    const double cached_bytes = memory.reserved_bytes - memory.allocated_bytes;
+    p->peak.total_bytes = memory.allocated_bytes;
+    memcpy(p->peak.bytes, memory.bytes, sizeof p->peak.bytes);
+    if (p->plan->memory_kind == SIM_ALLOCATED) out->held_bytes = cached_bytes;
+    else p->peak.total_bytes += cached_bytes, p->peak.bytes[MODEL_TEMPORARY] += cached_bytes;
+    return true;
+}
+
 static enum base_status price(struct sim_cache *cache, struct sim_cost_context *p, const struct sim_program *program,
                               struct sim_detail *detail, struct sim_priced *out, struct base_error *error)
 {
@@ -129,9 +151,7 @@ static enum base_status price(struct sim_cache *cache, struct sim_cost_context *
         price_compiled(cache, program->sharded, p, out->persistent_bytes);
     } else {
         sim_price_memory(p);
-        const double held_bytes = sim_torch_held_bytes(p);
-        p->peak.total_bytes += held_bytes, p->peak.bytes[MODEL_TEMPORARY] += held_bytes;
-        sim_price_persistent(p, out->persistent_bytes);
+        if (!price_torch(cache, p, out)) price_liveness(p, out);
     }
     return sim_price_device(p, out, error);
 }
@@ -184,7 +204,7 @@ static void fill_memory(const struct sim_cost_context *p, const struct sim_price
     out->parameter_bytes = (int64_t)(always[MODEL_PARAMETER] + there[MODEL_PARAMETER]);
     out->optimizer_state_bytes = (int64_t)(always[MODEL_OPTIMIZER_STATE] + there[MODEL_OPTIMIZER_STATE]);
     out->gradient_bytes = (int64_t)(always[MODEL_GRADIENT] + there[MODEL_GRADIENT]);
-    out->activation_bytes = (int64_t)(always[MODEL_INPUT] + there[MODEL_ACTIVATION]);
+    out->activation_bytes = (int64_t)(always[MODEL_INPUT] + there[MODEL_INPUT] + there[MODEL_ACTIVATION]);
     out->temporary_bytes = (int64_t)there[MODEL_TEMPORARY];
     out->peak_bytes = (int64_t)priced->peak_bytes;
     sim_price_signature(p, out);
@@ -441,7 +461,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     fill_memory(&p, &priced, &answer.memory);
     answer.memory.rematerializes = sim_uses_compiled_memory(plan) && (answer.memory.rematerialized_layer_count > 0 ||
                                                                       priced.peak_bytes > recomputed_until_bytes(&p));
-    answer.free_bytes = answer.memory.capacity_bytes - answer.memory.peak_bytes;
+    answer.free_bytes = answer.memory.capacity_bytes - answer.memory.peak_bytes - (int64_t)priced.held_bytes;
     if (answer.pipeline.stages) {
         answer.free_bytes = answer.memory.capacity_bytes - answer.pipeline.worst_peak_bytes;
         BASE_TRY(topo_axes_add(&answer.mesh, "stage", plan->pipeline.stages, error));

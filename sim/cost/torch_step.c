@@ -1,0 +1,374 @@
+/* A training step of torchtitan under FSDP2 as its allocations, in their order, through PyTorch's caching allocator:
+ * parameters, a step without optimizer states, then two with them (pytorch/pytorch 2.11
+ * torch/distributed/fsdp/_fully_shard, torchtitan 0.2.2). */
+#include "sim/cost/torch_step.h"
+
+#include <string.h>
+
+enum { STEPS = 3, LAYER_PARAMETERS = 9, MOST_LAYERS = 1000 /* replayed one by one: milliseconds */ };
+
+/* ---- FSDP's groups ---- */
+
+static int64_t shard_sum(const struct torch_group *group)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < group->count; i++) sum += group->shard_elements[i];
+    return sum;
+}
+
+/* The flat all-gather of bfloat16 copies of the shards; on one rank there is none. */
+static void gather(struct torch_step *s, struct torch_group *group)
+{
+    if (s->shards == 1) return;
+    int shards = sim_torch_take_on(s, 2 * shard_sum(group), MODEL_TEMPORARY, TORCH_GATHER_STREAM);
+    group->flat = sim_torch_take_on(s, 2 * shard_sum(group) * s->shards, MODEL_TEMPORARY, TORCH_GATHER_STREAM);
+    TORCH_DROP(s, &shards);
+}
+
+/* Each parameter is copied out into a storage of its own. */
+static void copy_out(struct torch_step *s, struct torch_group *group)
+{
+    int cast = TORCH_NONE;
+    for (int i = 0; i < group->count; i++) {
+        const int64_t bytes = 2 * group->shard_elements[i] * s->shards;
+        const int next = s->shards == 1 ? sim_torch_take(s, bytes, MODEL_TEMPORARY) : TORCH_NONE;
+        TORCH_DROP(s, &cast);
+        cast = next;
+        group->gathered[i] = sim_torch_take(s, bytes, MODEL_TEMPORARY);
+    }
+    TORCH_DROP(s, &cast);
+}
+
+static void reshard(struct torch_step *s, struct torch_group *group)
+{
+    for (int i = 0; i < group->count; i++) TORCH_DROP(s, &group->gathered[i]);
+}
+
+/* Gradients to float32 and to their shards. The last one of the list is referred to until the result stands, and the
+ * input of the reduction until the next group's. */
+static void reduce(struct torch_step *s, struct torch_group *group)
+{
+    const int64_t bytes = 4 * shard_sum(group);
+    const int last = group->count - 1;
+    reshard(s, group);
+    TORCH_DROP(s, &s->reduce_input);
+    s->reduce_input = sim_torch_take(s, bytes * s->shards, MODEL_GRADIENT);
+    for (int i = 0; i < last; i++) TORCH_DROP(s, &group->gradients[i]);
+    int result = sim_torch_take_on(s, bytes, MODEL_GRADIENT, TORCH_REDUCE_STREAM);
+    if (s->shards == 1) {
+        int divided = sim_torch_take_on(s, bytes, MODEL_GRADIENT, TORCH_REDUCE_STREAM);
+        TORCH_DROP(s, &divided);
+    }
+    TORCH_DROP(s, &group->gradients[last]);
+    if (group->flat_gradient != TORCH_NONE) TORCH_DROP(s, &result); /* added to an earlier microbatch's */
+    else group->flat_gradient = result;
+}
+
+/* ---- the model ---- */
+
+struct torch_model {
+    struct torch_group *groups; /* embedding, layers, last norm and logits */
+    struct torch_layer *layers;
+    int layer_count, embedded, last_norm, last_rstd, last_gathered, logits;
+    int64_t microbatches;
+    enum torch_keeps keeps;
+    int every; /* 0: of all layers; else of one of so many */
+};
+
+static enum torch_keeps keeps_of(const struct torch_model *m, int layer)
+{
+    return m->every && (layer + 1) % m->every ? TORCH_KEEPS_ALL : m->keeps;
+}
+
+static int *input_of(struct torch_model *m, int layer)
+{
+    return layer ? &m->layers[layer - 1].out : &m->embedded;
+}
+
+static void embed(struct torch_step *s, struct torch_model *m)
+{
+    int tokens = TORCH_NONE, looked_up, pieces = TORCH_NONE;
+    if (s->tensor == 1) {
+        m->embedded = sim_torch_take(s, s->residual, MODEL_ACTIVATION);
+        return;
+    }
+    tokens = sim_torch_take(s, 8 * s->rows, MODEL_TEMPORARY);
+    looked_up = sim_torch_take(s, s->whole, MODEL_TEMPORARY);
+    TORCH_DROP(s, &tokens);
+    pieces = sim_torch_take(s, s->whole, MODEL_TEMPORARY);
+    m->embedded = sim_torch_take(s, s->residual, MODEL_ACTIVATION);
+    TORCH_DROP(s, &pieces, &looked_up);
+}
+
+static void forward(struct torch_step *s, struct torch_model *m)
+{
+    struct torch_group *head = &m->groups[m->layer_count + 1];
+    s->phase = MODEL_FORWARD, s->where = "forward";
+    gather(s, &m->groups[0]);
+    copy_out(s, &m->groups[0]);
+    embed(s, m);
+    reshard(s, &m->groups[0]);
+    for (int i = 0; i < m->layer_count; i++) {
+        gather(s, &m->groups[i + 1]);
+        copy_out(s, &m->groups[i + 1]);
+        TORCH_DROP(s, &m->groups[i].flat);
+        sim_torch_layer_forward(s, &m->layers[i], keeps_of(m, i));
+        reshard(s, &m->groups[i + 1]);
+    }
+    gather(s, head);
+    copy_out(s, head);
+    TORCH_DROP(s, &m->groups[m->layer_count].flat);
+    m->last_norm = sim_torch_take(s, s->residual, MODEL_ACTIVATION);
+    m->last_rstd = sim_torch_take(s, s->rstd, MODEL_ACTIVATION);
+    if (s->tensor > 1) {
+        m->last_gathered = sim_torch_take(s, s->whole, MODEL_ACTIVATION);
+        TORCH_DROP(s, &m->last_norm);
+    }
+    m->logits = sim_torch_take(s, s->logits, MODEL_ACTIVATION);
+    TORCH_DROP(s, &head->flat);
+}
+
+/* Cross entropy in float32, or with parallel logits by hand (torch/distributed/tensor/parallel/loss.py); m->logits
+ * becomes the gradient in bfloat16. */
+static void eager_loss(struct torch_step *s, struct torch_model *m)
+{
+    const int64_t wide = 2 * s->logits;
+    s->where = "loss";
+    int copy = sim_torch_take(s, wide, MODEL_TEMPORARY), shifted = TORCH_NONE, exponentials = TORCH_NONE;
+    if (s->tensor > 1) {
+        shifted = sim_torch_take(s, wide, MODEL_TEMPORARY);
+        exponentials = sim_torch_take(s, wide, MODEL_TEMPORARY);
+        TORCH_DROP(s, &exponentials);
+    }
+    int probabilities = sim_torch_take(s, wide, MODEL_ACTIVATION);
+    TORCH_DROP(s, &shifted, &copy, &m->logits);
+    s->phase = MODEL_BACKWARD;
+    int target = sim_torch_take(s, wide, MODEL_TEMPORARY), sum = TORCH_NONE;
+    if (s->tensor > 1) {
+        exponentials = sim_torch_take(s, wide, MODEL_TEMPORARY);
+        sum = sim_torch_take(s, wide, MODEL_TEMPORARY);
+        TORCH_DROP(s, &exponentials);
+    }
+    int gradient = sim_torch_take(s, wide, MODEL_TEMPORARY);
+    TORCH_DROP(s, &sum, &target, &probabilities);
+    m->logits = sim_torch_take(s, s->logits, MODEL_TEMPORARY);
+    TORCH_DROP(s, &gradient);
+}
+
+/* Its float32 stays inside of kernels. */
+static void compiled_loss(struct torch_step *s, struct torch_model *m)
+{
+    s->where = "loss", s->phase = MODEL_BACKWARD;
+    int gradient = sim_torch_take(s, s->logits, MODEL_TEMPORARY);
+    TORCH_DROP(s, &m->logits);
+    m->logits = gradient;
+}
+
+static int backward_of_head(struct torch_step *s, struct torch_model *m)
+{
+    struct torch_group *head = &m->groups[m->layer_count + 1];
+    sim_torch_take_gradient(s, head, 1);
+    int of_norm = sim_torch_take(s, s->whole, MODEL_TEMPORARY), pieces = TORCH_NONE;
+    TORCH_DROP(s, &m->logits, &m->last_norm, &m->last_gathered);
+    if (s->tensor > 1) {
+        pieces = sim_torch_take(s, s->whole, MODEL_TEMPORARY);
+        int scattered = sim_torch_take(s, s->residual, MODEL_TEMPORARY);
+        TORCH_DROP(s, &pieces, &of_norm);
+        of_norm = scattered;
+    }
+    const int gradient = sim_torch_take(s, s->residual, MODEL_TEMPORARY);
+    sim_torch_take_gradient(s, head, 0);
+    TORCH_DROP(s, &of_norm, input_of(m, m->layer_count), &m->last_rstd);
+    s->where = "reduction of the logits' gradient";
+    reduce(s, head);
+    return gradient;
+}
+
+static void backward(struct torch_step *s, struct torch_model *m)
+{
+    (s->compiles ? compiled_loss : eager_loss)(s, m);
+    s->where = "backward";
+    gather(s, &m->groups[m->layer_count]);
+    int gradient = backward_of_head(s, m);
+    for (int i = m->layer_count - 1; i >= 0; i--) {
+        struct torch_group *group = &m->groups[i + 1];
+        s->where = "layers backward";
+        copy_out(s, group);
+        TORCH_DROP(s, &group->flat);
+        gather(s, &m->groups[i]);
+        if (keeps_of(m, i) != TORCH_KEEPS_ALL) {
+            sim_torch_layer_forward(s, &m->layers[i], TORCH_KEEPS_ALL);
+            TORCH_DROP(s, &m->layers[i].out);
+        }
+        sim_torch_layer_backward(s, &m->layers[i], group, input_of(m, i), &gradient);
+        s->where = "reduction of a layer's gradients";
+        reduce(s, group);
+    }
+    s->where = "embedding backward";
+    copy_out(s, &m->groups[0]);
+    TORCH_DROP(s, &m->groups[0].flat);
+    int whole = s->tensor > 1 ? sim_torch_take(s, s->whole, MODEL_TEMPORARY) : TORCH_NONE;
+    /* of all rows, of which this rank's are copied */
+    int rows = s->tensor > 1 ? sim_torch_take(s, 2 * s->tensor * m->groups[0].elements[0], MODEL_GRADIENT) : TORCH_NONE;
+    if (s->tensor > 1) TORCH_DROP(s, &gradient, &whole);
+    sim_torch_take_gradient(s, &m->groups[0], 0);
+    TORCH_DROP(s, &gradient, &rows);
+    s->where = "reduction of the embedding's gradient";
+    reduce(s, &m->groups[0]);
+    TORCH_DROP(s, &s->reduce_input);
+}
+
+/* ---- from a plan ---- */
+
+static struct torch_group new_group(void)
+{
+    struct torch_group group = {.flat = TORCH_NONE, .flat_gradient = TORCH_NONE};
+    for (int i = 0; i < TORCH_MOST_PARAMETERS; i++) group.gathered[i] = group.gradients[i] = TORCH_NONE;
+    return group;
+}
+
+/* Shards are of the first dimension, rounded up. */
+static void add_parameter(const struct torch_step *s, struct torch_group *group, int64_t rows, int64_t columns)
+{
+    group->elements[group->count] = rows * columns;
+    group->shard_elements[group->count++] = (rows + s->shards - 1) / s->shards * columns;
+}
+
+static void make_groups(const struct torch_step *s, const struct model_config *c, struct torch_model *m)
+{
+    const int64_t e = c->emb_dim, q = c->num_heads * c->head_dim / s->tensor,
+                  kv = c->num_kv_heads * c->head_dim / s->tensor, f = c->mlp_dim / s->tensor,
+                  v = c->vocab_size / s->tensor;
+    const int64_t layer[LAYER_PARAMETERS][2] = {{q, e}, {kv, e}, {kv, e}, {e, q}, {f, e},
+                                                {e, f}, {f, e},  {e, 1},  {e, 1}};
+    for (int i = 0; i < m->layer_count + 2; i++) m->groups[i] = new_group();
+    add_parameter(s, &m->groups[0], v, e);
+    for (int i = 1; i <= m->layer_count; i++)
+        for (int j = 0; j < LAYER_PARAMETERS; j++) add_parameter(s, &m->groups[i], layer[j][0], layer[j][1]);
+    add_parameter(s, &m->groups[m->layer_count + 1], e, 1);
+    add_parameter(s, &m->groups[m->layer_count + 1], v, e);
+}
+
+static void take_for_each_parameter(struct torch_step *s, const struct torch_model *m, enum model_category category,
+                                    int arrays)
+{
+    for (int g = 0; g < m->layer_count + 2; g++)
+        for (int i = 0; i < m->groups[g].count; i++) {
+            if (category == MODEL_OPTIMIZER_STATE) sim_torch_take(s, 4, category); /* its count of steps */
+            for (int a = 0; a < arrays; a++) sim_torch_take(s, 4 * m->groups[g].shard_elements[i], category);
+        }
+}
+
+static int devices_of(const struct sim_cost_context *p, const struct model_axes *spec)
+{
+    int devices = 1;
+    for (int i = 0; i < spec->count; i++) {
+        const int axis = spec->names[i] ? topo_axis_named(&p->placement->axes, spec->names[i]) : -1;
+        if (axis >= 0) devices *= p->placement->axes.sizes[axis];
+    }
+    return devices;
+}
+
+/* Devices of a weight's two dimensions and of the batch. */
+static bool find_degrees(const struct sim_cost_context *p, struct torch_step *s, int *replicas)
+{
+    static const char *const weight[] = {"embed", "mlp"}, *const batch[] = {"batch"};
+    struct model_axes spec[2];
+    struct base_error error;
+    if (model_resolve(p->plan->rules, weight, 2, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error)) return false;
+    s->shards = devices_of(p, &spec[0]), s->tensor = devices_of(p, &spec[1]);
+    if (model_resolve(p->plan->rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error)) return false;
+    *replicas = devices_of(p, &spec[0]);
+    return *replicas % s->shards == 0 && (int64_t)*replicas * s->tensor == p->placement->topology.device_count;
+}
+
+static bool is_llama(const struct model_config *c)
+{
+    return c->family == MODEL_DECODER_ONLY && c->experts.count == 0 && c->norm == MODEL_NORM_RMS && !c->biases &&
+           c->norm_placement == MODEL_NORM_BEFORE && !c->qk_norm && !c->parallel_block && !c->logits_via_embedding &&
+           !c->sliding_window && c->position_encoding == MODEL_POSITION_ROTARY && c->mlp_activation_count == 2 &&
+           c->mlp_activations[0] == MODEL_SILU && c->mlp_activations[1] == MODEL_LINEAR;
+}
+
+static bool is_replayed(const struct sim_plan *plan)
+{
+    const struct model_options *o = &plan->options;
+    const bool policy =
+        o->remat == MODEL_REMAT_NONE || o->remat == MODEL_REMAT_FULL || o->remat == MODEL_REMAT_SELECTIVE;
+    return !strcmp(plan->software, "torchtitan") && sim_plan_traits(plan) >> MODEL_TRAIT_ATEN_KERNELS & 1 && policy &&
+           o->step == MODEL_STEP_TRAIN && o->dtype == MODEL_BFLOAT16 && o->weight_dtype == MODEL_FLOAT32 &&
+           o->flash_attention && plan->pipeline.stages <= 1 && plan->context_parallel <= 1 &&
+           plan->config->num_decoder_layers <= MOST_LAYERS && is_llama(plan->config);
+}
+
+static void set_sizes(struct torch_step *s, const struct sim_cost_context *p, int replicas)
+{
+    const struct model_config *c = p->plan->config;
+    const int64_t sequences = (p->sizes[MODEL_BATCH] + replicas - 1) / replicas, length = p->plan->targets_length,
+                  rows = sequences * length, t = s->tensor;
+    s->rows = rows, s->joins = sequences > 1;
+    s->whole = 2 * rows * c->emb_dim, s->residual = s->whole / t, s->rstd = 4 * rows / t;
+    s->queries = 2 * rows * c->num_heads * c->head_dim / t, s->keys = 2 * rows * c->num_kv_heads * c->head_dim / t;
+    s->mlp = 2 * rows * c->mlp_dim / t, s->logits = 2 * rows * c->vocab_size / t;
+    s->logsumexp = 4 * rows * c->num_heads / t, s->rotations = 4 * length * c->head_dim;
+}
+
+static void run_steps(struct torch_step *s, struct torch_model *m, enum model_optimizer optimizer)
+{
+    const char *const *names;
+    int tokens, inputs, targets;
+    s->where = "parameters";
+    take_for_each_parameter(s, m, MODEL_PARAMETER, 1);
+    sim_torch_take(s, s->rotations, MODEL_INPUT);
+    for (int i = 0; i < 2; i++)
+        sim_torch_take(s, 32 << 20, MODEL_TEMPORARY); /* cuBLAS: of forward's thread and autograd's */
+    for (int step = 0; step < STEPS; step++) {
+        for (int g = 0; g < m->layer_count + 2; g++) TORCH_DROP(s, &m->groups[g].flat_gradient);
+        for (int64_t i = 0; i < (m->microbatches < 2 ? m->microbatches : 2); i++) {
+            tokens = sim_torch_take(s, 8 * s->rows, MODEL_INPUT);
+            inputs = sim_torch_take(s, 8 * s->rows, MODEL_INPUT), targets = sim_torch_take(s, 8 * s->rows, MODEL_INPUT);
+            TORCH_DROP(s, &tokens);
+            forward(s, m);
+            backward(s, m);
+            TORCH_DROP(s, &inputs, &targets);
+        }
+        if (step == 0) take_for_each_parameter(s, m, MODEL_OPTIMIZER_STATE, model_optimizer_moments(optimizer, &names));
+    }
+}
+
+static struct torch_layer nothing(void)
+{
+    struct torch_layer layer;
+    int *storages = (int *)&layer;
+    for (size_t i = 0; i < sizeof layer / sizeof(int); i++) storages[i] = TORCH_NONE;
+    return layer;
+}
+
+bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, struct sim_torch_memory *out)
+{
+    const struct sim_plan *plan = p->plan;
+    const double *c = p->placement->profile.constants;
+    struct torch_step s = {.compiles = plan->compiles, .reduce_input = TORCH_NONE};
+    struct torch_model m = {.layer_count = (int)plan->config->num_decoder_layers,
+                            .microbatches = plan->num_microbatches};
+    int replicas;
+    if (!is_replayed(plan) || !find_degrees(p, &s, &replicas) || (s.tensor > 1 && !plan->sequence_parallel))
+        return false;
+    sim_allocator_begin(&s.allocator, scratch, (int64_t)(c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]));
+    set_sizes(&s, p, replicas);
+    m.keeps = plan->options.remat == MODEL_REMAT_SELECTIVE                   ? TORCH_KEEPS_LISTED
+              : plan->options.remat == MODEL_REMAT_FULL || plan->remat_every ? TORCH_KEEPS_INPUT
+                                                                             : TORCH_KEEPS_ALL;
+    m.every = plan->remat_every;
+    m.groups = base_new(scratch, struct torch_group, m.layer_count + 2);
+    m.layers = base_new(scratch, struct torch_layer, m.layer_count);
+    for (int i = 0; i < m.layer_count; i++) m.layers[i] = nothing();
+    m.embedded = m.last_norm = m.last_rstd = m.last_gathered = m.logits = TORCH_NONE;
+    make_groups(&s, plan->config, &m);
+    run_steps(&s, &m, plan->options.optimizer);
+    out->allocated_bytes = (double)s.most_allocated_bytes;
+    out->reserved_bytes = (double)s.allocator.most_reserved_bytes;
+    for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) out->bytes[i] = (double)s.peak_bytes[i];
+    p->peak_name = s.peak_name, p->peak_phase = s.peak_phase, p->peak_trips = MODEL_ONE;
+    return true;
+}

@@ -1,0 +1,57 @@
+/* Private to the replay of a PyTorch step: tensors' storages, and a block of the model. */
+#ifndef SIM_TORCH_STEP_H
+#define SIM_TORCH_STEP_H
+
+#include "sim/cost/caching_allocator.h"
+#include "sim/cost/cost.h"
+
+enum { TORCH_MAIN_STREAM, TORCH_GATHER_STREAM, TORCH_REDUCE_STREAM };
+enum { TORCH_NONE = -1, TORCH_MOST_PARAMETERS = 9 };
+
+/* Storages of one layer that its backward pass needs, or TORCH_NONE; [0] of the attention half, [1] of the MLP's. */
+struct torch_layer {
+    int norm[2], rstd[2], gathered[2], scattered[2], query_product, key_product, query, key, value, context, logsumexp,
+        seed[2], attention_sum, gate_product, gate, up, product, down, out;
+};
+/* What autograd keeps of a layer's forward pass: all; its input alone; that and what the list of selective
+ * checkpointing has (torchtitan/distributed/activation_checkpoint.py). */
+enum torch_keeps { TORCH_KEEPS_ALL, TORCH_KEEPS_INPUT, TORCH_KEEPS_LISTED };
+
+/* Parameters that FSDP gathers together, in the order of the module. */
+struct torch_group {
+    int count;
+    int64_t shard_elements[TORCH_MOST_PARAMETERS] /* of this rank, padded */, elements[TORCH_MOST_PARAMETERS];
+    int gathered[TORCH_MOST_PARAMETERS], gradients[TORCH_MOST_PARAMETERS];
+    int flat, flat_gradient; /* the all-gather's result; the reduce-scatter's, which gradients are views of */
+};
+
+struct torch_step {
+    struct sim_allocator allocator;
+    int *categories;                       /* of each block that was ever handed out: enum model_category */
+    int category_capacity, shards, tensor; /* devices that parameters are sharded over, and layers */
+    int64_t most_allocated_bytes, live_bytes[MODEL_CATEGORY_COUNT], peak_bytes[MODEL_CATEGORY_COUNT];
+    const char *where, *peak_name;
+    enum model_phase phase, peak_phase;
+    bool compiles, joins /* several sequences: pieces of a gathered length are copied behind each other */;
+    /* bytes of a rank's activations: of the residual stream, the whole of it, queries, keys, the MLP, a norm's
+     * reciprocal roots, the logarithms of attention's sums, and the table of rotations */
+    int64_t residual, whole, queries, keys, mlp, rstd, logsumexp, rotations, logits, rows;
+    int reduce_input; /* of the group before, until the next one reduces */
+};
+
+/* torch_storages.c */
+int sim_torch_take(struct torch_step *s, int64_t bytes, enum model_category category);
+int sim_torch_take_on(struct torch_step *s, int64_t bytes, enum model_category category, int stream);
+void sim_torch_drop(struct torch_step *s, int *const *storages,
+                    int count); /* those that stand; each is TORCH_NONE then */
+#define TORCH_DROP(s, ...)                                                                                             \
+    sim_torch_drop(s, (int *const[]){__VA_ARGS__}, (int)(sizeof((int *[]){__VA_ARGS__}) / sizeof(int *)))
+
+/* torch_layer.c. layer->out is the result. A second forward pass of a checkpointed layer keeps all. */
+void sim_torch_layer_forward(struct torch_step *s, struct torch_layer *layer, enum torch_keeps keeps);
+/* gradient: of the result, which becomes that of the input; input: its storage, dropped with the last reader. */
+void sim_torch_layer_backward(struct torch_step *s, struct torch_layer *layer, struct torch_group *group, int *input,
+                              int *gradient);
+void sim_torch_take_gradient(struct torch_step *s, struct torch_group *group, int parameter);
+
+#endif
