@@ -42,6 +42,7 @@ executor_paths     := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only
 # Open MPI is linked into it alone: libraries and tests talk to ranks through a struct of functions.
 rank_libraries     := $(shell pkg-config --libs ompi-c 2>/dev/null)
 rank_paths         := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I ompi-c 2>/dev/null))
+lab_sources        := $(sort $(wildcard lab/*.c))
 rank_sources       := exec/rank_main.c exec/comm.c exec/heartbeat.c
 
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
@@ -53,11 +54,11 @@ fuzzers := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 quiet := $(if $(V),,@)
 say    = $(if $(V),,@echo "  $(1)" &&)
 
-## all: build/meshwright and its executor, build/meshwright-rank (the default)
-all: $(BUILD)/meshwright $(BUILD)/meshwright-rank
+## all: build/meshwright, its executor build/meshwright-rank, and build/meshwright-lab for developers (the default)
+all: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/meshwright-lab
 
 ## test: build, run every test and golden case, close with one line of counts
-test: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(tests) $(fuzzers)
+test: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/meshwright-lab $(tests) $(fuzzers)
 	@scripts/test.sh $(BUILD)/meshwright $(tests) $(fuzzers)
 
 ## aot-env: a Python environment under build/ that holds the TPU compiler (jax[tpu], 600 MB), for verify
@@ -112,7 +113,7 @@ bench: $(BUILD)/meshwright $(BUILD)/tests/bench_exec
 	@$(BUILD)/tests/bench_exec
 
 ## golden-update: rewrite what the golden cases expect and what README.md and docs/*.md show (read the difference before you keep it)
-golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
+golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/meshwright-lab
 	@scripts/golden.sh $(BUILD)/meshwright --update
 	@scripts/readme.sh $(BUILD)/meshwright --update >/dev/null || true
 	@scripts/readme.sh $(BUILD)/meshwright
@@ -156,6 +157,10 @@ help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' Makefile lab.mk | expand -t 16
 
 $(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
+	$(call say,link $@)$(link) -o $@ $^ $(linked)
+
+# Its table of commands stands before the library's.
+$(BUILD)/meshwright-lab: $(BUILD)/meshwright.o $(lab_sources:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(linked)
 
 $(BUILD)/meshwright-rank: $(rank_sources:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwright.a
@@ -213,4 +218,4 @@ include lab.mk
 
 .PHONY: all test mutants search-properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
--include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)
+-include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d) $(lab_sources:%.c=$(BUILD)/%.d)

@@ -64,9 +64,8 @@ struct commands_command {
 /* Every file of this room offers its commands as one of these; command_table.c lists them all. */
 extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_topologies,
     commands_rules, commands_models, commands_params, commands_predict, commands_tune, commands_compare,
-    commands_run_plan, commands_data, commands_report, commands_sweep, commands_import, commands_export, commands_batch,
-    commands_plot, commands_partition, commands_calibrate, commands_verify, commands_collective, commands_random,
-    commands_infer, commands_fusion, commands_serve;
+    commands_run_plan, commands_report, commands_sweep, commands_import, commands_export, commands_batch, commands_plot,
+    commands_calibrate, commands_verify, commands_collective, commands_infer, commands_serve;
 
 const struct commands_command *const *commands_all(int *count);
 /* A command's options, those of a plan put in where its table asks for them. */

@@ -86,19 +86,13 @@ void commands_warn_of_experts(struct commands_context *context, const struct sim
     const bool is_t5x = !software || !*software || !strcmp(software, sim_plan_keys[SIM_SOFTWARE].fallback);
     struct model_rules rules;
     struct base_error unread;
-    if (!config->experts.count) return;
+    if (!config->experts.count || !is_t5x) return;
     if (model_rules_parse(context->arena, given, &rules, &unread) == BASE_OK && !has_rule_for(&rules, "expert"))
         commands_warn(context,
                       base_print(context->arena,
                                  "no rule of %.60s knows the axes of experts, so that each device holds all %lld of "
                                  "each layer; standard_moe:1,1 with num_expert_partitions shards them",
                                  *given == '[' ? "this list" : given, (long long)config->experts.count));
-    if (!is_t5x)
-        commands_warn(context,
-                      base_print(context->arena,
-                                 "experts are those of T5X here, not of %.40s: tokens go to them by one-hot products, "
-                                 "up to a capacity; what sorts tokens instead takes less time and memory",
-                                 software));
 }
 
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,

@@ -62,6 +62,12 @@ struct model_rules model_rules_over_context(struct base_arena *arena, const stru
 /* The rules with what Megatron-LM shards over the model axis, unless one of them names that axis. */
 struct model_rules model_rules_over_model(struct base_arena *arena, const struct model_rules *rules);
 
+/* The rules with those of experts and latent vectors where none names these: a width of experts' matrices and a rank go
+ * where embed goes. over_experts: experts are over the mesh axis expert, and so is the batch; over_model: over the
+ * model axis, too, so that each expert is whole. */
+struct model_rules model_rules_over_experts(struct base_arena *arena, const struct model_rules *rules,
+                                            bool over_experts, bool over_model);
+
 /* ---- models (config.c, config_keys.c, zoo.csv) ---- */
 
 /* The T5X example whose code the model is: t5, scalable_t5 (without an encoder: the same layers, decoder only),

@@ -100,14 +100,27 @@ static void group_rows(struct builder *builder, int first)
     if (builder->options.remat == MODEL_REMAT_NONE) builder_last_op(builder)->group = 0;
 }
 
+/* A sink is one more score of each query, behind which no value stands. */
+static int with_sinks(struct builder *builder, const char *scope, int context, const char *rows)
+{
+    if (!builder->config->attention_sinks) return context;
+    int sinks = model_builder_weight(builder, base_print(builder->arena, "%s/sinks", scope), "h", "h");
+    return builder_apply(builder, MODEL_MAP, MODEL_SINK, base_print(builder->arena, "%s/context less sinks", scope),
+                         base_print(builder->arena, "%s,h->%s", rows, rows), NULL, builder->dtype, MODEL_ROLE_CONTEXT,
+                         context, sinks, -1, -1);
+}
+
 /* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention the four are one kernel
  * and nothing between them is ever in memory. */
 static int attention_core(struct builder *builder, const struct builder_attention *a, int query, int key, int value)
 {
     enum model_dtype logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype;
     const char *scope = a->name;
+    const bool latent = builder->config->latent.key_value_rank > 0;
     const char *queries = builder_letters(builder, "bqhd", a->query, a->key),
+               *contexts = latent ? builder_letters(builder, "bqhu", a->query, a->key) : queries,
                *keys = builder_letters(builder, reads_cache(builder, a) ? "bhdk" : "bkhd", a->query, a->key),
+               *values = latent ? builder_letters(builder, "bkhu", a->query, a->key) : keys,
                *pairs = builder_letters(builder, "bhqk", a->query, a->key);
     int first = builder->program->blocks[builder->block].op_count;
     query = builder_in_dtype(builder, base_print(builder->arena, "%s/query", scope), query,
@@ -139,8 +152,9 @@ static int attention_core(struct builder *builder, const struct builder_attentio
                                     MODEL_ROLE_SOFTMAX);
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, softened);
     int context = builder_contract(builder, base_print(builder->arena, "%s/context", scope),
-                                   base_print(builder->arena, "%s,%s->%s", pairs, keys, queries), NULL, builder->dtype,
-                                   MODEL_ROLE_CONTEXT, weights, value);
+                                   base_print(builder->arena, "%s,%s->%s", pairs, values, contexts), NULL,
+                                   builder->dtype, MODEL_ROLE_CONTEXT, weights, value);
+    context = with_sinks(builder, scope, context, contexts);
     if (builder->options.flash_attention) builder_group_from(builder, first);
     for (int i = first; builder->options.flash_attention && i < block->op_count; i++) block->ops[i].causal = a->causal;
     return builder_saved_as(builder, MODEL_SAVED_CONTEXT, context);
@@ -176,10 +190,14 @@ static int query_of(struct builder *builder, const struct builder_attention *a)
 int model_builder_attention(struct builder *builder, const struct builder_attention *a)
 {
     const char *scope = a->name;
-    const bool fills = fills_cache(builder, a);
-    int query = fills ? -1 : query_of(builder, a);
-    int key = key_or_value(builder, a, "key", MODEL_ROLE_QUERY_KEY);
-    int value = key_or_value(builder, a, "value", MODEL_ROLE_VALUE);
+    const bool fills = fills_cache(builder, a), latent = builder->config->latent.key_value_rank > 0;
+    int query, key, value;
+    if (latent) model_builder_latent(builder, a, &query, &key, &value);
+    else {
+        query = fills ? -1 : query_of(builder, a);
+        key = key_or_value(builder, a, "key", MODEL_ROLE_QUERY_KEY);
+        value = key_or_value(builder, a, "value", MODEL_ROLE_VALUE);
+    }
     builder->not_in_last = fills;
     if (fills) query = query_of(builder, a);
     if (reads_cache(builder, a))
@@ -192,10 +210,11 @@ int model_builder_attention(struct builder *builder, const struct builder_attent
         (uses_ring(builder, a) ? model_builder_ring_attention : attention_core)(builder, a, query, key, value);
     if (reads_cache(builder, a))
         context = model_builder_from_cache(builder, base_print(builder->arena, "%s/context", scope), context);
-    int out_kernel = model_builder_weight(builder, base_print(builder->arena, "%s/out/kernel", scope), "je", "hde");
+    int out_kernel = model_builder_weight(builder, base_print(builder->arena, "%s/out/kernel", scope),
+                                          latent ? "hue" : "je", latent ? "hue" : "hde");
     int out = builder_contract(builder, base_print(builder->arena, "%s/out", scope),
-                               builder_letters(builder, "bqhd,hde->bqe", a->query, a->key), NULL, builder->dtype,
-                               MODEL_ROLE_PROJECTION, context, out_kernel);
+                               builder_letters(builder, latent ? "bqhu,hue->bqe" : "bqhd,hde->bqe", a->query, a->key),
+                               NULL, builder->dtype, MODEL_ROLE_PROJECTION, context, out_kernel);
     builder_constrained_if_flaxformer(builder, out);
     builder_saved_as(builder, MODEL_SAVED_OUT, out);
     return model_builder_biased(builder, MODEL_BIAS_OUT, base_print(builder->arena, "%s/out", scope), out,

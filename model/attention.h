@@ -32,6 +32,10 @@ struct builder_ring {
 int model_builder_ring_attention(struct builder *builder, const struct builder_attention *attention, int query, int key,
                                  int value);
 
+/* latent_attention.c. Queries, keys and values of each head, by way of latent vectors. */
+void model_builder_latent(struct builder *builder, const struct builder_attention *attention, int *query, int *key,
+                          int *value);
+
 /* Returns what it adds to the residual stream. */
 int model_builder_attention(struct builder *builder, const struct builder_attention *attention);
 

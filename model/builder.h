@@ -26,7 +26,6 @@ enum builder_label {
 };
 
 enum { BUILDER_MOST_RECEIVED = 2 /* the stream, and what an encoder has made */ };
-enum { BUILDER_MOST_PARAMETERS = 320 }; /* outside, and of a block of layers of each stack */
 
 /* A parameter of one layer (or of the model, layers = MODEL_ONE), with what the optimizer needs to know. */
 struct builder_parameter {
@@ -60,8 +59,8 @@ struct builder {
     enum model_dtype stream;  /* the residual stream: float32 where experts leave it so */
     int looked_up;            /* the copy of the table that tokens were looked up in; -1: none were yet */
     int mask;                 /* of the stack's tokens, which every normed input is multiplied by; -1: none */
-    struct builder_parameter parameters[BUILDER_MOST_PARAMETERS];
-    int parameter_count;
+    struct builder_parameter *parameters; /* outside, and of a block of layers of each stack */
+    int parameter_count, parameter_capacity;
     int gradient_norm; /* sum of squares of all gradients, by which updates scale them; -1: they are not scaled there */
     const char *letters_from, *letters_to; /* of equations, while a decode step is built; NULL: as they are */
     const struct builder_cache *cache;     /* self-attention reads keys and values from there; or NULL */
@@ -188,6 +187,8 @@ int model_builder_norm(struct builder *builder, const char *name, int x, char le
 /* Adds a bias whose labels are a part of x's, where the model has biases. */
 int model_builder_biased(struct builder *builder, enum model_bias which, const char *dense, int x, const char *labels,
                          const char *joined, const char *split);
+/* A root-mean-square norm along the last of the labels. */
+int model_builder_vector_norm(struct builder *builder, const char *name, int x, const char *rows);
 /* c tanh(x / c) of the cap c, where that is not 0. */
 int model_builder_capped(struct builder *builder, const char *name, int x, double cap);
 /* Queries or keys as attention takes them: normed by head, then turned by their positions. */
@@ -210,8 +211,16 @@ static inline int builder_in_dtype(struct builder *builder, const char *name, in
                          MODEL_ROLE_FUSED, x, -1, -1, -1);
 }
 
+/* mlp.c. An MLP whose hidden width has that label. */
+int model_builder_mlp(struct builder *builder, const char *scope, int x, char length, char width);
+
 /* expert_layer.c: what takes the MLP's place in a sparse layer, and the mask of Flaxformer's tokens. */
-bool model_builder_is_flaxformer(const struct builder *builder); /* masks and constraints are Flaxformer's */
+
+/* Masks and constraints are Flaxformer's. */
+static inline bool model_builder_is_flaxformer(const struct builder *builder)
+{
+    return builder->config->family == MODEL_MOE_T5;
+}
 
 /* Flaxformer constrains what enters and leaves each sublayer; others leave that to propagation. */
 static inline int builder_constrained_if_flaxformer(struct builder *builder, int tensor)

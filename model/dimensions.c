@@ -19,6 +19,13 @@ static const struct model_dimension dimensions[] = {
     {'i', MODEL_JOINED_KV_HEADS, MODEL_AXIS_JOINED_KV, 'g', 'd', 0},
     {'f', MODEL_MLP, MODEL_AXIS_MLP, 0, 0, 0},
     {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB, 0, 0, 0},
+    /* of latent attention: ranks, a head's parts with and without positions, its values */
+    {'a', MODEL_QUERY_RANK, MODEL_AXIS_Q_LORA, 0, 0, 0},
+    {'z', MODEL_KEY_VALUE_RANK, MODEL_AXIS_KV_LORA, 0, 0, 0},
+    {'o', MODEL_ROPE_DIM, MODEL_AXIS_KV, 0, 0, 0},
+    {'n', MODEL_NOPE_DIM, MODEL_AXIS_KV, 0, 0, 0},
+    {'u', MODEL_VALUE_DIM, MODEL_AXIS_KV, 0, 0, 0},
+    {'I', MODEL_SHARED_MLP, MODEL_AXIS_MLP, 0, 0, 0},
     {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
     {'p', MODEL_POSITIONS, MODEL_AXIS_VOCAB, 0, 0, 0},
     /* of attention over blocks: the blocks of a decoder's sequence, tokens of one as queries and as keys */
@@ -56,7 +63,8 @@ static const struct model_dimension dimensions[] = {
 
 static const struct model_stack stacks[] = {
     {MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS, MODEL_SECOND_ENCODER_LAYER},
-    {MODEL_DECODER_LAYERS, MODEL_LATER_DECODER_LAYERS, MODEL_SECOND_DECODER_LAYER}};
+    {MODEL_DECODER_LAYERS, MODEL_LATER_DECODER_LAYERS, MODEL_SECOND_DECODER_LAYER},
+    {MODEL_DENSE_LAYERS, MODEL_LATER_DENSE_LAYERS, MODEL_SECOND_DENSE_LAYER}};
 
 static const enum model_axis stream[] = {MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED};
 
@@ -151,7 +159,8 @@ void model_builder_map_reshape(const struct model_program *program, struct model
 const char *model_axis_name(enum model_axis axis)
 {
     static const char *const names[MODEL_AXIS_COUNT] = {
-        NULL,    "batch",          "length", "embed",     "heads",  "kv",         "joined_kv",       "mlp",
-        "vocab", "relpos_buckets", "layers", "mlp_embed", "expert", "expert_mlp", "expert_replicas", "unmodeled"};
+        NULL,        "batch",      "length",          "embed",          "heads",  "kv",
+        "joined_kv", "mlp",        "vocab",           "relpos_buckets", "layers", "mlp_embed",
+        "expert",    "expert_mlp", "expert_replicas", "unmodeled",      "q_lora", "kv_lora"};
     return names[axis];
 }

@@ -48,11 +48,6 @@ static int constrained_to(struct builder *builder, int tensor, enum model_axis a
 
 /* ---- masks ---- */
 
-bool model_builder_is_flaxformer(const struct builder *builder)
-{
-    return builder->config->family == MODEL_MOE_T5;
-}
-
 static bool tokens_choose(const struct builder *builder, enum model_stack_kind of)
 {
     return of == MODEL_DECODER_STACK || builder->config->experts.router != MODEL_EXPERTS_CHOOSE_MASKED;
@@ -63,19 +58,13 @@ static bool tokens_choose(const struct builder *builder, enum model_stack_kind o
 void model_builder_begin_stack(struct builder *builder, int tokens, char length, enum model_stack_kind of)
 {
     const struct letters l = letters_of(length, of);
-    bool widens = model_sparse_layers(builder->config, of) > 0 && tokens_choose(builder, of);
+    bool widens =
+        model_sparse_layers(builder->config, of) > 0 && tokens_choose(builder, of) && !builder->options.sorts_tokens;
     builder->stream = widens ? MODEL_FLOAT32 : builder->dtype;
     builder->mask = -1;
     if (!model_builder_is_flaxformer(builder)) return;
     builder->mask = apply(builder, &l, MODEL_MAP, of == MODEL_DECODER_STACK ? MODEL_SHIFTED_MASK : MODEL_TOKEN_MASK,
                           "mask", "bq->bq", builder->dtype, MODEL_ROLE_STATISTIC, tokens, -1, -1);
-}
-
-int model_builder_masked(struct builder *builder, const char *name, int x, char length)
-{
-    return builder_apply(builder, MODEL_MAP, MODEL_MASK, base_print(builder->arena, "%s masked", name),
-                         builder_letters(builder, "bqe,bq->bqe", length, length), NULL, builder->dtype,
-                         MODEL_ROLE_FUSED, x, builder->mask, -1, -1);
 }
 
 /* ---- routing ---- */
@@ -85,6 +74,20 @@ static bool has_losses(const struct builder *builder)
     return builder->options.step != MODEL_STEP_FORWARD;
 }
 
+/* Adds a bias whose labels are those of the parameter. */
+static int with_bias(struct builder *builder, const struct letters *l, enum model_bias which, const char *dense, int x,
+                     const char *labels, const char *pattern)
+{
+    if (!(builder->config->biases & which)) return x;
+    const char *name = base_print(builder->arena, "%s/bias", dense);
+    int bias = model_builder_weight(builder, name, labels, labels),
+        sum = apply(builder, l, MODEL_MAP, MODEL_BIAS, name, pattern, model_builder_get(builder, x)->dtype,
+                    MODEL_ROLE_FUSED, x, bias, -1);
+    memcpy(builder->program->tensors[sum].axes, model_builder_get(builder, x)->axes,
+           sizeof builder->program->tensors[sum].axes);
+    return sum;
+}
+
 /* float32, whatever the model's dtype is. */
 static int router_logits(struct builder *builder, const struct letters *l, int grouped)
 {
@@ -92,6 +95,7 @@ static int router_logits(struct builder *builder, const struct letters *l, int g
         wide = builder_in_dtype(builder, "mlp/router/input", grouped, spelled(builder, "GTe->GTe", l), MODEL_FLOAT32);
     int logits = builder_contract(builder, "mlp/router/logits", spelled(builder, "GTe,ex->GTx", l), NULL, MODEL_FLOAT32,
                                   MODEL_ROLE_PROJECTION, wide, kernel);
+    logits = with_bias(builder, l, MODEL_BIAS_ROUTER, "mlp/router/router_weights/w", logits, "X", "GTx,x->GTx");
     return constrained_to(builder, logits, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED, MODEL_NO_AXIS);
 }
 
@@ -144,8 +148,9 @@ static enum model_function routing(const struct builder *builder, enum model_sta
 static int moved(struct builder *builder, const struct letters *l, const char *name, const char *pattern, int tensor,
                  const enum model_axis axes[4])
 {
-    int copy =
-        apply(builder, l, MODEL_MAP, MODEL_CAST, name, pattern, builder->dtype, MODEL_ROLE_PROJECTION, tensor, -1, -1);
+    const bool sorted = builder->options.sorts_tokens; /* sent as they are, from where they stand */
+    int copy = apply(builder, l, sorted ? MODEL_RESHAPE : MODEL_MAP, sorted ? MODEL_NO_FUNCTION : MODEL_CAST, name,
+                     pattern, builder->dtype, MODEL_ROLE_PROJECTION, tensor, -1, -1);
     return constrained_to(builder, copy, axes[0], axes[1], axes[2], axes[3]);
 }
 
@@ -159,12 +164,16 @@ static const enum model_axis at_experts[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPER
 /* Tokens of the groups of a device, to the devices of their experts: the groups stay over data alone. */
 static int to_experts(struct builder *builder, const struct letters *l, int dispatched)
 {
+    if (builder->options.sorts_tokens)
+        return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", dispatched, at_experts_whole);
     int sent = moved(builder, l, "mlp/expert/sent", "GxCe->xGCe", dispatched, at_experts);
     return moved(builder, l, "mlp/expert/input", "xGCe->xGCe", sent, at_experts_whole);
 }
 
 static int from_experts(struct builder *builder, const struct letters *l, int outputs)
 {
+    if (builder->options.sorts_tokens)
+        return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", outputs, at_groups);
     int back = moved(builder, l, "mlp/expert/output", "xGCe->xGCe", outputs, at_experts);
     return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_groups);
 }
@@ -181,6 +190,8 @@ static int expert_mlps(struct builder *builder, const struct letters *l, int inp
                                      MODEL_ROLE_MLP_HIDDEN, inputs, kernel);
         constrained_to(builder, hidden[i], MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
                        MODEL_AXIS_MLP);
+        builder_saved_as(builder, i == 0 ? MODEL_SAVED_WI_0 : MODEL_SAVED_WI_1, hidden[i]);
+        hidden[i] = with_bias(builder, l, MODEL_BIAS_MLP, name, hidden[i], "xF", "xGCF,xF->xGCF");
     }
     int activated =
         apply(builder, l, MODEL_MAP, MODEL_GATE, "mlp/expert/activation", count == 1 ? "xGCF->xGCF" : "xGCF,xGCF->xGCF",
@@ -189,7 +200,11 @@ static int expert_mlps(struct builder *builder, const struct letters *l, int inp
     int kernel = model_builder_weight(builder, "mlp/expert/wo/kernel", "xFE", "xFE");
     int outputs = builder_contract(builder, "mlp/expert/wo", spelled(builder, "xGCF,xFe->xGCe", l), NULL,
                                    builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
-    return outputs;
+    builder_saved_as(builder, MODEL_SAVED_WO, outputs);
+    if (builder->options.sorts_tokens)
+        constrained_to(builder, outputs, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
+                       MODEL_AXIS_UNMODELED);
+    return with_bias(builder, l, MODEL_BIAS_MLP, "mlp/expert/wo", outputs, "xE", "xGCe,xe->xGCe");
 }
 
 /* ---- the layer ---- */
@@ -202,6 +217,41 @@ static int grouped_tokens(struct builder *builder, const struct letters *l, int 
     return constrained_to(builder, grouped, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 
+/* An MLP that every token passes, too. */
+static int with_shared_expert(struct builder *builder, const struct letters *l, int x, int routed)
+{
+    const struct model_experts *e = &builder->config->experts;
+    if (!e->shared_mlp_dim) return routed;
+    int shared = model_builder_mlp(builder, "mlp/shared_expert", x, l->of[0], 'I');
+    if (e->shared_gate) {
+        int kernel = model_builder_weight(builder, "mlp/shared_expert_gate/kernel", "e", "e"),
+            gate = builder_contract(builder, "mlp/shared_expert_gate", spelled(builder, "bqe,e->bq", l), NULL,
+                                    builder->dtype, MODEL_ROLE_STATISTIC, x, kernel);
+        shared = apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/shared_expert/gated", "bqe,bq->bqe", builder->dtype,
+                       MODEL_ROLE_PROJECTION, shared, gate, -1);
+    }
+    return apply(builder, l, MODEL_MAP, MODEL_ADD, "mlp/shared sum", "bqe,bqe->bqe", builder->dtype,
+                 MODEL_ROLE_PROJECTION, routed, shared, -1);
+}
+
+/* Tokens stand in the order of their experts, for a product of each group of rows with its matrix; nothing is dropped.
+ * Probabilities scale what experts give. */
+static int sorted_experts(struct builder *builder, const struct letters *l, int grouped, int softmax)
+{
+    const enum model_dtype dtype = builder->dtype;
+    const enum model_role kept = MODEL_ROLE_PROJECTION;
+    int gates = apply(builder, l, MODEL_MAP, MODEL_DISPATCH, "mlp/router/gates", "GTx->GxC", dtype,
+                      MODEL_ROLE_STATISTIC, softmax, -1, -1),
+        sorted = apply(builder, l, MODEL_MAP, MODEL_DISPATCH, "mlp/sorted", "GTe->GxCe", dtype, kept, grouped, -1, -1);
+    constrained_to(builder, gates, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_NO_AXIS);
+    constrained_to(builder, sorted, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
+    int outputs = from_experts(builder, l, expert_mlps(builder, l, to_experts(builder, l, sorted))),
+        weighed = apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/weighed", "GxCe,GxC->GxCe", dtype, MODEL_ROLE_FUSED,
+                        outputs, gates, -1),
+        rows = apply(builder, l, MODEL_MAP, MODEL_COMBINE, "mlp/combined", "GxCe->GTe", dtype, kept, weighed, -1, -1);
+    return constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+}
+
 int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of)
 {
     const struct letters letters = letters_of(length, of), *l = &letters;
@@ -209,6 +259,13 @@ int model_builder_experts(struct builder *builder, int x, char length, enum mode
     const enum model_dtype weights = tokens ? MODEL_FLOAT32 : builder->dtype;
     int grouped = grouped_tokens(builder, l, x);
     int softmax = probabilities(builder, l, router_logits(builder, l, grouped));
+    if (builder->options.sorts_tokens) {
+        int sorted = sorted_experts(builder, l, grouped, balanced(builder, l, softmax));
+        int out = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/ungrouped", "GTe->bqe", builder->dtype,
+                        MODEL_ROLE_PROJECTION, sorted, -1, -1);
+        constrained_to(builder, out, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+        return with_shared_expert(builder, l, x, out);
+    }
     int places = apply(builder, l, MODEL_RESHAPE, routing(builder, of), "mlp/router/places", "GTx->GTxC",
                        builder->dtype, MODEL_ROLE_SOFTMAX, softmax, -1, -1);
     if (tokens) softmax = balanced(builder, l, softmax);
@@ -224,5 +281,6 @@ int model_builder_experts(struct builder *builder, int x, char length, enum mode
                                     MODEL_ROLE_PROJECTION, wide, combination);
     int rows = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/ungrouped", "GTe->bqe", weights,
                      MODEL_ROLE_PROJECTION, combined, -1, -1);
-    return constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+    constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+    return with_shared_expert(builder, l, x, rows);
 }

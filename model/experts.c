@@ -76,10 +76,26 @@ static enum base_status size_stack(const struct model_config *config, const stru
     return BASE_OK;
 }
 
+/* Each sequence is a group, and its tokens are spread evenly, but for an imbalance. */
+static void size_sorted(const struct model_config *config, const struct model_expert_plan *plan, int64_t *sizes)
+{
+    const struct model_experts *e = &config->experts;
+    const int64_t length = sizes[MODEL_TARGETS_LENGTH];
+    const double rows = plan->imbalance * (double)(length * e->selected) / (double)e->count;
+    sizes[MODEL_EXPERT_PARTITIONS] = plan->expert_partitions;
+    sizes[MODEL_DECODER_GROUPS] = sizes[MODEL_BATCH];
+    sizes[MODEL_DECODER_GROUP_TOKENS] = length;
+    sizes[MODEL_DECODER_CAPACITY] = (int64_t)ceil(rows - 1e-9);
+}
+
 enum base_status model_expert_sizes(const struct model_config *config, const struct model_expert_plan *plan,
                                     int64_t *sizes, struct base_error *error)
 {
     const int64_t experts = config->experts.count, partitions = plan->expert_partitions;
+    if (plan->sorts_tokens) {
+        size_sorted(config, plan, sizes);
+        return BASE_OK;
+    }
     if (partitions > experts)
         return base_fail(error, BASE_INPUT,
                          "num_expert_partitions: %lld is more than the %lld experts; use at most as many",

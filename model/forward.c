@@ -41,46 +41,10 @@ static int relative_position_bias(struct builder *builder, char query, char key,
                          table, one_hot, -1, -1);
 }
 
-/* Flaxformer names the width of its MLPs by itself, so that no rule for embed shards it. */
+/* Of the usual width. */
 static int mlp(struct builder *builder, const char *scope, int x, char length)
 {
-    const char *wide = model_builder_is_flaxformer(builder) ? "Ef" : "ef",
-               *narrow = model_builder_is_flaxformer(builder) ? "fE" : "fe",
-               *activation = base_print(builder->arena, "%s/activation", scope),
-               *out_name = base_print(builder->arena, "%s/wo", scope);
-    int count = builder->config->mlp_activation_count, hidden[2] = {-1, -1};
-    const char *in = builder_letters(builder, "bqe,ef->bqf", length, length);
-    for (int i = 0; i < count; i++) {
-        const char *name =
-            count == 1 ? base_print(builder->arena, "%s/wi", scope) : base_print(builder->arena, "%s/wi_%d", scope, i);
-        int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", name), wide, wide);
-        hidden[i] = builder_contract(builder, name, in, NULL, builder->dtype, MODEL_ROLE_MLP_HIDDEN, x, kernel);
-        builder_saved_as(builder, i == 0 ? MODEL_SAVED_WI_0 : MODEL_SAVED_WI_1, hidden[i]);
-        hidden[i] = model_builder_biased(builder, MODEL_BIAS_MLP, name, hidden[i],
-                                         builder_letters(builder, "bqf", length, length), "f", "f");
-    }
-    const char *gate = builder_letters(builder, count == 1 ? "bqf->bqf" : "bqf,bqf->bqf", length, length);
-    int activated;
-    if (count == 2 && builder_has(builder, MODEL_TRAIT_EAGER_GATE)) {
-        int act = builder_apply(builder, MODEL_MAP, MODEL_GATE, activation,
-                                builder_letters(builder, "bqf->bqf", length, length), NULL, builder->dtype,
-                                MODEL_ROLE_MLP_HIDDEN, hidden[0], -1, -1, -1);
-        activated = builder_apply(builder, MODEL_MAP, MODEL_MULTIPLY, base_print(builder->arena, "%s/product", scope),
-                                  gate, NULL, builder->dtype, MODEL_ROLE_FUSED, act, hidden[1], -1, -1);
-    } else {
-        activated = builder_apply(builder, MODEL_MAP, MODEL_GATE, activation, gate, NULL, builder->dtype,
-                                  MODEL_ROLE_FUSED, hidden[0], hidden[1], -1, -1);
-    }
-    activated =
-        model_builder_inner_dropout(builder, activation, activated, builder_letters(builder, "bqf", length, length));
-    builder_constrained(builder, activated);
-    int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", out_name), narrow, narrow);
-    int out = builder_contract(builder, out_name, builder_letters(builder, "bqf,fe->bqe", length, length), NULL,
-                               builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
-    builder_constrained_if_flaxformer(builder, out);
-    builder_saved_as(builder, MODEL_SAVED_WO, out);
-    return model_builder_biased(builder, MODEL_BIAS_MLP, out_name, out, builder_letters(builder, "bqe", length, length),
-                                "e", "e");
+    return model_builder_mlp(builder, scope, x, length, 'f');
 }
 
 /* A branch joins the residual stream. */
@@ -200,28 +164,33 @@ static int block_of_layers(struct builder *builder, const struct stack *stack, i
 {
     const char *scope = builder->scope;
     const enum model_stack_kind which = stack->decoder ? MODEL_DECODER_STACK : MODEL_ENCODER_STACK;
-    int64_t count = model_layers_per_block(builder->config, which);
+    int64_t count = model_layers_per_block(builder->config, which),
+            first = stack->decoder ? builder->config->experts.first_dense_layers : 0;
     for (int64_t i = 0; i < count; i++) {
         if (count > 1) builder->scope = base_print(builder->arena, "%s/subblock_%d", scope, (int)i);
-        x = layer(builder, stack, x, model_is_sparse(builder->config, which, i));
+        x = layer(builder, stack, x, model_is_sparse(builder->config, which, first + i));
     }
     builder->scope = scope;
     return x;
 }
 
-/* A loop over the layers that carries the residual stream. */
-static int run_layers(struct builder *builder, const struct stack *stack, int x)
+/* A loop over layers that carries the residual stream: a stack's, or those before the first with experts. */
+enum looped { THE_LAYERS, DENSE_LAYERS };
+
+static int run_layers(struct builder *builder, const struct stack *stack, enum looped looped, int x)
 {
-    const char *labels = builder_letters(builder, "bqe", stack->query, stack->key);
-    int outer = builder->block,
-        body = model_builder_block(builder, base_print(builder->arena, "%s/layers", stack->name), outer);
+    const char *labels = builder_letters(builder, "bqe", stack->query, stack->key),
+               *scope =
+                   base_print(builder->arena, "%s/%s", stack->name, looped == THE_LAYERS ? "layers" : "dense_layers");
+    const enum model_size layers = looped == THE_LAYERS ? stack->layers : MODEL_DENSE_LAYERS;
+    int outer = builder->block, body = model_builder_block(builder, scope, outer);
     builder->block = body;
-    builder->layers = stack->layers;
-    builder->scope = base_print(builder->arena, "%s/layers", stack->name);
+    builder->layers = layers;
+    builder->scope = scope;
     int in = model_builder_tensor(builder, model_builder_name(builder, "input"), labels, builder->stream,
                                   MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
     constrained_if_scanned(builder, builder_saved_as(builder, MODEL_SAVED_LAYER_INPUT, in));
-    int out = block_of_layers(builder, stack, in);
+    int out = looped == THE_LAYERS ? block_of_layers(builder, stack, in) : layer(builder, stack, in, false);
     builder->not_in_last = false;
     builder->block = outer;
     builder->layers = MODEL_ONE;
@@ -231,7 +200,7 @@ static int run_layers(struct builder *builder, const struct stack *stack, int x)
     struct model_op *loop =
         model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, builder->program->blocks[body].name);
     loop->body = body;
-    loop->trips = stack->layers;
+    loop->trips = layers;
     loop->carry_count = 1;
     loop->carries[0] = (struct model_carry){x, in, out, result};
     return result;
@@ -244,7 +213,10 @@ static int run_stack(struct builder *builder, struct stack *stack, int x, unsign
         if (stack->relpos < 0 && (!stack->decoder || !builder->letters_from))
             stack->relpos =
                 shared_relpos(builder, stack->query, stack->key, stack->decoder ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL);
-        x = run_layers(builder, stack, x);
+        if (stack->decoder && builder->config->experts.first_dense_layers)
+            x = run_layers(builder, stack, DENSE_LAYERS, x);
+        if (!stack->decoder || builder->config->num_decoder_layers > builder->config->experts.first_dense_layers)
+            x = run_layers(builder, stack, THE_LAYERS, x);
     }
     bool is_read = !builder->cache || !builder->cache->fills; /* of a prompt, only keys and values are */
     if (!builder_has_part(builder, last_norm) || !is_read) return x;

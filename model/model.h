@@ -38,7 +38,8 @@ struct model_options {
     unsigned dropped_roles;           /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
     bool microbatches;                /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
-    bool dropout; /* of embeddings, attention weights and of what is added to the residual stream */
+    bool sorts_tokens; /* rows go to experts sorted, not by products with one-hots */
+    bool dropout;      /* of embeddings, attention weights and of what is added to the residual stream */
     model_trait_set traits;
     unsigned parts;    /* bits of enum model_part; 0: all */
     bool sends;        /* what goes to other stages is said by operations: somebody runs them */
@@ -52,8 +53,9 @@ struct model_options {
     int parameter_count;
 };
 
-/* The key of what a model has and its program lacks; NULL: nothing (traits.c). */
-const char *model_without_program(const struct model_config *config);
+/* The key of what a model has and cannot be run with here, or decoded; NULL: nothing (program.c). */
+enum model_use { MODEL_RUN_HERE, MODEL_DECODED };
+const char *model_without_program(const struct model_config *config, enum model_use use);
 void model_program_build(struct base_arena *arena, const struct model_config *config,
                          const struct model_options *options, struct model_program *out);
 /* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */
@@ -75,7 +77,9 @@ void model_structure(const struct model_config *config, enum model_optimizer opt
 /* What experts see of a plan (experts.c). */
 struct model_expert_plan {
     int64_t device_count, model_partitions /* devices of one copy of the dense model */, expert_partitions;
-    bool evaluates; /* the capacity is that without dropout */
+    bool sorts_tokens;
+    double imbalance; /* rows of the busiest device's experts over those of the mean */
+    bool evaluates;   /* the capacity is that without dropout */
 };
 /* Groups, tokens and capacities into sizes that model_sizes has filled. BASE_INPUT: what Flaxformer refuses, and
  * batches that it would pad, which is not modelled. */

@@ -50,6 +50,14 @@ static int centered(struct builder *builder, const char *name, int wide, const c
                          builder_statistics_dtype(builder), MODEL_ROLE_FUSED, wide, mean, -1, -1);
 }
 
+/* Flaxformer multiplies what it has normed by a mask of the tokens that count. */
+int model_builder_masked(struct builder *builder, const char *name, int x, char length)
+{
+    return builder_apply(builder, MODEL_MAP, MODEL_MASK, base_print(builder->arena, "%s masked", name),
+                         builder_letters(builder, "bqe,bq->bqe", length, length), NULL, builder->dtype,
+                         MODEL_ROLE_FUSED, x, builder->mask, -1, -1);
+}
+
 /* T5's has no mean and no bias. */
 int model_builder_norm(struct builder *builder, const char *name, int x, char length)
 {
@@ -67,6 +75,15 @@ int model_builder_norm(struct builder *builder, const char *name, int x, char le
     }
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, first);
     return builder->mask < 0 ? normed : model_builder_masked(builder, name, normed, length);
+}
+
+int model_builder_vector_norm(struct builder *builder, const char *name, int x, const char *rows)
+{
+    int first = builder->program->blocks[builder->block].op_count;
+    int wide = in_statistics_dtype(builder, name, x, rows, MODEL_ROLE_NORM_INPUT);
+    int normed = over_root_mean_square(builder, name, wide, rows, 1);
+    if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, first);
+    return normed;
 }
 
 int model_builder_capped(struct builder *builder, const char *name, int x, double cap)

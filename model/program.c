@@ -4,11 +4,16 @@
 #include <string.h>
 
 /* The whole step: state, then (inside a loop over microbatches, if there is one) forward and backward, then updates. */
-const char *model_without_program(const struct model_config *config)
+const char *model_without_program(const struct model_config *config, enum model_use use)
 {
     if (config->latent.key_value_rank) return "kv_lora_rank";
     if (config->attention_sinks) return "attention_sinks";
-    return config->scan_layers && config->experts.count ? "num_experts of scanned layers" : NULL;
+    if (config->experts.shared_mlp_dim) return "shared_expert_mlp_dim";
+    if (config->experts.first_dense_layers) return "first_dense_layers";
+    if (config->attention_softcap > 0 || config->logits_softcap > 0) return "attention_softcap and logits_softcap";
+    if (config->position_encoding == MODEL_POSITION_ALIBI) return "position_encoding alibi";
+    return use == MODEL_DECODED && config->scan_layers && config->experts.count ? "num_experts of scanned layers"
+                                                                                : NULL;
 }
 
 void model_program_build(struct base_arena *arena, const struct model_config *config,

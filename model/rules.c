@@ -391,3 +391,44 @@ struct model_rules model_rules_over_model(struct base_arena *arena, const struct
     memcpy(all + BASE_COUNT(own), rules->rules, (size_t)rules->count * sizeof *all);
     return (struct model_rules){all, rules->count + BASE_COUNT(own)};
 }
+
+static bool names_logical(const struct model_rules *rules, const char *logical)
+{
+    for (int i = 0; i < rules->count; i++)
+        if (rules->rules[i].logical && !strcmp(rules->rules[i].logical, logical)) return true;
+    return false;
+}
+
+/* Appends a copy of each rule of one logical axis for another, which none names yet. */
+static int append_as(const struct model_rules *rules, const char *like, const char *logical, struct model_rule *all,
+                     int count)
+{
+    if (names_logical(rules, logical)) return count;
+    for (int i = 0; i < rules->count; i++)
+        if (rules->rules[i].logical && !strcmp(rules->rules[i].logical, like))
+            all[count++] = (struct model_rule){logical, rules->rules[i].value};
+    return count;
+}
+
+struct model_rules model_rules_over_experts(struct base_arena *arena, const struct model_rules *rules,
+                                            bool over_experts, bool over_model)
+{
+    static const struct model_rule spread[] = {{.logical = "batch", .value = {.count = 2, .names = {"expert", "data"}}},
+                                               TO("expert_replicas", "data")};
+    const struct model_rule experts = {.logical = "expert",
+                                       .value = {.count = over_model ? 2 : 1, .names = {"expert", "model"}}};
+    struct model_rule *all = base_new(arena, struct model_rule, 5 * rules->count + BASE_COUNT(spread) + 2);
+    int count = 0;
+    if (over_experts) {
+        memcpy(all, spread, sizeof spread);
+        all[BASE_COUNT(spread)] = experts;
+        count = BASE_COUNT(spread) + 1;
+    }
+    memcpy(all + count, rules->rules, (size_t)rules->count * sizeof *all);
+    count += rules->count;
+    count = append_as(rules, "embed", "mlp_embed", all, count);
+    count = append_as(rules, "embed", "q_lora", all, count);
+    count = append_as(rules, "embed", "kv_lora", all, count);
+    if (!over_model) count = append_as(rules, "mlp", "expert_mlp", all, count);
+    return (struct model_rules){all, count};
+}

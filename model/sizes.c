@@ -19,7 +19,9 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
     enum { CANDIDATE_FIELDS = 3 /* log-probability, beam, token */, BISECTIONS = 31 /* bits of a float32 but one */ };
     enum { RELPOS_BUCKETS = 32 }; /* T5's relative position buckets, in every example of T5X */
     const int64_t encoder_blocks = config->num_encoder_layers / model_layers_per_block(config, MODEL_ENCODER_STACK),
-                  decoder_blocks = config->num_decoder_layers / model_layers_per_block(config, MODEL_DECODER_STACK);
+                  dense = config->experts.first_dense_layers,
+                  decoder_blocks =
+                      (config->num_decoder_layers - dense) / model_layers_per_block(config, MODEL_DECODER_STACK);
     int64_t heads = config->num_heads, kv_heads = config->num_kv_heads, head_dim = config->head_dim;
     const int64_t filled[MODEL_SIZE_COUNT] = {
         [MODEL_ONE] = 1,
@@ -40,7 +42,16 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
         [MODEL_ENCODER_LAYERS] = encoder_blocks,
         [MODEL_DECODER_LAYERS] = decoder_blocks,
         [MODEL_LATER_ENCODER_LAYERS] = encoder_blocks > 0 ? encoder_blocks - 1 : 0,
-        [MODEL_LATER_DECODER_LAYERS] = decoder_blocks - 1,
+        [MODEL_LATER_DECODER_LAYERS] = decoder_blocks > 0 ? decoder_blocks - 1 : 0,
+        [MODEL_DENSE_LAYERS] = dense,
+        [MODEL_LATER_DENSE_LAYERS] = dense > 0 ? dense - 1 : 0,
+        [MODEL_SECOND_DENSE_LAYER] = dense > 1,
+        [MODEL_QUERY_RANK] = config->latent.query_rank,
+        [MODEL_KEY_VALUE_RANK] = config->latent.key_value_rank,
+        [MODEL_ROPE_DIM] = config->latent.rope_dim,
+        [MODEL_NOPE_DIM] = head_dim - config->latent.rope_dim,
+        [MODEL_VALUE_DIM] = config->latent.value_dim,
+        [MODEL_SHARED_MLP] = config->experts.shared_mlp_dim,
         [MODEL_EXPERTS] = config->experts.count,
         [MODEL_EXPERT_MLP] = config->experts.mlp_dim,
         [MODEL_SELECTED_EXPERTS] = config->experts.selected,

@@ -58,6 +58,15 @@ enum model_size {
     MODEL_ANSWER_LENGTH,
     MODEL_SEQUENCE_BLOCKS /* parts of a sequence whose keys and values go round a ring of devices */,
     MODEL_BLOCK_TOKENS,
+    MODEL_QUERY_RANK /* of latent attention, as the next four */,
+    MODEL_KEY_VALUE_RANK,
+    MODEL_ROPE_DIM,
+    MODEL_NOPE_DIM,
+    MODEL_VALUE_DIM,
+    MODEL_SHARED_MLP,
+    MODEL_DENSE_LAYERS /* of a decoder, before those with experts */,
+    MODEL_LATER_DENSE_LAYERS,
+    MODEL_SECOND_DENSE_LAYER,
     MODEL_SIZE_COUNT
 };
 
@@ -83,6 +92,8 @@ enum model_axis {
     MODEL_AXIS_EXPERT_MLP,
     MODEL_AXIS_EXPERT_REPLICAS,
     MODEL_AXIS_UNMODELED,
+    MODEL_AXIS_Q_LORA,
+    MODEL_AXIS_KV_LORA,
     MODEL_AXIS_COUNT
 };
 const char *model_axis_name(enum model_axis axis);
@@ -257,6 +268,14 @@ enum model_function {
     MODEL_ROUTER_Z_LOSS_GRAD,
     MODEL_ROUTER_Z_LOSS,
     MODEL_EXPERT_SCALE, /* T5X's factor of the gradients of experts: num_expert_partitions */
+    MODEL_DISPATCH,     /* rows of tokens to rows of experts, each as often as it has experts; back, their sum */
+    MODEL_COMBINE,
+    MODEL_GATED,     /* each row times a number of its own */
+    MODEL_JOIN_KEYS, /* a part of each head's, and one that all heads have; its gradient for the first */
+    MODEL_JOIN_KEYS_GRAD,
+    MODEL_SINK, /* what attention gives, less what its sink takes; its gradient for the context and for the sinks */
+    MODEL_SINK_GRAD,
+    MODEL_SINK_GRAD_SINKS,
     MODEL_DROPOUT_MASK,
     MODEL_DROPOUT,
     /* attention over blocks of a sequence (ring_attention.c) */
@@ -335,15 +354,16 @@ enum model_function {
 const char *model_function_name(enum model_function function);
 /* What may be done with a function (functions.c). */
 enum model_property {
-    MODEL_IS_GENERATED = 1,   /* of indices alone: made wherever it is read, never moved */
-    MODEL_IS_LINEAR = 2,      /* commutes with a sum over devices */
-    MODEL_IS_EXPENSIVE = 4,   /* exponentials: stored, where more than one reader would have to repeat it */
-    MODEL_IS_CONSTANT = 8,    /* reads nothing: an accumulator's start */
-    MODEL_IS_OF_ROWS = 16,    /* each element comes of others of its row: the last dimension is never in parts */
-    MODEL_IS_CHOICE = 32,     /* has no gradient, though it reads what has one */
-    MODEL_IS_BY_EXAMPLE = 64, /* reads and writes all that belongs to one example of the batch, which is the first
-                                 dimension of each operand; no other dimension is sharded */
-    MODEL_IS_GATHERED = 128   /* a reduction whose parts are gathered, not summed: each device takes the largest */
+    MODEL_IS_GENERATED = 1,     /* of indices alone: made wherever it is read, never moved */
+    MODEL_IS_LINEAR = 2,        /* commutes with a sum over devices */
+    MODEL_IS_EXPENSIVE = 4,     /* exponentials: stored, where more than one reader would have to repeat it */
+    MODEL_IS_CONSTANT = 8,      /* reads nothing: an accumulator's start */
+    MODEL_IS_OF_ROWS = 16,      /* each element comes of others of its row: the last dimension is never in parts */
+    MODEL_IS_CHOICE = 32,       /* has no gradient, though it reads what has one */
+    MODEL_IS_BY_EXAMPLE = 64,   /* reads and writes all that belongs to one example of the batch, which is the first
+                                   dimension of each operand; no other dimension is sharded */
+    MODEL_IS_PERMUTATION = 256, /* rows go to other places: written by a kernel of its own */
+    MODEL_IS_GATHERED = 128     /* a reduction whose parts are gathered, not summed: each device takes the largest */
 };
 bool model_function_is(enum model_function function, enum model_property property);
 

@@ -101,6 +101,8 @@ int model_builder_parameter(struct builder *builder, const char *path, const cha
     if (declared >= 0) return declared;
     int tensor = model_builder_tensor(builder, model_builder_name(builder, path), labels, dtype, MODEL_PARAMETER,
                                       MODEL_ROLE_WEIGHT);
+    builder->parameters = base_grown(builder->arena, builder->parameters, builder->parameter_count,
+                                     &builder->parameter_capacity, sizeof *builder->parameters);
     struct builder_parameter *entry = &builder->parameters[builder->parameter_count++];
     *entry = (struct builder_parameter){
         .path = model_builder_get(builder, tensor)->name, .tensor = tensor, .gradient = -1, .layers = builder->layers};

@@ -13,6 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 ln -s "$program" "$work/bin/meshwright"
+ln -s "$program-lab" "$work/bin/meshwright-lab"
 PATH=$work/bin:$PATH
 
 # Runs the command lines in a fresh folder. Fills out, err, rc and left (files that appeared).

@@ -513,7 +513,7 @@ static const struct hostile {
     {"$M export examples/t5_11b_v4_512.json --format gin --out missing/x", 3, "missing/x: cannot be written"},
     {"$M topology v4:4x64x4096 --out x.svg", 3, "a picture holds at most"},
     {"$M layout --topology v4-8 --num-partitions 1 --batch-size 7 --out x", 3, "must be divisible"},
-    {"$M partition 'a,b->ab' --mesh data=2 --shapes '1073741824;1073741824' --specs 'data;-'", 3,
+    {"$M-lab partition 'a,b->ab' --mesh data=2 --shapes '1073741824;1073741824' --specs 'data;-'", 3,
      "the result has 2.31e+18 bytes; use up to 9.01e+15"},
     {"$M pedict", 2, "did you mean predict?"},
     {"$M --hlep", 2, "did you mean --help?"},

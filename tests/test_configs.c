@@ -126,7 +126,6 @@ static void models_are_found_as_people_write_them(struct base_arena *arena)
                                           {"microsoft/phi-4", "phi4_14b"},
                                           {"bigscience/bloom", "bloom_176b"}};
     const struct model_zoo_model *models;
-    struct base_error error;
     int count;
     models = model_zoo(arena, &count);
     for (int i = 0; i < BASE_COUNT(rows); i++) {

@@ -136,7 +136,7 @@ static void peak_counts_what_others_left(struct base_arena *arena)
     assert_int_equal(peak.in_flight[0], 1);
     assert_int_equal(peak.done[0], 1);
     assert_true(t.passes[peak.pass].backward);
-    sim_stage_peak_find(&t, 1, memory, &peak);
+    sim_stage_peak_find(&t, 1, memory + 1, &peak);
     assert_near(peak.bytes, 30, 0);
     assert_int_equal(peak.in_flight[0], 0);
 }

@@ -62,6 +62,7 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
         text.values[SIM_INPUTS_LENGTH] = NULL;
     }
     if (key == SIM_MOMENT_DTYPE) text.values[SIM_OPTIMIZER] = "adamw";
+    if (key == SIM_MOE_IMBALANCE) text.values[key] = "1.25";
     if (key == SIM_ADAFACTOR) text.values[key] = "{\"factored\":0}";
     return text;
 }

@@ -98,6 +98,7 @@ static bool is_stored(const struct fuser *f, int v)
     if (value->persistent || value->definition < 0) return true;
     const struct sim_op *made = &f->s->ops[value->definition];
     if (made->kind != SIM_COMPUTE) return true;
+    if (model_function_is(made->op->function, MODEL_IS_PERMUTATION)) return true;
     if (f->eager && f->aten && made->op->function == MODEL_NORM_GRAD_SCALE) return true;
     if (in_one_group(f, v)) return false;
     if (f->eager)

@@ -6,7 +6,6 @@
 #include "sim/partition/memo.h"
 #include "sim/plan/plan.h"
 
-
 /* ---- prediction (predict.c) ---- */
 
 /* Where of a program that decodes: in the loop of decode steps, in its condition, or outside. */
@@ -252,9 +251,10 @@ struct sim_price_event {
 };
 
 struct sim_cost_program {
-    struct sim_recent_prices *recent; /* of all programs of a cache */
-    struct sim_factor *factors;       /* each that the program has, once */
-    int factor_count;                 /* more than SIM_MOST_FACTORS: there was no room for the others */
+    struct sim_recent_prices *recent;  /* of all programs of a session */
+    struct sim_unit_costs *unit_costs; /* room for one price at a time, of all programs of a session, too */
+    struct sim_factor *factors;        /* each that the program has, once */
+    int factor_count;                  /* more than SIM_MOST_FACTORS: there was no room for the others */
     struct sim_price_shape *shapes;
     struct sim_price_dot *dots;
     struct sim_price_kernel *kernels;
@@ -415,6 +415,11 @@ struct sim_unit_costs {
     struct sim_lowered_collective sent[SIM_MOST_DISTINCT]; /* of each collective: what is combined, priced and shown */
     double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], together_bytes[SIM_MOST_DISTINCT],
         dots_flop[SIM_MOST_DISTINCT], dots_rated_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
+    double each[SIM_MOST_DISTINCT]; /* for whoever needs a number a kernel, product or collective meanwhile */
+    struct sim_started {
+        int what; /* collective */
+        double end_s;
+    } started[SIM_MOST_DISTINCT]; /* as they start (exposure.c) */
 };
 void sim_price_kernels(const struct sim_cost_context *p, struct sim_unit_costs *prices);
 /* The same of a plan of the same program, mesh and options as that whose prices these are: what has its sizes is not
@@ -453,7 +458,7 @@ void sim_price_counts(const struct sim_cost_context *p, struct sim_unit_costs *p
 
 /* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
  * takes */
-double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, const double *collectives_s);
+double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices);
 void sim_price_signature(const struct sim_cost_context *p,
                          struct sim_memory *out); /* step_signature.c: argument_bytes and output_bytes */
 /* The same of a train step as XLA:TPU lays it out; always_bytes: what always stands there, in tiles. */

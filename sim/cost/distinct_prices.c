@@ -23,7 +23,7 @@ static bool combine_alike(const struct sim_cost_context *p, const struct sim_uni
 static void combine(const struct sim_cost_context *p, double most_bytes, struct sim_unit_costs *prices)
 {
     const struct sim_cost_program *list = p->list;
-    double counts[SIM_MOST_DISTINCT];
+    double *counts = prices->each;
     for (int i = 0; i < list->collective_count; i++) counts[i] = 0; /* more there are not, and the most are many */
     for (int i = 0; i < list->step_count; i++)
         if (list->steps[i].communicates) counts[list->steps[i].what] += prices->repeats[list->steps[i].repeats];
@@ -111,12 +111,12 @@ static void price_distinct(const struct sim_cost_context *p, struct sim_unit_cos
 
 void sim_price_steps(const struct sim_cost_context *p, double *steps_s)
 {
-    struct sim_unit_costs prices;
-    price_distinct(p, &prices);
+    struct sim_unit_costs *prices = p->list->unit_costs;
+    price_distinct(p, prices);
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         steps_s[i] =
-            step->communicates ? prices.collectives_s[step->what] : sim_alone_s(p, &prices.kernels[step->what]);
+            step->communicates ? prices->collectives_s[step->what] : sim_alone_s(p, &prices->kernels[step->what]);
     }
 }
 
@@ -134,7 +134,7 @@ void sim_price_phases_of(const struct sim_cost_context *p, const struct sim_unit
 
 void sim_price_phases(const struct sim_cost_context *p, double phases_s[MODEL_OPTIMIZER + 1])
 {
-    struct sim_unit_costs prices;
-    price_distinct(p, &prices);
-    sim_price_phases_of(p, &prices, phases_s);
+    struct sim_unit_costs *prices = p->list->unit_costs;
+    price_distinct(p, prices);
+    sim_price_phases_of(p, prices, phases_s);
 }

@@ -12,10 +12,7 @@ struct clock {
     double pieces_end_s, pieces; /* of a gather whose pieces the next product takes; 0: none */
     double product_s;            /* of the kernel just done, if it is one */
     int starts;
-    struct started {
-        int what; /* collective */
-        double end_s;
-    } * started;
+    struct sim_started *started;
 };
 
 static int run(struct clock *c, int at);
@@ -87,7 +84,7 @@ static void start(struct clock *c, int what)
     const bool early = goes_in_pieces(c, what) && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
     const double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
     c->links_free_s = later(first_s, c->links_free_s) + c->collectives_s[what];
-    c->started[c->starts++] = (struct started){what, later(c->links_free_s, c->now_s)};
+    c->started[c->starts++] = (struct sim_started){what, later(c->links_free_s, c->now_s)};
     if (is_waited_for(c, what)) c->now_s = later(c->now_s, c->links_free_s);
 }
 
@@ -139,10 +136,10 @@ static int run(struct clock *c, int at)
     return at;
 }
 
-double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, const double *collectives_s)
+double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices)
 {
-    struct started started[SIM_MOST_DISTINCT]; /* long, and filled as collectives start */
-    struct clock c = {.p = p, .kernels_s = kernels_s, .collectives_s = collectives_s, .started = started};
+    struct clock c = {
+        .p = p, .kernels_s = kernels_s, .collectives_s = prices->collectives_s, .started = prices->started};
     c.windowed = p->plan && sim_passes_of(p->plan) >> SIM_PASS_COLLECTIVE_MATMUL & 1;
     if (c.windowed) c.kinds = sim_asynchronous_kinds(sim_passes_of(p->plan));
     iterate(&c, 0);

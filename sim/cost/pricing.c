@@ -174,20 +174,20 @@ static void sum_up_loop(struct sim_cost_context *p, const struct sim_unit_costs 
     }
 }
 
-static double needed_flop(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+static double needed_flop(const struct sim_cost_context *p, struct sim_unit_costs *prices)
 {
-    double flop[SIM_MOST_DISTINCT], sum = 0;
+    double *flop = prices->each, sum = 0;
     for (int i = 0; i < p->list->product_count; i++) flop[i] = 2 * sim_product_of(p, &p->list->products[i]);
     for (int i = 0; i < p->list->need_count; i++)
         sum += flop[p->list->needs[i].product] * prices->repeats[p->list->needs[i].repeats];
     return sum;
 }
 
-static double price_exposed(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+static double price_exposed(const struct sim_cost_context *p, struct sim_unit_costs *prices)
 {
-    double kernels_s[SIM_MOST_DISTINCT];
+    double *kernels_s = prices->each;
     for (int i = 0; i < p->list->kernel_count; i++) kernels_s[i] = sim_alone_s(p, &prices->kernels[i]);
-    return sim_exposed_s(p, kernels_s, prices->collectives_s);
+    return sim_exposed_s(p, kernels_s, prices);
 }
 
 /* Products in fp8 are split into pieces, which gather what they read and scatter what they sum while the next one runs
@@ -245,7 +245,6 @@ void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices
 
 void sim_price_time(struct sim_cost_context *p, struct sim_detail *detail)
 {
-    struct sim_unit_costs prices;
-    sim_price_kernels(p, &prices);
-    sim_price_time_of(p, &prices, detail);
+    sim_price_kernels(p, p->list->unit_costs);
+    sim_price_time_of(p, p->list->unit_costs, detail);
 }

@@ -42,7 +42,7 @@ static void forget(struct sim_cache *cache)
     cache->index = (struct base_index){.count = 0};
     cache->entries = NULL;
     cache->capacity = 0;
-    cache->recent_prices = NULL;
+    cache->workspace = NULL;
     cache->read_files = false;
 }
 

@@ -35,9 +35,9 @@ struct sim_cache {
         void *value;
     } * entries;
     int capacity;
-    struct sim_recent_prices *recent_prices; /* of all programs; NULL: none were priced */
-    int64_t question;                        /* the number of the one that is asked */
-    int64_t held_bytes;                      /* after so many it is emptied; 0: the usual limit */
+    struct sim_workspace *workspace; /* what programs are priced with; NULL: none was */
+    int64_t question;                /* the number of the one that is asked */
+    int64_t held_bytes;              /* after so many it is emptied; 0: the usual limit */
     const struct base_json *overrides;
     uint64_t overrides_hash;          /* of its content; 0 without */
     char key[4096];                   /* under construction */

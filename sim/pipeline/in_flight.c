@@ -9,7 +9,7 @@ void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const
     int at = -1;
     for (int i = timetable->first[stage]; i < timetable->first[stage + 1]; i++) {
         const struct sim_pass_of *pass = &timetable->passes[i];
-        const struct sim_pass_memory *m = &memory[pass->chunk * timetable->stages + stage];
+        const struct sim_pass_memory *m = &memory[pass->chunk];
         if (pass->backward) held -= m->saved;
         const double bytes = held + (pass->backward ? m->backward : m->forward);
         if (bytes > most) most = bytes, at = i;

@@ -59,8 +59,8 @@ enum base_status sim_pipeline_traits_find(const char *software, struct sim_pipel
 /* What one chunk of one stage has of the model. A pipeline's pieces stand in the order in which a microbatch passes
  * them: piece = chunk * stages + stage. */
 struct sim_stage_chunk {
-    unsigned parts; /* bits of enum model_part */
-    int64_t encoder_layers, decoder_layers;
+    unsigned parts;                                       /* bits of enum model_part */
+    int64_t encoder_layers, decoder_layers, dense_layers; /* the last: of the decoder, the first of them */
 };
 /* Fills pieces[stages * chunks]. Division is how the software shares layers out.
  * BASE_INPUT names the key of what does not go. */
@@ -145,7 +145,7 @@ struct sim_stage_peak {
                                        without the one that runs */
     int done[SIM_MOST_CHUNKS];      /* those whose backward pass is */
 };
-/* At the most on one stage. memory: by piece. */
+/* At the most on one stage. memory: by its chunks. */
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
                          struct sim_stage_peak *out);
 /* Places for what a microbatch saves from its forward pass to its backward pass on one piece, each used again as soon

@@ -190,6 +190,16 @@ static enum base_status cut_encoder_decoder(const struct model_config *config, c
     return BASE_OK;
 }
 
+/* Layers without experts come first, in the order in which microbatches pass the pieces. */
+static void share_dense_layers(const struct model_config *config, struct sim_stage_chunk *pieces, int64_t count)
+{
+    int64_t left = config->experts.first_dense_layers;
+    for (int64_t i = 0; i < count; i++) {
+        pieces[i].dense_layers = smaller(left, pieces[i].decoder_layers);
+        left -= pieces[i].dense_layers;
+    }
+}
+
 /* Layers whose last is one of experts stay together. */
 static enum base_status check_blocks(const struct model_config *config, const struct sim_stage_chunk *piece,
                                      struct base_error *error)
@@ -198,7 +208,7 @@ static enum base_status check_blocks(const struct model_config *config, const st
                   decoder = model_layers_per_block(config, MODEL_DECODER_STACK);
     const bool cuts = piece->encoder_layers % encoder != 0;
     const int64_t layers = cuts ? piece->encoder_layers : piece->decoder_layers;
-    if (!cuts && piece->decoder_layers % decoder == 0) return BASE_OK;
+    if (!cuts && (piece->decoder_layers - piece->dense_layers) % decoder == 0) return BASE_OK;
     return base_fail(
         error, BASE_INPUT,
         "pipeline_stages: a stage would have %lld layer%s, and one in %lld has experts; use stages of whole "
@@ -227,8 +237,9 @@ enum base_status sim_split_model(const struct model_config *config, const struct
     for (int64_t i = 0; i < count; i++) {
         if (pieces[i].encoder_layers) pieces[i].parts |= MODEL_PART_ENCODER_LAYERS;
         if (pieces[i].decoder_layers || !pieces[i].parts) pieces[i].parts |= MODEL_PART_LAYERS; /* perhaps none */
-        BASE_TRY(check_blocks(config, &pieces[i], error));
     }
+    share_dense_layers(config, pieces, count);
+    for (int64_t i = 0; i < count; i++) BASE_TRY(check_blocks(config, &pieces[i], error));
     const int64_t first = pieces[0].encoder_layers + pieces[0].decoder_layers;
     if (!pipeline->first_layers || pipeline->first_layers == first) return BASE_OK;
     return base_fail(error, BASE_INPUT,

@@ -67,7 +67,15 @@ static enum base_status read_normalizing_factor(const char *text, struct sim_pla
 /* How many stages the devices are split into, and over how many of them a sequence is sharded. */
 static enum base_status read_cuts(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
 {
-    plan->pipeline.stages = plan->context_parallel = 1;
+    plan->pipeline.stages = plan->context_parallel = plan->expert_parallel = 1;
+    if (sim_key_is_given(text, SIM_EXPERT_PARALLEL))
+        BASE_TRY(base_parse_int(text->values[SIM_EXPERT_PARALLEL], "expert_parallel", 1, 1 << 20,
+                                &plan->expert_parallel, error));
+    if (plan->expert_parallel > 1 && sim_key_is_given(text, SIM_NUM_EXPERT_PARTITIONS))
+        return base_fail(error, BASE_INPUT, "expert_parallel: contradicts num_expert_partitions, T5X's; keep one");
+    if (plan->expert_parallel > 1 && plan->context_parallel > 1)
+        return base_fail(error, BASE_INPUT,
+                         "expert_parallel: beside context_parallel is not modelled; use 1 of one of them");
     if (sim_key_is_given(text, SIM_PIPELINE_STAGES))
         BASE_TRY(base_parse_int(text->values[SIM_PIPELINE_STAGES], "pipeline_stages", 1, SIM_MOST_STAGES,
                                 &plan->pipeline.stages, error));
@@ -125,6 +133,40 @@ static enum base_status check_pipeline(const struct sim_plan_text *text, const s
     return BASE_OK;
 }
 
+/* Training steps of any model are predicted; what runs here or decodes has to have each of its operations. */
+static enum base_status check_use(const struct sim_plan *plan, struct base_error *error)
+{
+    const bool decodes = model_infers(plan->options.step);
+    const char *lacking = decodes || sim_is_executed(plan)
+                              ? model_without_program(plan->config, decodes ? MODEL_DECODED : MODEL_RUN_HERE)
+                              : NULL;
+    if (!lacking) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "model: %s: training steps with it are predicted alone; %s is not modelled",
+                     lacking, decodes ? "inference" : "a run on this machine");
+}
+
+/* Experts over devices of the data axis, whose number divides it and the experts. */
+static enum base_status check_expert_parallel(const struct sim_plan *plan, struct base_error *error)
+{
+    const int at = topo_axis_named(&plan->placement->axes, "expert");
+    const int64_t model = topo_axes_product(&plan->placement->axes, sim_model_axis(&plan->placement->axes)),
+                  along = at < 0 ? 1 : plan->placement->axes.sizes[at];
+    if (plan->expert_parallel == 1) return BASE_OK;
+    if (!plan->options.sorts_tokens)
+        return base_fail(error, BASE_INPUT,
+                         "expert_parallel: is of software that sorts tokens, and %s has num_expert_partitions",
+                         plan->software);
+    if (plan->expert_parallel != along && plan->expert_parallel != along * model)
+        return base_fail(error, BASE_INPUT,
+                         "expert_parallel: %lld divides neither the %d devices of the data axis nor these times the "
+                         "%lld of the model axis",
+                         (long long)plan->expert_parallel, (int)(plan->placement->stage_devices / model),
+                         (long long)model);
+    if (plan->config->experts.count % plan->expert_parallel == 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "expert_parallel: %lld does not divide the %lld experts; use a divisor",
+                     (long long)plan->expert_parallel, (long long)plan->config->experts.count);
+}
+
 static enum base_status check_experts(const struct sim_plan *plan, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
@@ -160,6 +202,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_find_placement(cache, text, &plan, error));
     BASE_TRY(sim_plan_find_rules(cache, text->values[SIM_RULES], &plan, error));
     BASE_TRY(read_values(cache, text, &plan, error));
+    plan.options.sorts_tokens = sim_sorts_tokens(&plan);
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));
     BASE_TRY(read_layers(&cache->arena, text, &plan, error));
     BASE_TRY(check_pipeline(text, &plan, error));
@@ -186,6 +229,8 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     plan.options.gathers_keys = plan.context_parallel > 1 && !rings;
     if (rings) BASE_TRY(sim_plan_check_ring(&plan, error));
     plan.options.sequence_pieces = sim_plan_sequence_pieces(&plan);
+    BASE_TRY(check_use(&plan, error));
+    BASE_TRY(check_expert_parallel(&plan, error));
     BASE_TRY(check_experts(&plan, error));
     BASE_TRY(sim_plan_check_saved_layers(&plan, error));
     plan.options.dropout =

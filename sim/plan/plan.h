@@ -46,6 +46,9 @@ enum sim_key {
     SIM_FIRST_STAGE_LAYERS,
     SIM_PIPELINE_LAYERS,
     SIM_CONTEXT_PARALLEL,
+    SIM_EXPERT_PARALLEL,
+    SIM_MOE_DISPATCHER,
+    SIM_MOE_IMBALANCE,
     SIM_CP_COMM_TYPE,
     SIM_SOFTWARE,
     SIM_SOFTWARE_VERSION,
@@ -165,6 +168,17 @@ struct sim_decoding {
 enum sim_cp_comm_type { SIM_CP_AS_SOFTWARE, SIM_CP_P2P, SIM_CP_ALL_GATHER };
 
 /* The plan with every value checked and every default filled in. Pointers belong to the cache. */
+/* How tokens reach their experts; the first: as the software does. */
+enum sim_dispatcher {
+    SIM_DISPATCH_AS_SOFTWARE,
+    SIM_DISPATCH_ALLTOALL,
+    SIM_DISPATCH_DEEPEP,
+    SIM_DISPATCH_HYBRIDEP,
+    SIM_DISPATCH_DENSE,
+    SIM_DISPATCH_MEGABLOX,
+    SIM_DISPATCH_ONEHOT
+};
+
 struct sim_plan {
     const char *model_text, *topology_text, *rules_text, *software, *software_version;
     const char *overrides_text, *adafactor_text, *compiler; /* "" is the default */
@@ -181,7 +195,10 @@ struct sim_plan {
     bool compiles;   /* torch.compile, where the software leaves a choice of it */
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
-    int64_t context_parallel;         /* devices that a sequence is over */
+    int64_t expert_parallel;          /* devices that experts are over, inside data */
+    enum sim_dispatcher moe_dispatcher;
+    double moe_imbalance;     /* rows of the busiest experts over the mean's */
+    int64_t context_parallel; /* devices that a sequence is over */
     enum sim_cp_comm_type cp_comm_type;
     bool first_stage_memory; /* the memory that is reported is the first stage's; whether it fits goes by the worst */
     bool compiled;           /* memory is what XLA:TPU of today would lay out */

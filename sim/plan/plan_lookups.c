@@ -54,11 +54,6 @@ enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text,
     plan->config = &known->config;
     plan->model_text = text;
     BASE_TRY(say_again(&known->answer, error));
-    const char *lacking = model_without_program(plan->config);
-    if (lacking)
-        return base_fail(error, BASE_INPUT,
-                         "model: %s: is known to `models` and `params` alone, and no step with it is modelled",
-                         lacking);
     return BASE_OK;
 }
 
@@ -71,13 +66,18 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
     } * known;
     plan->rules_text = text && *text ? text : sim_plan_keys[SIM_RULES].fallback;
     const struct topo_axes *mesh = &plan->placement->axes;
+    const int expert_axis = topo_axis_named(mesh, "expert");
+    const int64_t along = expert_axis < 0 ? 1 : mesh->sizes[expert_axis];
     const bool over_context = plan->context_parallel > 1,
+               beside = !plan->config->encoder && (plan->config->experts.count || plan->config->latent.key_value_rank),
                over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
                             topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
     sim_key_begin(cache, SIM_STORED_RULES);
     sim_key_text(cache, plan->rules_text);
     sim_key_bytes(cache, &over_context, sizeof over_context);
     sim_key_bytes(cache, &over_model, sizeof over_model);
+    sim_key_bytes(cache, &beside, sizeof beside);
+    sim_key_bytes(cache, &plan->expert_parallel, sizeof plan->expert_parallel);
     known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_rules, 1);
@@ -85,6 +85,9 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
                  model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error),
                  error);
         if (over_model) known->rules = model_rules_over_model(&cache->arena, &known->rules);
+        if (beside)
+            known->rules = model_rules_over_experts(&cache->arena, &known->rules, plan->expert_parallel > 1,
+                                                    plan->expert_parallel > along);
         if (over_context) known->rules = model_rules_over_context(&cache->arena, &known->rules);
     }
     plan->rules = &known->rules;

@@ -37,6 +37,8 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
     *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
     const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS],
                *experts = text->values[SIM_NUM_EXPERT_PARTITIONS];
+    if (sim_key_is_given(text, SIM_EXPERT_PARALLEL) && strcmp(text->values[SIM_EXPERT_PARALLEL], "1") != 0)
+        experts = text->values[SIM_EXPERT_PARALLEL];
     request->has_experts = experts && *experts;
     if (request->has_experts)
         BASE_TRY(base_parse_int(experts, "num_expert_partitions", INT32_MIN, INT32_MAX, &request->num_expert_partitions,

@@ -37,6 +37,7 @@ enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_e
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base_error *error);
 /* Whether keys and values go round a ring, and whether the model and its sequences can be cut for it. */
+bool sim_sorts_tokens(const struct sim_plan *plan); /* rows go to experts sorted, not by products with one-hots */
 bool sim_plan_rings(const struct sim_plan *plan);
 enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_error *error);
 /* Two a device, where sequences are over devices and shared out so that causal attention is even; or 0. */

@@ -32,6 +32,8 @@ enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, stru
         .device_count = plan->placement->stage_devices,
         .model_partitions = model_partitions_of(plan),
         .expert_partitions = plan->request.has_experts ? plan->request.num_expert_partitions : 1,
+        .sorts_tokens = plan->options.sorts_tokens,
+        .imbalance = plan->moe_imbalance > 1 ? plan->moe_imbalance : 1,
         .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
@@ -41,6 +43,14 @@ enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, stru
         sizes[MODEL_BLOCK_TOKENS] = plan->targets_length / plan->options.ring_devices;
     }
     return plan->config->experts.count ? model_expert_sizes(plan->config, &experts, sizes, error) : BASE_OK;
+}
+
+bool sim_sorts_tokens(const struct sim_plan *plan)
+{
+    const enum sim_dispatcher how = plan->moe_dispatcher;
+    const bool usual = plan->placement->profile.traits >> MODEL_TRAIT_SORTS_TOKENS & 1;
+    if (!plan->config->experts.count || plan->config->encoder) return false;
+    return how == SIM_DISPATCH_AS_SOFTWARE ? usual : how != SIM_DISPATCH_DENSE && how != SIM_DISPATCH_ONEHOT;
 }
 
 /* ---- forms ---- */

@@ -45,18 +45,18 @@ static void price_time(struct sim_cost_context *one, struct sim_cost_context *tw
                        struct sim_chunk_price *out)
 {
     double phases_s[MODEL_OPTIMIZER + 1], once_s[SIM_BOUND_COUNT];
-    struct sim_unit_costs prices;
-    sim_price_kernels(one, &prices);
-    sim_price_time_of(one, &prices, NULL);
+    struct sim_unit_costs *prices = one->list->unit_costs;
+    sim_price_kernels(one, prices);
+    sim_price_time_of(one, prices, NULL);
     for (int b = 0; b < SIM_BOUND_COUNT; b++) once_s[b] = exposed_or_bound_s(one, b);
     const double once_communication_s = one->totals_s[SIM_BY_COMMUNICATION];
     if (keeps_weights) {
         one->weight_gathers = two->weight_gathers = SIM_GATHERED_BEFORE;
-        sim_price_time_of(one, &prices, NULL);
+        sim_price_time_of(one, prices, NULL);
     }
-    sim_price_phases_of(one, &prices, phases_s);
-    sim_price_kernels_after(two, one, &prices);
-    sim_price_time_of(two, &prices, NULL);
+    sim_price_phases_of(one, prices, phases_s);
+    sim_price_kernels_after(two, one, prices);
+    sim_price_time_of(two, prices, NULL);
     for (int b = 0; b < SIM_BOUND_COUNT; b++) {
         out->each_s[b] = exposed_or_bound_s(two, b) - exposed_or_bound_s(one, b);
         out->once_s[b] = fmax(0, once_s[b] - out->each_s[b]);
@@ -85,25 +85,25 @@ static enum base_status price_piece(const struct sim_pipeline_prices *l, const s
 {
     struct model_config config;
     struct sim_plan of_piece;
-    struct sim_cost_context one, two;
     struct sim_cache *cache = l->cache;
+    struct sim_cost_context *one = &sim_workspace_of(cache)->one, *two = &sim_workspace_of(cache)->two;
     const struct sim_plan *plan = l->plan;
     const struct sim_program *program;
     sim_chunk_plan(plan, piece, 2, &config, &of_piece);
     BASE_TRY(sim_program_find(cache, &of_piece, plan->options.remat, 0, SIM_PRICES_ALONE, &program, error));
-    BASE_TRY(sim_cost_context_begin(&two, &of_piece, &program->prices, error));
+    BASE_TRY(sim_cost_context_begin(two, &of_piece, &program->prices, error));
     sim_chunk_plan(plan, piece, 1, &config, &of_piece);
-    BASE_TRY(sim_cost_context_begin(&one, &of_piece, &program->prices, error));
+    BASE_TRY(sim_cost_context_begin(one, &of_piece, &program->prices, error));
     memset(out, 0, sizeof *out);
     out->piece = *piece;
-    price_time(&one, &two, l->traits.keeps_weights, out);
-    sim_price_phase_memory(&one, &out->memory);
-    sim_price_persistent(&one, out->persistent_bytes);
-    out->gathered_parameters = l->traits.keeps_weights ? gathered_parameters(&one, out->persistent_bytes) : 0;
-    out->held_bytes = sim_torch_held_bytes(&two);
-    out->scattered_bytes = sim_torch_scattered_bytes(&two);
-    out->received_bytes = received_bytes(&one, 0);
-    out->gradient_bytes = received_bytes(&one, 1);
+    price_time(one, two, l->traits.keeps_weights, out);
+    sim_price_phase_memory(one, &out->memory);
+    sim_price_persistent(one, out->persistent_bytes);
+    out->gathered_parameters = l->traits.keeps_weights ? gathered_parameters(one, out->persistent_bytes) : 0;
+    out->held_bytes = sim_torch_held_bytes(two);
+    out->scattered_bytes = sim_torch_scattered_bytes(two);
+    out->received_bytes = received_bytes(one, 0);
+    out->gradient_bytes = received_bytes(one, 1);
     return BASE_OK;
 }
 

@@ -165,13 +165,13 @@ static double left_bytes(const struct sim_pipeline_prices *l, int piece)
 /* The largest sum of activations and temporaries on a stage, into p->peak. */
 static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p)
 {
-    struct sim_pass_memory passes[SIM_MOST_STAGE_CHUNKS];
+    struct sim_pass_memory passes[SIM_MOST_CHUNKS];
     struct sim_stage_peak peak;
     for (int c = 0; c < l->chunks; c++) {
         const int piece = c * l->stages + stage;
         const struct sim_phase_memory *m = &l->prices[l->price_of[piece]].memory;
-        passes[piece] = (struct sim_pass_memory){saved_by(l, piece).total_bytes, m->forward.holding.total_bytes,
-                                                 m->backward.holding.total_bytes, left_bytes(l, piece)};
+        passes[c] = (struct sim_pass_memory){saved_by(l, piece).total_bytes, m->forward.holding.total_bytes,
+                                             m->backward.holding.total_bytes, left_bytes(l, piece)};
     }
     sim_stage_peak_find(&l->timetable, stage, passes, &peak);
     const struct sim_pass_of *pass = &l->timetable.passes[peak.pass];
@@ -288,14 +288,14 @@ static enum base_status list_detail(const struct sim_pipeline_prices *l, int sta
 {
     struct model_config config;
     struct sim_plan of_piece;
-    struct sim_cost_context p;
+    struct sim_cost_context *p = &sim_workspace_of(l->cache)->one;
     int capacity = 1;
     for (int pass = 0; pass < 2; pass++) {
         for (int c = 0; c < l->chunks; c++) {
-            BASE_TRY(sim_pipeline_begin_cost(l, c * l->stages + stage, &config, &of_piece, &p, error));
-            capacity += p.list->step_count;
-            p.weight_gathers = l->traits.keeps_weights ? SIM_GATHERED_ONCE : SIM_GATHERED_EACH_TIME;
-            if (pass) sim_price_time(&p, detail);
+            BASE_TRY(sim_pipeline_begin_cost(l, c * l->stages + stage, &config, &of_piece, p, error));
+            capacity += p->list->step_count;
+            p->weight_gathers = l->traits.keeps_weights ? SIM_GATHERED_ONCE : SIM_GATHERED_EACH_TIME;
+            if (pass) sim_price_time(p, detail);
         }
         if (!pass) detail->collectives.count = 0;
         if (!pass && detail->timeline)
@@ -358,11 +358,10 @@ enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_pl
                                     struct sim_pipeline_answer *answer, struct base_error *error)
 {
     struct base_arena arena = {.exhausted = cache->scratch.exhausted};
-    struct sim_chunk_price prices[SIM_MOST_CHUNK_PRICES];
-    struct sim_pipeline_prices l;
-    sim_pipeline_prices_begin(&l, cache, plan, prices);
+    struct sim_pipeline_prices *l = base_reserve(&arena, 1, sizeof *l);
+    sim_pipeline_prices_begin(l, cache, plan, base_reserve(&arena, SIM_MOST_CHUNK_PRICES, sizeof *l->prices));
     memset(out, 0, sizeof *out);
-    enum base_status status = price(&l, &arena, p, detail, out, answer, error);
+    enum base_status status = price(l, &arena, p, detail, out, answer, error);
     base_arena_free(&arena);
     return status;
 }

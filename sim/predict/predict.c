@@ -450,17 +450,17 @@ static void answer_of_inference(const struct sim_cost_context *p, const struct s
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error)
 {
-    struct sim_cost_context p;
+    struct sim_cost_context *p = &sim_workspace_of(cache)->whole;
     struct sim_priced priced;
     struct sim_prediction answer = {.profile = plan->placement->profile.name, .mesh = plan->placement->axes};
     if (detail) detail->is_slow = false;
     if (detail && detail->passes) detail->passes->count = 0;
     if (plan->pipeline.stages > 1)
-        BASE_TRY(sim_price_pipeline(cache, plan, &p, detail, &priced, &answer.pipeline, error));
-    else BASE_TRY(price_whole(cache, plan, &p, detail, &priced, &answer.memory.rematerialized_layer_count, error));
-    fill_memory(&p, &priced, &answer.memory);
+        BASE_TRY(sim_price_pipeline(cache, plan, p, detail, &priced, &answer.pipeline, error));
+    else BASE_TRY(price_whole(cache, plan, p, detail, &priced, &answer.memory.rematerialized_layer_count, error));
+    fill_memory(p, &priced, &answer.memory);
     answer.memory.rematerializes = sim_uses_compiled_memory(plan) && (answer.memory.rematerialized_layer_count > 0 ||
-                                                                      priced.peak_bytes > recomputed_until_bytes(&p));
+                                                                      priced.peak_bytes > recomputed_until_bytes(p));
     answer.free_bytes = answer.memory.capacity_bytes - answer.memory.peak_bytes - (int64_t)priced.held_bytes;
     if (answer.pipeline.stages) {
         answer.free_bytes = answer.memory.capacity_bytes - answer.pipeline.worst_peak_bytes;
@@ -469,7 +469,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     answer.fits = answer.free_bytes >= 0 && !sim_overfills_host(&answer.memory);
     if (plan->memory_kind != SIM_DEVICE) leave_out_reserved(&answer.memory);
     fill_time(plan, &priced, &answer);
-    if (model_infers(plan->options.step)) answer_of_inference(&p, &priced, &answer);
+    if (model_infers(plan->options.step)) answer_of_inference(p, &priced, &answer);
     *out = answer;
     return BASE_OK;
 }

@@ -27,6 +27,15 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
                                   unsigned dropped_roles, enum sim_extent extent, const struct sim_program **out,
                                   struct base_error *error);
 
+/* What a session prices with, one plan at a time: too large for a small stack. */
+struct sim_workspace {
+    struct sim_recent_prices *recent;
+    struct sim_unit_costs unit_costs;
+    struct sim_cost_context whole, one, two; /* of a plan; of a stage's chunk, with one microbatch and with two */
+};
+/* It belongs to the cache and lives until the next sim_plan_check. */
+struct sim_workspace *sim_workspace_of(struct sim_cache *cache);
+
 /* Begins a key of all that the price of such a plan's program goes by. */
 void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind);
 

@@ -63,6 +63,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
     options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
     options.traits = sim_plan_traits(plan);
+    options.sorts_tokens = plan->options.sorts_tokens;
     options.gathers_keys = plan->options.gathers_keys, options.ring_devices = plan->options.ring_devices;
     options.sequence_pieces = plan->options.sequence_pieces;
     options.normalizes_by_tokens = plan->options.normalizes_by_tokens;
@@ -159,6 +160,14 @@ static enum sim_torch_style torch_style_of(const struct sim_plan *plan)
     return half ? SIM_TORCH_HALF : SIM_TORCH_AUTOCAST;
 }
 
+struct sim_workspace *sim_workspace_of(struct sim_cache *cache)
+{
+    if (cache->workspace) return cache->workspace;
+    struct sim_workspace *workspace = base_reserve(&cache->arena, 1, sizeof *workspace);
+    workspace->recent = sim_recent_prices_new(&cache->arena, &cache->question);
+    return cache->workspace = workspace;
+}
+
 /* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
  * the scratch, whose pages are used again and again. */
 static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
@@ -197,9 +206,10 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
             (compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1) && (sim_passes_of(plan) >> SIM_PASS_EAGER_KERNELS & 1),
     };
     BASE_TRY(sim_torch_kernels_read(torch_style_of(plan), choices.torch_chains, error));
-    if (!cache->recent_prices) cache->recent_prices = sim_recent_prices_new(&cache->arena, &cache->question);
+    struct sim_workspace *workspace = sim_workspace_of(cache);
     sim_cost_program_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
-    program->prices.recent = cache->recent_prices;
+    program->prices.recent = workspace->recent;
+    program->prices.unit_costs = &workspace->unit_costs;
     if (program->prices.factor_count >= SIM_MOST_FACTORS)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local sizes", SIM_MOST_FACTORS - 1);
     program->sharded = extent == SIM_WHOLE_PROGRAM ? sharded : NULL;

@@ -99,8 +99,9 @@ void sim_chunk_plan(const struct sim_plan *plan, const struct sim_stage_chunk *p
     *config = *plan->config;
     config->experts.encoder_sparse_layers =
         piece->encoder_layers / model_layers_per_block(plan->config, MODEL_ENCODER_STACK);
+    config->experts.first_dense_layers = piece->dense_layers;
     config->experts.decoder_sparse_layers =
-        piece->decoder_layers / model_layers_per_block(plan->config, MODEL_DECODER_STACK);
+        (piece->decoder_layers - piece->dense_layers) / model_layers_per_block(plan->config, MODEL_DECODER_STACK);
     config->num_encoder_layers = piece->encoder_layers;
     config->num_decoder_layers = piece->decoder_layers;
     *out = *plan;
@@ -116,7 +117,7 @@ void sim_chunk_plan(const struct sim_plan *plan, const struct sim_stage_chunk *p
 static enum base_status print_pieces(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out,
                                      struct base_error *error)
 {
-    struct sim_stage_chunk pieces[SIM_MOST_STAGE_CHUNKS];
+    struct sim_stage_chunk *pieces = base_reserve(out->arena, SIM_MOST_STAGE_CHUNKS, sizeof *pieces);
     struct sim_pipeline_traits traits;
     struct model_config config;
     struct sim_plan piece;

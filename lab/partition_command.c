@@ -1,5 +1,5 @@
 /* `partition`: what the partitioner does with one operation, and what the TPU compiler takes its product for. */
-#include "commands/commands.h"
+#include "lab/lab.h"
 #include "sim/predict/predict.h"
 
 #include <math.h>
@@ -369,7 +369,7 @@ static enum base_status run_partition(struct commands_context *context, const st
     struct topo_axes named;
     if (!arguments->positional_count)
         return base_fail(error, BASE_USAGE,
-                         "partition needs an operation: meshwright partition 'ble,ef->blf' --mesh …, or meshwright "
+                         "partition needs an operation: meshwright-lab partition 'ble,ef->blf' --mesh …, or meshwright "
                          "partition reshard --mesh …");
     BASE_TRY(sim_operation_parse(arguments->positional[0], o, error));
     BASE_TRY(read_mesh(context, base_argument(arguments, "--mesh"), &named, &o->mesh, error));
@@ -404,17 +404,18 @@ static const struct base_option options[] = {
     COMMANDS_COMMON,
 };
 
-const struct commands_command commands_partition = {
+const struct commands_command lab_partition = {
     .name = "partition",
     .summary = "which collectives one operation needs, given shardings",
     .usage =
         "partition 'ble,ef->blf' | reshard --mesh data=D,model=M --shapes S --specs P [--output-spec P] [--chip C]",
-    .examples = "  meshwright partition 'ble,ef->blf' --mesh data=2,model=4 --shapes '16,32,64;64,128' --specs "
-                "'data,-,-;-,model'\n"
-                "  meshwright partition reshard --mesh data=2,model=4 --shapes 64,96 --specs data,model --output-spec "
-                "model,-\n"
-                "  meshwright partition 'mk,kn->mn' --mesh data=1 --shapes '8192,8192;8192,8192' --specs '-,-;-,-' "
-                "--chip v5e\n",
+    .examples =
+        "  meshwright-lab partition 'ble,ef->blf' --mesh data=2,model=4 --shapes '16,32,64;64,128' --specs "
+        "'data,-,-;-,model'\n"
+        "  meshwright-lab partition reshard --mesh data=2,model=4 --shapes 64,96 --specs data,model --output-spec "
+        "model,-\n"
+        "  meshwright-lab partition 'mk,kn->mn' --mesh data=1 --shapes '8192,8192;8192,8192' --specs '-,-;-,-' "
+        "--chip v5e\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,

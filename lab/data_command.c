@@ -1,6 +1,6 @@
 /* `data`: the batch that a run feeds itself at a step. */
-#include "commands/commands.h"
 #include "exec/exec.h"
+#include "lab/lab.h"
 #include "sim/predict/predict.h"
 
 #include <string.h>
@@ -134,14 +134,14 @@ static const struct base_option options[] = {
     COMMANDS_COMMON,
 };
 
-const struct commands_command commands_data = {
+const struct commands_command lab_data = {
     .name = "data",
     .summary = "the batch of a step, as a run feeds it: tokens of a text, spans corrupted, or the next token",
     .usage = "data PLAN.json|PLAN.gin --data FILE --step K [OPTIONS]\ndata --model M --batch-size B "
              "--task-feature-lengths I,T --data FILE --step K",
-    .examples = "  meshwright data --model byt5_small --batch-size 2 --task-feature-lengths 128,64 --data "
+    .examples = "  meshwright-lab data --model byt5_small --batch-size 2 --task-feature-lengths 128,64 --data "
                 "examples/shanties.txt --step 3\n"
-                "  meshwright data examples/tiny_local_4.json --step 1 --json\n",
+                "  meshwright-lab data examples/tiny_local_4.json --step 1 --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,

@@ -1,6 +1,5 @@
 /* `random`: the generator that sampling uses, JAX's Threefry, looked at by itself. */
-#include "commands/commands.h"
-#include "commands/table.h"
+#include "lab/lab.h"
 
 #include <string.h>
 
@@ -152,13 +151,13 @@ static const struct base_option random_options[] = {
     COMMANDS_COMMON,
 };
 
-const struct commands_command commands_random = {
+const struct commands_command lab_random = {
     .name = "random",
     .summary = "the random numbers that sampling draws: JAX's Threefry, bit for bit",
     .usage = "random split|bits|gumbel --key A,B|--seed N [--count N] [--shape D,D]",
-    .examples = "  meshwright random split --seed 0\n"
-                "  meshwright random bits --key 0,7 --count 4 --json\n"
-                "  meshwright random gumbel --key 0,7 --shape 2,4\n",
+    .examples = "  meshwright-lab random split --seed 0\n"
+                "  meshwright-lab random bits --key 0,7 --count 4 --json\n"
+                "  meshwright-lab random gumbel --key 0,7 --shape 2,4\n",
     .options = random_options,
     .option_count = BASE_COUNT(random_options),
     .positional_limit = 1,

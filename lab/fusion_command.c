@@ -1,5 +1,5 @@
 /* `fusion`: the cycles that the TPU compiler's cost model gives what it fuses to one kernel, without products. */
-#include "commands/commands.h"
+#include "lab/lab.h"
 #include "sim/predict/predict.h"
 
 #include <math.h>
@@ -55,14 +55,14 @@ static const struct base_option fusion_options[] = {
     COMMANDS_COMMON,
 };
 
-const struct commands_command commands_fusion = {
+const struct commands_command lab_fusion = {
     .name = "fusion",
     .summary = "the cycles that the TPU compiler's cost model gives a fusion without products; `partition --chip` says "
                "those of a product",
     .usage = "fusion --chip C --operands ARRAYS --results ARRAYS [--alone | --sums-rows]",
-    .examples = "  meshwright fusion --chip v4 --operands 'bfloat16[7168,1024];bfloat16[1024]' --results "
+    .examples = "  meshwright-lab fusion --chip v4 --operands 'bfloat16[7168,1024];bfloat16[1024]' --results "
                 "'bfloat16[7168,1024]'\n"
-                "  meshwright fusion --chip v5p --operands 'float32[8192,8192]' --results 'float32[]' --json\n",
+                "  meshwright-lab fusion --chip v5p --operands 'float32[8192,8192]' --results 'float32[]' --json\n",
     .options = fusion_options,
     .option_count = BASE_COUNT(fusion_options),
     .run = fusion_run,

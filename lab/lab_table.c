@@ -1,0 +1,11 @@
+/* The table of the commands of meshwright-lab, which is linked in the place of meshwright's. */
+#include "lab/lab.h"
+
+static const struct commands_command *const table[] = {&lab_partition, &lab_fusion, &lab_random, &lab_data,
+                                                       &commands_batch};
+
+const struct commands_command *const *commands_all(int *count)
+{
+    *count = BASE_COUNT(table);
+    return table;
+}
