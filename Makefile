@@ -17,6 +17,7 @@ language := -std=c11 -D_POSIX_C_SOURCE=200809L -ffp-contract=off
 warnings := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 
 MAKEFLAGS += --no-print-directory
+comma := ,
 
 # Headers of libraries are system headers (-isystem), so that the warnings are about our own code.
 found_links   := $(shell pkg-config --libs $(packages) 2>/dev/null)
@@ -29,8 +30,13 @@ linked        := $(if $(filter 9,$(words $(archives))),-lcjson -lyaml $(archives
 found_loaded  := $(shell pkg-config --libs $(loaded) 2>/dev/null)
 found_all      = $(if $(and $(found_links),$(found_loaded)),,$(error pkg-config does not find all of $(packages) $(loaded): make deps installs them))
 
-compile = $(found_all)$(CC) $(language) $(warnings) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. $(include_paths) -MMD -MP
-link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(LDFLAGS) -Wl,--as-needed
+# What makes an overrun buffer end the program, where the compiler has it; sanitizers bring their own.
+supported  = $(foreach flag,$(1),$(shell $(CC) -Werror $(flag) -x c -c -o /dev/null /dev/null 2>/dev/null && echo $(flag)))
+hardening := $(if $(sanitizers),,$(call supported,-fstack-protector-strong -fcf-protection) -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+hardened_links := $(if $(sanitizers),,-Wl$(comma)-z$(comma)relro -Wl$(comma)-z$(comma)now)
+
+compile = $(found_all)$(CC) $(language) $(warnings) $(hardening) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. $(include_paths) -MMD -MP
+link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(hardened_links) $(LDFLAGS) -Wl,--as-needed
 
 # The executor is a program of its own: only it loads these. Its loops are worth more vectorising than -O2 gives.
 executor_packages  := openblas zlib
@@ -148,6 +154,10 @@ install: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/library/libmeshwr
 	@scripts/install.sh $(BUILD)/meshwright "$(DESTDIR)$(PREFIX)"
 	@scripts/install_library.sh $(BUILD)/library/libmeshwright.a "$(DESTDIR)$(PREFIX)" "$(PREFIX)" "$(packages)"
 
+## uninstall: remove what install put under $(DESTDIR)$(PREFIX)
+uninstall:
+	@scripts/uninstall.sh "$(DESTDIR)$(PREFIX)"
+
 ## clean: remove everything that was built
 clean:
 	rm -rf build
@@ -216,6 +226,6 @@ $(BUILD)/%.js.o: %.js
 
 include lab.mk
 
-.PHONY: all test mutants search-properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
+.PHONY: all test mutants search-properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install uninstall clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d) $(lab_sources:%.c=$(BUILD)/%.d)

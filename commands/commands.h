@@ -65,7 +65,7 @@ struct commands_command {
 extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_topologies,
     commands_rules, commands_models, commands_params, commands_predict, commands_tune, commands_compare,
     commands_run_plan, commands_report, commands_sweep, commands_import, commands_export, commands_batch, commands_plot,
-    commands_calibrate, commands_verify, commands_collective, commands_infer, commands_serve;
+    commands_calibrate, commands_verify, commands_checkpoint, commands_collective, commands_infer, commands_serve;
 
 const struct commands_command *const *commands_all(int *count);
 /* A command's options, those of a plan put in where its table asks for them. */

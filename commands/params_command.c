@@ -85,10 +85,9 @@ static enum base_status put_optimizer_state(struct base_json_writer *writer, con
     struct model_factoring f;
     base_json_key(writer, "optimizer_state");
     base_json_open_inline(writer, '{');
-    const char *const *schedule_events;
-    int schedule_event_count = model_optimizer_moments(inventory->optimizer, &schedule_events);
-    for (int i = 0; i < schedule_event_count; i++)
-        commands_put_shape(writer, schedule_events[i], parameter->rank, parameter->shape);
+    const char *const *moments;
+    int moment_count = model_optimizer_moments(inventory->optimizer, &moments);
+    for (int i = 0; i < moment_count; i++) commands_put_shape(writer, moments[i], parameter->rank, parameter->shape);
     if (inventory->optimizer == MODEL_ADAFACTOR) {
         BASE_TRY(model_factor(&inventory->adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
         commands_put_shape(writer, "v_row", f.v_row_rank, f.v_row);
@@ -179,10 +178,10 @@ static enum base_status state_text(struct base_arena *arena, const struct invent
                                    const struct model_parameter *parameter, const char **out, struct base_error *error)
 {
     struct model_factoring f;
-    const char *const *schedule_events;
-    int schedule_event_count = model_optimizer_moments(inventory->optimizer, &schedule_events);
-    *out = schedule_event_count ? schedule_events[0] : "-";
-    for (int i = 1; i < schedule_event_count; i++) *out = base_print(arena, "%s, %s", *out, schedule_events[i]);
+    const char *const *moments;
+    int moment_count = model_optimizer_moments(inventory->optimizer, &moments);
+    *out = moment_count ? moments[0] : "-";
+    for (int i = 1; i < moment_count; i++) *out = base_print(arena, "%s, %s", *out, moments[i]);
     if (inventory->optimizer != MODEL_ADAFACTOR) return BASE_OK;
     BASE_TRY(model_factor(&inventory->adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
     const char *momentum = inventory->adafactor.has_beta1 ? ", m" : "";

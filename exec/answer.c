@@ -1,4 +1,5 @@
 /* A run from one JSON document to another: how the command line and the executor, two programs, talk to each other. */
+#include "exec/checkpoint.h"
 #include "exec/infer_answer.h"
 #include "exec/ranks.h"
 
@@ -114,6 +115,9 @@ static enum base_status answer(struct base_arena *arena, struct sim_cache *cache
     struct exec_result result = {.step_count = 0};
     struct sim_plan plan;
     BASE_TRY(base_json_parse(arena, text, length, &document, error));
+    const struct base_json *verified = base_json_get(document, "verify_checkpoint");
+    if (verified && verified->kind == BASE_JSON_STRING)
+        return exec_verify_checkpoint(arena, verified->string, out, error);
     if (base_json_get(document, "infer")) return infer(arena, cache, way, document, out, error);
     BASE_TRY(exec_read_request(document, &request, error));
     sim_cache_override(cache, base_json_get(document, "profile"));

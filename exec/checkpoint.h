@@ -101,6 +101,9 @@ void exec_checksums(struct base_arena *arena, const struct exec_holders *holders
  * rounded; what was written was float32. */
 uint64_t exec_checksum_of_chunk(const struct exec_holders *holders, int array, const struct exec_region *chunk,
                                 const float *values);
+/* Of the part's elements in a chunk of the array, which may reach beyond both. */
+uint64_t exec_checksum_of_part(const struct exec_array *array, const struct exec_region *chunk, const float *values,
+                               const struct exec_region *part);
 void exec_sum_checksums(const struct exec_transport *transport, uint64_t *sums, int count); /* collective */
 
 /* ---- manifests (manifest.c) ---- */
@@ -132,6 +135,11 @@ enum base_status exec_manifest_check_name(const struct exec_manifest *manifest, 
 /* BASE_INPUT: an array is not the one that it lists. A NULL checksum is not looked at. */
 enum base_status exec_manifest_check_array(const struct exec_manifest *manifest, const struct exec_array *array,
                                            const uint64_t *checksum, struct base_error *error);
+
+/* verify_checkpoint.c: {"whole", "step", "array_count", "bytes", "problems", "plan"} of the checkpoint, or of the one
+ * that was written last into the folder. BASE_INPUT: it is not whole, then with the answer, or none can be read. */
+enum base_status exec_verify_checkpoint(struct base_arena *arena, const char *path, struct base_text *out,
+                                        struct base_error *error);
 
 /* ---- the directory of a run's checkpoints (checkpoint_home.c) ---- */
 

@@ -56,8 +56,8 @@ static enum base_status add_chunk(void *where, const struct exec_holders *holder
 /* ---- what was read ---- */
 
 /* The part's elements in a chunk of the array, which may reach beyond it. */
-static uint64_t sum_common(const struct exec_array *array, const struct exec_region *chunk, const float *values,
-                           const struct exec_region *part)
+uint64_t exec_checksum_of_part(const struct exec_array *array, const struct exec_region *chunk, const float *values,
+                               const struct exec_region *part)
 {
     int64_t index[MODEL_MAX_RANK] = {0}, start[MODEL_MAX_RANK], count[MODEL_MAX_RANK];
     const int last = array->rank - 1;
@@ -95,7 +95,7 @@ uint64_t exec_checksum_of_chunk(const struct exec_holders *holders, int array, c
         for (int device = m->first_device; device < m->end_device && holder->first; device++) {
             if (!exec_is_first_of(m, device, exec_array_axes(m, &holder->array))) continue;
             exec_part_region(m, &holder->array, device, &part);
-            sum += sum_common(&holders->arrays[array], chunk, values, &part);
+            sum += exec_checksum_of_part(&holders->arrays[array], chunk, values, &part);
         }
     }
     return sum;

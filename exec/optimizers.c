@@ -1,4 +1,4 @@
-/* Updates in place: SGD, AdamW and T5X's Adafactor. Second schedule_events and roots in float32, as T5X keeps them. */
+/* Updates in place: SGD, AdamW and T5X's Adafactor. Second moments and roots in float32, as T5X keeps them. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 

@@ -1,4 +1,4 @@
-/* What optimizers keep per parameter. Adafactor's factored second schedule_events follow T5X's implementation: logical
+/* What optimizers keep per parameter. Adafactor's factored second moments follow T5X's implementation: logical
  * factor rules for parameters of three and more dimensions and for stacked layers, a heuristic on sizes for the rest.
  */
 #include "model/model.h"
@@ -7,7 +7,7 @@
 #include <strings.h>
 
 static const struct {
-    const char *name, *schedule_events[MODEL_MOST_MOMENTS];
+    const char *name, *moments[MODEL_MOST_MOMENTS];
     bool bytes, predicted_alone;
 } optimizers[MODEL_OPTIMIZER_COUNT] = {
     [MODEL_ADAFACTOR] = {"adafactor", {0}, false, false},
@@ -37,8 +37,8 @@ const char *model_optimizer_name(enum model_optimizer optimizer)
 int model_optimizer_moments(enum model_optimizer optimizer, const char *const **names)
 {
     int count = 0;
-    while (count < MODEL_MOST_MOMENTS && optimizers[optimizer].schedule_events[count]) count++;
-    *names = optimizers[optimizer].schedule_events;
+    while (count < MODEL_MOST_MOMENTS && optimizers[optimizer].moments[count]) count++;
+    *names = optimizers[optimizer].moments;
     return count;
 }
 

@@ -73,7 +73,7 @@ bool model_is_of_experts(const char *path)
     return strstr(path, "expert") != NULL;
 }
 
-/* T5X's MoE partitioner puts the mesh axis expert in front of the factored schedule_events of kernels with experts. */
+/* T5X's MoE partitioner puts the mesh axis expert in front of the factored moments of kernels with experts. */
 static int expert_shards(const struct model_parameter *parameter, const struct topo_axes *mesh)
 {
     int axis = topo_axis_named(mesh, "expert");
@@ -89,8 +89,8 @@ static enum base_status add_state(const struct model_parameter *parameter, int64
 {
     struct model_factoring f;
     if (optimizer != MODEL_ADAFACTOR) {
-        const char *const *schedule_events;
-        int64_t state_count = model_optimizer_moments(optimizer, &schedule_events) * local_count;
+        const char *const *moments;
+        int64_t state_count = model_optimizer_moments(optimizer, &moments) * local_count;
         sum->optimizer_state_count += state_count;
         sum->optimizer_state_bytes += (model_moments_are_bytes(optimizer) ? 1 : PARAMETER_BYTES) * state_count;
         return BASE_OK;
@@ -98,12 +98,12 @@ static enum base_status add_state(const struct model_parameter *parameter, int64
     BASE_TRY(model_factor(adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
     int64_t factored_count = product(f.v_row, f.v_row_rank) + product(f.v_col, f.v_col_rank);
     if (f.factored) factored_count /= expert_shards(parameter, mesh);
-    int64_t schedule_event_count = factored_count + (f.v_sharded ? local_count : product(f.v, f.v_rank));
+    int64_t moment_count = factored_count + (f.v_sharded ? local_count : product(f.v, f.v_rank));
     int64_t momentum_count = f.m_sharded ? local_count : product(f.m, f.m_rank);
     int64_t momentum_bytes = adafactor->has_beta1 ? model_dtype_bytes(adafactor->dtype_momentum)
                                                   : PARAMETER_BYTES; /* a placeholder is float32 */
-    sum->optimizer_state_count += schedule_event_count + momentum_count;
-    sum->optimizer_state_bytes += PARAMETER_BYTES * schedule_event_count + momentum_bytes * momentum_count;
+    sum->optimizer_state_count += moment_count + momentum_count;
+    sum->optimizer_state_bytes += PARAMETER_BYTES * moment_count + momentum_bytes * momentum_count;
     return BASE_OK;
 }
 

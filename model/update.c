@@ -84,11 +84,11 @@ static void set_moment_dtypes(struct builder *builder, const struct builder_para
 static void declare_moments(struct builder *builder, struct builder_parameter *parameter)
 {
     char labels[MODEL_MAX_RANK + 1];
-    const char *const *schedule_events;
-    int count = model_optimizer_moments(builder->options.optimizer, &schedule_events);
+    const char *const *moments;
+    int count = model_optimizer_moments(builder->options.optimizer, &moments);
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
     for (int i = 0; i < count; i++)
-        parameter->state[i] = state_tensor(builder, parameter, schedule_events[i], labels, LIKE_ITS_PARAMETER);
+        parameter->state[i] = state_tensor(builder, parameter, moments[i], labels, LIKE_ITS_PARAMETER);
     if (!builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS)) set_moment_dtypes(builder, parameter, count);
     for (int i = 0; i < count && model_moments_are_bytes(builder->options.optimizer); i++)
         builder->program->tensors[parameter->state[i]].dtype = MODEL_INT8;
@@ -181,7 +181,7 @@ static void decay(struct builder *builder, enum model_function function, int sta
     in_place(builder, function, "decay", inputs, 2, inputs, 1);
 }
 
-/* Second schedule_events first, then the update's and the parameter's root mean squares, then momentum and parameter.
+/* Second moments first, then the update's and the parameter's root mean squares, then momentum and parameter.
  */
 static void update_adafactor(struct builder *builder, const struct builder_parameter *parameter)
 {

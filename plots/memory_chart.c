@@ -25,7 +25,7 @@ enum { LAYERS = BASE_COUNT(layers), MOST_MOMENTS = 4096 };
 
 struct chart {
     struct base_arena *arena;
-    int count;                    /* schedule_events */
+    int count;                    /* moments */
     double *at_s, *bytes[LAYERS]; /* [moment] */
     const char **names;           /* [moment] of operations */
     const char *whole;            /* "step", or "answer" */

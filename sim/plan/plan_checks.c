@@ -173,12 +173,12 @@ enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_e
     return BASE_OK;
 }
 
-/* Parameters and schedule_events in another dtype than float32 can be predicted and not run; only Adam has a first
+/* Parameters and moments in another dtype than float32 can be predicted and not run; only Adam has a first
  * moment. */
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error)
 {
-    const bool other = plan->options.weight_dtype != MODEL_FLOAT32, schedule_events = plan->options.moment_dtype;
-    if (schedule_events && plan->options.optimizer != MODEL_ADAMW)
+    const bool other = plan->options.weight_dtype != MODEL_FLOAT32, moments = plan->options.moment_dtype;
+    if (moments && plan->options.optimizer != MODEL_ADAMW)
         return base_fail(error, BASE_INPUT,
                          "moment_dtype: is of Adam's first moment; use optimizer adamw, or leave it out");
     if (!model_optimizer_is_run(plan->options.optimizer) && plan->placement->topology.kind != TOPO_GPU)
@@ -191,7 +191,7 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
                          plan->software);
     if ((other || plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16) && plan->placement->topology.kind == TOPO_LOCAL)
         return base_fail(error, BASE_INPUT,
-                         "%s: parameters and schedule_events of float32 alone are run here; leave it out, or predict "
+                         "%s: parameters and moments of float32 alone are run here; leave it out, or predict "
                          "for another topology",
                          other ? "weight_dtype" : "moment_dtype");
     return BASE_OK;

@@ -1,0 +1,58 @@
+/* `checkpoint verify`: whether a checkpoint is whole, and what it holds, without a model. */
+#include "commands/executor.h"
+#include "reports/reports.h"
+
+#include <string.h>
+
+static void put_text(const struct base_json *answer, const char *path, struct base_text *out)
+{
+    char size[BASE_HUMANE];
+    const struct base_json *problems = base_json_get(answer, "problems"), *plan = base_json_get(answer, "plan"),
+                           *model = plan ? base_json_get(plan, "model") : NULL;
+    const bool is_whole = base_json_get(answer, "whole")->kind == BASE_JSON_TRUE;
+    base_putf(out, "%s: %s\n", path, is_whole ? "whole" : "NOT whole");
+    base_putf(out, "step %.0f of %s: %.0f arrays, %s\n", base_json_number(answer, "step"),
+              model && model->kind == BASE_JSON_STRING ? model->string : "a model",
+              base_json_number(answer, "array_count"), base_format_bytes(size, base_json_number(answer, "bytes")));
+    for (const struct base_json *p = problems ? problems->child : NULL; p; p = p->next)
+        base_putf(out, "  %s\n", p->string);
+}
+
+static enum base_status checkpoint_run(struct commands_context *context, const struct base_arguments *arguments,
+                                       struct base_text *out, struct base_error *error)
+{
+    enum { PATIENCE_S = 600 };
+    const struct commands_executor executor = {.patience_s = PATIENCE_S};
+    struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
+    struct base_json_writer w = {.text = &request, .layout = BASE_JSON_ONE_LINE},
+                            copy = {.text = out, .layout = context->layout};
+    const struct base_json *document;
+    if (arguments->positional_count != 2 || strcmp(arguments->positional[0], "verify") != 0)
+        return base_fail(error, BASE_USAGE, "checkpoint takes a verb and a folder: meshwright checkpoint verify DIR");
+    base_json_open(&w, '{');
+    base_json_member_string(&w, "verify_checkpoint", arguments->positional[1]);
+    base_json_close(&w, '}');
+    const enum base_status status = commands_ask_executor(context, &executor, &request, &answer, error);
+    if (!answer.length || *answer.data != '{') return status;
+    BASE_TRY(base_json_parse(context->arena, answer.data, answer.length, &document, error));
+    context->answers = true;
+    if (context->json) base_json_put_value(&copy, document);
+    else put_text(document, arguments->positional[1], out);
+    if (status == BASE_OK) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "%s: is not whole", arguments->positional[1]);
+}
+
+static const struct base_option options[] = {COMMANDS_COMMON};
+
+const struct commands_command commands_checkpoint = {
+    .name = "checkpoint",
+    .summary = "verify a checkpoint: whether it is whole, and which plan and step it is of",
+    .usage = "checkpoint verify DIR",
+    .examples = "  meshwright checkpoint verify tiny_run --json\n"
+                "  meshwright checkpoint verify tiny_run/checkpoint_4\n",
+    .options = options,
+    .option_count = BASE_COUNT(options),
+    .positional_limit = 2,
+    .run = checkpoint_run,
+    .endings = "json txt",
+};
