@@ -417,7 +417,7 @@ struct model_rules model_rules_over_experts(struct base_arena *arena, const stru
                                                TO("expert_replicas", "data")};
     const struct model_rule experts = {.logical = "expert",
                                        .value = {.count = over_model ? 2 : 1, .names = {"expert", "model"}}};
-    struct model_rule *all = base_new(arena, struct model_rule, 5 * rules->count + BASE_COUNT(spread) + 2);
+    struct model_rule *all = base_new(arena, struct model_rule, 6 * rules->count + BASE_COUNT(spread) + 2);
     int count = 0;
     if (over_experts) {
         memcpy(all, spread, sizeof spread);
@@ -429,6 +429,7 @@ struct model_rules model_rules_over_experts(struct base_arena *arena, const stru
     count = append_as(rules, "embed", "mlp_embed", all, count);
     count = append_as(rules, "embed", "q_lora", all, count);
     count = append_as(rules, "embed", "kv_lora", all, count);
+    if (!over_experts) count = append_as(rules, "batch", "expert_replicas", all, count);
     if (!over_model) count = append_as(rules, "mlp", "expert_mlp", all, count);
     return (struct model_rules){all, count};
 }

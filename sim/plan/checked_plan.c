@@ -151,6 +151,10 @@ static enum base_status check_expert_parallel(const struct sim_plan *plan, struc
     const int at = topo_axis_named(&plan->placement->axes, "expert");
     const int64_t model = topo_axes_product(&plan->placement->axes, sim_model_axis(&plan->placement->axes)),
                   along = at < 0 ? 1 : plan->placement->axes.sizes[at];
+    if (plan->moe_dispatcher == SIM_DISPATCH_DENSE)
+        return base_fail(error, BASE_INPUT,
+                         "moe_dispatcher: dense: MaxText's products with masks and a capacity are not modelled; use "
+                         "megablox, or onehot for T5X's");
     if (plan->expert_parallel == 1) return BASE_OK;
     if (!plan->options.sorts_tokens)
         return base_fail(error, BASE_INPUT,

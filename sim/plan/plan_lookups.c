@@ -57,6 +57,24 @@ enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text,
     return BASE_OK;
 }
 
+/* MaxText's meshes have each of its axes, most of one device: what a mesh leaves out shards nothing. */
+static struct model_rules on_mesh(struct base_arena *arena, const struct model_rules *rules,
+                                  const struct topo_axes *mesh)
+{
+    struct model_rule *kept = base_new(arena, struct model_rule, rules->count);
+    int count = 0;
+    for (int i = 0; i < rules->count; i++) {
+        struct model_rule rule = rules->rules[i];
+        const int named = rule.value.count;
+        rule.value.count = 0;
+        for (int j = 0; j < named; j++)
+            if (topo_axis_named(mesh, rule.value.names[j]) >= 0)
+                rule.value.names[rule.value.count++] = rule.value.names[j];
+        if (!named || rule.value.count) kept[count++] = rule;
+    }
+    return (struct model_rules){kept, count};
+}
+
 enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
                                      struct base_error *error)
 {
@@ -66,6 +84,7 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
     } * known;
     plan->rules_text = text && *text ? text : sim_plan_keys[SIM_RULES].fallback;
     const struct topo_axes *mesh = &plan->placement->axes;
+    const bool is_maxtext = !strcmp(plan->rules_text, "maxtext") && topo_axis_named(mesh, "fsdp") >= 0;
     const int expert_axis = topo_axis_named(mesh, "expert");
     const int64_t along = expert_axis < 0 ? 1 : mesh->sizes[expert_axis];
     const bool over_context = plan->context_parallel > 1,
@@ -77,6 +96,7 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
     sim_key_bytes(cache, &over_context, sizeof over_context);
     sim_key_bytes(cache, &over_model, sizeof over_model);
     sim_key_bytes(cache, &beside, sizeof beside);
+    if (is_maxtext) sim_key_text(cache, plan->placement->axes_text);
     sim_key_bytes(cache, &plan->expert_parallel, sizeof plan->expert_parallel);
     known = sim_cache_find(cache);
     if (!known) {
@@ -84,6 +104,7 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
         remember(cache, &known->answer,
                  model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error),
                  error);
+        if (is_maxtext) known->rules = on_mesh(&cache->arena, &known->rules, mesh);
         if (over_model) known->rules = model_rules_over_model(&cache->arena, &known->rules);
         if (beside)
             known->rules = model_rules_over_experts(&cache->arena, &known->rules, plan->expert_parallel > 1,
