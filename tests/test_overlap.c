@@ -4,6 +4,7 @@
 #include "tests/test.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/predict/predict.h"
 
@@ -18,6 +19,7 @@ static double exposed_s(struct base_arena *arena, const char *script)
     struct sim_cost_program list = {.schedule_events = schedule_events};
     struct sim_cost_context *p = base_new(arena, struct sim_cost_context, 1);
     double seconds[MOST];
+    struct sim_unit_costs *costs = base_new(arena, struct sim_unit_costs, 1);
     static const struct {
         char letter;
         enum sim_schedule_event_kind kind;
@@ -33,8 +35,9 @@ static double exposed_s(struct base_arena *arena, const char *script)
     }
     for (int i = 0; i < MOST; i++) seconds[i] = i;
     for (int i = 0; i < MODEL_SIZE_COUNT; i++) p->sizes[i] = i;
+    memcpy(costs->collectives_s, seconds, sizeof seconds);
     p->list = &list;
-    return sim_exposed_s(p, seconds, seconds);
+    return sim_exposed_s(p, seconds, costs);
 }
 
 static void a_wait_lasts_until_the_links_have_done_it(struct base_arena *arena)
