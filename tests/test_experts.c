@@ -193,7 +193,7 @@ static void expert_models_have_flaxformer_s_parameters(struct base_arena *arena)
     }
 }
 
-/* Factored at any size, each expert by itself; the schedule_events are sharded over experts alone. */
+/* Factored at any size, each expert by itself; the moments are sharded over experts alone. */
 static void expert_kernels_are_factored_one_by_one(struct base_arena *arena)
 {
     const struct topo_axes mesh = {3, {"data", "expert", "model"}, {1, 4, 2}};

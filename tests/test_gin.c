@@ -431,7 +431,7 @@ static const struct plan_row {
     {SMALL OPTAX "OPTIMIZER = @optax.adamw()\noptax.adamw.mu_dtype = @jax.numpy.bfloat16\n", "\"optimizer\":\"adamw\"",
      "warning: x.gin:6: mu_dtype is jax.numpy.bfloat16, which no plan holds"},
     {SMALL OPTAX "OPTIMIZER = @optax.sgd()\noptax.sgd.momentum = 0.9\n", "\"optimizer\":\"sgd\"",
-     "warning: x.gin:6: momentum is 0.9, which no plan holds: the plan's sgd keeps no schedule_events"},
+     "warning: x.gin:6: momentum is 0.9, which no plan holds: the plan's sgd keeps no moments"},
     {SMALL "train.total_steps = 0\n", BASE, "warning: x.gin:3: total_steps: T5X trains no step of this run"},
     {SMALL "TASK_FEATURE_LENGTHS = None\n", BASE,
      "warning: x.gin:3: task_feature_lengths: None: T5X takes the longest"},

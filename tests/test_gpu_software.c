@@ -89,7 +89,7 @@ static void states_are_what_each_software_keeps(struct base_arena *arena)
     static const struct {
         const char *software, *partitioning;
         int devices;
-        double bytes; /* weights, masters, two schedule_events, gradients */
+        double bytes; /* weights, masters, two moments, gradients */
     } rows[] = {
         {"nanotron", "none", 1, 2 + 4 + 8 + 4},
         {"nanotron", "data", 8, 2 + 4 + 12.0 / 8},
@@ -791,7 +791,7 @@ static void nobody_scans_but_xla(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* Each device clips its own share of the gradients where it updates it: whatever has fewer schedule_events than AdamW
+/* Each device clips its own share of the gradients where it updates it: whatever has fewer moments than AdamW
  * takes no longer. */
 static void fewer_moments_take_no_longer(struct base_arena *arena)
 {

@@ -1111,7 +1111,7 @@ static void contractions_are_padded_to_the_matrix_unit(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* AdamW reads and writes a float32 parameter and two schedule_events, and reads a float32 gradient: seven passes. At
+/* AdamW reads and writes a float32 parameter and two moments, and reads a float32 gradient: seven passes. At
  * 1e11 bytes a second that is what it costs, since it has no matrix work. */
 static void updates_are_bound_by_memory(struct base_arena *arena)
 {
@@ -1123,8 +1123,7 @@ static void updates_are_bound_by_memory(struct base_arena *arena)
         "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 num_microbatches=2 targets_length=32 optimizer=adamw",
         MODEL_STEP_TRAIN, &prediction);
     const struct sim_entry *update = entry_named(&timeline, "decoder/layers/mlp/wi/kernel adamw", MODEL_OPTIMIZER);
-    assert_near(update->bytes, (6 * 4 + 2) * 64 * 96,
-                0); /* parameter and two schedule_events, and a bfloat16 gradient */
+    assert_near(update->bytes, (6 * 4 + 2) * 64 * 96, 0); /* parameter and two moments, and a bfloat16 gradient */
     assert_near(update->time_s, (6 * 4 + 2) * 64 * 96 / 1e11, 1e-12);
     assert_int_equal(update->bound, SIM_BY_MEMORY);
     assert_int_equal(update->count, 3);
@@ -1743,9 +1742,8 @@ static void totals_and_checkpoints(struct base_arena *arena)
         assert_near(p.model_flop, p.mfu_frac * p.step_s * 256 * 275e12, 1e-9);
         assert_true(p.accessed_bytes > 0);
         assert_ok(sim_checkpoint_of(arena, &plan, &checkpoint, &error), &error);
-        assert_int_equal(checkpoint.bytes,
-                         3 * 4 * INT64_C(11307321344) + 4);              /* weights, two schedule_events, the step */
-        assert_true(checkpoint.save_s > 1.3 && checkpoint.save_s < 1.5); /* 8.5 GB a device at 6.25 GB/s */
+        assert_int_equal(checkpoint.bytes, 3 * 4 * INT64_C(11307321344) + 4); /* weights, two moments, the step */
+        assert_true(checkpoint.save_s > 1.3 && checkpoint.save_s < 1.5);      /* 8.5 GB a device at 6.25 GB/s */
     }
     assert_near(model_flop[0], model_flop[1], 1e-12);
     assert_true(hardware_flop[0] > model_flop[0] && hardware_flop[0] < 1.05 * model_flop[0]);

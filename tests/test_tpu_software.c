@@ -485,7 +485,7 @@ static void remat_by_tensor_is_written_as_it_is_read(struct base_arena *arena)
 
 /* ---- what is stored ---- */
 
-/* Bytes a parameter: float32 and two schedule_events; a smaller first moment; all of bfloat16. */
+/* Bytes a parameter: float32 and two moments; a smaller first moment; all of bfloat16. */
 static void state_is_stored_as_told(struct base_arena *arena)
 {
     static const struct {
