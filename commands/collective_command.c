@@ -72,7 +72,7 @@ static enum base_status place(struct commands_context *context, const struct bas
     BASE_TRY(topo_parse(context->arena, name, &q->topology, error));
     BASE_TRY(topo_mesh_build(context->arena, &q->topology, &request, TOPO_WITH_DEVICES, &q->mesh, error));
     const struct base_json *overrides = sim_cache_overrides(context->cache);
-    BASE_TRY(sim_profile_build(&q->topology, "t5x", overrides, &profile, error));
+    BASE_TRY(sim_profile_build(&q->topology, "t5x", NULL, overrides, &profile, error));
     BASE_TRY(sim_placement_build(context->arena, &q->topology, &request, &profile, &q->placement, error));
     return sim_network_build(context->arena, &q->topology, &q->placement.profile, &q->network, error);
 }

@@ -227,7 +227,7 @@ static void each_assumed_word_names_a_constant(struct base_arena *arena)
         if (!*chips[i].assumed) continue;
         const struct topo_topology topology = {.kind = chips[i].kind, .chip = chips[i]};
         struct sim_profile profile;
-        assert_ok(sim_profile_build(&topology, "t5x", NULL, &profile, &error), &error);
+        assert_ok(sim_profile_build(&topology, "t5x", NULL, NULL, &profile, &error), &error);
         for (char *word = strtok(base_copy(arena, chips[i].assumed), " "); word; word = strtok(NULL, " "), words++)
             assert_string_equal(profile.kinds[sim_constant_named(word)], "assumed");
     }
@@ -250,7 +250,7 @@ static void bad_assumed_words_are_refused(struct base_arena *arena)
             struct sim_profile profile;
             struct base_error error;
             topology.chip.assumed = cases[k].words;
-            assert_int_equal(sim_profile_build(&topology, "t5x", NULL, &profile, &error), BASE_INTERNAL);
+            assert_int_equal(sim_profile_build(&topology, "t5x", NULL, NULL, &profile, &error), BASE_INTERNAL);
             assert_non_null(strstr(error.text, "topo/chips.csv: v3: assumed: "));
             assert_non_null(strstr(error.text, cases[k].bad));
         }

@@ -60,16 +60,17 @@ static void a_row_chooses(struct base_arena *arena)
     (void)arena;
     struct sim_software t5x, alpa, unknown = {.passes = 77};
     struct base_error error;
-    assert_ok(sim_software_find("gpu", "v100-16g", "t5x", &t5x, &error), &error);
-    assert_ok(sim_software_find("gpu", "v100-16g", "alpa", &alpa, &error), &error);
+    assert_ok(sim_software_find("gpu", "v100-16g", "t5x", NULL, &t5x, &error), &error);
+    assert_ok(sim_software_find("gpu", "v100-16g", "alpa", NULL, &alpa, &error), &error);
     assert_true(t5x.passes >> SIM_PASS_HOIST_GRADIENT_ALL_REDUCE & 1);
     assert_true(alpa.passes >> SIM_PASS_REWRITE_GRADIENT_ACCUMULATION & 1);
     assert_false(alpa.passes >> SIM_PASS_HOIST_GRADIENT_ALL_REDUCE & 1);
     assert_true(alpa.traits >> MODEL_TRAIT_UPDATES_LAST & 1);
     assert_near(alpa.memory_frac, 0.9, 1e-12);
     assert_true(t5x.memory_frac < 0);
-    assert_fails(sim_software_find("tpu", "v4", "alpa", &unknown, &error), BASE_INPUT, &error, "not modelled on tpu");
-    assert_fails(sim_software_find("tpu", "v4", "alpha", &unknown, &error), BASE_INPUT, &error, "alpa");
+    assert_fails(sim_software_find("tpu", "v4", "alpa", NULL, &unknown, &error), BASE_INPUT, &error,
+                 "not modelled on tpu");
+    assert_fails(sim_software_find("tpu", "v4", "alpha", NULL, &unknown, &error), BASE_INPUT, &error, "alpa");
     assert_int_equal(unknown.passes, 77);
 }
 

@@ -38,7 +38,7 @@ static void set_scene(struct base_arena *arena, const char *name, int model, str
     out->mesh.axes.sizes[0] = out->mesh.device_count / model;
     out->mesh.axes.sizes[1] = model;
     if (random) shuffle_devices(random, &out->mesh);
-    assert_ok(sim_profile_build(&out->topology, "t5x", NULL, &out->profile, &error), &error);
+    assert_ok(sim_profile_build(&out->topology, "t5x", NULL, NULL, &out->profile, &error), &error);
     assert_ok(sim_network_build(arena, &out->topology, &out->profile, &out->network, &error), &error);
     out->network.rates.start_s = 0;
     memset(out->network.rates.latency_s, 0, sizeof out->network.rates.latency_s);
@@ -165,7 +165,7 @@ static int check_claims(struct base_arena *arena, const char *box, const struct 
     const struct topo_mesh_request any = {.submesh = {1, 1, 1, 1}, .submesh_count = 4};
     int claims = 0;
     assert_ok(topo_parse(arena, box, &topology, &error), &error);
-    assert_ok(sim_profile_build(&topology, "t5x", NULL, &profile, &error), &error);
+    assert_ok(sim_profile_build(&topology, "t5x", NULL, NULL, &profile, &error), &error);
     assert_ok(sim_placement_build(arena, &topology, &any, &profile, &placement, &error), &error);
     sim_place_on_torus(arena, &placement, mesh);
     assert_ok(sim_network_build(arena, &topology, &placement.profile, &network, &error), &error);
@@ -611,7 +611,7 @@ static void slices_are_joined_at_the_measured_rate(struct base_arena *arena)
                                               .dcn_mesh = {2, {"data", "fsdp"}, {2, 1}}};
     const double bytes = 1e9;
     assert_ok(topo_parse(arena, "v5e:16x16@slices=2", &topology, &error), &error);
-    assert_ok(sim_profile_build(&topology, "t5x", NULL, &profile, &error), &error);
+    assert_ok(sim_profile_build(&topology, "t5x", NULL, NULL, &profile, &error), &error);
     assert_ok(sim_placement_build(arena, &topology, &request, &profile, &placement, &error), &error);
     assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
     assert_ok(sim_network_build(arena, &topology, &placement.profile, &network, &error), &error);

@@ -259,8 +259,8 @@ static void t5x_has_it_not(struct base_arena *arena)
     struct sim_software t5x, maxtext;
     struct base_error error;
     (void)arena;
-    assert_ok(sim_software_find("tpu", "v4", "t5x", &t5x, &error), &error);
-    assert_ok(sim_software_find("tpu", "v4", "maxtext", &maxtext, &error), &error);
+    assert_ok(sim_software_find("tpu", "v4", "t5x", NULL, &t5x, &error), &error);
+    assert_ok(sim_software_find("tpu", "v4", "maxtext", "2023-03", &maxtext, &error), &error);
     assert_int_equal(sim_asynchronous_kinds(t5x.passes), 0);
     assert_int_equal(sim_asynchronous_kinds(maxtext.passes), 1u << SIM_ALL_GATHER);
 }

@@ -2029,7 +2029,7 @@ static void axes_over_processes_pay_for_the_network(struct base_arena *arena)
     struct sim_placement placements[2];
     struct base_error error;
     assert_ok(topo_parse(arena, "h100:2x8", &topology, &error), &error);
-    assert_ok(sim_profile_build(&topology, "t5x", NULL, &profile, &error), &error);
+    assert_ok(sim_profile_build(&topology, "t5x", NULL, NULL, &profile, &error), &error);
     for (int i = 0; i < 2; i++) {
         struct topo_mesh_request request = {.ici_mesh = {2, {"fsdp", "tensor"}, {i ? 2 : 4, i ? 4 : 2}},
                                             .dcn_mesh = {1, {i ? "fsdp" : "tensor"}, {2}}};

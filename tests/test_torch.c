@@ -306,7 +306,7 @@ static void chips_have_their_own_constants(struct base_arena *arena)
         struct base_error error;
         TEST_ROW("%s", rows[i].topology);
         assert_ok(topo_parse(arena, rows[i].topology, &topology, &error), &error);
-        assert_ok(sim_profile_build(&topology, "torchtitan", NULL, &profile, &error), &error);
+        assert_ok(sim_profile_build(&topology, "torchtitan", NULL, NULL, &profile, &error), &error);
         assert_near(profile.constants[SIM_MULTIPROCESSORS], rows[i].multiprocessors, 0);
     }
 }

@@ -84,6 +84,7 @@ static void more_slices_take_no_less_time(struct base_arena *arena)
             text_of(slices == 1 ? "v5e-256" : base_print(arena, "v5e-256@slices=%d", slices),
                     "data=1,fsdp=256,tensor=1", slices == 1 ? NULL : base_print(arena, "data=%d", slices));
         text.values[SIM_BATCH_SIZE] = base_print(arena, "%d", 512 * slices);
+        text.values[SIM_COMPILER] = "2023-10"; /* since 2025 one slice sums where several scatter, which takes longer */
         const double step_s = predicted(arena, cache, &text).step_s;
         assert_true(step_s > before_s);
         before_s = step_s;
@@ -287,7 +288,7 @@ static void only_short_rings_are_windowed(struct base_arena *arena)
         TEST_ROW("%s", rows[i].mesh);
         struct sim_plan_text text = text_of(rows[i].topology, rows[i].mesh, NULL);
         text.values[SIM_MODEL] = "llama2_7b", text.values[SIM_TARGETS_LENGTH] = "2048";
-        text.values[SIM_BATCH_SIZE] = rows[i].batch;
+        text.values[SIM_BATCH_SIZE] = rows[i].batch, text.values[SIM_COMPILER] = "2023-12";
         const struct sim_prediction p = predicted(arena, cache, &text);
         const double exposed_frac = p.exposed_communication_s / p.communication_s;
         assert_true(exposed_frac >= rows[i].least_exposed_frac && exposed_frac <= rows[i].most_exposed_frac);

@@ -131,9 +131,9 @@ struct sim_software {
     double attention_block, attention_products; /* of its attention kernel (attention.csv); -1: the same */
     const char *source, *attention_source;
 };
-/* BASE_INPUT names what is modelled on the platform ("tpu", "gpu", "cpu", "local"). A row of one chip ("tpu:v6e": the
- * software of that chip's time) comes before the platform's. */
-enum base_status sim_software_find(const char *platform, const char *chip, const char *software,
+/* BASE_INPUT names what is modelled on the platform ("tpu", "gpu", "cpu", "local"). Of its rows, and those of the chip
+ * ("tpu:v6e"), the newest that is not after the date ("2023-10"); NULL: the newest. */
+enum base_status sim_software_find(const char *platform, const char *chip, const char *software, const char *date,
                                    struct sim_software *out, struct base_error *error);
 /* Names of the software that is modelled on the platform, each once, at most limit of them: how many. */
 int sim_software_names(const char *platform, const char **out, int limit);

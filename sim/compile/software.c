@@ -118,17 +118,34 @@ static bool is_of(const char *row, const char *platform, const char *chip)
     return !strncmp(row, platform, length) && row[length] == ':' && !strcmp(row + length + 1, chip);
 }
 
-enum base_status sim_software_find(const char *platform, const char *chip, const char *software,
+/* The newest row of the software for the platform or the chip; with a date the newest of those that are not after it,
+ * or the oldest if all are. Of two of one date the chip's own. -1: there is none. */
+static int row_of_date(const char *platform, const char *chip, const char *software, const char *date)
+{
+    int best = -1;
+    for (int row = 0; row < softwares->row_count; row++) {
+        const bool own = is_of(field(row, "platform"), platform, chip);
+        if (strcmp(field(row, "software"), software) != 0 || (!own && strcmp(field(row, "platform"), platform) != 0))
+            continue;
+        const char *since = field(row, "date"), *best_since = best >= 0 ? field(best, "date") : "";
+        const bool is_early = !date || strcmp(since, date) <= 0, best_is_early = !date || strcmp(best_since, date) <= 0;
+        const int order = strcmp(since, best_since);
+        if (best < 0 || (is_early && !best_is_early) ||
+            (is_early == best_is_early && (is_early ? order > 0 || (order == 0 && own) : order < 0)))
+            best = row;
+    }
+    return best;
+}
+
+enum base_status sim_software_find(const char *platform, const char *chip, const char *software, const char *date,
                                    struct sim_software *out, struct base_error *error)
 {
     struct names names = {.count = 0};
-    for (int row = 0; row < softwares->row_count; row++)
-        if (!strcmp(field(row, "software"), software) && is_of(field(row, "platform"), platform, chip))
-            return read_row(row, out, error);
+    const int dated = row_of_date(platform, chip, software, date);
+    if (dated >= 0) return read_row(dated, out, error);
     for (int row = 0; row < softwares->row_count; row++) {
         const char *name = field(row, "software");
         bool same = !strcmp(name, software), here = !strcmp(field(row, "platform"), platform);
-        if (same && here) return read_row(row, out, error);
         if (names.count < BASE_COUNT(names.all)) names.all[names.count++] = name;
         if (here && names.modelled_count < BASE_COUNT(names.modelled)) names.modelled[names.modelled_count++] = name;
         names.has_it = names.has_it || same;

@@ -188,10 +188,10 @@ int sim_constant_named(const char *name); /* -1: none */
 bool sim_is_named_chip(const char *cell, const char *chip);
 bool sim_is_of_chip(const char *cell, const char *chip);
 const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" */
-/* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value},
- * "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes as far as they differ from the
- * software's) or NULL. */
-enum base_status sim_profile_build(const struct topo_topology *topology, const char *software,
+/* The profile of a topology's chip under a software as it was on a date (NULL: as it is now); overrides is a profile
+ * document ({"constants": {name: value}, "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes
+ * as far as they differ from the software's) or NULL. */
+enum base_status sim_profile_build(const struct topo_topology *topology, const char *software, const char *date,
                                    const struct base_json *overrides, struct sim_profile *out,
                                    struct base_error *error);
 /* What such a version of the software has otherwise (software_versions.csv); a constant that the user gave stays. */

@@ -219,11 +219,11 @@ static void set(struct sim_profile *profile, enum sim_constant constant, double 
 }
 
 /* The row of the software on the platform. The part of memory that a framework leaves to others counts as reserved. */
-static enum base_status from_software(const struct topo_topology *topology, const char *name,
+static enum base_status from_software(const struct topo_topology *topology, const char *name, const char *date,
                                       struct sim_profile *profile, struct base_error *error)
 {
     struct sim_software software;
-    BASE_TRY(sim_software_find(platforms[topology->kind], topology->chip.name, name, &software, error));
+    BASE_TRY(sim_software_find(platforms[topology->kind], topology->chip.name, name, date, &software, error));
     profile->passes = software.passes;
     profile->traits = software.traits;
     if (software.combine_bytes >= 0) set(profile, SIM_COMBINE_BYTES, software.combine_bytes, software.source);
@@ -374,7 +374,7 @@ void sim_profile_put_passes(const struct base_json *overrides, struct base_json_
     base_json_put_value(w, given);
 }
 
-enum base_status sim_profile_build(const struct topo_topology *topology, const char *software,
+enum base_status sim_profile_build(const struct topo_topology *topology, const char *software, const char *date,
                                    const struct base_json *overrides, struct sim_profile *out, struct base_error *error)
 {
     static const char *const prefixes[] = {[TOPO_TPU] = "tpu_", [TOPO_GPU] = "", [TOPO_CPU] = "", [TOPO_LOCAL] = ""};
@@ -387,7 +387,7 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
     BASE_TRY(from_platform(topology, out, error));
     BASE_TRY(from_gpu(topology, software, out, error));
     from_chip_behind(topology, out);
-    BASE_TRY(from_software(topology, software, out, error));
+    BASE_TRY(from_software(topology, software, date, out, error));
     BASE_TRY(sim_settings_read(&out->settings, error));
     if (topology->kind == TOPO_TPU) BASE_TRY(sim_vector_units_find(topology->chip.name, &out->vector_units, error));
     BASE_TRY(from_user(overrides, &topology->kind, out, error));

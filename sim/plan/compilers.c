@@ -1,5 +1,6 @@
 /* Which compiler a plan means: XLA:TPU of a date, or a version of libtpu, the library that holds it. */
 #include "sim/plan/plan_keys.h"
+#include "sim/plan/plan_parts.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -14,6 +15,14 @@ static bool is_date(const char *text)
         if (pattern[i] == '0' ? !isdigit((unsigned char)text[i]) : text[i] != pattern[i]) return false;
     const int month = length > 4 ? atoi(text + 5) : 1, day = length > 7 ? atoi(text + 8) : 1;
     return month >= 1 && month <= 12 && day >= 1 && day <= 31;
+}
+
+const char *sim_plan_software_date(const struct sim_plan *plan)
+{
+    const char *said[] = {plan->software_version, plan->compiler};
+    for (int i = 0; i < BASE_COUNT(said); i++)
+        if (said[i] && is_date(said[i])) return said[i];
+    return NULL;
 }
 
 /* Nobody knows a compiler of a year after that of the newest one here; a date later in its year means that one. */

@@ -188,12 +188,14 @@ static enum base_status find_machine(struct sim_cache *cache, const struct sim_p
     sim_key_begin(cache, SIM_STORED_MACHINE);
     sim_key_text(cache, plan->topology_text);
     sim_key_text(cache, plan->software);
+    sim_key_text(cache, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
     sim_key_bytes(cache, &stage->chip.nic_bytes_per_s, sizeof stage->chip.nic_bytes_per_s);
     sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
     struct known_machine *known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_machine, 1);
-        enum base_status status = sim_profile_build(stage, plan->software, cache->overrides, &known->profile, error);
+        enum base_status status = sim_profile_build(stage, plan->software, sim_plan_software_date(plan),
+                                                    cache->overrides, &known->profile, error);
         if (status == BASE_OK) status = sim_residuals_find(stage, plan->software, known->residuals, error);
         remember(cache, &known->answer, status, error);
     }
@@ -234,6 +236,7 @@ static void begin_placement(struct sim_cache *cache, const struct sim_plan_text 
     sim_key_begin(cache, SIM_STORED_PLACEMENT);
     sim_key_text(cache, plan->topology_text);
     sim_key_text(cache, plan->software);
+    sim_key_text(cache, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
     sim_key_text(cache, plan->software_version);
     sim_key_text(cache, text->values[SIM_COMPILE] ? text->values[SIM_COMPILE] : "");
     for (int key = 0; key < SIM_KEY_COUNT; key++)

@@ -5,6 +5,9 @@
 
 #include "sim/plan/plan.h"
 
+/* compilers.c: the date that the plan's software or its compiler is of, if one is said as a date; or NULL. */
+const char *sim_plan_software_date(const struct sim_plan *plan);
+
 /* ---- plan_lookups.c: fills what the plan says of each; what is found belongs to the cache ---- */
 
 enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
