@@ -46,12 +46,11 @@ static enum base_status write_trace(struct commands_context *context, const stru
     return base_write_file(base_argument(arguments, "--trace"), text.data, text.length, error);
 }
 
-/* A simulated network beside the other price of the same plan, broken hardware beside sound, and liveness beside memory
- * as compiled. Asked before the plan itself, whose program lives until the next check. */
-struct others {
+/* A simulated network beside the other price of the same plan, and broken hardware beside sound. Asked before the plan
+ * itself, whose program lives until the next check. */
+struct other_networks {
     double analytic_step_s, healthy_step_s;
-    struct sim_detail analytic;     /* its collectives */
-    struct sim_prediction liveness; /* memory.capacity_bytes 0: nobody asked */
+    struct sim_detail analytic; /* its collectives */
 };
 
 static enum base_status price_otherwise(struct commands_context *context, struct sim_plan_text text,
@@ -70,18 +69,8 @@ static enum base_status price_otherwise(struct commands_context *context, struct
     return BASE_OK;
 }
 
-static enum base_status ask_liveness(struct commands_context *context, struct sim_plan_text text, enum model_step step,
-                                     enum sim_form form, struct sim_prediction *out, struct base_error *error)
-{
-    struct sim_plan plan;
-    text.values[SIM_MEMORY_MODEL] = "liveness";
-    text.values[SIM_MEMORY_KIND] = NULL;
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error));
-    return sim_predict(context->cache, &plan, out, NULL, error);
-}
-
 static enum base_status find_others(struct commands_context *context, const struct sim_plan_text *text,
-                                    enum model_step step, enum sim_form form, struct others *out,
+                                    enum model_step step, enum sim_form form, struct other_networks *out,
                                     struct base_error *error)
 {
     struct sim_plan plan;
@@ -90,7 +79,6 @@ static enum base_status find_others(struct commands_context *context, const stru
     const char *network = simulated ? "simulated" : "analytic";
     if (topo_has_failures(&plan.placement->topology))
         BASE_TRY(price_otherwise(context, *text, step, form, network, &out->healthy_step_s, NULL, error));
-    if (sim_uses_compiled_memory(&plan)) BASE_TRY(ask_liveness(context, *text, step, form, &out->liveness, error));
     if (!simulated) return BASE_OK;
     out->analytic = (struct sim_detail){.lists_collectives = true, .arena = context->arena};
     return price_otherwise(context, *text, step, form, "analytic", &out->analytic_step_s, &out->analytic, error);
@@ -98,7 +86,7 @@ static enum base_status find_others(struct commands_context *context, const stru
 
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct sim_plan_text *text, const struct sim_plan *plan,
-                               const struct others *others, const struct reports_training *training,
+                               const struct other_networks *others, const struct reports_training *training,
                                struct base_text *out, struct base_error *error)
 {
     struct sim_prediction prediction;
@@ -133,8 +121,6 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .analytic_collectives = others->analytic.collectives.rows,
                                         .analytic_collective_count = others->analytic.collectives.count,
                                         .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
-    if (others->liveness.memory.capacity_bytes && others->liveness.fits != prediction.fits)
-        report.otherwise = &others->liveness;
     struct sim_checkpoint checkpoint;
     if (plan->options.step == MODEL_STEP_TRAIN) {
         BASE_TRY(sim_checkpoint_of(context->arena, plan, &checkpoint, error));
@@ -154,6 +140,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (trace) BASE_TRY(write_trace(context, arguments, plan, &timeline, &curve, &passes, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
+    BASE_TRY(commands_warn_of_old_compiler(context, text, plan, &prediction, error));
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
 }
 
@@ -265,7 +252,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
         return ask_topologies(context, arguments, &text, &asked, out, error);
     }
     BASE_TRY(commands_training(context->arena, arguments, &text.values[SIM_TOPOLOGY], 1, &training, error));
-    struct others others = {0};
+    struct other_networks others = {0};
     enum base_status status = find_others(context, &text, step, form, &others, error);
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);
     if (status != BASE_OK) return commands_plan_refused(arguments, error);

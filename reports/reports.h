@@ -10,8 +10,6 @@
 
 /* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": what every answer says of its plan. */
 const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *plan);
-/* Whose compiler a plan on TPUs is for, "XLA:TPU of 2026-06 (libtpu 0.0.42)"; NULL elsewhere. */
-const char *reports_compiler_words(struct base_arena *arena, const struct sim_plan *plan);
 /* "generate" and the like, as --step has them. */
 const char *reports_step_name(enum model_step step);
 
@@ -145,7 +143,6 @@ struct reports_prediction {
     struct reports_training training;        /* --train-tokens */
     const struct sim_checkpoint *checkpoint; /* NULL: nobody asked */
     const struct sim_serving *serving;       /* of steps of inference; else NULL */
-    const struct sim_prediction *otherwise;  /* where liveness has another verdict than the compiler; else NULL */
     /* of a network simulated link by link, the step otherwise priced; 0: it was not */
     double analytic_step_s;
     const struct sim_collective_row *analytic_collectives; /* and its collectives */

@@ -10,7 +10,7 @@
 extern const struct base_table embedded_sim_plan_software_usual_csv;
 static const struct base_table *const table = &embedded_sim_plan_software_usual_csv;
 
-_Static_assert(SIM_SOFTWARE < 64, "searched has a bit for each key that a row may be of");
+_Static_assert(SIM_KEY_COUNT <= 64, "searched has a bit a key");
 
 static const char *field(int row, const char *column)
 {
