@@ -128,13 +128,21 @@ def press(browser, key, code, number):
         browser.ask("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number)
 
 
+def holds(browser, text):
+    """Whether it is so by now: what the page has not drawn yet is not there to be asked."""
+    try:
+        return browser.evaluate(text)
+    except RuntimeError:
+        return False
+
+
 def knobs(browser, served):
     """Changes, undo, refusals, the keyboard, a link opened elsewhere."""
     found = []
 
     def expect(what, text):
         for _ in range(100):
-            if browser.evaluate(text):
+            if holds(browser, text):
                 return
             time.sleep(0.02)
         found.append(what)
