@@ -49,6 +49,7 @@ executor_paths     := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only
 rank_libraries     := $(shell pkg-config --libs ompi-c 2>/dev/null)
 rank_paths         := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I ompi-c 2>/dev/null))
 lab_sources        := $(sort $(wildcard lab/*.c))
+lab_objects        := $(lab_sources:%.c=$(BUILD)/%.o) $(patsubst %,$(BUILD)/%.o,$(wildcard lab/*.csv))
 rank_sources       := exec/rank_main.c exec/comm.c exec/heartbeat.c
 
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
@@ -170,7 +171,7 @@ $(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(linked)
 
 # Its table of commands stands before the library's.
-$(BUILD)/meshwright-lab: $(BUILD)/meshwright.o $(lab_sources:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwright.a
+$(BUILD)/meshwright-lab: $(BUILD)/meshwright.o $(lab_objects) $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(linked)
 
 $(BUILD)/meshwright-rank: $(rank_sources:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwright.a
@@ -184,6 +185,7 @@ $(BUILD)/exec/%.o: include_paths += $(executor_paths)
 $(BUILD)/exec/comm.o: include_paths += $(rank_paths)
 
 $(BUILD)/tests/test_sessions: $(BUILD)/library/library.o
+$(BUILD)/tests/test_cycles $(BUILD)/tests/test_partition: $(filter-out $(BUILD)/lab/lab_table.o,$(lab_objects))
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(executor_libraries) $(libraries) -lcmocka
 

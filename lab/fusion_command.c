@@ -5,15 +5,15 @@
 #include <math.h>
 
 static enum base_status read_arrays(struct commands_context *context, const struct base_arguments *arguments,
-                                    const char *option, struct sim_compiled_arrays *out, struct base_error *error)
+                                    const char *option, struct lab_compiled_arrays *out, struct base_error *error)
 {
     const char *text = base_argument(arguments, option);
     if (!text) return base_fail(error, BASE_USAGE, "%s is missing: as in %s 'float32[1024,4096]'", option, option);
-    if (sim_compiled_arrays_parse(context->arena, text, out, error) == BASE_OK) return BASE_OK;
+    if (lab_compiled_arrays_parse(context->arena, text, out, error) == BASE_OK) return BASE_OK;
     return base_fail_in(error, "%s", option);
 }
 
-static void put_json(const struct sim_compiler_cycles *cycles, enum base_json_layout layout, struct base_text *out)
+static void put_json(const struct lab_compiler_cycles *cycles, enum base_json_layout layout, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .layout = layout};
     base_json_open(&w, '{');
@@ -27,9 +27,9 @@ static void put_json(const struct sim_compiler_cycles *cycles, enum base_json_la
 static enum base_status fusion_run(struct commands_context *context, const struct base_arguments *arguments,
                                    struct base_text *out, struct base_error *error)
 {
-    struct sim_compiled_fusion *fusion = base_new(context->arena, struct sim_compiled_fusion, 1);
+    struct lab_compiled_fusion *fusion = base_new(context->arena, struct lab_compiled_fusion, 1);
     const char *chip = base_argument(arguments, "--chip");
-    struct sim_compiler_cycles cycles;
+    struct lab_compiler_cycles cycles;
     char time[BASE_HUMANE];
     if (!chip) return base_fail(error, BASE_USAGE, "--chip is missing: as in --chip v4");
     BASE_TRY(read_arrays(context, arguments, "--operands", &fusion->operands, error));
@@ -38,7 +38,7 @@ static enum base_status fusion_run(struct commands_context *context, const struc
     fusion->is_summing = base_argument(arguments, "--sums-rows") != NULL;
     if (fusion->is_alone && fusion->is_summing)
         return base_fail(error, BASE_USAGE, "--alone is of one operation, --sums-rows of several that were fused");
-    BASE_TRY(sim_compiler_fusion(chip, fusion, &cycles, error));
+    BASE_TRY(lab_compiler_fusion(chip, fusion, &cycles, error));
     if (context->json) put_json(&cycles, context->layout, out);
     else
         base_putf(out, "%.0f cycles (%s) by the TPU compiler's cost model\n", cycles.cycles,
@@ -47,7 +47,7 @@ static enum base_status fusion_run(struct commands_context *context, const struc
 }
 
 static const struct base_option fusion_options[] = {
-    {"--chip", SIM_COMPILER_CHIPS, "whose compiler", NULL},
+    {"--chip", LAB_COMPILER_CHIPS, "whose compiler", NULL},
     {"--operands", "ARRAYS", "what it reads, on one device: 'float32[1024,4096];bfloat16[4096]'", NULL},
     {"--results", "ARRAYS", "what it writes; a result much smaller than the operands is a reduction", NULL},
     {"--alone", NULL, "one operation that the compiler fused to nothing", NULL},

@@ -36,7 +36,7 @@ static char *cut(char *text, char separator)
     return at + 1;
 }
 
-static enum base_status read_shape(const char *text, struct sim_operation *o, int operand, struct base_error *error)
+static enum base_status read_shape(const char *text, struct lab_operation *o, int operand, struct base_error *error)
 {
     int64_t extents[MODEL_MAX_RANK];
     int count;
@@ -49,7 +49,7 @@ static enum base_status read_shape(const char *text, struct sim_operation *o, in
     return BASE_OK;
 }
 
-static enum base_status read_shapes(struct commands_context *context, const char *text, struct sim_operation *o,
+static enum base_status read_shapes(struct commands_context *context, const char *text, struct lab_operation *o,
                                     struct base_error *error)
 {
     if (!text) return base_fail(error, BASE_USAGE, "--shapes is missing: as in --shapes '16,32,64;64,128'");
@@ -66,7 +66,7 @@ static enum base_status read_shapes(struct commands_context *context, const char
 
 /* One more axis of the dimension, if it is one of the mesh. */
 static enum base_status read_axis(const struct topo_axes *named, const char *name, const char *what, unsigned *used,
-                                  struct sim_operation *o, int operand, int d, struct base_error *error)
+                                  struct lab_operation *o, int operand, int d, struct base_error *error)
 {
     int axis = topo_axis_named(named, name);
     if (axis < 0) {
@@ -82,7 +82,7 @@ static enum base_status read_axis(const struct topo_axes *named, const char *nam
 }
 
 /* "data,-,data+model" */
-static enum base_status read_spec(char *text, const struct topo_axes *named, const char *what, struct sim_operation *o,
+static enum base_status read_spec(char *text, const struct topo_axes *named, const char *what, struct lab_operation *o,
                                   int operand, struct base_error *error)
 {
     unsigned used = 0;
@@ -105,7 +105,7 @@ static enum base_status read_spec(char *text, const struct topo_axes *named, con
 }
 
 static enum base_status read_specs(struct commands_context *context, const char *text, const struct topo_axes *named,
-                                   struct sim_operation *o, struct base_error *error)
+                                   struct lab_operation *o, struct base_error *error)
 {
     if (!text) return base_fail(error, BASE_USAGE, "--specs is missing: as in --specs 'data,-,-;-,model'");
     char *at = base_copy(context->arena, text);
@@ -118,7 +118,7 @@ static enum base_status read_specs(struct commands_context *context, const char 
     return at ? base_fail(error, BASE_INPUT, "--specs: more than %d specs", o->operand_count) : BASE_OK;
 }
 
-static enum base_status read_dtypes(struct commands_context *context, const char *text, struct sim_operation *o,
+static enum base_status read_dtypes(struct commands_context *context, const char *text, struct lab_operation *o,
                                     struct base_error *error)
 {
     static const enum model_dtype known[] = {MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16,
@@ -143,14 +143,14 @@ static enum base_status read_dtypes(struct commands_context *context, const char
 }
 
 /* What surrounds the product, or, as "1" or "0,1", the operands that are in vector memory already. */
-static enum base_status read_fetched(const char *chip, const char *text, struct sim_compiled_product *out,
+static enum base_status read_fetched(const char *chip, const char *text, struct lab_compiled_product *out,
                                      struct base_error *error)
 {
-    static const char *const words[] = {"weights", "others", "alone", "none"}; /* enum sim_surroundings */
+    static const char *const words[] = {"weights", "others", "alone", "none"}; /* enum lab_surroundings */
     int64_t which[OPERANDS];
     int count = 0;
     for (int i = 0; i < BASE_COUNT(words); i++)
-        if (!strcmp(text ? text : words[0], words[i])) return sim_compiler_fetches(chip, i, out, error);
+        if (!strcmp(text ? text : words[0], words[i])) return lab_compiler_fetches(chip, i, out, error);
     if (!strchr("01", *text) || !*text)
         return base_fail(error, BASE_INPUT,
                          "--fetched: \"%.40s\" is unknown; use weights, others, alone, none, 0, 1 or 0,1", text);
@@ -163,13 +163,13 @@ static enum base_status read_fetched(const char *chip, const char *text, struct 
 
 /* Of the arrays that have the label, the longest on one device: what others lack was gathered before, or is scattered
  * behind. 0: this array does not have it. */
-static double extent_of(const struct sim_operation *o, int array, char letter)
+static double extent_of(const struct lab_operation *o, int array, char letter)
 {
     const char *at = strchr(o->letters[array], letter);
     return at ? (double)o->local_shape[array][at - o->letters[array]] : 0;
 }
 
-static struct sim_product product_of(const struct sim_operation *o)
+static struct sim_product product_of(const struct lab_operation *o)
 {
     struct sim_product product = {1, 1, 1, 1};
     for (char letter = 'a'; letter <= 'z'; letter++) {
@@ -184,18 +184,18 @@ static struct sim_product product_of(const struct sim_operation *o)
 }
 
 /* Whether the array's last dimension is the contraction. */
-static bool ends_contracted(const struct sim_operation *o, int array)
+static bool ends_contracted(const struct lab_operation *o, int array)
 {
     if (o->rank[array] == 0) return false;
     const char letter = o->letters[array][o->rank[array] - 1];
     return strchr(o->letters[1 - array], letter) && !strchr(o->letters[OPERANDS], letter);
 }
 
-static enum base_status estimate(const struct base_arguments *arguments, const struct sim_operation *o,
-                                 struct sim_compiler_cycles *out, struct base_error *error)
+static enum base_status estimate(const struct base_arguments *arguments, const struct lab_operation *o,
+                                 struct lab_compiler_cycles *out, struct base_error *error)
 {
     const char *chip = base_argument(arguments, "--chip");
-    struct sim_compiled_product product = {.operands = o->dtypes[0], .result = o->dtypes[OPERANDS]};
+    struct lab_compiled_product product = {.operands = o->dtypes[0], .result = o->dtypes[OPERANDS]};
     if (!chip && base_argument(arguments, "--fetched"))
         return base_fail(error, BASE_USAGE, "--fetched is of the compiler's estimate: name the --chip, too");
     if (!chip) return BASE_OK;
@@ -213,12 +213,12 @@ static enum base_status estimate(const struct base_arguments *arguments, const s
     product.is_transposed[0] = !ends_contracted(o, 0);
     product.is_transposed[1] = ends_contracted(o, 1);
     BASE_TRY(read_fetched(chip, base_argument(arguments, "--fetched"), &product, error));
-    return sim_compiler_product(chip, &product, out, error);
+    return lab_compiler_product(chip, &product, out, error);
 }
 
 /* ---- writing ---- */
 
-static void put_entry(struct base_json_writer *w, const struct sim_operation *o, int operand, int d)
+static void put_entry(struct base_json_writer *w, const struct lab_operation *o, int operand, int d)
 {
     int count = o->axis_count[operand][d];
     if (count == 0) base_json_put_null(w);
@@ -229,26 +229,26 @@ static void put_entry(struct base_json_writer *w, const struct sim_operation *o,
     base_json_close(w, ']');
 }
 
-static void put_spec(struct base_json_writer *w, const struct sim_operation *o, int operand)
+static void put_spec(struct base_json_writer *w, const struct lab_operation *o, int operand)
 {
     base_json_open_inline(w, '[');
     for (int d = 0; d < o->rank[operand]; d++) put_entry(w, o, operand, d);
     base_json_close(w, ']');
 }
 
-static void put_shape(struct base_json_writer *w, const struct sim_operation *o, int operand)
+static void put_shape(struct base_json_writer *w, const struct lab_operation *o, int operand)
 {
     base_json_open_inline(w, '[');
     for (int d = 0; d < o->rank[operand]; d++) base_json_put_int(w, o->local_shape[operand][d]);
     base_json_close(w, ']');
 }
 
-static int count_equal(const struct sim_operation *o, int which)
+static int count_equal(const struct lab_operation *o, int which)
 {
-    const struct sim_operation_collective *c = &o->collectives[which];
+    const struct lab_operation_collective *c = &o->collectives[which];
     int count = 0;
     for (int i = 0; i < o->collective_count; i++) {
-        const struct sim_operation_collective *d = &o->collectives[i];
+        const struct lab_operation_collective *d = &o->collectives[i];
         bool same = d->kind == c->kind && d->axes == c->axes && d->dtype == c->dtype && d->bytes == c->bytes;
         if (same && i < which) return 0; /* told already */
         count += same;
@@ -256,7 +256,7 @@ static int count_equal(const struct sim_operation *o, int which)
     return count;
 }
 
-static void put_estimate(struct base_json_writer *w, const struct sim_compiler_cycles *c)
+static void put_estimate(struct base_json_writer *w, const struct lab_compiler_cycles *c)
 {
     const struct {
         const char *key;
@@ -286,7 +286,7 @@ static void put_estimate(struct base_json_writer *w, const struct sim_compiler_c
     base_json_close(w, '}');
 }
 
-static void put_json(const struct sim_operation *o, const struct sim_compiler_cycles *cycles,
+static void put_json(const struct lab_operation *o, const struct lab_compiler_cycles *cycles,
                      enum base_json_layout layout, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .layout = layout};
@@ -322,7 +322,7 @@ static void put_json(const struct sim_operation *o, const struct sim_compiler_cy
     base_json_close(&w, '}');
 }
 
-static void put_array(const struct sim_operation *o, int operand, struct base_text *out)
+static void put_array(const struct lab_operation *o, int operand, struct base_text *out)
 {
     base_put(out, "[");
     for (int d = 0; d < o->rank[operand]; d++) {
@@ -336,7 +336,7 @@ static void put_array(const struct sim_operation *o, int operand, struct base_te
     base_put(out, "]\n");
 }
 
-static void put_text(const struct sim_operation *o, const struct sim_compiler_cycles *cycles, struct base_text *out)
+static void put_text(const struct lab_operation *o, const struct lab_compiler_cycles *cycles, struct base_text *out)
 {
     static const char *const fetched[] = {"", ", operand 0 fetched before", ", operand 1 fetched before",
                                           ", both operands fetched before"};
@@ -365,13 +365,13 @@ static void put_text(const struct sim_operation *o, const struct sim_compiler_cy
 static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments,
                                       struct base_text *out, struct base_error *error)
 {
-    struct sim_operation *o = base_new(context->arena, struct sim_operation, 1);
+    struct lab_operation *o = base_new(context->arena, struct lab_operation, 1);
     struct topo_axes named;
     if (!arguments->positional_count)
         return base_fail(error, BASE_USAGE,
                          "partition needs an operation: meshwright-lab partition 'ble,ef->blf' --mesh …, or meshwright "
                          "partition reshard --mesh …");
-    BASE_TRY(sim_operation_parse(arguments->positional[0], o, error));
+    BASE_TRY(lab_operation_parse(arguments->positional[0], o, error));
     BASE_TRY(read_mesh(context, base_argument(arguments, "--mesh"), &named, &o->mesh, error));
     BASE_TRY(read_shapes(context, base_argument(arguments, "--shapes"), o, error));
     BASE_TRY(read_specs(context, base_argument(arguments, "--specs"), &named, o, error));
@@ -381,8 +381,8 @@ static enum base_status run_partition(struct commands_context *context, const st
     if (!wanted && o->operand_count == 1)
         return base_fail(error, BASE_USAGE, "reshard needs --output-spec: where the operand has to go");
     if (wanted) BASE_TRY(read_spec(base_copy(context->arena, wanted), &named, "--output-spec", o, 2, error));
-    BASE_TRY(sim_operation_partition(o, error));
-    struct sim_compiler_cycles cycles = {.cycles = 0};
+    BASE_TRY(lab_operation_partition(o, error));
+    struct lab_compiler_cycles cycles = {.cycles = 0};
     BASE_TRY(estimate(arguments, o, &cycles, error));
     if (context->json) put_json(o, &cycles, context->layout, out);
     else put_text(o, &cycles, out);
@@ -395,7 +395,7 @@ static const struct base_option options[] = {
     {"--specs", "SPECS", "shardings, as in 'data,-,-;-,model'; data+model for both over one dimension", NULL},
     {"--output-spec", "SPEC", "what is wanted of the result", "what propagation makes of it"},
     {"--dtypes", "A,B[,C]", "of the operands, and of the result where it differs", "bfloat16,bfloat16"},
-    {"--chip", SIM_COMPILER_CHIPS, "the cycles that the TPU compiler's cost model gives the product of one device",
+    {"--chip", LAB_COMPILER_CHIPS, "the cycles that the TPU compiler's cost model gives the product of one device",
      NULL},
     {"--fetched", "weights|others|alone|none|0|1|0,1",
      "operands that the compiler brought to vector memory before: as in a program of long work with large weights, "

@@ -1,5 +1,6 @@
 /* The TPU compiler's estimates of products and fusions, against its own: of rows that gave the constants, and others.
  */
+#include "lab/lab.h"
 #include "sim/predict/predict.h"
 #include "tests/rows.h"
 #include "tests/test.h"
@@ -30,13 +31,13 @@ static double number(const struct base_csv *csv, const char *column)
 }
 
 /* The cycles that are predicted for a row. */
-typedef void cycles_of_row(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out);
+typedef void cycles_of_row(struct base_arena *arena, const struct base_csv *csv, struct lab_compiler_cycles *out);
 
-static struct sim_compiled_product product_of(const struct base_csv *csv)
+static struct lab_compiled_product product_of(const struct base_csv *csv)
 {
     /* tn, nt: the contraction comes first in the first operand, last in the second; of attention's products, too */
     const char *op = row_field(csv, "op"), *fetched = row_field(csv, "fetched");
-    return (struct sim_compiled_product){
+    return (struct lab_compiled_product){
         {number(csv, "batch"), number(csv, "rows"), number(csv, "columns"), number(csv, "contracted")},
         dtype_named(row_field(csv, "operands")),
         dtype_named(row_field(csv, "result")),
@@ -44,60 +45,60 @@ static struct sim_compiled_product product_of(const struct base_csv *csv)
         {!strcmp(op, "tn") || !strcmp(op, "dv"), !strcmp(op, "nt") || !strcmp(op, "qk")}};
 }
 
-static void cycles_of_product(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out)
+static void cycles_of_product(struct base_arena *arena, const struct base_csv *csv, struct lab_compiler_cycles *out)
 {
     (void)arena;
     struct base_error error;
-    const struct sim_compiled_product product = product_of(csv);
-    assert_ok(sim_compiler_product(row_field(csv, "chip"), &product, out, &error), &error);
+    const struct lab_compiled_product product = product_of(csv);
+    assert_ok(lab_compiler_product(row_field(csv, "chip"), &product, out, &error), &error);
 }
 
 /* By what surrounds it, in place of what the row says was fetched. */
-static void cycles_surrounded(const struct base_csv *csv, enum sim_surroundings surroundings,
-                              struct sim_compiler_cycles *out)
+static void cycles_surrounded(const struct base_csv *csv, enum lab_surroundings surroundings,
+                              struct lab_compiler_cycles *out)
 {
     struct base_error error;
-    struct sim_compiled_product product = product_of(csv);
-    assert_ok(sim_compiler_fetches(row_field(csv, "chip"), surroundings, &product, &error), &error);
-    assert_ok(sim_compiler_product(row_field(csv, "chip"), &product, out, &error), &error);
+    struct lab_compiled_product product = product_of(csv);
+    assert_ok(lab_compiler_fetches(row_field(csv, "chip"), surroundings, &product, &error), &error);
+    assert_ok(lab_compiler_product(row_field(csv, "chip"), &product, out, &error), &error);
 }
 
-static void cycles_alone(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out)
+static void cycles_alone(struct base_arena *arena, const struct base_csv *csv, struct lab_compiler_cycles *out)
 {
     (void)arena;
-    cycles_surrounded(csv, SIM_SURROUNDED_BY_NOTHING, out);
+    cycles_surrounded(csv, LAB_SURROUNDED_BY_NOTHING, out);
 }
 
-static void cycles_behind_others(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out)
+static void cycles_behind_others(struct base_arena *arena, const struct base_csv *csv, struct lab_compiler_cycles *out)
 {
     (void)arena;
-    cycles_surrounded(csv, SIM_SURROUNDED_BY_OTHERS, out);
+    cycles_surrounded(csv, LAB_SURROUNDED_BY_OTHERS, out);
 }
 
-static void cycles_beside_weights(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out)
+static void cycles_beside_weights(struct base_arena *arena, const struct base_csv *csv, struct lab_compiler_cycles *out)
 {
     (void)arena;
-    cycles_surrounded(csv, SIM_SURROUNDED_BY_WEIGHTS, out);
+    cycles_surrounded(csv, LAB_SURROUNDED_BY_WEIGHTS, out);
 }
 
-static void cycles_in_hbm(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out)
+static void cycles_in_hbm(struct base_arena *arena, const struct base_csv *csv, struct lab_compiler_cycles *out)
 {
     (void)arena;
-    cycles_surrounded(csv, SIM_SURROUNDED_IN_HBM, out);
+    cycles_surrounded(csv, LAB_SURROUNDED_IN_HBM, out);
 }
 
-static void cycles_of_fusion(struct base_arena *arena, const struct base_csv *csv, struct sim_compiler_cycles *out)
+static void cycles_of_fusion(struct base_arena *arena, const struct base_csv *csv, struct lab_compiler_cycles *out)
 {
-    static struct sim_compiled_fusion fusion; /* its lists are long */
+    static struct lab_compiled_fusion fusion; /* its lists are long */
     struct base_error error;
-    assert_ok(sim_compiled_arrays_parse(arena, row_field(csv, "operands"), &fusion.operands, &error), &error);
-    assert_ok(sim_compiled_arrays_parse(arena, row_field(csv, "results"), &fusion.results, &error), &error);
+    assert_ok(lab_compiled_arrays_parse(arena, row_field(csv, "operands"), &fusion.operands, &error), &error);
+    assert_ok(lab_compiled_arrays_parse(arena, row_field(csv, "results"), &fusion.results, &error), &error);
     fusion.is_alone = !strcmp(row_field(csv, "is_alone"), "1");
     /* softmax and its derivative; v2 and v3 make two kernels of each, a reduction and what is left */
     const char *chip = row_field(csv, "chip"), *results = row_field(csv, "results");
     fusion.is_summing = !strncmp(row_field(csv, "op"), "softmax", strlen("softmax")) && strcmp(chip, "v2") != 0 &&
                         strcmp(chip, "v3") != 0 && !strncmp(row_field(csv, "operands"), results, strlen(results));
-    assert_ok(sim_compiler_fusion(row_field(csv, "chip"), &fusion, out, &error), &error);
+    assert_ok(lab_compiler_fusion(row_field(csv, "chip"), &fusion, out, &error), &error);
 }
 
 /* Fills answers; returns how many. */
@@ -110,7 +111,7 @@ static int read_answers(struct base_arena *arena, const char *path, cycles_of_ro
     assert_ok(base_csv_open(&csv, arena, path, &error), &error);
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
          assert_ok(base_csv_next(&csv, &more, &error), &error)) {
-        struct sim_compiler_cycles cycles;
+        struct lab_compiler_cycles cycles;
         cycles_of(arena, &csv, &cycles);
         assert_true(count < MOST_ROWS);
         struct answer *a = &answers[count++];
@@ -231,11 +232,11 @@ static void products_beside_weights_are_as_the_compiler_says(struct base_arena *
     assert_true(of.mean_frac < in_hbm.mean_frac && of.median_frac < in_hbm.median_frac);
 }
 
-static struct sim_compiler_cycles of_product(const char *chip, struct sim_compiled_product product)
+static struct lab_compiler_cycles of_product(const char *chip, struct lab_compiled_product product)
 {
-    struct sim_compiler_cycles cycles;
+    struct lab_compiler_cycles cycles;
     struct base_error error;
-    assert_ok(sim_compiler_product(chip, &product, &cycles, &error), &error);
+    assert_ok(lab_compiler_product(chip, &product, &cycles, &error), &error);
     return cycles;
 }
 
@@ -284,21 +285,21 @@ static void fusions_that_sum_rows_are_as_the_compiler_says(struct base_arena *ar
  * 68284 cycles for a ReLU on v4, 71037 for GELU, and 101394 for the sum of three. */
 static void fusions_cost_what_they_read_and_write(struct base_arena *arena)
 {
-    static struct sim_compiled_fusion fusion;
-    struct sim_compiler_cycles one, three;
+    static struct lab_compiled_fusion fusion;
+    struct lab_compiler_cycles one, three;
     struct base_error error;
     const char *array = "bfloat16[7168,1024]";
-    assert_ok(sim_compiled_arrays_parse(arena, array, &fusion.results, &error), &error);
-    assert_ok(sim_compiled_arrays_parse(arena, array, &fusion.operands, &error), &error);
-    assert_ok(sim_compiler_fusion("v4", &fusion, &one, &error), &error);
+    assert_ok(lab_compiled_arrays_parse(arena, array, &fusion.results, &error), &error);
+    assert_ok(lab_compiled_arrays_parse(arena, array, &fusion.operands, &error), &error);
+    assert_ok(lab_compiler_fusion("v4", &fusion, &one, &error), &error);
     assert_true(fabs(one.cycles / 68284 - 1) < 0.05);
-    assert_ok(sim_compiled_arrays_parse(arena, "bfloat16[7168,1024];bfloat16[7168,1024];bfloat16[7168,1024]",
+    assert_ok(lab_compiled_arrays_parse(arena, "bfloat16[7168,1024];bfloat16[7168,1024];bfloat16[7168,1024]",
                                         &fusion.operands, &error),
               &error);
-    assert_ok(sim_compiler_fusion("v4", &fusion, &three, &error), &error);
+    assert_ok(lab_compiler_fusion("v4", &fusion, &three, &error), &error);
     assert_true(fabs(three.cycles / 101394 - 1) < 0.05);
-    assert_int_equal(sim_compiled_arrays_parse(arena, "bfloat16[7168,", &fusion.operands, &error), BASE_INPUT);
-    assert_int_equal(sim_compiled_arrays_parse(arena, "real[7]", &fusion.operands, &error), BASE_INPUT);
+    assert_int_equal(lab_compiled_arrays_parse(arena, "bfloat16[7168,", &fusion.operands, &error), BASE_INPUT);
+    assert_int_equal(lab_compiled_arrays_parse(arena, "real[7]", &fusion.operands, &error), BASE_INPUT);
 }
 
 /* v6e's vector memory holds operands that the compiler copied there beside other work: libtpu gives 1024 x 1024 x 1024
@@ -306,7 +307,7 @@ static void fusions_cost_what_they_read_and_write(struct base_arena *arena)
 static void operands_in_vector_memory_are_not_fetched(struct base_arena *arena)
 {
     (void)arena;
-    struct sim_compiled_product product = {
+    struct lab_compiled_product product = {
         {1, 1024, 1024, 1024}, MODEL_FLOAT32, MODEL_FLOAT32, {true, true}, {false, false}};
     const double fetched = of_product("v6e", product).cycles;
     assert_true(fabs(fetched / 11701 - 1) < 0.08);
@@ -321,7 +322,7 @@ static void operands_in_vector_memory_are_not_fetched(struct base_arena *arena)
 static void registers_are_filled_up(struct base_arena *arena)
 {
     (void)arena;
-    struct sim_compiled_product product = {
+    struct lab_compiled_product product = {
         {1, 8192, 8192, 8000}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}, {false, false}};
     const double some = of_product("v4", product).cycles;
     product.extents.contracted = 8064;
@@ -340,7 +341,7 @@ static void long_products_take_as_long_as_their_parts(struct base_arena *arena)
     for (int c = 0; c < BASE_COUNT(chips); c++)
         for (int along = 0; along < 3; along++)
             for (int power = 24; power <= 27; power += 3) {
-                struct sim_compiled_product product = {
+                struct lab_compiled_product product = {
                     {1, 1024, 1024, 1024}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}, {false, false}};
                 double *const extents[] = {&product.extents.rows, &product.extents.columns,
                                            &product.extents.contracted};
@@ -357,35 +358,35 @@ static void long_products_take_as_long_as_their_parts(struct base_arena *arena)
 static void chips_without_a_cost_model_are_refused(struct base_arena *arena)
 {
     (void)arena;
-    const struct sim_compiled_product product = {
+    const struct lab_compiled_product product = {
         {1, 8, 128, 128}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}, {false, false}};
-    struct sim_compiler_cycles cycles;
+    struct lab_compiler_cycles cycles;
     struct base_error error;
-    assert_int_equal(sim_compiler_product("h100", &product, &cycles, &error), BASE_INPUT);
+    assert_int_equal(lab_compiler_product("h100", &product, &cycles, &error), BASE_INPUT);
     assert_non_null(strstr(error.text, "h100"));
 }
 
 /* The words of --chip are the chips of both tables, all of them and no others. */
 static void chips_to_choose_from_are_those_of_the_tables(struct base_arena *arena)
 {
-    const struct sim_compiled_product product = {
+    const struct lab_compiled_product product = {
         {1, 8, 128, 128}, MODEL_BFLOAT16, MODEL_BFLOAT16, {false, false}, {false, false}};
-    static struct sim_compiled_fusion fusion;
-    struct sim_compiler_cycles cycles;
+    static struct lab_compiled_fusion fusion;
+    struct lab_compiler_cycles cycles;
     struct base_error error, other;
     struct base_text chips = {.arena = arena};
-    const char *last = strrchr(SIM_COMPILER_CHIPS, '|');
+    const char *last = strrchr(LAB_COMPILER_CHIPS, '|');
     assert_non_null(last);
-    for (const char *at = SIM_COMPILER_CHIPS; *at; at++) {
+    for (const char *at = LAB_COMPILER_CHIPS; *at; at++) {
         if (at == last) base_put(&chips, " and ");
         else if (*at == '|') base_put(&chips, ", ");
         else base_put_bytes(&chips, at, 1);
     }
     base_put(&chips, ", not for");
-    assert_ok(sim_compiled_arrays_parse(arena, "float32[8]", &fusion.operands, &error), &error);
-    assert_ok(sim_compiled_arrays_parse(arena, "float32[8]", &fusion.results, &error), &error);
-    assert_int_equal(sim_compiler_product("h100", &product, &cycles, &error), BASE_INPUT);
-    assert_int_equal(sim_compiler_fusion("h100", &fusion, &cycles, &other), BASE_INPUT);
+    assert_ok(lab_compiled_arrays_parse(arena, "float32[8]", &fusion.operands, &error), &error);
+    assert_ok(lab_compiled_arrays_parse(arena, "float32[8]", &fusion.results, &error), &error);
+    assert_int_equal(lab_compiler_product("h100", &product, &cycles, &error), BASE_INPUT);
+    assert_int_equal(lab_compiler_fusion("h100", &fusion, &cycles, &other), BASE_INPUT);
     assert_non_null(strstr(error.text, chips.data));
     assert_non_null(strstr(other.text, chips.data));
 }

@@ -10,6 +10,7 @@
  *
  * What differs today stands in xla_differs.txt, with its reason. The test fails when a case that agreed differs, and
  * when one on the list agrees: `make differs-update` takes it off. The list shrinks but for new cases. */
+#include "lab/lab.h"
 #include "sim/partition/sharding_tiles.h"
 #include "sim/predict/predict.h"
 #include "tests/meshes.h"
@@ -94,7 +95,7 @@ static const char *difference(const struct merged *merged, double least_bytes)
 /* ---- operations by themselves ---- */
 
 /* "16x32x64" */
-static void read_shape(const char *text, struct sim_operation *o, int operand)
+static void read_shape(const char *text, struct lab_operation *o, int operand)
 {
     for (o->rank[operand] = 0; *text; text += *text == 'x') {
         char *end;
@@ -127,7 +128,7 @@ static int axis_of(const struct topo_axes *mesh, char first_letter)
 }
 
 /* "[d,-,dm]", the mesh axes over each dimension; returns what comes after it. */
-static const char *read_spec(const char *text, struct sim_operation *o, int operand)
+static const char *read_spec(const char *text, struct lab_operation *o, int operand)
 {
     int d = 0;
     for (text++; *text != ']'; text++) {
@@ -140,11 +141,11 @@ static const char *read_spec(const char *text, struct sim_operation *o, int oper
 }
 
 /* "einsum_ble_ef_blf/[d,-,m][m,-]>free/2x4": operands, what is wanted of the result, the mesh. */
-static struct sim_operation operation_of(struct base_arena *arena, const struct base_csv *csv)
+static struct lab_operation operation_of(struct base_arena *arena, const struct base_csv *csv)
 {
-    struct sim_operation o;
+    struct lab_operation o;
     struct base_error error;
-    assert_ok(sim_operation_parse(row_field(csv, "operation"), &o, &error), &error);
+    assert_ok(lab_operation_parse(row_field(csv, "operation"), &o, &error), &error);
     char *shapes = base_copy(arena, row_field(csv, "shapes")), *second = strchr(shapes, ' ');
     if (second) *second++ = '\0';
     read_shape(shapes, &o, 0);
@@ -160,7 +161,7 @@ static struct sim_operation operation_of(struct base_arena *arena, const struct 
     return o;
 }
 
-static const char *spec_text(struct base_arena *arena, const struct sim_operation *o, int operand)
+static const char *spec_text(struct base_arena *arena, const struct lab_operation *o, int operand)
 {
     struct base_text text = {.arena = arena};
     for (int d = 0; d < o->rank[operand]; d++) {
@@ -176,14 +177,14 @@ static const char *spec_text(struct base_arena *arena, const struct sim_operatio
 /* Every collective is XLA's, and so is the sharding that propagation chose. */
 static const char *judge_operation(struct base_arena *arena, const struct base_csv *csv)
 {
-    struct sim_operation o = operation_of(arena, csv);
+    struct lab_operation o = operation_of(arena, csv);
     struct merged *merged = base_new(arena, struct merged, 1);
     struct base_error error;
     merged->arena = arena;
-    assert_ok(sim_operation_partition(&o, &error), &error);
+    assert_ok(lab_operation_partition(&o, &error), &error);
     expect(merged, row_field(csv, "collectives"));
     for (int i = 0; i < o.collective_count; i++) {
-        const struct sim_operation_collective *c = &o.collectives[i];
+        const struct lab_operation_collective *c = &o.collectives[i];
         got(merged, &o.mesh, c->kind, c->axes, c->dtype, c->bytes, 1);
     }
     const char *result = spec_text(arena, &o, 2), *why = difference(merged, 0);

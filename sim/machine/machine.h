@@ -159,7 +159,7 @@ struct sim_profile {
     struct sim_tiles tiles;
     struct sim_vector_units {
         double narrow_s, wide_s; /* for each element of a result of less than four bytes, and of four; 0: not known */
-    } vector_units;              /* of TPUs, by the compiler's cost model (compiler_fusions.c) */
+    } vector_units;              /* of TPUs, by the compiler's cost model (compiler_fusions.csv) */
     struct {
         struct sim_attention_rate {
             double head_dim, forward_frac, forward_ramp_tokens, backward_frac, backward_ramp_tokens;
@@ -404,60 +404,5 @@ double sim_product_flop(const struct sim_profile *profile, const struct sim_prod
 double sim_attention_share(const struct sim_profile *profile, enum model_direction direction);
 /* The same on a GPU: as many FLOP as its multiprocessors could do while they work through the tiles. */
 double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *product);
-
-/* ---- what the TPU compiler's cost model says (compiler_cycles.c) ---- */
-
-/* The chips of compiler_cycles.csv and compiler_fusions.csv, as words to choose from. */
-#define SIM_COMPILER_CHIPS "v2|v3|v4|v5e|v5p|v6e|tpu7x"
-struct sim_compiled_product {
-    struct sim_product extents; /* on one device, at least 1 each */
-    enum model_dtype operands, result;
-    bool is_fetched[2]; /* the compiler had the operand brought to vector memory before: a copy beside other work */
-    /* of arrays whose last dimension is the other than of rows x contracted, contracted x columns */
-    bool is_transposed[2];
-};
-struct sim_compiler_cycles {
-    double cycles, time_s;     /* of the device: all of its cores together */
-    struct sim_product window; /* what one core multiplies at a time, padded to whole registers */
-    bool is_fetched[2];        /* as in the question */
-};
-/* Which operands the compiler brings to vector memory (v4: CMEM) before the product: it depends on the program. */
-enum sim_surroundings {
-    SIM_SURROUNDED_BY_WEIGHTS, /* as by OTHERS, and a large weight lies there from the program's start */
-    SIM_SURROUNDED_BY_OTHERS,  /* work before it lasts long enough to hide the copies: as many operands as fit */
-    SIM_SURROUNDED_BY_NOTHING, /* the program is the product: one operand, copied behind the program before */
-    SIM_SURROUNDED_IN_HBM,     /* whatever else there is, both are read from HBM */
-};
-/* Sets is_fetched of a product whose extents, operands' dtype and is_transposed are there. Errors as below. */
-enum base_status sim_compiler_fetches(const char *chip, enum sim_surroundings surroundings,
-                                      struct sim_compiled_product *product, struct base_error *error);
-
-/* Of libtpu 0.0.42.1, without what is fused to the product; estimates, not measurements. chip: as in topo's catalogue.
- * BASE_INPUT for chips without constants (compiler_cycles.csv). */
-enum base_status sim_compiler_product(const char *chip, const struct sim_compiled_product *product,
-                                      struct sim_compiler_cycles *out, struct base_error *error);
-
-/* A fusion without products (compiler_fusions.c). */
-enum { SIM_MOST_COMPILED_ARRAYS = 32 };
-struct sim_compiled_array {
-    enum model_dtype dtype;
-    int rank;
-    int64_t shape[MODEL_MAX_RANK]; /* on one device */
-};
-struct sim_compiled_arrays {
-    int count;
-    struct sim_compiled_array of[SIM_MOST_COMPILED_ARRAYS];
-};
-struct sim_compiled_fusion {
-    struct sim_compiled_arrays operands, results; /* at least one each */
-    bool is_alone;                                /* one operation, that the compiler fused to nothing */
-    bool is_summing; /* rows of its operands are summed and read again, as in softmax and its derivative */
-};
-/* "float32[1024,4096];bfloat16[4096]" */
-enum base_status sim_compiled_arrays_parse(struct base_arena *arena, const char *text, struct sim_compiled_arrays *out,
-                                           struct base_error *error);
-/* As sim_compiler_product; the window is not said. */
-enum base_status sim_compiler_fusion(const char *chip, const struct sim_compiled_fusion *fusion,
-                                     struct sim_compiler_cycles *out, struct base_error *error);
 
 #endif

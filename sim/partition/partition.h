@@ -381,36 +381,6 @@ static inline unsigned sim_stream_axes(unsigned used, unsigned model_axis)
     return used & model_axis ? 0 : model_axis;
 }
 
-/* ---- one operation by itself (single_operation.c) ---- */
-
-enum { SIM_MOST_OPERATION_COLLECTIVES = 16 };
-
-/* lhs,rhs->out, or one operand to another sharding (equation "reshard"). Shardings are ordered: the major axis first.
- */
-struct sim_operation {
-    char letters[3][MODEL_MAX_RANK + 1];
-    int operand_count; /* 2, or 1 to reshard */
-    int rank[3];
-    int64_t shape[3][MODEL_MAX_RANK];
-    unsigned char axes[3][MODEL_MAX_RANK][SIM_MOST_AXES]; /* numbers in the mesh; of the result: what is wanted */
-    unsigned char axis_count[3][MODEL_MAX_RANK];
-    bool free; /* nothing is wanted of the result */
-    enum model_dtype dtypes[3];
-    struct topo_axes mesh;
-    /* answers */
-    int64_t local_shape[3][MODEL_MAX_RANK];
-    struct sim_operation_collective {
-        enum sim_collective kind;
-        unsigned axes; /* set of mesh axes */
-        enum model_dtype dtype;
-        int64_t bytes;
-    } collectives[SIM_MOST_OPERATION_COLLECTIVES];
-    int collective_count;
-};
-/* Reads "ble,ef->blf"; every letter needs one extent. */
-enum base_status sim_operation_parse(const char *equation, struct sim_operation *out, struct base_error *error);
-enum base_status sim_operation_partition(struct sim_operation *operation, struct base_error *error);
-
 /* ---- memo (memo.c) ---- */
 
 /* What questions share: models, topologies, programs, shardings, routes. Bounded: it forgets when it grows too large.

@@ -4,13 +4,12 @@
  * behind the matrix units, or these behind them. Operands that lie in vector memory already are not copied. Of all
  * windows that fit its vector memory it takes those with which that ends first. Constants: compiler_cycles.csv, from
  * the compiler's own answers. */
-#include "sim/machine/compiler_chips.h"
-#include "sim/machine/machine.h"
+#include "lab/lab.h"
 
 #include <math.h>
 
-extern const struct base_table embedded_sim_machine_compiler_cycles_csv;
-static const struct base_table *const table = &embedded_sim_machine_compiler_cycles_csv;
+extern const struct base_table embedded_lab_compiler_cycles_csv;
+static const struct base_table *const table = &embedded_lab_compiler_cycles_csv;
 
 /* Of one core: cycles, bytes a cycle, multiplications a cycle; array_side: rows and columns that its matrix units
  * multiply by at a time, and pad to; near_rate: of copies from CMEM, 0 where operands come to lie in vector memory. */
@@ -22,7 +21,7 @@ struct constants {
 
 static enum base_status read_constants(const char *chip, struct constants *out, struct base_error *error)
 {
-    const struct sim_chip_constant constants[] = {{"clock_hz", &out->clock_hz},
+    const struct lab_chip_constant constants[] = {{"clock_hz", &out->clock_hz},
                                                   {"cores", &out->cores},
                                                   {"multiplications_per_cycle", &out->multiply_rate},
                                                   {"array_side", &out->array_side},
@@ -36,7 +35,7 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
                                                   {"pass_cycles", &out->pass},
                                                   {"operand_room_bytes", &out->room_bytes},
                                                   {"held_bytes", &out->held_bytes}};
-    return sim_chip_constants_read(table, chip, constants, BASE_COUNT(constants), error);
+    return lab_chip_constants_read(table, chip, constants, BASE_COUNT(constants), error);
 }
 
 /* ---- windows ---- */
@@ -51,7 +50,7 @@ static double padded(double sublanes, double lanes)
 }
 
 /* Where the granule of the extent that is along lanes in the array is. */
-static double *extent_along_lanes(const struct sim_compiled_product *p, enum which_array array,
+static double *extent_along_lanes(const struct lab_compiled_product *p, enum which_array array,
                                   struct sim_product *granule)
 {
     const struct sim_product *e = &p->extents;
@@ -71,7 +70,7 @@ static double *extent_along_lanes(const struct sim_compiled_product *p, enum whi
     return is_last ? a->last_granule : a->first_granule;
 }
 
-static struct sim_product granules_of(const struct sim_compiled_product *p)
+static struct sim_product granules_of(const struct lab_compiled_product *p)
 {
     struct sim_product granule = {1, SIM_SUBLANES, SIM_SUBLANES, SIM_SUBLANES};
     for (enum which_array a = 0; a < ARRAY_COUNT; a++) *extent_along_lanes(p, a, &granule) = SIM_LANES;
@@ -121,7 +120,7 @@ static struct sim_product trips_of_core(const struct window *w, enum split split
 /* ---- what is brought to vector memory before ---- */
 
 /* In whole registers, turned as it pads least. */
-static double bytes_of_operand(const struct sim_compiled_product *p, int operand)
+static double bytes_of_operand(const struct lab_compiled_product *p, int operand)
 {
     const double free = operand == 0 ? p->extents.rows : p->extents.columns, contracted = p->extents.contracted;
     return p->extents.batch * fmin(padded(free, contracted), padded(contracted, free)) *
@@ -131,16 +130,16 @@ static double bytes_of_operand(const struct sim_compiled_product *p, int operand
 /* XLA's memory space assignment as far as a product shows it. What a program reads first may be copied behind the
  * program before it, one array, the largest that fits; it stays until its last use. The others are copied beside the
  * work before theirs, the largest first, while there is room. */
-enum base_status sim_compiler_fetches(const char *chip, enum sim_surroundings surroundings,
-                                      struct sim_compiled_product *product, struct base_error *error)
+enum base_status lab_compiler_fetches(const char *chip, enum lab_surroundings surroundings,
+                                      struct lab_compiled_product *product, struct base_error *error)
 {
     struct constants c;
     BASE_TRY(read_constants(chip, &c, error));
-    const int most = surroundings == SIM_SURROUNDED_IN_HBM       ? 0
-                     : surroundings == SIM_SURROUNDED_BY_NOTHING ? 1
+    const int most = surroundings == LAB_SURROUNDED_IN_HBM       ? 0
+                     : surroundings == LAB_SURROUNDED_BY_NOTHING ? 1
                                                                  : 2,
               larger = bytes_of_operand(product, 1) > bytes_of_operand(product, 0), order[] = {larger, 1 - larger};
-    double room = c.room_bytes - (surroundings == SIM_SURROUNDED_BY_WEIGHTS ? c.held_bytes : 0);
+    double room = c.room_bytes - (surroundings == LAB_SURROUNDED_BY_WEIGHTS ? c.held_bytes : 0);
     for (int i = 0, fetched = 0; i < BASE_COUNT(order); i++) {
         const double bytes = bytes_of_operand(product, order[i]);
         product->is_fetched[order[i]] = fetched < most && bytes <= room;
@@ -154,7 +153,7 @@ enum base_status sim_compiler_fetches(const char *chip, enum sim_surroundings su
 /* ---- cycles ---- */
 
 struct question {
-    const struct sim_compiled_product *of;
+    const struct lab_compiled_product *of;
     struct constants c;
     double operand_bytes, result_bytes; /* of an element */
     struct sim_product granule;
@@ -230,7 +229,7 @@ static double cycles_of(const struct question *q, const struct window *w, enum s
 
 /* Of windows with the same cycles the largest, which come last. */
 static void try_window(const struct question *q, const struct sim_product *size, const struct sim_product *all,
-                       struct sim_compiler_cycles *best)
+                       struct lab_compiler_cycles *best)
 {
     const struct window w = {*size,
                              {ceil(all->batch / size->batch), ceil(all->rows / size->rows),
@@ -261,7 +260,7 @@ static struct sim_product whole_granules(const struct sim_product *extents, cons
 }
 
 /* Each loop begins with one granule of the extents of those inside it. */
-static void try_windows(const struct question *q, struct sim_compiler_cycles *best)
+static void try_windows(const struct question *q, struct lab_compiler_cycles *best)
 {
     const struct sim_product *granule = &q->granule, all = whole_granules(&q->of->extents, granule);
     for (struct sim_product b = *granule; goes_on(q, &b, &all); b.batch = larger_size(b.batch, all.batch, 1))
@@ -273,8 +272,8 @@ static void try_windows(const struct question *q, struct sim_compiler_cycles *be
                     try_window(q, &k, &all, best);
 }
 
-enum base_status sim_compiler_product(const char *chip, const struct sim_compiled_product *product,
-                                      struct sim_compiler_cycles *out, struct base_error *error)
+enum base_status lab_compiler_product(const char *chip, const struct lab_compiled_product *product,
+                                      struct lab_compiler_cycles *out, struct base_error *error)
 {
     struct question q = {.of = product,
                          .operand_bytes = (double)model_dtype_bytes(product->operands),
@@ -283,7 +282,7 @@ enum base_status sim_compiler_product(const char *chip, const struct sim_compile
     q.granule = granules_of(product);
     q.has_rows_in_lanes = extent_along_lanes(product, ARRAY_RESULT, &q.granule) == &q.granule.rows;
     q.has_rows_first = extent_along_lanes(product, ARRAY_ONE, &q.granule) == &q.granule.rows;
-    *out = (struct sim_compiler_cycles){.cycles = INFINITY,
+    *out = (struct lab_compiler_cycles){.cycles = INFINITY,
                                         .is_fetched = {product->is_fetched[0], product->is_fetched[1]}};
     try_windows(&q, out);
     if (!(out->cycles < INFINITY))
@@ -297,12 +296,12 @@ enum base_status sim_compiler_product(const char *chip, const struct sim_compile
 /* They go through windows as products do, each array with its latency; a narrow result was a sum before, and what is
  * made of several operands is written once in their dtype before it is summed. What they compute of one window is
  * hidden by nothing: it is taken to last as long as the window's copies, behind which that of the others hides. */
-enum base_status sim_compiler_summing(const char *chip, const struct sim_summing *kernel,
-                                      struct sim_compiler_cycles *out, struct base_error *error)
+enum base_status lab_compiler_summing(const char *chip, const struct lab_summing *kernel,
+                                      struct lab_compiler_cycles *out, struct base_error *error)
 {
     struct constants c;
     BASE_TRY(read_constants(chip, &c, error));
-    *out = (struct sim_compiler_cycles){0};
+    *out = (struct lab_compiler_cycles){0};
     const double elements = SIM_SUBLANES * SIM_LANES, registers = kernel->registers / c.cores,
                  buffers = 4 * elements * (kernel->operand_bytes + kernel->result_bytes),
                  windows = ceil(registers / fmax(c.vmem_bytes / buffers, 1)),

@@ -1,5 +1,5 @@
 /* A chip's row in the constants of the TPU compiler's cost models. */
-#include "sim/machine/compiler_chips.h"
+#include "lab/lab.h"
 
 #include <string.h>
 
@@ -25,13 +25,8 @@ static int row_of(const struct base_table *table, const char *chip)
     return row;
 }
 
-bool sim_chip_constants_has(const struct base_table *table, const char *chip)
-{
-    return row_of(table, chip) >= 0;
-}
-
-enum base_status sim_chip_constants_read(const struct base_table *table, const char *chip,
-                                         const struct sim_chip_constant *constants, int count, struct base_error *error)
+enum base_status lab_chip_constants_read(const struct base_table *table, const char *chip,
+                                         const struct lab_chip_constant *constants, int count, struct base_error *error)
 {
     const int row = row_of(table, chip);
     if (row < 0) return refuse(table, chip, error);

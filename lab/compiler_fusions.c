@@ -3,8 +3,7 @@
  * fetched, every result's are worked out and written, and a window has its latency. What happens to an element between
  * does not count. A reduction has the work of what it reduces, in float32. Constants: compiler_fusions.csv, from the
  * compiler's own answers. */
-#include "sim/machine/compiler_chips.h"
-#include "sim/machine/machine.h"
+#include "lab/lab.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,30 +18,19 @@ struct constants {
 
 static enum base_status read_constants(const char *chip, struct constants *out, struct base_error *error)
 {
-    const struct sim_chip_constant constants[] = {
+    const struct lab_chip_constant constants[] = {
         {"clock_hz", &out->clock_hz},    {"cores", &out->cores},          {"vmem_bytes", &out->vmem_bytes},
         {"launch_cycles", &out->launch}, {"window_cycles", &out->window}, {"fetch_bytes_per_cycle", &out->fetch_rate},
         {"narrow_cycles", &out->narrow}, {"wide_cycles", &out->wide}};
-    return sim_chip_constants_read(table, chip, constants, BASE_COUNT(constants), error);
+    return lab_chip_constants_read(table, chip, constants, BASE_COUNT(constants), error);
 }
 
 enum { REGISTER = SIM_SUBLANES * SIM_LANES };
 
-enum base_status sim_vector_units_find(const char *chip, struct sim_vector_units *out, struct base_error *error)
-{
-    struct constants c;
-    *out = (struct sim_vector_units){0};
-    if (!sim_chip_constants_has(table, chip)) return BASE_OK;
-    BASE_TRY(read_constants(chip, &c, error));
-    const double register_hz = c.clock_hz * c.cores * REGISTER;
-    *out = (struct sim_vector_units){.narrow_s = c.narrow / register_hz, .wide_s = c.wide / register_hz};
-    return BASE_OK;
-}
-
 /* ---- arrays ---- */
 
 /* "float32[1024,4096]" */
-static enum base_status read_array(char *text, struct sim_compiled_array *out, struct base_error *error)
+static enum base_status read_array(char *text, struct lab_compiled_array *out, struct base_error *error)
 {
     static const double largest = 1LL << 40;
     char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
@@ -63,22 +51,22 @@ static enum base_status read_array(char *text, struct sim_compiled_array *out, s
                : base_fail(error, BASE_INPUT, "an array of %.3g elements; use up to %.3g", elements, largest);
 }
 
-enum base_status sim_compiled_arrays_parse(struct base_arena *arena, const char *text, struct sim_compiled_arrays *out,
+enum base_status lab_compiled_arrays_parse(struct base_arena *arena, const char *text, struct lab_compiled_arrays *out,
                                            struct base_error *error)
 {
     out->count = 0;
     for (char *at = base_copy(arena, text), *next; at; at = next) {
         next = strchr(at, ';');
         if (next) *next++ = '\0';
-        if (out->count == SIM_MOST_COMPILED_ARRAYS)
-            return base_fail(error, BASE_INPUT, "more than %d arrays", SIM_MOST_COMPILED_ARRAYS);
+        if (out->count == LAB_MOST_COMPILED_ARRAYS)
+            return base_fail(error, BASE_INPUT, "more than %d arrays", LAB_MOST_COMPILED_ARRAYS);
         BASE_TRY(read_array(at, &out->of[out->count++], error));
     }
     return BASE_OK;
 }
 
 /* Its two last dimensions are padded to whole registers; one alone fills them row by row. */
-static double registers_of(const struct sim_compiled_array *a)
+static double registers_of(const struct lab_compiled_array *a)
 {
     double registers = 1;
     for (int d = 0; d < a->rank - 2; d++) registers *= (double)a->shape[d];
@@ -89,7 +77,7 @@ static double registers_of(const struct sim_compiled_array *a)
     return registers;
 }
 
-static double bytes_of(const struct sim_compiled_array *a)
+static double bytes_of(const struct lab_compiled_array *a)
 {
     return registers_of(a) * REGISTER * (double)model_dtype_bytes(a->dtype);
 }
@@ -103,13 +91,13 @@ struct work {
 };
 
 /* Vectors beside matrices, and what a reduction leaves, are not what the windows go over. */
-static bool is_small(const struct work *w, const struct sim_compiled_array *a)
+static bool is_small(const struct work *w, const struct lab_compiled_array *a)
 {
     static const double share = 1.0 / 16;
     return registers_of(a) <= share * w->registers;
 }
 
-static struct work work_of(const struct sim_compiled_fusion *fusion)
+static struct work work_of(const struct lab_compiled_fusion *fusion)
 {
     struct work w = {0};
     for (int i = 0; i < fusion->operands.count; i++) {
@@ -119,11 +107,11 @@ static struct work work_of(const struct sim_compiled_fusion *fusion)
     for (int i = 0; i < fusion->results.count; i++)
         w.registers = fmax(w.registers, registers_of(&fusion->results.of[i]));
     for (int i = 0; i < fusion->operands.count; i++) {
-        const struct sim_compiled_array *a = &fusion->operands.of[i];
+        const struct lab_compiled_array *a = &fusion->operands.of[i];
         if (!is_small(&w, a)) w.window_bytes += REGISTER * (double)model_dtype_bytes(a->dtype);
     }
     for (int i = 0; i < fusion->results.count; i++) {
-        const struct sim_compiled_array *a = &fusion->results.of[i];
+        const struct lab_compiled_array *a = &fusion->results.of[i];
         const double bytes = (double)model_dtype_bytes(a->dtype);
         if (is_small(&w, a)) continue;
         w.window_bytes += REGISTER * bytes;
@@ -145,7 +133,7 @@ static double windows_of(const struct constants *c, const struct work *w, bool i
     return ceil(registers / (is_alone ? alone : fmin(most, fmax(room, 1))));
 }
 
-static double elements_of(const struct sim_compiled_array *a)
+static double elements_of(const struct lab_compiled_array *a)
 {
     double elements = 1;
     for (int d = 0; d < a->rank; d++) elements *= (double)a->shape[d];
@@ -154,7 +142,7 @@ static double elements_of(const struct sim_compiled_array *a)
 
 /* A fusion goes over one range of elements: the largest array's. A result has as many, or is a reduction of them; where
  * a result is the largest, what is read is repeated to fill it. */
-static enum base_status check_results(const struct sim_compiled_fusion *fusion, struct base_error *error)
+static enum base_status check_results(const struct lab_compiled_fusion *fusion, struct base_error *error)
 {
     double range = 0, largest_read = 0;
     for (int i = 0; i < fusion->operands.count; i++)
@@ -174,18 +162,18 @@ static enum base_status check_results(const struct sim_compiled_fusion *fusion, 
     return BASE_OK;
 }
 
-static enum base_status find_summing(const char *chip, const struct sim_compiled_fusion *fusion, const struct work *w,
-                                     struct sim_compiler_cycles *out, struct base_error *error)
+static enum base_status find_summing(const char *chip, const struct lab_compiled_fusion *fusion, const struct work *w,
+                                     struct lab_compiler_cycles *out, struct base_error *error)
 {
-    struct sim_summing kernel = {.registers = w->registers};
+    struct lab_summing kernel = {.registers = w->registers};
     for (int i = 0; i < fusion->operands.count; i++) {
-        const struct sim_compiled_array *a = &fusion->operands.of[i];
+        const struct lab_compiled_array *a = &fusion->operands.of[i];
         if (is_small(w, a)) continue;
         if (kernel.operand_count++ == 0) kernel.summed_bytes = (double)model_dtype_bytes(a->dtype);
         kernel.operand_bytes += (double)model_dtype_bytes(a->dtype);
     }
     for (int i = 0; i < fusion->results.count; i++) {
-        const struct sim_compiled_array *a = &fusion->results.of[i];
+        const struct lab_compiled_array *a = &fusion->results.of[i];
         if (is_small(w, a)) continue;
         kernel.result_count++;
         kernel.result_bytes += (double)model_dtype_bytes(a->dtype);
@@ -195,11 +183,11 @@ static enum base_status find_summing(const char *chip, const struct sim_compiled
         return base_fail(error, BASE_INPUT,
                          "--sums-rows: a kernel that sums rows and reads them again has operands and results of "
                          "their size; a reduction is one without");
-    return sim_compiler_summing(chip, &kernel, out, error);
+    return lab_compiler_summing(chip, &kernel, out, error);
 }
 
-enum base_status sim_compiler_fusion(const char *chip, const struct sim_compiled_fusion *fusion,
-                                     struct sim_compiler_cycles *out, struct base_error *error)
+enum base_status lab_compiler_fusion(const char *chip, const struct lab_compiled_fusion *fusion,
+                                     struct lab_compiler_cycles *out, struct base_error *error)
 {
     struct constants c;
     BASE_TRY(check_results(fusion, error));
@@ -207,7 +195,7 @@ enum base_status sim_compiler_fusion(const char *chip, const struct sim_compiled
     const struct work w = work_of(fusion);
     if (fusion->is_summing) return find_summing(chip, fusion, &w, out, error);
     const double windows = windows_of(&c, &w, fusion->is_alone);
-    *out = (struct sim_compiler_cycles){
+    *out = (struct lab_compiler_cycles){
         .cycles = c.launch + windows * c.window +
                   (w.fetched_bytes / c.fetch_rate + w.narrow * c.narrow + w.wide * c.wide) / c.cores};
     out->time_s = out->cycles / c.clock_hz;

@@ -1,4 +1,5 @@
 /* One operation by itself: what `partition` shows. The same code places the contractions of whole programs. */
+#include "lab/lab.h"
 #include "sim/partition/sharding_tiles.h"
 
 #include <ctype.h>
@@ -25,7 +26,7 @@ static enum base_status read_letters(const char *text, size_t length, char *out,
     return BASE_OK;
 }
 
-enum base_status sim_operation_parse(const char *equation, struct sim_operation *out, struct base_error *error)
+enum base_status lab_operation_parse(const char *equation, struct lab_operation *out, struct base_error *error)
 {
     memset(out, 0, sizeof *out);
     if (!strcmp(equation, "reshard")) {
@@ -53,7 +54,7 @@ enum base_status sim_operation_parse(const char *equation, struct sim_operation 
 }
 
 /* Sizes by letter; the first place that has a letter decides. */
-static enum base_status collect_sizes(struct sim_operation *o, int64_t *sizes, struct base_error *error)
+static enum base_status collect_sizes(struct lab_operation *o, int64_t *sizes, struct base_error *error)
 {
     for (int i = 0; i < 2; i++) {
         for (int d = 0; d < o->rank[i]; d++) {
@@ -69,7 +70,7 @@ static enum base_status collect_sizes(struct sim_operation *o, int64_t *sizes, s
     return BASE_OK;
 }
 
-static enum base_status check_bytes(const struct sim_operation *o, int operand, struct base_error *error)
+static enum base_status check_bytes(const struct lab_operation *o, int operand, struct base_error *error)
 {
     double bytes = (double)model_dtype_bytes(o->dtypes[operand]);
     for (int d = 0; d < o->rank[operand]; d++) bytes *= (double)o->shape[operand][d];
@@ -81,7 +82,7 @@ static enum base_status check_bytes(const struct sim_operation *o, int operand, 
                      bytes, largest_bytes);
 }
 
-static struct sim_shape shape_of(const struct sim_operation *o, int operand, const unsigned char *dims)
+static struct sim_shape shape_of(const struct lab_operation *o, int operand, const unsigned char *dims)
 {
     struct sim_shape shape;
     memset(&shape, 0, sizeof shape);
@@ -91,7 +92,7 @@ static struct sim_shape shape_of(const struct sim_operation *o, int operand, con
     return shape;
 }
 
-static enum base_status note_steps(struct sim_operation *o, const struct sim_extents *extents,
+static enum base_status note_steps(struct lab_operation *o, const struct sim_extents *extents,
                                    const struct sim_steps *steps, struct base_error *error)
 {
     if (steps->too_many)
@@ -101,21 +102,21 @@ static enum base_status note_steps(struct sim_operation *o, const struct sim_ext
                          SIM_MOST_STEPS);
     for (int i = 0; i < steps->count; i++) {
         const struct sim_step *step = &steps->steps[i];
-        o->collectives[o->collective_count++] = (struct sim_operation_collective){
+        o->collectives[o->collective_count++] = (struct lab_operation_collective){
             step->kind, step->axes, step->before.dtype, (int64_t)sim_local_bytes(extents, &step->before)};
     }
     return BASE_OK;
 }
-_Static_assert((int)SIM_MOST_OPERATION_COLLECTIVES >= (int)SIM_MOST_STEPS, "one operation has no more steps");
+_Static_assert((int)LAB_MOST_OPERATION_COLLECTIVES >= (int)SIM_MOST_STEPS, "one operation has no more steps");
 
-static sim_order order_of(const struct sim_operation *o, int operand, int d)
+static sim_order order_of(const struct lab_operation *o, int operand, int d)
 {
     sim_order order = 0;
     for (int i = 0; i < o->axis_count[operand][d]; i++) order = sim_join(order, 1u << o->axes[operand][d][i]);
     return order;
 }
 
-static void note_local_shape(struct sim_operation *o, int operand)
+static void note_local_shape(struct lab_operation *o, int operand)
 {
     for (int d = 0; d < o->rank[operand]; d++) {
         o->local_shape[operand][d] =
@@ -124,7 +125,7 @@ static void note_local_shape(struct sim_operation *o, int operand)
 }
 
 /* Axes of one device shard nothing. */
-static struct sim_layout layout_of(const struct sim_operation *o, const struct sim_extents *extents, int operand)
+static struct sim_layout layout_of(const struct lab_operation *o, const struct sim_extents *extents, int operand)
 {
     struct sim_layout layout = {{0}};
     for (int d = 0; d < o->rank[operand]; d++)
@@ -132,7 +133,7 @@ static struct sim_layout layout_of(const struct sim_operation *o, const struct s
     return layout;
 }
 
-static enum base_status partition_reshard(struct sim_operation *o, struct base_error *error)
+static enum base_status partition_reshard(struct lab_operation *o, struct base_error *error)
 {
     int64_t sizes[MODEL_MAX_RANK + 1] = {1};
     unsigned char dims[MODEL_MAX_RANK] = {0};
@@ -152,7 +153,7 @@ static enum base_status partition_reshard(struct sim_operation *o, struct base_e
     return note_steps(o, &extents, &steps, error);
 }
 
-static enum base_status partition_contraction(struct sim_operation *o, struct base_error *error)
+static enum base_status partition_contraction(struct lab_operation *o, struct base_error *error)
 {
     enum { LETTERS = 27 };
     int64_t sizes[LETTERS] = {0};
@@ -178,7 +179,7 @@ static enum base_status partition_contraction(struct sim_operation *o, struct ba
     return BASE_OK;
 }
 
-enum base_status sim_operation_partition(struct sim_operation *o, struct base_error *error)
+enum base_status lab_operation_partition(struct lab_operation *o, struct base_error *error)
 {
     o->collective_count = 0;
     for (int i = 0; i < o->operand_count; i++) BASE_TRY(check_bytes(o, i, error));
