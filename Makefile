@@ -14,7 +14,7 @@ loaded   := cairo cairo-pdf cairo-png libmicrohttpd # when the first picture is 
 
 # Contracted multiply-adds would make results differ between machines, so they are off whatever CFLAGS says.
 language := -std=c11 -D_POSIX_C_SOURCE=200809L -ffp-contract=off
-warnings := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+warnings := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers
 
 MAKEFLAGS += --no-print-directory
 comma := ,

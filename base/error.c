@@ -4,12 +4,23 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* A message is text for a terminal: a control character of a file's name becomes '?'. Only our own indented lines go
+ * on. */
+static void drop_controls(char *text)
+{
+    for (char *at = text; *at; at++) {
+        bool goes_on = *at == '\n' && !strncmp(at + 1, "    ", 4);
+        if (((unsigned char)*at < ' ' && !goes_on) || *at == 0x7f) *at = '?';
+    }
+}
+
 enum base_status base_fail(struct base_error *error, enum base_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
+    drop_controls(error->text);
     base_drop_cut_utf8(error->text);
     error->status = status;
     return status;
@@ -22,6 +33,7 @@ enum base_status base_fail_in(struct base_error *error, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(place, sizeof place, format, arguments);
     va_end(arguments);
+    drop_controls(place);
     char rest[sizeof error->text];
     memcpy(rest, error->text, sizeof rest);
     /* Cutting a message that is too long is what snprintf is asked for here. */

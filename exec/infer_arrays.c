@@ -165,8 +165,8 @@ void exec_arrays_watch(struct base_arena *arena, struct exec_machine *machine, s
 
 /* ---- writing ---- */
 
-static enum base_status write(const struct exec_arrays_kept *k, const struct exec_kept_array *array,
-                              struct base_error *error)
+static enum base_status write_array(const struct exec_arrays_kept *k, const struct exec_kept_array *array,
+                                    struct base_error *error)
 {
     const char *path = base_print(k->arena, "%s/%s", k->directory, array->name);
     struct exec_zarr z = {.rank = array->rank, .separator = '.', .packed = true};
@@ -189,6 +189,6 @@ enum base_status exec_arrays_write(struct exec_arrays_kept *k, struct base_error
     add(k, "logits", 3, shape, k->logits, steps * shape[1] * shape[2]);
     add(k, "fed_tokens", 2, shape, k->fed, steps * shape[1])->whole_numbers = true;
     BASE_TRY(base_directory_make(k->directory, error));
-    for (int i = 0; i < k->count; i++) BASE_TRY(write(k, &k->arrays[i], error));
+    for (int i = 0; i < k->count; i++) BASE_TRY(write_array(k, &k->arrays[i], error));
     return BASE_OK;
 }

@@ -272,7 +272,7 @@ static bool is_model_file(const struct sim_plan_text *text, int key)
 static enum base_status refuse_breaks(const struct sim_plan_text *text, struct base_error *error)
 {
     for (int key = 0; key < SIM_KEY_COUNT; key++)
-        for (const char *at = sim_key_is_given(text, key) ? text->values[key] : ""; *at; at++)
+        for (const char *at = sim_key_is_given(text, (enum sim_key)key) ? text->values[key] : ""; *at; at++)
             if ((unsigned char)*at < ' ')
                 return base_fail(error, BASE_INPUT,
                                  "%s: holds a line break or another control character; one line of gin cannot say it",
@@ -292,7 +292,7 @@ static void put_comments(const struct sim_plan_text *text, const struct sim_plan
     base_put(out, "\n# The rest of the plan; T5X passes over it, and meshwright import reads it.\n");
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         bool is_said =
-            !sim_key_is_given(text, key) || (said->values[key] && !strcmp(text->values[key], said->values[key]));
+            !sim_key_is_given(text, (enum sim_key)key) || (said->values[key] && !strcmp(text->values[key], said->values[key]));
         bool unreadable = key == SIM_MODEL && model_gin_is_gin(text->values[key]);
         if (!is_said && !unreadable)
             base_putf(out, "# meshwright: %s = %s\n", sim_plan_keys[key].name, text->values[key]);
@@ -300,7 +300,7 @@ static void put_comments(const struct sim_plan_text *text, const struct sim_plan
     /* Bound above although the plan does not say them, since what T5X's own files bind may be something else. */
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const bool bound = !sim_key_is_given(text, SIM_STEP) || sim_key_is_given(said, (enum sim_key)key);
-        if (!sim_plan_keys[key].gin_binds || sim_key_is_given(text, key) || !bound) continue;
+        if (!sim_plan_keys[key].gin_binds || sim_key_is_given(text, (enum sim_key)key) || !bound) continue;
         base_putf(out, "%s%s", any ? ", " : "# meshwright: defaults = ", sim_plan_keys[key].name);
         any = true;
     }
@@ -311,7 +311,7 @@ static enum base_status check_whole(const struct sim_plan_text *text, const stru
                                     struct base_error *error)
 {
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
-        const char *given = sim_key_is_given(text, key) ? text->values[key] : "",
+        const char *given = sim_key_is_given(text, (enum sim_key)key) ? text->values[key] : "",
                    *got = back->values[key] ? back->values[key] : "";
         const bool bound_anyway = key == SIM_PARAMETER_DTYPE && !*given; /* infer.gin always says what it restores */
         if (!bound_anyway && strcmp(given, got) != 0 && !is_model_file(text, key))

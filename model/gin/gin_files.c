@@ -248,9 +248,10 @@ static enum base_status read_include(struct model_gin_reader *reader, struct bas
     struct model_gin *gin = reader->gin;
     reader->at += strlen("include");
     BASE_TRY(model_gin_read_value(reader, &value, error));
-    if (value->kind != MODEL_GIN_STRING || !*value->text || strlen(value->text) > LONGEST_PATH)
-        return model_gin_fail(reader, error,
-                              "include needs the name of a file, as in include 't5x/configs/runs/pretrain.gin'");
+    if (value->kind != MODEL_GIN_STRING || !model_gin_is_gin(value->text) || strlen(value->text) > LONGEST_PATH)
+        return model_gin_fail(
+            reader, error,
+            "include needs the name of a file that ends with .gin, as in include 't5x/configs/runs/pretrain.gin'");
     if (gin->include_count == MOST_FILES)
         return model_gin_fail(reader, error, "more than %d files are included", MOST_FILES);
     const char *path = gin->without_files || reader->known ? NULL : locate(reader, value->text);

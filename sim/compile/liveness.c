@@ -148,7 +148,7 @@ static void track_second_layer(struct tracker *t, const struct sim_value *value)
     if (made->kind != SIM_COMPUTE || !made->op->recomputed || (last->kind == SIM_COMPUTE && last->op->recomputed))
         return;
     const int shape = sim_stack_of(t->arena, t->s, value->shape,
-                                   model_second_layer(s->program, (enum model_size)s->ops[value->loop].trips));
+                                   (int)model_second_layer(s->program, (enum model_size)s->ops[value->loop].trips));
     add(t, value->loop, BEFORE, +1, value, shape);
     add(t, s->ops[value->loop].match, FREE, -1, value, shape);
 }
@@ -200,7 +200,7 @@ static void track_transposed(struct tracker *t, int v)
     const struct model_tensor *tensor = &t->s->program->tensors[value->tensor];
     if (t->read_in_loop[v] < 0 || tensor->category != MODEL_PARAMETER || tensor->rank < 2) return;
     const int layers = t->s->ops[t->s->ops[t->read_in_loop[v]].loop].trips,
-              shape = sim_stack_of(t->arena, t->s, value->shape, (enum model_size)layers);
+              shape = sim_stack_of(t->arena, t->s, value->shape, layers);
     add(t, 0, BEFORE, +1, value, shape);
     add(t, release_point(t, -1, t->read_in_loop[v]), FREE, -1, value, shape);
 }

@@ -14,7 +14,7 @@ bool sim_sums_rows_in_product(const struct sim_sharded *s, const struct sim_comp
     const struct sim_shape *scores = &s->shapes[s->values[value].shape];
     double elements = 1;
     for (int d = 0; d < scores->rank; d++) elements *= local_extent(options, scores->dims[d], scores->spec[d]);
-    return !options->most_summed_elements || elements < options->most_summed_elements;
+    return options->most_summed_elements == 0 || elements < options->most_summed_elements;
 }
 
 /* The softmax's derivative is one fusion with the sum for the bias behind it, where accumulators of that sum fit. */

@@ -67,10 +67,10 @@ static enum base_status partition_loop(struct sim_partitioner *p, const struct m
         p->out->ops[begin_index].outputs[p->out->ops[begin_index].output_count++] =
             *sim_part_current(p, source->carries[i].in);
     }
-    find_kept_copies(p, source, trips);
+    find_kept_copies(p, source, (int)trips);
     BASE_TRY(partition_block(p, source->body));
     begin_index = p->loop; /* something may have gone before it */
-    keep_copies(p, source, trips, begin_index, p->outer_copies);
+    keep_copies(p, source, (int)trips, begin_index, p->outer_copies);
     for (int i = 0; i < source->carry_count; i++) {
         int out = source->carries[i].out;
         ins[i] = sim_part_settled(p, source, out);

@@ -92,7 +92,7 @@ static enum base_status check_bounds(const struct sim_plan_text *text, const str
                   {SIM_MAX_DECODE_STEPS, MODEL_TEMPERATURE_SAMPLE, "beam_search takes max_decode_len"},
                   {SIM_MAX_DECODE_STEPS_HARD_LIMIT, MODEL_TEMPERATURE_SAMPLE, "beam_search takes max_decode_len"}};
     for (int i = 0; i < BASE_COUNT(bounds); i++)
-        if (is_given(text, bounds[i].key) && d->function != bounds[i].of)
+        if (is_given(text, (int)bounds[i].key) && d->function != bounds[i].of)
             return base_fail(error, BASE_INPUT, "%s: T5X's %s; use that, or decode_fn %s",
                              sim_plan_keys[bounds[i].key].name, bounds[i].instead,
                              bounds[i].of == MODEL_BEAM_SEARCH ? "beam_search" : "temperature_sample");

@@ -162,7 +162,7 @@ static void put_lengths(struct base_arena *arena, const struct sim_plan_text *pl
     base_json_key(writer, "task_feature_lengths");
     base_json_open_inline(writer, '{');
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
-        if (!sim_plan_keys[key].feature || !sim_key_is_given(plan, key)) continue;
+        if (!sim_plan_keys[key].feature || !sim_key_is_given(plan, (enum sim_key)key)) continue;
         base_json_key(writer, sim_plan_keys[key].feature);
         put_text(arena, (enum sim_key)key, plan->values[key], writer);
     }
@@ -175,7 +175,7 @@ void sim_plan_put_json(struct base_arena *arena, const struct sim_plan_text *pla
     base_json_open(writer, '{');
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         bool length = sim_plan_keys[key].feature != NULL;
-        if (!sim_key_is_given(plan, key) || (length && lengths)) continue;
+        if (!sim_key_is_given(plan, (enum sim_key)key) || (length && lengths)) continue;
         lengths = lengths || length;
         if (length) {
             put_lengths(arena, plan, writer);
