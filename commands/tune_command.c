@@ -221,6 +221,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (base_argument(arguments, "--experiments") && options->top < TUNER_EXPERIMENT_CANDIDATES)
         watched.top = TUNER_EXPERIMENT_CANDIDATES;
     BASE_TRY(commands_tune_search(space, &watched, &result, error));
+    if (!base_argument(arguments, "--stats")) result.wall_s = 0;
     struct reports_tuned report = {.arena = context->arena,
                                    .space = space,
                                    .result = &result,
@@ -340,6 +341,7 @@ static const struct base_option options[] = {
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm|gcloud", "print what launches the best plan instead", NULL},
     {"--detail", NULL, "with every plan that was looked at by itself; of the JSON document", NULL},
+    {"--stats", NULL, "with the time that the search took, \"wall_s\"; of the JSON document", NULL},
     {"--network", "analytic|simulated",
      "how plans are ranked: with collectives priced by loads of links, or every message sent over every link",
      "analytic"},

@@ -101,6 +101,7 @@ enum base_status commands_tune_serving(struct commands_context *context, const s
     struct tuner_serving_result result;
     BASE_TRY(read_request(context, arguments, space, &request, error));
     BASE_TRY(tuner_serve(context->arena, context->cache, &request, &result, error));
+    if (!base_argument(arguments, "--stats")) result.wall_s = 0;
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
     for (int i = 0; i < result.plan_count; i++)
         BASE_TRY(detail(context, request.step, &result, &result.plans[i], &plans[i], error));

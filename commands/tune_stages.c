@@ -210,6 +210,7 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
     report.detailed = request.pareto && looks_around(context, arguments);
     if (table) return enumerate(context, &request, table, out, error);
     BASE_TRY(tuner_stages_search(context->arena, context->cache, &request, &result, error));
+    if (!base_argument(arguments, "--stats")) result.wall_s = 0;
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.best_count + 1);
     for (int i = 0; i < result.best_count; i++) {
         const bool drawn = context->page && i == 0; /* with its schedule */

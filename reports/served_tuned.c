@@ -63,7 +63,7 @@ static void put_search(struct base_json_writer *w, const struct reports_served *
     base_json_member_int(w, "out_of_bounds_count", found->out_of_bounds_count);
     reports_put_refusals(w, found->space);
     base_json_member_double(w, "headroom_frac", r->request->headroom_frac);
-    base_json_member_double(w, "wall_s", found->wall_s);
+    if (found->wall_s > 0) base_json_member_double(w, "wall_s", found->wall_s);
     base_json_close(w, '}');
 }
 

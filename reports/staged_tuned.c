@@ -75,7 +75,7 @@ static void put_search(struct base_json_writer *w, const struct reports_staged *
     base_json_member_double(w, "gap_frac", found->gap_frac);
     base_json_member_int(w, "refused_count", found->refused_count);
     base_json_member_double(w, "headroom_frac", r->request->headroom_frac);
-    base_json_member_double(w, "wall_s", found->wall_s);
+    if (found->wall_s > 0) base_json_member_double(w, "wall_s", found->wall_s);
     base_json_close(w, '}');
 }
 

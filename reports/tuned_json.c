@@ -50,7 +50,7 @@ static void put_search(struct base_json_writer *w, const struct reports_tuned *r
     base_json_member_bool(w, "proven_optimal", result->proven_optimal);
     base_json_member_double(w, "gap_frac", result->gap_frac);
     base_json_member_double(w, "headroom_frac", r->headroom_frac);
-    base_json_member_double(w, "wall_s", result->wall_s);
+    if (result->wall_s > 0) base_json_member_double(w, "wall_s", result->wall_s);
     put_counts(w, &result->counts);
     if (result->counts.for_tight) base_json_member_int(w, "predictions_of_tight_plans_count", result->counts.for_tight);
     base_json_member_int(w, "integer_program_count", result->counts.programs);
