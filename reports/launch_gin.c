@@ -291,8 +291,8 @@ static void put_comments(const struct sim_plan_text *text, const struct sim_plan
     bool any = false;
     base_put(out, "\n# The rest of the plan; T5X passes over it, and meshwright import reads it.\n");
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
-        bool is_said =
-            !sim_key_is_given(text, (enum sim_key)key) || (said->values[key] && !strcmp(text->values[key], said->values[key]));
+        bool is_said = !sim_key_is_given(text, (enum sim_key)key) ||
+                       (said->values[key] && !strcmp(text->values[key], said->values[key]));
         bool unreadable = key == SIM_MODEL && model_gin_is_gin(text->values[key]);
         if (!is_said && !unreadable)
             base_putf(out, "# meshwright: %s = %s\n", sim_plan_keys[key].name, text->values[key]);
