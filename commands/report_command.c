@@ -119,6 +119,14 @@ static enum base_status report_run(struct commands_context *context, const struc
 
 /* ---- a plan ---- */
 
+static void put_text(const struct reports_prediction *report, enum reports_format format, struct base_text *out)
+{
+    const char *fence = format == REPORTS_MARKDOWN ? "```\n" : "";
+    base_put(out, fence);
+    reports_prediction_text(report, out);
+    base_put(out, fence);
+}
+
 static enum base_status report_plan(struct commands_context *context, struct sim_plan_text text,
                                     enum reports_format format, struct base_text *out, struct base_error *error)
 {
@@ -150,7 +158,7 @@ static enum base_status report_plan(struct commands_context *context, struct sim
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, &text, &plan, changes, &report.change_count, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
-    else reports_prediction_page(&report, format, out);
+    else put_text(&report, format, out);
     return predicted.fits ? BASE_OK : BASE_NO_FIT;
 }
 

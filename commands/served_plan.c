@@ -74,8 +74,9 @@ static void put_topologies(struct base_json_writer *w)
     base_json_close(w, ']');
 }
 
-static void put_page(struct base_arena *arena, const struct sim_plan_text *plan, struct base_text *out)
+void commands_put_live_page(const struct sim_plan_text *plan, const struct base_json *held, struct base_text *out)
 {
+    struct base_arena *arena = out->arena;
     struct base_text data = {.arena = arena};
     struct base_json_writer writer = {.text = &data, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&writer, '{');
@@ -84,7 +85,7 @@ static void put_page(struct base_arena *arena, const struct sim_plan_text *plan,
     put_models(&writer, arena);
     put_topologies(&writer);
     base_json_close(&writer, '}');
-    reports_live_page(&data, out);
+    reports_live_page(&data, held, out);
 }
 
 enum base_status commands_put_served_page(struct commands_context *context, const struct base_arguments *arguments,
@@ -95,6 +96,6 @@ enum base_status commands_put_served_page(struct commands_context *context, cons
     BASE_TRY(commands_plan_given(context, arguments, NULL, &plan, error));
     for (int key = 0; key < SIM_KEY_COUNT; key++) any = any || plan.values[key];
     for (int i = 0; i < BASE_COUNT(usual_plan) && !any; i++) plan.values[usual_plan[i].key] = usual_plan[i].value;
-    put_page(context->arena, &plan, out);
+    commands_put_live_page(&plan, NULL, out);
     return BASE_OK;
 }

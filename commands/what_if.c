@@ -175,14 +175,12 @@ static const struct {
 
 /* ---- the document ---- */
 
-static void put_prediction(struct base_json_writer *w, const struct sim_prediction *p)
+static void put_prediction(struct base_json_writer *w, const struct sim_plan *plan, const struct sim_prediction *p)
 {
-    base_json_key(w, "fits");
-    base_json_put_bool(w, p->fits);
-    base_json_member_double(w, "tokens_per_s", p->tokens_per_s);
-    base_json_member_double(w, "step_s", p->step_s);
-    base_json_member_int(w, "peak_bytes", p->memory.peak_bytes);
-    base_json_member_int(w, "capacity_bytes", p->memory.capacity_bytes);
+    const struct sim_confidence confidence = sim_confidence_of(w->text->arena, plan, p);
+    const struct reports_prediction report = {.checked = plan, .prediction = p, .confidence = &confidence};
+    base_json_key(w, "answer");
+    reports_put_answer(w, &report);
 }
 
 static void put_neighbour(struct base_json_writer *w, struct sim_cache *cache, const struct commands_what_if *asked,
@@ -200,7 +198,7 @@ static void put_neighbour(struct base_json_writer *w, struct sim_cache *cache, c
     enum base_status status =
         sim_plan_check_another(cache, &text, asked->plan->options.step, asked->plan->form, &plan, &error);
     if (status == BASE_OK) status = sim_predict(cache, &plan, &prediction, NULL, &error);
-    if (status == BASE_OK) put_prediction(w, &prediction);
+    if (status == BASE_OK) put_prediction(w, &plan, &prediction);
     else base_json_member_string(w, "refused", error.text);
     base_json_close(w, '}');
 }

@@ -48,17 +48,10 @@ void reports_put_peak(struct base_text *out, const struct base_json *document);
 /* The machine with its groups, and the document's collectives below it. */
 void reports_put_network(struct base_text *out, const struct reports_answer *answer, const struct base_json *document);
 
-/* ---- parts of inference (served_page.c) ---- */
-
-const char *reports_served_title(struct base_arena *arena, const struct base_json *document);
-void reports_put_served_facts(struct base_text *out, const struct base_json *document); /* inside <dl> */
-
 /* ---- pages ---- */
 
 enum base_status reports_served_html(const struct reports_answer *answer, struct base_text *out,
                                      struct base_error *error);
-enum base_status reports_inferred_html(const struct reports_answer *answer, struct base_text *out,
-                                       struct base_error *error);
 enum base_status reports_compared_html(const struct reports_answer *answer, struct base_text *out,
                                        struct base_error *error);
 enum base_status reports_swept_html(const struct reports_answer *answer, struct base_text *out,
@@ -69,7 +62,5 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
 void reports_put_warnings(struct base_text *out, const struct base_json *document);
 enum base_status reports_beside_html(const struct reports_answer *answer, struct base_text *out,
                                      struct base_error *error);
-enum base_status reports_prediction_html(const struct reports_answer *answer, struct base_text *out,
-                                         struct base_error *error);
 
 #endif

@@ -37,4 +37,7 @@ enum base_status reports_html_chart_of_two(struct base_text *out, reports_draw *
 /* JSON that the page's script reads: element of that id. */
 void reports_put_script_data(struct base_text *out, const char *id, const struct base_text *json);
 
+/* The value without repeated keys and words, as live_core.js unpacks it; fractions keep six digits (packed.c). */
+void reports_put_packed(struct base_json_writer *writer, const struct base_json *value);
+
 #endif

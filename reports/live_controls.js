@@ -105,6 +105,10 @@ const makeControls = () => make("form", { class: "controls", "aria-label": "Plan
   groups.map(([title, options]) => make("fieldset", {}, [make("legend", {}, title), options.map(control)])), others(),
 ]);
 
+/* Whether any value can be changed: of what was measured none can. */
+const turns = !held || Boolean(held.around);
+const planList = () => make("dl", { class: "controls" }, Object.entries(held.document.plan).flatMap(([key, value]) => [make("dt", {}, words(key)), make("dd", {}, optionWords(value))]));
+
 /* Why a value is not to be had, beside the control that has it. */
 const explain = (option, value, why) => {
   show(reason, make("strong", {}, `${words(keyOf[option].key)} ${value}: `), why, " ",

@@ -1,6 +1,18 @@
 /* What the page's parts share: elements, words for numbers, the plan and its address, questions and answers. */
 const data = JSON.parse(document.getElementById("data").textContent);
-const seeds = document.getElementById("seeds") ? JSON.parse(document.getElementById("seeds").textContent) : null;
+/* What reports/packed.c made of a document. */
+const unpacked = (v) => {
+  if (!v || typeof v !== "object") return v;
+  if (Array.isArray(v)) return v.map(unpacked);
+  const { $columns: columns, $words: words, $ends: ends } = v;
+  if (words) { const all = words.map(unpacked); return v.of.map((i) => all[i]); }
+  if (ends) { let name = ""; return ends.flatMap((end, i) => i % 2 ? [(name = name.slice(0, ends[i - 1]) + end)] : []); }
+  const whole = Object.entries(columns || v).map(([key, value]) => [key, unpacked(value)]);
+  if (!columns) return Object.fromEntries(whole);
+  return whole[0][1].map((_, i) => whole.filter(([, column]) => column[i] !== null)).map((row, i) => row.length ? Object.fromEntries(row.map(([key, column]) => [key, column[i]])) : null);
+};
+/* Without a server: one plan's answer and its neighbours. NULL where there is a server. */
+const held = document.getElementById("held") ? unpacked(JSON.parse(document.getElementById("held").textContent)) : null;
 
 /* ---- elements ---- */
 
@@ -95,10 +107,16 @@ const send = async (method, path, body) => {
   if (!reply.ok) throw new Error(await reply.text());
   return reply.text();
 };
-const offline = "This page holds one plan and its neighbours. Run the command below, with `serve` in place of `predict`, for any other.";
+const offline = "This page holds one plan and its neighbours. The command below opens it live, for any plan.";
+/* What the page holds of a plan: its own answer, or a neighbour's, which has one value otherwise. */
+const heldAnswer = (of) => {
+  const others = Object.keys({ ...of, ...data.plan }).filter((o) => of[o] !== data.plan[o]);
+  const near = others.length === 1 && ((held.around || {}).what_if || []).find((n) => optionOf[n.key] === others[0] && n.value === of[others[0]]);
+  if (!others.length) return { result: held.document };
+  return near && near.answer ? { result: { ...near.answer, plan: { ...held.document.plan, [near.key]: near.value }, neighbour: true } } : { error: near ? near.refused : offline };
+};
 /* Each question is a list of arguments; answers come in the same order. */
 const ask = async (...questions) => {
-  if (seeds) return questions.map((q) => seeds[JSON.stringify(q)] || { exit: 2, error: offline });
   try {
     const text = await send("POST", "ask", questions.map((q) => JSON.stringify(q)).join("\n"));
     return text.trim().split("\n").map((line) => JSON.parse(line));

@@ -1,5 +1,6 @@
-/* The page that asks: one file, which fetches nothing but answers. */
+/* The page: one file. It asks a server for answers, or holds them. */
 #include "reports/html.h"
+#include "reports/reports.h"
 
 extern const char embedded_reports_live_css[], embedded_reports_live_core_js[], embedded_reports_live_controls_js[],
     embedded_reports_live_verdict_js[], embedded_reports_live_views_js[], embedded_reports_live_start_js[];
@@ -15,7 +16,29 @@ void reports_put_script_data(struct base_text *out, const char *id, const struct
     base_put(out, "</script>\n");
 }
 
-void reports_live_page(const struct base_text *data, struct base_text *out)
+static void put_held_data(struct base_text *out, const struct base_json *held)
+{
+    struct base_text text = {.arena = out->arena};
+    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
+    reports_put_packed(&w, held);
+    reports_put_script_data(out, "held", &text);
+}
+
+/* The answer without its long lists, as JSON. */
+static void put_figures(struct base_text *out, const struct base_json *document)
+{
+    static const char *const parts[] = {"plan", "mesh", "fits", "memory", "time", "throughput"};
+    struct base_text text = {.arena = out->arena};
+    struct base_json_writer w = {.text = &text};
+    base_json_open(&w, '{');
+    for (int i = 0; i < BASE_COUNT(parts); i++)
+        if (base_json_get(document, parts[i]))
+            base_json_key(&w, parts[i]), base_json_put_value(&w, base_json_get(document, parts[i]));
+    base_json_close(&w, '}');
+    reports_html_text(out, text.data);
+}
+
+void reports_live_page(const struct base_text *data, const struct base_json *held, struct base_text *out)
 {
     const char *const scripts[] = {embedded_reports_live_core_js, embedded_reports_live_controls_js,
                                    embedded_reports_live_verdict_js, embedded_reports_live_views_js,
@@ -26,10 +49,12 @@ void reports_live_page(const struct base_text *data, struct base_text *out)
                   "<title>Meshwright</title>\n<style>\n");
     plots_put_page_colours(out);
     base_put(out, embedded_reports_live_css);
-    base_put(out,
-             "</style>\n</head>\n<body>\n<noscript>This page asks the program while you change a plan, which needs "
-             "JavaScript.</noscript>\n<div id=\"app\"></div>\n");
+    base_put(out, "</style>\n</head>\n<body>\n<noscript><p>This page is drawn with JavaScript. Its answer in "
+                  "figures:</p>\n<pre>");
+    if (held) put_figures(out, base_json_get(held, "document"));
+    base_put(out, "</pre></noscript>\n<div id=\"app\"></div>\n");
     reports_put_script_data(out, "data", data);
+    if (held) put_held_data(out, held);
     base_put(out, "<script>\n\"use strict\";\n(() => {\n");
     for (int i = 0; i < BASE_COUNT(scripts); i++) base_put(out, scripts[i]);
     base_put(out, "})();\n</script>\n</body>\n</html>\n");

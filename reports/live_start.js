@@ -1,5 +1,5 @@
 /* From a change to what is painted: the address, the questions that it asks, and who paints which answer. */
-let open = "memory", turn = 0, answer = null, detail = null, machine = null, pinned = null, refusal = null;
+let open = views[0][0], turn = 0, answer = null, detail = null, machine = null, pinned = null, refusal = null;
 const shelf = [];
 const verdict = make("section", { class: "verdict", "aria-label": "Verdict" }), alarm = make("div", { role: "alert", class: "alarm", hidden: true }), status = make("p", { role: "status", class: "unseen" });
 
@@ -12,9 +12,10 @@ const paint = () => {
   status.textContent = refusal ? "refused" : answer ? `${headline(answer)}, ${count(answer.throughput.tokens_per_s)} tokens per second` : "";
 };
 const drawView = () => {
-  const row = views.find(([name]) => name === open) || views[0], needs = row[0] === "memory" || row[0] === "time";
+  const row = views.find(([name]) => name === open) || views[0], needs = !["machine", "search", "shelf"].includes(row[0]);
   view.setAttribute("aria-labelledby", "tab-" + row[0]);
-  if (needs ? detail : answer) show(view, row[2](needs ? detail : answer));
+  if (needs && detail && detail.neighbour) show(view, make("p", {}, offline));
+  else if (needs ? detail : answer) show(view, row[2](needs ? detail : answer));
   else if (row[0] === "search") show(view, row[2]());
 };
 
@@ -24,16 +25,16 @@ const asked = () => {
 };
 /* The verdict first; what stands around it behind it, unless the plan has moved on. */
 const refresh = async () => {
-  const mine = ++turn, q = asked(), begun = performance.now(), [first] = await ask(q.first);
+  const mine = ++turn, q = asked(), begun = performance.now(), [first] = held ? [heldAnswer(plan)] : await ask(q.first);
   if (mine !== turn) return;
   refusal = first.error || null;
   if (first.result && first.result.memory) answer = first.result, answerPlan = planFrom(answer.plan);
   paint(); updateControls();
   document.documentElement.dataset.paintedMs = (performance.now() - begun).toFixed(1);
-  const [near, whole, made] = first.error ? [{}, {}, {}] : await ask(q.around, q.detail, q.machine);
+  const [near, whole, made] = first.error ? [{}, {}, {}] : held ? [{ result: held.around }, first, held.machine || {}] : await ask(q.around, q.detail, q.machine);
   if (mine !== turn) return;
   around = {};
-  for (const n of (near.result && near.result.what_if) || []) (around[optionOf[n.key]] = around[optionOf[n.key]] || []).push(n);
+  for (const n of (near.result && near.result.what_if) || []) (around[optionOf[n.key]] = around[optionOf[n.key]] || []).push(neighbour(n));
   if (whole.result) detail = whole.result;
   if (made.result) machine = made.result;
   updateControls(); drawStrip(); drawView();
@@ -47,7 +48,7 @@ const take = (next) => {
   history.pushState(null, "", location.pathname + location.search + addressOf(plan));
   refresh();
 };
-const go = (changes) => take(changed(plan, changes));
+const go = (changes) => take(changed(held ? data.plan : plan, changes));
 const pin = () => {
   if (!answer || refusal) return;
   pinned = { plan: { ...plan }, answer };
@@ -69,9 +70,10 @@ tabs.addEventListener("keydown", (event) => {
 });
 
 show(document.getElementById("app"),
-  make("header", {}, [make("h1", {}, "Meshwright"), make("p", { class: "tools" }, [button("pin", pin, { title: "keep this plan as the one to compare with" }), copier("copy command", () => commandOf(plan)), copier("copy link", () => location.href)]), status]),
-  make("div", { class: "page" }, [makeControls(), make("main", {}, [alarm, reason, verdict, make("section", { "aria-label": "What if" }, [make("h2", {}, "What if"), make("p", { class: "note" }, "Height: tokens/s. Hollow: does not fit. A click goes there."), strip]), make("section", {}, [tabs, view]),
-    seeds ? make("section", { class: "offline" }, [make("h2", {}, "Make it live"), make("p", {}, "This page holds one plan and its neighbours. Where the program is, this command asks it for any other:"), make("pre", { tabindex: "0" }, commandOf(planOf(""), "serve"))]) : null])]));
+  make("header", {}, [make("h1", {}, "Meshwright"), make("p", { class: "tools" }, [button("pin", pin, { title: "keep this plan as the one to compare with" }), copier("copy command", () => commandOf(plan)), held ? held.launcher ? copier(`copy ${held.launcher.format === "gin" ? "gin" : "Slurm job"}`, () => held.launcher.text) : null : copier("copy link", () => location.href)]), status]),
+  make("div", { class: "page" }, [turns ? makeControls() : planList(), make("main", {}, [alarm, reason, verdict, turns ? make("section", { "aria-label": "What if" }, [make("h2", {}, "What if"), make("p", { class: "note" }, "Height: tokens/s. Hollow: does not fit. A click goes there."), strip]) : null, make("section", {}, [tabs, view]),
+    held ? make("section", { class: "offline" }, [make("h2", {}, "Make it live"), make("p", {}, `This page holds one plan${turns ? " and its neighbours" : ""}. Where the program is, this command answers for any other:`), make("pre", { tabindex: "0" }, commandOf(planOf(""), "serve")),
+      make("p", {}, "The page was made by:"), make("pre", { tabindex: "0" }, held.command)]) : null])]));
 const read = () => { plan = planOf(location.hash); refresh(); };
 addEventListener("popstate", read);
 let width = innerWidth;

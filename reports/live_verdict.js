@@ -10,17 +10,19 @@ const partsOf = (of, table) => {
 
 /* whole: what the bar's length means; hi, lo: the interval; line: capacity. */
 const bar = (title, parts, of, format) => {
-  const most = 1.04 * Math.max(of.whole, of.hi || 0, of.line || 0, of.ghost || 0), share = (v) => (100 * v / most).toFixed(2) + "%";
-  const sum = parts.reduce((s, p) => s + p.size, 0), stretch = sum > of.whole ? of.whole / sum : 1;
+  const far = of.line > 20 * Math.max(of.whole, of.hi || 0, of.ghost || 0), end = far ? 0 : of.line;
+  const most = 1.04 * Math.max(of.whole, of.hi || 0, end || 0, of.ghost || 0), share = (v) => (100 * v / most).toFixed(2) + "%";
+  const sum = Math.max(of.whole, parts.reduce((s, p) => s + p.size, 0));
   const said = `${title}: ${format(of.whole)}${of.line ? " of " + format(of.line) : ""}; ${parts.map((p) => `${p.name} ${format(p.size)}`).join(", ")}`;
   return make("figure", { class: "bar" }, [
     make("div", { class: "track", role: "img", "aria-label": said }, [
       of.ghost ? make("div", { class: "ghost", style: `width:${share(of.ghost)}`, title: "pinned: " + format(of.ghost) }) : null,
       make("div", { class: "stack", style: `width:${share(of.whole)}` }, parts.map((p) =>
-        make("span", { style: `flex:${p.size * stretch} 0 0;background:var(--${p.colour})`, title: `${p.name}: ${format(p.size)}` }))),
+        make("span", { style: `width:${(100 * p.size / sum).toFixed(2)}%;background:var(--${p.colour})`, title: `${p.name}: ${format(p.size)}` }))),
       of.hi > of.lo ? make("div", { class: "whisker", style: `left:${share(of.lo)};width:${share(of.hi - of.lo)}`, title: `90 %: ${format(of.lo)} to ${format(of.hi)}` }) : null,
-      of.line ? make("div", { class: "line", style: `left:${share(of.line)}` }, make("span", {}, "capacity " + format(of.line))) : null,
+      end ? make("div", { class: "line", style: `left:${share(end)}` }, make("span", {}, "capacity " + format(end))) : null,
     ]),
+    far ? make("p", { class: "note" }, `of ${format(of.line)}`) : null,
     make("ul", { class: "key" }, parts.map((p) => make("li", {}, [make("i", { style: `background:var(--${p.colour})` }), `${p.name} `, make("b", {}, format(p.size))]))),
   ]);
 };
@@ -29,10 +31,24 @@ const fact = (name, value, note, before) => make("div", {}, [make("dt", {}, name
   before ? make("dd", { class: "note change" }, before) : null]);
 const interval = (pair, format) => pair ? `90 %: ${format(pair[0])} to ${format(pair[1])}` : null;
 
+/* What is fast: of training tokens and a step, of inference a token and an answer, of a run what it measured. */
+const speedFacts = (d, before) => {
+  const t = d.time, s = d.throughput, i = d.inference || (d.mode ? { step: d.mode, bound_by: null } : null), b = before || { throughput: {}, time: {} };
+  const changed = (now, then) => then ? change(now, then) : null;
+  const tokens = fact(i ? "tokens/s" : "target tokens/s", count(s.tokens_per_s), interval(s.tokens_per_s_interval, count), changed(s.tokens_per_s, b.throughput.tokens_per_s));
+  if (!i) return [tokens, fact("a step", seconds(t.step_s), d.loss ? `mean of ${d.loss.length}` : interval(t.step_interval_s, seconds), changed(t.step_s, b.time.step_s))];
+  return [tokens, i.token_s === undefined ? null : fact("a token", seconds(i.token_s), `for each of ${i.rows} rows`), fact(i.step === "generate" ? "an answer" : "a batch", seconds(d.latency_s), d.first_token_s === undefined ? null : `first token ${seconds(d.first_token_s)}`),
+    i.bound_by === null ? fact("a decode step", seconds(t.step_s), `${d.decode_steps} in all; weights: ${d.weights}`) : fact("bound by", i.bound_by, `reading weights ${seconds(i.weights_s)}, cache ${seconds(i.cache_s)}`)];
+};
+
 const headline = (d) => {
-  const m = d.memory, missing = m.peak_bytes - m.capacity_bytes;
+  if (d.mode) return `${d.scores.length} example${d.scores.length === 1 ? "" : "s"}, ${count(d.throughput.tokens_per_s)} tokens/s, measured here`;
+  if (d.loss) return `Measured: ${count(d.throughput.tokens_per_s)} target tokens/s in ${bytes(d.memory.peak_bytes)} of each device`;
+  const m = d.memory, missing = m.missing_bytes ?? m.peak_bytes - m.capacity_bytes;
   if (d.fits) return `It fits${d.tight ? ", but it is tight" : ""}: ${bytes(m.peak_bytes)} of ${bytes(m.capacity_bytes)}`;
-  return missing > 0 ? `It does not fit: ${bytes(missing)} more than the ${bytes(m.capacity_bytes)} of a device` : "It does not fit";
+  const lacks = [missing > 0 ? `${bytes(missing)} more than the ${bytes(m.capacity_bytes)} of a device` : null,
+    m.missing_host_bytes > 0 ? `${bytes(m.missing_host_bytes)} more than the host has for each device` : null].filter((what) => what);
+  return `It does not fit${lacks.length ? ": " : ""}${lacks.join(", and ")}`;
 };
 
 const against = (d, pin) => {
@@ -58,13 +74,13 @@ const remedies = (d) => {
 const drawVerdict = (d, pin) => {
   const m = d.memory, t = d.time, s = d.throughput, before = pin && pin.plan !== plan ? pin.answer : null;
   return [
-    make("h2", { class: d.fits ? "fits" : "bad", id: "headline" }, headline(d)),
+    make("h2", { class: d.fits === false ? "bad" : "fits", id: "headline" }, headline(d)),
     against(d, pin),
     make("dl", { class: "facts" }, [
-      fact("target tokens/s", count(s.tokens_per_s), interval(s.tokens_per_s_interval, count), before && change(s.tokens_per_s, before.throughput.tokens_per_s)),
-      fact("a step", seconds(t.step_s), interval(t.step_interval_s, seconds), before && change(t.step_s, before.time.step_s)),
-      fact("MFU", s.mfu_frac === undefined || s.mfu_frac === null ? "–" : percent(s.mfu_frac), "model FLOP over the peak", before && before.throughput.mfu_frac ? change(s.mfu_frac, before.throughput.mfu_frac) : null),
-      fact("fits with probability", d.fits_probability_frac === undefined || d.fits_probability_frac === null ? "–" : percent(d.fits_probability_frac), d.confidence && d.confidence.includes("uncalibrated") ? "uncalibrated" : null),
+      speedFacts(d, before),
+      s.mfu_frac === undefined || s.mfu_frac === null ? null : fact("MFU", percent(s.mfu_frac), "model FLOP over the peak", before && before.throughput.mfu_frac ? change(s.mfu_frac, before.throughput.mfu_frac) : null),
+      d.loss ? fact("loss", d.loss.at(-1).toPrecision(5), `after ${d.loss.length} step${d.loss.length === 1 ? "" : "s"}; ${d.loss[0].toPrecision(5)} at first`)
+        : d.fits_probability_frac === undefined || d.fits_probability_frac === null ? null : fact("fits with probability", percent(d.fits_probability_frac), d.confidence && d.confidence.includes("uncalibrated") ? "uncalibrated" : null),
     ]),
     make("h3", {}, "Memory of a device at the peak"),
     bar("Memory of a device", partsOf(m, memoryParts), { whole: m.peak_bytes, line: m.capacity_bytes, lo: (m.peak_interval_bytes || [])[0], hi: (m.peak_interval_bytes || [])[1], ghost: before && before.memory.peak_bytes }, bytes),
@@ -76,6 +92,10 @@ const drawVerdict = (d, pin) => {
 };
 
 /* ---- what if ---- */
+
+/* A row of the answer with its totals at hand. */
+const neighbour = (n) => !n.answer ? n : { ...n, now: held ? n.value === (plan[optionOf[n.key]] ?? (n.now ? n.value : null)) : n.now, fits: n.answer.fits, tokens_per_s: n.answer.throughput.tokens_per_s,
+  peak_bytes: n.answer.memory.peak_bytes, capacity_bytes: n.answer.memory.capacity_bytes };
 
 const strip = make("div", { class: "strip", "aria-live": "off" });
 const neighbourSaid = (n, now) => n.refused ? `${n.value}: refused: ${n.refused}`

@@ -52,6 +52,7 @@ const stageBars = (pipeline, capacity) => make("section", {}, [make("h3", {}, "M
 /* ---- time: operations by block, on the device and on its links ---- */
 
 const boundColours = { compute: "compute", memory: "memory-bound", communication: "model-axis", latency: "overhead" };
+const boundOf = { contraction: "compute", elementwise: "memory", collective: "communication" }; /* of what ran, by its kind */
 const blockOf = (name) => { const parts = name.replace(/ .*/, "").split("/"); return parts.length > 3 ? parts.slice(0, 3).join("/") : parts.slice(0, -1).join("/") || parts[0]; };
 const drawPasses = (pipeline, step) => {
   const passes = pipeline.passes || [], width = wide(), left = 58, tall = 20, stages = pipeline.stages;
@@ -67,7 +68,7 @@ const drawTime = (d) => {
   const list = d.timeline || [], t = d.time, hidden = Math.max(0, t.communication_s - t.exposed_communication_s), blocks = new Map();
   for (const e of list) {
     const name = `${e.phase}: ${blockOf(e.name)}`, all = blocks.get(name) || { name, total: 0, compute: 0, memory: 0, communication: 0, latency: 0 }, s = e.time_s * e.count;
-    all.total += s; all[e.bound] += s; blocks.set(name, all);
+    all.total += s; all[e.bound || boundOf[e.kind]] += s; blocks.set(name, all);
   }
   const rows = [...blocks.values()].sort((a, b) => b.total - a.total), most = rows.length ? rows[0].total : 1;
   const width = wide(), x = (s) => 62 + (width - 72) * s / t.step_s, device = t.step_s - t.exposed_communication_s;
@@ -123,7 +124,7 @@ const drawMachine = (d, topology) => {
 
 const search = { running: false, said: null, result: null, begun: 0, error: null };
 const searched = ["model-parallel-submesh", "num-partitions", "num-microbatches", "logical-axis-rules", "remat-policy", "sequence-parallel", "optimizer-partitioning"];
-const stopSearch = async () => { if (!seeds) await send("DELETE", "search").catch(() => null); search.running = false; drawView(); };
+const stopSearch = async () => { if (!held) await send("DELETE", "search").catch(() => null); search.running = false; drawView(); };
 const listen = async () => {
   while (search.running) {
     await new Promise((done) => setTimeout(done, 250));
@@ -161,11 +162,31 @@ const scatter = (list) => {
 const drawSearch = () => {
   const r = search.result, best = r && r.best, list = r ? [...(r.plans || []), ...(r.pareto || [])].filter((p) => p.plan && p.prediction).map(foundPlan) : [];
   return [make("h3", {}, "The best plan for this model, machine and batch"), make("p", {}, "Searched: mesh, microbatches, rules, remat. Everything else stays as it is."),
-    make("p", { class: "tools" }, search.running ? button("stop", stopSearch) : button("search", beginSearch, { "aria-disabled": seeds ? "true" : null, title: seeds ? offline : null })),
+    make("p", { class: "tools" }, search.running ? button("stop", stopSearch) : button("search", beginSearch, { "aria-disabled": held ? "true" : null, title: held ? offline : null })),
     make("p", { role: "status" }, search.running ? `${seconds((performance.now() - search.begun) / 1000)}: ${search.said ? `${count(search.said.done)}${search.said.total ? " of " + count(search.said.total) : ""} ${search.said.progress}` : "searching"}`
       : search.error ? search.error : r ? `${best ? "" : "Nothing fits. "}Searched in ${seconds((performance.now() - search.begun) / 1000)}.` : ""),
     list.length ? [scatter(list), planRows(list)] : null];
 };
+
+/* ---- what a run measured ---- */
+
+const table = (caption, headings, rows, right) => make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": caption }, make("table", {}, [make("caption", {}, caption), make("thead", {}, make("tr", {}, headings.map((h) => make("th", { scope: "col" }, h)))),
+  make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell, i) => make("td", { class: (right || []).includes(i) ? "r" : null }, cell)))))]));
+const line = (title, values, format) => {
+  const width = wide(), height = 160, low = Math.min(...values), high = Math.max(...values), x = (i) => 70 + (width - 84) * i / (values.length - 1 || 1), y = (v) => 130 - 110 * (v - low) / (high - low || 1);
+  return [make("h3", {}, title), make("figure", {}, svg(width, height, `${title}: ${format(values[0])} to ${format(values.at(-1))}`, [
+    (high > low ? [low, high] : [low]).map((v) => [text(64, y(v) + 4, format(v), { "text-anchor": "end" }), draw("line", { class: "grid", x1: 70, x2: width - 14, y1: y(v), y2: y(v) })]),
+    draw("polyline", { points: values.map((v, i) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`).join(" "), fill: "none", stroke: "var(--throughput)", "stroke-width": 2 }),
+    values.length < 40 ? values.map((v, i) => draw("circle", { cx: x(i), cy: y(v), r: 3, fill: "var(--throughput)" }, draw("title", {}, `${i}: ${format(v)}`))) : null, text(70, 154, "first step"), text(width - 14, 154, "last step", { "text-anchor": "end" })]))];
+};
+const drawRun = (d) => [d.stopped ? make("p", { class: "warning" }, "It was stopped by a signal.") : null, line("Loss of each step", d.loss, (v) => v.toPrecision(5)), line("Time of each step", d.step_s, seconds), d.gradient_norm ? line("Norm of the gradient", d.gradient_norm, (v) => v.toPrecision(4)) : null];
+const drawAnswers = (d) => [d.stopped ? make("p", { class: "warning" }, "It was stopped by a signal: the answers end there.") : null,
+  table("Answers: of each example the best, which stands last among its decodes", ["example", "score", "tokens"], d.scores.slice(0, 200).map((s, i) => [String(i), [s].flat().at(-1).toPrecision(6), ((d.decodes || [])[i] || [[]]).at(-1).slice(0, 256).join(" ")]), [0, 1])];
+
+/* ---- what the answer rests on ---- */
+
+const drawSources = (d) => [d.confidence ? make("p", {}, d.confidence) : null, make("p", {}, `Profile: ${d.profile || "none"}.`), (d.passes || []).length ? make("p", {}, `Compiler passes: ${d.passes.map(words).join(", ")}.`) : null,
+  (d.constants || []).length ? table("Every constant, with its source", ["constant", "value", "kind", "source"], d.constants.map((c) => [c.name, String(c.value), c.kind, c.source]), [1]) : null];
 
 /* ---- shelf ---- */
 
@@ -175,9 +196,10 @@ const drawShelf = (d) => [make("h3", {}, shelf.length ? "Pinned plans" : "Nothin
     make("tbody", {}, shelf.map((s, i) => make("tr", { class: s === pinned ? "now" : null }, [make("td", {}, i ? differences(s.plan, shelf[0].plan).join("; ") || "as the first" : `${s.plan.model} on ${s.plan.topology}`), make("td", { class: "r" }, count(s.answer.throughput.tokens_per_s)),
       make("td", { class: "r" }, seconds(s.answer.time.step_s)), make("td", { class: "r" }, bytes(s.answer.memory.peak_bytes)), make("td", {}, s.answer.fits ? "yes" : "no"),
       make("td", {}, [button("take", () => take(s.plan)), " ", button("ghost", () => { pinned = s; paint(); drawView(); }), " ", button("drop", () => { shelf.splice(i, 1); if (pinned === s) pinned = shelf[0] || null; paint(); drawView(); })])])))])) : null,
-  make("p", { class: "tools" }, [copier("copy command", () => commandOf(plan)), copier("copy link", () => location.href), d ? button("save answer (JSON)", () => save("prediction.json", "application/json", JSON.stringify(d, null, 2))) : null,
+  make("p", { class: "tools" }, [copier("copy command", () => commandOf(plan)), held ? null : copier("copy link", () => location.href), d ? button("save answer (JSON)", () => save("prediction.json", "application/json", JSON.stringify(d, null, 2))) : null,
     d ? button("save plan (JSON)", () => save("plan.json", "application/json", JSON.stringify(d.plan, null, 2))) : null,
-    seeds ? null : button("copy gin", async (event) => { const pressed = event.currentTarget, [a] = await ask(["export", ...argumentsOf(plan), "--format", "gin"]); if (a.error) explain("software", valueOf("software"), a.error); else { await copy(String(a.result)); pressed.textContent = "copied"; } })]),
+    held ? null : button("copy gin", async (event) => { const pressed = event.currentTarget, [a] = await ask(["export", ...argumentsOf(plan), "--format", "gin"]); if (a.error) explain("software", valueOf("software"), a.error); else { await copy(String(a.result)); pressed.textContent = "copied"; } })]),
   make("pre", { tabindex: "0" }, commandOf(plan))];
 
-const views = [["memory", "Memory over time", (d) => drawMemory(d)], ["time", "Time", (d) => drawTime(d)], ["machine", "Machine", (d) => drawMachine(d, machine)], ["search", "Search", () => drawSearch()], ["shelf", "Shelf", (d) => drawShelf(d)]];
+const views = [["answers", "Answers", (d) => drawAnswers(d), (d) => d.mode], ["run", "Steps", (d) => drawRun(d), (d) => d.loss], ["memory", "Memory over time", (d) => drawMemory(d)], ["time", "Time", (d) => drawTime(d)], ["machine", "Machine", (d) => drawMachine(d, machine)], ["search", "Search", () => drawSearch(), () => turns], ["shelf", "Shelf", (d) => drawShelf(d), () => turns],
+  ["sources", "Sources", (d) => drawSources(d)]].filter(([, , , of]) => !of || of(held ? held.document : {}));

@@ -362,9 +362,6 @@ struct reports_beside {
     const struct reports_measured *measured;      /* with its timeline */
     const struct sim_timeline *predicted_timeline;
 };
-/* A prediction as a page: what reports_prediction_text says, in tables. */
-void reports_prediction_page(const struct reports_prediction *report, enum reports_format format,
-                             struct base_text *out);
 /* Time by part, the operations that differ most, memory. One page; all operations in JSON. */
 void reports_beside_page(const struct reports_beside *beside, enum reports_format format, struct base_text *out);
 void reports_beside_json(const struct reports_beside *beside, enum base_json_layout layout, struct base_text *out);
@@ -472,10 +469,10 @@ enum base_status reports_launch_command(struct base_arena *arena, const char *fo
                                         const struct sim_plan *plan, const char *command, struct base_text *out,
                                         struct base_error *error);
 
-/* ---- the page that asks (live_page.c) ---- */
+/* ---- the page (live_page.c) ---- */
 
 /* data: a JSON object with the plan that it begins with, by names of options, the keys of a plan, names of models and
- * topologies. */
-void reports_live_page(const struct base_text *data, struct base_text *out);
+ * topologies. held: what it shows without a server: {"document", "around", "machine", "command"}; NULL: it asks. */
+void reports_live_page(const struct base_text *data, const struct base_json *held, struct base_text *out);
 
 #endif

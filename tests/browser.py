@@ -94,7 +94,8 @@ MEASURE = r"""
 REACTS = r"""
 (() => {
   const all = [...document.querySelectorAll("a[href],button,input,select,summary,[tabindex='0']")];
-  const wanted = all.filter((e) => e.checkVisibility() && !e.disabled);
+  // Arrows move among radio buttons and among tabs.
+  const wanted = all.filter((e) => e.checkVisibility() && !e.disabled && !(e.matches("[role=radio],[role=tab]") && e.tabIndex < 0));
   window.wanted = new Set(wanted);
   return wanted.length;
 })()

@@ -150,12 +150,12 @@ static void every_answer_has_its_page(struct base_arena *arena)
          11,
          {"--model", "t5_1_1_large", "--topology", "v4-8", "--num-partitions", "2", "--batch-size", "8",
           "--task-feature-lengths", "64,16", "--step=decode"},
-         {"A token takes", "bound by", "cache"}},
+         {"\"bound_by\":", "\"around\":", "\"machine\":"}},
         {"predict",
          11,
          {"--model", "t5_1_1_large", "--topology", "v4-8", "--num-partitions", "2", "--batch-size", "8",
           "--task-feature-lengths", "64,16", "--step=generate"},
-         {"An answer of 16 tokens", "each decode step", "into the answer", "the first token"}},
+         {"\"decode_steps\":16", "\"first_token_s\":", "\"loop_body\"", "\"memory_timeline\":"}},
         {"tune",
          10,
          {"--model", "t5_1_1_large", "--topology", "v4-8", "--batch-size", "8,16", "--task-feature-lengths", "64,16",
@@ -180,6 +180,7 @@ static void every_answer_has_its_page(struct base_arena *arena)
             if (!strstr(page, cases[i].holds[h])) fail_msg("the page does not hold \"%s\"", cases[i].holds[h]);
         assert_null(strstr(page, " src="));
         assert_non_null(strstr(page, "copy command"));
+        if (!strcmp(cases[i].command, "predict")) assert_true(strlen(page) < 200000);
     }
 }
 
@@ -220,7 +221,7 @@ static void a_saved_answer_has_its_page(struct base_arena *arena)
     const char *given[8] = {path}, *page = page_of(arena, "report", given, 1);
     unlink(path);
     rmdir(folder);
-    assert_non_null(strstr(page, "<h1>It fits: 29."));
+    assert_non_null(strstr(page, "\"fits\":true"));
     assert_non_null(strstr(page, "all_reduce"));
 }
 
