@@ -11,7 +11,8 @@ struct commands_what_if {
     const struct sim_plan *plan; /* the same checked */
     const char *keys;            /* names of keys, with commas between them, or "all" */
 };
-/* {"what_if": [{"key","value","answer":{"fits",…}} or {"key","value","refused"}, …]}; the plan's own value has "now". BASE_USAGE: no such key has neighbours. */
+/* {"what_if": [{"key","value","answer":{"fits",…}} or {"key","value","refused"}, …]}; the plan's own value has "now".
+ * BASE_USAGE: no such key has neighbours. */
 enum base_status commands_put_what_if(struct commands_context *context, const struct commands_what_if *asked,
                                       struct base_text *out, struct base_error *error);
 
