@@ -185,10 +185,6 @@ void commands_warn_of_plan(struct commands_context *context, const struct sim_pl
 enum base_status commands_warn_of_old_compiler(struct commands_context *context, const struct sim_plan_text *text,
                                                const struct sim_plan *plan, const struct sim_prediction *older,
                                                struct base_error *error);
-/* What people run the plan's software with and the plan leaves to T5X's defaults. searched: bits of enum sim_key, the
- * keys that are searched. */
-enum base_status commands_warn_of_software(struct commands_context *context, const struct sim_plan_text *text,
-                                           uint64_t searched, struct base_error *error);
 /* Puts the warnings into the document; where it has no place for them they are notes. */
 void commands_put_warnings(struct commands_context *context, const struct commands_command *command,
                            struct base_text *out);

@@ -193,7 +193,6 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     BASE_TRY(sim_plan_check(context->cache, context->arena, &choice->plan, asked->step, asked->form, plan, error));
     commands_warn_of_plan(context, &choice->plan, plan->config);
     commands_warn_of_experts(context, &choice->plan, plan->config);
-    if (!model_infers(asked->step)) BASE_TRY(commands_warn_of_software(context, &choice->plan, 0, error));
     BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
     commands_warn_of_untold(context, context->arena, plan);
     *confidence = sim_confidence_of(context->arena, plan, prediction);
@@ -259,7 +258,6 @@ static enum base_status run_predict(struct commands_context *context, const stru
     BASE_TRY(check_trace(arguments, &plan, error));
     commands_warn_of_plan(context, &text, plan.config);
     commands_warn_of_experts(context, &text, plan.config);
-    if (!model_infers(plan.options.step)) BASE_TRY(commands_warn_of_software(context, &text, 0, error));
     const char *keys = base_argument(arguments, "--what-if");
     if (keys && !context->json) return base_fail(error, BASE_USAGE, "--what-if: is JSON; use it with --json");
     if (keys) return commands_put_what_if(context, &(struct commands_what_if){&text, &plan, keys}, out, error);

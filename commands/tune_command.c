@@ -307,7 +307,7 @@ static enum base_status tune(struct commands_context *context, const struct base
     }
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
     BASE_TRY(commands_tune_take_risk(context, arguments, &space, &options, error));
-    BASE_TRY(commands_warn_of_software(context, &plan, 1ull << SIM_RULES | 1ull << SIM_REMAT_POLICY, error));
+    commands_warn_of_version(context, context->arena, &plan);
     if (sim_has_pipelines(plan.values[SIM_SOFTWARE]) && !sim_key_is_given(&plan, SIM_PIPELINE_STAGES))
         commands_warn(context, "pipeline stages are not searched; use --pipeline-stages auto to search them, too");
     if (table) return enumerate(context, &space, options.headroom_frac, table, out, error);

@@ -188,7 +188,8 @@ static enum base_status warn(struct commands_context *context, const struct base
     BASE_TRY(model_gin_config_parse(context->arena, plan->values[SIM_MODEL], context->gin_search_path, &config, error));
     if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
         commands_warn_of_plan(context, plan, &config);
-    return commands_warn_of_software(context, plan, 1ull << SIM_RULES | 1ull << SIM_REMAT_POLICY, error);
+    commands_warn_of_version(context, context->arena, plan);
+    return BASE_OK;
 }
 
 enum base_status commands_tune_stages(struct commands_context *context, const struct base_arguments *arguments,

@@ -112,16 +112,6 @@ void commands_warn_of_plan(struct commands_context *context, const struct sim_pl
                                       inputs, text->values[SIM_MODEL], text->values[SIM_TARGETS_LENGTH]));
 }
 
-enum base_status commands_warn_of_software(struct commands_context *context, const struct sim_plan_text *text,
-                                           uint64_t searched, struct base_error *error)
-{
-    const char *left_out;
-    BASE_TRY(sim_usual_left_out(context->cache, context->arena, text, searched, &left_out, error));
-    if (left_out) commands_warn(context, left_out);
-    commands_warn_of_version(context, context->arena, text);
-    return BASE_OK;
-}
-
 /* The plan under another compiler. */
 static enum base_status predict_with(struct commands_context *context, const struct sim_plan_text *text,
                                      const struct sim_plan *plan, const char *compiler, struct sim_prediction *out,

@@ -61,12 +61,36 @@ const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *
     bool local = checked->placement->topology.kind == TOPO_LOCAL;
     for (int k = 0; k < SIM_KEY_COUNT; k++) {
         const char *usual =
-            sim_key_fallback((enum sim_key)k, (struct sim_key_setting){checked->config->scan_layers, local});
+            sim_key_fallback((enum sim_key)k, (struct sim_key_setting){checked->config->scan_layers, local, NULL});
         if (is_told((enum sim_key)k) || !sim_key_is_given(&plan, (enum sim_key)k) || (usual && !strcmp(v[k], usual)))
             continue;
         base_putf(&out, ", %s %.80s", sim_plan_keys[k].name, v[k]);
     }
     return out.data;
+}
+
+const char *reports_assumed_words(struct base_arena *arena, const struct sim_plan_text *given,
+                                  const struct sim_plan *checked)
+{
+    struct base_text out = {.arena = arena};
+    const struct sim_plan_text filled = sim_plan_filled(arena, checked);
+    for (int k = 0; k < SIM_KEY_COUNT; k++)
+        if (sim_is_assumed(given, (enum sim_key)k) && sim_key_is_given(&filled, (enum sim_key)k))
+            base_putf(&out, "%s%s %s", out.length ? ", " : "", sim_plan_keys[k].option.name, filled.values[k]);
+    return out.length ? out.data : NULL;
+}
+
+void reports_put_assumed(struct base_arena *arena, const struct sim_plan_text *given, const struct sim_plan *checked,
+                         struct base_json_writer *w)
+{
+    const struct sim_plan_text filled = sim_plan_filled(arena, checked);
+    struct sim_plan_text assumed = {{0}};
+    bool any = false;
+    for (int k = 0; k < SIM_KEY_COUNT; k++)
+        if (sim_is_assumed(given, (enum sim_key)k)) assumed.values[k] = filled.values[k], any = true;
+    if (!any) return;
+    base_json_key(w, "assumed");
+    sim_plan_put_json(arena, &assumed, w);
 }
 
 /* ---- of several plans ---- */
@@ -100,9 +124,10 @@ struct sim_plan_text reports_plan_said(struct base_arena *arena, const struct si
 
 struct sim_plan_text reports_said_filled(struct sim_plan_text plan)
 {
-    static const enum sim_key filled[] = {SIM_OPTIMIZER, SIM_DTYPE};
+    static const enum sim_key filled[] = {SIM_OPTIMIZER, SIM_DTYPE, SIM_ATTENTION};
     const char *topology = plan.values[SIM_TOPOLOGY];
-    const struct sim_key_setting setting = {.is_local = topology && !strncmp(topology, "local", strlen("local"))};
+    const struct sim_key_setting setting = {.is_local = topology && !strncmp(topology, "local", strlen("local")),
+                                            .software = plan.values[SIM_SOFTWARE]};
     for (int i = 0; i < BASE_COUNT(filled); i++)
         if (!sim_key_is_given(&plan, filled[i])) plan.values[filled[i]] = sim_key_fallback(filled[i], setting);
     return plan;

@@ -125,7 +125,7 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
 
 const char reports_no_change[] =
     "none of what was tried: microbatches, remat, the optimizer, its partitioning, rules, the mesh and what the "
-    "software is usually run with, one or two of them at once, here and on larger topologies";
+    "software has by default, one or two of them at once, here and on larger topologies";
 
 static void put_change(const struct sim_change *c, int width, struct base_text *out)
 {
@@ -171,8 +171,11 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
 {
     const struct sim_prediction *p = r->prediction;
     const struct sim_memory *m = &p->memory;
-    base_putf(out, "%s on %s, mesh %s, profile %s\n%s\n\n", r->checked->model_text, r->checked->topology_text,
+    const char *assumed = reports_assumed_words(out->arena, &r->plan, r->checked);
+    base_putf(out, "%s on %s, mesh %s, profile %s\n%s\n", r->checked->model_text, r->checked->topology_text,
               topo_axes_describe(out->arena, &p->mesh), p->profile, reports_plan_words(out->arena, r->checked));
+    if (assumed) base_putf(out, "assumed, as %s has it: %s\n", r->checked->software, assumed);
+    base_put(out, "\n");
     (r->serving ? reports_served_verdict : put_verdict)(r, out);
     if (r->confidence) put_confidence(r->confidence, out);
     if (p->hardware_flop > 0 && !p->decode_steps) reports_totals_text(p, out);

@@ -335,6 +335,7 @@ void reports_prediction_json(const struct reports_prediction *r, enum base_json_
     struct base_json_writer w = {.text = out, .layout = layout};
     base_json_open(&w, '{');
     put_plan(&w, r->checked);
+    reports_put_assumed(out->arena, &r->plan, r->checked, &w);
     put_answer(&w, r);
     if (r->shardings) put_shardings(&w, r);
     if (!r->measured) put_passes(&w, r->checked);

@@ -10,6 +10,12 @@
 
 /* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": what every answer says of its plan. */
 const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *plan);
+/* Options that the plan as it was given leaves to its software, as "--optimizer adamw, …"; NULL: none. */
+const char *reports_assumed_words(struct base_arena *arena, const struct sim_plan_text *given,
+                                  const struct sim_plan *checked);
+/* The same as a member "assumed" of an object; no member if there is none. */
+void reports_put_assumed(struct base_arena *arena, const struct sim_plan_text *given, const struct sim_plan *checked,
+                         struct base_json_writer *w);
 /* "generate" and the like, as --step has them. */
 const char *reports_step_name(enum model_step step);
 

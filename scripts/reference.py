@@ -96,7 +96,7 @@ def software():
              for r in rows("sim/plan/software_usual.csv")]
     versions = {(r["software"], r["platform"], r["version"]): r["source"] for r in rows("sim/plan/software_versions.csv")}
     return "\n".join(["# Training software\n", BACK, table(["software", "platform", "modelled as of", "source"], lines),
-                      "## What it is usually run with\n", table(["software", "key", "value", "source"], usual),
+                      "## What a plan leaves to it\n", table(["software", "key", "value", "source"], usual),
                       "## Versions\n", table(["software", "platform", "version", "source"],
                                              [(f"`{s}`", p, f"`{v}`", source) for (s, p, v), source in versions.items()])])
 

@@ -35,6 +35,8 @@ static struct sim_plan plan_of_batch(struct base_arena *arena, struct sim_cache 
                                             [SIM_SOFTWARE] = software,
                                             [SIM_OPTIMIZER] = "adamw",
                                             [SIM_OPTIMIZER_PARTITIONING] = partitioning,
+                                            [SIM_RULES] = "standard:1,1",
+                                            [SIM_REMAT_POLICY] = "none",
                                             [SIM_ATTENTION] = "flash",
                                             [SIM_BATCH_SIZE] = batch_size,
                                             [SIM_TARGETS_LENGTH] = "64"}};
@@ -559,6 +561,7 @@ static struct sim_plan plan_of_heads(struct base_arena *arena, struct sim_cache 
                    [SIM_SOFTWARE] = software,
                    [SIM_NUM_PARTITIONS] = partitions,
                    [SIM_OPTIMIZER] = "adamw",
+                   [SIM_ATTENTION] = "unfused",
                    [SIM_BATCH_SIZE] = "16",
                    [SIM_TARGETS_LENGTH] = "2048"}};
     return checked(arena, cache, &text);

@@ -621,7 +621,7 @@ static double each_more(struct base_arena *arena, const char *software, const ch
         const char *const given[][2] = {{"software", software},          {"model", model},
                                         {"pipeline_stages", "4"},        {"memory_stage", "first"},
                                         {"num_microbatches", counts[i]}, {"batch_size", batches[i]},
-                                        {"remat_policy", "none"}};
+                                        {"remat_policy", "none"},        {"attention", "unfused"}};
         peaks[i] = (double)predict(arena, given, BASE_COUNT(given)).memory.peak_bytes;
     }
     return (peaks[1] - peaks[0]) / microbatches / hidden_bytes;

@@ -107,17 +107,77 @@ static void a_filled_plan_is_the_plan(struct base_arena *arena)
 static void defaults_depend_on_model_and_topology(struct base_arena *arena)
 {
     (void)arena;
-    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, (struct sim_key_setting){false, false}), "none");
-    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, (struct sim_key_setting){true, false}), "minimal");
-    assert_string_equal(sim_key_fallback(SIM_DTYPE, (struct sim_key_setting){true, false}), "bfloat16");
-    assert_string_equal(sim_key_fallback(SIM_DTYPE, (struct sim_key_setting){false, true}), "float32");
-    assert_null(sim_key_fallback(SIM_BATCH_SIZE, (struct sim_key_setting){true, true}));
+    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, (struct sim_key_setting){false, false, NULL}), "none");
+    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, (struct sim_key_setting){true, false, NULL}), "minimal");
+    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, (struct sim_key_setting){true, false, "fsdp"}), "full");
+    assert_string_equal(sim_key_fallback(SIM_OPTIMIZER, (struct sim_key_setting){true, false, "t5x"}), "adafactor");
+    assert_string_equal(sim_key_fallback(SIM_DTYPE, (struct sim_key_setting){true, false, NULL}), "bfloat16");
+    assert_string_equal(sim_key_fallback(SIM_DTYPE, (struct sim_key_setting){false, true, NULL}), "float32");
+    assert_null(sim_key_fallback(SIM_BATCH_SIZE, (struct sim_key_setting){true, true, NULL}));
+}
+
+/* What a plan leaves out is its software's own; what it says stands. */
+static void a_software_brings_its_defaults(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *software, *words[4], *rules, *optimizer, *remat, *attention, *ici_mesh, *dcn_mesh;
+    } rows[] = {
+        {"h100:2x8", "fsdp", {NULL}, "zero3", "adamw", "full", "flash", NULL, NULL},
+        {"h100:2x8",
+         "fsdp",
+         {"adafactor", "standard:1,1", "none", "unfused"},
+         "standard:1,1",
+         "adafactor",
+         "none",
+         "unfused",
+         NULL,
+         NULL},
+        {"h100:2x8", "torchtitan", {"lion"}, "zero3", "lion", "selective", "flash", NULL, NULL},
+        {"h100:2x8", "megatron", {NULL}, "standard:1,1", "adamw", "none", "flash", NULL, NULL},
+        {"v5e-256", "maxtext", {NULL}, "maxtext", "adamw", "full", "flash", "fsdp=256,tensor=1", NULL},
+        {"v5e-256@slices=2",
+         "maxtext",
+         {NULL},
+         "maxtext",
+         "adamw",
+         "full",
+         "flash",
+         "data=1,fsdp=256,tensor=1",
+         "data=2"},
+        {"v4-64", "maxtext", {NULL, "standard:1,1"}, "standard:1,1", "adamw", "full", "flash", NULL, NULL},
+        {"v4-64", "t5x", {NULL}, "standard:1,1", "adafactor", "minimal", "unfused", NULL, NULL},
+    };
+    static const enum sim_key keys[] = {SIM_OPTIMIZER, SIM_RULES, SIM_REMAT_POLICY, SIM_ATTENTION};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_plan_text text = {{0}};
+        struct sim_plan plan;
+        struct base_error error;
+        text.values[SIM_MODEL] = "llama2_7b", text.values[SIM_TOPOLOGY] = rows[i].topology;
+        text.values[SIM_SOFTWARE] = rows[i].software;
+        text.values[SIM_BATCH_SIZE] = "512", text.values[SIM_TARGETS_LENGTH] = "2048";
+        for (int k = 0; k < BASE_COUNT(keys); k++) text.values[keys[k]] = rows[i].words[k];
+        TEST_ROW("%s on %s, %d", rows[i].software, rows[i].topology, i);
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        const struct sim_plan_text filled = sim_plan_filled(arena, &plan);
+        assert_string_equal(filled.values[SIM_RULES], rows[i].rules);
+        assert_string_equal(filled.values[SIM_OPTIMIZER], rows[i].optimizer);
+        assert_string_equal(filled.values[SIM_REMAT_POLICY], rows[i].remat);
+        assert_string_equal(filled.values[SIM_ATTENTION], rows[i].attention);
+        assert_string_equal(filled.values[SIM_ICI_MESH] ? filled.values[SIM_ICI_MESH] : "",
+                            rows[i].ici_mesh ? rows[i].ici_mesh : "");
+        assert_string_equal(filled.values[SIM_DCN_MESH] ? filled.values[SIM_DCN_MESH] : "",
+                            rows[i].dcn_mesh ? rows[i].dcn_mesh : "");
+        assert_int_equal(sim_is_assumed(&text, SIM_OPTIMIZER), !rows[i].words[0] && strcmp(rows[i].software, "t5x"));
+    }
+    sim_cache_free(cache);
 }
 
 static const struct test tests[] = {
     TEST(every_row_is_whole),
     TEST(a_filled_plan_is_the_plan),
     TEST(defaults_depend_on_model_and_topology),
+    TEST(a_software_brings_its_defaults),
 };
 
 int main(int argument_count, char **arguments)

@@ -107,7 +107,8 @@ static void two_kinds_of_layers_take_what_shorter_stacks_take(struct base_arena 
         const int depths[] = {OF_POLICY, LAYERS - OF_POLICY, 1, 2};
         TEST_ROW("%s on %s, %s", model, rows[i % BASE_COUNT(rows)].topology, policy);
         text.values[SIM_BATCH_SIZE] = "16";
-        text.values[SIM_OPTIMIZER] = "adamw";
+        text.values[SIM_OPTIMIZER] = "adamw", text.values[SIM_ATTENTION] = "unfused";
+        text.values[SIM_RULES] = "standard:1,1";
         text.values[SIM_SUBMESH] = rows[i % BASE_COUNT(rows)].mesh;
         text.values[SIM_SOFTWARE] = rows[i % BASE_COUNT(rows)].software;
         for (int d = 0; d < BASE_COUNT(depths); d++) {

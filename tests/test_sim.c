@@ -1681,11 +1681,11 @@ static void advice_fits(struct base_arena *arena)
          "targets_length=512 optimizer=adamw",
          true, 1, false, 1},
         /* rules of a mesh of named axes, and what a software is usually run with */
-        {"model=llama3_8b topology=v6e-64 ici_mesh=data=64,model=1 batch_size=64 targets_length=8192 software=maxtext",
+        {"model=llama3_8b topology=v6e-64 ici_mesh=data=64,model=1 logical_axis_rules=standard:1,1 batch_size=64 "
+         "targets_length=8192 software=maxtext",
          true, 1, false, 1},
         {"model=llama3_70b topology=v6e-128 ici_mesh=data=1,fsdp=128,tensor=1 logical_axis_rules=maxtext "
-         "batch_size=128 "
-         "targets_length=8192 optimizer=adamw software=maxtext",
+         "batch_size=128 targets_length=8192 optimizer=adamw attention=unfused remat_policy=none software=maxtext",
          true, 2, false, 2},
         {"model=t5_1_1_base topology=v4:2x2x1 batch_size=1073741824 num_microbatches=1048576 inputs_length=512 "
          "targets_length=512",

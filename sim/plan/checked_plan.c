@@ -40,7 +40,8 @@ static enum base_status check_required(const struct sim_plan_text *text, const s
 static enum base_status read_values(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
                                     struct base_error *error)
 {
-    const struct sim_key_setting setting = {plan->config->scan_layers, plan->placement->topology.kind == TOPO_LOCAL};
+    const struct sim_key_setting setting = {plan->config->scan_layers, plan->placement->topology.kind == TOPO_LOCAL,
+                                            plan->software};
     BASE_TRY(check_required(text, plan, error));
     BASE_TRY(sim_plan_read_values(cache, text, setting, plan, error));
     plan->compiles = plan->placement->profile.compile.runs;

@@ -161,7 +161,8 @@ static const char *default_of(const struct sim_gin_draft *draft, enum sim_key ke
 {
     const char *topology = draft->plan.text.values[SIM_TOPOLOGY];
     const struct sim_key_setting setting = {draft->has_model && draft->model.config.scan_layers,
-                                            topology && !strncmp(topology, "local", strlen("local"))};
+                                            topology && !strncmp(topology, "local", strlen("local")),
+                                            draft->plan.text.values[SIM_SOFTWARE]};
     return sim_key_fallback(key, setting);
 }
 

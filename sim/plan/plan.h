@@ -130,6 +130,7 @@ bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key);
 /* The key's default as a plan would say it; NULL: it has none. */
 struct sim_key_setting {
     bool is_scanned, is_local; /* the model's layers; the topology is this machine */
+    const char *software;      /* whose defaults come first; NULL: T5X */
 };
 const char *sim_key_fallback(enum sim_key key, struct sim_key_setting setting);
 
@@ -235,13 +236,11 @@ int64_t sim_decode_steps(const struct sim_plan *plan);
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
                                 enum model_step step, enum sim_form form, struct sim_plan *out,
                                 struct base_error *error);
-/* software_usual.c: the options that people run the plan's software with, where the plan leaves them to T5X's defaults,
- * in a sentence of the arena; *out is NULL if there are none. searched: bits of the keys that are not the plan's to
- * say, since they are searched. */
-enum base_status sim_usual_left_out(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
-                                    uint64_t searched, const char **out, struct base_error *error);
-/* What people run a training software with, as a plan says it; NULL where nothing else than T5X's default is known. */
+/* software_usual.c: what a training software has where a plan does not say it; NULL: T5X's default. Of ici_mesh "*"
+ * stands for the devices of a slice, and the last axis is that of num_partitions. */
 const char *sim_usual_value(const char *software, enum sim_key key);
+/* Whether a plan leaves the key to its software's own default. */
+bool sim_is_assumed(const struct sim_plan_text *text, enum sim_key key);
 /* That the plan's software_version has no row in software_versions.csv, and which versions have, in a sentence of the
  * arena; *out is NULL if it has one, or is not said. */
 enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,

@@ -19,8 +19,16 @@ bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key)
 const char *sim_key_fallback(enum sim_key key, struct sim_key_setting setting)
 {
     const struct sim_plan_key *row = &sim_plan_keys[key];
+    const char *own = setting.software ? sim_usual_value(setting.software, key) : NULL;
+    if (own) return own;
     if (setting.is_scanned && row->fallback_scanned) return row->fallback_scanned;
     return setting.is_local && row->fallback_on_local ? row->fallback_on_local : row->fallback;
+}
+
+bool sim_is_assumed(const struct sim_plan_text *text, enum sim_key key)
+{
+    return sim_key_is_given(text, SIM_SOFTWARE) && !sim_key_is_given(text, key) &&
+           sim_usual_value(text->values[SIM_SOFTWARE], key);
 }
 
 /* ---- the fields of a checked plan ---- */
@@ -100,13 +108,14 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
     return BASE_OK;
 }
 
-/* The defaults of all keys, read once for each setting: scanned or not, of this machine's ranks or not. */
+/* The defaults of all keys, read once for each setting. */
 static enum base_status find_usual(struct sim_cache *cache, struct sim_key_setting setting, const struct sim_plan **out,
                                    struct base_error *error)
 {
     sim_key_begin(cache, SIM_STORED_USUAL_PLAN);
     sim_key_bytes(cache, &setting.is_scanned, sizeof setting.is_scanned);
     sim_key_bytes(cache, &setting.is_local, sizeof setting.is_local);
+    sim_key_text(cache, setting.software ? setting.software : "");
     struct sim_plan *usual = sim_cache_find(cache);
     if (!usual) {
         usual = base_new(&cache->arena, struct sim_plan, 1);
@@ -136,8 +145,7 @@ enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_
         const struct sim_plan_key *row = &sim_plan_keys[key];
         if (!has_value(row)) continue;
         if (sim_key_is_given(text, key)) given[given_count++] = key;
-        else if (sim_key_fallback((enum sim_key)key, setting))
-            memcpy((char *)plan + row->offset, (const char *)usual + row->offset, row->size);
+        else memcpy((char *)plan + row->offset, (const char *)usual + row->offset, row->size);
     }
     for (int type = 0; type < BASE_COUNT(types); type++)
         for (int i = 0; i < given_count; i++) {
@@ -202,7 +210,8 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const struct sim_plan_key *row = &sim_plan_keys[key];
         const char *value = value_text(arena, plan, row);
-        bool unsaid = row->default_unsaid && value && !strcmp(value, row->fallback);
+        const struct sim_key_setting setting = {.software = plan->software};
+        bool unsaid = row->default_unsaid && value && !strcmp(value, sim_key_fallback((enum sim_key)key, setting));
         out.values[key] = unsaid ? NULL : value;
     }
     fill_mesh(arena, plan, &out);

@@ -82,7 +82,8 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
         struct answer answer;
         struct model_rules rules;
     } * known;
-    plan->rules_text = text && *text ? text : sim_plan_keys[SIM_RULES].fallback;
+    const struct sim_key_setting setting = {.software = plan->software};
+    plan->rules_text = text && *text ? text : sim_key_fallback(SIM_RULES, setting);
     const struct topo_axes *mesh = &plan->placement->axes;
     const bool is_maxtext = !strcmp(plan->rules_text, "maxtext") && topo_axis_named(mesh, "fsdp") >= 0;
     const int expert_axis = topo_axis_named(mesh, "expert");
@@ -217,6 +218,7 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     const struct known_machine *machine;
     BASE_TRY(sim_plan_mesh_request(&cache->arena, text, &out->request, error));
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
+    BASE_TRY(sim_plan_usual_mesh(&cache->arena, text, plan, &topology, &out->request, error));
     BASE_TRY(sim_stage_topology(&topology, plan->pipeline.stages, &stage, error));
     BASE_TRY(sim_stage_check_partitions(&stage, &out->request, plan->pipeline.stages, error));
     BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
@@ -240,7 +242,8 @@ static void begin_placement(struct sim_cache *cache, const struct sim_plan_text 
     sim_key_text(cache, plan->software_version);
     sim_key_text(cache, text->values[SIM_COMPILE] ? text->values[SIM_COMPILE] : "");
     for (int key = 0; key < SIM_KEY_COUNT; key++)
-        if (sim_plan_keys[key].type == SIM_OF_MESH) sim_key_text(cache, text->values[key] ? text->values[key] : "");
+        if (sim_plan_keys[key].type == SIM_OF_MESH || key == SIM_RULES)
+            sim_key_text(cache, text->values[key] ? text->values[key] : "");
     sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
 }
 

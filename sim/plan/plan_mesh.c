@@ -59,3 +59,36 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
     request->num_partitions = request->submesh_count ? 0 : 1;
     return BASE_OK;
 }
+
+/* Whether the plan says no more of its mesh than a number of partitions, and its rules are those that the software's
+ * own mesh is for. */
+static bool leaves_mesh(const struct sim_plan_text *text, const char *software)
+{
+    const char *rules = sim_usual_value(software, SIM_RULES);
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (sim_plan_keys[key].type == SIM_OF_MESH && key != SIM_NUM_PARTITIONS &&
+            sim_key_is_given(text, (enum sim_key)key) &&
+            strcmp(text->values[key], sim_plan_keys[key].fallback ? sim_plan_keys[key].fallback : "") != 0)
+            return false;
+    return !sim_key_is_given(text, SIM_RULES) || (rules && !strcmp(text->values[SIM_RULES], rules));
+}
+
+enum base_status sim_plan_usual_mesh(struct base_arena *arena, const struct sim_plan_text *text,
+                                     const struct sim_plan *plan, const struct topo_topology *topology,
+                                     struct topo_mesh_request *request, struct base_error *error)
+{
+    const char *mesh = sim_usual_value(plan->software, SIM_ICI_MESH);
+    const int slices = topology->slice_count;
+    const int64_t partitions = request->num_partitions ? request->num_partitions : 1;
+    if (!mesh || topology->kind != TOPO_TPU || !leaves_mesh(text, plan->software) ||
+        topology->devices_per_slice % partitions)
+        return BASE_OK;
+    const size_t before = strcspn(mesh, "*"), behind = strlen(mesh) - 1 - before;
+    const char *sizes =
+        base_print(arena, "%s%.*s%lld%.*s%lld", slices > 1 && strncmp(mesh, "data", 4) != 0 ? "data=1," : "",
+                   (int)before, mesh, (long long)(topology->devices_per_slice / partitions), (int)behind - 1,
+                   mesh + before + 1, (long long)partitions);
+    *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
+    BASE_TRY(topo_axes_parse(arena, sizes, "ici_mesh", &request->ici_mesh, error));
+    return slices > 1 ? topo_axes_add(&request->dcn_mesh, "data", slices, error) : BASE_OK;
+}

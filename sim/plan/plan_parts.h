@@ -8,6 +8,12 @@
 /* compilers.c: the date that the plan's software or its compiler is of, if one is said as a date; or NULL. */
 const char *sim_plan_software_date(const struct sim_plan *plan);
 
+/* plan_mesh.c: of a plan that asks for a number of partitions alone, or for none, what its software makes of a TPU:
+ * partitions are along the last axis. Else the request stays. */
+enum base_status sim_plan_usual_mesh(struct base_arena *arena, const struct sim_plan_text *text,
+                                     const struct sim_plan *plan, const struct topo_topology *topology,
+                                     struct topo_mesh_request *request, struct base_error *error);
+
 /* ---- plan_lookups.c: fills what the plan says of each; what is found belongs to the cache ---- */
 
 enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
