@@ -4,6 +4,7 @@
 #define COMMANDS_H
 
 #include "base/base.h"
+#include "model/model.h"
 
 #include <signal.h>
 
@@ -222,6 +223,14 @@ enum base_status commands_plan_given(struct commands_context *context, const str
         name, NULL, NULL, NULL                                                                                         \
     } /* as the table of a plan's keys has it (sim/plan/plan_keys.c) */
 #define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_GIN /* those of all keys */
+/* How much of a step: as the option says, or else the plan. */
+#define COMMANDS_STEP                                                                                                  \
+    {                                                                                                                  \
+        "--step", "train|gradient|forward|evaluate|encode|prefill|decode|generate|score",                              \
+            "how much of the step; from encode on: of inference", "the plan's, or train"                               \
+    }
+enum base_status commands_read_step(const struct base_arguments *arguments, struct sim_plan_text *text,
+                                    enum model_step *out, struct base_error *error);
 
 /* What --train-tokens and --device-hour-price say of each topology (training_options.c); zeros where they are absent. A
  * price alone is that of a thousand million tokens. */

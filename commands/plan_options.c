@@ -164,3 +164,19 @@ enum base_status commands_plan_refused(const struct base_arguments *arguments, s
     if (commands_blame_option(arguments, error) || !arguments->positional_count) return error->status;
     return base_fail_in(error, "%s", arguments->positional[0]);
 }
+
+enum base_status commands_read_step(const struct base_arguments *arguments, struct sim_plan_text *text,
+                                    enum model_step *out, struct base_error *error)
+{
+    static const char *const names[] = {
+        [MODEL_STEP_TRAIN] = "train",       [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward",
+        [MODEL_STEP_EVALUATE] = "evaluate", [MODEL_STEP_ENCODE] = "encode",     [MODEL_STEP_PREFILL] = "prefill",
+        [MODEL_STEP_DECODE] = "decode",     [MODEL_STEP_GENERATE] = "generate", [MODEL_STEP_SCORE] = "score"};
+    const char *given = base_argument(arguments, "--step");
+    int step;
+    if (!given) return sim_plan_step(text, out, error);
+    BASE_TRY(base_parse_word(given, "--step", names, BASE_COUNT(names), &step, error));
+    *out = (enum model_step)step;
+    text->values[SIM_STEP] = NULL;
+    return BASE_OK;
+}

@@ -8,23 +8,6 @@
 
 #define EVERY_LINK "--trace-every-link"
 
-/* As the option says, or else the plan. */
-static enum base_status read_step(const struct base_arguments *arguments, struct sim_plan_text *text,
-                                  enum model_step *out, struct base_error *error)
-{
-    static const char *const names[] = {
-        [MODEL_STEP_TRAIN] = "train",       [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward",
-        [MODEL_STEP_EVALUATE] = "evaluate", [MODEL_STEP_ENCODE] = "encode",     [MODEL_STEP_PREFILL] = "prefill",
-        [MODEL_STEP_DECODE] = "decode",     [MODEL_STEP_GENERATE] = "generate", [MODEL_STEP_SCORE] = "score"};
-    const char *given = base_argument(arguments, "--step");
-    int step;
-    if (!given) return sim_plan_step(text, out, error);
-    BASE_TRY(base_parse_word(given, "--step", names, BASE_COUNT(names), &step, error));
-    *out = (enum model_step)step;
-    text->values[SIM_STEP] = NULL;
-    return BASE_OK;
-}
-
 static enum base_status write_trace(struct commands_context *context, const struct base_arguments *arguments,
                                     const struct sim_plan *plan, const struct sim_timeline *timeline,
                                     const struct sim_memory_curve *curve, const struct sim_passes *passes,
@@ -134,32 +117,11 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (!prediction.fits)
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
-    if (base_argument(arguments, "--program"))
-        BASE_TRY(sim_program_shardings(context->cache, context->arena, plan, &report.shardings, &report.sharding_count,
-                                       error));
     if (trace) BASE_TRY(write_trace(context, arguments, plan, &timeline, &curve, &passes, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     BASE_TRY(commands_warn_of_old_compiler(context, text, plan, &prediction, error));
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
-}
-
-/* The program as text, in place of the prediction. */
-static enum base_status print_program(struct commands_context *context, const struct base_arguments *arguments,
-                                      const struct sim_plan *plan, struct base_text *out, struct base_error *error)
-{
-    struct sim_prediction prediction;
-    struct sim_timeline timeline = {0};
-    struct sim_memory_curve curve = {0};
-    struct sim_passes passes = {.count = 0};
-    struct sim_detail detail = {
-        .lists_collectives = true, .timeline = &timeline, .passes = &passes, .arena = context->arena};
-    const char *trace = base_argument(arguments, "--trace");
-    if (trace) BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
-    if (trace) BASE_TRY(write_trace(context, arguments, plan, &timeline, &curve, &passes, error));
-    BASE_TRY(sim_program_print(context->cache, plan, out, error));
-    commands_warn_of_untold(context, context->arena, plan);
-    return BASE_OK;
 }
 
 static enum base_status check_training(const struct base_arguments *arguments, enum model_step step,
@@ -211,7 +173,7 @@ static enum base_status ask_topologies(struct commands_context *context, const s
                                        const struct sim_plan_text *text, struct asked *asked, struct base_text *out,
                                        struct base_error *error)
 {
-    static const char *const of_one[] = {"--program", "--trace", EVERY_LINK, "--detail", "--collectives-by-op"};
+    static const char *const of_one[] = {"--trace", EVERY_LINK, "--detail", "--collectives-by-op"};
     struct reports_choice *choices;
     int count;
     for (int i = 0; i < BASE_COUNT(of_one); i++)
@@ -243,7 +205,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
-    BASE_TRY(read_step(arguments, &text, &step, error));
+    BASE_TRY(commands_read_step(arguments, &text, &step, error));
     BASE_TRY(check_training(arguments, step, error));
     enum sim_form form = base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED;
     if (commands_lists_topologies(&text)) {
@@ -261,19 +223,15 @@ static enum base_status run_predict(struct commands_context *context, const stru
     const char *keys = base_argument(arguments, "--what-if");
     if (keys && !context->json) return base_fail(error, BASE_USAGE, "--what-if: is JSON; use it with --json");
     if (keys) return commands_put_what_if(context, &(struct commands_what_if){&text, &plan, keys}, out, error);
-    if (base_argument(arguments, "--program") && !context->json)
-        return print_program(context, arguments, &plan, out, error);
     return answer(context, arguments, &text, &plan, &others, &training, out, error);
 }
 
 static const struct base_option options[] = {
     COMMANDS_PLAN,
-    {"--step", "train|gradient|forward|evaluate|encode|prefill|decode|generate|score",
-     "how much of the step; from encode on: of inference", "the plan's, or train"},
+    COMMANDS_STEP,
     {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
     {"--detail", NULL, "with every operation, and what memory holds when; of the JSON document", NULL},
-    {"--program", NULL, "print the sharded operations, and why each tensor is sharded as it is", NULL},
     {"--what-if", "all|KEY,KEY", "instead: the plan with each of these keys one step otherwise, as JSON", NULL},
     {"--network", "analytic|simulated",
      "how collectives are priced: by loads of links, or every message over every link", "analytic"},

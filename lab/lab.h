@@ -8,7 +8,7 @@
 #include "sim/machine/machine.h"
 #include "sim/partition/partition.h"
 
-extern const struct commands_command lab_data, lab_partition, lab_fusion, lab_random;
+extern const struct commands_command lab_data, lab_program, lab_partition, lab_fusion, lab_random;
 
 /* ---- what the TPU compiler's cost model says (compiler_cycles.c) ---- */
 
@@ -115,5 +115,18 @@ struct lab_operation {
 /* Reads "ble,ef->blf"; every letter needs one extent. */
 enum base_status lab_operation_parse(const char *equation, struct lab_operation *out, struct base_error *error);
 enum base_status lab_operation_partition(struct lab_operation *operation, struct base_error *error);
+
+/* ---- a sharded program as text (program_text.c), and why it is sharded so (reasons.c) ---- */
+
+/* With why each tensor is sharded as it is, unless why is NULL. */
+struct lab_why {
+    const struct sim_causes *causes;
+    const struct model_rules *rules;
+};
+void lab_put_program(const struct sim_sharded *sharded, const struct topo_axes *mesh, const int64_t *sizes,
+                     const struct lab_why *why, struct base_text *out);
+/* "batch->data", "its user mlp/wo": nothing for what nobody shards. */
+void lab_put_reason(struct base_text *out, const struct model_program *program, const struct model_rules *rules,
+                    const struct sim_causes *causes, int instance, int tensor);
 
 #endif

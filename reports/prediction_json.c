@@ -300,36 +300,6 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     base_json_close(w, ']');
 }
 
-static void put_axes(struct base_json_writer *w, const struct topo_axes *mesh, sim_order axes)
-{
-    const int count = __builtin_popcount(sim_set_of(axes));
-    const bool several = count > 1;
-    if (!axes) base_json_put_null(w);
-    if (several) base_json_open_inline(w, '[');
-    for (int at = 0; at < count; at++) base_json_put_string(w, mesh->names[sim_order_axis(axes, at)]);
-    if (several) base_json_close(w, ']');
-}
-
-/* Every tensor's, with why it has it. */
-static void put_shardings(struct base_json_writer *w, const struct reports_prediction *r)
-{
-    base_json_key(w, "shardings");
-    base_json_open(w, '[');
-    for (int i = 0; i < r->sharding_count; i++) {
-        const struct sim_tensor_sharding *s = &r->shardings[i];
-        base_json_open_inline(w, '{');
-        base_json_member_string(w, "tensor", s->tensor);
-        base_json_key(w, "spec");
-        base_json_open_inline(w, '[');
-        for (int d = 0; d < s->rank; d++) put_axes(w, &r->prediction->mesh, s->spec[d]);
-        base_json_close(w, ']');
-        if (s->first_layer) base_json_member_bool(w, "first_layer", true);
-        base_json_member_string(w, "why", *s->why ? s->why : NULL);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-}
-
 void reports_prediction_json(const struct reports_prediction *r, enum base_json_layout layout, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .layout = layout};
@@ -337,7 +307,6 @@ void reports_prediction_json(const struct reports_prediction *r, enum base_json_
     put_plan(&w, r->checked);
     reports_put_assumed(out->arena, &r->plan, r->checked, &w);
     put_answer(&w, r);
-    if (r->shardings) put_shardings(&w, r);
     if (!r->measured) put_passes(&w, r->checked);
     if (!r->measured) put_constants(&w, &r->checked->placement->profile);
     if (!r->measured) reports_put_pipeline(&w, r->prediction, r->passes);

@@ -142,8 +142,6 @@ struct reports_prediction {
     const struct sim_change *changes;     /* what would make it fit; best first; see sim_changes_that_fit */
     int change_count;
     bool by_op;                                  /* --collectives-by-op */
-    const struct sim_tensor_sharding *shardings; /* --program; may be NULL */
-    int sharding_count;
     const struct reports_measured *measured; /* NULL: it is a prediction */
     const struct sim_confidence *confidence; /* NULL: it was not asked for, or measured */
     struct reports_training training;        /* --train-tokens */

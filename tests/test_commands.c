@@ -486,7 +486,7 @@ static const struct hostile {
     {"echo '{\"constants\":{},\"passes\":7}' >p; $M sweep examples/tpu_v4_tuning.csv --profile p --out x; e=$?; rm p; "
      "exit $e",
      3, "passes: an object"},
-    {"$M predict " PLAN " --program --trace t >/dev/null && rm t", 0, ""},
+    {"$M predict " PLAN " --trace t >/dev/null && rm t", 0, ""},
     {"$M predict " PLAN " --profile /dev/null", 3, "/dev/null: is empty"},
     {"$M predict " PLAN " --dtype bfloat", 3, "did you mean bfloat16?"},
     {"$M predict " PLAN " --step trian", 3, "did you mean train?"},

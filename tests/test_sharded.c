@@ -3,6 +3,7 @@
 #include "exec/checkpoint.h"
 #include "exec/gemm.h"
 #include "exec/kernels.h"
+#include "lab/lab.h"
 #include "sim/compile/compile.h"
 #include "tests/random_program.h"
 
@@ -286,7 +287,7 @@ static const char *why_it_fails(struct base_arena *arena, const struct recipe *r
     }
     if (text) {
         base_putf(text, "mesh %s\n", topo_axes_describe(arena, &mesh));
-        sim_sharded_print(&sharded->sharded, &mesh, d->sizes, NULL, text);
+        lab_put_program(&sharded->sharded, &mesh, d->sizes, NULL, text);
         put_operands(d, &sharded->sharded, text);
     }
     sim_cache_free(cache);

@@ -323,15 +323,7 @@ struct sim_contraction_done {
 void sim_ask_contraction(struct sim_cache *cache, const struct sim_extents *extents,
                          const struct sim_contraction_asked *asked, struct sim_contraction_done *out);
 
-/* program_text.c: with why each tensor is sharded as it is, unless why is NULL */
-struct sim_why {
-    const struct sim_causes *causes;
-    const struct model_rules *rules;
-};
-void sim_sharded_print(const struct sim_sharded *sharded, const struct topo_axes *mesh, const int64_t *sizes,
-                       const struct sim_why *why, struct base_text *out);
-
-/* ---- why (reasons.c) ---- */
+/* ---- why a tensor is sharded as it is ---- */
 
 enum sim_way {
     SIM_BY_NOBODY,
@@ -367,9 +359,6 @@ struct sim_causes {
     const bool *is_layer;
     int tensor_count;
 };
-/* "batch->data", "its user mlp/wo": nothing for what nobody shards. */
-void sim_put_reason(struct base_text *out, const struct model_program *program, const struct model_rules *rules,
-                    const struct sim_causes *causes, int instance, int tensor);
 /* The logical axes of a tensor's dimensions by name; NULL: none. */
 void sim_axis_names(const struct model_tensor *tensor, const char **names);
 /* What ZeRO shards over data beside what the rules say: optimizer state, and accumulated gradients. */

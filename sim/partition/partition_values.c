@@ -77,3 +77,10 @@ struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind,
     op->kernel = -1;
     return op;
 }
+
+const char *sim_collective_name(enum sim_collective kind)
+{
+    static const char *const names[SIM_COLLECTIVE_COUNT] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                                            "collective_permute"};
+    return names[kind];
+}

@@ -62,22 +62,6 @@ struct sim_executable {
 enum base_status sim_executable_program(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
                                         struct sim_executable *out, struct base_error *error);
 
-/* The sharded program as text, for `predict --program`. */
-enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out,
-                                   struct base_error *error);
-
-/* Every tensor of it: which mesh axes (sets) are over its dimensions, and why, in words ("" for what nobody shards).
- * Where the first of a stack's layers is sharded otherwise than the others, it stands by itself. */
-struct sim_tensor_sharding {
-    const char *tensor, *why;
-    bool first_layer;
-    int rank;
-    sim_order spec[MODEL_MAX_RANK];
-};
-enum base_status sim_program_shardings(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
-                                       const struct sim_tensor_sharding **out, int *count, struct base_error *error);
-
-
 /* pipeline_price.c: a piece of the model as a plan of its own, over one stage's devices, of so many microbatches.
  * config is filled and must outlive it. */
 void sim_chunk_plan(const struct sim_plan *plan, const struct sim_stage_chunk *piece, int64_t microbatches,

@@ -1,5 +1,6 @@
 /* Why a tensor has the sharding that it has, in words: the axis rules that gave it, or the neighbour that it was taken
  * from, over which operation. */
+#include "lab/lab.h"
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
@@ -125,7 +126,7 @@ static void put_causes(const struct explanation *q, int node)
     }
 }
 
-void sim_put_reason(struct base_text *out, const struct model_program *program, const struct model_rules *rules,
+void lab_put_reason(struct base_text *out, const struct model_program *program, const struct model_rules *rules,
                     const struct sim_causes *causes, int instance, int tensor)
 {
     struct explanation q = {out, program, rules, causes, tensor};

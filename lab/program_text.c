@@ -1,5 +1,6 @@
 /* The sharded program as text: one operation a line, loops as indented blocks, each tensor with its local shape and the
  * mesh axes over its dimensions. */
+#include "lab/lab.h"
 #include "sim/partition/memo.h"
 #include "sim/partition/sharding_tiles.h"
 
@@ -8,7 +9,7 @@ struct printer {
     const struct sim_sharded *s;
     const struct topo_axes *mesh;
     const int64_t *sizes;
-    const struct sim_why *why; /* or NULL */
+    const struct lab_why *why; /* or NULL */
 };
 
 static const char *axes_text(const struct printer *p, unsigned axes)
@@ -56,7 +57,7 @@ static int instance_of(const struct sim_sharded *s, const struct sim_op *op, con
 static void put_why(const struct printer *p, const struct sim_op *op)
 {
     const struct sim_sharded *s = p->s;
-    const struct sim_why *why = p->why;
+    const struct lab_why *why = p->why;
     struct base_text *out = p->out, reason = {.arena = out->arena};
     if (!why || !op->output_count || op->op->kind == MODEL_UPDATE) return;
     int tensor = s->values[op->outputs[0]].tensor;
@@ -67,7 +68,7 @@ static void put_why(const struct printer *p, const struct sim_op *op)
     for (int d = 0; d < t->rank; d++)
         differs = differs || sim_order_of_dim(&why->causes->orders, spec, d) != s->values[op->outputs[0]].spec[d];
     base_put(&reason, "");
-    sim_put_reason(&reason, s->program, why->rules, why->causes, instance, tensor);
+    lab_put_reason(&reason, s->program, why->rules, why->causes, instance, tensor);
     if (!reason.length) return;
     base_put(out, "  <- ");
     for (int d = 0; d < t->rank && differs; d++) {
@@ -149,7 +150,7 @@ static void put_waits(const struct printer *p, int before, int depth)
 static void put_arguments(const struct printer *p)
 {
     const struct sim_sharded *s = p->s;
-    const struct sim_why *why = p->why;
+    const struct lab_why *why = p->why;
     struct base_text *out = p->out;
     static const char *const categories[MODEL_CATEGORY_COUNT] = {[MODEL_PARAMETER] = "parameter",
                                                                  [MODEL_OPTIMIZER_STATE] = "state",
@@ -165,13 +166,13 @@ static void put_arguments(const struct printer *p)
         if (t->layers != MODEL_ONE) base_putf(out, "%lld x ", (long long)p->sizes[t->layers]);
         put_value(p, v);
         base_put(&reason, "");
-        sim_put_reason(&reason, s->program, why->rules, why->causes, 0, value->tensor);
+        lab_put_reason(&reason, s->program, why->rules, why->causes, 0, value->tensor);
         base_putf(out, "%s%s\n", reason.length ? "  <- " : "", reason.data);
     }
 }
 
-void sim_sharded_print(const struct sim_sharded *s, const struct topo_axes *mesh, const int64_t *sizes,
-                       const struct sim_why *why, struct base_text *out)
+void lab_put_program(const struct sim_sharded *s, const struct topo_axes *mesh, const int64_t *sizes,
+                     const struct lab_why *why, struct base_text *out)
 {
     const struct printer p = {out, s, mesh, sizes, why};
     int depth = 0;
@@ -191,11 +192,4 @@ void sim_sharded_print(const struct sim_sharded *s, const struct topo_axes *mesh
         if (op->kind == SIM_LOOP_BEGIN) depth++;
     }
     put_waits(&p, s->op_count, depth);
-}
-
-const char *sim_collective_name(enum sim_collective kind)
-{
-    static const char *const names[SIM_COLLECTIVE_COUNT] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
-                                                            "collective_permute"};
-    return names[kind];
 }
