@@ -155,7 +155,7 @@ static const char *link_name(struct base_arena *arena, const struct topo_link *l
 {
     static const char *const names[TOPO_LINK_KINDS] = {[TOPO_LINK_NVLINK] = "NVLink",
                                                        [TOPO_LINK_NIC] = "network card",
-                                                       [TOPO_LINK_SPINE] = "spine",
+
                                                        [TOPO_LINK_HOST] = "host link",
                                                        [TOPO_LINK_DCN] = "data-centre network"};
     if (link->kind != TOPO_LINK_ICI) return names[link->kind];
@@ -248,8 +248,7 @@ static void answer_text(const struct question *q, const char *axes, struct base_
               q->topology.name);
     base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_format_seconds(time, answer_s(q)),
               base_format_bytes(rate, bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
-    base_putf(out, "  analytic   %s, %s%s\n", base_format_seconds(other, q->analytic_s), price_words(q),
-              topo_has_failures(&q->topology) ? "; longer by what the simulation says that failures cost" : "");
+    base_putf(out, "  analytic   %s, %s\n", base_format_seconds(other, q->analytic_s), price_words(q));
     base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, q->sent_s),
               sim_algorithm_name(q->sent.algorithm), (long long)t->message_count, bound_by(out->arena, q));
     if (t->busiest_link >= 0)

@@ -29,47 +29,33 @@ static enum base_status write_trace(struct commands_context *context, const stru
     return base_write_file(base_argument(arguments, "--trace"), text.data, text.length, error);
 }
 
-/* A simulated network beside the other price of the same plan, and broken hardware beside sound. Asked before the plan
- * itself, whose program lives until the next check. */
-struct other_networks {
-    double analytic_step_s, healthy_step_s;
-    struct sim_detail analytic; /* its collectives */
+/* The price of loads beside a simulated network's. Asked before the plan itself, whose program lives until the next
+ * check. */
+struct by_loads {
+    double step_s;
+    struct sim_detail detail; /* its collectives */
 };
 
-static enum base_status price_otherwise(struct commands_context *context, struct sim_plan_text text,
-                                        enum model_step step, enum sim_form form, const char *network, double *step_s,
-                                        struct sim_detail *detail, struct base_error *error)
+static enum base_status price_by_loads(struct commands_context *context, const struct sim_plan_text *text,
+                                       enum model_step step, enum sim_form form, struct by_loads *out,
+                                       struct base_error *error)
 {
     struct sim_plan plan;
     struct sim_prediction prediction;
     const struct base_json *kept = sim_cache_overrides(context->cache);
-    text.values[SIM_TOPOLOGY] = topo_without_failures(context->arena, text.values[SIM_TOPOLOGY]);
-    BASE_TRY(commands_network(context, network, error));
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error));
-    BASE_TRY(sim_predict(context->cache, &plan, &prediction, detail, error));
-    sim_cache_override(context->cache, kept);
-    *step_s = prediction.step_s;
-    return BASE_OK;
-}
-
-static enum base_status find_others(struct commands_context *context, const struct sim_plan_text *text,
-                                    enum model_step step, enum sim_form form, struct other_networks *out,
-                                    struct base_error *error)
-{
-    struct sim_plan plan;
+    if (!commands_is_simulated(context)) return BASE_OK;
+    out->detail = (struct sim_detail){.lists_collectives = true, .arena = context->arena};
+    BASE_TRY(commands_network(context, "analytic", error));
     BASE_TRY(sim_plan_check(context->cache, context->arena, text, step, form, &plan, error));
-    const bool simulated = plan.placement->profile.simulated;
-    const char *network = simulated ? "simulated" : "analytic";
-    if (topo_has_failures(&plan.placement->topology))
-        BASE_TRY(price_otherwise(context, *text, step, form, network, &out->healthy_step_s, NULL, error));
-    if (!simulated) return BASE_OK;
-    out->analytic = (struct sim_detail){.lists_collectives = true, .arena = context->arena};
-    return price_otherwise(context, *text, step, form, "analytic", &out->analytic_step_s, &out->analytic, error);
+    BASE_TRY(sim_predict(context->cache, &plan, &prediction, &out->detail, error));
+    sim_cache_override(context->cache, kept);
+    out->step_s = prediction.step_s;
+    return BASE_OK;
 }
 
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct sim_plan_text *text, const struct sim_plan *plan,
-                               const struct other_networks *others, const struct reports_training *training,
+                               const struct by_loads *loads, const struct reports_training *training,
                                struct base_text *out, struct base_error *error)
 {
     struct sim_prediction prediction;
@@ -99,10 +85,9 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .curve = detailed ? &curve : NULL,
                                         .passes = detailed ? &passes : NULL,
                                         .changes = changes,
-                                        .analytic_step_s = others->analytic_step_s,
-                                        .healthy_step_s = others->healthy_step_s,
-                                        .analytic_collectives = others->analytic.collectives.rows,
-                                        .analytic_collective_count = others->analytic.collectives.count,
+                                        .analytic_step_s = loads->step_s,
+                                        .analytic_collectives = loads->detail.collectives.rows,
+                                        .analytic_collective_count = loads->detail.collectives.count,
                                         .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
     struct sim_checkpoint checkpoint;
     if (plan->options.step == MODEL_STEP_TRAIN) {
@@ -213,8 +198,8 @@ static enum base_status run_predict(struct commands_context *context, const stru
         return ask_topologies(context, arguments, &text, &asked, out, error);
     }
     BASE_TRY(commands_training(context->arena, arguments, &text.values[SIM_TOPOLOGY], 1, &training, error));
-    struct other_networks others = {0};
-    enum base_status status = find_others(context, &text, step, form, &others, error);
+    struct by_loads loads = {0};
+    enum base_status status = price_by_loads(context, &text, step, form, &loads, error);
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
     BASE_TRY(check_trace(arguments, &plan, error));
@@ -223,7 +208,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     const char *keys = base_argument(arguments, "--what-if");
     if (keys && !context->json) return base_fail(error, BASE_USAGE, "--what-if: is JSON; use it with --json");
     if (keys) return commands_put_what_if(context, &(struct commands_what_if){&text, &plan, keys}, out, error);
-    return answer(context, arguments, &text, &plan, &others, &training, out, error);
+    return answer(context, arguments, &text, &plan, &loads, &training, out, error);
 }
 
 static const struct base_option options[] = {

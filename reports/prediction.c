@@ -59,15 +59,11 @@ static void put_bound(const struct reports_prediction *r, struct base_text *out)
 
 static void put_network_words(const struct reports_prediction *r, struct base_text *out)
 {
-    char other[BASE_HUMANE], cost[BASE_HUMANE];
+    char other[BASE_HUMANE];
     double step_s = r->prediction->step_s;
     if (r->analytic_step_s > 0)
         base_putf(out, "    the network was simulated link by link; priced by loads alone a step takes %s (%+.1f %%)\n",
                   base_format_seconds(other, r->analytic_step_s), 100 * (r->analytic_step_s / step_s - 1));
-    if (r->healthy_step_s > 0)
-        base_putf(out, "    what is dead, slow or late costs %s a step (%+.1f %%): without it, %s\n",
-                  base_format_seconds(cost, step_s - r->healthy_step_s), 100 * (step_s / r->healthy_step_s - 1),
-                  base_format_seconds(other, r->healthy_step_s));
 }
 
 double reports_analytic_s(const struct reports_prediction *r, int collective)

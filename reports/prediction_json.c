@@ -68,13 +68,11 @@ static void put_time(struct base_json_writer *w, const struct sim_plan *plan, co
 /* How collectives were priced, where it is not the usual way. */
 static void put_network(struct base_json_writer *w, const struct reports_prediction *r)
 {
-    const bool simulated = r->analytic_step_s > 0;
-    if (!simulated && !(r->healthy_step_s > 0)) return;
+    if (!(r->analytic_step_s > 0)) return;
     base_json_key(w, "network");
     base_json_open(w, '{');
-    base_json_member_string(w, "kind", simulated ? "simulated" : "analytic");
-    if (simulated) base_json_member_double(w, "analytic_step_s", r->analytic_step_s);
-    if (r->healthy_step_s > 0) base_json_member_double(w, "step_without_failures_s", r->healthy_step_s);
+    base_json_member_string(w, "kind", "simulated");
+    base_json_member_double(w, "analytic_step_s", r->analytic_step_s);
     base_json_close(w, '}');
 }
 

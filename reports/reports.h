@@ -141,7 +141,7 @@ struct reports_prediction {
     const struct sim_passes *passes;      /* of a pipeline, each; may be NULL */
     const struct sim_change *changes;     /* what would make it fit; best first; see sim_changes_that_fit */
     int change_count;
-    bool by_op;                                  /* --collectives-by-op */
+    bool by_op;                              /* --collectives-by-op */
     const struct reports_measured *measured; /* NULL: it is a prediction */
     const struct sim_confidence *confidence; /* NULL: it was not asked for, or measured */
     struct reports_training training;        /* --train-tokens */
@@ -151,7 +151,6 @@ struct reports_prediction {
     double analytic_step_s;
     const struct sim_collective_row *analytic_collectives; /* and its collectives */
     int analytic_collective_count;
-    double healthy_step_s; /* priced alike, without the failures that the topology has; 0: it has none */
 };
 /* Seconds that loads of links alone say of a collective of the report, by its place in the list; -1: nobody asked, or
  * there is none like it. prediction.c */

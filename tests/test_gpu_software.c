@@ -437,25 +437,6 @@ static void collectives_are_simulated_as_priced(struct base_arena *arena)
     }
 }
 
-/* A slow card costs, at every size, and one at all of its rate does not. */
-static void slow_cards_cost_at_every_size(struct base_arena *arena)
-{
-    struct sim_cache *cache = sim_cache_new(arena);
-    const struct sim_plan sound = plan_of_batch(arena, cache, "alpa", "h100:16x8", "none", "128"),
-                          same = plan_of_batch(arena, cache, "alpa", "h100:16x8@slow_nic=0:1", "none", "128"),
-                          slow = plan_of_batch(arena, cache, "alpa", "h100:16x8@slow_nic=0:0.25", "none", "128");
-    const unsigned axes = sim_data_axis(&sound.placement->axes);
-    for (enum sim_collective kind = SIM_ALL_REDUCE; kind <= SIM_REDUCE_SCATTER; kind++)
-        for (double bytes = 1 << 12; bytes < 1e10; bytes *= 16) {
-            const double sound_s = sim_collective_s(sound.placement, kind, axes, bytes);
-            TEST_ROW("%s of %.0f bytes", sim_collective_name(kind), bytes);
-            assert_near(sim_collective_s(same.placement, kind, axes, bytes), sound_s, 1e-12);
-            assert_true(sim_collective_s(slow.placement, kind, axes, bytes) >= sound_s);
-            if (bytes > 1e9) assert_true(sim_collective_s(slow.placement, kind, axes, bytes) > 1.9 * sound_s);
-        }
-    sim_cache_free(cache);
-}
-
 /* AWS's cards, as its plugin tells NCCL of them: 32 B200 on four nodes, within a tenth. */
 static void cards_that_answer_late_cost_each_step(struct base_arena *arena)
 {
@@ -826,7 +807,6 @@ static const struct test tests[] = {
     TEST(switches_add_up_for_part_of_a_node),
     TEST(cards_that_answer_late_cost_each_step),
     TEST(collectives_are_simulated_as_priced),
-    TEST(slow_cards_cost_at_every_size),
     TEST(few_bytes_take_few_channels),
     TEST(numbers_of_nccl_are_rows),
     TEST(products_are_worked_through_in_tiles),

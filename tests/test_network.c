@@ -49,13 +49,10 @@ static void set_scene(struct base_arena *arena, const char *name, int model, str
 static double simulate(struct base_arena *arena, const struct scene *scene, enum sim_collective kind,
                        enum sim_algorithm algorithm, double bytes, enum sim_link_sharing sharing)
 {
-    struct base_error error;
     struct sim_schedule schedule;
     struct sim_traffic traffic;
     assert_true(sim_schedule_build(&scene->network.links, &scene->groups, kind, algorithm, bytes, &schedule));
-    assert_ok(
-        sim_network_simulate(arena, &scene->network.links, &schedule, &scene->network.rates, sharing, &traffic, &error),
-        &error);
+    sim_network_simulate(arena, &scene->network.links, &schedule, &scene->network.rates, sharing, &traffic);
     return traffic.time_s;
 }
 
@@ -391,7 +388,7 @@ static void predict_step(struct base_arena *arena, struct sim_cache *cache, cons
 /* Links carry what the collectives of a step put on them, one by one; put together, none is left out or twice there. */
 static void links_of_a_step_add_up(struct base_arena *arena)
 {
-    static const char *const rows[] = {"v4:4x4x4", "v4:4x4x8_twisted", "v4:2x2x4@dead_links=z:0.0.0", "h100:2x8"};
+    static const char *const rows[] = {"v4:4x4x4", "v4:4x4x8_twisted", "v4:2x2x4", "h100:2x8"};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct sim_cache *cache = sim_cache_new(arena);
         struct sim_plan plan;
@@ -439,48 +436,6 @@ static void buckets_prefer_no_dimension(struct base_arena *arena)
         times_s[i] = simulate(arena, &scene, SIM_ALL_REDUCE, SIM_ALGORITHM_BUCKET, 1e9, SIM_SHARED_AS_NEEDED);
     }
     assert_near(times_s[0], times_s[1], 1e-12);
-}
-
-/* ---- failures ---- */
-
-static double bytes_on_dead_links(const struct topo_network *network, const struct sim_traffic *traffic)
-{
-    double bytes = 0;
-    for (int i = 0; i < network->link_count; i++) bytes += network->links[i].dead ? traffic->link_bytes[i] : 0;
-    return bytes;
-}
-
-/* Traffic goes round a dead link, and pays for it; where none leads round it, that is said. */
-static void dead_links_are_routed_around(struct base_arena *arena)
-{
-    static const char *const rows[][2] = {{"v4:4x4x4", "x:0.0.0"},
-                                          {"v4:4x4x4", "x:0.0.0+x:1.0.0+y:0.0.0"},
-                                          {"v5e:4x4", "y:1.1"},
-                                          {"v4:4x4x8_twisted", "x:3.2.1"}};
-    for (int i = 0; i < BASE_COUNT(rows); i++) {
-        struct scene sound, broken;
-        struct sim_schedule schedule;
-        struct sim_traffic traffic;
-        struct base_error error;
-        TEST_ROW("%s without %s", rows[i][0], rows[i][1]);
-        set_scene(arena, rows[i][0], 4, NULL, &sound);
-        set_scene(arena, base_print(arena, "%s@dead_links=%s", rows[i][0], rows[i][1]), 4, NULL, &broken);
-        assert_true(sim_schedule_build(&broken.network.links, &broken.groups, SIM_ALL_TO_ALL, SIM_ALGORITHM_DIRECT, 1e6,
-                                       &schedule));
-        assert_ok(sim_network_simulate(arena, &broken.network.links, &schedule, &broken.network.rates,
-                                       SIM_SHARED_AS_NEEDED, &traffic, &error),
-                  &error);
-        assert_near(bytes_on_dead_links(&broken.network.links, &traffic), 0, 0);
-        for (enum sim_collective kind = SIM_ALL_REDUCE; kind <= SIM_REDUCE_SCATTER; kind++)
-            assert_true(simulate(arena, &broken, kind, SIM_ALGORITHM_RING, 1e6, SIM_SHARED_AS_NEEDED) >=
-                        simulate(arena, &sound, kind, SIM_ALGORITHM_RING, 1e6, SIM_SHARED_AS_NEEDED) * (1 - 1e-12));
-    }
-    struct scene cut;
-    struct sim_simulated sent;
-    struct base_error error;
-    set_scene(arena, "v4:2x2x1@dead_links=x:0.0.0+y:0.0.0", 4, NULL, &cut);
-    assert_fails(sim_simulate(arena, &cut.network, &cut.groups, SIM_ALL_REDUCE, SIM_ALGORITHM_RING, 1e6, &sent, &error),
-                 BASE_INPUT, &error, "leave no way");
 }
 
 /* ---- sharing ---- */
@@ -550,7 +505,7 @@ static void a_simulation_keeps_only_its_answer(struct base_arena *arena)
     struct scene broken;
     struct sim_simulated sent;
     struct base_error error;
-    set_scene(arena, "v4:8x8x8@dead_links=x:0.0.0", 8, NULL, &broken);
+    set_scene(arena, "v4:8x8x8", 8, NULL, &broken);
     const int64_t before_bytes = arena->allocated_bytes;
     assert_ok(
         sim_simulate(arena, &broken.network, &broken.groups, SIM_ALL_REDUCE, SIM_ALGORITHM_BUCKET, 1e6, &sent, &error),
@@ -559,10 +514,10 @@ static void a_simulation_keeps_only_its_answer(struct base_arena *arena)
                     16.0 * broken.network.links.link_count * sizeof(double));
 }
 
-/* A ring inside a node is what the plan's price says; over nodes it goes as fast as the slowest card lets it. */
+/* A ring inside a node is what the plan's price says; over nodes it goes as fast as a card lets it. */
 static void nodes_are_joined_by_their_cards(struct base_arena *arena)
 {
-    struct scene one, two, slow;
+    struct scene one, two;
     set_scene(arena, "h100:1x8", 8, NULL, &one);
     double link = one.network.rates.bytes_per_s[TOPO_LINK_NVLINK], card = one.network.rates.bytes_per_s[TOPO_LINK_NIC];
     assert_near(simulate(arena, &one, SIM_ALL_GATHER, SIM_ALGORITHM_RING, 1e6, SIM_SHARED_AT_EVERY_EVENT),
@@ -570,9 +525,6 @@ static void nodes_are_joined_by_their_cards(struct base_arena *arena)
     set_scene(arena, "h100:2x8", 16, NULL, &two);
     assert_near(simulate(arena, &two, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, 8e8, SIM_SHARED_AS_NEEDED),
                 2 * 15.0 / 16 * 1e8 / card, 1e-9);
-    set_scene(arena, "h100:2x8@slow_nic=1:0.25", 16, NULL, &slow);
-    assert_near(simulate(arena, &slow, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, 8e8, SIM_SHARED_AS_NEEDED),
-                4 * 2 * 15.0 / 16 * 1e8 / card, 1e-9);
 }
 
 /* Two trees a network card, each with half: a node is inside one and a leaf of the other, so that its card carries
@@ -621,26 +573,6 @@ static void slices_are_joined_at_the_measured_rate(struct base_arena *arena)
     assert_true(!sim_price_is_exact(&placement, SIM_ALL_REDUCE, 2));
 }
 
-static void bad_failures_are_refused(struct base_arena *arena)
-{
-    static const char *const rows[][2] = {{"v4:4x4x4@dead_links=w:0.0.0", "is not understood"},
-                                          {"v4:4x4x4@dead_links=x:4.0.0", "no link leads"},
-                                          {"v5e:4x4@dead_links=x:3.0", "no link leads"},
-                                          {"v5e:4x4@dead_links=z:0.0.0", "no link leads"},
-                                          {"v4:4x4x4@dead_links=x:0.0.0+", "is not understood"},
-                                          {"v4:4x4x4@dead_links=x:0.0.0.0", "more than 3"},
-                                          {"h100:2x8@slow_nic=2:0.5", "counted from 0"},
-                                          {"h100:2x8@slow_nic=0:1.5", "no share"},
-                                          {"h100:2x8@straggler=0", "NODE:NUMBER"},
-                                          {"h100:2x8@dead_links=x:0.0.0", "unknown"}};
-    for (int i = 0; i < BASE_COUNT(rows); i++) {
-        struct topo_topology topology;
-        struct base_error error;
-        TEST_ROW("%s", rows[i][0]);
-        assert_fails(topo_parse(arena, rows[i][0], &topology, &error), BASE_INPUT, &error, rows[i][1]);
-    }
-}
-
 /* ---- one packet at a time ---- */
 
 enum { PACKETS = 96, MOST_STREAMS = 4096, MOST_HOPS = 24 };
@@ -663,7 +595,7 @@ static void put_streams(struct base_arena *arena, struct router *r, const struct
 {
     struct topo_paths paths = {.count = 0};
     (void)arena;
-    assert_true(topo_network_paths(network, from, to, &paths));
+    topo_network_paths(network, from, to, &paths);
     for (int p = 0, first = 0; p < paths.count; first = paths.end[p++]) {
         struct stream *stream = &r->streams[r->stream_count++];
         assert_in_range(r->stream_count, 1, MOST_STREAMS - 1);
@@ -767,13 +699,11 @@ int main(int argument_count, char **arguments)
         TEST(ici_sweeps_are_met),
         TEST(links_of_a_step_add_up),
         TEST(buckets_prefer_no_dimension),
-        TEST(dead_links_are_routed_around),
         TEST(what_changes_is_shared_as_if_all_did),
         TEST(a_simulation_keeps_only_its_answer),
         TEST(nodes_are_joined_by_their_cards),
         TEST(trees_of_nodes_load_cards_as_rings_do),
         TEST(slices_are_joined_at_the_measured_rate),
-        TEST(bad_failures_are_refused),
         TEST(packets_take_as_long_as_flows),
     };
     return test_main(tests, BASE_COUNT(tests), argument_count, arguments);

@@ -130,53 +130,6 @@ static void gathers_over_several_dimensions_go_round_one_ring(struct base_arena 
     sim_cache_free(cache);
 }
 
-/* What is broken is no faster than what is sound, whatever the bytes and however differently messages and loads are
- * priced, and as much slower as the simulation says. */
-static void broken_tori_take_no_less_time(struct base_arena *arena)
-{
-    static const struct {
-        const char *sound, *broken, *mesh;
-    } rows[] = {{"v4:4x4x8", "v4:4x4x8@dead_links=x:0.0.0", "data=1,fsdp=128,tensor=1"},
-                {"v4:4x4x8", "v4:4x4x8@dead_links=z:1.2.3", "data=1,fsdp=16,tensor=8"},
-                {"v6e-256", "v6e-256@dead_links=x:0.0+y:3.5", "data=1,fsdp=256,tensor=1"},
-                {"v5e-64", "v5e-64@dead_links=x:1.1", "data=1,fsdp=8,tensor=8"}};
-    struct sim_cache *cache = sim_cache_new(arena);
-    for (int i = 0; i < BASE_COUNT(rows); i++) {
-        TEST_ROW("%s %s", rows[i].broken, rows[i].mesh);
-        struct sim_plan_text text = text_of(rows[i].sound, rows[i].mesh, NULL);
-        text.values[SIM_MODEL] = "llama2_7b";
-        const struct sim_placement sound = *checked(arena, cache, &text).placement;
-        text.values[SIM_TOPOLOGY] = rows[i].broken;
-        const struct sim_placement broken = *checked(arena, cache, &text).placement;
-        double costs_s = 0;
-        for (int k = 0; k < SIM_COLLECTIVE_COUNT; k++)
-            for (unsigned axes = 1; axes <= topo_axes_all(&sound.axes); axes++)
-                for (double bytes = 1; bytes < 1e10; bytes *= 64) {
-                    const enum sim_collective kind = (enum sim_collective)k;
-                    const double more_s =
-                        sim_collective_s(&broken, kind, axes, bytes) - sim_collective_s(&sound, kind, axes, bytes);
-                    assert_true(more_s >= 0);
-                    costs_s += more_s;
-                }
-        assert_true(costs_s > 0.01);
-    }
-    sim_cache_free(cache);
-}
-
-/* A host that comes late is waited for once in each collective. */
-static void stragglers_are_waited_for_once(struct base_arena *arena)
-{
-    struct sim_cache *cache = sim_cache_new(arena);
-    struct sim_plan_text text = text_of("v4:4x4x8", "data=1,fsdp=128,tensor=1", NULL);
-    text.values[SIM_MODEL] = "llama2_7b";
-    const struct sim_placement sound = *checked(arena, cache, &text).placement;
-    text.values[SIM_TOPOLOGY] = "v4:4x4x8@straggler=5:0.001";
-    const struct sim_placement late = *checked(arena, cache, &text).placement;
-    for (enum sim_collective kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++)
-        assert_near(sim_collective_s(&late, kind, 2, 1 << 20) - sim_collective_s(&sound, kind, 2, 1 << 20), 1e-3, 1e-9);
-    sim_cache_free(cache);
-}
-
 /* How many rows of its list of collectives are of that kind. */
 static int count_kind(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text,
                       enum sim_collective kind)
@@ -781,8 +734,6 @@ static const struct test tests[] = {
     TEST(more_slices_take_no_less_time),
     TEST(gathers_over_several_dimensions_go_round_one_ring),
     TEST(v5p_goes_at_its_published_rates),
-    TEST(broken_tori_take_no_less_time),
-    TEST(stragglers_are_waited_for_once),
     TEST(whole_slices_sum_what_they_scatter),
     TEST(permutes_between_slices_wait_for_the_network),
     TEST(only_short_rings_are_windowed),

@@ -141,31 +141,6 @@ static void bounds_hold_where_collectives_are_hidden(struct base_arena *arena)
     }
 }
 
-/* What is dead, slow or late is searched under, sent link by link: the same plan as brute force finds. */
-static void broken_hardware_is_searched(struct base_arena *arena)
-{
-    static const char *const broken[] = {"v4:4x4x2@dead_links=x:0.0.0", "v5e:4x4@straggler=1:0.001",
-                                         "v4:2x4x4@wrap=y,dead_links=y:0.0.0+z:1.1.1", "h100:4x8@slow_nic=1:0.1",
-                                         "h100:8x4@leaf_nodes=2,oversubscription=4"};
-    for (int i = 0; i < BASE_COUNT(broken); i++) {
-        struct base_error error;
-        struct tuner_space space;
-        struct tuner_result result;
-        struct brute brute = {0, 0, 0, 0};
-        struct sim_cache *cache = sim_cache_new(arena);
-        struct tuner_request request = request_of(arena, "t5_1_1_large", broken[i], "64", "512", "114");
-        TEST_ROW("%s", broken[i]);
-        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 3}, &result, &error), &error);
-        predict_all(&space, note_best, &brute);
-        assert_int_equal(result.bound_violations, 0);
-        assert_true(result.proven_optimal);
-        assert_true(result.counts.evaluated < space.plan_count);
-        assert_near(result.plans[0].prediction.tokens_per_s, brute.best_tokens_per_s, 1e-9);
-        sim_cache_free(cache);
-    }
-}
-
 /* Every shape of named axes, and sizes left open: the search finds what predicting every plan finds. */
 static void shapes_of_named_axes_are_searched(struct base_arena *arena)
 {
@@ -1586,7 +1561,6 @@ static const struct test tests[] = {
     TEST(batches_are_compared_by_the_sequence),
     TEST(wider_spaces_fit_as_claimed),
     TEST(siblings_are_bounded_on_gpus),
-    TEST(broken_hardware_is_searched),
     TEST(a_profile_of_the_chip_itself_searches),
     TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),

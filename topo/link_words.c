@@ -27,17 +27,13 @@ static const char *torus_words(struct base_arena *arena, const struct topo_netwo
 
 static const char *node_words(struct base_arena *arena, const struct topo_network *n, const struct topo_link *link)
 {
-    const int nodes = n->topology.bounds[0], local = n->topology.bounds[1], first_card = n->device_nodes + nodes,
-              first_leaf = first_card + nodes * n->cards;
-    const bool out = link->from < link->to; /* devices, switches, cards, leaves, the spine: outwards numbers grow */
+    const int nodes = n->topology.bounds[0], local = n->topology.bounds[1], first_card = n->device_nodes + nodes;
+    const bool out = link->from < link->to; /* devices, switches, cards, leaves: outwards numbers grow */
     const int inner = out ? link->from : link->to;
     if (link->kind == TOPO_LINK_NVLINK)
         return base_print(arena, "%s device %d of node %d", out ? "out of" : "into", inner % local, inner / local);
-    if (link->kind == TOPO_LINK_NIC)
-        return base_print(arena, "%s network card %d of node %d", out ? "out of" : "into",
-                          (inner - first_card) % n->cards, (inner - first_card) / n->cards);
-    return base_print(arena, "leaf switch %d of block %d %s the spine", (inner - first_leaf) % n->cards,
-                      (inner - first_leaf) / n->cards, out ? "to" : "from");
+    return base_print(arena, "%s network card %d of node %d", out ? "out of" : "into", (inner - first_card) % n->cards,
+                      (inner - first_card) / n->cards);
 }
 
 const char *topo_link_words(struct base_arena *arena, const struct topo_network *network, int link)

@@ -1,7 +1,6 @@
 /* A topology as a graph: chips, hosts, switches and network cards, and every directed link between them. Tori have
  * their links, and their hosts' way to the data-centre network where several slices are joined; GPUs hang on the switch
- * of their node, and network cards on rails: the cards of one number in all nodes of a block share a leaf switch, and
- * leaves are joined by a spine. */
+ * of their node, and network cards on rails: the cards of one number in all nodes share a switch. */
 #include "topo/topo.h"
 
 #include <stdlib.h>
@@ -104,37 +103,26 @@ static void build_torus(struct topo_network *n)
 
 /* ---- nodes of GPUs, CPU hosts, ranks of one machine ---- */
 
-/* Links, in order: two for each device and its switch; two for each network card and its leaf; two for each leaf and
- * the spine. */
+/* Links, in order: two for each device and its switch; two for each network card and its leaf. */
 static void build_nodes(struct topo_network *n)
 {
     const struct topo_topology *t = &n->topology;
     int nodes = t->bounds[0], local = t->bounds[1], cards = t->chip.nics_per_node > 0 ? t->chip.nics_per_node : 1;
-    int block = t->leaf_nodes > 0 && t->leaf_nodes < nodes ? t->leaf_nodes : nodes;
-    int blocks = (nodes + block - 1) / block;
     n->cards = cards < local ? cards : local;
     /* Cards beyond one a device are taken together with it. */
     double card_width = (double)cards / n->cards;
     n->device_nodes = nodes * local;
-    int first_switch = n->device_nodes, first_card = first_switch + nodes, first_leaf = first_card + nodes * n->cards,
-        spine = first_leaf + blocks * n->cards;
-    n->node_count = spine + 1;
-    n->block = block;
+    int first_switch = n->device_nodes, first_card = first_switch + nodes, first_leaf = first_card + nodes * n->cards;
+    n->node_count = first_leaf + n->cards;
     for (int device = 0; device < n->device_nodes; device++) {
         add_link(n, device, first_switch + device / local, TOPO_LINK_NVLINK, 1);
         add_link(n, first_switch + device / local, device, TOPO_LINK_NVLINK, 1);
     }
     n->first_uplink = n->link_count;
     for (int card = 0; card < nodes * n->cards; card++) {
-        int leaf = first_leaf + card / n->cards / block * n->cards + card % n->cards;
+        int leaf = first_leaf + card % n->cards;
         add_link(n, first_card + card, leaf, TOPO_LINK_NIC, card_width);
         add_link(n, leaf, first_card + card, TOPO_LINK_NIC, card_width);
-    }
-    n->first_spine_link = n->link_count;
-    double up_width = block * card_width / (t->oversubscription > 0 ? t->oversubscription : 1);
-    for (int leaf = first_leaf; leaf < spine; leaf++) {
-        add_link(n, leaf, spine, TOPO_LINK_SPINE, up_width);
-        add_link(n, spine, leaf, TOPO_LINK_SPINE, up_width);
     }
 }
 
@@ -145,32 +133,12 @@ bool topo_has_torus(const struct topo_topology *t)
     return t->kind == TOPO_TPU || t->chip.torus_rank > 0;
 }
 
-static void break_links(struct topo_network *n)
-{
-    const struct topo_topology *t = &n->topology;
-    for (int i = 0; i < t->dead_link_count; i++) {
-        const struct topo_dead_link *dead = &t->dead_links[i];
-        int at[3] = {dead->at[0], dead->at[1], dead->at[2]};
-        int up = n->torus_links[chip_node(t, 0, at) * TORUS_LINKS + dead->dimension * 2];
-        topo_step(t, at, dead->dimension, 0);
-        int down = n->torus_links[chip_node(t, 0, at) * TORUS_LINKS + dead->dimension * 2 + 1];
-        n->links[up].dead = n->links[down].dead = true;
-    }
-    for (int i = 0; i < n->link_count && t->slow_nic_frac > 0; i++) {
-        struct topo_link *link = &n->links[i];
-        int card = (i - n->first_uplink) / 2;
-        if (link->kind == TOPO_LINK_NIC && card == t->slow_nic_node * n->cards) link->width *= t->slow_nic_frac;
-        if (link->kind == TOPO_LINK_DCN && card == t->slow_nic_node) link->width *= t->slow_nic_frac;
-    }
-}
-
 void topo_network_build(struct base_arena *arena, const struct topo_topology *topology, struct topo_network *out)
 {
     *out = (struct topo_network){.topology = *topology, .arena = arena};
     out->torus = topo_has_torus(topology);
     if (out->torus) build_torus(out);
     else build_nodes(out);
-    break_links(out);
 }
 
 int topo_network_node(const struct topo_network *n, const int *device, int coordinate_count)
@@ -197,62 +165,19 @@ static void put_hop(const struct topo_network *n, struct topo_paths *p, int link
     p->links[(*end)++] = link;
 }
 
-static void make_room_for_search(const struct topo_network *n, struct topo_paths *p)
-{
-    if (p->came_by) return;
-    p->came_by = base_new(n->arena, int, n->device_nodes);
-    p->queue = base_new(n->arena, int, n->device_nodes);
-    for (int i = 0; i < n->device_nodes; i++) p->came_by[i] = -1;
-}
-
-/* Breadth first over links that work, in the order of their numbers, from the end of the way to its start: says of each
- * node by which link the way goes on, and returns how many nodes were seen. */
-static int search(const struct topo_network *n, int from, int to, struct topo_paths *p)
-{
-    int seen = 0;
-    p->queue[seen++] = to; /* backwards: the links of a chip lead both ways */
-    for (int head = 0; head < seen && p->came_by[from] < 0; head++)
-        for (int i = 0, at = p->queue[head]; i < TORUS_LINKS; i++) {
-            const int out = n->torus_links[at * TORUS_LINKS + i];
-            if (out < 0 || n->links[out].dead) continue;
-            const int next = n->links[out].to;
-            if (next == to || p->came_by[next] >= 0) continue;
-            p->came_by[next] = n->torus_links[next * TORUS_LINKS + (i ^ 1)];
-            p->queue[seen++] = next;
-        }
-    return seen;
-}
-
-/* Deterministic, and as short as there is. */
-static bool detour(const struct topo_network *n, int from, int to, struct topo_paths *p)
-{
-    make_room_for_search(n, p);
-    const int seen = search(n, from, to, p);
-    const bool found = p->came_by[from] >= 0;
-    if (found) begin_path(p);
-    for (int at = from; found && at != to; at = n->links[p->came_by[at]].to) put_hop(n, p, p->came_by[at]);
-    for (int i = 0; i < seen; i++) p->came_by[p->queue[i]] = -1;
-    return found;
-}
-
-/* One of the shortest ways; false if a link of it is dead: then the path is taken back. */
-static bool walk(const struct topo_network *n, int node, const int steps[3], struct topo_paths *p)
+/* One of the shortest ways. */
+static void walk(const struct topo_network *n, int node, const int steps[3], struct topo_paths *p)
 {
     begin_path(p);
     for (int d = 0; d < 3; d++)
         for (int i = abs(steps[d]), direction = steps[d]<0; i> 0; i--) {
-            int link = n->torus_links[node * TORUS_LINKS + d * 2 + direction];
-            if (n->links[link].dead) {
-                p->count--;
-                return false;
-            }
+            const int link = n->torus_links[node * TORUS_LINKS + d * 2 + direction];
             put_hop(n, p, link);
             node = n->links[link].to;
         }
-    return true;
 }
 
-static bool torus_paths(const struct topo_network *n, int from, int to, struct topo_paths *p)
+static void torus_paths(const struct topo_network *n, int from, int to, struct topo_paths *p)
 {
     struct topo_ways ways;
     int a[3], b[3], slice, other;
@@ -264,11 +189,10 @@ static bool torus_paths(const struct topo_network *n, int from, int to, struct t
         put_hop(n, p, n->first_uplink + 2 * n->host_of[from]);
         put_hop(n, p, n->first_uplink + 2 * n->host_of[to] + 1);
         put_hop(n, p, n->first_host_link + 2 * to + 1);
-        return true;
+        return;
     }
     topo_shortest_ways(&n->topology, a, b, &ways);
     for (int w = 0; w < ways.count; w++) walk(n, from, ways.steps[w], p);
-    return p->count > 0 || detour(n, from, to, p);
 }
 
 /* The card that a device's messages go through: one each where there are enough. */
@@ -279,15 +203,15 @@ static int card_of(const struct topo_network *n, int device)
 }
 
 /* A message for another rail goes over the switch of its own node to the device on that rail, and leaves by its card
- * (NCCL's PXN): rails meet at the spine alone. */
-static bool node_paths(const struct topo_network *n, int from, int to, struct topo_paths *p)
+ * (NCCL's PXN). */
+static void node_paths(const struct topo_network *n, int from, int to, struct topo_paths *p)
 {
     int local = n->topology.bounds[1];
     begin_path(p);
     if (from / local == to / local) {
         put_hop(n, p, 2 * from);
         put_hop(n, p, 2 * to + 1);
-        return true;
+        return;
     }
     int rail = card_of(n, to) % n->cards, own = card_of(n, from), out = from / local * n->cards + rail;
     if (own != out) {
@@ -296,18 +220,11 @@ static bool node_paths(const struct topo_network *n, int from, int to, struct to
         put_hop(n, p, 2 * proxy + 1);
     }
     put_hop(n, p, n->first_uplink + 2 * out);
-    int blocks[2] = {from / local / n->block, to / local / n->block};
-    if (blocks[0] != blocks[1]) {
-        put_hop(n, p, n->first_spine_link + 2 * (blocks[0] * n->cards + rail));
-        put_hop(n, p, n->first_spine_link + 2 * (blocks[1] * n->cards + rail) + 1);
-    }
     put_hop(n, p, n->first_uplink + 2 * card_of(n, to) + 1);
-    return true;
 }
 
-bool topo_network_paths(const struct topo_network *n, int from, int to, struct topo_paths *p)
+void topo_network_paths(const struct topo_network *n, int from, int to, struct topo_paths *p)
 {
     p->count = 0;
-    if (from == to) return true;
-    return n->torus ? torus_paths(n, from, to, p) : node_paths(n, from, to, p);
+    if (from != to) (n->torus ? torus_paths : node_paths)(n, from, to, p);
 }

@@ -77,12 +77,6 @@ struct topo_slice {
     const char *confidence, *source;
 };
 
-/* A link of a torus that is down, both directions: of the chip, the one that leads up along a dimension. */
-enum { TOPO_MOST_DEAD_LINKS = 8 };
-struct topo_dead_link {
-    int at[3], dimension;
-};
-
 struct topo_topology {
     char name[128]; /* as given */
     enum topo_kind kind;
@@ -97,15 +91,6 @@ struct topo_topology {
     int slice_count; /* joined by the data-centre network */
     int devices_per_slice;
     int device_count;
-    /* switches and failures, which the network knows alone (network.c) */
-    int leaf_nodes;          /* nodes whose network cards hang on the same leaf switches; 0: all */
-    double oversubscription; /* of leaf switches towards the spine; 0: none */
-    struct topo_dead_link dead_links[TOPO_MOST_DEAD_LINKS];
-    int dead_link_count;
-    int slow_nic_node;    /* the node (host) whose first network card is slow */
-    double slow_nic_frac; /* of its rate; 0: none is slow */
-    int straggler_node;   /* the node (host) that comes late to every collective */
-    double straggler_s;   /* by so much; 0: none does */
 };
 
 /* A TOPOLOGY of the contract: accelerator type, generation:shape, GPU nodes, local:N, cpu:PxL, with @key=value,… */
@@ -243,7 +228,7 @@ void topo_shortest_ways(const struct topo_topology *topology, const int from[3],
 
 /* ---- the network, link by link (network.c) ---- */
 
-enum topo_link_kind { TOPO_LINK_ICI, TOPO_LINK_NVLINK, TOPO_LINK_NIC, TOPO_LINK_SPINE, TOPO_LINK_HOST, TOPO_LINK_DCN };
+enum topo_link_kind { TOPO_LINK_ICI, TOPO_LINK_NVLINK, TOPO_LINK_NIC, TOPO_LINK_HOST, TOPO_LINK_DCN };
 enum { TOPO_LINK_KINDS = TOPO_LINK_DCN + 1 };
 
 /* One direction of a link. Nodes are numbered: those that devices stand at first (a chip for its cores, x fastest; a
@@ -253,8 +238,7 @@ struct topo_link {
     enum topo_link_kind kind;
     unsigned char dimension; /* ICI: along which */
     bool down;               /* ICI: towards smaller coordinates */
-    bool dead;
-    double width; /* how many of its kind it is worth: a host's way out is one for each of its chips */
+    double width;            /* how many of its kind it is worth: a host's way out is one for each of its chips */
 };
 
 struct topo_network {
@@ -266,14 +250,9 @@ struct topo_network {
     int link_count, link_capacity;
     /* private to network.c: where links of each kind begin */
     int *torus_links, *host_of;
-    int first_host_link, first_uplink, first_spine_link, cards, block;
+    int first_host_link, first_uplink, cards;
 };
 bool topo_has_torus(const struct topo_topology *topology); /* a TPU slice, or a torus of ranks */
-/* Something of it is dead, slow, late or oversubscribed. */
-bool topo_has_failures(const struct topo_topology *topology);
-struct topo_topology topo_mended(const struct topo_topology *topology); /* the same without that */
-/* Its name without them; what a file says stays. In the arena. */
-const char *topo_without_failures(struct base_arena *arena, const char *name);
 void topo_network_build(struct base_arena *arena, const struct topo_topology *topology, struct topo_network *out);
 /* The node that a device of a mesh stands at. Cores of one chip share theirs: what they send each other crosses no
  * link. */
@@ -287,11 +266,9 @@ const char *topo_link_words(struct base_arena *arena, const struct topo_network 
  * before its first use, then used again and again; its memory comes from the network's arena. */
 struct topo_paths {
     int count, end[TOPO_MOST_WAYS], *links, capacity;
-    int *came_by, *queue; /* scratch of a search for a detour, [node]; came_by is -1 between searches */
 };
-/* Between nodes of devices; no path where they are one. Ways over dead links are left out; where none is left, it is
- * the shortest detour. False: there is no way. */
-bool topo_network_paths(const struct topo_network *network, int from, int to, struct topo_paths *paths);
+/* Between nodes of devices; no path where they are one. */
+void topo_network_paths(const struct topo_network *network, int from, int to, struct topo_paths *paths);
 
 /* ---- links (links.c) ---- */
 

@@ -1,6 +1,5 @@
 /* What a TOPOLOGY names: an accelerator type, a generation and a shape, GPU or CPU nodes, ranks of this machine, or a
  * file with the same words. */
-#include "topo/failures.h"
 #include "topo/topology_names.h"
 
 #include <ctype.h>
@@ -225,7 +224,7 @@ static enum base_status parse_name(struct topo_topology *topology, char *name, s
 
 /* ---- @key=value ---- */
 
-enum value_type { HOST, WRAP, MEMORY, NUMBER, GBPS, MICROSECONDS, RATIO, DEAD, SLOW, LATE };
+enum value_type { HOST, WRAP, MEMORY, NUMBER, GBPS, MICROSECONDS };
 enum { ON_TPU = 1 << TOPO_TPU, ON_GPU = 1 << TOPO_GPU, ON_ALL = ON_TPU | ON_GPU | 1 << TOPO_CPU | 1 << TOPO_LOCAL };
 
 struct override {
@@ -247,12 +246,6 @@ static const struct override overrides[] = {
     {"dcn_gbps", GBPS, ON_TPU, offsetof(struct topo_topology, chip.dcn_bytes_per_s)},
     {"link_gbps", GBPS, ON_TPU | ON_GPU,
      offsetof(struct topo_topology, chip.link_oneway_bytes_per_s)}, /* usable, one direction */
-    /* what only the network link by link can price */
-    {"leaf_nodes", NUMBER, ON_GPU, offsetof(struct topo_topology, leaf_nodes)}, /* nodes that share leaf switches */
-    {"oversubscription", RATIO, ON_GPU, offsetof(struct topo_topology, oversubscription)}, /* of leaves to the spine */
-    {"dead_links", DEAD, ON_TPU, 0},        /* x:0.1.2+z:3.0.0, each up from a chip */
-    {"slow_nic", SLOW, ON_GPU | ON_TPU, 0}, /* NODE:SHARE, the first card of that node, or a host's way out */
-    {"straggler", LATE, ON_ALL, 0},         /* NODE:SECONDS that it comes late to each collective */
 };
 
 static enum base_status set_host(struct topo_topology *topology, const char *value, struct base_error *error)
@@ -319,10 +312,6 @@ static enum base_status apply_override(struct topo_topology *topology, const cha
         BASE_TRY(base_parse_int(value, key, 1, LONGEST_DIM, &whole, error));
         *(int *)field = (int)whole;
         return BASE_OK;
-    case RATIO: return base_parse_double(value, key, 1, 1e6, (double *)field, error);
-    case DEAD: return topo_read_dead_links(topology, value, error);
-    case SLOW: return topo_read_at_node(value, key, &topology->slow_nic_node, &topology->slow_nic_frac, error);
-    case LATE: return topo_read_at_node(value, key, &topology->straggler_node, &topology->straggler_s, error);
     case MICROSECONDS: BASE_TRY(base_parse_double(value, key, 0, 1e6, &number, error)); break;
     case GBPS: BASE_TRY(base_parse_double(value, key, 1e-3, 1e6, &number, error)); break;
     }
@@ -376,7 +365,7 @@ static enum base_status finish(struct topo_topology *topology, struct base_error
                              i == 1 ? 1 : h[1], i == 2 ? 1 : h[2]);
     topology->device_count = (int)devices;
     topology->devices_per_slice = (int)(devices / topology->slice_count);
-    return topo_check_failures(topology, error);
+    return BASE_OK;
 }
 
 /* NAME[:SHAPE][@key=value,…], all but finish(). */

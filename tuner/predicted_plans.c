@@ -96,7 +96,6 @@ static const struct sim_placement *copy_placement(struct base_arena *arena, cons
         own->named_axes.names[i] = base_copy(arena, placement->named_axes.names[i]);
     for (int64_t axes = 0; axes < sets; axes++) {
         own->groups[axes].link_costs = copy_wires(arena, placement->groups[axes].link_costs);
-        own->groups[axes].mended_link_costs = copy_wires(arena, placement->groups[axes].mended_link_costs);
     }
     return own;
 }
@@ -151,7 +150,6 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
             least->step_hops = least_int(least->step_hops, own->groups[axes].step_hops);
             least->load.walk_hops = least_int(least->load.walk_hops, own->groups[axes].load.walk_hops);
             least->load.exchange_hops = least_int(least->load.exchange_hops, own->groups[axes].load.exchange_hops);
-            if (least->mended_link_costs) least->mended_link_costs = NULL; /* no less than without failures */
             if (least->link_costs)
                 least->link_costs = least_wires(s->space->arena, least->link_costs, own->groups[axes].link_costs);
         }

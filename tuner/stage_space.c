@@ -442,10 +442,6 @@ enum base_status tuner_staged_list(struct staged_walk *w, struct base_error *err
     if (w->topology.kind != TOPO_GPU)
         return base_fail(error, BASE_INPUT,
                          "pipeline_stages: are searched on nodes of GPUs; use 1, or a topology such as a100-80g:16x8");
-    if (topo_has_failures(&w->topology))
-        return base_fail(error, BASE_INPUT,
-                         "topology: plans with stages are not modelled where hardware is broken, slow or "
-                         "oversubscribed; leave that out, or use pipeline_stages 1");
     if (!w->request->given[TUNER_STAGED_BATCH].count && !w->request->batch_auto)
         return base_fail(error, BASE_INPUT,
                          "batch_size: is missing; sequences in one global batch, as in 1536, or auto");

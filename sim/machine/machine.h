@@ -269,9 +269,7 @@ struct sim_placement {
         double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
         double permute_seconds_per_byte;  /* of a message from each device to the next of its group */
         int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
-        const struct sim_link_cost *link_costs;        /* by kind: what the links said; NULL: nobody asked them */
-        const struct sim_link_cost *mended_link_costs; /* without its failures, which make the price of loads so much
-                                                longer; NULL: it has none */
+        const struct sim_link_cost *link_costs; /* by kind: what the links said; NULL: nobody asked them */
     } * groups;
     struct sim_profile profile;
     bool splits_dimensions; /* the software asked for that, since whole dimensions of the torus would not do */

@@ -234,44 +234,25 @@ enum sim_routes sim_routes_of(const struct sim_placement *p, enum sim_collective
 
 bool sim_asks_links(const struct sim_placement *p)
 {
-    return p->profile.simulated || topo_has_failures(&p->topology);
+    return p->profile.simulated;
 }
 
-/* What the links of a topology take of each set of axes: [axes][kind]. */
-static enum base_status send_over_links(struct base_arena *arena, const struct sim_placement *p,
-                                        const struct topo_topology *topology, const struct topo_mesh *mesh,
-                                        const struct sim_link_cost **out, struct base_error *error)
-{
-    struct sim_network network;
-    BASE_TRY(sim_network_build(arena, topology, &p->profile, &network, error));
-    for (unsigned axes = 0; axes <= sets_of(p); axes++) {
-        struct sim_groups groups;
-        struct sim_link_cost *link_costs = base_new(arena, struct sim_link_cost, SIM_COLLECTIVE_COUNT);
-        unsigned same = without_ones(&p->axes, axes);
-        out[axes] = same < axes ? out[same] : link_costs;
-        if (same < axes) continue;
-        sim_groups_find(arena, &network, mesh, axes, &groups);
-        for (int i = 0; i < SIM_COLLECTIVE_COUNT; i++) {
-            const enum sim_collective kind = (enum sim_collective)i;
-            BASE_TRY(sim_link_cost_build(arena, &network, &groups, kind, sim_routes_of(p, kind, axes), &link_costs[i],
-                                         error));
-        }
-    }
-    return BASE_OK;
-}
-
-/* Of what is broken the links say what it costs: they are asked with it and without it. */
+/* What a simulated network's links take of each set of axes and kind. */
 static enum base_status ask_links(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh,
                                   struct base_error *error)
 {
-    const struct topo_topology mended = topo_mended(&p->topology);
-    const struct sim_link_cost **sent = base_new(arena, const struct sim_link_cost *, (int)sets_of(p) + 1),
-                               **without = base_new(arena, const struct sim_link_cost *, (int)sets_of(p) + 1);
-    BASE_TRY(send_over_links(arena, p, &p->topology, mesh, sent, error));
-    if (topo_has_failures(&p->topology)) BASE_TRY(send_over_links(arena, p, &mended, mesh, without, error));
+    struct sim_network network;
+    BASE_TRY(sim_network_build(arena, &p->topology, &p->profile, &network, error));
     for (unsigned axes = 0; axes <= sets_of(p); axes++) {
-        p->groups[axes].link_costs = sent[axes];
-        p->groups[axes].mended_link_costs = without[axes];
+        const unsigned same = without_ones(&p->axes, axes);
+        struct sim_link_cost *costs = same < axes ? NULL : base_new(arena, struct sim_link_cost, SIM_COLLECTIVE_COUNT);
+        struct sim_groups groups;
+        p->groups[axes].link_costs = costs ? costs : p->groups[same].link_costs;
+        if (!costs) continue;
+        sim_groups_find(arena, &network, mesh, axes, &groups);
+        for (enum sim_collective kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++)
+            BASE_TRY(
+                sim_link_cost_build(arena, &network, &groups, kind, sim_routes_of(p, kind, axes), &costs[kind], error));
     }
     return BASE_OK;
 }
@@ -405,28 +386,12 @@ double sim_lowered_s(const struct sim_placement *p, const struct sim_link_cost *
     return sim_nccl_s(p, kind, axes, bytes, bus) + late_s;
 }
 
-/* What is broken makes a collective so many times as long as the links say, whatever it is priced at without that: the
- * price of loads has efficiencies and protocols that the simulation has not, and a broken network is not the faster one
- * for that. A host that comes late is waited for once. */
-static double with_failures_s(const struct sim_placement *p, enum sim_collective kind, unsigned axes, double bytes,
-                              double price_s)
-{
-    const struct sim_link_cost *mended = &p->groups[axes].mended_link_costs[kind],
-                               *broken = &p->groups[axes].link_costs[kind];
-    const double late_s = broken->start_s - mended->start_s,
-                 sound_s = sim_lowered_s(p, mended, kind, axes, bytes) - mended->start_s,
-                 sent_s = sim_lowered_s(p, broken, kind, axes, bytes) - broken->start_s,
-                 longer = sound_s > 0 ? sent_s / sound_s : 1, after_start_s = fmax(price_s - mended->start_s, 0);
-    return price_s + late_s + after_start_s * fmax(longer - 1, 0);
-}
-
 static double collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
                            int hops)
 {
     const struct sim_group *group = &placement->groups[axes];
     if (placement->profile.simulated) return sim_lowered_s(placement, &group->link_costs[kind], kind, axes, bytes);
-    const double price_s = by_loads_s(placement, kind, axes, bytes, hops);
-    return group->mended_link_costs ? with_failures_s(placement, kind, axes, bytes, price_s) : price_s;
+    return by_loads_s(placement, kind, axes, bytes, hops);
 }
 
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)

@@ -16,11 +16,10 @@ static struct sim_link_rates link_rates(const struct topo_topology *topology, co
     const struct sim_nccl_latency nccl = gpu && c[SIM_LL_BYTES_PER_S] > 0
                                              ? sim_nccl_latency(&profile->nccl, topology->bounds[0])
                                              : (struct sim_nccl_latency){0};
-    struct sim_link_rates rates = {.start_s = c[SIM_COLLECTIVE_LATENCY_S] + nccl.once_s + topology->straggler_s,
+    struct sim_link_rates rates = {.start_s = c[SIM_COLLECTIVE_LATENCY_S] + nccl.once_s,
                                    .store_and_forward = topology->kind != TOPO_TPU};
     rates.bytes_per_s[TOPO_LINK_ICI] = rates.bytes_per_s[TOPO_LINK_NVLINK] = link;
     rates.bytes_per_s[TOPO_LINK_NIC] = c[SIM_NIC_BYTES_PER_S] / cards * card_frac;
-    rates.bytes_per_s[TOPO_LINK_SPINE] = rates.bytes_per_s[TOPO_LINK_NIC];
     rates.bytes_per_s[TOPO_LINK_HOST] = topology->chip.host_link_bytes_per_s;
     rates.bytes_per_s[TOPO_LINK_DCN] = c[SIM_DCN_BYTES_PER_S] * c[SIM_DCN_EFFICIENCY_FRAC];
     /* A message crosses two links of a switch, two of network cards: what a step takes is half of each. */
@@ -30,10 +29,11 @@ static struct sim_link_rates link_rates(const struct topo_topology *topology, co
     return rates;
 }
 
-static const char *const kind_names[TOPO_LINK_KINDS] = {
-    [TOPO_LINK_ICI] = "link_bytes_per_s", [TOPO_LINK_NVLINK] = "link_bytes_per_s",
-    [TOPO_LINK_NIC] = "nic_bytes_per_s",  [TOPO_LINK_SPINE] = "nic_bytes_per_s",
-    [TOPO_LINK_HOST] = "the host link",   [TOPO_LINK_DCN] = "the data-centre network (@dcn_gbps=…)"};
+static const char *const kind_names[TOPO_LINK_KINDS] = {[TOPO_LINK_ICI] = "link_bytes_per_s",
+                                                        [TOPO_LINK_NVLINK] = "link_bytes_per_s",
+                                                        [TOPO_LINK_NIC] = "nic_bytes_per_s",
+                                                        [TOPO_LINK_HOST] = "the host link",
+                                                        [TOPO_LINK_DCN] = "the data-centre network (@dcn_gbps=…)"};
 
 enum base_status sim_network_build(struct base_arena *arena, const struct topo_topology *topology,
                                    const struct sim_profile *profile, struct sim_network *out, struct base_error *error)
@@ -44,8 +44,7 @@ enum base_status sim_network_build(struct base_arena *arena, const struct topo_t
     topo_network_build(arena, topology, &n.links);
     for (int i = 0; i < n.links.link_count; i++)
         if (!(n.rates.bytes_per_s[n.links.links[i].kind] > 0) && topology->device_count > 1 &&
-            (n.links.links[i].kind != TOPO_LINK_NIC || topology->bounds[0] > 1) &&
-            n.links.links[i].kind != TOPO_LINK_SPINE)
+            (n.links.links[i].kind != TOPO_LINK_NIC || topology->bounds[0] > 1))
             return base_fail(error, BASE_INPUT, "topology: no source gives the rate of %s of %s; use a --profile",
                              kind_names[n.links.links[i].kind], topology->chip.name);
     *out = n;
@@ -181,7 +180,7 @@ enum base_status sim_simulate(struct base_arena *arena, const struct sim_network
         return base_fail(error, BASE_INPUT, "algorithm: %s does not do %s in groups like these",
                          sim_algorithm_name(algorithm), sim_collective_name(kind));
     const struct sim_link_rates rates = rates_of(network, kind);
-    BASE_TRY(sim_network_simulate(arena, &network->links, &schedule, &rates, SIM_SHARED_AS_NEEDED, &s.traffic, error));
+    sim_network_simulate(arena, &network->links, &schedule, &rates, SIM_SHARED_AS_NEEDED, &s.traffic);
     *out = s;
     return BASE_OK;
 }

@@ -98,9 +98,8 @@ struct sim_traffic {
 /* When links are shared out anew: whenever a flow ends, or not where all messages of a round are alike, so that sums of
  * bytes say when the last one ends. */
 enum sim_link_sharing { SIM_SHARED_AS_NEEDED, SIM_SHARED_AT_EVERY_EVENT };
-/* BASE_INPUT: two devices have no way to each other. */
-enum base_status sim_network_simulate(struct base_arena *arena, const struct topo_network *network,
-                                      const struct sim_schedule *schedule, const struct sim_link_rates *rates,
-                                      enum sim_link_sharing sharing, struct sim_traffic *out, struct base_error *error);
+void sim_network_simulate(struct base_arena *arena, const struct topo_network *network,
+                          const struct sim_schedule *schedule, const struct sim_link_rates *rates,
+                          enum sim_link_sharing sharing, struct sim_traffic *out);
 
 #endif

@@ -108,8 +108,7 @@ static bool is_tree(enum sim_pattern pattern)
 /* Bytes that are passed on round after round travel one message's path after another, so a step's latency is the mean
  * of a group's messages; the slowest group counts. Up and down a tree of nodes it is the longest path, between nodes.
  */
-static enum base_status start_group(struct simulation *s, int chain, const struct sim_round *round, int group,
-                                    double *latency_s, struct base_error *error)
+static void start_group(struct simulation *s, int chain, const struct sim_round *round, int group, double *latency_s)
 {
     int n = round->groups->size, count = 0;
     const int *nodes = round->groups->nodes + (size_t)group * (size_t)n;
@@ -119,9 +118,7 @@ static enum base_status start_group(struct simulation *s, int chain, const struc
             int place = i % n, to = receiver(round->pattern, place, i < n ? distance : -distance, n);
             if (to < 0) continue;
             const bool down = round->pattern == SIM_TO_CHILDREN;
-            if (!topo_network_paths(s->network, nodes[down ? to : place], nodes[down ? place : to], &s->paths))
-                return base_fail(error, BASE_INPUT,
-                                 "topology: the dead links leave no way between two devices; name fewer");
+            topo_network_paths(s->network, nodes[down ? to : place], nodes[down ? place : to], &s->paths);
             const double one_s = send(s, chain, round->bytes);
             sum_s += one_s;
             if (one_s > longest_s) longest_s = one_s;
@@ -129,21 +126,19 @@ static enum base_status start_group(struct simulation *s, int chain, const struc
         }
     double mean_s = count ? sum_s / count : 0, step_s = is_tree(round->pattern) ? longest_s : mean_s;
     if (step_s > *latency_s) *latency_s = step_s;
-    return BASE_OK;
 }
 
-static enum base_status start_round(struct simulation *s, int chain, struct base_error *error)
+static void start_round(struct simulation *s, int chain)
 {
     struct chain *c = &s->chains[chain];
     const struct sim_round *round = &s->schedule->rounds[c->round];
     int before = s->sharing.flow_count; /* no flow ends meanwhile */
     double latency_s = 0;
-    for (int g = 0; g < round->groups->count; g++) BASE_TRY(start_group(s, chain, round, g, &latency_s, error));
+    for (int g = 0; g < round->groups->count; g++) start_group(s, chain, round, g, &latency_s);
     c->under_way = s->alike ? 1 : s->sharing.flow_count - before;
     c->hop_latency_s += latency_s * round->steps;
     c->latency_s = s->rates->store_and_forward ? latency_s * round->steps : 0;
     c->due_s = s->now_s + c->latency_s; /* later, if it has bytes to carry */
-    return BASE_OK;
 }
 
 static int next_round(const struct simulation *s, int chain, int after)
@@ -154,16 +149,15 @@ static int next_round(const struct simulation *s, int chain, int after)
 }
 
 /* Starts the next rounds of chains that have nothing under way. */
-static enum base_status start_what_is_due(struct simulation *s, struct base_error *error)
+static void start_what_is_due(struct simulation *s)
 {
     for (int i = 0; i < s->schedule->chain_count; i++) {
         struct chain *c = &s->chains[i];
         while (c->under_way == 0 && c->round < s->schedule->round_count && c->due_s <= s->now_s) {
             c->round = next_round(s, i, c->round);
-            if (c->round < s->schedule->round_count) BASE_TRY(start_round(s, i, error));
+            if (c->round < s->schedule->round_count) start_round(s, i);
         }
     }
-    return BASE_OK;
 }
 
 static bool goes_on(const struct simulation *s)
@@ -268,26 +262,25 @@ static void answer(const struct simulation *s, struct sim_traffic *out)
     }
 }
 
-static enum base_status go(struct simulation *s, struct base_error *error)
+static void go(struct simulation *s)
 {
     for (;; s->event_count++) {
-        BASE_TRY(start_what_is_due(s, error));
-        if (!goes_on(s)) return BASE_OK;
+        start_what_is_due(s);
+        if (!goes_on(s)) return;
         if (s->alike) to_end_of_round(s);
         else to_next_event(s);
     }
 }
 
-enum base_status sim_network_simulate(struct base_arena *arena, const struct topo_network *network,
-                                      const struct sim_schedule *schedule, const struct sim_link_rates *rates,
-                                      enum sim_link_sharing sharing, struct sim_traffic *out, struct base_error *error)
+void sim_network_simulate(struct base_arena *arena, const struct topo_network *network,
+                          const struct sim_schedule *schedule, const struct sim_link_rates *rates,
+                          enum sim_link_sharing sharing, struct sim_traffic *out)
 {
     struct base_arena scratch = {.exhausted = arena->exhausted};
     struct simulation s = {.network = network, .schedule = schedule, .rates = rates};
     s.alike = sharing == SIM_SHARED_AS_NEEDED && rounds_are_alike(schedule);
     begin(&s, arena, &scratch);
-    const enum base_status status = go(&s, error);
-    if (status == BASE_OK) answer(&s, out);
+    go(&s);
+    answer(&s, out);
     base_arena_free(&scratch);
-    return status;
 }

@@ -313,10 +313,7 @@ enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_err
                          "pipeline_stages: stages train and evaluate, and have no other step; use 1");
     if (plan->form == SIM_AS_PARTITIONED || sim_asks_links(plan->placement))
         return base_fail(error, BASE_INPUT, "pipeline_stages: %s is not modelled with more than one; use 1",
-                         plan->form == SIM_AS_PARTITIONED                ? "--as-partitioned"
-                         : topo_has_failures(&plan->placement->topology) ? "a topology with what is broken, slow or "
-                                                                           "oversubscribed"
-                                                                         : "--network simulated");
+                         plan->form == SIM_AS_PARTITIONED ? "--as-partitioned" : "--network simulated");
     struct sim_pipeline_traits traits;
     if (!plan->pipeline.layers) return BASE_OK;
     BASE_TRY(sim_pipeline_traits_find(plan->software, &traits, error));
