@@ -53,6 +53,8 @@ static int key_or_value(struct builder *builder, const struct builder_attention 
     int projected = builder_constrained(
         builder, builder_contract(builder, name, equation, declared, builder->dtype, role, a->key_source, kernel));
     builder_saved_as(builder, role == MODEL_ROLE_VALUE ? MODEL_SAVED_VALUE : MODEL_SAVED_KEY, projected);
+    projected = model_builder_adapted(builder, BUILDER_ATTENTION_LINEAR, name, a->key_source,
+                                      builder_letters(builder, "bqe", from, to), "e", projected, grouped ? "gd" : "hd");
     projected = model_builder_biased(builder, MODEL_BIAS_QKV, name, projected, declared, grouped ? "i" : "j",
                                      grouped ? "gd" : "hd");
     if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
@@ -182,6 +184,8 @@ static int query_of(struct builder *builder, const struct builder_attention *a)
     builder_constrained(builder, builder_saved_as(builder, MODEL_SAVED_QUERY, query));
     const char *rows = builder_letters(builder, "bqhd", a->query, a->key),
                *query_name = base_print(builder->arena, "%s/query", scope);
+    query = model_builder_adapted(builder, BUILDER_ATTENTION_LINEAR, query_name, a->query_source,
+                                  builder_letters(builder, "bqe", a->query, a->key), "e", query, "hd");
     return model_builder_placed(
         builder, query_name, model_builder_biased(builder, MODEL_BIAS_QKV, query_name, query, rows, "j", "hd"), rows);
 }
@@ -217,6 +221,9 @@ int model_builder_attention(struct builder *builder, const struct builder_attent
                                NULL, builder->dtype, MODEL_ROLE_PROJECTION, context, out_kernel);
     builder_constrained_if_flaxformer(builder, out);
     builder_saved_as(builder, MODEL_SAVED_OUT, out);
+    if (!latent)
+        out = model_builder_adapted(builder, BUILDER_ATTENTION_LINEAR, base_print(builder->arena, "%s/out", scope),
+                                    context, builder_letters(builder, "bqhd", a->query, a->key), "hd", out, "e");
     return model_builder_biased(builder, MODEL_BIAS_OUT, base_print(builder->arena, "%s/out", scope), out,
                                 builder_letters(builder, "bqe", a->query, a->key), "e", "e");
 }

@@ -149,6 +149,7 @@ static void transpose_input(struct builder_pass *pass, const struct model_op *op
                             int cotangent)
 {
     int target = op->inputs[row->input];
+    if (model_builder_get(pass->builder, target)->frozen) return;
     if (row->function == MODEL_NO_FUNCTION) { /* a sum passes its cotangent on as it is */
         model_builder_contribute(pass, target, cotangent);
         return;

@@ -182,6 +182,12 @@ int model_builder_compute_copy(struct builder *builder, const char *path, int ma
 /* What contractions read of a parameter; joined dimensions are split as the network splits them. */
 int model_builder_weight(struct builder *builder, const char *path, const char *joined, const char *split);
 
+/* lora.c: a linear layer's result, and what its adapter adds to it where the plan trains one. x is read with the labels
+ * rows, which are joined to the result's by the labels of in and out of the layer's kernel. */
+enum builder_linear { BUILDER_ATTENTION_LINEAR, BUILDER_MLP_LINEAR };
+int model_builder_adapted(struct builder *builder, enum builder_linear which, const char *name, int x, const char *rows,
+                          const char *in, int result, const char *out);
+
 /* norms.c */
 int model_builder_norm(struct builder *builder, const char *name, int x, char length);
 /* Adds a bias whose labels are a part of x's, where the model has biases. */

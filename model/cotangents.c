@@ -30,9 +30,8 @@ static const struct model_op *producer_of(const struct builder *builder, int ten
 
 bool model_builder_has_gradient(const struct builder *builder, int tensor)
 {
-    if (model_builder_get(builder, tensor)->dtype == MODEL_INT32 ||
-        model_builder_get(builder, tensor)->dtype == MODEL_BOOL)
-        return false;
+    const struct model_tensor *of = model_builder_get(builder, tensor);
+    if (of->dtype == MODEL_INT32 || of->dtype == MODEL_BOOL || of->frozen) return false;
     const struct model_op *made = producer_of(builder, tensor);
     return !made || !(model_function_is(made->function, MODEL_IS_GENERATED) ||
                       model_function_is(made->function, MODEL_IS_CHOICE));

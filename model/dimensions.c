@@ -27,6 +27,7 @@ static const struct model_dimension dimensions[] = {
     {'u', MODEL_VALUE_DIM, MODEL_AXIS_KV, 0, 0, 0},
     {'I', MODEL_SHARED_MLP, MODEL_AXIS_MLP, 0, 0, 0},
     {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
+    {'J', MODEL_LORA_RANK, MODEL_NO_AXIS, 0, 0, 0},
     {'p', MODEL_POSITIONS, MODEL_AXIS_VOCAB, 0, 0, 0},
     /* of attention over blocks: the blocks of a decoder's sequence, tokens of one as queries and as keys */
     {BUILDER_SEQUENCE_BLOCKS, MODEL_SEQUENCE_BLOCKS, MODEL_AXIS_LENGTH, 0, 0, 0},

@@ -18,6 +18,9 @@ int model_builder_mlp(struct builder *builder, const char *scope, int x, char le
             count == 1 ? base_print(builder->arena, "%s/wi", scope) : base_print(builder->arena, "%s/wi_%d", scope, i);
         int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", name), wide, wide);
         hidden[i] = builder_contract(builder, name, in, NULL, builder->dtype, MODEL_ROLE_MLP_HIDDEN, x, kernel);
+        hidden[i] =
+            model_builder_adapted(builder, BUILDER_MLP_LINEAR, name, x, builder_letters(builder, "bqe", length, length),
+                                  "e", hidden[i], hidden_width);
         builder_saved_as(builder, i == 0 ? MODEL_SAVED_WI_0 : MODEL_SAVED_WI_1, hidden[i]);
         hidden[i] =
             model_builder_biased(builder, MODEL_BIAS_MLP, name, hidden[i],
@@ -47,6 +50,8 @@ int model_builder_mlp(struct builder *builder, const char *scope, int x, char le
         builder_letters(builder, base_print(builder->arena, "bq%c,%ce->bqe", width, width), length, length), NULL,
         builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
     builder_constrained_if_flaxformer(builder, out);
+    out = model_builder_adapted(builder, BUILDER_MLP_LINEAR, out_name, activated,
+                                builder_letters(builder, hidden_rows, length, length), hidden_width, out, "e");
     builder_saved_as(builder, MODEL_SAVED_WO, out);
     return model_builder_biased(builder, MODEL_BIAS_MLP, out_name, out, builder_letters(builder, "bqe", length, length),
                                 "e", "e");

@@ -39,7 +39,9 @@ struct model_options {
     bool microbatches;                /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
     bool sorts_tokens; /* rows go to experts sorted, not by products with one-hots */
-    bool dropout;      /* of embeddings, attention weights and of what is added to the residual stream */
+    int64_t lora_rank; /* of adapters, which alone are trained; 0: all parameters are */
+    bool lora_attention_only;
+    bool dropout; /* of embeddings, attention weights and of what is added to the residual stream */
     model_trait_set traits;
     unsigned parts;    /* bits of enum model_part; 0: all */
     bool sends;        /* what goes to other stages is said by operations: somebody runs them */
@@ -73,6 +75,10 @@ int64_t model_token_table_elements(const int64_t *sizes);
 enum model_layers { MODEL_LAYERS_ALIKE, MODEL_LAYERS_TOLD_APART };
 void model_structure(const struct model_config *config, enum model_optimizer optimizer, enum model_layers layers,
                      struct model_config *out);
+
+/* lora.c: the parameters that adapters of the options' rank add to those of a model, in the arena. */
+const struct model_parameter *model_adapters(struct base_arena *arena, const struct model_parameter *parameters,
+                                             int count, const struct model_options *options, int *out_count);
 
 /* What experts see of a plan (experts.c). */
 struct model_expert_plan {

@@ -67,6 +67,7 @@ enum model_size {
     MODEL_DENSE_LAYERS /* of a decoder, before those with experts */,
     MODEL_LATER_DENSE_LAYERS,
     MODEL_SECOND_DENSE_LAYER,
+    MODEL_LORA_RANK,
     MODEL_SIZE_COUNT
 };
 
@@ -187,6 +188,7 @@ struct model_tensor {
     bool constrained_again; /* and asks again where the backward pass reads it: remat saves what stood before that */
     int recomputed_of;  /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
                        whoever reads them; or -1 */
+    bool frozen;        /* a parameter that is not trained, or a cast of one */
     bool is_result;     /* of inference: somebody looks at it, whoever reads it beside
                          */
     bool from_producer; /* sharded as its producer's operand is (casts and reshapes of parameters) */

@@ -230,6 +230,7 @@ void model_builder_declare_state(struct builder *builder)
         struct builder_parameter *parameter = &builder->parameters[i];
         parameter->accumulator = parameter->state[0] = parameter->state[1] = parameter->state[2] = parameter->master =
             -1;
+        if (model_builder_get(builder, parameter->tensor)->frozen) continue;
         if (builder->options.microbatches) declare_accumulator(builder, parameter);
         if (train) optimizers[builder->options.optimizer].declare(builder, parameter);
         if (train) declare_master(builder, parameter);
@@ -312,6 +313,12 @@ static int add_to(struct builder *builder, int total, int squares)
                                MODEL_ROLE_STATISTIC, inputs, 2);
 }
 
+/* Parameters of a stack that are trained. */
+static bool is_of(const struct builder *builder, const struct builder_parameter *parameter, enum model_size layers)
+{
+    return parameter->layers == layers && !model_builder_get(builder, parameter->tensor)->frozen;
+}
+
 /* total plus the squares of a gradient. */
 static int add_squares(struct builder *builder, const struct builder_parameter *parameter, int total)
 {
@@ -321,14 +328,15 @@ static int add_squares(struct builder *builder, const struct builder_parameter *
 static int add_squares_of_stack(struct builder *builder, enum model_size layers, int total)
 {
     for (int i = 0; i < builder->parameter_count; i++)
-        if (builder->parameters[i].layers == layers) total = add_squares(builder, &builder->parameters[i], total);
+        if (is_of(builder, &builder->parameters[i], layers))
+            total = add_squares(builder, &builder->parameters[i], total);
     return total;
 }
 
 static int parameters_of(const struct builder *builder, enum model_size layers)
 {
     int count = 0;
-    for (int i = 0; i < builder->parameter_count; i++) count += builder->parameters[i].layers == layers;
+    for (int i = 0; i < builder->parameter_count; i++) count += is_of(builder, &builder->parameters[i], layers);
     return count;
 }
 
@@ -355,7 +363,7 @@ static int add_squares_of_arrays(struct builder *builder, enum model_size layers
 {
     const int none = zero(builder, name);
     for (int i = 0; i < builder->parameter_count; i++)
-        if (builder->parameters[i].layers == layers)
+        if (is_of(builder, &builder->parameters[i], layers))
             total = add_to(builder, total, add_squares_of_layers(builder, layers, &builder->parameters[i], name, none));
     return total;
 }
@@ -419,7 +427,7 @@ static void update_stack(struct builder *builder, enum model_size layers, const 
     for (int i = 0; i < builder->parameter_count; i++) {
         struct builder_parameter *parameter = &builder->parameters[i];
         bool scanned = parameter->layers_dim >= 0;
-        if (parameter->layers != layers || parameter->updated) continue;
+        if (!is_of(builder, parameter, layers) || parameter->updated) continue;
         if (scanned)
             repeat(builder, layers,
                    base_print(builder->arena, "%s update", model_builder_get(builder, parameter->tensor)->name));

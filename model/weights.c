@@ -51,6 +51,7 @@ static enum model_dtype parameter_dtype(const struct builder *builder, const cha
     const enum model_dtype restored = builder->options.parameter_dtype;
     if (model_infers(builder->options.step))
         return restored == MODEL_INT8 && !is_quantized(path) ? MODEL_BFLOAT16 : restored;
+    if (strstr(path, "/lora_")) return MODEL_FLOAT32; /* peft's autocast_adapter_dtype */
     return builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : builder->options.weight_dtype;
 }
 
@@ -104,6 +105,7 @@ int model_builder_parameter(struct builder *builder, const char *path, const cha
     builder->parameters = base_grown(builder->arena, builder->parameters, builder->parameter_count,
                                      &builder->parameter_capacity, sizeof *builder->parameters);
     struct builder_parameter *entry = &builder->parameters[builder->parameter_count++];
+    builder->program->tensors[tensor].frozen = builder->options.lora_rank > 0 && !strstr(path, "/lora_");
     *entry = (struct builder_parameter){
         .path = model_builder_get(builder, tensor)->name, .tensor = tensor, .gradient = -1, .layers = builder->layers};
     bool stacked = builder->config->scan_layers && builder->layers != MODEL_ONE;
@@ -125,6 +127,7 @@ int model_builder_parameter_as(struct builder *builder, const char *name, int pa
     int copy = builder_apply(builder, MODEL_MAP, scales < 0 ? MODEL_CAST : MODEL_DEQUANTIZE, name, equation, NULL,
                              dtype, MODEL_ROLE_WEIGHT, parameter, scales, -1, -1);
     builder->program->tensors[copy].from_producer = true;
+    builder->program->tensors[copy].frozen = builder->program->tensors[parameter].frozen;
     return copy;
 }
 
@@ -145,5 +148,6 @@ int model_builder_weight(struct builder *builder, const char *path, const char *
     int reshaped = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, path, equation, NULL, builder->weights,
                                  MODEL_ROLE_WEIGHT, copy, -1, -1, -1);
     builder->program->tensors[reshaped].from_producer = true;
+    builder->program->tensors[reshaped].frozen = builder->program->tensors[copy].frozen;
     return reshaped;
 }

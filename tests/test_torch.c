@@ -207,6 +207,51 @@ static void optimizers_keep_what_they_keep(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+static struct sim_checkpoint checkpoint_of(struct base_arena *arena, struct sim_cache *cache,
+                                           const struct sim_plan_text *text)
+{
+    struct sim_plan plan;
+    struct sim_checkpoint checkpoint;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_checkpoint_of(arena, &plan, &checkpoint, &error), &error);
+    return checkpoint;
+}
+
+/* Rank 16 beside each linear layer, or beside those of attention: (in + out) * rank float32 parameters, with a gradient
+ * and two moments; the bfloat16 base has neither. */
+static void adapters_alone_are_trained(struct base_arena *arena)
+{
+    enum { LAYERS = 4, WIDTH = 2048, MLP = 8192, VOCABULARY = 32000, RANK = 16 };
+    static const struct {
+        const char *targets;
+        double in_and_out; /* of a layer's adapters */
+    } rows[] = {{"all-linear", 4 * 2 * WIDTH + 3 * (WIDTH + MLP)}, {"attention", 4 * 2 * WIDTH}};
+    const double base =
+        (double)LAYERS * (4 * WIDTH * WIDTH + 3 * WIDTH * MLP + 2 * WIDTH) + 2 * VOCABULARY * WIDTH + WIDTH;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = torchtitan(NULL, NULL);
+    text.values[SIM_SOFTWARE] = "transformers", text.values[SIM_RULES] = "data_only";
+    text.values[SIM_WEIGHT_DTYPE] = "bfloat16", text.values[SIM_REMAT_POLICY] = "full";
+    const double whole_s = predicted(arena, cache, &text).compute_s;
+    text.values[SIM_LORA_RANK] = "16";
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].targets);
+        text.values[SIM_LORA_TARGETS] = rows[i].targets;
+        const struct sim_prediction prediction = predicted(arena, cache, &text);
+        const double adapters = LAYERS * RANK * rows[i].in_and_out;
+        assert_near((double)prediction.memory.parameter_bytes, 2 * base + 4 * adapters, 1e-4 * base);
+        assert_near((double)prediction.memory.optimizer_state_bytes, 8 * adapters, 1e-3 * adapters);
+        assert_near((double)checkpoint_of(arena, cache, &text).bytes, 12 * adapters, 1e-3 * adapters);
+        assert_true(prediction.compute_s < whole_s);
+    }
+    struct sim_plan plan;
+    struct base_error error;
+    text.values[SIM_TOPOLOGY] = "local:1", text.values[SIM_SOFTWARE] = text.values[SIM_WEIGHT_DTYPE] = NULL;
+    assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);
+    sim_cache_free(cache);
+}
+
 /* Bytes of a parameter on 8 devices: 2 of weights, 2 of gradients, 12 of state; each stage shards one of them more. */
 static void zero_shards_by_stage(struct base_arena *arena)
 {
@@ -321,6 +366,7 @@ static const struct test tests[] = {
     TEST(each_stack_waits_for_its_host),
     TEST(some_layers_are_checkpointed),
     TEST(optimizers_keep_what_they_keep),
+    TEST(adapters_alone_are_trained),
     TEST(zero_shards_by_stage),
     TEST(compiled_steps_are_faster),
     TEST(a_compiled_loss_stores_no_float32),

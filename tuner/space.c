@@ -441,6 +441,9 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
             "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
     if (!plan[SIM_TOPOLOGY])
         return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+    if (sim_key_is_given(&request->plan, SIM_LORA_RANK) && strcmp(plan[SIM_LORA_RANK], "0") != 0)
+        return base_fail(error, BASE_INPUT,
+                         "lora_rank: plans with adapters are predicted, not searched; use predict, or sweep");
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], sim_cache_gin_search_path(cache), &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
     BASE_TRY(tuner_software_find(arena, request, &choices, error));

@@ -296,9 +296,9 @@ static bool is_replayed(const struct sim_plan *plan)
     const bool policy =
         o->remat == MODEL_REMAT_NONE || o->remat == MODEL_REMAT_FULL || o->remat == MODEL_REMAT_SELECTIVE;
     return !strcmp(plan->software, "torchtitan") && sim_plan_traits(plan) >> MODEL_TRAIT_ATEN_KERNELS & 1 && policy &&
-           o->step == MODEL_STEP_TRAIN && o->dtype == MODEL_BFLOAT16 && o->weight_dtype == MODEL_FLOAT32 &&
-           o->flash_attention && plan->pipeline.stages <= 1 && plan->context_parallel <= 1 &&
-           plan->config->num_decoder_layers <= MOST_LAYERS && is_llama(plan->config);
+           o->step == MODEL_STEP_TRAIN && !o->lora_rank && o->dtype == MODEL_BFLOAT16 &&
+           o->weight_dtype == MODEL_FLOAT32 && o->flash_attention && plan->pipeline.stages <= 1 &&
+           plan->context_parallel <= 1 && plan->config->num_decoder_layers <= MOST_LAYERS && is_llama(plan->config);
 }
 
 static void set_sizes(struct torch_step *s, const struct sim_cost_context *p, int replicas)

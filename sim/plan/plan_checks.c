@@ -185,6 +185,10 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
         return base_fail(error, BASE_INPUT,
                          "optimizer: %s is PyTorch's, and predicted on GPUs alone; use adamw, or a GPU topology",
                          model_optimizer_name(plan->options.optimizer));
+    if (plan->options.lora_rank &&
+        (plan->placement->topology.kind == TOPO_LOCAL || plan->config->latent.key_value_rank))
+        return base_fail(error, BASE_INPUT,
+                         "lora_rank: adapters are predicted, not run here, and are not of latent attention; use 0");
     if (other && plan->placement->profile.traits >> MODEL_TRAIT_HALF_PARAMETERS & 1)
         return base_fail(error, BASE_INPUT,
                          "weight_dtype: %s keeps its parameters in dtype and float32 masters beside them; leave it out",

@@ -38,6 +38,7 @@ enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, stru
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
     model_pad_vocabulary(sim_vocabulary_multiple(plan), sizes);
+    sizes[MODEL_LORA_RANK] = plan->options.lora_rank;
     if (plan->options.ring_devices) {
         sizes[MODEL_SEQUENCE_BLOCKS] = plan->options.ring_devices;
         sizes[MODEL_BLOCK_TOKENS] = plan->targets_length / plan->options.ring_devices;

@@ -62,6 +62,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.weight_dtype = plan->options.weight_dtype, options.moment_dtype = plan->options.moment_dtype;
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
     options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
+    options.lora_rank = plan->options.lora_rank, options.lora_attention_only = plan->options.lora_attention_only;
     options.traits = sim_plan_traits(plan);
     options.sorts_tokens = plan->options.sorts_tokens;
     options.gathers_keys = plan->options.gathers_keys, options.ring_devices = plan->options.ring_devices;
