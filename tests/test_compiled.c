@@ -306,6 +306,51 @@ static void arguments_are_laid_out_as_the_compiler_does(struct base_arena *arena
     assert_true(count > 100);
 }
 
+static struct sim_prediction answer(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
+{
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    return prediction;
+}
+
+/* As often the same microbatch leaves a device a little less room, by the batch: beside others a plan is answered as by
+ * itself. */
+static void layouts_that_plans_share_are_their_own(struct base_arena *arena)
+{
+    static const int times[] = {1, 3, 64};
+    struct sim_cache *shared = sim_cache_new(arena);
+    struct base_csv csv;
+    struct base_error error;
+    bool more = true;
+    int count = 0;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/compiled_memory_judged.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error)) {
+        struct sim_plan_text text = row_plan(arena, &csv);
+        if (number_of(&csv, "num_microbatches") < 2) continue;
+        for (int i = 0; i < BASE_COUNT(times); i++) {
+            struct sim_cache *alone = sim_cache_new(arena);
+            text.values[SIM_BATCH_SIZE] = base_print(arena, "%.0f", times[i] * number_of(&csv, "batch_size"));
+            text.values[SIM_NUM_MICROBATCHES] =
+                base_print(arena, "%.0f", times[i] * number_of(&csv, "num_microbatches"));
+            TEST_ROW("%s, %d times", row_field(&csv, "id"), times[i]);
+            const struct sim_prediction a = answer(shared, arena, &text), b = answer(alone, arena, &text);
+            assert_int_equal(a.memory.peak_bytes, b.memory.peak_bytes);
+            assert_int_equal(a.memory.activation_bytes, b.memory.activation_bytes);
+            assert_string_equal(a.memory.peak_at, b.memory.peak_at);
+            assert_near(a.step_s, b.step_s, 0);
+            sim_cache_free(alone);
+            count++;
+        }
+    }
+    base_csv_close(&csv);
+    sim_cache_free(shared);
+    assert_true(count > 30);
+}
+
 static void compilers_are_named_by_date_and_version(struct base_arena *arena)
 {
     static const struct {
@@ -343,6 +388,7 @@ static const struct test tests[] = {
     TEST(holes_of_heaps_are_too_small),
     TEST(layers_stand_in_a_heap_one_by_one),
     TEST(arguments_are_laid_out_as_the_compiler_does),
+    TEST(layouts_that_plans_share_are_their_own),
     TEST(compilers_are_named_by_date_and_version),
 };
 

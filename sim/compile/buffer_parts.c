@@ -20,8 +20,10 @@ static double shape_bytes(const struct sim_assigner *a, const struct sim_shape *
 /* One-hot rows are a comparison until a product reads them: what is gathered of them are bytes that are 0 or 1. */
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value)
 {
-    const double element_bytes = a->is_one_hot[value->tensor] ? 1 : (double)model_dtype_bytes(value->dtype);
-    return shape_bytes(a, &a->s->shapes[value->shape], element_bytes);
+    const int64_t element_bytes = a->is_one_hot[value->tensor] ? 1 : model_dtype_bytes(value->dtype);
+    double *const known = &a->known_bytes[value->shape][element_bytes];
+    if (*known == 0) *known = shape_bytes(a, &a->s->shapes[value->shape], (double)element_bytes);
+    return *known;
 }
 
 double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value)

@@ -262,7 +262,9 @@ double sim_stacked_bytes(const struct sim_assigner *a, int value)
 {
     const struct sim_value *v = &a->s->values[value];
     const bool recomputed = !a->options->scanned && a->s->program->tensors[v->tensor].role == MODEL_ROLE_NORM_INPUT;
-    return sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (recomputed ? 2 : 1);
+    double *const known = &a->known_stacked_bytes[value];
+    if (*known == 0) *known = sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (recomputed ? 2 : 1);
+    return *known;
 }
 
 /* Of the logits' gradient: what stands for it is the float32 logits, which it is recomputed from; recomputed for the

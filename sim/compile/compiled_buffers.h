@@ -7,6 +7,8 @@
 #include "sim/compile/passes.h"
 
 /* XLA's memory scheduler tries three orders of a whole module, estimates the peak of each, and takes the least. */
+enum { SIM_MOST_ELEMENT_BYTES = 8 };
+
 enum sim_memory_schedule { SIM_LIST, SIM_DEPTH_FIRST, SIM_POST_ORDER, SIM_MEMORY_SCHEDULE_COUNT };
 
 struct sim_buffer {
@@ -46,6 +48,8 @@ struct sim_assigner {
     struct sim_layer_arrays *arrays; /* of layers that are no loops: what buffers that grow and shrink consist of */
     int array_count, array_capacity;
     bool of_arrays; /* what is added now are such buffers */
+    /* What has been worked out, or 0: per shape and bytes of an element, and per value. */
+    double (*known_bytes)[SIM_MOST_ELEMENT_BYTES + 1], *known_stacked_bytes;
     struct base_arena *arena;
     int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
     bool *is_one_hot;              /* per tensor of the program */
@@ -63,7 +67,12 @@ struct sim_assigner {
     struct sim_gap **gaps; /* per value of a scanned layer; or NULL */
     int *until;            /* per value: an operation that recomputes another one from it; with gaps */
     bool peaks_at_last;    /* the peak found last is in the last iteration of loops over layers */
+    double from_limit_bytes, to_limit_bytes; /* limits for which all questions so far would have the same answers */
 };
+
+/* memory_limit.c: what the limit decides, and nothing else reads it */
+bool sim_has_room(struct sim_assigner *a, double bytes);
+double sim_remat_cost(struct sim_assigner *a, double freed_bytes); /* XLA's: the limit over what is freed, whole */
 
 /* compiled_buffers.c */
 /* Whether an operand of a weight gradient stands until the end of the backward pass. */

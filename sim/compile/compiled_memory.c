@@ -56,7 +56,7 @@ static bool hides_sums(struct sim_assigner *a, struct sim_compiled_memory *out)
     a->remakes_logits = true;
     sim_assign_buffers(a, SIM_DEPTH_FIRST, SIM_AS_LAID_OUT, &hidden);
     a->remakes_logits = false;
-    if (hidden.peak_bytes <= a->options->limit_bytes) {
+    if (sim_has_room(a, hidden.peak_bytes)) {
         a->schedule = chosen;
         *out = hidden;
         return true;
@@ -68,15 +68,14 @@ static bool hides_sums(struct sim_assigner *a, struct sim_compiled_memory *out)
 /* What is recomputed is so in the order that the scheduler chose. A list needs no second look: it comes next. */
 static bool fits_once_recomputed(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
-    const double limit_bytes = a->options->limit_bytes;
     if (a->schedule == SIM_LIST) return false;
     a->remakes_logits = true;
     sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
-    if (out->peak_bytes <= limit_bytes) return true;
+    if (sim_has_room(a, out->peak_bytes)) return true;
     a->drops_exponentials = true;
     sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
     sim_rematerialize_in_loops(a, out);
-    if (out->peak_bytes <= limit_bytes) return true;
+    if (sim_has_room(a, out->peak_bytes)) return true;
     a->remakes_logits = a->drops_exponentials = false, a->gaps = NULL, a->until = NULL;
     return false;
 }
@@ -86,10 +85,16 @@ static void assign_in_haste(struct sim_assigner *a, struct sim_compiled_memory *
 {
     a->in_haste = true;
     sim_assign_buffers(a, SIM_LIST, SIM_AS_LAID_OUT, out);
-    if (out->peak_bytes <= a->options->limit_bytes) return;
+    if (sim_has_room(a, out->peak_bytes)) return;
     a->drops_exponentials = true;
     sim_assign_buffers(a, SIM_LIST, SIM_AS_LAID_OUT, out);
     if (a->options->rematerializes) sim_rematerialize_in_loops(a, out);
+}
+
+static bool has_room_as_list(struct sim_assigner *a, struct sim_compiled_memory *out)
+{
+    sim_assign_buffers(a, SIM_LIST, SIM_AS_LAID_OUT, out);
+    return sim_has_room(a, out->peak_bytes);
 }
 
 /* Under the order that the compiler takes. */
@@ -97,16 +102,15 @@ static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const struct sim_compiled_options *options = a->options;
     a->waiting = sim_waiting_operands(a->arena, a->s);
-    sim_assign_buffers(a, SIM_LIST, SIM_AS_LAID_OUT, out);
-    if (options->scanned && options->rematerializes && out->peak_bytes > options->limit_bytes) {
+    if (options->scanned && options->rematerializes && !has_room_as_list(a, out)) {
         a->remakes_logits = true;
         sim_assign_buffers(a, choose_schedule(a), SIM_AS_LAID_OUT, out);
-        if (out->peak_bytes <= options->limit_bytes) return;
+        if (sim_has_room(a, out->peak_bytes)) return;
         a->remakes_logits = false, a->waiting = NULL;
     }
     sim_assign_buffers(a, choose_schedule(a), SIM_AS_LAID_OUT, out);
     if (hides_sums(a, out)) return;
-    if (out->peak_bytes <= options->limit_bytes) return;
+    if (sim_has_room(a, out->peak_bytes)) return;
     if (!options->scanned) {
         a->in_haste = true;
         sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
@@ -129,11 +133,14 @@ static void place_in_heap(const struct sim_assigner *a, struct sim_compiled_memo
 void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sharded,
                          const struct sim_compiled_options *options, struct sim_compiled_memory *out)
 {
-    struct sim_assigner a = {.s = sharded, .options = options, .arena = arena};
+    struct sim_assigner a = {
+        .s = sharded, .options = options, .arena = arena, .from_limit_bytes = -INFINITY, .to_limit_bytes = INFINITY};
     out->recomputed_frac = 0;
     a.carried_in = base_new(arena, int, sharded->value_count + 1);
     a.carried_out = base_new(arena, int, sharded->value_count + 1);
     a.is_one_hot = base_new(arena, bool, sharded->program->tensor_count + 1);
+    a.known_bytes = base_alloc(arena, (size_t)sharded->shape_count + 1, sizeof *a.known_bytes);
+    a.known_stacked_bytes = base_new(arena, double, sharded->value_count + 1);
     find_carried(&a);
     find_one_hots(&a);
     a.windowed = sim_windowed_operands(arena, sharded, options);
@@ -141,4 +148,5 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.deferred = sim_deferred_operands(&a);
     assign(&a, out);
     if (!options->scanned) place_in_heap(&a, out);
+    out->from_limit_bytes = a.from_limit_bytes, out->to_limit_bytes = a.to_limit_bytes;
 }

@@ -153,8 +153,7 @@ static struct choice choose(struct body *b, int peak_op)
         const int from = last_use_until(b, v, peak_op), until = first_use_behind(b, v, peak_op);
         const double bytes = sim_value_bytes(b->a, &s->values[v]);
         if (from >= peak_op || until < 0 || bytes < b->a->options->least_recomputed_bytes) continue;
-        const double freed = bytes - waiting_bytes(b, v, peak_op, until),
-                     cost = freed > 0 ? floor(b->a->options->limit_bytes / freed) : INFINITY;
+        const double freed = bytes - waiting_bytes(b, v, peak_op, until), cost = sim_remat_cost(b->a, freed);
         if (cost >= least_cost) continue;
         least_cost = cost;
         best = (struct choice){v, from, until};
@@ -176,7 +175,7 @@ void sim_rematerialize_in_loops(struct sim_assigner *a, struct sim_compiled_memo
     const int values = a->s->value_count;
     a->gaps = base_new(a->arena, struct sim_gap *, values + 1);
     a->until = base_new(a->arena, int, values + 1);
-    for (int round = 0; round < MOST_ROUNDS && out->peak_bytes > a->options->limit_bytes; round++) {
+    for (int round = 0; round < MOST_ROUNDS && !sim_has_room(a, out->peak_bytes); round++) {
         struct body b = {.a = a, .loop = a->s->ops[out->peak_op].loop};
         if (!sim_is_over_layers(a, b.loop)) return;
         b.uses = base_new(a->arena, struct uses, values + 1);

@@ -196,7 +196,7 @@ static bool frees_nothing(const struct remat *r, const struct residual *residual
     return search == SIM_IN_FORWARD_PASS && residual->reads_shared && r->a->options->keeps_scores;
 }
 
-/* XLA's cost is the limit over what is freed, as a whole number; the first of the least is taken. Layer by layer. */
+/* The first of the least cost is taken. Layer by layer. */
 static struct choice choose(const struct remat *r, int peak_op, enum search search)
 {
     struct choice best = {-1, 0, 0};
@@ -209,8 +209,7 @@ static struct choice choose(const struct remat *r, int peak_op, enum search sear
                 if (layer >= waiting_layers(r, residual, peak_op) || !residual->saved[layer] ||
                     !residual->again[layer] || frees_nothing(r, residual, search))
                     continue;
-                const double freed = freed_bytes(r, residual, layer),
-                             cost = freed > 0 ? floor(r->a->options->limit_bytes / freed) : INFINITY;
+                const double freed = freed_bytes(r, residual, layer), cost = sim_remat_cost(r->a, freed);
                 if (cost >= least_cost) continue;
                 least_cost = cost;
                 best = (struct choice){i, layer, freed};
@@ -246,12 +245,12 @@ static double publish(const struct remat *r)
 /* What has no room behind a loop's forward pass is dropped there. */
 static void fit_forward(struct remat *r, int loop)
 {
-    const struct sim_assigner *a = r->a;
+    struct sim_assigner *const a = r->a;
     const int end = a->s->ops[loop].match;
     double bytes = 0;
     for (int i = 0; i < a->count; i++)
         if (a->buffers[i].birth <= end && a->buffers[i].death >= end) bytes += a->buffers[i].last_bytes;
-    while (bytes > a->options->limit_bytes) {
+    while (!sim_has_room(a, bytes)) {
         const struct choice choice = choose(r, end, SIM_IN_FORWARD_PASS);
         if (choice.residual < 0) return;
         const struct residual *chosen = &r->residuals[choice.residual];
@@ -279,10 +278,10 @@ void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out)
         sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
     }
     bool helps = true;
-    for (int round = 0; round < MOST_ROUNDS && helps && out->peak_bytes > a->options->limit_bytes; round++) {
+    for (int round = 0; round < MOST_ROUNDS && helps && !sim_has_room(a, out->peak_bytes); round++) {
         double peak_bytes = out->peak_bytes;
         helps = false;
-        while (peak_bytes > a->options->limit_bytes) {
+        while (!sim_has_room(a, peak_bytes)) {
             const struct choice choice = choose(&r, out->peak_op, SIM_AT_PEAK);
             if (choice.residual < 0) break;
             drop(&r, &choice);

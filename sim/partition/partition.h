@@ -223,6 +223,8 @@ struct sim_sharding_options {
 enum base_status sim_partition(struct base_arena *arena, const struct model_program *program,
                                const struct sim_sharding_options *options, const struct sim_shardings *shardings,
                                struct sim_sharded *out, struct base_error *error);
+/* kept_program.c: a copy in an arena, to which no shapes are added. Names of operations are taken over. */
+struct sim_sharded *sim_sharded_keep(struct base_arena *arena, const struct sim_sharded *sharded);
 int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape);
 void sim_hold(struct base_arena *arena, struct sim_sharded *sharded, int shape, enum model_category category);
 int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape,

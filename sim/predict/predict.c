@@ -2,6 +2,8 @@
  */
 #include "sim/predict/predict.h"
 
+#include "sim/predict/compiled_price.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -58,60 +60,6 @@ static bool may_rematerialize(const struct sim_plan *plan)
            !plan->config->scan_layers;
 }
 
-/* Of layers that are no loops the search for what is dropped decides; what is in the body of a loop is always tried. */
-static bool drops_arrays(const struct sim_cost_context *p)
-{
-    if (!p->plan->config->scan_layers) return p->by_peak_priority;
-    return (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_REMATERIALIZE)) != 0;
-}
-
-/* The buffers of the compiled step, in place of the walk over the events. A sum over devices of an accumulator takes
- * its place. */
-static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sharded, struct sim_cost_context *p,
-                           double persistent_bytes[MODEL_CATEGORY_COUNT])
-{
-    const struct sim_plan *plan = p->plan;
-    const double *c = p->placement->profile.constants;
-    const struct topo_chip *chip = &p->placement->topology.chip;
-    const struct sim_settings *settings = &p->placement->profile.settings;
-    bool is_square[SIM_ALL_AXES + 1] = {false};
-    for (unsigned axes = 1; axes <= topo_axes_all(&p->placement->axes); axes++)
-        is_square[axes] = sim_is_square(p->placement, axes);
-    struct sim_compiled_options options = {
-        .sizes = p->sizes,
-        .mesh = &p->placement->axes,
-        .scanned = plan->config->scan_layers,
-        .saves_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles,
-        .limit_bytes = settings->aimed_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]),
-        .least_recomputed_bytes = c[SIM_REMATERIALIZATION_MIN_BYTES],
-        .settings = settings,
-        .keeps_exponentials = chip->xla_keeps_exponentials != 0,
-        .keeps_scores = chip->xla_keeps_exponentials == 2,
-        .window_rows = chip->xla_window_rows,
-        .is_square = is_square,
-        .most_summed_elements = chip->xla_most_summed_elements,
-        .async_gathers = chip->xla_async_gathers != 0,
-        .async_sums = chip->xla_async_sums != 0,
-        .keeps_shards = chip->xla_keeps_shards != 0,
-        .most_logits_bytes = chip->xla_most_logits_bytes,
-        .tile_rows = chip->xla_tile_rows,
-        .rematerializes = drops_arrays(p),
-    };
-    struct sim_compiled_memory memory;
-    sim_compiled_persistent_bytes(sharded, &options, persistent_bytes);
-    persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
-    for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) options.limit_bytes -= persistent_bytes[i];
-    base_arena_reset(&cache->scratch);
-    sim_compiled_memory(&cache->scratch, sharded, &options, &memory);
-    const struct sim_op *at = memory.peak_op >= 0 ? &sharded->ops[memory.peak_op] : NULL;
-    p->recomputed_frac = memory.recomputed_frac;
-    p->peak.total_bytes = memory.peak_bytes;
-    memcpy(p->peak.bytes, memory.category_bytes, sizeof memory.category_bytes);
-    p->peak_name = at && at->op ? at->op->name : NULL;
-    p->peak_phase = at && at->op ? at->op->phase : MODEL_FORWARD;
-    p->peak_trips = at && at->loop >= 0 ? sharded->ops[at->loop].trips : MODEL_ONE;
-}
-
 /* What is alive, and what a framework's allocator holds beside it by the constants of its software. */
 static void price_liveness(struct sim_cost_context *p, struct sim_priced *out)
 {
@@ -148,7 +96,7 @@ static enum base_status price(struct sim_cache *cache, struct sim_cost_context *
     if (sim_is_executed(p->plan)) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
     } else if (sim_uses_compiled_memory(p->plan)) {
-        price_compiled(cache, program->sharded, p, out->persistent_bytes);
+        sim_price_compiled(cache, program, p, out->persistent_bytes);
     } else {
         sim_price_memory(p);
         if (!price_torch(cache, p, out)) price_liveness(p, out);

@@ -15,6 +15,7 @@ struct sim_stored_decisions {
 struct sim_program {
     struct sim_sharded *sharded; /* NULL unless somebody asked for it */
     struct sim_cost_program prices;
+    bool lays_out_sizes[MODEL_SIZE_COUNT]; /* that memory as compiled goes by, beside what always stands there */
     struct sim_stored_decisions decisions; /* of its own; those of its contractions are theirs */
     uint64_t mesh_relation;                /* under which it was made */
     const struct sim_placed *const *asked;

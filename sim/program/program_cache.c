@@ -169,15 +169,30 @@ struct sim_workspace *sim_workspace_of(struct sim_cache *cache)
     return cache->workspace = workspace;
 }
 
-/* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
- * the scratch, whose pages are used again and again. */
+/* Of arrays that come and go, and of loops. How often the loop over microbatches runs is nothing to what one holds. */
+static void note_sizes(const struct sim_sharded *sharded, bool is_size[MODEL_SIZE_COUNT])
+{
+    for (int v = 0; v < sharded->value_count; v++) {
+        const struct model_tensor *tensor = &sharded->program->tensors[sharded->values[v].tensor];
+        for (int d = 0; tensor->category != MODEL_INPUT && d < tensor->rank; d++) is_size[tensor->dims[d]] = true;
+    }
+    for (int i = 0; i < sharded->op_count; i++) {
+        const struct sim_op *op = &sharded->ops[i];
+        if (op->kind == SIM_LOOP_BEGIN) is_size[op->trips] = true;
+        for (int l = 0; l < op->label_count; l++) is_size[op->labels[l].size] = true;
+    }
+    is_size[MODEL_MICROBATCHES] = false;
+}
+
+/* The tables of partitioner, fusion and liveness are large and soon forgotten: they stand in the scratch, whose pages
+ * are used again and again. */
 static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
                              const struct sim_sharding_options *options, const struct model_program *source,
                              const struct sim_stored_shardings *kept, enum sim_extent extent,
                              struct sim_program *program, struct base_error *error)
 {
-    struct base_arena *arena = extent == SIM_WHOLE_PROGRAM ? &cache->arena : &cache->scratch;
-    base_arena_reset(&cache->scratch);
+    struct base_arena *const arena = &cache->scratch;
+    base_arena_reset(arena);
     struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
     const struct sim_shardings shardings = sim_shardings_of(arena, kept);
     BASE_TRY(sim_partition(arena, source, options, &shardings, sharded, error));
@@ -213,7 +228,8 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     program->prices.unit_costs = &workspace->unit_costs;
     if (program->prices.factor_count >= SIM_MOST_FACTORS)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local sizes", SIM_MOST_FACTORS - 1);
-    program->sharded = extent == SIM_WHOLE_PROGRAM ? sharded : NULL;
+    program->sharded = extent == SIM_WHOLE_PROGRAM ? sim_sharded_keep(&cache->arena, sharded) : NULL;
+    note_sizes(sharded, program->lays_out_sizes);
     return BASE_OK;
 }
 

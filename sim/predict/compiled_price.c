@@ -1,0 +1,108 @@
+/* Memory as compiled of one plan: what its layout goes by, and the layouts that others have had already. Most plans of
+ * a sweep share theirs: how often the loop over microbatches runs, and where the mesh lies on the slice, is nothing to
+ * it. */
+#include "sim/predict/compiled_price.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of layers that are no loops the search for what is dropped decides; what is in the body of a loop is always tried. */
+static bool drops_arrays(const struct sim_cost_context *p)
+{
+    if (!p->plan->config->scan_layers) return p->by_peak_priority;
+    return (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_REMATERIALIZE)) != 0;
+}
+
+/* Without what points to others' data, and zero where nothing stands, so that it can be part of a key. */
+static void fill_options(const struct sim_cost_context *p, struct sim_compiled_options *out)
+{
+    const struct sim_plan *plan = p->plan;
+    const struct topo_chip *chip = &p->placement->topology.chip;
+    memset(out, 0, sizeof *out);
+    out->scanned = plan->config->scan_layers;
+    out->saves_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles;
+    out->least_recomputed_bytes = p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES];
+    out->keeps_exponentials = chip->xla_keeps_exponentials != 0;
+    out->keeps_scores = chip->xla_keeps_exponentials == 2;
+    out->window_rows = chip->xla_window_rows;
+    out->most_summed_elements = chip->xla_most_summed_elements;
+    out->async_gathers = chip->xla_async_gathers != 0;
+    out->async_sums = chip->xla_async_sums != 0;
+    out->keeps_shards = chip->xla_keeps_shards != 0;
+    out->most_logits_bytes = chip->xla_most_logits_bytes;
+    out->tile_rows = chip->xla_tile_rows;
+    out->rematerializes = drops_arrays(p);
+}
+
+/* ---- layouts that are known ---- */
+
+/* Of plans that differ in nothing but their room. */
+struct layout {
+    struct sim_compiled_memory memory;
+    struct layout *next;
+};
+
+static void begin_key(struct sim_cache *cache, const struct sim_program *program, const struct sim_cost_context *p,
+                      const struct sim_compiled_options *options, const bool *is_square)
+{
+    const struct topo_axes *mesh = &p->placement->axes;
+    int64_t sizes[MODEL_SIZE_COUNT];
+    for (int i = 0; i < MODEL_SIZE_COUNT; i++) sizes[i] = program->lays_out_sizes[i] ? p->sizes[i] : 0;
+    sim_key_begin(cache, SIM_STORED_LAYOUT);
+    sim_key_bytes(cache, &program->sharded, sizeof program->sharded);
+    sim_key_bytes(cache, options, sizeof *options);
+    sim_key_bytes(cache, sizes, sizeof sizes);
+    sim_key_bytes(cache, &p->placement->profile.settings, sizeof p->placement->profile.settings);
+    sim_key_bytes(cache, mesh->sizes, (size_t)mesh->count * sizeof *mesh->sizes);
+    sim_key_bytes(cache, is_square, topo_axes_all(mesh) + 1);
+}
+
+/* Known, or laid out now. */
+static const struct sim_compiled_memory *find_layout(struct sim_cache *cache, const struct sim_program *program,
+                                                     const struct sim_cost_context *p,
+                                                     struct sim_compiled_options *options, double limit_bytes)
+{
+    bool is_square[SIM_ALL_AXES + 1] = {false};
+    for (unsigned axes = 1; axes <= topo_axes_all(&p->placement->axes); axes++)
+        is_square[axes] = sim_is_square(p->placement, axes);
+    begin_key(cache, program, p, options, is_square);
+    struct layout *first = sim_cache_find(cache), *layout = first;
+    while (layout && (limit_bytes < layout->memory.from_limit_bytes || limit_bytes > layout->memory.to_limit_bytes))
+        layout = layout->next;
+    if (layout) return &layout->memory;
+    options->settings = &p->placement->profile.settings;
+    options->is_square = is_square;
+    options->limit_bytes = limit_bytes;
+    options->sizes = p->sizes;
+    options->mesh = &p->placement->axes;
+    layout = base_new(&cache->arena, struct layout, 1);
+    layout->next = first;
+    base_arena_reset(&cache->scratch);
+    sim_compiled_memory(&cache->scratch, program->sharded, options, &layout->memory);
+    sim_cache_store(cache, layout);
+    return &layout->memory;
+}
+
+void sim_price_compiled(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
+                        double persistent_bytes[MODEL_CATEGORY_COUNT])
+{
+    const double *c = p->placement->profile.constants;
+    const struct sim_sharded *sharded = program->sharded;
+    double limit_bytes = p->placement->profile.settings.aimed_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]);
+    struct sim_compiled_options options;
+    fill_options(p, &options);
+    const struct sim_compiled_options sizes = {
+        .scanned = options.scanned, .tile_rows = options.tile_rows, .sizes = p->sizes, .mesh = &p->placement->axes};
+    sim_compiled_persistent_bytes(sharded, &sizes, persistent_bytes);
+    /* A sum over devices of an accumulator takes its place. */
+    persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
+    for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) limit_bytes -= persistent_bytes[i];
+    const struct sim_compiled_memory *memory = find_layout(cache, program, p, &options, limit_bytes);
+    const struct sim_op *at = memory->peak_op >= 0 ? &sharded->ops[memory->peak_op] : NULL;
+    p->recomputed_frac = memory->recomputed_frac;
+    p->peak.total_bytes = memory->peak_bytes;
+    memcpy(p->peak.bytes, memory->category_bytes, sizeof memory->category_bytes);
+    p->peak_name = at && at->op ? at->op->name : NULL;
+    p->peak_phase = at && at->op ? at->op->phase : MODEL_FORWARD;
+    p->peak_trips = at && at->loop >= 0 ? sharded->ops[at->loop].trips : MODEL_ONE;
+}
