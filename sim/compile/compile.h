@@ -250,7 +250,7 @@ struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */
     double category_bytes[MODEL_CATEGORY_COUNT]; /* of these */
     int peak_op;                                 /* -1: none */
-    double recomputed_frac; /* of the bytes that layers save: the share that is recomputed instead */
+    double recomputed_frac;                  /* of the bytes that layers save: the share that is recomputed instead */
     double from_limit_bytes, to_limit_bytes; /* limits for which all of this is the same, both included */
 };
 /* Bytes in tiles of what always stands there: parameters, state, accumulators, batch. */
