@@ -322,7 +322,7 @@ struct base_child {
     struct base_text *answer;                    /* what it prints is appended here */
     void (*line)(void *where, const char *line); /* gets each line of its stderr; NULL: its stderr is ours */
     void *where;
-    bool deaf; /* SIGTERM and SIGINT do not reach it, but its own children: for one that would end them at once */
+    bool deaf; /* SIGTERM, SIGINT and SIGHUP reach us and its own children in its place: for one that would end them */
     /* What says nothing for so long, neither answer nor line, is ended: BASE_RUN. It may change meanwhile; NULL: it may
      * be silent. */
     const int *longest_silence_s;

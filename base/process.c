@@ -73,7 +73,7 @@ bool base_parent_is(const char *name)
 
 static int end_signal(void)
 {
-    return child_is_deaf ? SIGHUP : SIGTERM;
+    return child_is_deaf ? SIGALRM : SIGTERM; /* ends by default, and nobody else sends it */
 }
 
 bool base_stop_child(void)
@@ -152,9 +152,10 @@ static void become(const struct base_child *child, pid_t parent, struct pipes *p
     sigemptyset(&unheard);
     sigaddset(&unheard, SIGTERM);
     sigaddset(&unheard, SIGINT);
+    sigaddset(&unheard, SIGHUP);
     if (child->deaf) sigprocmask(SIG_BLOCK, &unheard, NULL);
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, child->deaf ? SIGHUP : SIGTERM);
+    prctl(PR_SET_PDEATHSIG, child->deaf ? SIGALRM : SIGTERM);
     if (getppid() != parent) _exit(NOT_STARTED);
     dup2(p->in[READ_END], STDIN_FILENO);
     dup2(p->out[WRITE_END], STDOUT_FILENO);
@@ -193,6 +194,7 @@ static bool has_ended(ssize_t got)
 /* What a conversation waits for, in ticks. */
 struct waits {
     int failing, asked, silent, pressed;
+    bool has_heard;
 };
 
 /* Ends what does not end by itself, in the end by force; it has a group of its own, with what it started. False: who
@@ -229,8 +231,34 @@ static bool bear_silence(const struct base_child *child, struct waits *waits)
     return press(&waits->pressed);
 }
 
+/* The signals that were sent to a process and that it blocks: bit N - 1 of signal N. */
+static uint64_t pending_signals(long process)
+{
+    char path[64], line[128];
+    unsigned long long pending = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", process);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "ShdPnd: %llx", &pending) == 1) break;
+    if (file) fclose(file);
+    return pending;
+}
+
+/* A signal that was meant for a deaf child is ours: the run is saved, and ends. */
+static void hear_for_child(const struct base_child *child, struct waits *waits)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    if (!child->deaf || waits->has_heard || running_child <= 0) return;
+    const uint64_t pending = pending_signals((long)running_child);
+    for (int i = 0; i < BASE_COUNT(numbers) && !waits->has_heard; i++) {
+        waits->has_heard = pending >> (numbers[i] - 1) & 1;
+        if (waits->has_heard) raise(numbers[i]);
+    }
+}
+
 static bool wait_on(const struct base_child *child, struct waits *waits)
 {
+    hear_for_child(child, waits);
     return hurry(waits) && ask_again(waits) && bear_silence(child, waits);
 }
 

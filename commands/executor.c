@@ -177,16 +177,20 @@ static enum base_status start(struct commands_context *context, const struct com
                               const struct base_text *request, struct talk *talk, struct base_text *answer,
                               struct base_error *error)
 {
-    enum { MOST_ARGUMENTS = 32 };
-    /* Ranks of one machine talk through shared memory: no port of theirs is open to a network. */
-    static const char *const here[] = {
-        "--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo", "--mca", "oob_tcp_disable_ipv6_family", "1"};
+    enum { MOST_ARGUMENTS = 40 };
+    const bool starts_ranks = executor->rank_count && !context->launched;
     const char *path, *count = base_print(context->arena, "%d", executor->rank_count),
                       *patience = base_print(context->arena, "%d", executor->patience_s);
-    const bool starts_ranks = executor->rank_count && !context->launched;
     BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
     BASE_TRY(check_limits(starts_ranks && !executor->hostfile ? executor->rank_count : 0, error));
     if (setenv(threads_of_openblas, "1", 1) != 0) return base_fail(error, BASE_RUN, "out of memory");
+    const char *folder = starts_ranks && !executor->hostfile ? commands_run_folder(context->arena) : NULL;
+    /* Ranks of one machine talk through shared memory: no port of theirs is open to a network. */
+    const char *const here[] = {"--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo", "--mca",
+                                "oob_tcp_disable_ipv6_family", "1",
+                                /* With a folder of its own: */
+                                "--mca", "btl_vader_backing_directory", folder, "--mca", "orte_tmpdir_base", folder};
+    const int here_count = BASE_COUNT(here) - (folder ? 0 : 6);
     /* Ranks share cores here: no binding, and a rank that waits lets others run. */
     const char *mpirun[MOST_ARGUMENTS] = {"mpirun",
                                           "--allow-run-as-root",
@@ -202,7 +206,7 @@ static enum base_status start(struct commands_context *context, const struct com
                                           count};
     int given = 12;
     if (executor->hostfile) mpirun[given++] = "--hostfile", mpirun[given++] = executor->hostfile;
-    for (int i = 0; i < BASE_COUNT(here) && !executor->hostfile; i++) mpirun[given++] = here[i];
+    for (int i = 0; i < here_count && !executor->hostfile; i++) mpirun[given++] = here[i];
     mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;
     const char *const rank[] = {"meshwright-rank", executor->rank_count ? "--ranks" : NULL, patience, NULL};
     talk->mpirun = starts_ranks;
@@ -220,7 +224,9 @@ static enum base_status start(struct commands_context *context, const struct com
                                .deaf = starts_ranks,
                                .patient = true,
                                .died = starts_ranks ? NULL : hear_end};
-    return base_run_child(&child, error);
+    enum base_status status = base_run_child(&child, error);
+    if (folder) base_directory_remove(context->arena, folder);
+    return status;
 }
 
 /* A checkpoint that this run was writing is of no use to anyone. */

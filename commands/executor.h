@@ -5,6 +5,10 @@
 #include "commands/commands.h"
 #include "sim/predict/predict.h"
 
+/* A new folder for what the ranks of a local run share, and without those that killed runs of this user left there.
+ * NULL: none can be made; mpirun then uses its own places (run_folder.c). */
+const char *commands_run_folder(struct base_arena *arena);
+
 struct commands_executor {
     int rank_count;         /* 0: all devices in one process */
     int patience_s;         /* a rank without a sign of life for so long ends the run */
