@@ -248,7 +248,7 @@ static uint64_t pending_signals(long process)
 static void hear_for_child(const struct base_child *child, struct waits *waits)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-    if (!child->deaf || waits->has_heard || running_child <= 0) return;
+    if (!child->deaf || waits->has_heard || asked_count || running_child <= 0) return;
     const uint64_t pending = pending_signals((long)running_child);
     for (int i = 0; i < BASE_COUNT(numbers) && !waits->has_heard; i++) {
         waits->has_heard = pending >> (numbers[i] - 1) & 1;

@@ -476,6 +476,32 @@ static void sigterm_before_ranks_is_heeded(struct base_arena *arena)
     }
 }
 
+/* mpirun: between the run and its ranks; 0: there is none. */
+static pid_t launcher_of(struct run run, pid_t rank)
+{
+    pid_t launcher = 0;
+    char name[64];
+    for (pid_t at = rank; at > 1 && at != run.pid; at = parent_of(at, name)) launcher = at;
+    return launcher;
+}
+
+/* Whoever is sent the signal, the work is saved. */
+static void a_signal_to_mpirun_leaves_a_checkpoint(struct base_arena *arena)
+{
+    static const int numbers[] = {SIGTERM, SIGHUP};
+    pid_t ranks[MOST_PROCESSES];
+    for (int i = 0; i < BASE_COUNT(numbers); i++) {
+        struct run run = start_long(arena, "launcher", "--json");
+        int count = wait_for_steps(arena, run, "launcher", ranks);
+        kill(launcher_of(run, ranks[0]), numbers[i]);
+        struct outcome o = finish(arena, run);
+        TEST_ROW("signal %d", numbers[i]);
+        assert_outcome(&o, 6, "\"stopped\": true");
+        assert_gone(ranks, count);
+        assert_true(exists(arena, base_print(arena, "launcher/checkpoint_%d", losses(arena, &o, 6)->count)));
+    }
+}
+
 /* As systemd and scancel end a job: every process of it is told at once, its launcher too. */
 static void sigterm_to_all_leaves_a_checkpoint(struct base_arena *arena)
 {
@@ -483,9 +509,7 @@ static void sigterm_to_all_leaves_a_checkpoint(struct base_arena *arena)
     for (int round = 0; round < 2; round++) {
         struct run run = start_long(arena, "all", round ? "--json --in-process" : "--json");
         int count = wait_for_steps(arena, run, "all", ranks);
-        pid_t launcher = 0;
-        char name[64];
-        for (pid_t at = count ? ranks[0] : 0; at > 1 && at != run.pid; at = parent_of(at, name)) launcher = at;
+        const pid_t launcher = launcher_of(run, count ? ranks[0] : 0);
         kill(run.pid, SIGTERM);
         for (int i = 0; i < count; i++) kill(ranks[i], SIGTERM);
         if (launcher) kill(launcher, SIGTERM);
@@ -1051,6 +1075,7 @@ int main(int count, char **arguments)
         TEST(sigterm_overtakes_what_ranks_say),
         TEST(sigterm_before_ranks_is_heeded),
         TEST(sigterm_to_all_leaves_a_checkpoint),
+        TEST(a_signal_to_mpirun_leaves_a_checkpoint),
         TEST(two_runs_do_not_share_a_directory),
         TEST(a_pipe_for_a_chunk_is_refused),
         TEST(losses_outlive_a_failure_at_the_end),
