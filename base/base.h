@@ -126,6 +126,12 @@ char *base_format_count(char buffer[BASE_HUMANE], double count);
 int base_edit_distance(const char *a, const char *b);
 /* Name in names that is closest to text, or NULL if none is near. */
 const char *base_nearest(const char *text, const char *const *names, int count);
+/* Other software's word for one of ours (synonyms.csv), however it is spelled: what is "option", "key", "column" or the
+ * key whose value it is. BASE_TAKEN: only words that are taken for it; NULL: there is none. */
+enum base_synonym_use { BASE_TAKEN, BASE_SUGGESTED };
+const char *base_synonym(const char *what, const char *given, size_t given_length, enum base_synonym_use use);
+/* The synonym of the text, else the name that is nearest; or NULL. */
+const char *base_meant(const char *what, const char *text, const char *const *names, int count);
 /* "what: "given" is unknown; did you mean NEAREST? Use NAME, NAME or NAME" */
 enum base_status base_fail_unknown(struct base_error *error, enum base_status status, const char *what,
                                    const char *given, const char *const *names, int count);

@@ -24,6 +24,10 @@ static enum base_status not_json(const char *text, const char *at, struct base_e
 {
     int shown = (int)strcspn(at, "\r\n");
     if (!*at) return base_fail(error, BASE_INPUT, "line %d: the JSON document ends too early", line_of(text, at));
+    const char *comment = at > text && at[-1] == '/' ? at - 1 : at;
+    if (*comment == '#' || !strncmp(comment, "//", 2) || !strncmp(comment, "/*", 2))
+        return base_fail(error, BASE_INPUT, "line %d: comments are not allowed in JSON: %.*s", line_of(text, at),
+                         shown < 24 ? shown : 24, comment);
     return base_fail(error, BASE_INPUT, "line %d: is not JSON from here: %.*s", line_of(text, at),
                      shown < 24 ? shown : 24, at);
 }

@@ -305,6 +305,12 @@ const char *base_nearest(const char *text, const char *const *names, int count)
     return nearest;
 }
 
+const char *base_meant(const char *what, const char *text, const char *const *names, int count)
+{
+    const char *meant = base_synonym(what, text, strlen(text), BASE_SUGGESTED);
+    return meant ? meant : base_nearest(text, names, count);
+}
+
 enum base_status base_fail_unknown(struct base_error *error, enum base_status status, const char *what,
                                    const char *given, const char *const *names, int count)
 {
@@ -316,7 +322,7 @@ enum base_status base_fail_unknown(struct base_error *error, enum base_status st
                                  : i == count - 1 ? " or "
                                                   : ", ",
                                  names[i]);
-    const char *nearest = base_nearest(given, names, count);
+    const char *nearest = base_meant(what, given, names, count);
     if (nearest)
         return base_fail(error, status, "%s: \"%.*s\" is unknown; did you mean %s? Use %s", what, SHOWN, given, nearest,
                          all);

@@ -6,29 +6,14 @@
 
 enum { MOST_OPTIONS = 96 };
 
-/* Short for an option of that name, or another software's word for it, where the command has none that is called so. */
-static const struct {
-    const char *given, *option;
-} short_names[] = {{"-h", "--help"},
-                   {"--submesh", "--model-parallel-submesh"},
-                   {"--tp", "--num-partitions"},
-                   {"--pp", "--pipeline-stages"},
-                   {"--vp", "--virtual-stages"},
-                   {"--cp", "--context-parallel"},
-                   {"--ep", "--expert-parallel"},
-                   {"--etp", "--expert-tensor-parallel"},
-                   {"--global-batch-size", "--batch-size"},
-                   {"--grad-accum", "--num-microbatches"},
-                   {"--seq-len", "--task-feature-lengths"},
-                   {"--seq-length", "--task-feature-lengths"}};
-
+/* By its name, or by another software's word for it where the command has none that is called so. */
 static int find_option(const struct base_option *options, int count, const char *name, size_t length)
 {
     for (int i = 0; i < count; i++)
         if (strlen(options[i].name) == length && !strncmp(options[i].name, name, length)) return i;
-    for (int i = 0; i < BASE_COUNT(short_names); i++)
-        if (strlen(short_names[i].given) == length && !strncmp(short_names[i].given, name, length))
-            return find_option(options, count, short_names[i].option, strlen(short_names[i].option));
+    const char *meant = base_synonym("option", name, length, BASE_TAKEN);
+    for (int i = 0; meant && i < count; i++)
+        if (!strcmp(options[i].name, meant)) return i;
     return -1;
 }
 
@@ -70,11 +55,16 @@ static enum base_status unknown_option(const struct base_option *options, int co
     snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
     for (int i = 0; i < count && i < MOST_OPTIONS; i++) names[i] = options[i].name;
     if (count > MOST_OPTIONS) count = MOST_OPTIONS;
-    const char *nearest = only_longer(name, names, count);
+    const char *nearest = only_longer(name, names, count), *word = name + strspn(name, "-"),
+               *meant = base_synonym("option", word, strlen(word), BASE_SUGGESTED);
     /* The dashes are no likeness. */
     for (int i = 0; i < count; i++) names[i] += strspn(names[i], "-");
+    for (int i = 0; meant && i < count; i++) {
+        const size_t length = strcspn(meant + 2, " ");
+        if (*meant != '-' || (!strncmp(meant + 2, names[i], length) && !names[i][length]))
+            return base_fail(error, BASE_USAGE, "unknown option %s; use %s; --help lists all", name, meant);
+    }
     if (nearest) nearest += strlen("--");
-    const char *word = name + strspn(name, "-");
     if (!nearest) nearest = only_ending(word, names, count, 0);
     if (!nearest) nearest = base_nearest(word, names, count);
     if (!nearest) nearest = only_ending(word, names, count, (int)strlen(word) / 3);

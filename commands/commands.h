@@ -59,6 +59,7 @@ struct commands_command {
     const char *endings; /* of names that --out may have: "json txt html"; NULL: json and txt. .html is a page */
     bool computes;       /* it runs the plan: what changes values alone is worth a warning */
     bool warns;          /* its document has a place for warnings: a text, or an object that is no plan */
+    bool reads_columns;  /* its first argument is a table of plans: help lists the columns */
     bool writes_out; /* the command itself writes what --out names (a table, a picture); else the document goes there */
 };
 

@@ -2,6 +2,7 @@
  * option is written down here, so that none of the three can differ from what is parsed. */
 #include "commands/commands.h"
 #include "model/model.h"
+#include "sim/predict/predict.h"
 #include "topo/topo.h"
 
 #include <string.h>
@@ -134,13 +135,31 @@ static void put_usage(struct base_text *out, const char *usage, struct layout la
     }
 }
 
+/* The columns of a table of plans: those that it needs, then those that it may have. */
+static void put_columns(struct base_text *out, struct layout layout)
+{
+    struct base_text text = {.arena = out->arena};
+    for (int pass = 0; pass < 2; pass++) {
+        base_put(&text, pass ? "; may have " : "columns: needs ");
+        for (int key = 0, any = 0; key < SIM_KEY_COUNT; key++)
+            if ((sim_plan_keys[key].example != NULL) != (pass == 1))
+                base_putf(&text, "%s%s", any++ ? ", " : "", sim_plan_keys[key].name);
+    }
+    base_put(&text, "; and id, headroom_frac, measured_step_s, measured_tokens_per_s, measured_peak_memory_bytes, "
+                    "measured_oom; others are copied");
+    put_wrapped(out, text.data, 0, 4, layout.width);
+    base_put(out, "\n\n");
+}
+
 void commands_help_on(const struct commands_command *command, int columns, struct base_text *out)
 {
     const struct layout layout = layout_of(columns);
     put_usage(out, command->usage, layout);
     base_put(out, "\n");
     put_wrapped(out, command->summary, 0, 0, layout.width);
-    base_put(out, "\n\noptions:\n");
+    base_put(out, "\n\n");
+    if (command->reads_columns) put_columns(out, layout);
+    base_put(out, "options:\n");
     int count;
     const struct base_option *options = commands_options(out->arena, command, &count);
     for (int i = 0; i < count; i++) put_option(out, &options[i], layout);

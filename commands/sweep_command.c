@@ -73,15 +73,32 @@ static void warn_of_misspelt(struct sweep *s)
     }
 }
 
+/* A column of the table that other software's word names the key by; NULL: none. */
+static const char *column_meant(const struct sweep *s, enum sim_key key)
+{
+    const char *name = sim_plan_keys[key].feature ? "task_feature_lengths" : sim_plan_keys[key].name;
+    for (int c = 0; c < s->csv.column_count; c++) {
+        const char *column = s->csv.names[c], *meant = base_synonym("key", column, strlen(column), BASE_SUGGESTED);
+        if (meant && !strncmp(meant, name, strlen(name))) return column;
+    }
+    return NULL;
+}
+
+static enum base_status missing_column(const struct sweep *s, enum sim_key key, struct base_error *error)
+{
+    const char *meant = column_meant(s, key);
+    return base_fail(error, BASE_INPUT,
+                     "%s: line 1: the column %s is missing%s%.60s%s; a sweep needs model, topology, batch_size and "
+                     "targets_length; `sweep --help` lists what else it reads",
+                     s->csv.path, sim_plan_keys[key].name, meant ? ": rename " : "", meant ? meant : "",
+                     meant ? " so" : "");
+}
+
 static enum base_status find_columns(struct sweep *s, struct base_error *error)
 {
     for (int k = 0; k < SIM_KEY_COUNT; k++) {
         s->key_columns[k] = base_csv_column(&s->csv, sim_plan_keys[k].name);
-        if (s->key_columns[k] < 0 && sim_plan_keys[k].example)
-            return base_fail(
-                error, BASE_INPUT,
-                "%s: line 1: the column %s is missing; a sweep needs model, topology, batch_size and targets_length",
-                s->csv.path, sim_plan_keys[k].name);
+        if (s->key_columns[k] < 0 && sim_plan_keys[k].example) return missing_column(s, (enum sim_key)k, error);
     }
     s->id = base_csv_column(&s->csv, "id");
     s->headroom = base_csv_column(&s->csv, "headroom_frac");
@@ -322,5 +339,6 @@ const struct commands_command commands_sweep = {
     .positional_limit = 1,
     .run = run_sweep,
     .endings = "csv html",
+    .reads_columns = true,
     .writes_out = true,
 };

@@ -12,9 +12,12 @@
  * many. */
 enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
                                       struct tuner_values *out, struct base_error *error);
-/* In percent of a device's memory, with or without the sign; NULL: the default. */
+/* What stands between values of the key: a comma where none of its values has one, and a semicolon where words or
+ * numbers are given so. */
+char commands_tune_separator(struct base_arena *arena, enum sim_key key, const char *text);
+/* In percent of a device's memory, with or without the sign, or in bytes of that topology's; NULL: the default. */
 #define COMMANDS_DEFAULT_HEADROOM "2"
-enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, double *out,
+enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, const char *topology, double *out,
                                         struct base_error *error);
 
 enum base_status commands_tune_percent(struct base_arena *arena, const char *given, const char *what, double least,

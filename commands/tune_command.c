@@ -43,8 +43,7 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
         values[key] = NULL;
         return BASE_OK;
     }
-    BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, text,
-                                  (d == TUNER_SUBMESH && key != SIM_NUM_PARTITIONS) || key == SIM_RULES ? ';' : ',',
+    BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, text, commands_tune_separator(arena, key, text),
                                   &request->given[d], error));
     if (!stays) values[key] = NULL;
     return BASE_OK;
@@ -112,7 +111,7 @@ static enum base_status read_request(struct commands_context *context, const str
 }
 
 static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments,
-                                     struct tuner_options *options, struct base_error *error)
+                                     const char *topology, struct tuner_options *options, struct base_error *error)
 {
     const char *top = base_argument(arguments, "--top"), *verified = base_argument(arguments, "--verify"),
                *headroom = base_argument(arguments, "--headroom");
@@ -125,7 +124,7 @@ static enum base_status read_options(struct commands_context *context, const str
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
     if (verified) BASE_TRY(base_parse_int(verified, "--verify", 1, MOST_TOP, &verified_count, error));
     BASE_TRY(commands_tune_objective(arguments, COMMANDS_OF_PLANS, &options->objective, error));
-    BASE_TRY(commands_tune_headroom(context->arena, headroom, &options->headroom_frac, error));
+    BASE_TRY(commands_tune_headroom(context->arena, headroom, topology, &options->headroom_frac, error));
     BASE_TRY(commands_tune_limits(context->arena, arguments, &options->time_limit_s, &options->gap_frac, error));
     if (base_argument(arguments, "--search") && !(options->time_limit_s > 0))
         options->prediction_limit = MOST_RULE_PREDICTIONS;
@@ -297,7 +296,7 @@ static enum base_status tune(struct commands_context *context, const struct base
     BASE_TRY(read_request(context, arguments, &plan, &request, error));
     if (commands_tunes_serving(arguments, &request.plan))
         return commands_tune_serving(context, arguments, &request, out, error);
-    BASE_TRY(read_options(context, arguments, &options, error));
+    BASE_TRY(read_options(context, arguments, plan.values[SIM_TOPOLOGY], &options, error));
     BASE_TRY(commands_tune_training(context->arena, arguments, &plan, &training, error));
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     context->launches = format != NULL;
@@ -333,7 +332,7 @@ static const struct base_option options[] = {
      "what is best; latency_s: of inference", "tokens_per_s"},
     COMMANDS_TUNE_SERVING,
     COMMANDS_TRAINING,
-    {"--headroom", "P", "percent of a device's memory that stays free in every plan that is ranked",
+    {"--headroom", "P", "percent, or bytes (10GB), of a device's memory that stay free in every plan that is ranked",
      COMMANDS_DEFAULT_HEADROOM},
     {"--risk", "P", "percent: a plan is ranked if it fits with a probability of at least the rest; sets the headroom",
      NULL},

@@ -16,6 +16,25 @@ static void add_value(struct tuner_values *values, const char *value)
     values->values[values->count++] = value;
 }
 
+/* "none;minimal;full": words of the key, or numbers, each by itself, where a list has commas. */
+static bool are_words(struct base_arena *arena, const struct sim_plan_key *key, const char *text)
+{
+    for (const char *at = text; *at; at += strcspn(at, ";"), at += *at == ';') {
+        const char *item = base_copy_bytes(arena, at, strcspn(at, ";"));
+        bool known = *item && strspn(item, "0123456789") == strlen(item);
+        for (int i = 0; i < SIM_MOST_WORDS && key->words[i].name; i++)
+            known = known || !strcmp(item, key->words[i].name);
+        if (!known) return false;
+    }
+    return strchr(text, ';') != NULL;
+}
+
+char commands_tune_separator(struct base_arena *arena, enum sim_key key, const char *text)
+{
+    const bool has_commas = key == SIM_SUBMESH || key == SIM_ICI_MESH || key == SIM_RULES;
+    return has_commas || are_words(arena, &sim_plan_keys[key], text) ? ';' : ',';
+}
+
 enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
                                       struct tuner_values *out, struct base_error *error)
 {
@@ -51,9 +70,30 @@ enum base_status commands_tune_percent(struct base_arena *arena, const char *giv
     return BASE_OK;
 }
 
-enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, double *out,
+/* "10GB" of a device's memory, as a share of it. */
+static enum base_status share_of_device(struct base_arena *arena, const char *given, const char *topology_text,
+                                        double *out, struct base_error *error)
+{
+    struct topo_topology topology;
+    int64_t bytes;
+    if (!topology_text || strchr(topology_text, ';'))
+        return base_fail(error, BASE_INPUT, "--headroom: %.20s is another share of each topology; give percent, as 10",
+                         given);
+    BASE_TRY(base_parse_bytes(given, "--headroom", INT64_C(1) << 50, &bytes, error));
+    BASE_TRY(topo_parse(arena, topology_text, &topology, error));
+    const struct topo_chip *chip = &topology.chip;
+    const double device_bytes = chip->xla_hbm_limit_bytes_per_device > 0
+                                    ? chip->xla_hbm_limit_bytes_per_device
+                                    : (double)chip->hbm_bytes / chip->jax_devices_per_chip;
+    *out = (double)bytes / device_bytes;
+    if (*out < 0.99) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "--headroom: %.20s is all that a device has", given);
+}
+
+enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, const char *topology, double *out,
                                         struct base_error *error)
 {
+    if (given && *given && given[strlen(given) - 1] == 'B') return share_of_device(arena, given, topology, out, error);
     return commands_tune_percent(arena, given ? given : COMMANDS_DEFAULT_HEADROOM, "--headroom (in percent)", 0, 99,
                                  out, error);
 }

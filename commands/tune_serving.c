@@ -73,8 +73,8 @@ static enum base_status read_request(struct commands_context *context, const str
     BASE_TRY(read_bound(arguments, "--min-tokens-per-s", &out->least_tokens_per_s, error));
     BASE_TRY(read_list(context->arena, &out->space.plan, SIM_NUM_DECODES, &out->num_decodes, error));
     BASE_TRY(read_list(context->arena, &out->space.plan, SIM_PARAMETER_DTYPE, &out->parameter_dtypes, error));
-    BASE_TRY(
-        commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"), &out->headroom_frac, error));
+    BASE_TRY(commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"),
+                                    space->plan.values[SIM_TOPOLOGY], &out->headroom_frac, error));
     out->step = step_of[which_step];
     out->objective = (enum tuner_serving_objective)which;
     out->top = (int)count;

@@ -63,7 +63,7 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_stag
         request->searches_context |= d == TUNER_STAGED_CONTEXT;
         request->batch_auto |= d == TUNER_STAGED_BATCH;
     } else
-        BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, *text, key == SIM_RULES ? ';' : ',',
+        BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, *text, commands_tune_separator(arena, key, *text),
                                       &request->given[d], error));
     *text = NULL;
     return BASE_OK;
@@ -113,8 +113,8 @@ static enum base_status read_request(struct commands_context *context, const str
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
         BASE_TRY(read_dimension(context->arena, (enum tuner_staged)d, out, error));
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));
-    BASE_TRY(
-        commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"), &out->headroom_frac, error));
+    BASE_TRY(commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"), plan->values[SIM_TOPOLOGY],
+                                    &out->headroom_frac, error));
     BASE_TRY(commands_tune_limits(context->arena, arguments, &out->time_limit_s, &out->gap_frac, error));
     const char **layers = &out->plan.values[SIM_PIPELINE_LAYERS];
     out->assigns_layers = *layers && !strcmp(*layers, "auto");

@@ -139,7 +139,7 @@ static enum base_status unknown_set(const char *text, struct base_error *error)
         names[i] = documented[i].name;
         if (strncmp(names[i], "standard", 8) != 0) snprintf(others + length, sizeof others - length, ", %s", names[i]);
     }
-    const char *nearest = base_nearest(text, names, BASE_COUNT(documented));
+    const char *nearest = base_meant("logical_axis_rules", text, names, BASE_COUNT(documented));
     return base_fail(error, BASE_INPUT,
                      "\"%.60s\" is no set of axis rules%s%s%sUse standard, standard:A,P, standard_moe:A,P%s or a "
                      "JSON list [[\"batch\", \"data\"], …]",

@@ -703,7 +703,73 @@ static void sets_of_axes_are_spelled_read_and_counted(struct base_arena *arena)
     assert_int_equal(set, 9);
 }
 
+/* As people write machines, and what is refused. */
+static void machines_are_read_as_people_write_them(struct base_arena *arena)
+{
+    static const struct {
+        const char *written, *meant;
+    } rows[] = {{"8xH100", "h100:1x8"},
+                {"64 x H100", "h100:8x8"},
+                {"H100x64", "h100:8x8"},
+                {"32 v4 chips", "v4-64"},
+                {"64 v4 cores", "v4-64"},
+                {"32 v4", "v4-64"},
+                {"4 x NVIDIA A100-SXM4-80GB", "a100-80g:1x4"},
+                {"h100-80gb:2x8", "h100:2x8"},
+                {"H100 SXM", "h100"},
+                {"H100 PCIe:1x8", "h100-pcie:1x8"},
+                {"72 GB200", "gb200:18x4"},
+                {"2 x v5e-256", "v5e-256@slices=2"},
+                {"256 x v5litepod", "v5e-256"},
+                {"v6e-8x4", "v6e-8x4"},
+                {"8xfoo", "8xfoo"},
+                {"12xH100", "12xH100"},
+                {"8 A100", "8 A100"},
+                {"v4-512", "v4-512"},
+                {"0xH100", "0xH100"},
+                {"@some.json", "@some.json"}};
+    struct topo_topology topology;
+    struct base_error error;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].written);
+        assert_string_equal(topo_spelled(arena, rows[i].written), rows[i].meant);
+    }
+    assert_int_equal(topo_parse(arena, "12xH100", &topology, &error), BASE_INPUT);
+    assert_non_null(strstr(error.text, "no whole nodes of 8; use h100:1x8"));
+    assert_int_equal(topo_parse(arena, "33 v4", &topology, &error), BASE_INPUT);
+    assert_non_null(strstr(error.text, "use v4-64 or v4-128"));
+    assert_int_equal(topo_parse(arena, "8 A100", &topology, &error), BASE_INPUT);
+    assert_non_null(strstr(error.text, "use a100-40g or a100-80g"));
+    assert_ok(topo_parse(arena, "h100:1x8@memory_gib=64GiB", &topology, &error), &error);
+    assert_true(topology.chip.hbm_bytes == INT64_C(64) << 30);
+}
+
+static void one_axis_of_a_mesh_fills_the_devices(struct base_arena *arena)
+{
+    static const struct {
+        const char *text;
+        int devices;
+        const char *filled; /* or why not */
+    } rows[] = {{"data=1,fsdp=-1,tensor=4", 256, "data=1,fsdp=64,tensor=4"},
+                {"{\"fsdp\": -1, \"tensor\": 2}", 8, "{\"fsdp\": 4, \"tensor\": 2}"},
+                {"fsdp=-1", 8, "fsdp=8"},
+                {"data=2", 8, "data=2"},
+                {"fsdp=-1,tensor=3", 8, "no multiple of 3"},
+                {"fsdp=-1,tensor=-1", 8, "-1 stands at two axes"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const char *filled = NULL;
+        struct base_error error;
+        TEST_ROW("%s", rows[i].text);
+        const enum base_status status =
+            topo_axes_fill(arena, rows[i].text, "ici_mesh", rows[i].devices, &filled, &error);
+        if (status == BASE_OK) assert_string_equal(filled, rows[i].filled);
+        else assert_non_null(strstr(error.text, rows[i].filled));
+    }
+}
+
 static const struct test tests[] = {
+    TEST(machines_are_read_as_people_write_them),
+    TEST(one_axis_of_a_mesh_fills_the_devices),
     TEST(sets_of_axes_are_spelled_read_and_counted),
     TEST(sha256_knows_the_standard_s_examples),
     TEST(meshes_equal_t5x_s),

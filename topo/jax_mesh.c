@@ -239,6 +239,18 @@ int topo_ici_device_count(const struct topo_topology *topology, enum topo_dcn_me
     return topology->kind == TOPO_TPU ? topology->devices_per_slice : topology->bounds[1];
 }
 
+/* "; use tensor=2", the last axis that alone makes the product right; "" if none does. */
+static const char *one_axis_instead(const struct topo_axes *ici, int64_t product, int devices, char out[80])
+{
+    out[0] = '\0';
+    for (int i = ici->count - 1; i >= 0 && !*out; i--) {
+        const int64_t rest = product / ici->sizes[i];
+        if (rest > 0 && devices % rest == 0)
+            snprintf(out, 80, "; use %.40s=%lld", ici->names[i], (long long)(devices / rest));
+    }
+    return out;
+}
+
 static enum base_status count_granules(const struct topo_topology *topology, const struct topo_jax_request *request,
                                        struct granules *out, struct base_error *error)
 {
@@ -264,13 +276,17 @@ static enum base_status count_granules(const struct topo_topology *topology, con
             "%d slices; use %s, too, such as %s=%d, for what is over slices",
             request->ici_name, out->device_count, topo_tuple(shown, request->ici.sizes, request->ici.count),
             out->slice_count, request->dcn_name, request->ici.names[0], out->slice_count);
-    if (devices != out->device_count)
-        return base_fail(error, BASE_INPUT, "%s: the number of devices%s %d must equal the product of mesh_shape %s",
+    if (devices != out->device_count) {
+        char instead[80];
+        return base_fail(error, BASE_INPUT,
+                         "%s: the number of devices%s %d must equal the product of mesh_shape %s, which is %lld%s",
                          request->ici_name,
                          !request->has_dcn ? ""
                          : tpu             ? " of a slice"
                                            : " of a process",
-                         out->device_count, topo_tuple(shown, request->ici.sizes, request->ici.count));
+                         out->device_count, topo_tuple(shown, request->ici.sizes, request->ici.count),
+                         (long long)devices, one_axis_instead(&request->ici, devices, out->device_count, instead));
+    }
     if (request->has_dcn && request->contiguous_submeshes)
         return base_fail(error, BASE_INPUT,
                          "contiguous_submeshes: create_hybrid_device_mesh does not take it; leave it out, or leave out "

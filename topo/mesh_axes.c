@@ -117,6 +117,32 @@ enum base_status topo_axes_add(struct topo_axes *axes, const char *name, int64_t
     return BASE_OK;
 }
 
+/* Where "-1" stands as a size; NULL: nowhere. */
+static char *filled_size(char *text)
+{
+    char *at = strstr(text, "-1");
+    return at && at > text && strchr("=: ", at[-1]) && strcspn(at + 2, ", }") == 0 ? at : NULL;
+}
+
+enum base_status topo_axes_fill(struct base_arena *arena, const char *text, const char *what, int devices,
+                                const char **out, struct base_error *error)
+{
+    char *copy = base_copy(arena, text), *at = filled_size(copy);
+    struct topo_axes axes;
+    *out = text;
+    if (!at) return BASE_OK;
+    at[0] = ' ', at[1] = '1';
+    if (filled_size(copy)) return base_fail(error, BASE_INPUT, "%s: -1 stands at two axes; one is filled", what);
+    memmove(at, at + 1, strlen(at));
+    BASE_TRY(topo_axes_parse(arena, copy, what, &axes, error));
+    const int product = topo_axes_product(&axes, topo_axes_all(&axes));
+    if (devices % product)
+        return base_fail(error, BASE_INPUT, "%s: -1 fills nothing: %d devices are no multiple of %d", what, devices,
+                         product);
+    *out = base_print(arena, "%.*s%d%s", (int)(at - copy), copy, devices / product, at + 1);
+    return BASE_OK;
+}
+
 static enum base_status add_members(const struct base_json *object, struct topo_axes *axes, struct base_error *error)
 {
     for (const struct base_json *member = object->child; member; member = member->next) {

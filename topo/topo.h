@@ -93,6 +93,11 @@ struct topo_topology {
     int device_count;
 };
 
+/* A topology as people write it, "8xH100", "32 v4 chips", "h100-80gb:1x8", in the words of topo_parse, which takes
+ * both; other text comes back as it is. In the arena. */
+const char *topo_spelled(struct base_arena *arena, const char *text);
+/* The topology of so many chips, "h100:8x8", "v4-64"; NULL: no whole nodes, or no listed slice. In the arena. */
+const char *topo_devices_name(struct base_arena *arena, const struct topo_chip *chip, int64_t count);
 /* A TOPOLOGY of the contract: accelerator type, generation:shape, GPU nodes, local:N, cpu:PxL, with @key=value,… */
 enum base_status topo_parse(struct base_arena *arena, const char *text, struct topo_topology *out,
                             struct base_error *error);
@@ -124,6 +129,9 @@ struct topo_axes {
  * key, for errors. BASE_INPUT: no such list, a name twice, too many axes or devices. */
 enum base_status topo_axes_parse(struct base_arena *arena, const char *text, const char *what, struct topo_axes *out,
                                  struct base_error *error);
+/* The same text with the size -1 of one axis filled: what the others leave of so many devices. In the arena. */
+enum base_status topo_axes_fill(struct base_arena *arena, const char *text, const char *what, int devices,
+                                const char **out, struct base_error *error);
 /* One more axis, after the others, faster. The name is kept, not copied. */
 enum base_status topo_axes_add(struct topo_axes *axes, const char *name, int64_t size, struct base_error *error);
 int topo_axis_named(const struct topo_axes *axes, const char *name); /* -1: the mesh has no such axis */

@@ -153,7 +153,8 @@ static const char *with_colon(const char *name, char meant[SHOWN])
     return meant;
 }
 
-static enum base_status bare_name(struct topo_topology *topology, const char *name, struct base_error *error)
+static enum base_status bare_name(struct base_arena *arena, struct topo_topology *topology, const char *name,
+                                  struct base_error *error)
 {
     char meant[SHOWN];
     const struct topo_slice *slice = topo_slice_named(name);
@@ -174,7 +175,7 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
                          gpu_nodes(chip, dash + 1), gpus_of_node(chip));
     if (!slice && with_colon(name, meant))
         return base_fail(error, BASE_INPUT, "a shape stands behind a colon; use %s", meant);
-    if (!slice || !chip) return topo_refuse_name(name, error);
+    if (!slice || !chip) return topo_refuse_counted(arena, name, error);
     topology->kind = chip->kind;
     topology->chip = *chip;
     set_slice(topology, slice->shape, chip->jax_devices_per_chip);
@@ -202,7 +203,8 @@ static enum base_status twist(struct topo_topology *topology, struct base_error 
 }
 
 /* NAME or NAME:SHAPE, with or without _twisted. */
-static enum base_status parse_name(struct topo_topology *topology, char *name, struct base_error *error)
+static enum base_status parse_name(struct base_arena *arena, struct topo_topology *topology, char *name,
+                                   struct base_error *error)
 {
     topo_as_catalogued(name);
     size_t length = strlen(name), tail = strlen(TWISTED);
@@ -210,7 +212,7 @@ static enum base_status parse_name(struct topo_topology *topology, char *name, s
     if (twisted) name[length - tail] = '\0';
     char *colon = strchr(name, ':');
     if (!colon) {
-        BASE_TRY(bare_name(topology, name, error));
+        BASE_TRY(bare_name(arena, topology, name, error));
         return twisted ? twist(topology, error) : BASE_OK;
     }
     *colon = '\0';
@@ -276,8 +278,13 @@ static enum base_status set_memory(struct topo_topology *topology, const char *v
 {
     struct topo_chip *chip = &topology->chip;
     double gib;
-    BASE_TRY(base_parse_double(value, "memory_gib", 1.0 / 1024, 1 << 20, &gib, error));
-    chip->hbm_bytes = (int64_t)(gib * 1073741824.0);
+    if (*value && strchr("bB", value[strlen(value) - 1])) { /* 80GB, 40 GiB */
+        BASE_TRY(base_parse_bytes(value, "memory_gib", INT64_C(1) << 50, &chip->hbm_bytes, error));
+        if (chip->hbm_bytes < 1 << 20) return base_fail(error, BASE_INPUT, "memory_gib: %s is too little", value);
+    } else {
+        BASE_TRY(base_parse_double(value, "memory_gib", 1.0 / 1024, 1 << 20, &gib, error));
+        chip->hbm_bytes = (int64_t)(gib * 1073741824.0);
+    }
     double rest = (double)chip->hbm_bytes / chip->jax_devices_per_chip - chip->xla_reserved_bytes_per_device;
     if (chip->xla_hbm_limit_bytes_per_device > 0) chip->xla_hbm_limit_bytes_per_device = rest > 0 ? rest : 0;
     return BASE_OK;
@@ -369,7 +376,8 @@ static enum base_status finish(struct topo_topology *topology, struct base_error
 }
 
 /* NAME[:SHAPE][@key=value,…], all but finish(). */
-static enum base_status parse_words(const char *text, struct topo_topology *topology, struct base_error *error)
+static enum base_status parse_words(struct base_arena *arena, const char *text, struct topo_topology *topology,
+                                    struct base_error *error)
 {
     char words[sizeof topology->name];
     if (!*text)
@@ -381,7 +389,7 @@ static enum base_status parse_words(const char *text, struct topo_topology *topo
     char *at = strchr(words, '@');
     if (at) *at = '\0';
     topology->slice_count = 1;
-    BASE_TRY(parse_name(topology, words, error));
+    BASE_TRY(parse_name(arena, topology, words, error));
     return at ? apply_overrides(topology, at + 1, error) : BASE_OK;
 }
 
@@ -411,7 +419,7 @@ static enum base_status parse_object(struct base_arena *arena, const struct base
     if (!name || name->kind != BASE_JSON_STRING || *name->string == '@')
         return base_fail(error, BASE_INPUT,
                          "topology: a name is needed, such as {\"topology\": \"v4:2x2x4\", \"slices\": 2}");
-    if (parse_words(name->string, topology, error) != BASE_OK)
+    if (parse_words(arena, name->string, topology, error) != BASE_OK)
         return base_fail_in(error, "topology: %.60s", name->string);
     for (const struct base_json *member = object->child; member; member = member->next) {
         const char *value = NULL;
@@ -438,10 +446,11 @@ enum base_status topo_parse(struct base_arena *arena, const char *text, struct t
                             struct base_error *error)
 {
     struct topo_topology topology = {0};
+    text = topo_spelled(arena, text);
     if (*text == '@') {
         BASE_TRY(parse_file(arena, text + 1, &topology, error));
     } else {
-        enum base_status status = parse_words(text, &topology, error);
+        enum base_status status = parse_words(arena, text, &topology, error);
         if (status == BASE_OK) status = finish(&topology, error);
         if (status != BASE_OK) return base_fail_in(error, "topology: %.60s", text);
     }

@@ -98,6 +98,7 @@ enum base_status topo_chip_called(struct base_arena *arena, const char *name, co
     char *called = base_copy(arena, name);
     topo_as_catalogued(called);
     *out = topo_chip_named(called, strlen(called));
+    if (!*out) *out = topo_chip_spelled(called, strlen(called));
     return *out ? BASE_OK : topo_refuse_name(called, error);
 }
 

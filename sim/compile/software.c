@@ -104,7 +104,7 @@ static enum base_status unknown(const char *software, const char *platform, cons
         size_t used = strlen(modelled);
         snprintf(modelled + used, sizeof modelled - used, "%s%s", i ? ", " : "", names->modelled[i]);
     }
-    const char *nearest = base_nearest(software, names->all, names->count);
+    const char *nearest = base_meant("software", software, names->all, names->count);
     if (names->has_it)
         return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; use %s",
                          software, platform, modelled);

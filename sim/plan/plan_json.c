@@ -72,6 +72,8 @@ static enum base_status value_text(struct base_arena *arena, enum sim_key key, c
 static enum base_status read_lengths(struct base_arena *arena, const struct base_json *lengths,
                                      struct sim_plan_text *out, struct base_error *error)
 {
+    if (lengths->kind == BASE_JSON_NUMBER) /* of a decoder, as the option takes it */
+        return value_text(arena, SIM_TARGETS_LENGTH, lengths, &out->values[SIM_TARGETS_LENGTH], error);
     if (lengths->kind != BASE_JSON_OBJECT)
         return base_fail(error, BASE_INPUT,
                          "task_feature_lengths: is %s; an object is needed, as in {\"inputs\": 512, \"targets\": 512}",
@@ -108,6 +110,8 @@ static enum base_status unknown_key(const char *key, struct base_error *error)
                              others[i].document, others[i].use);
     const char *names[SIM_KEY_COUNT + 1] = {"task_feature_lengths"};
     for (int i = 0; i < SIM_KEY_COUNT; i++) names[i + 1] = sim_plan_keys[i].name;
+    const char *meant = base_synonym("key", key, strlen(key), BASE_SUGGESTED);
+    if (meant) return base_fail(error, BASE_INPUT, "key of a plan: \"%.60s\" is unknown; use %s", key, meant);
     return base_fail_unknown(error, BASE_INPUT, "key of a plan", key, names, BASE_COUNT(names));
 }
 

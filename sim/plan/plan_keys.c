@@ -54,25 +54,14 @@ static int64_t load(const struct sim_plan *plan, const struct sim_plan_key *row)
     return memcpy(&truth, field, sizeof truth), truth;
 }
 
-/* What people write for words of these keys. */
-static const char *word_meant(const char *text)
-{
-    static const struct {
-        const char *written, *meant;
-    } words[] = {
-        {"bf16", "bfloat16"}, {"fp32", "float32"}, {"f32", "float32"}, {"fp16", "float16"}, {"f16", "float16"}};
-    for (int i = 0; i < BASE_COUNT(words); i++)
-        if (!strcmp(text, words[i].written)) return words[i].meant;
-    return text;
-}
-
 static enum base_status read_word(const char *text, const struct sim_plan_key *row, struct sim_plan *plan,
                                   struct base_error *error)
 {
     const char *names[SIM_MOST_WORDS];
     int count = 0, found;
+    const char *meant = base_synonym(row->name, text, strlen(text), BASE_TAKEN);
     while (count < SIM_MOST_WORDS && row->words[count].name) names[count] = row->words[count].name, count++;
-    enum base_status status = base_parse_word(word_meant(text), row->name, names, count, &found, error);
+    enum base_status status = base_parse_word(meant ? meant : text, row->name, names, count, &found, error);
     if (status != BASE_OK && row == &sim_plan_keys[SIM_REMAT_POLICY]) {
         const struct base_error words = *error;
         return base_fail(error, status, "%s, or tensors by name, as in device:query_proj+key_proj;offload:out_proj",

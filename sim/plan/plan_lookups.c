@@ -270,7 +270,7 @@ enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct s
     const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
     if (!topology_text || !*topology_text)
         return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
-    plan->topology_text = topology_text;
+    plan->topology_text = topo_spelled(&cache->arena, topology_text);
     plan->compiler = sim_key_is_given(text, SIM_COMPILER) ? text->values[SIM_COMPILER] : "";
     plan->software = software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback;
     plan->software_version = sim_key_is_given(text, SIM_SOFTWARE_VERSION) ? text->values[SIM_SOFTWARE_VERSION] : "";

@@ -24,11 +24,31 @@ static enum base_status read_named_mesh(struct base_arena *arena, const struct s
         if (sim_key_is_given(text, others[i]))
             return base_fail(error, BASE_INPUT, "%s: contradicts ici_mesh, which is the whole mesh; keep one",
                              sim_plan_keys[others[i]].name);
-    BASE_TRY(topo_axes_parse(arena, text->values[SIM_ICI_MESH], "ici_mesh", &request->ici_mesh, error));
-    if (sim_key_is_given(text, SIM_DCN_MESH))
-        BASE_TRY(topo_axes_parse(arena, text->values[SIM_DCN_MESH], "dcn_mesh", &request->dcn_mesh, error));
+    const char *ici = text->values[SIM_ICI_MESH], *dcn = text->values[SIM_DCN_MESH];
+    const bool over_slices = sim_key_is_given(text, SIM_DCN_MESH);
+    if (strstr(ici, "-1") || (over_slices && strstr(dcn, "-1"))) {
+        struct topo_topology topology;
+        BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
+        const int devices = topo_ici_device_count(&topology, over_slices ? TOPO_WITH_DCN_MESH : TOPO_WITHOUT_DCN_MESH);
+        BASE_TRY(topo_axes_fill(arena, ici, "ici_mesh", devices, &ici, error));
+        if (over_slices) BASE_TRY(topo_axes_fill(arena, dcn, "dcn_mesh", topology.device_count / devices, &dcn, error));
+    }
+    BASE_TRY(topo_axes_parse(arena, ici, "ici_mesh", &request->ici_mesh, error));
+    if (over_slices) BASE_TRY(topo_axes_parse(arena, dcn, "dcn_mesh", &request->dcn_mesh, error));
     BASE_TRY(read_flag(text, SIM_SPLIT_PHYSICAL_AXES, &request->split_physical_axes, error));
     return read_flag(text, SIM_CONTIGUOUS_SUBMESHES, &request->contiguous_submeshes, error);
+}
+
+/* "4x2x2": as topologies are written, and without the cores. */
+static enum base_status refuse_x(struct base_arena *arena, const char *submesh, struct base_error *error)
+{
+    char *commas = base_copy(arena, submesh);
+    int count = 1;
+    if (!strchr(commas, 'x')) return BASE_OK;
+    for (char *at = commas; *at; at++)
+        if (*at == 'x' || *at == ',') *at = ',', count++;
+    return base_fail(error, BASE_INPUT, "model_parallel_submesh: \"%.40s\" is written with x; use %.40s%s", submesh,
+                     commas, count == 3 ? ",1, for x, y, z and cores" : "");
 }
 
 enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct sim_plan_text *text,
@@ -50,6 +70,7 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
             return base_fail(error, BASE_INPUT, "%s: goes with ici_mesh, which is missing; use ici_mesh, too",
                              sim_plan_keys[key].name);
     if (submesh && *submesh) {
+        BASE_TRY(refuse_x(arena, submesh, error));
         BASE_TRY(base_parse_ints(submesh, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers,
                                  &request->submesh_count, error));
         for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];

@@ -1,0 +1,38 @@
+/* Words that other software has for a key, an option or a value of this one (synonyms.csv): what (lists of words joined
+ * by blanks), given (folded: small letters and digits alone), meant, and whether it is taken so or only suggested. */
+#include "base/base.h"
+
+#include <ctype.h>
+#include <string.h>
+
+extern const struct base_table embedded_base_synonyms_csv;
+static const struct base_table *const table = &embedded_base_synonyms_csv;
+
+enum { WHAT, GIVEN, MEANT, TAKEN, LONGEST = 64 };
+
+static bool lists(const char *list, const char *word, size_t length)
+{
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        const size_t here = strcspn(at, " ");
+        if (here == length && !strncmp(at, word, length)) return true;
+        at += here;
+    }
+    return false;
+}
+
+const char *base_synonym(const char *what, const char *given, size_t given_length, enum base_synonym_use use)
+{
+    char folded[LONGEST];
+    size_t length = 0;
+    for (size_t i = 0; i < given_length && given[i]; i++) {
+        if (!isalnum((unsigned char)given[i])) continue;
+        if (length == LONGEST) return NULL;
+        folded[length++] = (char)tolower((unsigned char)given[i]);
+    }
+    for (int row = 0; length && row < table->row_count; row++)
+        if (lists(base_table_field(table, row, WHAT), what, strlen(what)) &&
+            lists(base_table_field(table, row, GIVEN), folded, length) &&
+            (use == BASE_SUGGESTED || *base_table_field(table, row, TAKEN) == '1'))
+            return base_table_field(table, row, MEANT);
+    return NULL;
+}

@@ -1,0 +1,185 @@
+/* How people write what a topology is: "8xH100", "64 x H100 SXM", "32 v4 chips", "h100-80gb:1x8", "8 x v5e-256". */
+#include "topo/topology_names.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TOKENS = 12, LONGEST_TOKEN = 24, LONGEST = 96, MOST_COUNT = 1 << 20 };
+
+struct tokens {
+    char words[MOST_TOKENS][LONGEST_TOKEN];
+    int count;
+};
+
+/* Letters and digits between anything else; "80gb" and "80g" are one, and so are "sxm5" and "sxm". False: too many. */
+static bool split(const char *text, size_t length, struct tokens *out)
+{
+    out->count = 0;
+    for (size_t i = 0; i < length;) {
+        size_t n = 0;
+        while (i + n < length && isalnum((unsigned char)text[i + n])) n++;
+        if (n && (n >= LONGEST_TOKEN || out->count == MOST_TOKENS)) return false;
+        char *word = out->words[out->count];
+        for (size_t j = 0; j < n; j++) word[j] = (char)tolower((unsigned char)text[i + j]);
+        word[n] = '\0';
+        if (n > 2 && isdigit((unsigned char)*word) && !strcmp(word + n - 2, "gb")) word[n - 1] = '\0';
+        if (!strncmp(word, "sxm", 3)) word[3] = '\0';
+        out->count += n > 0;
+        i += n + (n == 0);
+    }
+    return true;
+}
+
+static bool holds(const struct tokens *tokens, const char *word)
+{
+    for (int i = 0; i < tokens->count; i++)
+        if (!strcmp(tokens->words[i], word)) return true;
+    return false;
+}
+
+/* Words that say nothing about which chip it is. */
+static bool is_filler(const char *word)
+{
+    static const char *const fillers[] = {"x",     "nvidia", "google", "cloud", "tpu",  "tpus",    "gpu", "gpus",
+                                          "chips", "chip",   "amd",    "dgx",   "hgx",  "cores",   "of",  "geforce",
+                                          "tesla", "hbm3",   "hbm2e",  "hbm3e", "core", "instinct"};
+    for (int i = 0; i < BASE_COUNT(fillers); i++)
+        if (!strcmp(word, fillers[i])) return true;
+    return false;
+}
+
+static bool is_called(const struct topo_chip *chip, const struct tokens *given)
+{
+    struct tokens name, full;
+    bool any = false;
+    if (!split(chip->name, strlen(chip->name), &name) || !split(chip->full_name, strlen(chip->full_name), &full))
+        return false;
+    for (int i = 0; i < given->count; i++) {
+        if (is_filler(given->words[i])) continue;
+        if (!holds(&name, given->words[i]) && !holds(&full, given->words[i])) return false;
+        any = true;
+    }
+    return any;
+}
+
+/* The only chip that has all these words in its names, or of several the one whose name is a word. */
+static const struct topo_chip *chip_of(const struct tokens *given)
+{
+    int count;
+    const struct topo_chip *chips = topo_chips(&count), *found = NULL;
+    bool several = false;
+    for (int i = 0; i < count; i++) {
+        if (!is_called(&chips[i], given)) continue;
+        if (holds(given, chips[i].name)) return &chips[i];
+        several = several || found;
+        found = &chips[i];
+    }
+    return several ? NULL : found;
+}
+
+const struct topo_chip *topo_chip_spelled(const char *text, size_t length)
+{
+    struct tokens given;
+    return split(text, length, &given) ? chip_of(&given) : NULL;
+}
+
+/* The smallest accelerator type of so many chips, or cores; NULL: none is listed. */
+static const struct topo_slice *slice_of(const struct topo_chip *chip, int64_t chips)
+{
+    int count;
+    const struct topo_slice *slices = topo_slices(&count);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(slices[i].chip, chip->name) &&
+            (int64_t)slices[i].shape[0] * slices[i].shape[1] * slices[i].shape[2] == chips)
+            return &slices[i];
+    return NULL;
+}
+
+/* GPUs that one host of such chips has usually. */
+static int gpus_of_host(const struct topo_chip *chip)
+{
+    if (chip->domain_size > 16 && chip->chips_per_host > 0) return chip->chips_per_host;
+    return chip->domain_size > 1 && chip->domain_size <= 16 ? chip->domain_size : 8;
+}
+
+const char *topo_devices_name(struct base_arena *arena, const struct topo_chip *chip, int64_t count)
+{
+    if (count < 1 || count > MOST_COUNT) return NULL;
+    if (chip->kind == TOPO_TPU) {
+        const struct topo_slice *slice = slice_of(chip, count);
+        return slice ? slice->accelerator_type : NULL;
+    }
+    const int each = gpus_of_host(chip);
+    if (chip->kind != TOPO_GPU || (count > each && count % each)) return NULL;
+    return base_print(arena, "%s:%lldx%lld", chip->name, (long long)(count > each ? count / each : 1),
+                      (long long)(count > each ? each : count));
+}
+
+/* "8xH100", "64 x H100", "32 v4 chips", "H100x8": the number, and the name beside it. 0: there is none. */
+static int64_t count_beside(struct base_arena *arena, const char *text, const char **name)
+{
+    const size_t length = strlen(text), digits = strspn(text, "0123456789");
+    const char *at = text + digits + strspn(text + digits, " "), *end = text + length;
+    if (digits && digits < 8) {
+        const bool times = (*at == 'x' || *at == 'X' || *at == '*') && at[1];
+        if (!times && at == text + digits) return 0;
+        at += times;
+        *name = at + strspn(at, " ");
+        return **name ? atoi(text) : 0;
+    }
+    while (end > text && isdigit((unsigned char)end[-1])) end--;
+    const char *number = end;
+    while (end > text && end[-1] == ' ') end--;
+    if (!*number || strlen(number) > 7 || end - text < 3 || !strchr("xX*", end[-1])) return 0;
+    for (end--; end > text && end[-1] == ' ';) end--;
+    *name = base_copy_bytes(arena, text, (size_t)(end - text));
+    return atoi(number);
+}
+
+enum base_status topo_refuse_counted(struct base_arena *arena, const char *text, struct base_error *error)
+{
+    const char *name = text;
+    const int64_t count = count_beside(arena, text, &name);
+    const struct topo_chip *chip = count ? topo_chip_spelled(name, strlen(name)) : NULL;
+    if (chip && chip->kind == TOPO_TPU)
+        return topo_refuse_size(chip, base_print(arena, "%lld", (long long)count * chip->cores_per_chip), error);
+    if (!chip) return topo_refuse_name(isdigit((unsigned char)*text) ? name : text, error);
+    const int each = gpus_of_host(chip);
+    return base_fail(error, BASE_INPUT, "%lld GPUs are no whole nodes of %d; use %s:%lldx%d, or %s:NODESxGPUS",
+                     (long long)count, each, chip->name, (long long)(count / each), each, chip->name);
+}
+
+/* What is counted, as its devices: of "8 x v5e-256" slices. NULL: nothing of the kind. */
+static const char *counted(struct base_arena *arena, const char *text)
+{
+    const char *name;
+    const int64_t count = count_beside(arena, text, &name);
+    if (!count || !*name) return NULL;
+    char *lower = base_copy(arena, name);
+    topo_as_catalogued(lower);
+    if (topo_slice_named(lower))
+        return !isdigit((unsigned char)*text) ? NULL : base_print(arena, "%s@slices=%lld", lower, (long long)count);
+    struct tokens given;
+    const struct topo_chip *chip = split(lower, strlen(lower), &given) ? chip_of(&given) : NULL;
+    if (!chip) return NULL;
+    if (chip->kind == TOPO_TPU && holds(&given, "cores"))
+        return count % chip->cores_per_chip ? NULL : topo_devices_name(arena, chip, count / chip->cores_per_chip);
+    return topo_devices_name(arena, chip, count);
+}
+
+const char *topo_spelled(struct base_arena *arena, const char *text)
+{
+    const size_t length = strcspn(text, ":@");
+    if (*text == '@' || strlen(text) >= LONGEST || !length || text[length] == '@' || topo_chip_named(text, length) ||
+        topo_slice_named(text))
+        return text;
+    char *lower = base_copy_bytes(arena, text, length);
+    topo_as_catalogued(lower);
+    if (topo_chip_named(lower, strlen(lower)) || topo_slice_named(lower)) return text;
+    const char *meant = text[length] ? NULL : counted(arena, text);
+    if (meant) return meant;
+    const struct topo_chip *chip = topo_chip_spelled(text, length);
+    if (!chip || (!text[length] && !strcmp(chip->name, text))) return text;
+    return base_print(arena, "%s%s", chip->name, text + length);
+}
