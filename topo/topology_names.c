@@ -92,16 +92,6 @@ void topo_as_catalogued(char *name)
     }
 }
 
-enum base_status topo_chip_called(struct base_arena *arena, const char *name, const struct topo_chip **out,
-                                  struct base_error *error)
-{
-    char *called = base_copy(arena, name);
-    topo_as_catalogued(called);
-    *out = topo_chip_named(called, strlen(called));
-    if (!*out) *out = topo_chip_spelled(called, strlen(called));
-    return *out ? BASE_OK : topo_refuse_name(called, error);
-}
-
 /* "v4-513": the chip is known and the size is not. Names the sizes around it. */
 enum base_status topo_refuse_size(const struct topo_chip *chip, const char *digits, struct base_error *error)
 {

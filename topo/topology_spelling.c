@@ -84,6 +84,16 @@ const struct topo_chip *topo_chip_spelled(const char *text, size_t length)
     return split(text, length, &given) ? chip_of(&given) : NULL;
 }
 
+enum base_status topo_chip_called(struct base_arena *arena, const char *name, const struct topo_chip **out,
+                                  struct base_error *error)
+{
+    char *called = base_copy(arena, name);
+    topo_as_catalogued(called);
+    *out = topo_chip_named(called, strlen(called));
+    if (!*out) *out = topo_chip_spelled(called, strlen(called));
+    return *out ? BASE_OK : topo_refuse_name(called, error);
+}
+
 /* The smallest accelerator type of so many chips, or cores; NULL: none is listed. */
 static const struct topo_slice *slice_of(const struct topo_chip *chip, int64_t chips)
 {
