@@ -14,7 +14,8 @@ void topo_as_catalogued(char *name); /* rewrites another spelling of a catalogue
 /* These return BASE_INPUT and say what to use: for a name that is neither a chip's nor an accelerator type's, and for
  * the size behind a known chip's name. */
 enum base_status topo_refuse_name(const char *name, struct base_error *error);
-enum base_status topo_refuse_counted(struct base_arena *arena, const char *text, struct base_error *error); /* "33 v4" */
+enum base_status topo_refuse_counted(struct base_arena *arena, const char *text,
+                                     struct base_error *error); /* "33 v4" */
 enum base_status topo_refuse_size(const struct topo_chip *chip, const char *digits, struct base_error *error);
 
 #endif
