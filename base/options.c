@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 96 };
+enum { MOST_OPTIONS = 128 };
 
 /* By its name, or by another software's word for it where the command has none that is called so. */
 static int find_option(const struct base_option *options, int count, const char *name, size_t length)
@@ -62,15 +62,16 @@ static enum base_status unknown_option(const struct base_option *options, int co
     for (int i = 0; meant && i < count; i++) {
         const size_t length = strcspn(meant + 2, " ");
         if (*meant != '-' || (!strncmp(meant + 2, names[i], length) && !names[i][length]))
-            return base_fail(error, BASE_USAGE, "unknown option %s; use %s; --help lists all", name, meant);
+            return base_fail(error, BASE_USAGE, "unknown option %s; use %s; --help all lists them", name, meant);
     }
     if (nearest) nearest += strlen("--");
     if (!nearest) nearest = only_ending(word, names, count, 0);
     if (!nearest) nearest = base_nearest(word, names, count);
     if (!nearest) nearest = only_ending(word, names, count, (int)strlen(word) / 3);
     if (nearest)
-        return base_fail(error, BASE_USAGE, "unknown option %s; did you mean --%s? --help lists all", name, nearest);
-    return base_fail(error, BASE_USAGE, "unknown option %s: --help lists all", name);
+        return base_fail(error, BASE_USAGE, "unknown option %s; did you mean --%s? --help all lists them", name,
+                         nearest);
+    return base_fail(error, BASE_USAGE, "unknown option %s: --help all lists them", name);
 }
 
 /* "-x" is taken for an option that nobody knows, "-" and "-5" for arguments. */

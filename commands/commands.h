@@ -59,7 +59,7 @@ struct commands_command {
     const char *endings; /* of names that --out may have: "json txt html"; NULL: json and txt. .html is a page */
     bool computes;       /* it runs the plan: what changes values alone is worth a warning */
     bool warns;          /* its document has a place for warnings: a text, or an object that is no plan */
-    bool reads_columns;  /* its first argument is a table of plans: help lists the columns */
+    const char *(*input)(struct base_arena *arena); /* what help says of what it reads; NULL: nothing */
     bool writes_out; /* the command itself writes what --out names (a table, a picture); else the document goes there */
 };
 
@@ -197,6 +197,8 @@ const struct base_option *commands_global(int *count); /* options that stand bef
 /* meshwright --help, and meshwright COMMAND --help; columns: of the terminal, 0: none is known. */
 void commands_help(int columns, struct base_text *out);
 void commands_help_on(const struct commands_command *command, int columns, struct base_text *out);
+/* Of a command with many options those that are mostly used, by groups; --help all shows the others, too. */
+void commands_help_briefly(const struct commands_command *command, int columns, struct base_text *out);
 void commands_man(const char *version, struct base_text *out); /* the man page, as roff */
 void commands_bash_completion(struct base_text *out);
 
@@ -223,7 +225,6 @@ enum base_status commands_plan_given(struct commands_context *context, const str
     {                                                                                                                  \
         name, NULL, NULL, NULL                                                                                         \
     } /* as the table of a plan's keys has it (sim/plan/plan_keys.c) */
-#define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_GIN /* those of all keys */
 /* How much of a step: as the option says, or else the plan. */
 #define COMMANDS_STEP                                                                                                  \
     {                                                                                                                  \
@@ -232,6 +233,22 @@ enum base_status commands_plan_given(struct commands_context *context, const str
     }
 enum base_status commands_read_step(const struct base_arguments *arguments, struct sim_plan_text *text,
                                     enum model_step *out, struct base_error *error);
+#define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_DEGREES, COMMANDS_GIN /* those of all keys */
+
+/* What people say of degrees and batches, put into the plan's own keys (degrees.c). */
+enum base_status commands_take_degrees(struct commands_context *context, const struct base_arguments *arguments,
+                                       struct sim_plan_text *plan, struct base_error *error);
+#define COMMANDS_DEGREES                                                                                               \
+    {"--gpus", "N", "GPUs, or TPU chips, instead of --topology; with --gpu", NULL},                                    \
+        {"--gpu", "NAME", "their kind: h100, a100-80g, v5e", NULL},                                                    \
+        {"--dp", "N", "data-parallel replicas; -1: what the other degrees leave", NULL},                               \
+        {"--fsdp", "N", "devices that parameters are sharded over (rules zero3; MaxText's fsdp axis); -1 fills",       \
+         NULL},                                                                                                        \
+        {"--micro-batch-size", "B", "sequences that a data-parallel device takes at once; of MaxText: a device",       \
+         NULL},                                                                                                        \
+    {                                                                                                                  \
+        "--zero-stage", "0|1|2|3", "ZeRO: 1 shards optimizer state, 2 gradients too, 3 parameters too", NULL           \
+    }
 
 /* What --train-tokens and --device-hour-price say of each topology (training_options.c); zeros where they are absent. A
  * price alone is that of a thousand million tokens. */

@@ -2,7 +2,6 @@
  * option is written down here, so that none of the three can differ from what is parsed. */
 #include "commands/commands.h"
 #include "model/model.h"
-#include "sim/predict/predict.h"
 #include "topo/topo.h"
 
 #include <string.h>
@@ -135,34 +134,65 @@ static void put_usage(struct base_text *out, const char *usage, struct layout la
     }
 }
 
-/* The columns of a table of plans: those that it needs, then those that it may have. */
-static void put_columns(struct base_text *out, struct layout layout)
+/* What a plan is mostly asked with. A command with many options shows these first, the others where all are asked. */
+static const struct {
+    const char *group, *options;
+} groups[] = {
+    {"model", " --model --task-feature-lengths --batch-size "},
+    {"machine", " --topology --gpus --gpu "},
+    {"parallelism", " --num-partitions --pipeline-stages --fsdp --ici-mesh --logical-axis-rules "},
+    {"memory", " --optimizer --remat-policy --dtype --num-microbatches "},
+    {"software", " --software "},
+    {"search", " --objective --top --search --time-limit "},
+    {"output", " --format --steps --what-if --json --out --help "},
+};
+
+static bool is_in_group(int group, const char *option)
 {
-    struct base_text text = {.arena = out->arena};
-    for (int pass = 0; pass < 2; pass++) {
-        base_put(&text, pass ? "; may have " : "columns: needs ");
-        for (int key = 0, any = 0; key < SIM_KEY_COUNT; key++)
-            if ((sim_plan_keys[key].example != NULL) != (pass == 1))
-                base_putf(&text, "%s%s", any++ ? ", " : "", sim_plan_keys[key].name);
-    }
-    base_put(&text, "; and id, headroom_frac, measured_step_s, measured_tokens_per_s, measured_peak_memory_bytes, "
-                    "measured_oom; others are copied");
-    put_wrapped(out, text.data, 0, 4, layout.width);
+    const char *found = strstr(groups[group].options, option);
+    return found && found[-1] == ' ' && found[strlen(option)] == ' ';
+}
+
+static void put_head_of_help(const struct commands_command *command, struct layout layout, struct base_text *out)
+{
+    put_usage(out, command->usage, layout);
+    put_wrapped(out, base_print(out->arena, "\n%s", command->summary), 0, 0, layout.width);
+    base_put(out, "\n\n");
+    if (!command->input) return;
+    put_wrapped(out, command->input(out->arena), 0, 4, layout.width);
     base_put(out, "\n\n");
 }
 
 void commands_help_on(const struct commands_command *command, int columns, struct base_text *out)
 {
     const struct layout layout = layout_of(columns);
-    put_usage(out, command->usage, layout);
-    base_put(out, "\n");
-    put_wrapped(out, command->summary, 0, 0, layout.width);
-    base_put(out, "\n\n");
-    if (command->reads_columns) put_columns(out, layout);
+    put_head_of_help(command, layout, out);
     base_put(out, "options:\n");
     int count;
     const struct base_option *options = commands_options(out->arena, command, &count);
     for (int i = 0; i < count; i++) put_option(out, &options[i], layout);
+    if (command->examples) base_putf(out, "\nexamples:\n%s", command->examples);
+}
+
+void commands_help_briefly(const struct commands_command *command, int columns, struct base_text *out)
+{
+    enum { FEW = 40 };
+    const struct layout layout = layout_of(columns);
+    int count, shown = 0;
+    const struct base_option *options = commands_options(out->arena, command, &count);
+    if (count <= FEW) {
+        commands_help_on(command, columns, out);
+        return;
+    }
+    put_head_of_help(command, layout, out);
+    for (int g = 0; g < BASE_COUNT(groups); g++)
+        for (int i = 0, any = 0; i < count; i++) {
+            if (!is_in_group(g, options[i].name)) continue;
+            if (!any++) base_putf(out, "%s%s:\n", shown ? "\n" : "", groups[g].group);
+            put_option(out, &options[i], layout);
+            shown++;
+        }
+    base_putf(out, "\n`meshwright %s --help all` lists %d more.\n", command->name, count - shown);
     if (command->examples) base_putf(out, "\nexamples:\n%s", command->examples);
 }
 

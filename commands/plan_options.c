@@ -108,6 +108,7 @@ enum base_status commands_plan_options(struct commands_context *context, const s
     if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh"))
         plan->values[SIM_SUBMESH] = NULL;
     forget_other_mesh(arguments, plan);
+    BASE_TRY(commands_take_degrees(context, arguments, plan, error));
     commands_note_model(context, plan->values[SIM_MODEL]);
     return BASE_OK;
 }

@@ -323,6 +323,22 @@ static enum base_status run_sweep(struct commands_context *context, const struct
     return BASE_OK;
 }
 
+/* Those that a table needs, then those that it may have. */
+static const char *list_columns(struct base_arena *arena)
+{
+    struct base_text text = {.arena = arena};
+    for (int pass = 0; pass < 2; pass++) {
+        base_put(&text, pass ? "; may have " : "columns: needs ");
+        for (int key = 0, any = 0; key < SIM_KEY_COUNT; key++)
+            if ((sim_plan_keys[key].example != NULL) != (pass == 1))
+                base_putf(&text, "%s%s", any++ ? ", " : "", sim_plan_keys[key].name);
+    }
+    base_put(&text, ", id, headroom_frac");
+    for (int m = 0; m < MEASURED_COUNT; m++) base_putf(&text, ", %s", measured[m].column);
+    base_put(&text, "; others are copied");
+    return text.data;
+}
+
 static const struct base_option options[] = {
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,
@@ -339,6 +355,6 @@ const struct commands_command commands_sweep = {
     .positional_limit = 1,
     .run = run_sweep,
     .endings = "csv html",
-    .reads_columns = true,
+    .input = list_columns,
     .writes_out = true,
 };

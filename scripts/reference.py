@@ -84,10 +84,14 @@ def commands():
 
 
 def plan_keys():
-    lines = [(f"`{option[2:].replace('-', '_')}`", f"`{value}`" if value else "", what) for option, value, what in key_options()]
+    found = key_options()
+    first = [option[0] for option in found].index("--gpus")  # from here on: options that come to keys, and are none
+    lines = [(f"`{option[2:].replace('-', '_')}`", f"`{value}`" if value else "", what) for option, value, what in found[:first]]
+    degrees = [(f"`{option}`", f"`{value}`", what) for option, value, what in found[first:]]
     return "\n".join(["# Keys of a plan\n", BACK,
                       "The same keys are JSON members, columns of `sweep` tables, and options with `-` in place of `_`.\n",
-                      table(["key", "values", "meaning"], lines)])
+                      table(["key", "values", "meaning"], lines),
+                      "## Options that come to keys\n", table(["option", "values", "meaning"], degrees)])
 
 
 def software():
