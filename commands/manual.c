@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { WIDEST = 92, LEAST_WIDTH = 30 };
+enum { WIDEST = 92, LEAST_WIDTH = 30, FEW = 40 /* options, which are all shown */ };
 
 /* How help is laid out: at most so wide, texts of options from this column on. */
 struct layout {
@@ -156,7 +156,8 @@ static bool is_in_group(int group, const char *option)
 static void put_head_of_help(const struct commands_command *command, struct layout layout, struct base_text *out)
 {
     put_usage(out, command->usage, layout);
-    put_wrapped(out, base_print(out->arena, "\n%s", command->summary), 0, 0, layout.width);
+    base_put(out, "\n");
+    put_wrapped(out, command->summary, 0, 0, layout.width);
     base_put(out, "\n\n");
     if (!command->input) return;
     put_wrapped(out, command->input(out->arena), 0, 4, layout.width);
@@ -176,7 +177,6 @@ void commands_help_on(const struct commands_command *command, int columns, struc
 
 void commands_help_briefly(const struct commands_command *command, int columns, struct base_text *out)
 {
-    enum { FEW = 40 };
     const struct layout layout = layout_of(columns);
     int count, shown = 0;
     const struct base_option *options = commands_options(out->arena, command, &count);
