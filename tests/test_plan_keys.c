@@ -42,6 +42,11 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
                   key == SIM_FIRST_STAGE_LAYERS;
     if (staged) text.values[SIM_TOPOLOGY] = "a100-80g:2x8", text.values[SIM_PIPELINE_STAGES] = "2";
     if (key == SIM_COMPILE) text.values[SIM_TOPOLOGY] = "h100:1x1", text.values[SIM_SOFTWARE] = "torchtitan";
+    if ((key >= SIM_TP_COMM_OVERLAP && key <= SIM_DDP_BUCKET_SIZE) || key == SIM_GRADIENT_DTYPE) {
+        text.values[SIM_TOPOLOGY] = "h100:1x4", text.values[SIM_SOFTWARE] = "megatron";
+        text.values[SIM_OPTIMIZER_PARTITIONING] = "data";
+    }
+    if (key == SIM_TP_COMM_OVERLAP) text.values[key] = "0"; /* it is on */
     if (key == SIM_CONTEXT_PARALLEL) text.values[SIM_TOPOLOGY] = "a100-80g:2x8";
     if (key == SIM_VIRTUAL_STAGES) text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
     if (key == SIM_SUBMESH) text.values[key] = "2,2,1,1";
@@ -173,11 +178,48 @@ static void a_software_brings_its_defaults(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* A switch that a software lacks, or that needs another one, is refused. */
+static void switches_are_of_software_that_has_them(struct base_arena *arena)
+{
+    static const struct {
+        const char *software, *partitioning, *sequence;
+        enum sim_key key;
+        const char *value, *part; /* NULL: it is taken */
+    } rows[] = {
+        {"megatron", "data", "1", SIM_TP_COMM_OVERLAP, "1", NULL},
+        {"megatron", "data", "0", SIM_TP_COMM_OVERLAP, "1", "goes with sequence_parallel"},
+        {"megatron", "none", "0", SIM_OVERLAP_PARAM_GATHER, "1", "goes with optimizer_partitioning"},
+        {"megatron", "data", "0", SIM_OVERLAP_PARAM_GATHER, "1", NULL},
+        {"nemo", "data", "0", SIM_OVERLAP_GRAD_REDUCE, "1", "has no such switch"},
+        {"fsdp", NULL, NULL, SIM_DDP_BUCKET_SIZE, "1000000", "has no such buckets"},
+        {"fsdp", NULL, NULL, SIM_GRADIENT_DTYPE, "bfloat16", "leaves no choice"},
+        {"megatron", "data", "0", SIM_GRADIENT_DTYPE, "bfloat16", NULL},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_plan_text text = {{0}};
+        struct sim_plan plan;
+        struct base_error error;
+        text.values[SIM_MODEL] = "llama2_7b", text.values[SIM_TOPOLOGY] = "h100:1x8";
+        text.values[SIM_SOFTWARE] = rows[i].software, text.values[SIM_OPTIMIZER_PARTITIONING] = rows[i].partitioning;
+        text.values[SIM_BATCH_SIZE] = "64", text.values[SIM_TARGETS_LENGTH] = "2048";
+        text.values[SIM_NUM_PARTITIONS] = "2", text.values[SIM_SEQUENCE_PARALLEL] = rows[i].sequence;
+        text.values[rows[i].key] = rows[i].value;
+        TEST_ROW("%s %s", rows[i].software, sim_plan_keys[rows[i].key].name);
+        const enum base_status status =
+            sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error);
+        if (rows[i].part) assert_fails(status, BASE_INPUT, &error, rows[i].part);
+        else assert_ok(status, &error);
+    }
+    sim_cache_free(cache);
+}
+
 static const struct test tests[] = {
     TEST(every_row_is_whole),
     TEST(a_filled_plan_is_the_plan),
     TEST(defaults_depend_on_model_and_topology),
     TEST(a_software_brings_its_defaults),
+    TEST(switches_are_of_software_that_has_them),
 };
 
 int main(int argument_count, char **arguments)

@@ -209,6 +209,7 @@ struct sim_price_collective {
     int shape;
     enum model_dtype dtype;
     bool gradient;                  /* waits for no other one */
+    bool updated;                   /* gathers parameters that the optimizer has written */
     bool sums_like_another;         /* scatters a sum of a shape that its computation has scattered before */
     bool may_use_ring;              /* while a product is computed of it, */
     struct sim_factors window_rows; /* which has these rows */

@@ -318,6 +318,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op),
     collective.dtype = value->dtype;
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
+    collective.updated = op->collective == SIM_ALL_GATHER && op->op->phase == MODEL_OPTIMIZER;
     note_window(m, op, &collective);
     return distinct(m, m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective,
                     sizeof collective);

@@ -11,16 +11,37 @@ double sim_alone_s(const struct sim_cost_context *p, const struct sim_priced_ker
     return kernel->busy_s + sim_launches_s(&p->placement->profile, kernel->launches);
 }
 
+/* Parameters of a flat array are gathered as the gradients of one are summed. */
+static bool combines(const struct sim_cost_context *p, const struct sim_price_collective *c)
+{
+    return c->gradient || (c->updated && p->placement->profile.bucket_parameters > 0);
+}
+
 static bool combine_alike(const struct sim_cost_context *p, const struct sim_unit_costs *prices, int i, int j)
 {
     const struct sim_price_collective *a = &p->list->collectives[i], *b = &p->list->collectives[j];
-    return a->gradient && b->gradient && prices->sent[i].kind == prices->sent[j].kind && a->axes == b->axes &&
-           a->dtype == b->dtype;
+    return a->gradient == b->gradient && combines(p, b) && prices->sent[i].kind == prices->sent[j].kind &&
+           a->axes == b->axes && a->dtype == b->dtype;
+}
+
+/* Where buckets overlap, they are not as large as they could be; of a gather each device gives its part. Megatron-LM's
+ * own, at least: megatron/core/distributed/distributed_data_parallel.py. */
+static double most_bytes_of(const struct sim_cost_context *p, const struct sim_price_collective *c)
+{
+    static const double least = 40e6, each_device = 1e6;
+    const struct sim_plan *plan = p->plan;
+    const double usual = p->placement->profile.bucket_parameters,
+                 devices = p->placement->groups[c->axes].load.group_size,
+                 most = plan->ddp_bucket_size ? (double)plan->ddp_bucket_size
+                                              : fmax(usual, fmax(least, each_device * devices));
+    const bool buckets = plan->overlaps[c->gradient ? SIM_OVERLAP_GRADIENTS : SIM_OVERLAP_PARAMETERS];
+    if (!(usual > 0) || !buckets) return p->placement->profile.constants[SIM_COMBINE_BYTES];
+    return most * (double)model_dtype_bytes(c->dtype) / (c->kind == SIM_ALL_GATHER ? devices : 1);
 }
 
 /* Compilers combine reductions of gradients of one kind, group and dtype, up to so many bytes, into one collective.
  * What share of the collectives is then launched, and how many bytes go together. */
-static void combine(const struct sim_cost_context *p, double most_bytes, struct sim_unit_costs *prices)
+static void combine(const struct sim_cost_context *p, struct sim_unit_costs *prices)
 {
     const struct sim_cost_program *list = p->list;
     double *counts = prices->each;
@@ -31,7 +52,7 @@ static void combine(const struct sim_cost_context *p, double most_bytes, struct 
         double count = 0, bytes = 0;
         int first = 0;
         prices->together_bytes[i] = 0;
-        if (!list->collectives[i].gradient) continue;
+        if (!combines(p, &list->collectives[i])) continue;
         while (first < i && !combine_alike(p, prices, i, first)) first++;
         if (first < i) {
             prices->launched_frac[i] = prices->launched_frac[first];
@@ -43,6 +64,7 @@ static void combine(const struct sim_cost_context *p, double most_bytes, struct 
             count += counts[j];
             bytes += counts[j] * prices->sent[j].bytes;
         }
+        const double most_bytes = most_bytes_of(p, &list->collectives[i]);
         if (count > 0) prices->launched_frac[i] = fmin(1, ceil(bytes / most_bytes) / count);
         prices->together_bytes[i] = fmin(bytes, most_bytes);
     }
@@ -79,13 +101,13 @@ static double combined_s(const struct sim_cost_context *p, const struct sim_pric
 static void price_collectives(const struct sim_cost_context *p, struct sim_unit_costs *prices)
 {
     const struct sim_cost_program *list = p->list;
-    const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
-    bool combines = (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_COMBINE_COLLECTIVES)) && most_bytes > 0;
+    const bool together = (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_COMBINE_COLLECTIVES)) &&
+                          p->placement->profile.constants[SIM_COMBINE_BYTES] > 0;
     for (int i = 0; i < list->collective_count; i++) {
         prices->launched_frac[i] = 1;
         prices->sent[i] = sim_lowered_as_compiled(p, &list->collectives[i]);
     }
-    if (combines) combine(p, most_bytes, prices);
+    if (together) combine(p, prices);
     for (int i = 0; i < list->collective_count; i++) {
         const struct sim_price_collective *c = &list->collectives[i];
         const struct sim_lowered_collective *sent = &prices->sent[i];

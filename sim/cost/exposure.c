@@ -153,5 +153,6 @@ bool sim_hides_collectives(const struct sim_plan *plan)
     const double *c = plan->placement->profile.constants;
     return sim_asynchronous_kinds(passes) || (passes & beside) ||
            (plan->options.ring_devices && passes & SIM_PASS_BIT(SIM_PASS_OVERLAP_ROUNDS)) ||
-           (plan->options.dtype == MODEL_FP8 && c[SIM_ENGINE_EXPOSED_FRAC] > 0);
+           (plan->overlaps[SIM_OVERLAP_TENSOR] && c[SIM_ENGINE_EXPOSED_FRAC] > 0) ||
+           plan->overlaps[SIM_OVERLAP_GRADIENTS] || plan->overlaps[SIM_OVERLAP_PARAMETERS];
 }

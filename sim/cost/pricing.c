@@ -190,26 +190,64 @@ static double price_exposed(const struct sim_cost_context *p, struct sim_unit_co
     return sim_exposed_s(p, kernels_s, prices);
 }
 
-/* Products in fp8 are split into pieces, which gather what they read and scatter what they sum while the next one runs
+/* Products are split into pieces, which gather what they read and scatter what they sum while the next one runs
  * (Transformer Engine's user buffers, ring attention); so are the same in torchtitan's asynchronous tensor parallelism.
  */
-static double overlapped_communication(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+static double overlapped_tensors_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
 {
     const double exposed_frac = p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC];
-    const int data_axis = topo_axis_named(&p->placement->axes, "data");
-    const unsigned data = data_axis < 0 ? 0 : 1u << data_axis;
+    const unsigned model = sim_model_axis(&p->placement->axes);
     double sum_s = 0;
-    if (!(exposed_frac > 0) || p->plan->options.dtype != MODEL_FP8 ||
+    if (!(exposed_frac > 0) || !p->plan->overlaps[SIM_OVERLAP_TENSOR] ||
         (p->list->schedule_event_count && !p->plan->options.ring_devices))
         return 0;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         if (!step->communicates || step->phase == MODEL_OPTIMIZER) continue;
         const struct sim_price_collective *c = &p->list->collectives[step->what];
-        if (!c->gradient && !(c->axes & data) && !(p->plan->options.ring_devices && c->kind == SIM_COLLECTIVE_PERMUTE))
+        const bool pieces = c->axes == model && p->plan->sequence_parallel &&
+                            (c->kind == SIM_ALL_GATHER || c->kind == SIM_REDUCE_SCATTER);
+        if (!c->gradient && (pieces || (p->plan->options.ring_devices && c->kind == SIM_COLLECTIVE_PERMUTE)))
             sum_s += prices->collectives_s[step->what] * prices->repeats[step->repeats];
     }
     return (1 - exposed_frac) * sum_s;
+}
+
+/* Multiprocessors that a collective of NCCL takes from the kernels beside it: one a channel. */
+static double taken_frac(const struct sim_profile *profile)
+{
+    const double all = profile->constants[SIM_MULTIPROCESSORS],
+                 channels = profile->nccl.of[SIM_RING_CHANNELS][SIM_SIMPLE];
+    return all > 0 ? fmin(1, channels / all) : 0;
+}
+
+/* Buckets of gradients, or of updated parameters, go beside one microbatch's pass, all but one of them at the most: the
+ * last bucket of gradients is full when the pass is through, the first of parameters is waited for. */
+static double overlapped_buckets_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices,
+                                   enum sim_overlap what, enum model_phase beside)
+{
+    double sum_s = 0, started = 0, pass_s = 0;
+    if (!p->plan->overlaps[what]) return 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        if (!step->communicates) {
+            if (step->phase == beside) pass_s += count * sim_alone_s(p, &prices->kernels[step->what]);
+            continue;
+        }
+        const struct sim_price_collective *c = &p->list->collectives[step->what];
+        if (!(what == SIM_OVERLAP_GRADIENTS ? c->gradient : c->updated)) continue;
+        sum_s += count * prices->collectives_s[step->what];
+        started += count * prices->launched_frac[step->what];
+    }
+    return (1 - taken_frac(&p->placement->profile)) *
+           fmin(pass_s / (double)p->sizes[MODEL_MICROBATCHES], sum_s * (1 - 1 / fmax(1, started)));
+}
+
+static double overlapped_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    return overlapped_tensors_s(p, prices) + overlapped_buckets_s(p, prices, SIM_OVERLAP_GRADIENTS, MODEL_BACKWARD) +
+           overlapped_buckets_s(p, prices, SIM_OVERLAP_PARAMETERS, MODEL_FORWARD);
 }
 
 /* What one device computes, padding and recomputation included, and what of its memory it reads and writes. */
@@ -237,7 +275,7 @@ void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices
         else if (detail->timeline) note_compute(p, step, prices, detail);
     }
     p->exposed_s = p->list->schedule_event_count ? price_exposed(p, prices) : p->totals_s[SIM_BY_COMMUNICATION];
-    p->exposed_s -= overlapped_communication(p, prices);
+    p->exposed_s -= overlapped_s(p, prices);
     wait_for_host(p, prices);
     p->needed_flop = needed_flop(p, prices);
     p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p);

@@ -148,6 +148,17 @@ struct sim_tiles {
 };
 enum base_status sim_tiles_read(struct sim_tiles *out, struct base_error *error);
 
+/* Communication that a software may run beside what computes: tensor parallelism's, sums of gradients, gathers of
+ * updated parameters, messages of the interleaved schedule. */
+enum sim_overlap {
+    SIM_OVERLAP_TENSOR,
+    SIM_OVERLAP_GRADIENTS,
+    SIM_OVERLAP_PARAMETERS,
+    SIM_OVERLAP_MESSAGES,
+    SIM_OVERLAP_COUNT
+};
+enum sim_switch { SIM_HAS_NO_SWITCH, SIM_SWITCHED_OFF, SIM_SWITCHED_ON };
+
 struct sim_profile {
     char name[64]; /* "tpu_v4" */
     double constants[SIM_CONSTANT_COUNT];
@@ -173,6 +184,9 @@ struct sim_profile {
         bool is_one, runs;         /* whether torch.compile can be asked for, and whether it runs */
         model_trait_set traits[2]; /* of eager runs, and of compiled ones, beside the others */
     } compile;
+    enum sim_switch overlaps[SIM_OVERLAP_COUNT]; /* of this version of the software, unless a plan says otherwise */
+    double bucket_parameters; /* of its distributed optimizer, where buckets overlap; 0: it has none */
+    bool bfloat16_gradients;  /* they add up and are reduced in bfloat16 */
     struct {
         int count;              /* measurements that a given profile was calibrated on; 0: it was not */
         double mean_error_frac; /* of predictions of those that were left out of it, in turn */

@@ -34,6 +34,7 @@ enum sim_key {
     SIM_DTYPE,
     SIM_WEIGHT_DTYPE,
     SIM_MOMENT_DTYPE,
+    SIM_GRADIENT_DTYPE,
     SIM_ATTENTION,
     SIM_LORA_RANK,
     SIM_LORA_TARGETS,
@@ -52,6 +53,10 @@ enum sim_key {
     SIM_MOE_DISPATCHER,
     SIM_MOE_IMBALANCE,
     SIM_CP_COMM_TYPE,
+    SIM_TP_COMM_OVERLAP,
+    SIM_OVERLAP_GRAD_REDUCE,
+    SIM_OVERLAP_PARAM_GATHER,
+    SIM_DDP_BUCKET_SIZE,
     SIM_SOFTWARE,
     SIM_SOFTWARE_VERSION,
     SIM_COMPILE,
@@ -170,6 +175,9 @@ struct sim_decoding {
 /* How queries come to all keys of a sequence that is over several devices; Megatron-LM's words. */
 enum sim_cp_comm_type { SIM_CP_AS_SOFTWARE, SIM_CP_P2P, SIM_CP_ALL_GATHER };
 
+/* What gradients add up in and are reduced in. */
+enum sim_gradient_dtype { SIM_GRADIENTS_AS_SOFTWARE, SIM_FLOAT32_GRADIENTS, SIM_BFLOAT16_GRADIENTS };
+
 /* The plan with every value checked and every default filled in. Pointers belong to the cache. */
 /* How tokens reach their experts; the first: as the software does. */
 enum sim_dispatcher {
@@ -203,6 +211,9 @@ struct sim_plan {
     double moe_imbalance;     /* rows of the busiest experts over the mean's */
     int64_t context_parallel; /* devices that a sequence is over */
     enum sim_cp_comm_type cp_comm_type;
+    bool overlaps[SIM_OVERLAP_COUNT]; /* communication that runs beside what computes */
+    int64_t ddp_bucket_size;          /* parameters of a bucket of the distributed optimizer; 0: the software's */
+    enum sim_gradient_dtype gradient_dtype;
     bool first_stage_memory; /* the memory that is reported is the first stage's; whether it fits goes by the worst */
     bool compiled;           /* memory is what XLA:TPU of today would lay out */
     sim_pass_set compiler_passes; /* the compiler's, beside the software's */

@@ -309,3 +309,38 @@ enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct
                      "use a multiple of %lld",
                      (long long)layers, (long long)step);
 }
+
+/* Megatron-LM's arguments.py refuses the same. */
+enum base_status sim_plan_take_overlaps(const struct sim_plan_text *text, struct sim_plan *plan,
+                                        struct base_error *error)
+{
+    static const struct {
+        enum sim_key key;
+        enum sim_overlap overlap;
+    } keys[] = {{SIM_TP_COMM_OVERLAP, SIM_OVERLAP_TENSOR},
+                {SIM_OVERLAP_GRAD_REDUCE, SIM_OVERLAP_GRADIENTS},
+                {SIM_OVERLAP_PARAM_GATHER, SIM_OVERLAP_PARAMETERS}};
+    const struct sim_profile *profile = &plan->placement->profile;
+    const bool shares_state = plan->optimizer_partitioning != SIM_REPLICATED;
+    for (int i = 0; i < BASE_COUNT(keys); i++) {
+        const bool is_given = sim_key_is_given(text, keys[i].key), is_tensor = keys[i].overlap == SIM_OVERLAP_TENSOR;
+        if (is_given && profile->overlaps[keys[i].overlap] == SIM_HAS_NO_SWITCH)
+            return base_fail(error, BASE_INPUT, "%s: %s has no such switch; leave it out",
+                             sim_plan_keys[keys[i].key].name, plan->software);
+        if (is_given && plan->overlaps[keys[i].overlap] && is_tensor && !plan->sequence_parallel)
+            return base_fail(error, BASE_INPUT, "tp_comm_overlap: goes with sequence_parallel 1; use it, too, or 0");
+        if (is_given && plan->overlaps[keys[i].overlap] && keys[i].overlap == SIM_OVERLAP_PARAMETERS && !shares_state)
+            return base_fail(error, BASE_INPUT,
+                             "overlap_param_gather: goes with optimizer_partitioning data; use it, too, or 0");
+        if (!is_given)
+            plan->overlaps[keys[i].overlap] =
+                profile->overlaps[keys[i].overlap] == SIM_SWITCHED_ON && (is_tensor || shares_state);
+    }
+    plan->overlaps[SIM_OVERLAP_MESSAGES] = profile->overlaps[SIM_OVERLAP_MESSAGES] == SIM_SWITCHED_ON;
+    if (plan->ddp_bucket_size && !(profile->bucket_parameters > 0))
+        return base_fail(error, BASE_INPUT, "ddp_bucket_size: %s has no such buckets; leave it out", plan->software);
+    if (plan->gradient_dtype == SIM_GRADIENTS_AS_SOFTWARE ||
+        (profile->traits >> MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16 & 1))
+        return BASE_OK;
+    return base_fail(error, BASE_INPUT, "gradient_dtype: %s leaves no choice of it; leave it out", plan->software);
+}

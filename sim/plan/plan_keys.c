@@ -206,6 +206,12 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
     fill_mesh(arena, plan, &out);
     if (plan->options.dropout == sim_drops_out_unsaid(plan)) out.values[SIM_DROPOUT_RATE] = NULL;
     if (!plan->placement->profile.compile.is_one) out.values[SIM_COMPILE] = NULL;
+    for (int i = SIM_OVERLAP_TENSOR; i <= SIM_OVERLAP_PARAMETERS; i++) {
+        const enum sim_switch usual = plan->placement->profile.overlaps[i];
+        const bool shares = i == SIM_OVERLAP_TENSOR || plan->optimizer_partitioning != SIM_REPLICATED,
+                   unsaid = plan->overlaps[i] == (usual == SIM_SWITCHED_ON && shares);
+        if (usual == SIM_HAS_NO_SWITCH || unsaid) out.values[SIM_TP_COMM_OVERLAP + i] = NULL;
+    }
     if (!plan->config->encoder) out.values[SIM_INPUTS_LENGTH] = NULL;
     if (plan->num_microbatches <= 1) out.values[SIM_NUM_MICROBATCHES] = "0";
     return out;

@@ -62,8 +62,11 @@ model_trait_set sim_plan_traits(const struct sim_plan *plan)
     const bool shards_loss = topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
     const model_trait_set traits =
         plan->placement->profile.traits & ~(shards_loss ? 0 : MODEL_TRAIT_BIT(MODEL_TRAIT_PARALLEL_LOSS));
+    const bool half = plan->gradient_dtype == SIM_GRADIENTS_AS_SOFTWARE
+                          ? plan->placement->profile.bfloat16_gradients
+                          : plan->gradient_dtype == SIM_BFLOAT16_GRADIENTS;
     const bool wide =
-        plan->options.dtype == MODEL_BFLOAT16 && (traits >> MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16 & 1);
+        !half && plan->options.dtype != MODEL_FLOAT16 && (traits >> MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16 & 1);
     return wide ? traits | MODEL_TRAIT_BIT(MODEL_TRAIT_FLOAT32_GRADIENTS) : traits;
 }
 

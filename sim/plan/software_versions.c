@@ -45,6 +45,11 @@ static enum base_status take_constant(int row, int constant, struct sim_profile 
     return BASE_OK;
 }
 
+static const char *const overlap_names[SIM_OVERLAP_COUNT] = {[SIM_OVERLAP_TENSOR] = "tp_comm_overlap",
+                                                             [SIM_OVERLAP_GRADIENTS] = "overlap_grad_reduce",
+                                                             [SIM_OVERLAP_PARAMETERS] = "overlap_param_gather",
+                                                             [SIM_OVERLAP_MESSAGES] = "overlap_p2p_comm"};
+
 static enum base_status take_row(int row, const char *chip, struct sim_profile *profile, struct base_error *error)
 {
     const char *name = field(row, "constant"), *value = field(row, "value");
@@ -59,6 +64,17 @@ static enum base_status take_row(int row, const char *chip, struct sim_profile *
         profile->compile.is_one = true, profile->compile.runs = *value == '1';
         return BASE_OK;
     }
+    if (!strcmp(name, "gradient_dtype")) {
+        profile->bfloat16_gradients = !strcmp(value, "bfloat16");
+        return BASE_OK;
+    }
+    if (!strcmp(name, "ddp_bucket_size"))
+        return base_parse_double(value, name, 1, 1e12, &profile->bucket_parameters, error);
+    for (int i = 0; i < SIM_OVERLAP_COUNT; i++)
+        if (!strcmp(name, overlap_names[i])) {
+            profile->overlaps[i] = *value == '1' ? SIM_SWITCHED_ON : SIM_SWITCHED_OFF;
+            return BASE_OK;
+        }
     if (!strcmp(name, "attention_library")) return sim_attention_rates_find(value, chip, profile, error);
     const int constant = sim_constant_named(name);
     if (constant < 0) return base_fail(error, BASE_INTERNAL, "software_versions.csv: no constant is %s", name);

@@ -24,7 +24,7 @@ static double pass_s(const struct sim_pipeline_prices *l, int stage, int chunk, 
 
 static bool hides(const struct sim_pipeline_prices *l)
 {
-    const bool overlaps = l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->options.dtype == MODEL_FP8;
+    const bool overlaps = l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->overlaps[SIM_OVERLAP_MESSAGES];
     return l->traits.hides_messages || overlaps;
 }
 

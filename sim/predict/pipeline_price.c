@@ -17,8 +17,8 @@ static enum base_status run(struct sim_pipeline_prices *l, struct base_arena *ar
         forward_s[i] = each_s * price->forward_frac;
         backward_s[i] = each_s - forward_s[i];
     }
-    /* Megatron core's overlap_p2p_comm is for the interleaved schedule alone, and came when training in fp8 did. */
-    const bool overlaps = l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->options.dtype == MODEL_FP8;
+    /* Megatron core's overlap_p2p_comm is for the interleaved schedule alone. */
+    const bool overlaps = l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->overlaps[SIM_OVERLAP_MESSAGES];
     const struct sim_pipeline_costs costs = {forward_s, backward_s, l->send_s, l->send_back_s,
                                              l->traits.hides_messages || overlaps};
     BASE_TRY(sim_timetable_make(arena, &l->plan->pipeline, l->plan->num_microbatches, &l->timetable, error));

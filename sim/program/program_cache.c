@@ -405,6 +405,8 @@ void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum s
     sim_key_bytes(cache, &plan->placement, sizeof plan->placement);
     sim_key_bytes(cache, &plan->memory_kind, sizeof plan->memory_kind);
     sim_key_bytes(cache, &plan->form, sizeof plan->form);
+    sim_key_bytes(cache, plan->overlaps, sizeof plan->overlaps);
+    sim_key_bytes(cache, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
 }
 
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
