@@ -59,6 +59,8 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
 {
     const char *untold[REPORTS_MOST_UNTOLD];
     const int count = reports_untold(arena, plan, untold);
+    const char *idle = sim_plan_idle_axes(arena, plan);
+    if (idle) commands_warn(context, idle);
     for (int i = 0; i < count; i++) commands_warn(context, untold[i]);
 }
 

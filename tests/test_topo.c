@@ -478,9 +478,26 @@ static void overrides_change_the_chip(struct base_arena *arena)
     /* The catalogue itself stays. */
     assert_int_equal(parse(arena, "a100-80g:32x8").chip.nics_per_node, 8);
     /* A rack that NVLink joins is 18 hosts of four GPUs, each with its own cards. */
-    assert_int_equal(parse(arena, "gb200:128x4").chip.nics_per_node, 4);
+    assert_int_equal(parse(arena, "gb200:128x4").chip.nics_per_node, 64);
     assert_int_equal(parse(arena, "gb200:2x72").chip.nics_per_node, 72);
     assert_int_equal(parse(arena, "gb200:2x72@nics=18").chip.nics_per_node, 18);
+}
+
+/* However hosts are spelled, what NVLink joins is one node. */
+static void hosts_of_a_domain_are_one_node(struct base_arena *arena)
+{
+    static const struct {
+        const char *text;
+        int nodes, gpus;
+    } rows[] = {{"gb200:18x4", 1, 72},  {"gb200:1x72", 1, 72}, {"gb200:36x4", 2, 72}, {"gb300:2x4", 1, 8},
+                {"gb200:128x4", 8, 64}, {"gb200:19x4", 19, 4}, {"h100:2x4", 2, 4},    {"gb200:2x2", 2, 2}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].text);
+        const struct topo_topology topology = parse(arena, rows[i].text);
+        assert_int_equal(topology.bounds[0], rows[i].nodes);
+        assert_int_equal(topology.bounds[1], rows[i].gpus);
+        assert_int_equal(topology.device_count, rows[i].nodes * rows[i].gpus);
+    }
 }
 
 static void a_file_says_the_same_words(struct base_arena *arena)
@@ -783,6 +800,7 @@ static const struct test tests[] = {
     TEST(meshes_refuse_what_has_no_answer),
     TEST(topologies_are_what_they_name),
     TEST(overrides_change_the_chip),
+    TEST(hosts_of_a_domain_are_one_node),
     TEST(a_file_says_the_same_words),
     TEST(bad_topologies_are_refused),
     TEST(garbage_is_refused_or_makes_sense),

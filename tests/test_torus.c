@@ -116,7 +116,7 @@ static const struct {
     {"a100-80g:32x8", "2,8"},
     {"a100-80g:2x8", "1,1,1,8"},
     {"a100-80g:512x8", NULL},
-    {"gb200:4x4", "2,4"},
+    {"gb200:4x4", "1,8"},
     {"l40s:3x4", NULL},
     {"h100:40x1", NULL},
     {"h100:2x100", "1,25"},
@@ -404,8 +404,8 @@ static void a_domain_over_nodes_has_a_rail(struct base_arena *arena)
     static const struct {
         const char *topology, *title;
         bool rails;
-    } cases[] = {{"gb200:36x4", "joins up to 18 nodes, the network its domains", true},
-                 {"gb200:4x4", "joins up to 18 nodes", true},
+    } cases[] = {{"h100:36x4@domain=72", "joins up to 18 nodes, the network its domains", true},
+                 {"h100:4x4@domain=72", "joins up to 18 nodes", true},
                  {"h100:4x8", "inside a node, the network between nodes", false}};
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("%s", cases[i].topology);

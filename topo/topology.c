@@ -349,8 +349,24 @@ static enum base_status apply_overrides(struct topo_topology *topology, char *li
 
 /* ---- the whole ---- */
 
+/* Hosts that NVLink joins are one node, however they are spelled: 18 hosts of four GB200 are a rack of 72. More than a
+ * domain holds is shared out evenly over as few as can be, as schedulers place jobs: 128 hosts are 8 nodes of 64. */
+static void join_hosts(struct topo_topology *topology)
+{
+    const int hosts = topology->bounds[0], of_host = topology->bounds[1], domain = topology->chip.domain_size,
+              most = of_host > 0 ? domain / of_host : 1;
+    if (topology->kind != TOPO_GPU || topology->chip.chips_per_host != of_host || most < 2) return;
+    int nodes = (hosts - 1) / most + 1;
+    while (hosts % nodes) nodes++;
+    const int joined = hosts / nodes;
+    topology->bounds[0] = nodes, topology->bounds[1] = topology->host[1] = joined * of_host;
+    topology->chip.nics_per_node *= joined;
+    topology->slow_nic_node /= joined, topology->straggler_node /= joined;
+}
+
 static enum base_status finish(struct topo_topology *topology, struct base_error *error)
 {
+    join_hosts(topology);
     int64_t devices = 1;
     int *b = topology->bounds, *h = topology->host;
     for (int i = 0; i < 4 && devices <= MOST_DEVICES; i++) devices *= b[i];

@@ -262,6 +262,9 @@ enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_
  * NULL if not. */
 enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
                                     struct base_error *error);
+/* plan_checks.c: that devices along some axes of the mesh do the same, since no rule names these, in a sentence of the
+ * arena; NULL: every axis is named. */
+const char *sim_plan_idle_axes(struct base_arena *arena, const struct sim_plan *plan);
 /* The variables that such a version of the software runs with, as a shell's export takes them (" NAME=value" each, "":
  * none), in the arena. */
 const char *sim_version_environment(struct base_arena *arena, const char *software, const char *version);

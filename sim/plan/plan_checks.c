@@ -104,6 +104,25 @@ enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct
     return BASE_OK;
 }
 
+const char *sim_plan_idle_axes(struct base_arena *arena, const struct sim_plan *plan)
+{
+    const struct topo_axes *mesh = &plan->placement->axes;
+    struct named_axes named;
+    unsigned idle = 0;
+    find_named(mesh, plan->rules, &named);
+    for (int a = 0; a < mesh->count; a++)
+        if (mesh->sizes[a] > 1 && !(named.of_mesh >> a & 1)) idle |= 1u << a;
+    if (!idle) return NULL;
+    const char *set = find_set(arena, mesh, &named), *axis = topo_axes_join(arena, mesh, idle, " and ");
+    return base_print(arena,
+                      "no rule of %.60s names the mesh axis %s: the %d devices along it hold the same and compute the "
+                      "same; use %s%s",
+                      *plan->rules_text == '[' ? "this list" : plan->rules_text, axis, topo_axes_product(mesh, idle),
+                      set ? "logical_axis_rules "
+                          : "a rule that names it, as in [[\"batch\",[\"replica\",\"fsdp\"]],[\"embed\",\"fsdp\"]]",
+                      set ? set : "");
+}
+
 /* 1 for an axis that the mesh lacks: rules that name one were refused before. */
 static int64_t devices_along(const struct sim_placement *placement, const char *name)
 {
