@@ -11,7 +11,8 @@ static void put_waits(const struct sim_sharded *s, const int *sent_as, const int
                       struct sim_cost_program *out)
 {
     for (int i = 0; i < s->op_count; i++)
-        if (sent_as[i] >= 0 && s->ops[i].done == before) put_moment(out, SIM_EVENT_WAIT, start_of[i]);
+        if (sent_as[i] >= 0 && s->ops[i].done == before && start_of[i] >= 0)
+            put_moment(out, SIM_EVENT_WAIT, start_of[i]);
 }
 
 void sim_list_schedule_events(struct base_arena *scratch, const struct sim_sharded *s, const int *sent_as,
