@@ -102,6 +102,10 @@ tsan:
 search-properties: $(BUILD)/tests/test_search_properties
 	@SEARCH_SAMPLES=20000 $(BUILD)/tests/test_search_properties
 
+## properties: what holds of every prediction, on 20,000 random plans (a minute); PROPERTY_SEED draws others
+properties: $(BUILD)/tests/test_properties
+	@PROPERTY_SAMPLES=20000 $(BUILD)/tests/test_properties
+
 ## fuzz: each reader of input against libFuzzer (clang) or the seeded mutator of the tests, FUZZ_SECONDS (60) each
 fuzz:
 	@scripts/fuzz.sh build/fuzz $(fuzzers:$(BUILD)/%=build/fuzz/%)
@@ -228,6 +232,6 @@ $(BUILD)/%.js.o: %.js
 
 include lab.mk
 
-.PHONY: all test mutants search-properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install uninstall clean help
+.PHONY: all test mutants search-properties properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install uninstall clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d) $(lab_sources:%.c=$(BUILD)/%.d)
