@@ -361,7 +361,6 @@ static void join_hosts(struct topo_topology *topology)
     const int joined = hosts / nodes;
     topology->bounds[0] = nodes, topology->bounds[1] = topology->host[1] = joined * of_host;
     topology->chip.nics_per_node *= joined;
-    topology->slow_nic_node /= joined, topology->straggler_node /= joined;
 }
 
 static enum base_status finish(struct topo_topology *topology, struct base_error *error)
