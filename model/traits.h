@@ -65,6 +65,8 @@ enum model_trait {
     MODEL_TRAIT_HF_MODULES,     /* Hugging Face's: norms, rotary positions and activations are written in Python; models
                                    with     rotary positions have no dropout */
     MODEL_TRAIT_SORTS_TOKENS,   /* a decoder's tokens are sorted by their experts; T5X has products with one-hots */
+    MODEL_TRAIT_CHECKPOINTS_BLOCKS, /* where a pattern of layers repeats, a remat policy wraps all layers of it at once
+                                     */
     MODEL_TRAIT_COUNT
 };
 typedef uint64_t model_trait_set;

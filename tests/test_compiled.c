@@ -13,7 +13,8 @@
  * mechanisms were chosen on some; the blind ones judged those, and of the next mechanisms three of their misses gave
  * the reason; of those that judged these again it was two, and so it was of the fresh ones behind them, and one each of
  * the unseen and of the later ones, which judged all the others; the next ones judged all but the last two
- * mechanisms, and seven behind them the heap. A third of the plans is not scanned. */
+ * mechanisms, and seven behind them the heap. A third of the plans is not scanned. Those of MaxText were compiled by
+ * its own train_compile (0.2.5). */
 static const struct answers {
     const char *path;
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_recomputed_frac;
@@ -25,7 +26,8 @@ static const struct answers {
              {"tests/data/compiled_memory_fresh.csv", 0.021, 1, 1, 0, 0.84, true},
              {"tests/data/compiled_memory_unseen.csv", 0.029, 0.92, 1, 0, 1, true},
              {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, true},
-             {"tests/data/compiled_memory_next.csv", 0.032, 0.89, 1, 0, 1, true}};
+             {"tests/data/compiled_memory_next.csv", 0.032, 0.89, 1, 0, 1, true},
+             {"tests/data/compiled_memory_maxtext.csv", 0.11, 0.76, 1, 0, 0.84, false}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 /* A step that is said to fit is refused by no compiler if it is not called tight; and of steps that the compiler takes
  * most are not. */

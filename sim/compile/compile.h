@@ -232,6 +232,7 @@ struct sim_compiled_options {
     const struct topo_axes *mesh;
     bool scanned;                  /* layers are while loops of the program */
     bool saves_all;                /* what autodiff saves is saved: no remat policy */
+    int block_layers;              /* that are recomputed together, and save one input */
     double limit_bytes;            /* what arguments and accumulators leave of the device */
     double least_recomputed_bytes; /* smaller arrays are not recomputed */
     const struct sim_settings *settings;

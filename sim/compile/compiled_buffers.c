@@ -141,6 +141,43 @@ static int last_product(const struct sim_assigner *a, int v)
     return last;
 }
 
+/* ---- the gradient of logits that are narrower than the loss ---- */
+
+/* Through what is made where it is read. */
+static bool comes_of_loss(const struct sim_assigner *a, int value)
+{
+    const int made = a->s->values[value].definition;
+    if (made < 0 || a->s->ops[made].kind != SIM_COMPUTE || a->s->ops[made].op->kind != MODEL_MAP) return false;
+    if (a->s->ops[made].op->function == MODEL_LOSS_GRAD) return true;
+    return a->s->ops[made].input_count > 0 && !a->s->values[a->s->ops[made].inputs[0]].stored &&
+           comes_of_loss(a, a->s->ops[made].inputs[0]);
+}
+
+/* Cast back to the logits' dtype it is an elementwise kernel, which each product that reads it begins with: it is no
+ * array, and the logits stay for these products. The loop of a windowed one does read an array. */
+static bool is_of_its_products(const struct sim_assigner *a, int v)
+{
+    const struct sim_value *value = &a->s->values[v];
+    if (!value->stored || a->windowed[v] || !comes_of_loss(a, v) ||
+        a->s->ops[value->definition].op->function == MODEL_LOSS_GRAD)
+        return false;
+    for (int i = value->definition + 1; i <= value->last_use; i++)
+        for (int j = 0; j < a->s->ops[i].input_count; j++)
+            if (a->s->ops[i].inputs[j] == v &&
+                (a->s->ops[i].kind != SIM_COMPUTE || a->s->ops[i].op->kind != MODEL_EINSUM))
+                return false;
+    return true;
+}
+
+/* The last operation that reads a value, or such a gradient in its place. */
+static int last_read(const struct sim_assigner *a, int v)
+{
+    const struct sim_op *last = &a->s->ops[a->s->values[v].last_use];
+    const int gradient = last->output_count == 1 ? last->outputs[0] : v;
+    return gradient != v && is_of_its_products(a, gradient) ? a->s->values[gradient].last_use
+                                                            : a->s->values[v].last_use;
+}
+
 /* ---- operands of windowed weight gradients ---- */
 
 /* The last operation before the updates, or of the loop over microbatches that this one is in. */
@@ -352,6 +389,17 @@ static void add_carried(struct sim_assigner *a, int v, double bytes, enum model_
     a->of_arrays = false;
 }
 
+/* What waits in the host's memory: on its way there within its loop; the first layer that reads it, and then each next
+ * one, has it come before the loop, or the layer before, is done. */
+static void add_transfers(struct sim_assigner *a, int v, double bytes, enum model_category category)
+{
+    const struct sim_op *ops = a->s->ops;
+    const struct sim_value *value = &a->s->values[v];
+    const int user = ops[value->last_use].kind == SIM_LOOP_END ? ops[value->last_use].match : ops[value->last_use].loop;
+    sim_add_buffer(a, value->definition, ops[value->loop].match, bytes, bytes, category);
+    sim_add_buffer(a, user, ops[user].match, bytes, bytes, category);
+}
+
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -365,21 +413,24 @@ static void add_value(struct sim_assigner *a, int v)
     if (sim_waits(a, v) && add_windowed(a, v)) return;
     bool counted = sim_is_over_layers(a, value->loop) && made && sim_is_weight_cast(a, made);
     if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
+    if (is_of_its_products(a, v)) return;
     if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
     double bytes = is_gathered_one_hot(a, value) ? gathered_rows_bytes(a, made, sim_value_bytes(a, value))
                                                  : sim_stacked_bytes(a, v);
     int loop = value->loop, carried = a->carried_in[v];
     bool outlives = loop >= 0 && sim_is_over_layers(a, loop) && value->last_use > s->ops[loop].match;
     enum model_category category = category_of(a, value, value->saved);
-    if (outlives)
-        sim_add_layer_stack(a, loop, value->definition, value->last_use, bytes, category,
+    const double saved_frac = outlives && carried >= 0 ? sim_saved_inputs(a, loop) / sim_layers_of(a, loop) : 1;
+    if (outlives && sim_is_offloaded(s, v)) add_transfers(a, v, bytes, category);
+    else if (outlives)
+        sim_add_layer_stack(a, loop, value->definition, value->last_use, saved_frac * bytes, category,
                             a->recomputed ? &a->recomputed[v] : NULL);
     if (carried >= 0) add_carried(a, v, bytes, category);
     if (carried >= 0 || outlives) return;
     bool result = made && made->kind == SIM_LOOP_END;
     bool of_loss = made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD;
     bool apart = of_loss && (a->options->scanned || a->schedule != SIM_LIST);
-    int last_use = apart ? last_product(a, v) : value->last_use;
+    int last_use = apart ? last_product(a, v) : last_read(a, v);
     int birth = value->definition, death = last_use > birth ? release_point(a, loop, last_use) : birth;
     if (result) birth++;
     if (is_filled_early(a, v)) birth = loop < 0 ? 0 : sim_outermost_loop(a, loop) + 1;

@@ -107,6 +107,10 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int u
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of layers that are no loops */
 void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */
 
+/* compiled_blocks.c */
+double sim_saved_inputs(const struct sim_assigner *a, int loop); /* of the layers of a loop over them */
+void sim_add_blocks(struct sim_assigner *a); /* what a block of layers holds beside the one layer of the program */
+
 /* memory_schedules.c */
 bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sharded *s);
 /* Per value: an operand of a weight gradient of layers that are no loops, which a depth-first order leaves to the end.

@@ -1,9 +1,10 @@
-/* What XLA:TPU recomputes within the body of a loop over scanned layers where a step does not fit: the same pass
- * as peak_priority.c has for layers that are no loops (hlo_rematerialization of OpenXLA, which goes into the loops that
- * the peak is in). Stacks cross the loop and stay. Of what a body makes and reads again behind the moment of the peak,
- * as a backward layer under remat_policy full does with all that it computes again, the instruction that frees most is
- * dropped: its result, less the operands that have to wait in its place. It is recomputed right before its next
- * reader. What came from other devices is not. */
+/* What XLA:TPU recomputes of a step with scanned layers that does not fit: the same pass as peak_priority.c has for
+ * layers that are no loops (hlo_rematerialization of OpenXLA, which goes into the loop that the peak is in, or stays
+ * outside of all). Stacks cross the loop and stay. Of what this computation makes and reads again behind the moment of
+ * the peak, as a backward layer under remat_policy full does with all that it computes again, the instruction that
+ * frees most is dropped: its result, less the operands that have to wait in its place. It is recomputed right before
+ * its next reader, or before the loop that reads it. What was summed over devices is not; a weight that is gathered
+ * outside of layers is, as that of the head is (all-gather.remat in its dumps), where gathers are waited for. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ enum { MOST_ROUNDS = 64 };
 
 struct body {
     struct sim_assigner *a;
-    int loop;
+    int loop, end; /* its last operation; of the step outside of loops: -1, and behind the last operation */
     struct uses {
         int *at, count;
     } * uses; /* per value: operations of the body that read its array, in order */
@@ -27,6 +28,13 @@ static bool is_array(const struct sim_assigner *a, int value)
     return v->stored || v->persistent || v->definition < 0;
 }
 
+/* The operation itself, or the loop within this body that it is in. */
+static int stands_at(const struct body *b, int op)
+{
+    while (b->a->s->ops[op].loop != b->loop && b->a->s->ops[op].loop >= 0) op = b->a->s->ops[op].loop;
+    return op;
+}
+
 static void note_use(struct body *b, int value, int at)
 {
     const struct sim_sharded *s = b->a->s;
@@ -37,18 +45,18 @@ static void note_use(struct body *b, int value, int at)
     }
     struct uses *uses = &b->uses[value];
     if (uses->count && uses->at[uses->count - 1] >= at) return;
-    if (!uses->at) uses->at = base_new(b->a->arena, int, s->ops[b->loop].match - b->loop + 1);
+    if (!uses->at) uses->at = base_new(b->a->arena, int, b->end - b->loop + 1);
     uses->at[uses->count++] = at;
 }
 
 static void find_uses(struct body *b)
 {
     const struct sim_sharded *s = b->a->s;
-    for (int i = b->loop + 1; i <= s->ops[b->loop].match; i++) {
+    for (int i = b->loop + 1; i <= b->end && i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         bool makes_array = op->kind != SIM_COMPUTE;
         for (int o = 0; o < op->output_count; o++) makes_array = makes_array || is_array(b->a, op->outputs[o]);
-        for (int j = 0; makes_array && j < op->input_count; j++) note_use(b, op->inputs[j], i);
+        for (int j = 0; makes_array && j < op->input_count; j++) note_use(b, op->inputs[j], stands_at(b, i));
     }
 }
 
@@ -75,14 +83,31 @@ static const struct sim_gap *gap_at(const struct sim_assigner *a, int value, int
     return NULL;
 }
 
+/* Float32 logits are made again themselves, from the gathered weight, which is there for that. */
+static bool makes_wide_logits(const struct sim_sharded *s, int weight)
+{
+    for (int i = s->values[weight].definition + 1; i < s->op_count; i++)
+        for (int j = 0; j < s->ops[i].input_count; j++)
+            if (s->ops[i].inputs[j] == weight && s->ops[i].kind == SIM_COMPUTE && s->ops[i].op->phase == MODEL_FORWARD)
+                return s->values[s->ops[i].outputs[0]].dtype == MODEL_FLOAT32;
+    return false;
+}
+
+/* Within layers what is computed there; outside of them a weight's gather. */
+static bool is_repeatable(const struct body *b, const struct sim_op *op)
+{
+    if (sim_is_over_layers(b->a, b->loop)) return op->kind == SIM_COMPUTE;
+    return op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_GATHER && !b->a->options->async_gathers &&
+           !sim_has_batch(b->a->s, op->outputs[0]) && !makes_wide_logits(b->a->s, op->outputs[0]);
+}
+
 /* Made in the body, by itself, and no part of what leaves it. */
 static bool can_be_made_again(const struct body *b, int value)
 {
     const struct sim_sharded *s = b->a->s;
     const struct sim_value *v = &s->values[value];
     return v->stored && !v->persistent && v->loop == b->loop && v->definition > b->loop &&
-           s->ops[v->definition].kind == SIM_COMPUTE && v->last_use < s->ops[b->loop].match &&
-           b->a->carried_out[value] < 0;
+           is_repeatable(b, &s->ops[v->definition]) && v->last_use < b->end && b->a->carried_out[value] < 0;
 }
 
 /* Softmax's quotient is computed where it is read; the array that stands for it is that of the scores. */
@@ -90,7 +115,8 @@ static bool is_made_with(const struct body *b, int value, int operand)
 {
     const struct sim_sharded *s = b->a->s;
     const struct sim_op *op = &s->ops[s->values[value].definition];
-    return op->op->function == MODEL_SOFTMAX && operand == op->inputs[0] && can_be_made_again(b, operand);
+    return op->kind == SIM_COMPUTE && op->op->function == MODEL_SOFTMAX && operand == op->inputs[0] &&
+           can_be_made_again(b, operand);
 }
 
 /* The arrays of this body that a copy reads: through operations of its own kernel. */
@@ -98,7 +124,7 @@ static void collect_operands(struct body *b, int value)
 {
     const struct sim_sharded *s = b->a->s;
     const struct sim_op *op = &s->ops[s->values[value].definition];
-    for (int j = 0; op->kind == SIM_COMPUTE && j < op->input_count; j++) {
+    for (int j = 0; (op->kind == SIM_COMPUTE || is_repeatable(b, op)) && j < op->input_count; j++) {
         const int from = op->inputs[j];
         const struct sim_value *v = &s->values[from];
         if (v->persistent || v->loop != b->loop || v->definition <= b->loop || b->seen[from] == b->stamp) continue;
@@ -177,7 +203,7 @@ void sim_rematerialize_in_loops(struct sim_assigner *a, struct sim_compiled_memo
     a->until = base_new(a->arena, int, values + 1);
     for (int round = 0; round < MOST_ROUNDS && !sim_has_room(a, out->peak_bytes); round++) {
         struct body b = {.a = a, .loop = a->s->ops[out->peak_op].loop};
-        if (!sim_is_over_layers(a, b.loop)) return;
+        b.end = b.loop >= 0 ? a->s->ops[b.loop].match : a->s->op_count;
         b.uses = base_new(a->arena, struct uses, values + 1);
         b.operands = base_new(a->arena, int, values + 1);
         b.seen = base_new(a->arena, int, values + 1);

@@ -13,6 +13,15 @@ static bool drops_arrays(const struct sim_cost_context *p)
     return (sim_passes_of(p->plan) & SIM_PASS_BIT(SIM_PASS_REMATERIALIZE)) != 0;
 }
 
+/* Scanned layers repeat as a whole pattern of windows; unrolled ones in pairs, as Gemma 2's layer is a pair of them. */
+static int block_layers(const struct sim_plan *plan)
+{
+    const int64_t every = plan->config->sliding_window_every;
+    const bool wraps = (sim_plan_traits(plan) & MODEL_TRAIT_BIT(MODEL_TRAIT_CHECKPOINTS_BLOCKS)) != 0 &&
+                       plan->options.remat != MODEL_REMAT_NONE && every > 1;
+    return wraps && (plan->config->scan_layers || every == 2) ? (int)every : 1;
+}
+
 /* Without what points to others' data, and zero where nothing stands, so that it can be part of a key. */
 static void fill_options(const struct sim_cost_context *p, struct sim_compiled_options *out)
 {
@@ -21,6 +30,7 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
     memset(out, 0, sizeof *out);
     out->scanned = plan->config->scan_layers;
     out->saves_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles;
+    out->block_layers = block_layers(plan);
     out->least_recomputed_bytes = p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES];
     out->keeps_exponentials = chip->xla_keeps_exponentials != 0;
     out->keeps_scores = chip->xla_keeps_exponentials == 2;
