@@ -37,6 +37,16 @@ double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_valu
     return sim_tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(value->dtype));
 }
 
+/* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
+double sim_stacked_bytes(const struct sim_assigner *a, int value)
+{
+    const struct sim_value *v = &a->s->values[value];
+    const bool recomputed = !a->options->scanned && a->s->program->tensors[v->tensor].role == MODEL_ROLE_NORM_INPUT;
+    double *const known = &a->known_stacked_bytes[value];
+    if (*known == 0) *known = sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (recomputed ? 2 : 1);
+    return *known;
+}
+
 /* ---- buffers ---- */
 
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,

@@ -141,43 +141,6 @@ static int last_product(const struct sim_assigner *a, int v)
     return last;
 }
 
-/* ---- the gradient of logits that are narrower than the loss ---- */
-
-/* Through what is made where it is read. */
-static bool comes_of_loss(const struct sim_assigner *a, int value)
-{
-    const int made = a->s->values[value].definition;
-    if (made < 0 || a->s->ops[made].kind != SIM_COMPUTE || a->s->ops[made].op->kind != MODEL_MAP) return false;
-    if (a->s->ops[made].op->function == MODEL_LOSS_GRAD) return true;
-    return a->s->ops[made].input_count > 0 && !a->s->values[a->s->ops[made].inputs[0]].stored &&
-           comes_of_loss(a, a->s->ops[made].inputs[0]);
-}
-
-/* Cast back to the logits' dtype it is an elementwise kernel, which each product that reads it begins with: it is no
- * array, and the logits stay for these products. The loop of a windowed one does read an array. */
-static bool is_of_its_products(const struct sim_assigner *a, int v)
-{
-    const struct sim_value *value = &a->s->values[v];
-    if (!value->stored || a->windowed[v] || !comes_of_loss(a, v) ||
-        a->s->ops[value->definition].op->function == MODEL_LOSS_GRAD)
-        return false;
-    for (int i = value->definition + 1; i <= value->last_use; i++)
-        for (int j = 0; j < a->s->ops[i].input_count; j++)
-            if (a->s->ops[i].inputs[j] == v &&
-                (a->s->ops[i].kind != SIM_COMPUTE || a->s->ops[i].op->kind != MODEL_EINSUM))
-                return false;
-    return true;
-}
-
-/* The last operation that reads a value, or such a gradient in its place. */
-static int last_read(const struct sim_assigner *a, int v)
-{
-    const struct sim_op *last = &a->s->ops[a->s->values[v].last_use];
-    const int gradient = last->output_count == 1 ? last->outputs[0] : v;
-    return gradient != v && is_of_its_products(a, gradient) ? a->s->values[gradient].last_use
-                                                            : a->s->values[v].last_use;
-}
-
 /* ---- operands of windowed weight gradients ---- */
 
 /* The last operation before the updates, or of the loop over microbatches that this one is in. */
@@ -294,16 +257,6 @@ static void move_beside_first(const struct sim_assigner *a, int v, int *birth, i
     }
 }
 
-/* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
-double sim_stacked_bytes(const struct sim_assigner *a, int value)
-{
-    const struct sim_value *v = &a->s->values[value];
-    const bool recomputed = !a->options->scanned && a->s->program->tensors[v->tensor].role == MODEL_ROLE_NORM_INPUT;
-    double *const known = &a->known_stacked_bytes[value];
-    if (*known == 0) *known = sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (recomputed ? 2 : 1);
-    return *known;
-}
-
 /* Of the logits' gradient: what stands for it is the float32 logits, which it is recomputed from; recomputed for the
  * loss, they leave the gradient itself. */
 static double gradient_alone_bytes(const struct sim_assigner *a, int v)
@@ -413,7 +366,7 @@ static void add_value(struct sim_assigner *a, int v)
     if (sim_waits(a, v) && add_windowed(a, v)) return;
     bool counted = sim_is_over_layers(a, value->loop) && made && sim_is_weight_cast(a, made);
     if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
-    if (is_of_its_products(a, v)) return;
+    if (sim_is_of_its_products(a, v)) return;
     if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
     double bytes = is_gathered_one_hot(a, value) ? gathered_rows_bytes(a, made, sim_value_bytes(a, value))
                                                  : sim_stacked_bytes(a, v);
@@ -430,7 +383,7 @@ static void add_value(struct sim_assigner *a, int v)
     bool result = made && made->kind == SIM_LOOP_END;
     bool of_loss = made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD;
     bool apart = of_loss && (a->options->scanned || a->schedule != SIM_LIST);
-    int last_use = apart ? last_product(a, v) : last_read(a, v);
+    int last_use = apart ? last_product(a, v) : sim_last_read(a, v);
     int birth = value->definition, death = last_use > birth ? release_point(a, loop, last_use) : birth;
     if (result) birth++;
     if (is_filled_early(a, v)) birth = loop < 0 ? 0 : sim_outermost_loop(a, loop) + 1;

@@ -84,11 +84,11 @@ void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedul
 /* Whether a copy of a value is made right before an operation: whatever else the value's fusion makes, a copy is the
  * one result of its own. */
 bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at);
-double sim_stacked_bytes(const struct sim_assigner *a, int value); /* of one layer's, as add_value stacks it */
 
 /* buffer_parts.c */
 double sim_local_extent(const struct sim_assigner *a, int size, unsigned axes);
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value);
+double sim_stacked_bytes(const struct sim_assigner *a, int value); /* of one layer's, as add_value stacks it */
 double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value); /* scores of one */
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
                     enum model_category category);
@@ -106,6 +106,10 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int u
                          enum model_category category, const struct sim_recomputed *recomputed);
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of layers that are no loops */
 void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */
+
+/* compiled_logits.c */
+bool sim_is_of_its_products(const struct sim_assigner *a, int value); /* a gradient of logits that is no array */
+int sim_last_read(const struct sim_assigner *a, int value); /* the last operation that reads it, or such a gradient */
 
 /* compiled_blocks.c */
 double sim_saved_inputs(const struct sim_assigner *a, int loop); /* of the layers of a loop over them */

@@ -1,0 +1,37 @@
+/* The gradient of logits that are narrower than the loss, as MaxText and Levanter have them. */
+#include "sim/compile/compiled_buffers.h"
+
+/* Through what is made where it is read. */
+static bool comes_of_loss(const struct sim_assigner *a, int value)
+{
+    const int made = a->s->values[value].definition;
+    if (made < 0 || a->s->ops[made].kind != SIM_COMPUTE || a->s->ops[made].op->kind != MODEL_MAP) return false;
+    if (a->s->ops[made].op->function == MODEL_LOSS_GRAD) return true;
+    return a->s->ops[made].input_count > 0 && !a->s->values[a->s->ops[made].inputs[0]].stored &&
+           comes_of_loss(a, a->s->ops[made].inputs[0]);
+}
+
+/* Cast back to the logits' dtype it is an elementwise kernel, which each product that reads it begins with: it is no
+ * array, and the logits stay for these products. The loop of a windowed one does read an array. */
+bool sim_is_of_its_products(const struct sim_assigner *a, int v)
+{
+    const struct sim_value *value = &a->s->values[v];
+    if (!value->stored || a->windowed[v] || !comes_of_loss(a, v) ||
+        a->s->ops[value->definition].op->function == MODEL_LOSS_GRAD)
+        return false;
+    for (int i = value->definition + 1; i <= value->last_use; i++)
+        for (int j = 0; j < a->s->ops[i].input_count; j++)
+            if (a->s->ops[i].inputs[j] == v &&
+                (a->s->ops[i].kind != SIM_COMPUTE || a->s->ops[i].op->kind != MODEL_EINSUM))
+                return false;
+    return true;
+}
+
+/* The last operation that reads a value, or such a gradient in its place. */
+int sim_last_read(const struct sim_assigner *a, int v)
+{
+    const struct sim_op *last = &a->s->ops[a->s->values[v].last_use];
+    const int gradient = last->output_count == 1 ? last->outputs[0] : v;
+    return gradient != v && sim_is_of_its_products(a, gradient) ? a->s->values[gradient].last_use
+                                                                : a->s->values[v].last_use;
+}
