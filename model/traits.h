@@ -67,6 +67,7 @@ enum model_trait {
     MODEL_TRAIT_SORTS_TOKENS,   /* a decoder's tokens are sorted by their experts; T5X has products with one-hots */
     MODEL_TRAIT_CHECKPOINTS_BLOCKS, /* where a pattern of layers repeats, a remat policy wraps all layers of it at once
                                      */
+    MODEL_TRAIT_DOUBLE_BUFFERS,     /* the loop over microbatches may be unrolled by two */
     MODEL_TRAIT_COUNT
 };
 typedef uint64_t model_trait_set;

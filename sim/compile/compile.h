@@ -233,6 +233,8 @@ struct sim_compiled_options {
     bool scanned;                  /* layers are while loops of the program */
     bool saves_all;                /* what autodiff saves is saved: no remat policy */
     int block_layers;              /* that are recomputed together, and save one input */
+    bool over_slices;              /* joined by a data-centre network */
+    int unrolled;                  /* microbatches whose forward passes come before any backward pass */
     double limit_bytes;            /* what arguments and accumulators leave of the device */
     double least_recomputed_bytes; /* smaller arrays are not recomputed */
     const struct sim_settings *settings;

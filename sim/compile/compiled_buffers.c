@@ -353,6 +353,23 @@ static void add_transfers(struct sim_assigner *a, int v, double bytes, enum mode
     sim_add_buffer(a, user, ops[user].match, bytes, bytes, category);
 }
 
+/* How many microbatches have such a value at once that is made in a loop over layers, or outside of all of them. */
+static int beside(const struct sim_assigner *a, int loop)
+{
+    const int outermost = loop >= 0 ? sim_outermost_loop(a, loop) : -1;
+    return outermost >= 0 && !sim_is_over_layers(a, outermost) ? a->options->unrolled : 1;
+}
+
+/* Over several slices the backward loop reads the layers' inputs in another layout than the forward loop writes: a copy
+ * of the whole stack stands beside it (MaxText compiled by libtpu 0.0.42 for two slices). */
+static void add_turned_stack(struct sim_assigner *a, int v, double bytes, enum model_category category)
+{
+    const struct sim_value *value = &a->s->values[v];
+    const int backward = sim_backward_loop(a, value->loop), end = backward < 0 ? 0 : a->s->ops[backward].match;
+    const double stack_bytes = sim_layers_of(a, value->loop) * bytes;
+    if (backward >= 0) sim_add_buffer(a, backward, end, stack_bytes, stack_bytes, category);
+}
+
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -376,8 +393,10 @@ static void add_value(struct sim_assigner *a, int v)
     const double saved_frac = outlives && carried >= 0 ? sim_saved_inputs(a, loop) / sim_layers_of(a, loop) : 1;
     if (outlives && sim_is_offloaded(s, v)) add_transfers(a, v, bytes, category);
     else if (outlives)
-        sim_add_layer_stack(a, loop, value->definition, value->last_use, saved_frac * bytes, category,
+        sim_add_layer_stack(a, loop, value->definition, value->last_use, saved_frac * beside(a, loop) * bytes, category,
                             a->recomputed ? &a->recomputed[v] : NULL);
+    if (outlives && carried >= 0 && a->options->over_slices && a->options->scanned && !sim_is_offloaded(s, v))
+        add_turned_stack(a, v, saved_frac * beside(a, loop) * bytes, category);
     if (carried >= 0) add_carried(a, v, bytes, category);
     if (carried >= 0 || outlives) return;
     bool result = made && made->kind == SIM_LOOP_END;
@@ -393,6 +412,7 @@ static void add_value(struct sim_assigner *a, int v)
     if (apart && a->remakes_logits && death > last_use) bytes = gradient_alone_bytes(a, v);
     if (a->options->scanned && sim_is_over_layers(a, loop) && a->schedule != SIM_LIST && a->weighed[v])
         death = s->ops[loop].match - 1;
+    if (!sim_is_over_layers(a, loop)) bytes *= beside(a, loop);
     move_beside_first(a, v, &birth, &death);
     if (death >= birth) add_pieces(a, v, birth, death, bytes, category);
 }

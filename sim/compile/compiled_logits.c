@@ -27,11 +27,14 @@ bool sim_is_of_its_products(const struct sim_assigner *a, int v)
     return true;
 }
 
-/* The last operation that reads a value, or such a gradient in its place. */
+/* The last operation that reads a value, or such a gradient in its place: over several slices the weight's product
+ * comes behind all layers, where its sum over the slices is joined with theirs. */
 int sim_last_read(const struct sim_assigner *a, int v)
 {
-    const struct sim_op *last = &a->s->ops[a->s->values[v].last_use];
+    const struct sim_value *value = &a->s->values[v];
+    const struct sim_op *last = &a->s->ops[value->last_use];
     const int gradient = last->output_count == 1 ? last->outputs[0] : v;
-    return gradient != v && sim_is_of_its_products(a, gradient) ? a->s->values[gradient].last_use
-                                                                : a->s->values[v].last_use;
+    if (gradient == v || !sim_is_of_its_products(a, gradient)) return value->last_use;
+    if (!a->options->over_slices) return a->s->values[gradient].last_use;
+    return value->loop >= 0 ? a->s->ops[value->loop].match - 1 : sim_last_loop_end(a);
 }

@@ -31,11 +31,20 @@ static int64_t contracted_rows(const struct sim_sharded *s, const struct sim_op 
 /* A loop of two trips is written out: in the body of a scanned layer its pieces are products like any others. */
 enum { WRITTEN_OUT = 2 };
 
+/* A sum over more devices than those that it is scattered over is one all-reduce with a slice behind it. */
+static bool sums_over_others(const struct sim_op *op, const struct sim_op *scatter)
+{
+    for (int i = 0; i < op->label_count; i++)
+        if (op->contracted_labels >> i & 1 && (sim_set_of(op->labels[i].axes) & ~scatter->axes)) return true;
+    return false;
+}
+
 static bool is_windowed(const struct sim_sharded *s, const struct sim_op *scatter, int product,
                         const struct sim_compiled_options *options)
 {
     const struct sim_op *op = product >= 0 ? &s->ops[product] : NULL;
-    if (!op || op->op->phase == MODEL_FORWARD || sim_has_batch(s, op->outputs[0])) return false;
+    if (!op || op->op->phase == MODEL_FORWARD || sim_has_batch(s, op->outputs[0]) || sums_over_others(op, scatter))
+        return false;
     const struct sim_window window = {.ring = topo_axes_product(options->mesh, scatter->axes),
                                       .rows = (double)contracted_rows(s, op, options),
                                       .element_bytes = (double)model_dtype_bytes(s->values[scatter->inputs[0]].dtype),

@@ -22,6 +22,13 @@ static int block_layers(const struct sim_plan *plan)
     return wraps && (plan->config->scan_layers || every == 2) ? (int)every : 1;
 }
 
+/* Over several slices XLA:TPU unrolls the loop over microbatches that MaxText asks it to buffer doubly. */
+static int unrolled(const struct sim_plan *plan)
+{
+    const bool asks = (sim_plan_traits(plan) & MODEL_TRAIT_BIT(MODEL_TRAIT_DOUBLE_BUFFERS)) != 0;
+    return asks && plan->placement->topology.slice_count > 1 && plan->num_microbatches > 1 ? 2 : 1;
+}
+
 /* Without what points to others' data, and zero where nothing stands, so that it can be part of a key. */
 static void fill_options(const struct sim_cost_context *p, struct sim_compiled_options *out)
 {
@@ -31,6 +38,8 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
     out->scanned = plan->config->scan_layers;
     out->saves_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles;
     out->block_layers = block_layers(plan);
+    out->over_slices = plan->placement->topology.slice_count > 1;
+    out->unrolled = unrolled(plan);
     out->least_recomputed_bytes = p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES];
     out->keeps_exponentials = chip->xla_keeps_exponentials != 0;
     out->keeps_scores = chip->xla_keeps_exponentials == 2;
