@@ -32,8 +32,8 @@ bool sim_is_of_its_products(const struct sim_assigner *a, int v)
 int sim_last_read(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
-    const struct sim_op *last = &a->s->ops[value->last_use];
-    const int gradient = last->output_count == 1 ? last->outputs[0] : v;
+    const struct sim_op *last = value->last_use >= 0 ? &a->s->ops[value->last_use] : NULL;
+    const int gradient = last && last->kind == SIM_COMPUTE ? last->outputs[0] : v;
     if (gradient == v || !sim_is_of_its_products(a, gradient)) return value->last_use;
     if (!a->options->over_slices) return a->s->values[gradient].last_use;
     return value->loop >= 0 ? a->s->ops[value->loop].match - 1 : sim_last_loop_end(a);
