@@ -62,6 +62,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct sim_timeline timeline = {0};
     struct sim_memory_curve curve = {0};
     struct sim_passes passes = {.count = 0};
+    struct sim_peak_buffers peak = {.count = 0};
     bool detailed = context->page || base_argument(arguments, "--detail");
     struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
@@ -69,6 +70,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                 .timeline = trace || detailed ? &timeline : NULL,
                                 .curve = trace || detailed ? &curve : NULL,
                                 .passes = trace || detailed ? &passes : NULL,
+                                .peak = detailed || base_argument(arguments, "--peak") ? &peak : NULL,
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
     commands_warn_of_untold(context, context->arena, plan);
@@ -84,6 +86,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .timeline = detail.timeline,
                                         .curve = detailed ? &curve : NULL,
                                         .passes = detailed ? &passes : NULL,
+                                        .peak = detail.peak,
                                         .changes = changes,
                                         .analytic_step_s = loads->step_s,
                                         .analytic_collectives = loads->detail.collectives.rows,
@@ -158,7 +161,7 @@ static enum base_status ask_topologies(struct commands_context *context, const s
                                        const struct sim_plan_text *text, struct asked *asked, struct base_text *out,
                                        struct base_error *error)
 {
-    static const char *const of_one[] = {"--trace", EVERY_LINK, "--detail", "--collectives-by-op"};
+    static const char *const of_one[] = {"--trace", EVERY_LINK, "--detail", "--peak", "--collectives-by-op"};
     struct reports_choice *choices;
     int count;
     for (int i = 0; i < BASE_COUNT(of_one); i++)
@@ -216,6 +219,7 @@ static const struct base_option options[] = {
     COMMANDS_STEP,
     {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
+    {"--peak", NULL, "list the buffers that stand in memory at the peak, and why", NULL},
     {"--detail", NULL, "with every operation, and what memory holds when; of the JSON document", NULL},
     {"--what-if", "all|KEY,KEY", "instead: the plan with each of these keys one step otherwise, as JSON", NULL},
     {"--network", "analytic|simulated",

@@ -186,6 +186,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
         base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n",
                   (long long)m->rematerialized_layer_count,
                   m->peak_bytes <= m->capacity_bytes ? " so that it fits" : ", and it still does not fit");
+    if (r->peak) reports_peak_text(r->peak, out);
     put_largest_collectives(r, out);
     if (!p->fits) put_changes(r, out);
 }

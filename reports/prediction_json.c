@@ -14,9 +14,10 @@ static void put_interval(struct base_json_writer *w, const char *key, const stru
     base_json_member_doubles(w, key, (const double[]){interval->low, interval->high}, 2);
 }
 
-static void put_memory(struct base_json_writer *w, const struct sim_prediction *p,
-                       const struct sim_confidence *confidence)
+static void put_memory(struct base_json_writer *w, const struct reports_prediction *r)
 {
+    const struct sim_prediction *p = r->prediction;
+    const struct sim_confidence *confidence = r->confidence;
     const struct sim_memory *m = &p->memory;
     base_json_key(w, "memory");
     base_json_open(w, '{');
@@ -37,6 +38,7 @@ static void put_memory(struct base_json_writer *w, const struct sim_prediction *
         base_json_put_int(w, (int64_t)confidence->peak_bytes.high);
         base_json_close(w, ']');
     }
+    if (r->peak) reports_put_peak_buffers(w, r->peak);
     base_json_close(w, '}');
 }
 
@@ -274,7 +276,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     if (r->confidence) base_json_member_double(w, "fits_probability_frac", r->confidence->fits_probability_frac);
     if (r->confidence) base_json_member_string(w, "confidence", r->confidence->rests_on);
     if (r->measured) put_steps(w, r);
-    put_memory(w, p, r->confidence);
+    put_memory(w, r);
     put_time(w, r->checked, p, r->confidence);
     if (p->decode_steps) reports_put_served(w, r);
     if (!r->measured && p->hardware_flop > 0 && !p->decode_steps) reports_put_totals(w, p);

@@ -139,6 +139,7 @@ struct reports_prediction {
     const struct sim_timeline *timeline;  /* may be NULL */
     const struct sim_memory_curve *curve; /* may be NULL */
     const struct sim_passes *passes;      /* of a pipeline, each; may be NULL */
+    const struct sim_peak_buffers *peak;  /* what stands at the peak; may be NULL */
     const struct sim_change *changes;     /* what would make it fit; best first; see sim_changes_that_fit */
     int change_count;
     bool by_op;                              /* --collectives-by-op */
@@ -152,6 +153,9 @@ struct reports_prediction {
     const struct sim_collective_row *analytic_collectives; /* and its collectives */
     int analytic_collective_count;
 };
+/* The buffers at the peak (peak_report.c): the member "peak_buffers", and lines of text. */
+void reports_put_peak_buffers(struct base_json_writer *writer, const struct sim_peak_buffers *peak);
+void reports_peak_text(const struct sim_peak_buffers *peak, struct base_text *out);
 /* Seconds that loads of links alone say of a collective of the report, by its place in the list; -1: nobody asked, or
  * there is none like it. prediction.c */
 double reports_analytic_s(const struct reports_prediction *report, int collective);

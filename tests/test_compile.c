@@ -134,7 +134,7 @@ static void thousands_of_arrays_are_held(struct base_arena *arena)
 {
     enum { ARRAYS = 5000 };
     struct sim_sharded sharded = {.persistent_count = 0};
-    for (int i = 0; i < ARRAYS; i++) sim_hold(arena, &sharded, i, i % 2 ? MODEL_PARAMETER : MODEL_OPTIMIZER);
+    for (int i = 0; i < ARRAYS; i++) sim_hold(arena, &sharded, i, i % 2 ? MODEL_PARAMETER : MODEL_OPTIMIZER, 0);
     assert_int_equal(sharded.persistent_count, ARRAYS);
     for (int i = 0; i < ARRAYS; i++) {
         assert_int_equal(sharded.persistent[i].shape, i);

@@ -97,6 +97,48 @@ static void the_peak_of_the_course_is_the_peak(struct base_arena *arena)
     }
 }
 
+/* The buffers at the peak are the peak, byte by byte, and those of the program explain nearly all of it: under
+ * liveness, as compiled, of a pipeline's stage and of a decode step. */
+static void buffers_at_the_peak_add_up_to_it(struct base_arena *arena)
+{
+    static const struct {
+        const char *words[20];
+        double least_named_frac;
+    } cases[] = {
+        {{"examples/t5_11b_v4_512.json"}, 0.99},
+        {{"examples/t5_11b_v4_512.json", "--num-microbatches", "1"}, 0.99},
+        {{"examples/t5_11b_v4_512.json", "--memory-kind", "compiled"}, 0.99},
+        {{"examples/t5_11b_v4_512.json", "--remat-policy", "full"}, 0.99},
+        {{"examples/t5_11b_v4_512.json", "--num-microbatches", "0", "--batch-size", "64", "--step", "decode"}, 0.99},
+        {{"--model", "gpt3_175b", "--topology", "a100-80g:16x8", "--software", "megatron", "--num-partitions", "8",
+          "--pipeline-stages", "8", "--batch-size", "256", "--num-microbatches", "32", "--task-feature-lengths",
+          "2048"},
+         0.98},
+        {{"examples/tiny_local_4.json"}, 0.3}, /* the executor's arena: what always stands there */
+    };
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        const char *words[24] = {"--peak"};
+        struct base_error error = {0};
+        memcpy(words + 1, cases[i].words, sizeof cases[i].words);
+        TEST_ROW("case %d", i);
+        const struct base_json *memory = base_json_get(ask(arena, "predict", words, &error), "memory"),
+                               *list = base_json_get(memory, "peak_buffers");
+        assert_string_equal(error.text, "");
+        double all_bytes = 0, named_bytes = 0, before_bytes = HUGE_VAL;
+        for (const struct base_json *b = list->child; b; b = b->next) {
+            const char *name = base_json_get(b, "name")->string, *kind = base_json_get(b, "kind")->string;
+            assert_true(number(b, "bytes") <= before_bytes);
+            before_bytes = number(b, "bytes");
+            all_bytes += before_bytes;
+            if (strcmp(name, kind) != 0 || !strcmp(name, "reserved")) named_bytes += before_bytes;
+            assert_non_null(base_json_get(b, "why"));
+        }
+        assert_true(fabs(all_bytes - number(memory, "peak_bytes")) <= list->count);
+        if (named_bytes < cases[i].least_named_frac * all_bytes)
+            fail_msg("%.3f of the peak is named", named_bytes / all_bytes);
+    }
+}
+
 /* ---- operations ---- */
 
 static void operations_add_up_to_the_parts_of_the_step(struct base_arena *arena)
@@ -544,6 +586,7 @@ int main(int argument_count, char **arguments)
 {
     static const struct test tests[] = {
         TEST(the_peak_of_the_course_is_the_peak),
+        TEST(buffers_at_the_peak_add_up_to_it),
         TEST(operations_add_up_to_the_parts_of_the_step),
         TEST(operations_of_an_answer_take_as_long_as_it),
         TEST(pages_fetch_nothing_and_keep_names_as_text),

@@ -58,7 +58,8 @@ void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_b
         a->buffers = larger;
         a->capacity = 2 * a->capacity + 64;
     }
-    a->buffers[a->count++] = (struct sim_buffer){birth, death, first_bytes, last_bytes, category, a->of_arrays};
+    a->buffers[a->count++] =
+        (struct sim_buffer){birth, death, first_bytes, last_bytes, category, a->of_arrays, a->value};
 }
 
 void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *arrays)

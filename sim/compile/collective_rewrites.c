@@ -177,7 +177,8 @@ static void hold_twin(struct sim_rewriting *r, int accumulator)
 {
     struct sim_sharded *s = r->s;
     const struct model_tensor *tensor = &s->program->tensors[s->values[accumulator].tensor];
-    sim_hold(r->arena, s, sim_stack_of(r->arena, s, s->values[accumulator].shape, tensor->layers), tensor->category);
+    sim_hold(r->arena, s, sim_stack_of(r->arena, s, s->values[accumulator].shape, tensor->layers), tensor->category,
+             s->values[accumulator].tensor);
 }
 
 /* The accumulators of a stack's layers are one array: it waits as a whole, or not at all. */

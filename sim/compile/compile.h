@@ -247,6 +247,7 @@ struct sim_compiled_options {
     bool keeps_shards;              /* topo_chip.xla_keeps_shards */
     double most_logits_bytes;       /* topo_chip.xla_most_logits_bytes */
     int tile_rows;                  /* of the smallest tile of an argument */
+    bool lists_alive;               /* of the answer */
     bool rematerializes;            /* recomputes what layers save, or loops over them make, if the limit asks for it */
 };
 struct sim_compiled_memory {
@@ -255,7 +256,29 @@ struct sim_compiled_memory {
     int peak_op;                                 /* -1: none */
     double recomputed_frac;                  /* of the bytes that layers save: the share that is recomputed instead */
     double from_limit_bytes, to_limit_bytes; /* limits for which all of this is the same, both included */
+    struct sim_alive_array {
+        int value;        /* -1: none of the program's */
+        int birth, death; /* operations */
+        double bytes;
+        enum model_category category;
+    } * alive; /* where that was asked for: what stands at the peak */
+    int alive_count;
 };
+/* What stands in a device's memory at the peak, the largest first; together they are the peak. */
+struct sim_peak_buffer {
+    const char *name, *why; /* "decoder/layers/mlp/wi", "saved for the backward pass, last read by …" */
+    enum model_category category;
+    bool is_reserved; /* by runtime and compiler: of no category */
+    double bytes;
+    int layer;          /* -1: of none, or of several */
+    int layers;         /* that have one each, all of them alive; 0: it is of no layer */
+    int64_t microbatch; /* -1: of none */
+};
+struct sim_peak_buffers {
+    struct sim_peak_buffer *rows;
+    int count, capacity;
+};
+
 /* Bytes in tiles of what always stands there: parameters, state, accumulators, batch. */
 void sim_compiled_persistent_bytes(const struct sim_sharded *sharded, const struct sim_compiled_options *options,
                                    double category_bytes[MODEL_CATEGORY_COUNT]);

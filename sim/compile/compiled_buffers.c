@@ -461,13 +461,27 @@ void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedul
     a->schedule = schedule;
     a->estimates = view == SIM_AS_ESTIMATED;
     a->count = a->array_count = 0;
+    a->value = -1;
     sim_add_stacks(a);
-    for (int v = 0; v < a->s->value_count; v++) add_value(a, v);
+    for (int v = 0; v < a->s->value_count; v++) a->value = v, add_value(a, v);
     double first = find_peak(a, SIM_FIRST_ITERATION, &first_op), last = find_peak(a, SIM_LAST_ITERATION, &last_op);
     out->peak_bytes = first > last ? first : last;
     out->peak_op = first > last ? first_op : last_op;
     a->peaks_at_last = first <= last;
     sum_categories(a, last >= first ? SIM_LAST_ITERATION : SIM_FIRST_ITERATION, out);
+}
+
+void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out)
+{
+    struct sim_alive_array *alive = base_new(a->arena, struct sim_alive_array, a->count);
+    for (int i = 0; i < a->count; i++) {
+        const struct sim_buffer *b = &a->buffers[i];
+        const double bytes = a->peaks_at_last ? b->last_bytes : b->first_bytes;
+        if (b->birth > out->peak_op || b->death < out->peak_op || !(bytes > 0)) continue;
+        alive[out->alive_count++] =
+            (struct sim_alive_array){b->value, b->birth < 0 ? 0 : b->birth, b->death, bytes, b->category};
+    }
+    out->alive = alive;
 }
 
 /* Scanned layers are a dimension of one array, others are arrays of their own. */

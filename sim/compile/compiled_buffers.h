@@ -16,6 +16,7 @@ struct sim_buffer {
     double first_bytes, last_bytes; /* in the first and in the last iteration of loops over layers that are unrolled */
     enum model_category category;
     bool of_arrays; /* it is the sum of arrays that the list of them has, too */
+    int value;      /* what it is, or of what it is a copy; -1: an array that is no value of the program */
 };
 
 /* Arrays of their own of layers that are no loops, all of one size: from an operation of each layer, or one outside of
@@ -50,6 +51,7 @@ struct sim_assigner {
     bool of_arrays; /* what is added now are such buffers */
     /* What has been worked out, or 0: per shape and bytes of an element, and per value. */
     double (*known_bytes)[SIM_MOST_ELEMENT_BYTES + 1], *known_stacked_bytes;
+    int value;      /* and of this value; -1: of none */
     struct base_arena *arena;
     int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
     bool *is_one_hot;              /* per tensor of the program */
@@ -81,6 +83,8 @@ bool sim_waits(const struct sim_assigner *a, int value);
 enum sim_memory_view { SIM_AS_LAID_OUT, SIM_AS_ESTIMATED };
 void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
                         struct sim_compiled_memory *out);
+/* Those that stand at the peak of what was collected last, into the answer. */
+void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out);
 /* Whether a copy of a value is made right before an operation: whatever else the value's fusion makes, a copy is the
  * one result of its own. */
 bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at);

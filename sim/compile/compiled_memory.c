@@ -135,7 +135,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
 {
     struct sim_assigner a = {
         .s = sharded, .options = options, .arena = arena, .from_limit_bytes = -INFINITY, .to_limit_bytes = INFINITY};
-    out->recomputed_frac = 0;
+    out->recomputed_frac = 0, out->alive_count = 0;
     a.carried_in = base_new(arena, int, sharded->value_count + 1);
     a.carried_out = base_new(arena, int, sharded->value_count + 1);
     a.is_one_hot = base_new(arena, bool, sharded->program->tensor_count + 1);
@@ -147,6 +147,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.weighed = sim_weight_gradient_operands(arena, sharded);
     a.deferred = sim_deferred_operands(&a);
     assign(&a, out);
+    if (options->lists_alive) sim_list_alive(&a, out);
     if (!options->scanned) place_in_heap(&a, out);
     out->from_limit_bytes = a.from_limit_bytes, out->to_limit_bytes = a.to_limit_bytes;
 }

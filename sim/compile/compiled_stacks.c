@@ -22,8 +22,8 @@ static void add_arrays(struct sim_assigner *a, int made_in, int user, double byt
 
 /* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
  * one more or less an iteration. */
-void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,
-                         enum model_category category, const struct sim_recomputed *recomputed)
+static void add_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,
+                      enum model_category category, const struct sim_recomputed *recomputed)
 {
     const struct sim_op *made = &a->s->ops[made_in];
     int user = a->s->ops[used_until].kind == SIM_LOOP_END ? a->s->ops[used_until].match : a->s->ops[used_until].loop;
@@ -49,6 +49,15 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int u
         sim_add_buffer(a, made->match, end, (n - 1) * bytes, 0, category);
     }
     a->of_arrays = false;
+}
+
+void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,
+                         enum model_category category, const struct sim_recomputed *recomputed)
+{
+    const int value = a->value;
+    if (value < 0 && a->s->ops[made_at].output_count) a->value = a->s->ops[made_at].outputs[0];
+    add_stack(a, made_in, made_at, used_until, bytes, category, recomputed);
+    a->value = value;
 }
 
 /* ---- what jax writes down ---- */

@@ -42,7 +42,11 @@ static enum model_category category_of(const struct tracker *t, const struct sim
 static void add(struct tracker *t, int op, enum moment moment, int sign, const struct sim_value *value, int shape)
 {
     struct timed *event = &t->events[t->count];
-    *event = (struct timed){{.shape = shape, .sign = (signed char)sign, .op = op, .category = category_of(t, value)},
+    *event = (struct timed){{.shape = shape,
+                             .value = (int)(value - t->s->values),
+                             .sign = (signed char)sign,
+                             .op = op,
+                             .category = category_of(t, value)},
                             moment};
     t->count++;
 }

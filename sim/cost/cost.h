@@ -137,6 +137,7 @@ struct sim_detail {
     struct sim_collective_list collectives; /* in the arena */
     struct sim_timeline *timeline;
     struct sim_memory_curve *curve;
+    struct sim_peak_buffers *peak;
     struct sim_passes *passes; /* count 0: there is no pipeline */
     struct base_arena *arena;  /* of all of it */
     /* Asked for: of a step that only fits where the compiler recomputes something, and then takes this long at the
@@ -446,6 +447,13 @@ double sim_attention_frac(const struct sim_cost_context *p, const struct sim_pri
 double sim_attention_rate_frac(const struct sim_cost_context *p, enum sim_attention_part part);
 double sim_attention_product_flop(const struct sim_profile *profile, const struct sim_product *of);
 
+/* peak_buffers.c: what stands at the peak in program order, or of a layout, into the detail, if it asks for that.
+ * Closed, the rows add up to the answer's memory; in_flight: microbatches of a pipeline's stage, of which the rows have
+ * one. */
+void sim_list_peak(const struct sim_cost_context *p, const struct sim_sharded *sharded,
+                   const struct sim_compiled_memory *layout, struct sim_detail *detail);
+void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory, double in_flight,
+                    struct sim_detail *detail);
 /* memory_curve.c: what the step holds when. Walks through every iteration of every loop. */
 void sim_price_curve(const struct sim_cost_context *p, struct base_arena *arena, struct sim_memory_curve *out);
 /* Both of one plan: a + share (b - a), at the same share of the step. */
@@ -479,7 +487,7 @@ struct sim_priced {
 struct sim_torch_memory {
     double allocated_bytes, reserved_bytes, bytes[MODEL_CATEGORY_COUNT]; /* bytes: of what is allocated at the peak */
 };
-bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p,
+bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, const struct sim_detail *detail,
                       struct sim_torch_memory *out); /* false: the plan is none of those. Names p's peak. */
 /* Bytes of what always stands there are added to categories. */
 void sim_price_persistent(const struct sim_cost_context *p, double categories_bytes[MODEL_CATEGORY_COUNT]);

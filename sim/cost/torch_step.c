@@ -344,28 +344,42 @@ static struct torch_layer nothing(void)
     return layer;
 }
 
-bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, struct sim_torch_memory *out)
+/* Through a fresh allocator. */
+static void replay(struct base_arena *scratch, struct torch_step *s, const struct sim_cost_context *p, int replicas)
 {
     const struct sim_plan *plan = p->plan;
     const double *c = p->placement->profile.constants;
-    struct torch_step s = {.compiles = plan->compiles, .reduce_input = TORCH_NONE};
     struct torch_model m = {.layer_count = (int)plan->config->num_decoder_layers,
-                            .microbatches = plan->num_microbatches};
-    int replicas;
-    if (!is_replayed(plan) || !find_degrees(p, &s, &replicas) || (s.tensor > 1 && !plan->sequence_parallel))
-        return false;
-    sim_allocator_begin(&s.allocator, scratch, (int64_t)(c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]));
-    set_sizes(&s, p, replicas);
+                            .microbatches = plan->num_microbatches,
+                            .every = plan->remat_every};
+    sim_allocator_begin(&s->allocator, scratch, (int64_t)(c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]));
+    set_sizes(s, p, replicas);
     m.keeps = plan->options.remat == MODEL_REMAT_SELECTIVE                   ? TORCH_KEEPS_LISTED
               : plan->options.remat == MODEL_REMAT_FULL || plan->remat_every ? TORCH_KEEPS_INPUT
                                                                              : TORCH_KEEPS_ALL;
-    m.every = plan->remat_every;
     m.groups = base_new(scratch, struct torch_group, m.layer_count + 2);
     m.layers = base_new(scratch, struct torch_layer, m.layer_count);
     for (int i = 0; i < m.layer_count; i++) m.layers[i] = nothing();
     m.embedded = m.last_norm = m.last_rstd = m.last_gathered = m.logits = TORCH_NONE;
-    make_groups(&s, plan->config, &m);
-    run_steps(&s, &m, plan->options.optimizer);
+    make_groups(s, plan->config, &m);
+    run_steps(s, &m, plan->options.optimizer);
+}
+
+bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, const struct sim_detail *detail,
+                      struct sim_torch_memory *out)
+{
+    const struct sim_plan *plan = p->plan;
+    struct torch_step s = {.compiles = plan->compiles, .reduce_input = TORCH_NONE};
+    int replicas;
+    if (!is_replayed(plan) || !find_degrees(p, &s, &replicas) || (s.tensor > 1 && !plan->sequence_parallel))
+        return false;
+    struct torch_step again = s;
+    replay(scratch, &s, p, replicas);
+    if (detail && detail->peak) {
+        again.explained = detail->peak, again.explained_arena = detail->arena;
+        again.explained_bytes = s.most_allocated_bytes;
+        replay(scratch, &again, p, replicas);
+    }
     out->allocated_bytes = (double)s.most_allocated_bytes;
     out->reserved_bytes = (double)s.allocator.most_reserved_bytes;
     for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) out->bytes[i] = (double)s.peak_bytes[i];

@@ -25,10 +25,18 @@ struct torch_group {
     int flat, flat_gradient; /* the all-gather's result; the reduce-scatter's, which gradients are views of */
 };
 
+struct torch_storage {
+    enum model_category category;
+    const char *where; /* in which part of the step it was taken; NULL: it is free */
+};
+
 struct torch_step {
     struct sim_allocator allocator;
-    int *categories;                       /* of each block that was ever handed out: enum model_category */
-    int category_capacity, shards, tensor; /* devices that parameters are sharded over, and layers */
+    struct torch_storage *storages;       /* of each block that was ever handed out */
+    int storage_capacity, shards, tensor; /* devices that parameters are sharded over, and layers */
+    struct sim_peak_buffers *explained;   /* filled where explained_bytes are allocated; or NULL */
+    struct base_arena *explained_arena;
+    int64_t explained_bytes;
     int64_t most_allocated_bytes, live_bytes[MODEL_CATEGORY_COUNT], peak_bytes[MODEL_CATEGORY_COUNT];
     const char *where, *peak_name;
     enum model_phase phase, peak_phase;

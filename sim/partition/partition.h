@@ -105,7 +105,7 @@ struct sim_kernel {
 };
 
 struct sim_event {
-    int shape;
+    int shape, value; /* value: of what it is a part or a copy */
     signed char sign;
     int op;
     enum model_category category;
@@ -117,6 +117,7 @@ struct sim_event {
 struct sim_persistent {
     int shape; /* index into shapes */
     enum model_category category;
+    int tensor;
 };
 
 struct sim_sharded {
@@ -226,7 +227,8 @@ enum base_status sim_partition(struct base_arena *arena, const struct model_prog
 /* kept_program.c: a copy in an arena, to which no shapes are added. Names of operations are taken over. */
 struct sim_sharded *sim_sharded_keep(struct base_arena *arena, const struct sim_sharded *sharded);
 int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape);
-void sim_hold(struct base_arena *arena, struct sim_sharded *sharded, int shape, enum model_category category);
+void sim_hold(struct base_arena *arena, struct sim_sharded *sharded, int shape, enum model_category category,
+              int tensor);
 int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape,
                  int layers); /* so many of that shape (enum model_size) */
 

@@ -169,7 +169,7 @@ static void hold(struct sim_partitioner *p, int tensor)
 {
     const struct model_tensor *t = &p->program->tensors[tensor];
     const int shape = p->out->values[*sim_part_current(p, tensor)].shape;
-    sim_hold(p->arena, p->out, sim_stack_of(p->arena, p->out, shape, t->layers), t->category);
+    sim_hold(p->arena, p->out, sim_stack_of(p->arena, p->out, shape, t->layers), t->category, tensor);
 }
 
 static void bind_persistent(struct sim_partitioner *p)

@@ -23,11 +23,11 @@ int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shap
     return sim_shape_of(arena, sharded, &stack);
 }
 
-void sim_hold(struct base_arena *arena, struct sim_sharded *s, int shape, enum model_category category)
+void sim_hold(struct base_arena *arena, struct sim_sharded *s, int shape, enum model_category category, int tensor)
 {
     s->persistent =
         base_grown(arena, s->persistent, s->persistent_count, &s->persistent_capacity, sizeof *s->persistent);
-    s->persistent[s->persistent_count++] = (struct sim_persistent){shape, category};
+    s->persistent[s->persistent_count++] = (struct sim_persistent){shape, category, tensor};
 }
 
 int sim_part_new_value(struct sim_partitioner *p, int tensor, const sim_order *spec, unsigned partial)

@@ -76,6 +76,13 @@ static void begin_key(struct sim_cache *cache, const struct sim_program *program
     sim_key_bytes(cache, is_square, topo_axes_all(mesh) + 1);
 }
 
+static void keep_alive(struct sim_cache *cache, struct sim_compiled_memory *memory)
+{
+    struct sim_alive_array *kept = base_new(&cache->arena, struct sim_alive_array, memory->alive_count);
+    memcpy(kept, memory->alive, (size_t)memory->alive_count * sizeof *kept);
+    memory->alive = kept;
+}
+
 /* Known, or laid out now. */
 static const struct sim_compiled_memory *find_layout(struct sim_cache *cache, const struct sim_program *program,
                                                      const struct sim_cost_context *p,
@@ -98,18 +105,20 @@ static const struct sim_compiled_memory *find_layout(struct sim_cache *cache, co
     layout->next = first;
     base_arena_reset(&cache->scratch);
     sim_compiled_memory(&cache->scratch, program->sharded, options, &layout->memory);
+    if (layout->memory.alive_count) keep_alive(cache, &layout->memory);
     sim_cache_store(cache, layout);
     return &layout->memory;
 }
 
 void sim_price_compiled(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
-                        double persistent_bytes[MODEL_CATEGORY_COUNT])
+                        struct sim_detail *detail, double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
     const double *c = p->placement->profile.constants;
     const struct sim_sharded *sharded = program->sharded;
     double limit_bytes = p->placement->profile.settings.aimed_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]);
     struct sim_compiled_options options;
     fill_options(p, &options);
+    options.lists_alive = detail && detail->peak;
     const struct sim_compiled_options sizes = {
         .scanned = options.scanned, .tile_rows = options.tile_rows, .sizes = p->sizes, .mesh = &p->placement->axes};
     sim_compiled_persistent_bytes(sharded, &sizes, persistent_bytes);
@@ -117,6 +126,7 @@ void sim_price_compiled(struct sim_cache *cache, const struct sim_program *progr
     persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
     for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) limit_bytes -= persistent_bytes[i];
     const struct sim_compiled_memory *memory = find_layout(cache, program, p, &options, limit_bytes);
+    if (options.lists_alive) sim_list_peak(p, sharded, memory, detail);
     const struct sim_op *at = memory->peak_op >= 0 ? &sharded->ops[memory->peak_op] : NULL;
     p->recomputed_frac = memory->recomputed_frac;
     p->peak.total_bytes = memory->peak_bytes;

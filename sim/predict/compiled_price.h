@@ -7,6 +7,6 @@
 /* The buffers of the compiled step, in place of the walk over the events: p->peak and its name, and what always stands
  * there. Plans that share all that a layout goes by share it. */
 void sim_price_compiled(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
-                        double persistent_bytes[MODEL_CATEGORY_COUNT]);
+                        struct sim_detail *detail, double persistent_bytes[MODEL_CATEGORY_COUNT]);
 
 #endif

@@ -306,6 +306,24 @@ static enum base_status list_detail(const struct sim_pipeline_prices *l, int sta
     return BASE_OK;
 }
 
+/* Of each chunk of a stage, with one microbatch in flight. */
+static enum base_status list_stage_peak(const struct sim_pipeline_prices *l, int stage, struct sim_detail *detail,
+                                        struct base_error *error)
+{
+    struct model_config config;
+    struct sim_plan of_piece;
+    const struct sim_program *program;
+    struct sim_cost_context *p = &sim_workspace_of(l->cache)->one;
+    detail->peak->count = 0;
+    for (int c = 0; c < l->chunks && !l->executable.stages; c++) {
+        sim_chunk_plan(l->plan, &l->split[c * l->stages + stage], 1, &config, &of_piece);
+        BASE_TRY(sim_program_find(l->cache, &of_piece, l->plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
+        BASE_TRY(sim_cost_context_begin(p, &of_piece, &program->prices, error));
+        sim_list_peak(p, program->sharded, NULL, detail);
+    }
+    return BASE_OK;
+}
+
 enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_error *error)
 {
     if (plan->options.step != MODEL_STEP_TRAIN && plan->options.step != MODEL_STEP_EVALUATE)
@@ -345,6 +363,7 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     BASE_TRY(price_memory(l, p, out, answer, error));
     total_time(l, answer->slowest_stage, out, answer);
     if (detail) BASE_TRY(list_detail(l, answer->slowest_stage, detail, error));
+    if (detail && detail->peak) BASE_TRY(list_stage_peak(l, answer->reported_stage, detail, error));
     out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
     p->plan = plan; /* what stood here is gone when this returns */
     return BASE_OK;

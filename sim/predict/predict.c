@@ -19,6 +19,11 @@ const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT] = {
     {"reserved_bytes", BASE_INT64, offsetof(struct sim_memory, reserved_bytes)},
 };
 
+static bool explains(const struct sim_detail *detail)
+{
+    return detail && detail->peak;
+}
+
 /* ---- what the executor's arena holds ---- */
 
 static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, const struct sim_cost_context *p,
@@ -61,19 +66,23 @@ static bool may_rematerialize(const struct sim_plan *plan)
 }
 
 /* What is alive, and what a framework's allocator holds beside it by the constants of its software. */
-static void price_liveness(struct sim_cost_context *p, struct sim_priced *out)
+static void price_liveness(struct sim_cost_context *p, const struct sim_sharded *sharded, struct sim_detail *detail,
+                           struct sim_priced *out)
 {
+    sim_list_peak(p, sharded, NULL, detail);
     const double held_bytes = sim_torch_held_bytes(p);
     p->peak.total_bytes += held_bytes, p->peak.bytes[MODEL_TEMPORARY] += held_bytes;
     sim_price_persistent(p, out->persistent_bytes);
 }
 
 /* What PyTorch's allocator holds, or has allocated, as the step's allocations leave it. */
-static bool price_torch(struct sim_cache *cache, struct sim_cost_context *p, struct sim_priced *out)
+static bool price_torch(struct sim_cache *cache, struct sim_cost_context *p, struct sim_detail *detail,
+                        struct sim_priced *out)
 {
     struct sim_torch_memory memory;
     base_arena_reset(&cache->scratch);
-    if (!(p->peak.total_bytes < sim_largest_bytes) || !sim_torch_replay(&cache->scratch, p, &memory)) return false;
+    if (!(p->peak.total_bytes < sim_largest_bytes) || !sim_torch_replay(&cache->scratch, p, detail, &memory))
+        return false;
     const double cached_bytes = memory.reserved_bytes - memory.allocated_bytes;
     p->peak.total_bytes = memory.allocated_bytes;
     memcpy(p->peak.bytes, memory.bytes, sizeof p->peak.bytes);
@@ -95,11 +104,12 @@ static enum base_status price(struct sim_cache *cache, struct sim_cost_context *
     out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
     if (sim_is_executed(p->plan)) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
+        sim_list_peak(p, program->sharded, &(struct sim_compiled_memory){.peak_op = -1}, detail);
     } else if (sim_uses_compiled_memory(p->plan)) {
-        sim_price_compiled(cache, program, p, out->persistent_bytes);
+        sim_price_compiled(cache, program, p, detail, out->persistent_bytes);
     } else {
         sim_price_memory(p);
-        if (!price_torch(cache, p, out)) price_liveness(p, out);
+        if (!price_torch(cache, p, detail, out)) price_liveness(p, program->sharded, detail, out);
     }
     return sim_price_device(p, out, error);
 }
@@ -108,6 +118,7 @@ static void begin_detail(struct sim_detail *detail, const struct sim_program *pr
 {
     if (!detail) return;
     detail->collectives.count = 0;
+    if (detail->peak) detail->peak->count = 0;
     if (!detail->timeline) return;
     detail->timeline->entries = base_new(detail->arena, struct sim_entry, program->prices.step_count + 1);
     detail->timeline->count = 0;
@@ -214,7 +225,7 @@ static enum base_status price_recomputed(struct sim_cache *cache, struct sim_cos
 {
     const struct sim_plan *plan = p->plan;
     const struct sim_program *program;
-    enum sim_extent extent = sim_uses_compiled_memory(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
+    enum sim_extent extent = sim_uses_compiled_memory(plan) || explains(detail) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
     BASE_TRY(sim_program_find(cache, plan, MODEL_REMAT_COMPILER, dropped_roles, extent, &program, error));
     BASE_TRY(sim_cost_context_begin(q, plan, &program->prices, error));
     q->dropped_roles = dropped_roles;
@@ -337,8 +348,9 @@ static enum base_status price_whole(struct sim_cache *cache, const struct sim_pl
                                     int64_t *rematerialized_layers, struct base_error *error)
 {
     const struct sim_program *program;
-    enum sim_extent extent =
-        sim_is_executed(plan) || sim_uses_compiled_memory(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
+    enum sim_extent extent = sim_is_executed(plan) || sim_uses_compiled_memory(plan) || explains(detail)
+                                 ? SIM_WHOLE_PROGRAM
+                                 : SIM_PRICES_ALONE;
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, extent, &program, error));
     BASE_TRY(sim_cost_context_begin(p, plan, &program->prices, error));
     begin_detail(detail, program);
@@ -416,6 +428,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     }
     answer.fits = answer.free_bytes >= 0 && !sim_overfills_host(&answer.memory);
     if (plan->memory_kind != SIM_DEVICE) leave_out_reserved(&answer.memory);
+    sim_close_peak(plan, &answer.memory, answer.pipeline.in_flight, detail);
     fill_time(plan, &priced, &answer);
     if (model_infers(plan->options.step)) answer_of_inference(p, &priced, &answer);
     *out = answer;

@@ -1,0 +1,359 @@
+/* The peak explained: which buffers stand there, how large they are and why. The events of a program once more, this
+ * time value by value. */
+#include "sim/cost/peak_buffers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 8, MOST_ROWS = 120 };
+
+void sim_add_peak_buffer(struct base_arena *arena, struct sim_peak_buffers *out, const struct sim_peak_buffer *row)
+{
+    if (!(row->bytes > 0)) return;
+    out->rows = base_grown(arena, out->rows, out->count, &out->capacity, sizeof *out->rows);
+    out->rows[out->count++] = *row;
+}
+
+/* ---- where the peak is ---- */
+
+struct loop_frame {
+    double at_begin_bytes, peak_bytes;
+    int peak_event;
+};
+
+static double bytes_of(const struct sim_cost_context *p, const struct sim_event *event)
+{
+    return event->sign * p->bytes[event->shape];
+}
+
+/* As price_memory.c walks: every loop once, and the growth of its other iterations in one piece. -1: nothing comes. */
+static int find_peak_event(const struct sim_cost_context *p, const struct sim_sharded *s)
+{
+    struct loop_frame frames[MOST_DEPTH] = {{0, 0, -1}};
+    double now_bytes = 0;
+    int depth = 0;
+    for (int i = 0; i < s->event_count; i++) {
+        const struct sim_event *event = &s->events[i];
+        struct loop_frame *frame = &frames[depth];
+        if (event->bracket > 0 && depth + 1 < MOST_DEPTH) {
+            frames[++depth] = (struct loop_frame){now_bytes, now_bytes, i};
+        } else if (event->bracket < 0 && depth > 0) {
+            const double trips = (double)p->sizes[event->trips],
+                         growth_bytes = sim_growth_of_loop(frame->at_begin_bytes, now_bytes, trips);
+            if (growth_bytes > 0) frame->peak_bytes += growth_bytes;
+            now_bytes += growth_bytes;
+            depth--;
+            if (frame->peak_bytes > frames[depth].peak_bytes)
+                frames[depth].peak_bytes = frame->peak_bytes, frames[depth].peak_event = frame->peak_event;
+        } else {
+            now_bytes += bytes_of(p, event);
+            if (now_bytes <= frame->peak_bytes) continue;
+            frame->peak_bytes = now_bytes, frame->peak_event = i;
+        }
+    }
+    return frames[0].peak_event;
+}
+
+/* ---- what is alive there ---- */
+
+struct alive {
+    const struct sim_cost_context *p;
+    const struct sim_sharded *s;
+    double *now, *peak, *at_begin[MOST_DEPTH]; /* bytes by value */
+    enum model_category *categories;
+    bool grows; /* the peak is in the last iteration of a loop */
+};
+
+static double sum_of(const double *bytes, int count)
+{
+    double sum = 0;
+    for (int v = 0; v < count; v++) sum += bytes[v];
+    return sum;
+}
+
+/* A loop ends: its other iterations leave as much behind, and so they do at the peak if that lies within. */
+static void close_loop(struct alive *a, const double *at_begin, double trips, bool has_peak)
+{
+    const int count = a->s->value_count;
+    const bool grows = sum_of(a->now, count) > sum_of(at_begin, count);
+    for (int v = 0; v < count; v++) {
+        const double growth_bytes = sim_growth_of_loop(at_begin[v], a->now[v], trips);
+        if (has_peak && grows) a->peak[v] += growth_bytes;
+        a->now[v] += growth_bytes;
+    }
+    a->grows = a->grows || (has_peak && grows && trips > 1);
+}
+
+static void walk_values(struct alive *a, int peak_event)
+{
+    const struct sim_sharded *s = a->s;
+    const size_t size = (size_t)s->value_count * sizeof *a->now;
+    int begins[MOST_DEPTH], depth = 0;
+    for (int i = 0; i < s->event_count; i++) {
+        const struct sim_event *event = &s->events[i];
+        if (event->bracket > 0 && depth + 1 < MOST_DEPTH) {
+            begins[depth] = i;
+            memcpy(a->at_begin[depth++], a->now, size);
+        } else if (event->bracket < 0 && depth > 0) {
+            depth--;
+            close_loop(a, a->at_begin[depth], (double)a->p->sizes[event->trips],
+                       begins[depth] <= peak_event && peak_event < i);
+        } else {
+            a->now[event->value] += bytes_of(a->p, event);
+            a->categories[event->value] = event->category;
+        }
+        if (i == peak_event) memcpy(a->peak, a->now, size);
+    }
+}
+
+/* What went on under another name (round a loop, in place) was allocated as one value and freed as another. */
+static void settle(const struct alive *a)
+{
+    for (int v = 0; v < a->s->value_count; v++)
+        for (int w = 0; w < a->s->value_count && a->peak[v] < 0; w++) {
+            if (a->peak[w] <= 0 || a->s->values[w].shape != a->s->values[v].shape) continue;
+            const double bytes = fmin(a->peak[w], -a->peak[v]);
+            a->peak[w] -= bytes, a->peak[v] += bytes;
+        }
+}
+
+/* ---- why ---- */
+
+static const char *op_words(const struct sim_sharded *s, int op)
+{
+    const struct sim_op *o = op >= 0 ? &s->ops[op] : NULL;
+    return o && o->op && o->op->name ? o->op->name : "the loop's end";
+}
+
+static const char *why(struct base_arena *arena, const struct sim_sharded *s, int v, int peak_op)
+{
+    const struct sim_value *value = &s->values[v];
+    const char *last = op_words(s, value->last_use);
+    if (s->program->tensors[value->tensor].category == MODEL_GRADIENT) return "gradient, kept until its update";
+    if (value->definition == peak_op) return "made here";
+    if (value->last_use == peak_op) return "read here for the last time";
+    if (value->saved) return base_print(arena, "saved for the backward pass, last read by %s", last);
+    if (s->program->tensors[value->tensor].role == MODEL_ROLE_WEIGHT)
+        return base_print(arena, "a copy of a weight, last read by %s", last);
+    return base_print(arena, "last read by %s", last);
+}
+
+static int layers_of(const struct sim_sharded *s, const struct sim_cost_context *p, int loop)
+{
+    while (loop >= 0 && s->ops[loop].trips == MODEL_MICROBATCHES) loop = s->ops[loop].loop;
+    return loop >= 0 ? (int)p->sizes[s->ops[loop].trips] : 0;
+}
+
+static int64_t microbatch_of(const struct alive *a, int loop)
+{
+    while (loop >= 0 && a->s->ops[loop].trips != MODEL_MICROBATCHES) loop = a->s->ops[loop].loop;
+    if (loop < 0) return -1;
+    return a->grows ? a->p->sizes[MODEL_MICROBATCHES] - 1 : 0;
+}
+
+static void add_values(const struct alive *a, int peak_op, struct base_arena *arena, struct sim_peak_buffers *out)
+{
+    for (int v = 0; v < a->s->value_count; v++) {
+        const struct sim_value *value = &a->s->values[v];
+        const int layers = layers_of(a->s, a->p, value->loop);
+        const double one_bytes = a->p->bytes[value->shape];
+        const int alive = layers && one_bytes > 0 ? (int)fmin(layers, round(a->peak[v] / one_bytes)) : 0;
+        sim_add_peak_buffer(
+            arena, out,
+            &(struct sim_peak_buffer){.name = base_copy(arena, a->s->program->tensors[value->tensor].name),
+                                      .why = why(arena, a->s, v, peak_op),
+                                      .category = a->categories[v],
+                                      .bytes = a->peak[v],
+                                      .layer = alive == 1 ? layers - 1 : -1,
+                                      .layers = alive,
+                                      .microbatch = microbatch_of(a, value->loop)});
+    }
+}
+
+static void list_in_program_order(const struct sim_cost_context *p, const struct sim_sharded *s,
+                                  struct base_arena *arena, struct sim_peak_buffers *out)
+{
+    const int peak_event = find_peak_event(p, s);
+    if (peak_event < 0) return;
+    struct alive a = {.p = p,
+                      .s = s,
+                      .now = base_new(arena, double, s->value_count),
+                      .peak = base_new(arena, double, s->value_count),
+                      .categories = base_new(arena, enum model_category, s->value_count)};
+    for (int d = 0; d < MOST_DEPTH; d++) a.at_begin[d] = base_new(arena, double, s->value_count);
+    walk_values(&a, peak_event);
+    settle(&a);
+    add_values(&a, s->events[peak_event].op, arena, out);
+}
+
+static void list_persistent(const struct sim_cost_context *p, const struct sim_sharded *s, struct base_arena *arena,
+                            struct sim_peak_buffers *out)
+{
+    static const char *const whys[MODEL_CATEGORY_COUNT] = {
+        [MODEL_PARAMETER] = "a parameter, from step to step",
+        [MODEL_OPTIMIZER_STATE] = "optimizer state, from step to step",
+        [MODEL_GRADIENT] = "sum of the microbatches' gradients, until the update",
+        [MODEL_INPUT] = "the batch",
+        [MODEL_CACHE] = "keys and values of what was decoded"};
+    for (int i = 0; i < s->persistent_count; i++) {
+        const struct sim_persistent *held = &s->persistent[i];
+        const int layers = s->shapes[held->shape].layers;
+        const char *because = whys[held->category];
+        sim_add_peak_buffer(arena, out,
+                            &(struct sim_peak_buffer){.name = base_copy(arena, s->program->tensors[held->tensor].name),
+                                                      .why = because ? because : "from step to step",
+                                                      .category = held->category,
+                                                      .bytes = p->bytes[held->shape],
+                                                      .layer = -1,
+                                                      .layers = layers == MODEL_ONE ? 0 : (int)p->sizes[layers],
+                                                      .microbatch = -1});
+    }
+}
+
+static const char *name_of(const struct sim_sharded *s, const struct sim_alive_array *array)
+{
+    if (array->value >= 0) return s->program->tensors[s->values[array->value].tensor].name;
+    return op_words(s, array->birth);
+}
+
+static void list_layout(const struct sim_cost_context *p, const struct sim_sharded *s,
+                        const struct sim_compiled_memory *memory, struct base_arena *arena,
+                        struct sim_peak_buffers *out)
+{
+    for (int i = 0; i < memory->alive_count; i++) {
+        const struct sim_alive_array *array = &memory->alive[i];
+        const int loop = array->value >= 0 ? s->values[array->value].loop : -1;
+        sim_add_peak_buffer(arena, out,
+                            &(struct sim_peak_buffer){
+                                .name = base_copy(arena, name_of(s, array)),
+                                .why = array->value >= 0
+                                           ? why(arena, s, array->value, memory->peak_op)
+                                           : base_print(arena, "laid out from here to %s", op_words(s, array->death)),
+                                .category = array->category,
+                                .bytes = array->bytes,
+                                .layer = -1,
+                                .layers = array->category == MODEL_ACTIVATION ? layers_of(s, p, loop) : 0,
+                                .microbatch = -1});
+    }
+}
+
+void sim_list_peak(const struct sim_cost_context *p, const struct sim_sharded *s,
+                   const struct sim_compiled_memory *layout, struct sim_detail *detail)
+{
+    if (!detail || !detail->peak) return;
+    if (layout) list_layout(p, s, layout, detail->arena, detail->peak);
+    else list_in_program_order(p, s, detail->arena, detail->peak);
+    list_persistent(p, s, detail->arena, detail->peak);
+}
+
+/* ---- rows that add up ---- */
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct sim_peak_buffer *x = a, *y = b;
+    if (x->bytes > y->bytes || x->bytes < y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    if (strcmp(x->name, y->name) != 0) return strcmp(x->name, y->name);
+    return strcmp(x->why, y->why);
+}
+
+/* Which of the answer's parts a category is counted in. */
+static enum model_category part_of(enum model_category category)
+{
+    return category == MODEL_INPUT ? MODEL_ACTIVATION : category;
+}
+
+static void close_part(enum model_category part, double bytes, const char *rest, struct base_arena *arena,
+                       struct sim_peak_buffers *out)
+{
+    static const char *const names[MODEL_CATEGORY_COUNT] = {
+        [MODEL_PARAMETER] = "parameters",   [MODEL_OPTIMIZER_STATE] = "optimizer state", [MODEL_GRADIENT] = "gradients",
+        [MODEL_ACTIVATION] = "activations", [MODEL_TEMPORARY] = "temporaries",           [MODEL_CACHE] = "cache"};
+    static const double negligible_frac = 1e-9;
+    double listed_bytes = 0;
+    for (int i = 0; i < out->count; i++)
+        if (part_of(out->rows[i].category) == part) listed_bytes += out->rows[i].bytes;
+    const double share = listed_bytes > bytes ? bytes / listed_bytes : 1;
+    for (int i = 0; i < out->count; i++)
+        if (part_of(out->rows[i].category) == part) out->rows[i].bytes *= share;
+    if (bytes - listed_bytes <= negligible_frac * bytes) return;
+    sim_add_peak_buffer(arena, out,
+                        &(struct sim_peak_buffer){.name = names[part] ? names[part] : "others",
+                                                  .why = rest,
+                                                  .category = part,
+                                                  .bytes = bytes - listed_bytes,
+                                                  .layer = -1,
+                                                  .microbatch = -1});
+}
+
+/* Those behind the largest as one row a category. */
+static void add_up_small(struct base_arena *arena, struct sim_peak_buffers *out)
+{
+    struct sim_peak_buffer small[MODEL_CATEGORY_COUNT] = {{0}};
+    int counts[MODEL_CATEGORY_COUNT] = {0}, largest = out->count < MOST_ROWS ? out->count : MOST_ROWS;
+    for (int i = largest; i < out->count; i++) {
+        const enum model_category c = out->rows[i].category;
+        small[c].bytes += out->rows[i].bytes, counts[c]++;
+    }
+    out->count = largest;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) {
+        if (!counts[c]) continue;
+        small[c].name = base_print(arena, "%d smaller", counts[c]),
+        small[c].why = "each smaller than any of the others";
+        small[c].category = (enum model_category)c, small[c].layer = -1, small[c].microbatch = -1;
+        sim_add_peak_buffer(arena, out, &small[c]);
+    }
+}
+
+/* What no buffer of the program accounts for. */
+static const char *rest_words(const struct sim_plan *plan)
+{
+    if (plan->pipeline.stages > 1) return "of what the stage sends, receives and keeps beside its chunks";
+    if (sim_is_executed(plan)) return "in the arena that the executor lays out";
+    return sim_plan_traits(plan) >> MODEL_TRAIT_ATEN_KERNELS & 1 || plan->placement->topology.kind == TOPO_GPU
+               ? "what the allocator holds beside what is alive: free blocks, buckets, copies"
+               : "fragments: holes between buffers";
+}
+
+/* What of one microbatch is saved for its backward pass stands there for each that is in flight. */
+static void take_all_in_flight(double bytes, double in_flight, struct base_arena *arena, struct sim_peak_buffers *out)
+{
+    double listed_bytes = 0;
+    for (int i = 0; i < out->count; i++)
+        if (out->rows[i].category == MODEL_ACTIVATION) listed_bytes += out->rows[i].bytes;
+    for (int i = 0; i < out->count && listed_bytes > 0; i++) {
+        struct sim_peak_buffer *row = &out->rows[i];
+        if (row->category != MODEL_ACTIVATION) continue;
+        row->bytes *= bytes / listed_bytes, row->microbatch = -1;
+        row->why = base_print(arena, "of %.3g microbatches in flight: %s", in_flight, row->why);
+    }
+}
+
+void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory, double in_flight,
+                    struct sim_detail *detail)
+{
+    if (!detail || !detail->peak) return;
+    struct base_arena *arena = detail->arena;
+    struct sim_peak_buffers *out = detail->peak;
+    const char *rest = rest_words(plan);
+    if (in_flight > 0) take_all_in_flight((double)memory->activation_bytes, in_flight, arena, out);
+    const double parts[MODEL_CATEGORY_COUNT] = {[MODEL_PARAMETER] = (double)memory->parameter_bytes,
+                                                [MODEL_OPTIMIZER_STATE] = (double)memory->optimizer_state_bytes,
+                                                [MODEL_GRADIENT] = (double)memory->gradient_bytes,
+                                                [MODEL_ACTIVATION] = (double)memory->activation_bytes,
+                                                [MODEL_TEMPORARY] = (double)memory->temporary_bytes,
+                                                [MODEL_CACHE] = (double)memory->cache_bytes};
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
+        if (c != MODEL_INPUT) close_part((enum model_category)c, parts[c], rest, arena, out);
+    if (out->count) qsort(out->rows, (size_t)out->count, sizeof *out->rows, by_bytes);
+    add_up_small(arena, out);
+    sim_add_peak_buffer(arena, out,
+                        &(struct sim_peak_buffer){.name = "reserved",
+                                                  .why = "what runtime and compiler keep for themselves",
+                                                  .category = MODEL_TEMPORARY,
+                                                  .is_reserved = true,
+                                                  .bytes = (double)memory->reserved_bytes,
+                                                  .layer = -1,
+                                                  .microbatch = -1});
+    if (out->count) qsort(out->rows, (size_t)out->count, sizeof *out->rows, by_bytes);
+}

@@ -1,0 +1,10 @@
+/* Private to sim/cost: the list of what stands at the peak. */
+#ifndef SIM_PEAK_BUFFERS_H
+#define SIM_PEAK_BUFFERS_H
+
+#include "sim/cost/cost.h"
+
+/* Adds a row, unless it has no bytes. arena: of the detail. */
+void sim_add_peak_buffer(struct base_arena *arena, struct sim_peak_buffers *out, const struct sim_peak_buffer *row);
+
+#endif
