@@ -60,7 +60,7 @@ static const char *title_of(struct base_arena *arena, double faster_s, double fe
                                   faster_s > 0 ? "faster" : "slower"),
                *memory = base_print(arena, "takes %s %s memory", plots_amount(arena, PLOTS_GIB, fabs(fewer_bytes)),
                                     fewer_bytes > 0 ? "less" : "more");
-    return base_print(arena, "The second %s and %s%s", faster_s == 0 ? "takes the same time" : time,
+    return base_print(arena, "The second plan %s and %s%s", faster_s == 0 ? "takes the same time" : time,
                       fewer_bytes == 0 ? "the same memory" : memory, fits ? "" : ": it does not fit");
 }
 

@@ -241,11 +241,47 @@ static const char *title_of(const struct chart *c, bool fits)
                       100 * c->at_s[c->peak] / c->step_s, c->whole, rest, fits ? "stay free" : "too much");
 }
 
+/* Of a pipeline the peak of each stage: microbatches come and go there as its schedule has them. */
+static enum base_status draw_stages(struct base_arena *arena, const struct plots_request *request,
+                                    const struct base_json *stages, struct plots_picture *out, struct base_error *error)
+{
+    struct plots_canvas canvas = plots_canvas_of(arena, request);
+    const double capacity = plots_number(plots_member(request->document, "memory", BASE_JSON_OBJECT), "capacity_bytes");
+    struct plots_bar *bars = base_new(arena, struct plots_bar, stages->count);
+    int count = 0, worst = 0;
+    for (const struct base_json *item = stages->child; item; item = item->next, count++) {
+        const double bytes = item->kind == BASE_JSON_NUMBER ? item->number : (double)NAN;
+        if (!(bytes >= 0) || !(capacity > 0))
+            return base_fail(error, BASE_INPUT, "%s: stage_peak_bytes and capacity_bytes of at least 0 are needed",
+                             request->path);
+        const char *amount =
+            base_print(arena, "%s, %.0f %%", plots_amount(arena, PLOTS_GIB, bytes), 100 * bytes / capacity);
+        const bool fits = bytes <= capacity;
+        bars[count] =
+            (struct plots_bar){base_print(arena, "stage %d", count),
+                               amount,
+                               amount,
+                               bytes,
+                               {fits ? PLOTS_ACTIVATIONS : PLOTS_ALARM, fits ? 0.7 : 0.35, fits ? 0 : 1.2, false}};
+        if (bytes > bars[worst].value) worst = count;
+    }
+    double y = plots_heading(&canvas,
+                             base_print(arena, "Stage %d holds most: %s of %s", worst,
+                                        plots_amount(arena, PLOTS_GIB, bars[worst].value),
+                                        plots_amount(arena, PLOTS_GIB, capacity)),
+                             plots_answer_words(arena, request->document));
+    canvas.height_px = plots_put_bars(&canvas, y + 8, bars, count, PLOTS_GIB, "memory of a device at its peak");
+    return plots_finish(&canvas, request->format, count, out, error);
+}
+
 enum base_status plots_memory(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
                               struct base_error *error)
 {
     struct plots_canvas canvas = plots_canvas_of(arena, request);
     struct chart c = {.arena = arena};
+    const struct base_json *pipeline = plots_member(request->document, "pipeline", BASE_JSON_OBJECT),
+                           *stages = pipeline ? plots_member(pipeline, "stage_peak_bytes", BASE_JSON_ARRAY) : NULL;
+    if (stages && stages->count) return draw_stages(arena, request, stages, out, error);
     BASE_TRY(read_chart(request, &c, error));
     double top = plots_heading(&canvas, title_of(&c, c.peak_bytes <= c.capacity_bytes),
                                plots_answer_words(arena, request->document));

@@ -79,8 +79,10 @@ static struct view find_view(const struct plots_canvas *canvas, const struct mes
     v.planes = 1;
     for (int c = 0; c < m->coordinate_count; c++)
         if (c != v.across && c != v.down) v.planes *= m->bounds[c];
-    double room = plots_width(canvas) - 2 * PLOTS_MARGIN_PX;
-    v.cell_px = fmin(widest_cell_px, (room - gap_px) / m->bounds[v.across]);
+    double room = plots_width(canvas) - 2 * PLOTS_MARGIN_PX, rank_px = 0;
+    for (int a = 0; a < m->axis_count; a++)
+        rank_px = fmax(rank_px, plots_text_width(PLOTS_SMALL, base_print(canvas->arena, "%d", m->sizes[a] - 1)));
+    v.cell_px = fmin(fmax(widest_cell_px, rank_px + 5), (room - gap_px) / m->bounds[v.across]);
     v.columns = (int)fmax(1, floor((room + gap_px) / (m->bounds[v.across] * v.cell_px + gap_px)));
     const int rows = (v.planes + v.columns - 1) / v.columns;
     v.columns = (v.planes + rows - 1) / rows; /* rows of planes are alike */
@@ -116,21 +118,22 @@ static enum plots_colour colour_of(const struct mesh *m, int axis)
     return others[before % BASE_COUNT(others)];
 }
 
-static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const struct view *v, int axis, double top)
+static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const struct view *v, int axis, double left,
+                        double top)
 {
     const enum plots_colour colour = colour_of(m, axis);
     double width = m->bounds[v->across] * v->cell_px + gap_px,
            height = m->bounds[v->down] * v->cell_px + gap_px + words_px;
-    plots_text(canvas, PLOTS_MARGIN_PX, top + 8, PLOTS_LEFT, PLOTS_HEADING, PLOTS_INK,
+    plots_text(canvas, left, top + 8, PLOTS_LEFT, PLOTS_HEADING, PLOTS_INK,
                base_print(canvas->arena, "rank on %s, of %d", m->names[axis], m->sizes[axis]));
     top += 22;
     for (int p = 0; p < v->planes && v->planes > 1; p++)
-        plots_text(canvas, PLOTS_MARGIN_PX + p % v->columns * width, top + p / v->columns * height + 7, PLOTS_LEFT,
-                   PLOTS_SMALL, PLOTS_MUTED, base_print(canvas->arena, m->coordinate_count == 5 ? "%d" : "z = %d", p));
+        plots_text(canvas, left + p % v->columns * width, top + p / v->columns * height + 7, PLOTS_LEFT, PLOTS_SMALL,
+                   PLOTS_MUTED, base_print(canvas->arena, m->coordinate_count == 5 ? "%d" : "z = %d", p));
     for (int i = 0; i < m->device_count; i++) {
         const struct device *d = &m->devices[i];
         int plane = plane_of(m, v, d);
-        struct plots_box box = {PLOTS_MARGIN_PX + plane % v->columns * width + d->at[v->across] * v->cell_px,
+        struct plots_box box = {left + plane % v->columns * width + d->at[v->across] * v->cell_px,
                                 top + plane / v->columns * height + words_px + d->at[v->down] * v->cell_px,
                                 v->cell_px - 1, v->cell_px - 1};
         double strength = m->sizes[axis] > 1 ? 0.08 + 0.52 * d->ranks[axis] / (m->sizes[axis] - 1) : 0.08;
@@ -232,8 +235,16 @@ enum base_status plots_mesh(struct base_arena *arena, const struct plots_request
                              base_print(arena, "%s on %d device%s (%s); a square a device, darker with its rank",
                                         axes.data, m.device_count, m.device_count == 1 ? "" : "s", bounds.data)) +
                12;
-    for (int a = 0; a < m.axis_count; a++)
-        if (m.sizes[a] > 1 || m.axis_count == 1) y = draw_axis(&canvas, &m, &v, a, y);
-    canvas.height_px = y + 6;
+    /* Axes stand beside each other while there is room. */
+    const double words_wide_px = 150,
+                 width = fmax(words_wide_px, v.columns * (m.bounds[v.across] * v.cell_px + gap_px));
+    double left = PLOTS_MARGIN_PX, end = y;
+    for (int a = 0; a < m.axis_count; a++) {
+        if (m.sizes[a] == 1 && m.axis_count > 1) continue;
+        if (left > PLOTS_MARGIN_PX && left + width > plots_width(&canvas)) left = PLOTS_MARGIN_PX, y = end;
+        end = draw_axis(&canvas, &m, &v, a, left, y);
+        left += width + gap_px;
+    }
+    canvas.height_px = end + 6;
     return plots_finish(&canvas, request->format, m.device_count, out, error);
 }

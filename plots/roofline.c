@@ -114,20 +114,20 @@ enum base_status plots_roofline(struct base_arena *arena, const struct plots_req
 {
     struct plots_canvas canvas = plots_canvas_of(arena, request);
     struct roofline r = {.count = 0};
-    double low_x = HUGE_VAL, high_x = 0, low_y = HUGE_VAL, compute_s = 0, computing_s = 0;
+    double low_x = HUGE_VAL, high_x = 0, low_y = HUGE_VAL, flop = 0, computing_s = 0;
     BASE_TRY(read_roofline(arena, request, &r, error));
     for (int i = 0; i < r.count; i++) {
         low_x = fmin(low_x, r.dots[i].flop_per_byte), high_x = fmax(high_x, r.dots[i].flop_per_byte);
         low_y = fmin(low_y, r.dots[i].flop_per_s);
         computing_s += r.dots[i].time_s;
-        compute_s += r.dots[i].compute ? r.dots[i].time_s : 0;
+        flop += r.dots[i].flop_per_s * r.dots[i].time_s;
     }
     double ridge = r.flop_per_s / r.bytes_per_s;
-    double top = plots_heading(
-        &canvas,
-        base_print(arena, "Contractions take %.0f %% of the time, %.0f %% of that at the matrix units' roof",
-                   100 * computing_s / r.total_s, 100 * compute_s / computing_s),
-        plots_answer_words(arena, request->document));
+    double top =
+        plots_heading(&canvas,
+                      base_print(arena, "Contractions take %.0f %% of the time, at %.0f %% of the matrix units' peak",
+                                 100 * computing_s / r.total_s, 100 * flop / computing_s / r.flop_per_s),
+                      plots_answer_words(arena, request->document));
     static const struct plots_key keys[] = {{"bound by matrix units", {PLOTS_COMPUTE, 0.75, 0.8, false}},
                                             {"bound by memory bandwidth", {PLOTS_MEMORY_BOUND, 0.45, 0.8, false}}};
     top = plots_put_keys(&canvas, top + 6, keys, BASE_COUNT(keys)) + 30;

@@ -87,8 +87,8 @@ static const char *title_of(struct base_arena *arena, const struct changes *c)
         if (best && (!most || best->change_frac < most->change_frac)) most = best;
     }
     if (!most) return "No other value of any one choice fits";
-    return base_print(arena, "%s matters most: the next best value, %s, costs %.1f %%", most->key, most->value,
-                      -100 * most->change_frac);
+    return base_print(arena, "Of what fits, %s matters most: its next best value, %s, costs %.1f %%", most->key,
+                      most->value, -100 * most->change_frac);
 }
 
 static const char *signed_percent(struct base_arena *arena, double frac)

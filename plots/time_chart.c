@@ -17,13 +17,14 @@ static const struct plots_look looks[] = {[BY_COMPUTE] = {PLOTS_COMPUTE, 0.9, 0,
 /* ---- by part ---- */
 
 static const struct part {
-    const char *key, *name, *finding;
+    const char *key, *name, *finding, *finding_of_less; /* the other: of less than half of the step */
     enum limit limit;
 } parts[] = {
-    {"compute_s", "matrix units", "Matrix units take most of the step", BY_COMPUTE},
-    {"memory_bound_s", "memory bandwidth", "Memory bandwidth takes most of the step", BY_MEMORY},
-    {"exposed_communication_s", "links", "Links take most of the step", BY_LINKS},
-    {"overhead_s", "latency", "Latency takes most of the step", BY_LATENCY},
+    {"compute_s", "matrix units", "Matrix units take most of the step", "Matrix units take longest", BY_COMPUTE},
+    {"memory_bound_s", "memory bandwidth", "Memory bandwidth takes most of the step", "Memory bandwidth takes longest",
+     BY_MEMORY},
+    {"exposed_communication_s", "links", "Links take most of the step", "Links take longest", BY_LINKS},
+    {"overhead_s", "latency", "Latency takes most of the step", "Latency takes longest", BY_LATENCY},
 };
 
 enum base_status plots_time(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
@@ -49,10 +50,12 @@ enum base_status plots_time(struct base_arena *arena, const struct plots_request
                                    plots_amount(arena, PLOTS_SECONDS, step_s));
         if (part_s > bars[most].value) most = i;
     }
-    double y = plots_heading(&canvas,
-                             base_print(arena, "%s: %.0f %% of %s", parts[most].finding,
-                                        100 * bars[most].value / step_s, plots_amount(arena, PLOTS_SECONDS, step_s)),
-                             plots_answer_words(arena, request->document));
+    double y =
+        plots_heading(&canvas,
+                      base_print(arena, "%s: %.0f %% of %s",
+                                 2 * bars[most].value > step_s ? parts[most].finding : parts[most].finding_of_less,
+                                 100 * bars[most].value / step_s, plots_amount(arena, PLOTS_SECONDS, step_s)),
+                      plots_answer_words(arena, request->document));
     canvas.height_px = plots_put_bars(&canvas, y + 8, bars, BASE_COUNT(parts), PLOTS_SECONDS, "time of the step");
     return plots_finish(&canvas, request->format, BASE_COUNT(parts), out, error);
 }
@@ -80,7 +83,18 @@ static int by_name(const void *a, const void *b)
     return bounds ? bounds : x->order - y->order;
 }
 
-/* One of each name, phase and bound. */
+/* "decoder/layers/mlp" of "decoder/layers/mlp/wi gradient": what a reader knows as a part of the model. */
+static const char *block_of(struct base_arena *arena, const char *name)
+{
+    enum { DEEPEST = 3 };
+    size_t length = strcspn(name, " "), end = 0;
+    int depth = 0;
+    for (size_t i = 0; i <= length && depth < DEEPEST; i++)
+        if (i == length || name[i] == '/') depth += i < length || depth == DEEPEST - 1, end = depth ? i : end;
+    return base_copy_bytes(arena, name, depth ? end : length);
+}
+
+/* One of each block, phase and bound. */
 static int merge(struct operation *list, int count)
 {
     int kept = 0;
@@ -112,7 +126,7 @@ static enum base_status read_operations(struct base_arena *arena, const struct p
                              *count);
         const char *bound = plots_string(item, "bound", NULL);
         if (!bound) bound = plots_string(item, "kind", "");
-        (*out)[*count] = (struct operation){plots_clean(arena, plots_string(item, "name", "?")),
+        (*out)[*count] = (struct operation){block_of(arena, plots_clean(arena, plots_string(item, "name", "?"))),
                                             plots_clean(arena, plots_string(item, "phase", "")),
                                             plots_clean(arena, bound), times * time_s, *count};
         ++*count;
@@ -181,8 +195,8 @@ enum base_status plots_operations(struct base_arena *arena, const struct plots_r
     for (int i = 0; i < BASE_COUNT(bounds); i++) keys[i] = (struct plots_key){bounds[i].words, looks[bounds[i].limit]};
     double y = plots_heading(
         &canvas,
-        count > 5 ? base_print(arena, "Five of %d operations take %.0f %% of the time", count, 100 * five_s / total_s)
-                  : base_print(arena, "%d operations take the time", count),
+        count > 5 ? base_print(arena, "Five of %d blocks take %.0f %% of the time", count, 100 * five_s / total_s)
+                  : base_print(arena, "%d blocks take the time", count),
         plots_answer_words(arena, request->document));
     y = plots_put_keys(&canvas, y + 6, keys, BASE_COUNT(keys));
     canvas.height_px =

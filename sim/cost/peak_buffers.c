@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8, MOST_ROWS = 120 };
+enum { MOST_DEPTH = 8, MOST_ROWS = 60 };
 
 void sim_add_peak_buffer(struct base_arena *arena, struct sim_peak_buffers *out, const struct sim_peak_buffer *row)
 {
