@@ -51,7 +51,7 @@ struct sim_assigner {
     bool of_arrays; /* what is added now are such buffers */
     /* What has been worked out, or 0: per shape and bytes of an element, and per value. */
     double (*known_bytes)[SIM_MOST_ELEMENT_BYTES + 1], *known_stacked_bytes;
-    int value;      /* and of this value; -1: of none */
+    int value; /* and of this value; -1: of none */
     struct base_arena *arena;
     int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
     bool *is_one_hot;              /* per tensor of the program */

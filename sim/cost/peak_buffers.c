@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8, MOST_ROWS = 60 };
+enum { MOST_DEPTH = 8, MOST_ROWS = 90 };
 
 void sim_add_peak_buffer(struct base_arena *arena, struct sim_peak_buffers *out, const struct sim_peak_buffer *row)
 {
@@ -345,8 +345,6 @@ void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory
                                                 [MODEL_CACHE] = (double)memory->cache_bytes};
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
         if (c != MODEL_INPUT) close_part((enum model_category)c, parts[c], rest, arena, out);
-    if (out->count) qsort(out->rows, (size_t)out->count, sizeof *out->rows, by_bytes);
-    add_up_small(arena, out);
     sim_add_peak_buffer(arena, out,
                         &(struct sim_peak_buffer){.name = "reserved",
                                                   .why = "what runtime and compiler keep for themselves",
@@ -356,4 +354,5 @@ void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory
                                                   .layer = -1,
                                                   .microbatch = -1});
     if (out->count) qsort(out->rows, (size_t)out->count, sizeof *out->rows, by_bytes);
+    add_up_small(arena, out);
 }
