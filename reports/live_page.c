@@ -31,9 +31,19 @@ static void put_figures(struct base_text *out, const struct base_json *document)
     struct base_text text = {.arena = out->arena};
     struct base_json_writer w = {.text = &text};
     base_json_open(&w, '{');
-    for (int i = 0; i < BASE_COUNT(parts); i++)
-        if (base_json_get(document, parts[i]))
-            base_json_key(&w, parts[i]), base_json_put_value(&w, base_json_get(document, parts[i]));
+    for (int i = 0; i < BASE_COUNT(parts); i++) {
+        const struct base_json *part = base_json_get(document, parts[i]);
+        if (!part) continue;
+        base_json_key(&w, parts[i]);
+        if (part->kind != BASE_JSON_OBJECT) {
+            base_json_put_value(&w, part);
+            continue;
+        }
+        base_json_open(&w, '{');
+        for (const struct base_json *item = part->child; item; item = item->next)
+            if (item->kind != BASE_JSON_ARRAY) base_json_key(&w, item->key), base_json_put_value(&w, item);
+        base_json_close(&w, '}');
+    }
     base_json_close(&w, '}');
     reports_html_text(out, text.data);
 }

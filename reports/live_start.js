@@ -56,6 +56,17 @@ const pin = () => {
   paint(); drawView();
 };
 
+/* A plan, or an answer with one, dropped anywhere on the page. */
+const drop = async (file) => {
+  let found = {};
+  try { const d = JSON.parse(await file.text()); found = planFrom(d.plan || d.best || d); } catch { /* no JSON */ }
+  if (found.model && found.topology) return take(found);
+  show(reason, make("strong", {}, `${file.name}: `), "holds no plan as JSON. ", make("code", {}, `meshwright import ${file.name} --json --out plan.json`), " makes one of gin, MaxText, Megatron, torchtitan and config.json; drop that.");
+  reason.hidden = false;
+};
+addEventListener("dragover", (e) => e.preventDefault());
+addEventListener("drop", (e) => { e.preventDefault(); if (e.dataTransfer.files.length) drop(e.dataTransfer.files[0]); });
+
 const tabs = make("div", { role: "tablist", class: "tabs", "aria-label": "Views" }, views.map(([name, label]) => button(label, () => {
   open = name;
   for (const tab of tabs.children) { const on = tab.id === "tab-" + name; tab.setAttribute("aria-selected", String(on)); tab.setAttribute("tabindex", on ? "0" : "-1"); }
@@ -70,7 +81,7 @@ tabs.addEventListener("keydown", (event) => {
 });
 
 show(document.getElementById("app"),
-  make("header", {}, [make("h1", {}, "Meshwright"), make("p", { class: "tools" }, [button("pin", pin, { title: "keep this plan as the one to compare with" }), copier("copy command", () => commandOf(plan)), held ? held.launcher ? copier(`copy ${held.launcher.format === "gin" ? "gin" : "Slurm job"}`, () => held.launcher.text) : null : copier("copy link", () => location.href)]), status]),
+  make("header", {}, [make("h1", {}, "Meshwright"), make("p", { class: "tools" }, [make("label", { class: "file" }, ["open a plan", make("input", { type: "file", accept: ".json", "aria-label": "open a plan", onchange: (e) => { if (e.target.files.length) drop(e.target.files[0]); } })]), button("pin", pin, { title: "keep this plan as the one to compare with" }), copier("copy command", () => commandOf(plan)), held ? held.launcher ? copier(`copy ${held.launcher.format === "gin" ? "gin" : "Slurm job"}`, () => held.launcher.text) : null : copier("copy link", () => location.href)]), status]),
   make("div", { class: "page" }, [turns ? makeControls() : planList(), make("main", {}, [alarm, reason, verdict, turns ? make("section", { "aria-label": "What if" }, [make("h2", {}, "What if"), make("p", { class: "note" }, "Height: tokens/s. Hollow: does not fit. A click goes there."), strip]) : null, make("section", {}, [tabs, view]),
     held ? make("section", { class: "offline" }, [make("h2", {}, "Make it live"), make("p", {}, `This page holds one plan${turns ? " and its neighbours" : ""}. Where the program is, this command answers for any other:`), make("pre", { tabindex: "0" }, commandOf(planOf(""), "serve")),
       make("p", {}, "The page was made by:"), make("pre", { tabindex: "0" }, held.command)]) : null])]));

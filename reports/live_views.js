@@ -54,16 +54,44 @@ const stageBars = (pipeline, capacity) => make("section", {}, [make("h3", {}, "M
 const boundColours = { compute: "compute", memory: "memory-bound", communication: "model-axis", latency: "overhead" };
 const boundOf = { contraction: "compute", elementwise: "memory", collective: "communication" }; /* of what ran, by its kind */
 const blockOf = (name) => { const parts = name.replace(/ .*/, "").split("/"); return parts.length > 3 ? parts.slice(0, 3).join("/") : parts.slice(0, -1).join("/") || parts[0]; };
-const drawPasses = (pipeline, step) => {
-  const passes = pipeline.passes || [], width = wide(), left = 58, tall = 20, stages = pipeline.stages;
-  if (!passes.length) return null;
-  const end = Math.max(step, ...passes.map((p) => p.end_s)), x = (s) => left + (width - left - 8) * s / end;
-  return make("section", {}, [make("h3", {}, `Stages over a step: ${percent(pipeline.bubble_s / step)} of it a stage waits`), make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "passes of each stage" }, svg(width, stages * (tall + 4) + 24, `${stages} stages, ${passes.length} passes`, [
-    [...Array(stages).keys()].map((s) => text(left - 6, s * (tall + 4) + 15, "stage " + s, { "text-anchor": "end" })),
-    passes.map((p) => draw("rect", { x: x(p.start_s).toFixed(2), y: p.stage * (tall + 4) + 1, width: Math.max(0.4, x(p.end_s) - x(p.start_s) - 0.4).toFixed(2), height: tall, fill: `var(--${p.backward ? "throughput" : "compute"})`, opacity: p.chunk % 2 ? 0.65 : 1 },
-      draw("title", {}, `stage ${p.stage}, microbatch ${p.microbatch}, ${p.backward ? "backward" : "forward"}: ${seconds(p.start_s)} to ${seconds(p.end_s)}`))),
-    text(left, stages * (tall + 4) + 18, "0"), text(width - 8, stages * (tall + 4) + 18, seconds(end), { "text-anchor": "end" })])), keyList([["forward", "compute"], ["backward", "throughput"]])]);
+/* A drawing that is as wide as the reader wants, in a box that scrolls. */
+const zooms = {};
+const zoomed = (name, label, drawn) => {
+  const box = make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": label });
+  const paintAt = (factor) => { zooms[name] = Math.min(64, Math.max(1, factor)); show(box, drawn(wide() * zooms[name])); };
+  paintAt(zooms[name] || 1);
+  return [make("p", { class: "tools" }, [button("+", () => paintAt(zooms[name] * 2), { "aria-label": "zoom in: " + label, class: "step" }), button("−", () => paintAt(zooms[name] / 2), { "aria-label": "zoom out: " + label, class: "step" })]), box];
 };
+/* Spans are [track, start_s, length_s, colour, words]. */
+const drawTracks = (tracks, spans, end, label) => (width) => {
+  const left = 66, tall = 20, x = (s) => left + (width - left - 8) * s / end, y = Object.fromEntries(tracks.map((track, i) => [track, i * (tall + 4) + 1]));
+  return svg(width, tracks.length * (tall + 4) + 24, label, [tracks.map((track) => text(left - 6, y[track] + 14, track, { "text-anchor": "end" })),
+    spans.map(([track, start, length, colour, said, faint]) => draw("rect", { x: x(start).toFixed(2), y: y[track], width: Math.max(0.3, x(start + length) - x(start) - 0.3).toFixed(2), height: tall, fill: `var(--${colour})`, opacity: faint ? 0.65 : null },
+      draw("title", {}, `${said}: ${seconds(start)} to ${seconds(start + length)}`))),
+    [0, 0.25, 0.5, 0.75, 1].map((f) => text(x(f * end), tracks.length * (tall + 4) + 18, f ? seconds(f * end) : "0", { "text-anchor": f === 1 ? "end" : f ? "middle" : "start" }))]);
+};
+const traceOf = (tracks, spans) => JSON.stringify({ traceEvents: [...tracks.map((name, tid) => ({ ph: "M", name: "thread_name", pid: 1, tid, args: { name } })),
+  ...spans.map(([track, start, length, , name]) => ({ ph: "X", pid: 1, tid: tracks.indexOf(track), name, ts: 1e6 * start, dur: 1e6 * length }))] });
+const traceButton = (tracks, spans) => button("save trace for Perfetto", () => save("trace.json", "application/json", traceOf(tracks, spans)), { title: "open it at ui.perfetto.dev" });
+const drawPasses = (pipeline, step) => {
+  const passes = pipeline.passes || [], tracks = [...Array(pipeline.stages).keys()].map((s) => "stage " + s);
+  if (!passes.length) return null;
+  const spans = passes.map((p) => ["stage " + p.stage, p.start_s, p.end_s - p.start_s, p.backward ? "throughput" : "compute", `stage ${p.stage}, microbatch ${p.microbatch}, ${p.backward ? "backward" : "forward"}`, p.chunk % 2]);
+  return make("section", {}, [make("h3", {}, `Stages over a step: ${percent(pipeline.bubble_s / step)} of it a stage waits`), zoomed("passes", "passes of each stage", drawTracks(tracks, spans, Math.max(step, ...passes.map((p) => p.end_s)), `${pipeline.stages} stages, ${passes.length} passes`)),
+    make("p", { class: "tools" }, traceButton(tracks, spans)), keyList([["forward", "compute"], ["backward", "throughput"]])]);
+};
+/* The operations in the order of the program, each with all of its repetitions; what crosses links on a track of its own. */
+const drawOrder = (list, step) => {
+  const tracks = ["device", "links"], whole = list.reduce((sum, e) => sum + e.time_s * e.count, 0);
+  let at = 0;
+  const spans = list.map((e) => {
+    const bound = e.bound || boundOf[e.kind], length = e.time_s * e.count * step / whole, start = at;
+    at += length;
+    return [bound === "communication" ? "links" : "device", start, length, boundColours[bound], `${e.name}, ${e.phase}, ${e.count} times`];
+  });
+  return !(whole > 0) ? null : [make("h3", {}, "Operations in the order of the program"), make("p", { class: "note" }, "Each with all of its repetitions."), zoomed("order", "operations in order", drawTracks(tracks, spans, step, `${list.length} operations`)), make("p", { class: "tools" }, traceButton(tracks, spans))];
+};
+const overlapWords = (t, hidden) => !(t.communication_s > 0) ? "Nothing crosses a link" : hidden < 0.005 * t.communication_s ? `All ${seconds(t.communication_s)} of communication is waited for` : hidden > 0.995 * t.communication_s ? `All ${seconds(t.communication_s)} of communication is hidden behind computation` : `Of ${seconds(t.communication_s)} of communication ${percent(hidden / t.communication_s)} is hidden behind computation`;
 const drawTime = (d) => {
   const list = d.timeline || [], t = d.time, hidden = Math.max(0, t.communication_s - t.exposed_communication_s), blocks = new Map();
   for (const e of list) {
@@ -78,9 +106,9 @@ const drawTime = (d) => {
     lane(4, "device", [[0, t.compute_s, "compute", "compute"], [t.compute_s, t.memory_bound_s, "memory-bound", "memory-bound"], [t.compute_s + t.memory_bound_s, t.overhead_s, "overhead", "overhead"]]),
     lane(30, "links", [[Math.max(0, device - hidden), hidden, "data-axis", "hidden behind the device's work"], [device, t.exposed_communication_s, "model-axis", "waited for"]]),
     text(62, 70, "0"), text(width - 8, 70, seconds(t.step_s), { "text-anchor": "end" })]));
-  return [make("h3", {}, t.communication_s > 0 ? `${percent(hidden / t.communication_s)} of communication is hidden` : "Nothing crosses a link"), lanes,
+  return [make("h3", {}, overlapWords(t, hidden)), lanes,
     keyList([["compute", "compute"], ["memory-bound", "memory-bound"], ["communication, hidden", "data-axis"], ["communication, waited for", "model-axis"], ["overhead, latency", "overhead"]]),
-    d.pipeline ? drawPasses(d.pipeline, t.step_s) : null,
+    d.pipeline ? drawPasses(d.pipeline, t.step_s) : null, list.length && !d.pipeline ? drawOrder(list, d.latency_s && !d.mode ? d.latency_s : t.step_s) : null,
     rows.length ? make("h3", {}, `Time by block${list.length ? ", forward and backward" : ""}`) : null,
     rows.slice(0, 24).map((r) => make("div", { class: "line-bar" }, [make("span", { title: r.name }, r.name), make("div", {}, ["compute", "memory", "communication", "latency"].map((b) =>
       r[b] > 0 ? make("i", { style: `width:${(100 * r[b] / most).toFixed(2)}%;background:var(--${boundColours[b]})`, title: `${b}: ${seconds(r[b])}` }) : null)), make("b", {}, seconds(r.total))])),
