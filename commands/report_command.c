@@ -175,7 +175,7 @@ static enum base_status format_of(const char *path, enum reports_format *out, st
     static const struct {
         const char *ending;
         enum reports_format format;
-    } formats[] = {{".md", REPORTS_MARKDOWN}, {".html", REPORTS_HTML}, {".txt", REPORTS_TEXT}};
+    } formats[] = {{".md", REPORTS_MARKDOWN}, {".html", REPORTS_TEXT}, {".txt", REPORTS_TEXT}};
     *out = REPORTS_TEXT;
     for (int i = 0; i < BASE_COUNT(formats) && path; i++)
         if (ends_in(path, formats[i].ending)) return *out = formats[i].format, BASE_OK;

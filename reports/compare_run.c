@@ -170,7 +170,6 @@ void reports_beside_page(const struct reports_beside *b, enum reports_format for
                                                  ? "the same, to the byte"
                                                  : "they differ"));
     put_steps(arena, &page, b->measured);
-    reports_page_end(&page);
 }
 
 /* ---- JSON ---- */

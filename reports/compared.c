@@ -1,6 +1,5 @@
 /* Plans side by side: in which keys they differ, then speed, time and memory by part, and collectives. */
 #include "reports/answer.h"
-#include "reports/html.h"
 #include "reports/page.h"
 
 #include <math.h>
@@ -182,9 +181,8 @@ static void put_verdicts(const struct page *page, const struct table *t)
     }
 }
 
-/* answer: of a page, what it lets copy; else NULL. */
-static enum base_status put_compared(const struct base_json *document, const struct reports_answer *answer,
-                                     enum reports_format format, struct base_text *out, struct base_error *error)
+enum base_status reports_compared(const struct base_json *document, enum reports_format format, struct base_text *out,
+                                  struct base_error *error)
 {
     struct page page = {format, out};
     struct table *t = base_new(out->arena, struct table, 1);
@@ -194,15 +192,8 @@ static enum base_status put_compared(const struct base_json *document, const str
         t->answers[t->count++] = item;
     if (t->count < 2) return base_fail(error, BASE_INPUT, "answers: two at least are needed");
     reports_page_begin(&page, base_print(t->arena, "%d plans side by side", t->count));
-    if (answer) reports_put_tools(out, answer), reports_put_warnings(out, document);
     put_verdicts(&page, t);
     put_shared(&page, t);
-    for (int i = 1; i < t->count && format == REPORTS_HTML; i++) {
-        reports_page_paragraph(&page,
-                               base_print(t->arena, "First: %s; second: %s", reports_string(t->answers[0], "name"),
-                                          reports_string(t->answers[i], "name")));
-        BASE_TRY(reports_html_chart_of_two(out, plots_difference, t->answers[0], t->answers[i], error));
-    }
     begin_table(t, "key");
     add_keys(t);
     put_table(&page, t, "Where the plans differ");
@@ -211,18 +202,5 @@ static enum base_status put_compared(const struct base_json *document, const str
     begin_table(t, "");
     add_collectives(t);
     put_table(&page, t, "Collectives of a step");
-    reports_page_end(&page);
     return BASE_OK;
-}
-
-enum base_status reports_compared(const struct base_json *document, enum reports_format format, struct base_text *out,
-                                  struct base_error *error)
-{
-    return put_compared(document, NULL, format, out, error);
-}
-
-enum base_status reports_compared_html(const struct reports_answer *answer, struct base_text *out,
-                                       struct base_error *error)
-{
-    return put_compared(answer->document, answer, REPORTS_HTML, out, error);
 }

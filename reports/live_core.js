@@ -14,6 +14,10 @@ const unpacked = (v) => {
 /* Without a server: one plan's answer and its neighbours. NULL where there is a server. */
 const held = document.getElementById("held") ? unpacked(JSON.parse(document.getElementById("held").textContent)) : null;
 
+/* Of an answer that is a list, what it lists; the first is the page's own. */
+const found = held && !held.document.time ? held.document : null;
+const entries = !found ? [] : (found.plans || found.topologies || found.answers || []).map((e) => ({ name: e.name || e.topology, plan: e.plan, answer: e.prediction || e })).filter((e) => e.plan && e.answer.time);
+
 /* ---- elements ---- */
 
 const put = (where, child) => { if (child !== null && child !== undefined) where.append(child); return where; };
@@ -92,6 +96,7 @@ const planFrom = (document) => {
   }
   return changed({}, found);
 };
+if (entries.length) data.plan = planFrom(entries[0].plan), held.document = { ...entries[0].answer, plan: entries[0].plan };
 const quoted = (word) => /^[A-Za-z0-9_.\/,:=@+-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 const argumentsOf = (of) => Object.entries(of).flatMap(([o, v]) => ["--" + o, v]);
 const commandOf = (of, name) => ["meshwright", name || "predict", ...argumentsOf(of).map(quoted)].join(" ");
@@ -112,7 +117,9 @@ const offline = "This page holds one plan and its neighbours. The command below 
 const heldAnswer = (of) => {
   const others = Object.keys({ ...of, ...data.plan }).filter((o) => of[o] !== data.plan[o]);
   const near = others.length === 1 && ((held.around || {}).what_if || []).find((n) => optionOf[n.key] === others[0] && n.value === of[others[0]]);
-  if (!others.length) return { result: held.document };
+  const listed = entries.find((e) => addressOf(planFrom(e.plan)) === addressOf(of));
+  if (listed) return { result: { ...listed.answer, plan: listed.plan, neighbour: listed !== entries[0] } };
+  if (!others.length && !found) return { result: held.document };
   return near && near.answer ? { result: { ...near.answer, plan: { ...held.document.plan, [near.key]: near.value }, neighbour: true } } : { error: near ? near.refused : offline };
 };
 /* Each question is a list of arguments; answers come in the same order. */

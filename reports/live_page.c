@@ -3,7 +3,8 @@
 #include "reports/reports.h"
 
 extern const char embedded_reports_live_css[], embedded_reports_live_core_js[], embedded_reports_live_controls_js[],
-    embedded_reports_live_verdict_js[], embedded_reports_live_views_js[], embedded_reports_live_start_js[];
+    embedded_reports_live_verdict_js[], embedded_reports_live_views_js[], embedded_reports_live_lists_js[],
+    embedded_reports_live_start_js[];
 
 /* Inside a script element no "<" may stand. */
 void reports_put_script_data(struct base_text *out, const char *id, const struct base_text *json)
@@ -27,14 +28,13 @@ static void put_held_data(struct base_text *out, const struct base_json *held)
 /* The answer without its long lists, as JSON. */
 static void put_figures(struct base_text *out, const struct base_json *document)
 {
-    static const char *const parts[] = {"plan", "mesh", "fits", "memory", "time", "throughput"};
+    enum { MOST_FIGURES = 8 };
     struct base_text text = {.arena = out->arena};
     struct base_json_writer w = {.text = &text};
     base_json_open(&w, '{');
-    for (int i = 0; i < BASE_COUNT(parts); i++) {
-        const struct base_json *part = base_json_get(document, parts[i]);
-        if (!part) continue;
-        base_json_key(&w, parts[i]);
+    for (const struct base_json *part = document->child; part; part = part->next) {
+        if (part->kind == BASE_JSON_ARRAY && part->count > MOST_FIGURES) continue;
+        base_json_key(&w, part->key);
         if (part->kind != BASE_JSON_OBJECT) {
             base_json_put_value(&w, part);
             continue;
@@ -50,9 +50,9 @@ static void put_figures(struct base_text *out, const struct base_json *document)
 
 void reports_live_page(const struct base_text *data, const struct base_json *held, struct base_text *out)
 {
-    const char *const scripts[] = {embedded_reports_live_core_js, embedded_reports_live_controls_js,
-                                   embedded_reports_live_verdict_js, embedded_reports_live_views_js,
-                                   embedded_reports_live_start_js};
+    const char *const scripts[] = {embedded_reports_live_core_js,    embedded_reports_live_controls_js,
+                                   embedded_reports_live_verdict_js, embedded_reports_live_lists_js,
+                                   embedded_reports_live_views_js,   embedded_reports_live_start_js};
     base_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                   "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n"

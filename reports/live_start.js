@@ -12,7 +12,7 @@ const paint = () => {
   status.textContent = refusal ? "refused" : answer ? `${headline(answer)}, ${count(answer.throughput.tokens_per_s)} tokens per second` : "";
 };
 const drawView = () => {
-  const row = views.find(([name]) => name === open) || views[0], needs = !["machine", "search", "shelf"].includes(row[0]);
+  const row = views.find(([name]) => name === open) || views[0], needs = !["found", "machine", "search", "shelf"].includes(row[0]);
   view.setAttribute("aria-labelledby", "tab-" + row[0]);
   if (needs && detail && detail.neighbour) show(view, make("p", {}, offline));
   else if (needs ? detail : answer) show(view, row[2](needs ? detail : answer));
@@ -80,12 +80,17 @@ tabs.addEventListener("keydown", (event) => {
   next.focus(); next.click();
 });
 
-show(document.getElementById("app"),
+if (found && !entries.length) {
+  document.title = found.sweep ? `${found.name}: ${found.sweep.predicted_count} plans predicted` : found.predicted_step_s ? `A step took ${seconds(found.measured_step_s)}, and was predicted to take ${seconds(found.predicted_step_s)}` : "Nothing fits";
+  show(document.getElementById("app"), make("header", {}, make("h1", {}, "Meshwright")), make("div", { class: "page alone" }, make("main", {}, [(found.warnings || []).map((w) => make("p", { class: "warning", role: "note" }, w)), make("h2", { id: "headline" }, document.title), view, make("h3", {}, "The page was made by"), make("pre", { tabindex: "0" }, held.command)])));
+  show(view, drawFound());
+} else { show(document.getElementById("app"),
   make("header", {}, [make("h1", {}, "Meshwright"), make("p", { class: "tools" }, [make("label", { class: "file" }, ["open a plan", make("input", { type: "file", accept: ".json", "aria-label": "open a plan", onchange: (e) => { if (e.target.files.length) drop(e.target.files[0]); } })]), button("pin", pin, { title: "keep this plan as the one to compare with" }), copier("copy command", () => commandOf(plan)), held ? held.launcher ? copier(`copy ${held.launcher.format === "gin" ? "gin" : "Slurm job"}`, () => held.launcher.text) : null : copier("copy link", () => location.href)]), status]),
   make("div", { class: "page" }, [turns ? makeControls() : planList(), make("main", {}, [alarm, reason, verdict, turns ? make("section", { "aria-label": "What if" }, [make("h2", {}, "What if"), make("p", { class: "note" }, "Height: tokens/s. Hollow: does not fit. A click goes there."), strip]) : null, make("section", {}, [tabs, view]),
     held ? make("section", { class: "offline" }, [make("h2", {}, "Make it live"), make("p", {}, `This page holds one plan${turns ? " and its neighbours" : ""}. Where the program is, this command answers for any other:`), make("pre", { tabindex: "0" }, commandOf(planOf(""), "serve")),
       make("p", {}, "The page was made by:"), make("pre", { tabindex: "0" }, held.command)]) : null])]));
-const read = () => { plan = planOf(location.hash); refresh(); };
+}
+const read = () => { if (found && !entries.length) return; plan = planOf(location.hash); refresh(); };
 addEventListener("popstate", read);
 let width = innerWidth;
 addEventListener("resize", () => { if (innerWidth !== width) width = innerWidth, drawView(); });

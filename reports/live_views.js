@@ -229,5 +229,5 @@ const drawShelf = (d) => [make("h3", {}, shelf.length ? "Pinned plans" : "Nothin
     held ? null : button("copy gin", async (event) => { const pressed = event.currentTarget, [a] = await ask(["export", ...argumentsOf(plan), "--format", "gin"]); if (a.error) explain("software", valueOf("software"), a.error); else { await copy(String(a.result)); pressed.textContent = "copied"; } })]),
   make("pre", { tabindex: "0" }, commandOf(plan))];
 
-const views = [["answers", "Answers", (d) => drawAnswers(d), (d) => d.mode], ["run", "Steps", (d) => drawRun(d), (d) => d.loss], ["memory", "Memory over time", (d) => drawMemory(d)], ["time", "Time", (d) => drawTime(d)], ["machine", "Machine", (d) => drawMachine(d, machine)], ["search", "Search", () => drawSearch(), () => turns], ["shelf", "Shelf", (d) => drawShelf(d), () => turns],
+const views = [["found", "Plans", () => drawFound(), () => found], ["answers", "Answers", (d) => drawAnswers(d), (d) => d.mode], ["run", "Steps", (d) => drawRun(d), (d) => d.loss], ["memory", "Memory over time", (d) => drawMemory(d)], ["time", "Time", (d) => drawTime(d)], ["machine", "Machine", (d) => drawMachine(d, machine)], ["search", "Search", () => drawSearch(), () => turns], ["shelf", "Shelf", (d) => drawShelf(d), () => turns],
   ["sources", "Sources", (d) => drawSources(d)]].filter(([, , , of]) => !of || of(held ? held.document : {}));

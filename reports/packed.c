@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST = 8, MOST_ROWS = 4000, MOST_COLUMNS = 64, MOST_WORDS = 250 };
+enum { FEWEST = 8, MOST_ROWS = 2000, MOST_COLUMNS = 64, MOST_WORDS = 250 };
 
 static struct base_json *new_list(struct base_arena *arena)
 {
@@ -46,7 +46,7 @@ static int find_columns(const struct base_json *list, const char **keys)
     return count;
 }
 
-/* One value an object, null where it has none. Of a very long list the beginning. */
+/* One value an object, null where it has none. Of any very long list the page holds the beginning. */
 static void put_columns(struct base_json_writer *w, const struct base_json *list, const char *const *keys, int count)
 {
     static const struct base_json none = {.kind = BASE_JSON_NULL};
@@ -102,7 +102,7 @@ static void put_words(struct base_json_writer *w, const struct base_json *list, 
     base_json_close(w, ']');
     base_json_key(w, "of");
     base_json_open(w, '[');
-    for (int i = 0; i < list->count; i++) base_json_put_int(w, of[i]);
+    for (int i = 0; i < list->count && i < MOST_ROWS; i++) base_json_put_int(w, of[i]);
     base_json_close(w, ']');
     base_json_close(w, '}');
 }
@@ -168,7 +168,8 @@ void reports_put_packed(struct base_json_writer *w, const struct base_json *valu
     }
     if (is_list && value->count >= FEWEST && put_list_packed(w, value)) return;
     base_json_open(w, is_list ? '[' : '{');
-    for (const struct base_json *item = value->child; item; item = item->next) {
+    int row = 0;
+    for (const struct base_json *item = value->child; item && row < MOST_ROWS; item = item->next, row++) {
         if (!is_list) base_json_key(w, item->key);
         reports_put_packed(w, item);
     }

@@ -1,7 +1,5 @@
-/* One report in three forms. An HTML page is a single file that fetches nothing. */
+/* One report as text or as Markdown. */
 #include "reports/page.h"
-
-#include "reports/html.h"
 
 #include <string.h>
 
@@ -10,10 +8,6 @@
 /* A pipe would end a cell of Markdown. */
 static void put_words(const struct page *page, const char *text)
 {
-    if (page->format == REPORTS_HTML) {
-        reports_html_text(page->out, text);
-        return;
-    }
     for (; *text; text++) {
         if (page->format == REPORTS_MARKDOWN && *text == '|') base_put(page->out, "\\");
         base_put_bytes(page->out, text, 1);
@@ -33,23 +27,18 @@ void reports_page_begin(const struct page *page, const char *title)
 {
     if (page->format == REPORTS_TEXT) put_between(page, "", title, "\n");
     if (page->format == REPORTS_MARKDOWN) put_between(page, "# ", title, "\n");
-    if (page->format != REPORTS_HTML) return;
-    reports_html_begin(page->out, title);
-    put_between(page, "<h1>", title, "</h1>\n");
 }
 
 void reports_page_heading(const struct page *page, const char *text)
 {
-    static const char *const before[] = {[REPORTS_TEXT] = "\n", [REPORTS_MARKDOWN] = "\n## ", [REPORTS_HTML] = "<h2>"},
-                             *const after[] = {"\n", "\n", "</h2>\n"};
-    put_between(page, before[page->format], text, after[page->format]);
+    static const char *const before[] = {[REPORTS_TEXT] = "\n", [REPORTS_MARKDOWN] = "\n## "};
+    put_between(page, before[page->format], text, "\n");
 }
 
 void reports_page_paragraph(const struct page *page, const char *text)
 {
-    static const char *const before[] = {[REPORTS_TEXT] = "", [REPORTS_MARKDOWN] = "\n", [REPORTS_HTML] = "<p>"},
-                             *const after[] = {"\n", "\n", "</p>\n"};
-    put_between(page, before[page->format], text, after[page->format]);
+    static const char *const before[] = {[REPORTS_TEXT] = "", [REPORTS_MARKDOWN] = "\n"};
+    put_between(page, before[page->format], text, "\n");
 }
 
 /* ---- tables ---- */
@@ -87,12 +76,6 @@ void reports_page_table(const struct page *page, const char *align, const char *
         int width = width_of(cells[i]);
         if (width > widths[i % columns]) widths[i % columns] = width;
     }
-    if (page->format == REPORTS_HTML) {
-        struct reports_html_table table = {
-            .align = align, .headings = cells, .cells = cells + columns, .rows = rows - 1, .fixed = true};
-        reports_html_table(page->out, &table);
-        return;
-    }
     base_put(page->out, page->format == REPORTS_MARKDOWN ? "\n" : "");
     for (int r = 0; r < rows; r++) {
         const char *const *row = cells + r * columns;
@@ -102,9 +85,4 @@ void reports_page_table(const struct page *page, const char *align, const char *
         for (int c = 0; c < columns; c++) base_put(page->out, align[c] == 'r' ? "| --: " : "| --- ");
         base_put(page->out, "|\n");
     }
-}
-
-void reports_page_end(const struct page *page)
-{
-    if (page->format == REPORTS_HTML) reports_html_end(page->out, "");
 }

@@ -1,4 +1,4 @@
-/* Private to reports/: a report as text, Markdown or one HTML file, written as it is told. */
+/* Private to reports/: a report as text or Markdown, written as it is told. */
 #ifndef REPORTS_PAGE_H
 #define REPORTS_PAGE_H
 
@@ -15,6 +15,5 @@ void reports_page_paragraph(const struct page *page, const char *text);
 /* cells row by row, the header first; align has a letter a column, l or r. At most REPORTS_MOST_COLUMNS. */
 enum { REPORTS_MOST_COLUMNS = 10 };
 void reports_page_table(const struct page *page, const char *align, const char *const *cells, int rows);
-void reports_page_end(const struct page *page);
 
 #endif

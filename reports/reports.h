@@ -87,8 +87,6 @@ struct reports_shortage {
     double needed_bytes, limit_bytes, missing_bytes, host_bytes, missing_host_bytes;
 };
 struct reports_shortage reports_shortage_of(const struct sim_prediction *prediction);
-/* Of a prediction's document. */
-struct reports_shortage reports_shortage_in(const struct base_json *document);
 /* The member "missing_bytes", and "missing_host_bytes" where it is the host that lacks memory. */
 void reports_put_shortage(struct base_json_writer *writer, const struct sim_prediction *prediction);
 /* "2.5 GiB too much", of the device, of the host's memory, or of both. */
@@ -206,20 +204,6 @@ struct reports_pair {
 struct reports_pair *reports_join(struct base_arena *arena, const struct sim_timeline *measured,
                                   const struct sim_timeline *predicted);
 
-/* ---- an answer as an HTML page (answer_page.c) ---- */
-
-/* What predict, tune, sweep, run and compare say, to look at. Everything is taken from the document. */
-struct reports_answer {
-    const struct base_json *document; /* what the command gives as JSON, with --detail where it has that */
-    const char *command;              /* the command line, to be copied */
-    const char *launcher_format;      /* of reports_launch, which wrote what follows */
-    const char *launcher;             /* what starts the plan; NULL: it has none, for this reason, or nobody asked */
-    const char *no_launcher;
-    const char *drawing, *drawing_title; /* an SVG element of the machine with the plan's groups; NULL: there is none */
-};
-enum base_status reports_answer_page(const struct reports_answer *answer, struct base_text *out,
-                                     struct base_error *error);
-
 /* ---- a search of plans of inference (served_tuned.c) ---- */
 
 struct reports_served {
@@ -333,7 +317,7 @@ void reports_space_csv(const struct tuner_space *space, double headroom_frac,
 
 /* ---- answers side by side (compared.c) ---- */
 
-enum reports_format { REPORTS_TEXT, REPORTS_MARKDOWN, REPORTS_HTML };
+enum reports_format { REPORTS_TEXT, REPORTS_MARKDOWN };
 /* "answers" of a document, each with its name. BASE_INPUT: there are not two. */
 enum base_status reports_compared(const struct base_json *document, enum reports_format format, struct base_text *out,
                                   struct base_error *error);

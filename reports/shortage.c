@@ -16,23 +16,6 @@ struct reports_shortage reports_shortage_of(const struct sim_prediction *p)
     return s;
 }
 
-struct reports_shortage reports_shortage_in(const struct base_json *document)
-{
-    const struct base_json *memory = reports_member(document, "memory", BASE_JSON_OBJECT),
-                           *pipeline = reports_member(document, "pipeline", BASE_JSON_OBJECT);
-    const double capacity = reports_number(memory, "capacity_bytes"),
-                 worst = reports_number(pipeline, "worst_peak_bytes"),
-                 missing = reports_number(memory, "missing_bytes"),
-                 host_missing = reports_number(memory, "missing_host_bytes");
-    struct reports_shortage s = {.needed_bytes = worst > 0 ? worst : reports_number(memory, "peak_bytes"),
-                                 .host_bytes = reports_number(memory, "host_bytes"),
-                                 .missing_host_bytes = host_missing > 0 ? host_missing : 0};
-    /* documents that do not say what is missing are of predictions where the peak alone decided */
-    s.missing_bytes = fmax(0, isfinite(missing) ? missing : s.needed_bytes - capacity);
-    s.limit_bytes = s.missing_bytes > 0 ? s.needed_bytes - s.missing_bytes : capacity;
-    return s;
-}
-
 void reports_put_shortage(struct base_json_writer *w, const struct sim_prediction *p)
 {
     struct reports_shortage s = reports_shortage_of(p);

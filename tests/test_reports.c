@@ -239,20 +239,16 @@ static void traces_have_a_track_for_every_link(struct base_arena *arena)
     }
 }
 
-/* What would end a cell, a tag or an attribute does not. */
-static void pages_say_the_same_in_three_forms(struct base_arena *arena)
+/* What would end a cell does not. */
+static void reports_say_the_same_in_both_forms(struct base_arena *arena)
 {
     static const char *const expected[] = {
         [REPORTS_TEXT] = "a < b\n\nTable\n  x|y   <i>\n  ä    & 10\n  cc    \"q\"\nEnd.\n",
         [REPORTS_MARKDOWN] =
             "# a < b\n\n## Table\n\n| x\\|y | <i> |\n| --- | --: |\n| ä | & 10 |\n| cc | \"q\" |\n\nEnd.\n",
-        [REPORTS_HTML] =
-            "<th scope=\"col\">x|y</th><th class=\"r\" scope=\"col\">&lt;i&gt;</th></tr>\n</thead><tbody>\n"
-            "<tr><td>ä</td><td class=\"r\">&amp; 10</td></tr>\n<tr><td>cc</td><td "
-            "class=\"r\">&quot;q&quot;</td></tr>\n</tbody></table></div>\n<p>End.</p>\n",
     };
     static const char *const cells[] = {"x|y", "<i>", "ä", "& 10", "cc", "\"q\""};
-    for (int format = REPORTS_TEXT; format <= REPORTS_HTML; format++) {
+    for (int format = REPORTS_TEXT; format <= REPORTS_MARKDOWN; format++) {
         struct base_text out = {.arena = arena};
         struct page page = {(enum reports_format)format, &out};
         TEST_ROW("form %d", format);
@@ -260,10 +256,7 @@ static void pages_say_the_same_in_three_forms(struct base_arena *arena)
         reports_page_heading(&page, "Table");
         reports_page_table(&page, "lr", cells, 3);
         reports_page_paragraph(&page, "End.");
-        reports_page_end(&page);
-        if (format == REPORTS_HTML) assert_non_null(strstr(out.data, expected[format]));
-        else assert_string_equal(out.data, expected[format]);
-        if (format == REPORTS_HTML) assert_non_null(strstr(out.data, "<title>a &lt; b</title>"));
+        assert_string_equal(out.data, expected[format]);
     }
 }
 
@@ -304,8 +297,8 @@ static void the_best_plans_stay_to_look_at(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(entries_meet_those_of_their_name),  TEST(traces_have_a_track_for_each),
-        TEST(traces_have_a_track_for_each_link), TEST(traces_have_a_track_for_every_link),
-        TEST(pages_say_the_same_in_three_forms), TEST(the_best_plans_stay_to_look_at)};
+        TEST(entries_meet_those_of_their_name),   TEST(traces_have_a_track_for_each),
+        TEST(traces_have_a_track_for_each_link),  TEST(traces_have_a_track_for_every_link),
+        TEST(reports_say_the_same_in_both_forms), TEST(the_best_plans_stay_to_look_at)};
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }
