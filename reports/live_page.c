@@ -28,12 +28,11 @@ static void put_held_data(struct base_text *out, const struct base_json *held)
 /* The answer without its long lists, as JSON. */
 static void put_figures(struct base_text *out, const struct base_json *document)
 {
-    enum { MOST_FIGURES = 8 };
     struct base_text text = {.arena = out->arena};
     struct base_json_writer w = {.text = &text};
     base_json_open(&w, '{');
     for (const struct base_json *part = document->child; part; part = part->next) {
-        if (part->kind == BASE_JSON_ARRAY && part->count > MOST_FIGURES) continue;
+        if (part->kind == BASE_JSON_ARRAY) continue;
         base_json_key(&w, part->key);
         if (part->kind != BASE_JSON_OBJECT) {
             base_json_put_value(&w, part);
