@@ -279,7 +279,7 @@ def look_at(browser, path, pictures, quick):
                 said = browser.complaints(path)
                 answer = browser.evaluate(MEASURE)
                 said += answer["found"]
-                if answer["words"] < 20:
+                if answer["words"] < (20 if scripts else 3):
                     said.append(f"only {answer['words']} pieces of text")
                 if scripts and first:
                     said += browser.keyboard() + browser.fluid()
