@@ -447,17 +447,15 @@ double sim_attention_frac(const struct sim_cost_context *p, const struct sim_pri
 double sim_attention_rate_frac(const struct sim_cost_context *p, enum sim_attention_part part);
 double sim_attention_product_flop(const struct sim_profile *profile, const struct sim_product *of);
 
-/* peak_buffers.c: what stands at the peak in program order, or of a layout, into the detail, if it asks for that.
- * Closed, the rows add up to the answer's memory; in_flight: microbatches of a pipeline's stage, of which the rows have
- * one. */
+/* peak_buffers.c: what stands at the peak of a layout, or (NULL) in program order, into the detail if it asks for that;
+ * closed, the rows add up. in_flight: microbatches of a pipeline's stage, of which the rows have one. */
 void sim_list_peak(const struct sim_cost_context *p, const struct sim_sharded *sharded,
                    const struct sim_compiled_memory *layout, struct sim_detail *detail);
 void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory, double in_flight,
                     struct sim_detail *detail);
 /* memory_curve.c: what the step holds when. Walks through every iteration of every loop. */
 void sim_price_curve(const struct sim_cost_context *p, struct base_arena *arena, struct sim_memory_curve *out);
-/* Both of one plan: a + share (b - a), at the same share of the step. */
-void sim_curve_mix(struct sim_memory_curve *a, const struct sim_memory_curve *b, double share);
+void sim_curve_mix(struct sim_memory_curve *a, const struct sim_memory_curve *b, double share); /* a + share (b - a) */
 /* What each step of the list takes, once. */
 void sim_price_steps(const struct sim_cost_context *p, double *steps_s);
 /* One kernel alone, its starts included. */
