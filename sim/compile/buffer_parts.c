@@ -73,6 +73,19 @@ void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *array
     a->arrays[a->array_count++] = *arrays;
 }
 
+void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out)
+{
+    struct sim_alive_array *alive = base_new(a->arena, struct sim_alive_array, a->count);
+    for (int i = 0; i < a->count; i++) {
+        const struct sim_buffer *b = &a->buffers[i];
+        const double bytes = a->peaks_at_last ? b->last_bytes : b->first_bytes;
+        if (b->birth > out->peak_op || b->death < out->peak_op || !(bytes > 0)) continue;
+        alive[out->alive_count++] =
+            (struct sim_alive_array){b->value, b->birth < 0 ? 0 : b->birth, b->death, bytes, b->category};
+    }
+    out->alive = alive;
+}
+
 double sim_layers_of(const struct sim_assigner *a, int loop)
 {
     return (double)a->options->sizes[a->s->ops[loop].trips];

@@ -471,19 +471,6 @@ void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedul
     sum_categories(a, last >= first ? SIM_LAST_ITERATION : SIM_FIRST_ITERATION, out);
 }
 
-void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out)
-{
-    struct sim_alive_array *alive = base_new(a->arena, struct sim_alive_array, a->count);
-    for (int i = 0; i < a->count; i++) {
-        const struct sim_buffer *b = &a->buffers[i];
-        const double bytes = a->peaks_at_last ? b->last_bytes : b->first_bytes;
-        if (b->birth > out->peak_op || b->death < out->peak_op || !(bytes > 0)) continue;
-        alive[out->alive_count++] =
-            (struct sim_alive_array){b->value, b->birth < 0 ? 0 : b->birth, b->death, bytes, b->category};
-    }
-    out->alive = alive;
-}
-
 /* Scanned layers are a dimension of one array, others are arrays of their own. */
 static double argument_bytes(const struct sim_assigner *a, const struct sim_shape *shape)
 {

@@ -83,8 +83,6 @@ bool sim_waits(const struct sim_assigner *a, int value);
 enum sim_memory_view { SIM_AS_LAID_OUT, SIM_AS_ESTIMATED };
 void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
                         struct sim_compiled_memory *out);
-/* Those that stand at the peak of what was collected last, into the answer. */
-void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out);
 /* Whether a copy of a value is made right before an operation: whatever else the value's fusion makes, a copy is the
  * one result of its own. */
 bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at);
@@ -97,6 +95,8 @@ double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_valu
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
                     enum model_category category);
 void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *arrays);
+/* Those that stand at the peak of what was collected last, into the answer. */
+void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out);
 double sim_layers_of(const struct sim_assigner *a, int loop); /* trips of a loop */
 bool sim_is_over_layers(const struct sim_assigner *a, int loop);
 int sim_outermost_loop(const struct sim_assigner *a, int loop);
