@@ -150,7 +150,9 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
         return base_fail(error, BASE_INPUT,
                          "pipeline_stages: a mesh and shardings in plain JAX hold no stages, and would copy all layers "
                          "to each; use --format slurm with software that has them, or pipeline_stages 1");
-    if (!strcmp(format, "jax") || !strcmp(format, "aot")) return BASE_OK;
+    static const char *const own[] = {"jax", "aot", "maxtext", "deepspeed", "megatron", "torchtitan", "nanotron"};
+    for (int i = 0; i < BASE_COUNT(own); i++)
+        if (!strcmp(format, own[i])) return BASE_OK;
     if (!strcmp(format, "slurm") && reports_launches_itself(plan)) return BASE_OK;
     if (!is_t5x)
         return base_fail(error, BASE_INPUT,
@@ -185,7 +187,10 @@ static enum base_status run_export(struct commands_context *context, const struc
     struct base_text launcher = {.arena = context->arena};
     if (!path && !base_argument(arguments, "--model"))
         return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file; or --model M …");
-    if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; use gin, jax, aot, slurm or gcloud");
+    if (!format)
+        return base_fail(error, BASE_USAGE,
+                         "export: --format is missing; use gin, jax, aot, slurm, gcloud, megatron, maxtext, "
+                         "torchtitan, nanotron or deepspeed");
     BASE_TRY(commands_plan_given(context, arguments, NULL, &text, error));
     enum model_step step;
     const char *wanted = path ? commands_topology_wanted(context, path, &text) : NULL;
@@ -200,15 +205,17 @@ static enum base_status run_export(struct commands_context *context, const struc
     if (status == BASE_USAGE) return status;
     if (status != BASE_OK) return path ? commands_plan_refused(arguments, error) : base_fail_in(error, "export");
     warn_of_no_fit(context, &plan);
-    if (context->json) put_document(context, format, &launcher, out);
+    const bool is_json = !strcmp(format, "deepspeed") && !base_argument(arguments, "--json"); /* itself */
+    if (context->json && !is_json) put_document(context, format, &launcher, out);
     else base_put_bytes(out, launcher.data, launcher.length);
     return BASE_OK;
 }
 
 static const struct base_option export_options[] = {
-    {"--format", "gin|jax|aot|slurm|gcloud",
+    {"--format", "gin|jax|aot|slurm|gcloud|megatron|maxtext|torchtitan|nanotron|deepspeed",
      "a run file of T5X; mesh and shardings in plain JAX; the whole step, for the TPU compiler or to be run; a job "
-     "script for GPU nodes, with the settings of the plan's software; one for TPU VMs",
+     "script for GPU nodes, with the settings of the plan's software; one for TPU VMs; the settings of that software "
+     "alone, which import reads back",
      NULL},
     {"--command", "COMMAND", "what a job runs in T5X's place; it finds the plan as JSON in $PLAN_FILE", "T5X"},
     {"--drop", NULL, "write a run file of T5X although T5X lacks something that the plan's prediction rests on", NULL},
@@ -219,12 +226,12 @@ static const struct base_option export_options[] = {
 const struct commands_command commands_export = {
     .name = "export",
     .summary = "write what launches a plan, or has the TPU compiler judge it: gin, JAX, a Slurm job, TPU VMs",
-    .usage = "export PLAN --format gin|jax|aot|slurm|gcloud [--command COMMAND] [OPTIONS]",
+    .usage = "export PLAN --format gin|jax|slurm|gcloud|megatron|maxtext|torchtitan|… [--command COMMAND] [OPTIONS]",
     .examples = "  meshwright export examples/t5_11b_v4_512.json --format gin --out run.gin\n"
                 "  meshwright export examples/t5_11b_v4_512.json --format jax\n",
     .options = export_options,
     .option_count = BASE_COUNT(export_options),
     .positional_limit = 1,
     .run = run_export,
-    .endings = "gin py sh slurm sbatch json txt",
+    .endings = "gin py sh slurm sbatch json txt yaml yml toml args",
 };

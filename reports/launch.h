@@ -25,6 +25,14 @@ extern const char reports_t5x_command[];
 enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_plan_text *text,
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
+enum base_status reports_launch_maxtext(struct base_arena *arena, const struct sim_plan_text *text,
+                                        const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct sim_plan_text *text,
+                                          const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+/* "megatron", "torchtitan" or "nanotron": what a Slurm job has in $PLAN_FILE. */
+enum base_status reports_launch_settings(struct base_arena *arena, const char *format, const struct sim_plan *plan,
+                                         struct base_text *out, struct base_error *error);
+
 /* launch_infer.c: of a plan of inference, what infer.py is told beside model and partitioner. */
 void reports_launch_put_infer(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out);
 

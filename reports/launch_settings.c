@@ -314,6 +314,15 @@ static void put_split_points(const struct sim_plan *plan, struct base_text *out)
     base_put(out, "]\n");
 }
 
+/* torchtitan/models/llama3: NULL where it has no such model. */
+static const char *torchtitan_flavor(const struct sim_plan *plan)
+{
+    static const char *const flavors[][2] = {{"llama3_8b", "8B"}, {"llama3_70b", "70B"}, {"llama3_405b", "405B"}};
+    for (int i = 0; i < BASE_COUNT(flavors); i++)
+        if (!strcmp(plan->model_text, flavors[i][0])) return flavors[i][1];
+    return NULL;
+}
+
 void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     static const char *const schedules[SIM_SCHEDULE_KINDS] = {
@@ -336,7 +345,10 @@ void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_to
               "%lld of keys\n",
               (long long)c->emb_dim, (long long)c->num_decoder_layers, (long long)c->num_heads,
               (long long)c->num_kv_heads);
-    put_real("[model]\nname = \"llama3\"\n\n[optimizer]\nname = \"AdamW\"\nlr = ", plan->learning_rate, out);
+    const char *flavor = torchtitan_flavor(plan);
+    base_put(out, "[model]\nname = \"llama3\"\n");
+    if (flavor) base_putf(out, "flavor = \"%s\"\n", flavor);
+    put_real("\n[optimizer]\nname = \"AdamW\"\nlr = ", plan->learning_rate, out);
     base_put(out, "\n[training]\ncompile = true\n");
     put_numbers("%s = %lld\n", training, BASE_COUNT(training), out);
     base_put(out, "\n[experimental]\n");

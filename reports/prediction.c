@@ -189,4 +189,8 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     if (r->peak) reports_peak_text(r->peak, out);
     put_largest_collectives(r, out);
     if (!p->fits) put_changes(r, out);
+    const char *words = reports_software_words(out->arena, r->checked);
+    base_put(out, "\n");
+    if (words) base_putf(out, "As %s is told: %s\n", r->checked->software, words);
+    base_putf(out, "Again: %s\n", reports_plan_command(out->arena, r->checked));
 }

@@ -10,6 +10,13 @@
 
 /* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": what every answer says of its plan. */
 const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *plan);
+/* The plan as its software would be told, "TP 4, DP 32, micro batch 1, 64 microbatches"; NULL: nobody knows how
+ * (software_words.c). */
+const char *reports_software_words(struct base_arena *arena, const struct sim_plan *plan);
+/* MaxText's settings of a plan but for its model, KEY=VALUE each (launch_maxtext.c). */
+void reports_put_maxtext_plan(const struct sim_plan *plan, const char *between, struct base_text *out);
+/* "meshwright predict --model …": a command line that asks for the same plan again. */
+const char *reports_plan_command(struct base_arena *arena, const struct sim_plan *checked);
 /* Options that the plan as it was given leaves to its software, as "--optimizer adamw, …"; NULL: none. */
 const char *reports_assumed_words(struct base_arena *arena, const struct sim_plan_text *given,
                                   const struct sim_plan *checked);
@@ -455,6 +462,9 @@ const char *reports_unlaunched(struct base_arena *arena, const struct sim_plan *
  * unknown format; BASE_INPUT: a plan that the format cannot say. */
 enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
                                 const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+/* Formats of jobs first, as they take a command; the last are files of other software, which import reads back. */
+#define REPORTS_LAUNCH_FORMATS                                                                                         \
+    "slurm", "gcloud", "gin", "jax", "aot", "maxtext", "deepspeed", "megatron", "torchtitan", "nanotron"
 /* The same with what a job runs in T5X's place: one line, which finds the plan as JSON in $PLAN_FILE; NULL: T5X. */
 enum base_status reports_launch_command(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
                                         const struct sim_plan *plan, const char *command, struct base_text *out,

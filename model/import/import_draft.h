@@ -47,7 +47,8 @@ enum base_status model_import_maxtext(struct import_draft *draft);  /* import_ma
 enum base_status model_import_layout(struct import_draft *draft);   /* import_layout.c: degrees and batch, of PyTorch */
 enum base_status model_import_megatron(struct import_draft *draft); /* import_megatron.c: its defaults */
 enum base_status model_import_torch(struct import_draft *draft);    /* import_layout.c: torchtitan's, llm-foundry's */
-enum base_status model_import_shards(struct import_draft *draft);   /* import_layout.c: ZeRO's stages as rules */
-enum base_status model_import_model(struct import_draft *draft);    /* import_model.c: a name, or one line of sizes */
+enum base_status model_import_stage_batches(struct import_draft *draft); /* import_layout.c: of torchtitan */
+enum base_status model_import_shards(struct import_draft *draft);        /* import_layout.c: ZeRO's stages as rules */
+enum base_status model_import_model(struct import_draft *draft); /* import_model.c: a name, or one line of sizes */
 
 #endif

@@ -89,6 +89,7 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
                (words->items[i + 1].text[0] != '-' ||
                 strspn(words->items[i + 1].text, "-.0123456789e") == strlen(words->items[i + 1].text))) {
             if (ends_in(words->items[i + 1].text, ".py")) break;
+            if (is_kind(kind, "maxtext") && strchr(words->items[i + 1].text, '=')) break;
             base_putf(&value, "%s%s", value.length ? "+" : "", words->items[++i].text);
         }
         if (*start && length < 200)
@@ -175,7 +176,11 @@ static enum base_status finish(struct import_draft *draft)
         if (megatron) BASE_TRY(model_import_megatron(draft));
         BASE_TRY(model_import_torch(draft));
         BASE_TRY(model_import_layout(draft));
-        if (is_kind(draft->kind, "torchtitan")) model_import_default(draft, ".zero", "3");
+        if (is_kind(draft->kind, "torchtitan")) {
+            BASE_TRY(model_import_stage_batches(draft));
+            model_import_default(draft, ".zero", "3");
+            if (model_import_slot(draft, "num_partitions")) model_import_default(draft, "sequence_parallel", "1");
+        }
         BASE_TRY(model_import_shards(draft));
     }
     if (is_kind(draft->kind, "torchtitan") || is_kind(draft->kind, "nanotron"))
@@ -194,7 +199,8 @@ static void put_values(const struct import_draft *draft, struct model_import *ou
     int count = 0;
     for (int i = 0; i < draft->slot_count; i++) {
         const struct import_slot *slot = &draft->slots[i];
-        if (!strchr(slot->name, '.')) values[count++] = (struct model_imported){slot->name, slot->value, slot->place};
+        if (!strchr(slot->name, '.') && *slot->value)
+            values[count++] = (struct model_imported){slot->name, slot->value, slot->place};
     }
     out->values = values, out->value_count = count;
 }

@@ -101,6 +101,23 @@ enum base_status model_import_layout(struct import_draft *draft)
     return data ? find_batch(draft, data, stages) : BASE_OK;
 }
 
+/* torchtitan cuts a replica's batch for its stages: into so many, or such of 1 sequence (0.2.2) or as many as stages.
+ */
+enum base_status model_import_stage_batches(struct import_draft *draft)
+{
+    int64_t stages, local, each, count;
+    BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
+    BASE_TRY(model_import_int(draft, ".micro_batch", 1, &local));
+    BASE_TRY(model_import_int(draft, ".stage_microbatch", 1, &each));
+    BASE_TRY(model_import_int(draft, ".stage_microbatches", base_ceil_div(local, each), &count));
+    if (stages > 1 && local % count)
+        return model_import_fail(draft, model_import_slot(draft, ".micro_batch"),
+                                 "%lld sequences are no multiple of %lld microbatches", (long long)local,
+                                 (long long)count);
+    if (stages > 1) model_import_put_int(draft, "num_microbatches", count);
+    return BASE_OK;
+}
+
 enum base_status model_import_shards(struct import_draft *draft)
 {
     const char *zero = model_import_said(draft, ".zero", "0");

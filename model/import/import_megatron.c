@@ -60,6 +60,11 @@ static void put_vocabulary(struct import_draft *draft)
         {"GPT2BPE", "50257"}, {"GPTSentencePiece", "32000"}, {"Llama2", "32000"}, {"SentencePiece", "32000"},
         {"Llama3", "128256"}, {"HuggingFace", "128256"},     {"TikTok", "131072"}};
     const struct import_slot *slot = model_import_slot(draft, ".tokenizer");
+    int64_t size;
+    /* It has one token more than it is told, for the end of a document. */
+    if (slot && !strcmp(slot->value, "NullTokenizer") &&
+        model_import_int(draft, "model.vocab_size", 0, &size) == BASE_OK && size)
+        model_import_put_int(draft, "model.vocab_size", size + 1);
     if (!slot || model_import_slot(draft, "model.vocab_size")) return;
     for (int i = 0; i < BASE_COUNT(sizes); i++)
         if (!strncmp(slot->value, sizes[i][0], strlen(sizes[i][0]))) {

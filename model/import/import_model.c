@@ -80,6 +80,10 @@ enum base_status model_import_model(struct import_draft *draft)
     const char *flavor = model_import_said(draft, ".flavor", NULL),
                *name = flavor ? base_print(draft->arena, "%s_%s", slot->value, flavor) : slot->value,
                *meant = model_zoo_meant(zoo, count, name);
+    if (!flavor && !meant && !strcmp(draft->kind, "torchtitan")) { /* a family: which one of it, an option says */
+        model_import_put(draft, "model", "");
+        return BASE_OK;
+    }
     model_import_put(draft, "model", meant ? meant : name);
     return BASE_OK;
 }

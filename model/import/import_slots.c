@@ -158,7 +158,9 @@ static void note(struct import_draft *draft, const struct import_setting *settin
 
 static enum base_status take(struct import_draft *draft, const struct import_setting *setting)
 {
-    const int row = find_row(setting->kind, setting->name);
+    static const char inside[] = "deepspeed."; /* the Trainer's arguments may hold DeepSpeed's file */
+    const bool is_inside = !strncmp(setting->name, inside, strlen(inside));
+    const int row = find_row(setting->kind, setting->name + (is_inside ? strlen(inside) : 0));
     const char *to = row < 0 ? "" : field(row, TO), *values = row < 0 ? "" : field(row, VALUES),
                *value = setting->value;
     const struct import_slot given = {to, value, setting->place, setting->name};
@@ -174,6 +176,7 @@ static enum base_status take(struct import_draft *draft, const struct import_set
     }
     if (*values) value = mapped(draft->arena, values, value);
     if (value && !strcmp(value, "*")) value = setting->value;
+    if (!value && !strcmp(setting->value, "auto")) return BASE_OK;
     if (!value)
         return model_import_fail(draft, &given, "\"%.60s\" is not known here; known are %.300s", setting->value,
                                  values);

@@ -1,0 +1,79 @@
+/* A plan as the file that its own software is started with, and nothing around it: what `import` reads back. */
+#include "reports/launch.h"
+#include "reports/launch_torch.h"
+
+#include <string.h>
+
+enum base_status reports_launch_settings(struct base_arena *arena, const char *format, const struct sim_plan *plan,
+                                         struct base_text *out, struct base_error *error)
+{
+    const struct reports_torch_job *job = reports_torch_job_of(plan);
+    struct reports_torch_sizes sizes;
+    (void)arena;
+    if (!job || strcmp(job->software, format) != 0)
+        return base_fail(error, BASE_INPUT, "software: the plan is predicted as %s trains it; use --software %s",
+                         plan->software, format);
+    return reports_torch_put(job, plan, &sizes, out, error);
+}
+
+/* DeepSpeed's own settings, which take the rest from the Trainer's. */
+static void put_zero(const struct sim_plan *plan, bool shards, bool half, struct base_json_writer *w)
+{
+    static const char *const autos[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                        "gradient_accumulation_steps", "gradient_clipping"};
+    base_json_key(w, "deepspeed");
+    base_json_open(w, '{');
+    for (int i = 0; i < BASE_COUNT(autos); i++) {
+        base_json_key(w, autos[i]);
+        base_json_put_string(w, "auto");
+    }
+    base_json_key(w, half ? "fp16" : "bf16");
+    base_json_open_inline(w, '{');
+    base_json_key(w, "enabled");
+    base_json_put_string(w, "auto");
+    base_json_close(w, '}');
+    base_json_key(w, "zero_optimization");
+    base_json_open_inline(w, '{');
+    base_json_member_int(w, "stage", shards ? 3 : (int)plan->optimizer_partitioning);
+    base_json_close(w, '}');
+    base_json_close(w, '}');
+}
+
+/* transformers' TrainingArguments (of 4.40 and later) as HfArgumentParser reads them; model, length and devices are of
+ * the program that does. */
+enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct sim_plan_text *text,
+                                          const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    const bool shards = !strcmp(plan->rules_text, "zero3"), half = plan->options.dtype == MODEL_FLOAT16;
+    const struct topo_axes *axes = &plan->placement->axes;
+    const int64_t data = topo_axes_product(axes, sim_data_axis(axes)), steps = plan->num_microbatches;
+    struct base_json_writer w = {.text = out, .layout = BASE_JSON_INDENTED};
+    (void)text;
+    (void)arena;
+    if (strcmp(plan->software, "deepspeed") != 0)
+        return base_fail(error, BASE_INPUT, "software: the plan is predicted as %s trains it; use --software deepspeed",
+                         plan->software);
+    if (topo_axes_product(axes, sim_model_axis(axes)) > 1 || plan->pipeline.stages > 1 || plan->context_parallel > 1)
+        return base_fail(error, BASE_INPUT, "num_partitions: DeepSpeed's JSON says data parallelism alone; use 1");
+    if (plan->options.optimizer != MODEL_ADAMW)
+        return base_fail(error, BASE_INPUT, "optimizer: this file says AdamW; use adamw");
+    if (plan->batch_size % (data * steps))
+        return base_fail(error, BASE_INPUT, "batch_size: %lld is no multiple of %lld devices x %lld steps",
+                         (long long)plan->batch_size, (long long)data, (long long)steps);
+    if (plan->options.remat != MODEL_REMAT_NONE && plan->options.remat != MODEL_REMAT_FULL)
+        return base_fail(error, BASE_INPUT, "remat_policy: the Trainer has gradient_checkpointing alone; use full");
+    base_json_open(&w, '{');
+    base_json_member_int(&w, "per_device_train_batch_size", plan->batch_size / data / steps);
+    base_json_member_int(&w, "gradient_accumulation_steps", steps);
+    base_json_key(&w, "gradient_checkpointing");
+    base_json_put_bool(&w, plan->options.remat == MODEL_REMAT_FULL);
+    base_json_key(&w, half ? "fp16" : "bf16");
+    base_json_put_bool(&w, plan->options.dtype != MODEL_FLOAT32);
+    base_json_key(&w, "optim");
+    base_json_put_string(&w, "adamw_torch_fused");
+    base_json_key(&w, "learning_rate");
+    base_json_put_double(&w, plan->learning_rate);
+    put_zero(plan, shards, half, &w);
+    base_json_close(&w, '}');
+    return BASE_OK;
+}

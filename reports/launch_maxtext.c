@@ -1,0 +1,151 @@
+/* A plan as MaxText's command line: KEY=VALUE over base.yml (AI-Hypercomputer/maxtext src/MaxText/configs/base.yml of
+ * maxtext 0.2.5, its names unchanged since 2024). */
+#include "reports/launch.h"
+#include "reports/reports.h"
+
+#include <string.h>
+
+/* ---- mesh, batch, remat ---- */
+
+/* MaxText's axes, and those of T5X's mesh under its names. */
+static const char *axis_name(const struct sim_plan *plan, const char *axis)
+{
+    if (!strcmp(axis, "stage")) return "pipeline";
+    if (!strcmp(axis, "model")) return "tensor";
+    return !strcmp(axis, "data") && !strcmp(plan->rules_text, "zero3") ? "fsdp" : axis;
+}
+
+/* base.yml fills what it does not say: fsdp inside a slice, data over slices. */
+static void put_axes(const struct sim_plan *plan, const char *level, const struct topo_axes *axes, const char *between,
+                     struct base_text *out)
+{
+    for (int i = 0; i < axes->count; i++)
+        if (axes->sizes[i] > 1 || !strcmp(axis_name(plan, axes->names[i]), "fsdp"))
+            base_putf(out, "%s_%s_parallelism=%d%s", level, axis_name(plan, axes->names[i]), axes->sizes[i], between);
+}
+
+/* device:query_proj+key_proj;offload:out_proj as custom, tensor by tensor. */
+static void put_saved(const char *policy, const char *between, struct base_text *out)
+{
+    base_putf(out, "%sremat_policy=custom", between);
+    for (const char *at = policy; *at; at += strcspn(at, ";"), at += *at == ';') {
+        const int place = (int)strcspn(at, ":"), end = (int)strcspn(at, ";");
+        for (int i = place + 1; i < end; i += (int)strcspn(at + i, "+;") + 1)
+            if (strncmp(at, "layers", 6) != 0)
+                base_putf(out, "%s%.*s=%.*s", between, (int)strcspn(at + i, "+;"), at + i, place, at);
+    }
+}
+
+void reports_put_maxtext_plan(const struct sim_plan *plan, const char *between, struct base_text *out)
+{
+    const struct topo_mesh_request *request = &plan->request;
+    const struct topo_axes *axes = request->ici_mesh.count ? &request->ici_mesh : &plan->placement->axes;
+    const double devices = topo_axes_product(&plan->placement->axes, topo_axes_all(&plan->placement->axes));
+    const char *remat = sim_plan_filled(out->arena, plan).values[SIM_REMAT_POLICY];
+    put_axes(plan, "ici", axes, between, out);
+    put_axes(plan, "dcn", &request->dcn_mesh, between, out);
+    base_put(out, "per_device_batch_size=");
+    base_put_double(out, (double)plan->batch_size / devices / (double)plan->num_microbatches);
+    if (plan->num_microbatches > 1)
+        base_putf(out, "%sgradient_accumulation_steps=%lld", between, (long long)plan->num_microbatches);
+    base_putf(out, "%smax_target_length=%lld", between, (long long)plan->targets_length);
+    if (strchr(remat, ':')) put_saved(remat, between, out);
+    else base_putf(out, "%sremat_policy=%s", between, remat);
+    base_putf(out, "%sattention=%s", between, plan->options.flash_attention ? "flash" : "dot_product");
+    if (plan->options.dtype == MODEL_INT8 || plan->options.dtype == MODEL_FP8)
+        base_putf(out, "%squantization=%s", between, model_dtype_name(plan->options.dtype));
+}
+
+/* ---- the model ---- */
+
+/* MaxText's model_name of a zoo's model: file names of src/MaxText/configs/models. */
+static const char *const models[] = {
+    "llama2-7b",     "llama2-13b",     "llama2-70b",     "llama3-8b",      "llama3-70b",     "llama3-405b",
+    "mistral-7b",    "mixtral-8x7b",   "mixtral-8x22b",  "gemma-2b",       "gemma-7b",       "gemma2-2b",
+    "gemma2-9b",     "gemma2-27b",     "gemma3-4b",      "gemma3-12b",     "gemma3-27b",     "qwen3-0.6b",
+    "qwen3-4b",      "qwen3-8b",       "qwen3-14b",      "qwen3-32b",      "qwen3-30b-a3b",  "qwen3-235b-a22b",
+    "deepseek2-16b", "deepseek2-236b", "deepseek3-671b", "llama4-17b-16e", "llama4-17b-128e"};
+
+static const char *model_name(struct base_arena *arena, const char *zoo_name)
+{
+    int count;
+    const struct model_zoo_model *zoo = model_zoo(arena, &count);
+    for (int i = 0; i < BASE_COUNT(models); i++) {
+        const char *meant = model_zoo_meant(zoo, count, models[i]);
+        if (meant && !strcmp(meant, zoo_name)) return models[i];
+    }
+    return NULL;
+}
+
+static enum base_status put_sizes(const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    const struct model_config *c = plan->config;
+    const bool gated = c->mlp_activation_count == 2 && c->mlp_activations[0] == MODEL_SILU;
+    const struct {
+        bool lacks;
+        const char *key;
+    } lacks[] = {{c->encoder, "model, an encoder"},
+                 {c->position_encoding != MODEL_POSITION_ROTARY, "position_encoding"},
+                 {c->norm != MODEL_NORM_RMS, "norm"},
+                 {c->biases, "biases"},
+                 {!gated, "mlp_activations"},
+                 {c->experts.count > 0, "num_experts"},
+                 {c->latent.key_value_rank > 0, "latent attention"}};
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"base_emb_dim", c->emb_dim},
+                 {"base_num_query_heads", c->num_heads},
+                 {"base_num_kv_heads", c->num_kv_heads},
+                 {"base_mlp_dim", c->mlp_dim},
+                 {"base_num_decoder_layers", c->num_decoder_layers},
+                 {"head_dim", c->head_dim},
+                 {"vocab_size", c->vocab_size}};
+    for (int i = 0; i < BASE_COUNT(lacks); i++)
+        if (lacks[i].lacks)
+            return base_fail(
+                error, BASE_INPUT,
+                "%s: sizes of MaxText's default model cannot say it; use a model that MaxText has by name, "
+                "such as llama3_8b",
+                lacks[i].key);
+    base_put(out, "model_name=default decoder_block=llama2");
+    for (int i = 0; i < BASE_COUNT(sizes); i++)
+        base_putf(out, " \\\n    %s=%lld", sizes[i].name, (long long)sizes[i].value);
+    base_putf(out, " \\\n    mlp_activations=[silu,linear] logits_via_embedding=%s use_qk_norm=%s",
+              c->logits_via_embedding ? "True" : "False", c->qk_norm ? "True" : "False");
+    return BASE_OK;
+}
+
+enum base_status reports_launch_maxtext(struct base_arena *arena, const struct sim_plan_text *text,
+                                        const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    const char *name = model_name(arena, plan->model_text);
+    const bool named = plan->request.ici_mesh.count > 0 || !strcmp(plan->rules_text, "zero3");
+    static const char *const optimizers[] = {[MODEL_ADAMW] = "adamw", [MODEL_SGD] = "sgd"};
+    const char *optimizer =
+        plan->options.optimizer < BASE_COUNT(optimizers) ? optimizers[plan->options.optimizer] : NULL;
+    (void)text;
+    if (!named || (strcmp(plan->rules_text, "maxtext") != 0 && strcmp(plan->rules_text, "zero3") != 0))
+        return base_fail(error, BASE_INPUT,
+                         "logical_axis_rules: MaxText shards by its own rules on its own mesh; use --software maxtext");
+    if (!optimizer) return base_fail(error, BASE_INPUT, "optimizer: MaxText has adamw and sgd; use --optimizer adamw");
+    if (plan->remat_every || plan->options.saved.layers)
+        return base_fail(error, BASE_INPUT, "remat_policy: MaxText's is that of all layers; use full");
+    base_put(out, "#!/bin/bash\n# ");
+    reports_launch_title(plan, out);
+    base_put(out, "\n# MaxText 0.2.5. On each host; by xpk: xpk workload create --command \"bash THIS_FILE\"\nset -eu\n"
+                  "python3 -m MaxText.train \"${MAXTEXT_CONFIG:-src/MaxText/configs/base.yml}\" \\\n    ");
+    if (name) base_putf(out, "model_name=%s", name);
+    else BASE_TRY(put_sizes(plan, out, error));
+    base_put(out, " \\\n    ");
+    reports_put_maxtext_plan(plan, " \\\n    ", out);
+    base_putf(out, " \\\n    dtype=%s weight_dtype=%s opt_type=%s learning_rate=",
+              plan->options.dtype == MODEL_FLOAT32 ? "float32" : "bfloat16",
+              model_dtype_name(plan->options.weight_dtype), optimizer);
+    base_put_double(out, plan->learning_rate);
+    base_putf(out,
+              " \\\n    scan_layers=%s dataset_type=synthetic enable_checkpointing=False steps=\"${TRAIN_STEPS:-30}\" "
+              "\\\n    run_name=\"${RUN_NAME:-plan}\" base_output_directory=\"${OUTPUT:?}\"\n",
+              plan->config->scan_layers ? "True" : "False");
+    return BASE_OK;
+}

@@ -1,0 +1,176 @@
+/* Files of other software: what export writes is read back as the same plan; real files' ways of saying things come to
+ * what they say (tests/data/imports.csv); what is hostile ends with a message. */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "model/import/import.h"
+#include "reports/reports.h"
+#include "sim/predict/predict.h"
+
+static char folder[] = "/tmp/meshwright-import-XXXXXX";
+
+static const char *written(struct base_arena *arena, const char *name, const char *text, size_t length)
+{
+    struct base_error error;
+    const char *path = base_print(arena, "%s/%s", folder, name);
+    assert_ok(base_write_file(path, text, length, &error), &error);
+    return path;
+}
+
+static struct sim_plan_text text_of(const struct model_import *import)
+{
+    struct sim_plan_text text = {{0}};
+    for (int i = 0; i < import->value_count; i++) {
+        const int key = sim_plan_key_named(import->values[i].key);
+        if (key >= 0) text.values[key] = import->values[i].value;
+    }
+    return text;
+}
+
+/* ---- round trips ---- */
+
+static const struct format {
+    const char *name, *ending;
+} formats[] = {
+    {"megatron", "args"}, {"torchtitan", "toml"}, {"nanotron", "yaml"}, {"deepspeed", "json"}, {"maxtext", "sh"}};
+
+#define PICKED(random, ...)                                                                                            \
+    ((const char *const[]){__VA_ARGS__})[base_random_below(                                                            \
+        random, (int64_t)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))]
+
+/* A plan that may be one of the software's; the check and the writer say whether it is. */
+static struct sim_plan_text random_plan(struct base_arena *arena, struct base_random *random, const char *software)
+{
+    struct sim_plan_text text = {{0}};
+    const char **v = text.values;
+    const bool tpu = !strcmp(software, "maxtext"), megatron = !strcmp(software, "megatron"),
+               alone = !strcmp(software, "deepspeed"), titan = !strcmp(software, "torchtitan");
+    v[SIM_SOFTWARE] = software;
+    v[SIM_MODEL] = base_print(
+        arena,
+        "%sdecoder_only:emb_dim=512,num_heads=8,num_kv_heads=%s,head_dim=64,mlp_dim=2048,num_layers=8,vocab_size=%s,"
+        "mlp_activations=silu+linear,logits_via_embedding=%s,position_encoding=rotary,norm=rms,biases=0",
+        tpu ? "scalable_" : "", PICKED(random, "2", "8"), PICKED(random, "1024", "32000"),
+        titan ? "0" : PICKED(random, "0", "1"));
+    v[SIM_TOPOLOGY] =
+        tpu ? PICKED(random, "v5e-16", "v5p-32", "v4-64") : PICKED(random, "h100:1x8", "h100:2x8", "a100-80g:4x8");
+    v[SIM_TARGETS_LENGTH] = PICKED(random, "256", "1024");
+    v[SIM_BATCH_SIZE] = PICKED(random, "16", "32", "64", "128");
+    v[SIM_OPTIMIZER] = "adamw";
+    v[SIM_REMAT_POLICY] = PICKED(random, "none", "full");
+    v[SIM_LEARNING_RATE] = PICKED(random, "0.001", "0.0003");
+    if (!tpu) v[SIM_NUM_MICROBATCHES] = titan ? "0" : PICKED(random, "0", "2", "4");
+    if (alone) v[SIM_OPTIMIZER_PARTITIONING] = PICKED(random, "none", "data", "data+gradients");
+    if (alone)
+        v[SIM_RULES] = v[SIM_OPTIMIZER_PARTITIONING][0] == 'n' ? PICKED(random, "zero3", "data_only") : "data_only";
+    if (alone) return text;
+    if (tpu) {
+        v[SIM_ICI_MESH] = PICKED(random, "fsdp=-1,tensor=1", "data=1,fsdp=-1,tensor=4", "data=2,fsdp=-1,tensor=1");
+        v[SIM_SPLIT_PHYSICAL_AXES] = "1";
+        v[SIM_REMAT_POLICY] =
+            PICKED(random, "full", "minimal", "device:query_proj+key_proj", "device:query_proj;offload:out_proj+mlpwo");
+        return text;
+    }
+    v[SIM_NUM_PARTITIONS] = PICKED(random, "1", "2", "4");
+    v[SIM_SEQUENCE_PARALLEL] = titan && *v[SIM_NUM_PARTITIONS] != '1' ? "1"
+                               : *v[SIM_NUM_PARTITIONS] == '1'        ? "0"
+                                                                      : PICKED(random, "0", "1");
+    v[SIM_PIPELINE_STAGES] = PICKED(random, "1", "1", "2");
+    if (*v[SIM_PIPELINE_STAGES] == '2') v[SIM_NUM_MICROBATCHES] = "4";
+    if (megatron && *v[SIM_PIPELINE_STAGES] == '2' && base_random_below(random, 2))
+        v[SIM_VIRTUAL_STAGES] = "2", v[SIM_PIPELINE_SCHEDULE] = "interleaved";
+    if (!titan) v[SIM_OPTIMIZER_PARTITIONING] = PICKED(random, "none", "data");
+    if (megatron) v[SIM_REMAT_POLICY] = PICKED(random, "none", "full", "selective");
+    if (megatron || titan) v[SIM_CONTEXT_PARALLEL] = PICKED(random, "1", "1", "2");
+    if (megatron || titan) v[SIM_DTYPE] = PICKED(random, "bfloat16", "fp8");
+    return text;
+}
+
+/* The same model, however its line is written. */
+static void check_same_model(const struct model_config *a, const struct model_config *b)
+{
+    assert_int_equal(a->emb_dim, b->emb_dim);
+    assert_int_equal(a->num_kv_heads, b->num_kv_heads);
+    assert_int_equal(a->mlp_dim, b->mlp_dim);
+    assert_int_equal(a->num_decoder_layers, b->num_decoder_layers);
+    assert_int_equal(a->vocab_size, b->vocab_size);
+    assert_int_equal(a->logits_via_embedding, b->logits_via_embedding);
+    assert_int_equal(a->norm, b->norm);
+}
+
+static bool goes_round(struct base_arena *arena, struct sim_cache *cache, const struct format *format,
+                       const struct sim_plan_text *text)
+{
+    struct sim_plan plan, again;
+    struct base_text out = {.arena = arena};
+    struct base_error error;
+    struct model_import import;
+    if (sim_plan_check_another(cache, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) != BASE_OK) return false;
+    if (reports_launch(arena, format->name, text, &plan, &out, &error) != BASE_OK) return false;
+    const char *path = written(arena, base_print(arena, "plan.%s", format->ending), out.data, out.length);
+    const struct model_import_request request = {
+        .paths = &path, .path_count = 1, .topology = text->values[SIM_TOPOLOGY]};
+    TEST_ROW("%s\n%s", format->name, out.data);
+    assert_ok(model_import_read(arena, &request, &import, &error), &error);
+    struct sim_plan_text read = text_of(&import);
+    const bool says_model = read.values[SIM_MODEL] != NULL, says_length = read.values[SIM_TARGETS_LENGTH] != NULL;
+    if (!says_model) read.values[SIM_MODEL] = text->values[SIM_MODEL];
+    if (!says_length) read.values[SIM_TARGETS_LENGTH] = text->values[SIM_TARGETS_LENGTH];
+    read.values[SIM_SPLIT_PHYSICAL_AXES] = text->values[SIM_SPLIT_PHYSICAL_AXES];
+    assert_ok(sim_plan_check_another(cache, &read, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &again, &error), &error);
+    check_same_model(plan.config, again.config);
+    const struct sim_plan_text a = sim_plan_filled(arena, &plan), b = sim_plan_filled(arena, &again);
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const char *was = a.values[key] ? a.values[key] : "", *is = b.values[key] ? b.values[key] : "";
+        const bool is_mesh = key == SIM_ICI_MESH; /* its axes of 1 need not be said */
+        if (key == SIM_MODEL || (is_mesh && strchr(was, '='))) continue;
+        if (strcmp(was, is) != 0) fail_msg("%s: was %s, is %s\n%s", sim_plan_keys[key].name, was, is, out.data);
+    }
+    for (int i = 0; i < plan.placement->axes.count; i++) {
+        const char *name = plan.placement->axes.names[i];
+        const int at = topo_axis_named(&again.placement->axes, name);
+        assert_int_equal(at < 0 ? 1 : again.placement->axes.sizes[at], plan.placement->axes.sizes[i]);
+    }
+    return true;
+}
+
+static void what_is_written_is_read_back(struct base_arena *arena)
+{
+    enum { ENOUGH = 200, MOST_TRIES = 4000 };
+    for (int f = 0; f < BASE_COUNT(formats); f++) {
+        struct base_random random;
+        int done = 0;
+        base_random_seed(&random, 43 + (uint64_t)f);
+        for (int i = 0; i < MOST_TRIES && done < ENOUGH; i++) {
+            struct base_arena question = {0};
+            struct sim_cache *cache = sim_cache_new(&question);
+            const struct sim_plan_text text = random_plan(&question, &random, formats[f].name);
+            done += goes_round(&question, cache, &formats[f], &text);
+            base_arena_free(&question);
+        }
+        TEST_ROW("%s: %d", formats[f].name, done);
+        assert_int_equal(done, ENOUGH);
+    }
+    (void)arena;
+}
+
+static const struct test tests[] = {
+    TEST(what_is_written_is_read_back),
+};
+
+int main(int argument_count, char **arguments)
+{
+    assert_non_null(mkdtemp(folder));
+    const int status = test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+    const char *const names[] = {"plan.args", "plan.toml", "plan.yaml", "plan.json", "plan.sh"};
+    char path[80];
+    for (int i = 0; i < BASE_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+    return status;
+}
