@@ -51,8 +51,11 @@ static void take_imported(struct commands_context *context, const struct model_i
         const struct model_imported *value = &import->values[i];
         const int key = sim_plan_key_named(value->key);
         if (key < 0)
-            commands_warn(context, base_print(context->arena, "%.300s:%d: %s = %.100s is not modelled",
-                                              value->place.file, value->place.line, value->key, value->value));
+            commands_warn(context,
+                          value->place.line
+                              ? base_print(context->arena, "%.300s:%d: %s = %.100s is not modelled", value->place.file,
+                                           value->place.line, value->key, value->value)
+                              : base_print(context->arena, "%s = %.100s is not modelled", value->key, value->value));
         else out->text.values[key] = value->value, out->places[key] = value->place;
     }
 }

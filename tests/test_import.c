@@ -157,7 +157,87 @@ static void what_is_written_is_read_back(struct base_arena *arena)
     (void)arena;
 }
 
+/* ---- what files say ---- */
+
+static const char *said(struct base_arena *arena, const char *path, const char *topology, bool *refused)
+{
+    const struct model_import_request request = {
+        .paths = &path, .path_count = 1, .topology = *topology ? topology : NULL};
+    struct model_import import;
+    struct base_error error;
+    struct base_text out = {.arena = arena};
+    struct base_json_writer writer = {.text = &out, .layout = BASE_JSON_ONE_LINE};
+    *refused = model_import_read(arena, &request, &import, &error) != BASE_OK;
+    if (*refused) return base_copy(arena, error.text);
+    const struct sim_plan_text text = text_of(&import);
+    sim_plan_put_json(arena, &text, &writer);
+    for (int i = 0; i < import.warning_count; i++) base_putf(&out, "%s\n", import.warnings[i]);
+    return out.data;
+}
+
+/* expected: lines, each of which must be in the answer, or, behind a "!", not. A row without a text is of the file
+ * before it. */
+static void files_say_what_they_say(struct base_arena *arena)
+{
+    struct base_csv csv;
+    struct base_error error;
+    bool more = true;
+    const char *path = NULL;
+    int rows = 0;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/imports.csv", &error), &error);
+    for (;; rows++) {
+        assert_ok(base_csv_next(&csv, &more, &error), &error);
+        if (!more) break;
+        bool refused;
+        const char *name = base_csv_field(&csv, 0), *outcome = base_csv_field(&csv, 2),
+                   *expected = base_csv_field(&csv, 3), *text = base_csv_field(&csv, 4);
+        TEST_ROW("%s on %s", name, base_csv_field(&csv, 1));
+        if (*text) path = written(arena, name, text, strlen(text));
+        const char *answer = said(arena, path, base_csv_field(&csv, 1), &refused);
+        if (refused != !strcmp(outcome, "refused")) fail_msg("is to be %s, and gives %s", outcome, answer);
+        for (const char *at = expected; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+            const bool absent = *at == '!';
+            const char *what = base_copy_bytes(arena, at + absent, strcspn(at, "\n") - absent);
+            if (!strstr(answer, what) != absent) fail_msg("\"%s\" is %sin: %s", what, absent ? "" : "not ", answer);
+        }
+    }
+    assert_true(rows > 15);
+    base_csv_close(&csv);
+}
+
+/* Cut anywhere, or with a byte changed, a file is read or refused, and never more than that. */
+static void damaged_files_end_with_a_message(struct base_arena *arena)
+{
+    enum { TRIES = 600 };
+    static const char *const texts[][2] = {
+        {"x.sh", "A=(--num-layers $((2*4)) --hidden-size \"${H:-512}\" )\nif [[ $A == 3 ]]; then B+=(1); fi\n"
+                 "torchrun --nproc_per_node 8 pretrain_gpt.py ${A[@]} --num-attention-heads 8 --micro-batch-size 1 \\\n"
+                 " --global-batch-size 64 --seq-length 128 --tensor-model-parallel-size 2 --vocab-size 1000\n"},
+        {"x.toml", "[model]\nname = \"llama3\"\nflavor='8B'\n[training]\nbatch_size = 0x2\nseq_len=1_024\n"
+                   "[parallelism]\ndata_parallel_shard_degree = -1\nlist = [\"a\", 'b', 3.5e2, true]\n"},
+        {"x.yaml", "a: &x {b: [1, 2, {c: d}]}\ntokens:\n  micro_batch_size: 2\n  batch_accumulation_per_replica: 4\n"
+                   "  sequence_length: ${multiply:4, 128}\nmodel:\n  model_config: *x\n"}};
+    struct base_random random;
+    base_random_seed(&random, 4300);
+    for (int i = 0; i < TRIES; i++) {
+        struct base_arena question = {0};
+        const char *const *which = texts[i % BASE_COUNT(texts)];
+        char *text = base_copy(&question, which[1]);
+        size_t length = strlen(text);
+        bool refused;
+        for (int64_t n = base_random_below(&random, 4); n >= 0; n--)
+            text[base_random_below(&random, (int64_t)length)] = (char)base_random_below(&random, 256);
+        if (i % 5 == 0) length = (size_t)base_random_below(&random, (int64_t)length);
+        const char *path = written(&question, which[0], text, length);
+        assert_non_null(said(&question, path, "h100:1x8", &refused));
+        base_arena_free(&question);
+    }
+    (void)arena;
+}
+
 static const struct test tests[] = {
+    TEST(files_say_what_they_say),
+    TEST(damaged_files_end_with_a_message),
     TEST(what_is_written_is_read_back),
 };
 
@@ -165,12 +245,8 @@ int main(int argument_count, char **arguments)
 {
     assert_non_null(mkdtemp(folder));
     const int status = test_main(tests, BASE_COUNT(tests), argument_count, arguments);
-    const char *const names[] = {"plan.args", "plan.toml", "plan.yaml", "plan.json", "plan.sh"};
-    char path[80];
-    for (int i = 0; i < BASE_COUNT(names); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        unlink(path);
-    }
-    rmdir(folder);
-    return status;
+    struct base_arena arena = {0};
+    const int left = system(base_print(&arena, "rm -rf '%s'", folder));
+    base_arena_free(&arena);
+    return status | left;
 }

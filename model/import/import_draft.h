@@ -16,7 +16,10 @@ struct import_draft {
     struct base_arena *arena;
     struct import_settings settings;
     const char *kind, *topology;
-    int64_t device_count, slice_count; /* 0: nobody says */
+    int64_t device_count, slice_count; /* 0: nobody says; of GPUs slices are nodes */
+    bool is_gpu;
+    const char *base_file; /* that a script starts MaxText with, where it is not base.yml; NULL: none */
+    bool has_yaml;
     struct import_slot slots[IMPORT_MOST_SLOTS];
     int slot_count;
     const char *notes[IMPORT_MOST_NOTES], *warnings[IMPORT_MOST_WARNINGS];

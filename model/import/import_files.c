@@ -72,6 +72,13 @@ bool model_import_recognises(struct base_arena *arena, const char *path)
 
 /* ---- command lines ---- */
 
+/* A word that is a command line itself: what xpk, srun bash -c and their like are told to run. */
+static bool is_command_line(const char *word)
+{
+    return strchr(word, ' ') && (strstr(word, ".py ") || strstr(word, ".train ")) &&
+           (strstr(word, " --") || strchr(word, '='));
+}
+
 /* --name value, --name=value, --flag; a name's later words are joined by "+". key=value is MaxText's. */
 static enum base_status take_arguments(struct import_draft *draft, const char *kind, const char *file,
                                        const struct import_words *words)
@@ -80,7 +87,10 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
     for (int i = 1; i < words->count; i++) {
         const char *word = words->items[i].text, *equals = strchr(word, '=');
         const struct model_gin_place place = {file, words->items[i].line};
-        if (*word != '-' && (!equals || !is_kind(kind, "maxtext"))) continue;
+        if (is_kind(kind, "maxtext") && !equals && *word != '-' && (ends_in(word, ".yml") || ends_in(word, ".yaml")) &&
+            !ends_in(word, "base.yml"))
+            draft->base_file = word;
+        if (is_command_line(word) || (*word != '-' && (!equals || !is_kind(kind, "maxtext")))) continue;
         const char *start = word + strspn(word, "-");
         const size_t length = equals ? (size_t)(equals - start) : strlen(start);
         struct base_text value = {.arena = arena};
@@ -99,8 +109,22 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
     return BASE_OK;
 }
 
+static enum base_status read_script(struct import_draft *draft, const char *kind, const char *path, const char *text,
+                                    int depth);
+
+static enum base_status read_words(struct import_draft *draft, const char *kind, const char *path,
+                                   const struct import_words *words, int depth)
+{
+    enum { DEEPEST = 2 };
+    for (int i = 1; i < words->count && depth < DEEPEST; i++)
+        if (is_command_line(words->items[i].text))
+            BASE_TRY(read_script(draft, kind, path, words->items[i].text, depth + 1));
+    return BASE_OK;
+}
+
 /* The commands of a script that say anything; others (mkdir, echo) have no such options. */
-static enum base_status read_script(struct import_draft *draft, const char *kind, const char *path, const char *text)
+static enum base_status read_script(struct import_draft *draft, const char *kind, const char *path, const char *text,
+                                    int depth)
 {
     struct import_shell *shell = base_new(draft->arena, struct import_shell, 1);
     *shell = (struct import_shell){.arena = draft->arena, .file = path, .error = draft->error};
@@ -123,6 +147,7 @@ static enum base_status read_script(struct import_draft *draft, const char *kind
             whole = shifted;
         }
         if (says) BASE_TRY(take_arguments(draft, kind, path, &whole));
+        if (says) BASE_TRY(read_words(draft, kind, path, &whole, depth));
     }
     return BASE_OK;
 }
@@ -146,24 +171,39 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
     if (!draft->kind || is_kind(draft->kind, "accelerate") ||
         (is_kind(draft->kind, "transformers") && is_kind(kind, "deepspeed")))
         draft->kind = kind;
-    const bool toml = ends_in(path, ".toml"),
+    const bool toml = ends_in(path, ".toml") || (is_kind(kind, "torchtitan") && (*text == '[' || strstr(text, "\n["))),
                yaml = ends_in(path, ".yml") || ends_in(path, ".yaml") || ends_in(path, ".json");
+    draft->has_yaml = draft->has_yaml || yaml;
     if (toml) return model_import_toml(&draft->settings, kind, path, text, length, draft->error);
     if (yaml) return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
-    if (strstr(text, "--") || strchr(text, '=')) return read_script(draft, kind, path, text);
+    if (strstr(text, "--") || strchr(text, '=')) return read_script(draft, kind, path, text, 0);
     return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
+}
+
+/* What xpk and Cluster Toolkit are told of TPUs: --device-type tpu7x-4x4x4 --num-slices 2, --topology 4x4x4. */
+static void take_machine(struct import_draft *draft)
+{
+    const char *type = model_import_said(draft, ".device_type", NULL),
+               *shape = model_import_said(draft, ".shape", NULL),
+               *slices = model_import_said(draft, ".num_slices", NULL), *dash = type ? strrchr(type, '-') : NULL;
+    if (!type) return;
+    if (dash && strchr(dash, 'x')) type = base_print(draft->arena, "%.*s:%s", (int)(dash - type), type, dash + 1);
+    else if (shape && !dash) type = base_print(draft->arena, "%s:%s", type, shape);
+    model_import_default(draft, "topology", slices ? base_print(draft->arena, "%s@slices=%s", type, slices) : type);
 }
 
 static enum base_status find_devices(struct import_draft *draft)
 {
     struct topo_topology topology;
+    take_machine(draft);
     const char *compiled = model_import_said(draft, "topology", NULL);
     if (draft->topology) model_import_put(draft, "topology", draft->topology);
     const char *text = draft->topology ? draft->topology : compiled;
     if (!text || strchr(text, ';')) return BASE_OK;
     BASE_TRY(topo_parse(draft->arena, text, &topology, draft->error));
     draft->device_count = topology.device_count;
-    draft->slice_count = topology.slice_count;
+    draft->is_gpu = topology.kind == TOPO_GPU;
+    draft->slice_count = draft->is_gpu ? topology.bounds[0] : topology.slice_count;
     return BASE_OK;
 }
 
@@ -171,6 +211,10 @@ static enum base_status finish(struct import_draft *draft)
 {
     const bool megatron = is_kind(draft->kind, "megatron") || is_kind(draft->kind, "nemo");
     BASE_TRY(find_devices(draft));
+    if (draft->base_file && !draft->has_yaml)
+        return base_fail(draft->error, BASE_INPUT,
+                         "%.200s holds what the command line does not say; give it, too, before the script",
+                         draft->base_file);
     if (is_kind(draft->kind, "maxtext")) BASE_TRY(model_import_maxtext(draft));
     else {
         if (megatron) BASE_TRY(model_import_megatron(draft));
@@ -188,6 +232,11 @@ static enum base_status finish(struct import_draft *draft)
     model_import_default(draft, "optimizer", "adamw");
     const bool hugging =
         is_kind(draft->kind, "accelerate") || is_kind(draft->kind, "llamafactory") || is_kind(draft->kind, "axolotl");
+    const struct import_slot *zero_file = model_import_slot(draft, ".deepspeed");
+    if (zero_file && ends_in(zero_file->value, ".json") && !model_import_slot(draft, ".zero"))
+        model_import_warn(draft, zero_file->place, "%.200s is not read: give it as a file, too, for its ZeRO stage",
+                          zero_file->value);
+    if (strstr(model_import_said(draft, ".adapter", ""), "lora")) model_import_default(draft, "lora_rank", "8");
     const bool deep = is_kind(draft->kind, "deepspeed") || model_import_slot(draft, ".deepspeed");
     model_import_put(draft, "software", deep ? "deepspeed" : hugging ? "transformers" : draft->kind);
     return model_import_model(draft);

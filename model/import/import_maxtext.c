@@ -137,20 +137,32 @@ static void put_model_defaults(struct import_draft *draft)
         model_import_default(draft, base_print(draft->arena, "model.%s", defaults[i][0]), defaults[i][1]);
 }
 
+/* Of TPUs each slice is one; of GPUs each node, where the mesh says that axes are over nodes. */
+static bool has_dcn(const struct import_draft *draft)
+{
+    bool said = !draft->is_gpu;
+    for (int i = 0; i < BASE_COUNT(axes); i++)
+        said = said || strcmp(model_import_said(draft, base_print(draft->arena, ".dcn.%s", axes[i]), "1"), "1") != 0;
+    return said;
+}
+
 enum base_status model_import_maxtext(struct import_draft *draft)
 {
     const char *quantized = model_import_said(draft, ".quantization", NULL);
     model_import_default(draft, ".ici.fsdp", "-1");
+    const int64_t slices = draft->slice_count && has_dcn(draft) ? draft->slice_count : 1;
     model_import_default(draft, ".dcn.data", "-1");
-    const int64_t slices = draft->slice_count ? draft->slice_count : 1;
     BASE_TRY(put_mesh(draft, "ici", "ici_mesh", draft->device_count / slices));
     if (slices > 1) BASE_TRY(put_mesh(draft, "dcn", "dcn_mesh", slices));
     BASE_TRY(put_batch(draft));
     BASE_TRY(put_remat(draft));
     if (quantized) model_import_put(draft, "dtype", quantized);
     put_model_defaults(draft);
-    static const char *const defaults[][2] = {
-        {"logical_axis_rules", "maxtext"}, {"optimizer", "adamw"}, {"attention", "flash"}, {"remat_policy", "full"}};
+    static const char *const defaults[][2] = {{"logical_axis_rules", "maxtext"},
+                                              {"optimizer", "adamw"},
+                                              {"attention", "flash"},
+                                              {"remat_policy", "full"},
+                                              {"targets_length", "2048"}};
     for (int i = 0; i < BASE_COUNT(defaults); i++) model_import_default(draft, defaults[i][0], defaults[i][1]);
     return BASE_OK;
 }

@@ -59,8 +59,10 @@ static void put_vocabulary(struct import_draft *draft)
     static const char *const sizes[][2] = {
         {"GPT2BPE", "50257"}, {"GPTSentencePiece", "32000"}, {"Llama2", "32000"}, {"SentencePiece", "32000"},
         {"Llama3", "128256"}, {"HuggingFace", "128256"},     {"TikTok", "131072"}};
-    const struct import_slot *slot = model_import_slot(draft, ".tokenizer");
     int64_t size;
+    if (!strcmp(draft->kind, "megatron"))
+        model_import_default(draft, ".tokenizer", "GPT2BPETokenizer"); /* pretrain_gpt */
+    const struct import_slot *slot = model_import_slot(draft, ".tokenizer");
     /* It has one token more than it is told, for the end of a document. */
     if (slot && !strcmp(slot->value, "NullTokenizer") &&
         model_import_int(draft, "model.vocab_size", 0, &size) == BASE_OK && size)
@@ -77,6 +79,13 @@ static void put_vocabulary(struct import_draft *draft)
         }
 }
 
+/* arguments.py: sequence parallelism without tensor parallelism is turned off. */
+static void put_sequence(struct import_draft *draft)
+{
+    if (!strcmp(model_import_said(draft, ".tensor", "1"), "1") && model_import_slot(draft, "sequence_parallel"))
+        model_import_put(draft, "sequence_parallel", "0");
+}
+
 enum base_status model_import_megatron(struct import_draft *draft)
 {
     static const char *const defaults[][2] = {{"dtype", "float32"},
@@ -87,6 +96,7 @@ enum base_status model_import_megatron(struct import_draft *draft)
                                               {"model.logits_via_embedding", "1"},
                                               {"model.position_encoding", "learned"}};
     BASE_TRY(put_stages(draft));
+    put_sequence(draft);
     put_remat(draft);
     BASE_TRY(put_mlp(draft));
     put_vocabulary(draft);

@@ -156,6 +156,27 @@ static void note(struct import_draft *draft, const struct import_setting *settin
                                                        setting->place.line, setting->name, what);
 }
 
+/* A slip of the pen away from a key that is read: the software would refuse it, or leave it out without a word. */
+static void note_unknown(struct import_draft *draft, const struct import_setting *setting)
+{
+    enum { LONG_NAME = 12, MOST = 512 };
+    const char *names[MOST], *meant;
+    int count = 0, slips;
+    for (int row = 0; row < keys->row_count; row++)
+        for (const char *at = field(row, KEY); lists(field(row, SOFTWARE), setting->kind) && *at;
+             at += strspn(at, " ")) {
+            const size_t length = strcspn(at, " ");
+            if (!memchr(at, '*', length) && count < MOST) names[count++] = base_copy_bytes(draft->arena, at, length);
+            at += length;
+        }
+    meant = base_nearest(setting->name, names, count);
+    slips = meant ? base_edit_distance(setting->name, meant) : 0;
+    if (slips && slips <= (strlen(setting->name) < LONG_NAME ? 1 : 2) && strlen(setting->name) > 5)
+        model_import_warn(draft, setting->place, "%.100s: is no key that is known here, and left out; did you mean %s?",
+                          setting->name, meant);
+    else note(draft, setting, "no key that is known here; skipped");
+}
+
 static enum base_status take(struct import_draft *draft, const struct import_setting *setting)
 {
     static const char inside[] = "deepspeed."; /* the Trainer's arguments may hold DeepSpeed's file */
@@ -164,10 +185,9 @@ static enum base_status take(struct import_draft *draft, const struct import_set
     const char *to = row < 0 ? "" : field(row, TO), *values = row < 0 ? "" : field(row, VALUES),
                *value = setting->value;
     const struct import_slot given = {to, value, setting->place, setting->name};
-    if (row < 0 || !*to) {
-        note(draft, setting, row < 0 ? "no key that is known here; skipped" : "changes no answer; skipped");
-        return BASE_OK;
-    }
+    if (row < 0 || !strcmp(field(row, KEY), "*")) return note_unknown(draft, setting), BASE_OK;
+    if (!*to) return note(draft, setting, "changes no answer; skipped"), BASE_OK;
+    if (!*value) return BASE_OK; /* null: not said */
     if (*to == '!') {
         if (*value && !lists(values, value))
             model_import_warn(draft, setting->place, "%.100s = %.60s changes the answer and is not modelled",
