@@ -99,6 +99,20 @@ static void forget_other_mesh(const struct base_arguments *arguments, struct sim
         for (int key = SIM_ICI_MESH; key <= SIM_CONTIGUOUS_SUBMESHES; key++) plan->values[key] = NULL;
 }
 
+/* One, or several of tune, in the words of topo_parse. */
+static void spell_topologies(struct base_arena *arena, struct sim_plan_text *plan)
+{
+    struct base_text text = {.arena = arena};
+    const char *given = plan->values[SIM_TOPOLOGY];
+    if (!given) return;
+    for (const char *at = given, *end; at; at = *end ? end + 1 : NULL) {
+        end = at + strcspn(at, ";");
+        base_putf(&text, "%s%s", at == given ? "" : ";",
+                  topo_spelled(arena, base_copy_bytes(arena, at, (size_t)(end - at))));
+    }
+    if (strcmp(text.data, given) != 0) plan->values[SIM_TOPOLOGY] = text.data; /* else its place stays */
+}
+
 enum base_status commands_plan_options(struct commands_context *context, const struct base_arguments *arguments,
                                        struct sim_plan_text *plan, struct base_error *error)
 {
@@ -108,6 +122,7 @@ enum base_status commands_plan_options(struct commands_context *context, const s
     if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh"))
         plan->values[SIM_SUBMESH] = NULL;
     forget_other_mesh(arguments, plan);
+    spell_topologies(context->arena, plan);
     BASE_TRY(commands_take_degrees(context, arguments, plan, error));
     commands_note_model(context, plan->values[SIM_MODEL]);
     return BASE_OK;
