@@ -148,6 +148,12 @@ static const char *megatron_layout(struct base_arena *arena, const struct sim_pl
     return text.data;
 }
 
+static bool has_half_gradients(const struct sim_plan *plan)
+{
+    return plan->gradient_dtype == SIM_GRADIENTS_AS_SOFTWARE ? plan->placement->profile.bfloat16_gradients
+                                                             : plan->gradient_dtype == SIM_BFLOAT16_GRADIENTS;
+}
+
 void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     const struct number numbers[] = {
@@ -166,9 +172,12 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
         {"--use-flash-attn", plan->options.flash_attention},
         {"--bf16", plan->options.dtype != MODEL_FLOAT16},
         {"--fp16", plan->options.dtype == MODEL_FLOAT16},
-        /* Beside fp8 gradients are bfloat16's, as those of NeMo's runs; Megatron-LM's own would be float32. */
-        {"--fp8-format hybrid\n# of a later Megatron-LM than the others\n--grad-reduce-in-bf16",
-         plan->options.dtype == MODEL_FP8},
+        {"--tp-comm-overlap", plan->overlaps[SIM_OVERLAP_TENSOR] && plan->sequence_parallel && sizes->tensor > 1},
+        {"--overlap-grad-reduce", plan->overlaps[SIM_OVERLAP_GRADIENTS]},
+        {"--overlap-param-gather",
+         plan->overlaps[SIM_OVERLAP_PARAMETERS] && plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
+        {"--fp8-format hybrid", plan->options.dtype == MODEL_FP8},
+        {"# of a later Megatron-LM than the others\n--grad-reduce-in-bf16", has_half_gradients(plan)},
         {"--optimizer adam", true},
     };
     const bool rotary = plan->config->position_encoding == MODEL_POSITION_ROTARY; /* it has these, and learned ones */
