@@ -94,7 +94,6 @@ struct plots_canvas {
     const char *title, *subtitle; /* for readers who cannot see the picture */
     double width_px;              /* 0: PLOTS_PAGE_WIDTH_PX */
     double height_px;             /* set before rendering */
-    bool embedded;                /* for a page that says title and subtitle itself, in its own colours */
     struct plots_mark *marks;
     int mark_count, mark_capacity;
     struct plots_hover *hovers;

@@ -13,7 +13,7 @@ void plots_comparison_lay_out(struct plots_canvas *canvas, const struct plots_co
 enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
                                        enum plots_format format, struct plots_picture *out, struct base_error *error)
 {
-    struct plots_canvas canvas = {.arena = arena, .embedded = format == PLOTS_EMBEDDED};
+    struct plots_canvas canvas = {.arena = arena};
     plots_comparison_lay_out(&canvas, comparison);
     return plots_finish(&canvas, format, comparison->count, out, error);
 }

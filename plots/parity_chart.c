@@ -152,7 +152,7 @@ enum base_status plots_parity(struct base_arena *arena, const struct plots_compa
                               enum plots_format format, double width_px, struct plots_picture *out,
                               struct base_error *error)
 {
-    struct plots_canvas canvas = {.arena = arena, .width_px = width_px, .embedded = format == PLOTS_EMBEDDED};
+    struct plots_canvas canvas = {.arena = arena, .width_px = width_px};
     struct parity p = {.count = 0};
     read_rows(arena, comparison, &p);
     if (!p.count)

@@ -9,9 +9,7 @@
 
 /* ---- pictures ---- */
 
-/* PLOTS_EMBEDDED: an SVG element of an HTML page, which says title and subtitle itself and gives the colours
- * (plots_put_page_colours). */
-enum plots_format { PLOTS_SVG, PLOTS_PDF, PLOTS_PNG, PLOTS_EMBEDDED };
+enum plots_format { PLOTS_SVG, PLOTS_PDF, PLOTS_PNG };
 /* Whether pictures can be drawn here: Cairo is loaded by the first. BASE_INTERNAL where it is not installed. */
 enum base_status plots_ready(struct base_error *error);
 /* By the ending of the file's name; BASE_INPUT for any other ending. */

@@ -134,8 +134,7 @@ const char *plots_whole(const struct base_json *document, double *whole_s)
 
 struct plots_canvas plots_canvas_of(struct base_arena *arena, const struct plots_request *request)
 {
-    return (struct plots_canvas){
-        .arena = arena, .width_px = request->width_px, .embedded = request->format == PLOTS_EMBEDDED};
+    return (struct plots_canvas){.arena = arena, .width_px = request->width_px};
 }
 
 /* ---- searches ---- */
@@ -180,7 +179,7 @@ enum base_status plots_finish(struct plots_canvas *canvas, enum plots_format for
                               struct plots_picture *out, struct base_error *error)
 {
     struct base_text bytes = {.arena = canvas->arena};
-    if (format == PLOTS_SVG || format == PLOTS_EMBEDDED) plots_put_svg(canvas, &bytes);
+    if (format == PLOTS_SVG) plots_put_svg(canvas, &bytes);
     else BASE_TRY(plots_render(canvas, format, &bytes, error));
     *out = (struct plots_picture){canvas->title, canvas->subtitle, row_count, bytes};
     return BASE_OK;

@@ -96,52 +96,27 @@ static void put_shape(struct base_text *out, const struct plots_mark *mark)
     }
 }
 
-/* In a file colours are numbers; on a page they are the page's, since it knows whether it is dark. */
-static void put_paint(const struct plots_canvas *canvas, struct base_text *out, const char *what,
-                      enum plots_colour colour, double strength_frac)
+static void put_look(struct base_text *out, const struct plots_look *look)
 {
-    const char *name = plots_colour_name(colour);
-    if (!canvas->embedded) put_colour(out, what, colour, strength_frac);
-    else if (strength_frac >= 1) base_putf(out, " style=\"%s:var(--%s)\"", what, name);
-    else
-        base_putf(out, " style=\"%s:color-mix(in srgb,var(--%s) %.0f%%,var(--paper))\"", what, name,
-                  100 * strength_frac);
-}
-
-static void put_look(const struct plots_canvas *canvas, struct base_text *out, const struct plots_look *look)
-{
-    bool filled = look->fill_frac > 0, stroked = look->stroke_px > 0;
-    if (filled && stroked && canvas->embedded) { /* an element has one style */
-        base_putf(out, " style=\"fill:color-mix(in srgb,var(--%s) %.0f%%,var(--paper));stroke:var(--%s)\"",
-                  plots_colour_name(look->colour), 100 * look->fill_frac, plots_colour_name(look->colour));
-    } else {
-        if (filled) put_paint(canvas, out, "fill", look->colour, look->fill_frac);
-        else base_put(out, " fill=\"none\"");
-        if (stroked) put_paint(canvas, out, "stroke", look->colour, 1);
-    }
+    const bool stroked = look->stroke_px > 0;
+    if (look->fill_frac > 0) put_colour(out, "fill", look->colour, look->fill_frac);
+    else base_put(out, " fill=\"none\"");
     if (!stroked) return;
+    put_colour(out, "stroke", look->colour, 1);
     put_number(out, "stroke-width", look->stroke_px);
     if (look->dashed) base_putf(out, " stroke-dasharray=\"%g %g\"", plots_dash_px, plots_dash_gap_px);
 }
 
-static void put_words_paint(const struct plots_canvas *canvas, struct base_text *out, enum plots_colour colour)
+static void put_text(struct base_text *out, const struct plots_mark *mark)
 {
-    struct plots_rgb rgb = plots_text_rgb(colour);
-    if (canvas->embedded)
-        base_putf(out, " style=\"fill:var(--%s%s)\"", plots_colour_name(colour), colour == PLOTS_ALARM ? "-words" : "");
-    else
-        base_putf(out, " fill=\"#%02x%02x%02x\"", (unsigned)lround(255 * rgb.red), (unsigned)lround(255 * rgb.green),
-                  (unsigned)lround(255 * rgb.blue));
-}
-
-static void put_text(const struct plots_canvas *canvas, struct base_text *out, const struct plots_mark *mark)
-{
+    const struct plots_rgb rgb = plots_text_rgb(mark->look.colour);
     base_put(out, "<text");
     put_number(out, "x", mark->text_x);
     put_number(out, "y", mark->baseline_y);
     put_number(out, "font-size", plots_font_size(mark->style));
     if (plots_font_is_bold(mark->style)) base_put(out, " font-weight=\"bold\"");
-    put_words_paint(canvas, out, mark->look.colour);
+    base_putf(out, " fill=\"#%02x%02x%02x\"", (unsigned)lround(255 * rgb.red), (unsigned)lround(255 * rgb.green),
+              (unsigned)lround(255 * rgb.blue));
     put_number(out, "textLength", mark->box.width);
     base_put(out, " lengthAdjust=\"spacingAndGlyphs\">");
     put_escaped(out, mark->text);
@@ -168,13 +143,8 @@ static void put_hovers(struct base_text *out, const struct plots_canvas *canvas)
     base_put(out, "</g>\n");
 }
 
-static void put_head(const struct plots_canvas *canvas, int width_px, int height_px, struct base_text *out)
+static void put_head(int width_px, int height_px, struct base_text *out)
 {
-    if (canvas->embedded) {
-        base_putf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" style=\"max-width:%dpx\">\n", width_px, height_px,
-                  width_px + width_px / 2);
-        return;
-    }
     base_put(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     base_putf(out,
               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" "
@@ -187,17 +157,17 @@ void plots_put_svg(const struct plots_canvas *canvas, struct base_text *out)
     struct plots_mark page = {.kind = PLOTS_RECT,
                               .box = {0, 0, plots_width(canvas), ceil(canvas->height_px)},
                               .look = {.colour = PLOTS_PAPER, .fill_frac = 1}};
-    put_head(canvas, (int)page.box.width, (int)page.box.height, out);
+    put_head((int)page.box.width, (int)page.box.height, out);
     put_element(out, "title", canvas->title);
     put_element(out, "desc", canvas->subtitle);
-    for (int i = canvas->embedded ? 0 : -1; i < canvas->mark_count; i++) {
+    for (int i = -1; i < canvas->mark_count; i++) {
         const struct plots_mark *mark = i < 0 ? &page : &canvas->marks[i];
         if (mark->kind == PLOTS_TEXT) {
-            put_text(canvas, out, mark);
+            put_text(out, mark);
             continue;
         }
         put_shape(out, mark);
-        put_look(canvas, out, &mark->look);
+        put_look(out, &mark->look);
         base_put(out, "/>\n");
     }
     put_hovers(out, canvas);

@@ -230,10 +230,10 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
 enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request,
                                      enum plots_format format, struct plots_picture *out, struct base_error *error)
 {
-    struct plots_canvas canvas = {.arena = arena, .embedded = format == PLOTS_EMBEDDED};
+    struct plots_canvas canvas = {.arena = arena};
     struct base_text bytes = {.arena = arena};
     BASE_TRY(plots_machine_lay_out(&canvas, request, error));
-    if (format == PLOTS_SVG || format == PLOTS_EMBEDDED) plots_put_svg(&canvas, &bytes);
+    if (format == PLOTS_SVG) plots_put_svg(&canvas, &bytes);
     else BASE_TRY(plots_render(&canvas, format, &bytes, error));
     *out = (struct plots_picture){canvas.title, canvas.subtitle, request->topology->device_count, bytes};
     return BASE_OK;

@@ -98,7 +98,7 @@ enum base_status plots_trust(struct base_arena *arena, const struct plots_compar
                              enum plots_format format, double width_px, struct plots_picture *out,
                              struct base_error *error)
 {
-    struct plots_canvas canvas = {.arena = arena, .width_px = width_px, .embedded = format == PLOTS_EMBEDDED};
+    struct plots_canvas canvas = {.arena = arena, .width_px = width_px};
     struct group groups[MOST_GROUPS];
     int count = group_rows(arena, comparison, groups), rows = 0;
     double *sizes = base_new(arena, double, comparison->count + 1), low = 0, high = 0, label_px = 0;

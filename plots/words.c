@@ -142,7 +142,6 @@ double plots_heading(struct plots_canvas *canvas, const char *title, const char 
 {
     canvas->title = title;
     canvas->subtitle = subtitle;
-    if (canvas->embedded) return 4;
     double y = balanced_paragraph(canvas, PLOTS_MARGIN_PX, PLOTS_TITLE, PLOTS_INK, title);
     return balanced_paragraph(canvas, y + 4, PLOTS_SUBTITLE, PLOTS_MUTED, subtitle);
 }
