@@ -74,6 +74,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
     commands_warn_of_untold(context, context->arena, plan);
+    if (plan->options.step == MODEL_STEP_TRAIN) commands_warn_of_speed(context, plan, &prediction);
     if (plan->options.step == MODEL_STEP_TRAIN && !context->json) commands_note_unlaunched(context, plan);
     struct sim_confidence confidence = sim_confidence_of(context->arena, plan, &prediction);
     struct reports_prediction report = {.plan = *text,

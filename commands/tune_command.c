@@ -229,6 +229,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                    .risk_frac = options->risk_frac,
                                    .training = *training,
                                    .looked = looked,
+                                   .warned = context->warning_count > 0,
                                    .wider = wider};
     BASE_TRY(commands_tune_add_uncertain(context, arguments, space, &result, &report, error));
     if (result.plan_count > options->top) result.plan_count = options->top;

@@ -64,6 +64,17 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
     for (int i = 0; i < count; i++) commands_warn(context, untold[i]);
 }
 
+void commands_warn_of_speed(struct commands_context *context, const struct sim_plan *plan,
+                            const struct sim_prediction *p)
+{
+    static const double published_frac = 0.65; /* of the peak in the dtype of activations */
+    if (model_dtype_is_quantized(plan->options.dtype) || p->mfu_frac <= published_frac) return;
+    commands_warn(context, base_print(context->arena,
+                                      "an MFU of %.1f %% is above %.0f %%, which few published runs reach: the plan "
+                                      "may be slower than predicted",
+                                      100 * p->mfu_frac, 100 * published_frac));
+}
+
 void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan)
 {
     const char *why = reports_unlaunched(context->arena, plan);

@@ -294,6 +294,7 @@ struct reports_tuned {
     int wider_count;
     const char *launch_format, *launch; /* --emit, or NULL */
     struct reports_looked *looked;      /* --detail, or NULL */
+    bool warned;                        /* of what the answer does not cover: then that nothing fits is not proven */
     bool simulated;                     /* --network simulated: ranked with collectives sent link by link */
     const double *verified_step_s;      /* the first of the plans, their collectives priced the other way */
     int verified_count;

@@ -156,6 +156,8 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     if (!result->proven_optimal && result->proven_within_frac < 1 && result->plan_count)
         base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * result->gap_frac);
     else if (result->proven_optimal && result->plan_count) base_put(out, "Proven: no plan of the space is better.\n");
+    else if (result->proven_optimal && r->warned)
+        base_put(out, "No plan of the space fits, as far as the warnings above let it be said.\n");
     else if (result->proven_optimal)
         base_put(out, result->tight_count ? "Proven: no plan of the space leaves the headroom.\n"
                                           : "Proven: no plan of the space fits.\n");

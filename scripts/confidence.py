@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 
-COLUMNS = ["platform", "software", "chips", "quantity", "rows", "mean_log", "deviation_log", "between_log", "tables"]
+COLUMNS = ["platform", "software", "chips", "dtypes", "classes", "most_devices", "quantity", "rows", "mean_log",
+           "deviation_log", "between_log", "tables"]
 OUT = "sim/predict/confidence.csv"
 WITHIN = 1.6449
 COVERED = 0.9
@@ -30,7 +31,43 @@ GRID = [0.002 * step for step in range(251)]  # of the deviation between tables
 
 
 # of confidence.csv, a row; mean, deviation and between are of logarithms
-Kind = collections.namedtuple("Kind", "key rows chips mean deviation between tables")
+Kind = collections.namedtuple("Kind", "key rows covers mean deviation between tables")
+# one measurement, log(measured / predicted), and what it is of
+Entry = collections.namedtuple("Entry", "value table chip dtype kind devices", defaults=("", "", 0))
+LONG = 16384  # tokens of a sequence (LONG_LENGTH in sim/predict/confidence.c)
+
+
+def with_experts():
+    with open("model/zoo.csv", newline="") as file:
+        return {row["name"] for row in csv.DictReader(file) if "experts" in row["more"]}
+
+
+def model_class(row):
+    """As confidence.c tells models apart."""
+    if "experts" in row["model"] or row["model"].split(":")[0] in with_experts():
+        return "experts"
+    return "long" if float(row.get("targets_length") or 0) >= LONG else "dense"
+
+
+def device_count(topology):
+    shape = re.search(r":([\dx]+)", topology)
+    if shape:
+        return math.prod(int(n) for n in shape.group(1).split("x"))
+    digits = re.search(r"-(\d+)", topology)
+    slices = re.search(r"slices=(\d+)", topology)
+    cores = 2 if chip(topology) in ("v4", "v5p") else 1  # that the number counts, of a device
+    return int(digits.group(1)) // cores * int(slices.group(1) if slices else 1) if digits else 1
+
+
+def entry(value, table, row):
+    return Entry(value, table, chip(row["topology"]), row.get("dtype") or "bfloat16", model_class(row),
+                 device_count(row["topology"]))
+
+
+def covers(entries):
+    """[chips, dtypes, classes, most devices] of a kind's rows."""
+    return [" ".join(sorted({e.chip for e in entries})), " ".join(sorted({e.dtype for e in entries})),
+            " ".join(sorted({e.kind for e in entries})), max(e.devices for e in entries)]
 
 
 def chip(topology):
@@ -51,7 +88,7 @@ def number(cell):
 
 def measured_step_s(row):
     """None of doubtful rows: C, or what ran was another model than the row's."""
-    if row.get("quality") in ("C", "other_model"):
+    if row.get("quality") in ("C", "other_model", "doubtful"):
         return None
     step = number(row.get("measured_step_s"))
     tokens = number(row.get("measured_tokens_per_s"))
@@ -77,7 +114,7 @@ def memory_of(program, options, row):
     arguments = [program, "predict", "--json", "--task-feature-lengths",
                  ",".join(filter(None, [row["inputs_length"], row["targets_length"]]))]
     for key, value in row.items():
-        if value and "--" + key.replace("_", "-") in options:
+        if value and key != "notes" and "--" + key.replace("_", "-") in options:
             arguments += ["--" + key.replace("_", "-"), value]
     return json.loads(subprocess.run(arguments, stdout=subprocess.PIPE, check=False).stdout)["memory"]
 
@@ -121,14 +158,15 @@ def verdicts(program, found):
             said = row.get("measured_oom") in ("0", "1") and row["predicted_step_s"]
             quantity = "pipelined_memory" if is_pipelined(row) else "memory"
             if said and row.get("memory_kind") in (None, "", "device") and (*kind, quantity) not in found:
-                kinds[(*kind, quantity)].append((row, chip(row["topology"]), name))
+                kinds[(*kind, quantity)].append((row, entry(0, name, row)))
     for kind, entries in sorted(kinds.items()):
-        rooms = [(room(program, options, row), row["measured_oom"] == "0") for row, _, _ in entries]
-        rooms = [entry for entry in rooms if entry[0] is not None]
+        rooms = [(room(program, options, row), row["measured_oom"] == "0") for row, _ in entries]
+        rooms = [r for r in rooms if r[0] is not None]
         if len(rooms) < 10:
             continue  # too few to be near the edge
-        yield Kind(kind, len(rooms), " ".join(sorted({e[1] for e in entries})), 0.0, deviation_of_verdicts(rooms),
-                   between(found, kind[2]) * math.sqrt(2), "verdicts of " + " ".join(sorted({e[2] for e in entries})))
+        of = [e for _, e in entries]
+        yield Kind(kind, len(rooms), covers(of), 0.0, deviation_of_verdicts(rooms),
+                   between(found, kind[2]) * math.sqrt(2), "verdicts of " + " ".join(sorted({e.table for e in of})))
 
 
 def residuals(program):
@@ -146,7 +184,7 @@ def residuals(program):
                       number(row["predicted_peak_memory_bytes"]))]
             for quantity, measured, predicted in pairs:
                 if measured and predicted:
-                    found[kind + (quantity,)].append((math.log(measured / predicted), chip(row["topology"]), name))
+                    found[kind + (quantity,)].append(entry(math.log(measured / predicted), name, row))
     return found
 
 
@@ -157,8 +195,8 @@ def moments(values):
 
 def by_table(entries):
     tables = collections.defaultdict(list)
-    for value, _, table in entries:
-        tables[table].append(value)
+    for e in entries:
+        tables[e.table].append(e.value)
     return list(tables.values())
 
 
@@ -221,8 +259,8 @@ def known_kind(key, entries, found):
     variance = squares / freedom
     weights = [1 / (tau ** 2 + variance / len(values)) for values in tables]
     mean = sum(w * moments(values)[0] for w, values in zip(weights, tables)) / sum(weights)
-    return Kind(key, len(entries), " ".join(sorted({e[1] for e in entries})), mean, math.sqrt(variance),
-                math.sqrt(tau ** 2 + 1 / sum(weights)), " ".join(sorted({e[2] for e in entries})))
+    return Kind(key, len(entries), covers(entries), mean, math.sqrt(variance),
+                math.sqrt(tau ** 2 + 1 / sum(weights)), " ".join(sorted({e.table for e in entries})))
 
 
 def is_known(entries):
@@ -233,7 +271,7 @@ def deviation_of_new_kinds(found, quantity):
     """Each kind weighs the same, and its rows share that. The one to come weighs as much, and may lie anywhere: half of
     it is taken to lie beyond all others, since to take all of it holds more than was asked."""
     kinds = list(of_family(found, quantity).values())
-    rows = sorted((abs(e[0]), 1 / len(entries)) for entries in kinds for e in entries)
+    rows = sorted((abs(e.value), 1 / len(entries)) for entries in kinds for e in entries)
     reached = 0.0
     for half, weight in rows:
         reached += weight / (len(kinds) + 0.5)
@@ -248,10 +286,10 @@ def summarize(program, found):
     by_verdict = list(verdicts(program, found))
     for quantity in ("compiled_memory", "memory", "pipelined_memory", "pipelined_step", "served_step", "step"):
         new = deviation_of_new_kinds(found, quantity)
-        rows.append(Kind(("*", "*", quantity), len(of_family(found, quantity)), "", 0.0, new, 0.0, "every kind above"))
+        rows.append(Kind(("*", "*", quantity), len(of_family(found, quantity)), ["", "", "", ""], 0.0, new, 0.0, "every kind above"))
         # verdicts far from the edge say less than other kinds do
         rows += [row for row in by_verdict if row.key[2] == quantity and math.hypot(row.deviation, row.between) < new]
-    return [[k.key[0], k.key[1], k.chips, k.key[2], k.rows, f"{k.mean:.3f}", f"{k.deviation:.3f}", f"{k.between:.3f}",
+    return [[k.key[0], k.key[1], *k.covers, k.key[2], k.rows, f"{k.mean:.3f}", f"{k.deviation:.3f}", f"{k.between:.3f}",
              k.tables] for k in sorted(rows, key=lambda k: (k.key[0] == "*", k.key))]
 
 
@@ -268,12 +306,12 @@ def compiled_kinds(program):
             stratum = "rescued" if rescued else row["remat_policy"] if scanned else "unscanned"
             ratio = float(row["measured_peak_memory_bytes"]) / float(row["predicted_peak_memory_bytes"])
             key = platform(row["topology"]), row["software"], "compiled_" + stratum
-            found[key].append((math.log(ratio), chip(row["topology"]), name))
+            found[key].append(entry(math.log(ratio), name, row))
     kinds = []
     for key, entries in sorted(found.items()):
-        mean, deviation = moments([entry[0] for entry in entries])
-        kinds.append(Kind(key, len(entries), " ".join(sorted({e[1] for e in entries})), mean, deviation,
-                          deviation / math.sqrt(len(entries)), " ".join(sorted({e[2] for e in entries}))))
+        mean, deviation = moments([e.value for e in entries])
+        kinds.append(Kind(key, len(entries), covers(entries), mean, deviation,
+                          deviation / math.sqrt(len(entries)), " ".join(sorted({e.table for e in entries}))))
     return kinds
 
 
@@ -288,7 +326,7 @@ def coverage(found):
     """Of every second row, the share within the intervals of the others."""
     inside = total = 0
     for key, entries in sorted(found.items()):
-        known, asked = entries[::2], [e[0] for e in entries[1::2]]
+        known, asked = entries[::2], [e.value for e in entries[1::2]]
         if not is_known(known):
             continue
         kind = known_kind(key, known, found)
@@ -301,20 +339,20 @@ def coverage(found):
 
 def kind_without(table, key, found):
     """What the other tables alone say of a kind."""
-    others = {other: [e for e in entries if e[2] != table] for other, entries in found.items()}
+    others = {other: [e for e in entries if e.table != table] for other, entries in found.items()}
     others = {other: entries for other, entries in others.items() if entries}
     if is_known(others.get(key, [])):
         return known_kind(key, others[key], others)
-    return Kind(("*", "*", key[2]), 0, "", 0.0, deviation_of_new_kinds(others, key[2]), 0.0, "")
+    return Kind(("*", "*", key[2]), 0, ["", "", "", ""], 0.0, deviation_of_new_kinds(others, key[2]), 0.0, "")
 
 
 def coverage_of_tables(found):
     """Of every table, the share of rows within the intervals that all other tables give. Returns the mean share."""
     tables = collections.defaultdict(list)
     for key, entries in found.items():
-        for table in sorted({e[2] for e in entries}):
+        for table in sorted({e.table for e in entries}):
             kind = kind_without(table, key, found)
-            tables[table] += [abs(e[0] - kind.mean) <= half_width(kind) for e in entries if e[2] == table]
+            tables[table] += [abs(e.value - kind.mean) <= half_width(kind) for e in entries if e.table == table]
     for table, inside in sorted(tables.items()):
         print(f"{'without ' + table:34} {sum(inside):4} of {len(inside):4} within ({100 * sum(inside) / len(inside):.0f} %)")
     every = [good for inside in tables.values() for good in inside]

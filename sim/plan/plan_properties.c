@@ -73,8 +73,8 @@ model_trait_set sim_plan_traits(const struct sim_plan *plan)
 bool sim_drops_out_unsaid(const struct sim_plan *plan)
 {
     const model_trait_set traits = plan->placement->profile.traits;
-    const bool has_none =
-        (traits >> MODEL_TRAIT_HF_MODULES & 1) && plan->config->position_encoding == MODEL_POSITION_ROTARY;
+    /* Models with rotary positions (Llama, Qwen, Mistral, Falcon) are trained without, whoever trains them. */
+    const bool has_none = plan->config->position_encoding == MODEL_POSITION_ROTARY;
     return (traits >> MODEL_TRAIT_DROPS_OUT & 1) && !has_none;
 }
 

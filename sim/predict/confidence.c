@@ -7,6 +7,7 @@
 #include "sim/predict/predict.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern const struct base_table embedded_sim_predict_confidence_csv;
@@ -82,6 +83,38 @@ static const struct quantity {
                                     [SIM_OF_COMPILED_FULL] = {"compiled_full", "compiled_memory"},
                                     [SIM_OF_COMPILED_RESCUED] = {"compiled_rescued", "compiled_memory"}};
 
+/* How the column of classes calls a model; scripts/confidence.py tells them apart alike. */
+static const char *class_of(const struct sim_plan *plan)
+{
+    enum { LONG_LENGTH = 16384 };
+    if (plan->config->experts.count) return "experts";
+    return plan->targets_length >= LONG_LENGTH ? "long" : "dense";
+}
+
+/* What of a plan none of a row's measurements had, in words of the arena; NULL: each was measured. */
+static const char *unmeasured(struct base_arena *arena, const struct sim_plan *plan, int row)
+{
+    static const struct {
+        const char *name, *words;
+    } classes[] = {{"experts", "with experts"}, {"long", "of sequences as long"}, {"dense", "of a dense model"}};
+    const char *class = class_of(plan), *dtype = model_dtype_name(plan->options.dtype), *of_class = "";
+    const int devices = plan->placement->topology.device_count, most = atoi(field(row, "most_devices"));
+    struct base_text out = {.arena = arena};
+    for (int i = 0; i < BASE_COUNT(classes); i++)
+        if (!strcmp(class, classes[i].name)) of_class = classes[i].words;
+    if (!has_word(field(row, "classes"), class)) base_putf(&out, ", none of them %s", of_class);
+    if (!has_word(field(row, "dtypes"), dtype)) base_putf(&out, ", none of them in %s", dtype);
+    if (devices > 2 * most) base_put(&out, ", none of them on as many devices");
+    return out.length ? out.data : NULL;
+}
+
+static bool is_measured(const struct sim_plan *plan, int row)
+{
+    return has_word(field(row, "classes"), class_of(plan)) &&
+           has_word(field(row, "dtypes"), model_dtype_name(plan->options.dtype)) &&
+           plan->placement->topology.device_count <= 2 * atoi(field(row, "most_devices"));
+}
+
 /* Of another chip the kind's own bias says nothing; what is left is the larger of the two spreads. */
 static enum base_status find_residual(const struct topo_topology *topology, const char *software,
                                       const struct quantity *quantity, struct sim_residual *out,
@@ -130,26 +163,42 @@ static struct sim_interval around(double predicted, const struct sim_residual *r
                                  predicted * exp(r->mean + within_deviations * r->deviation)};
 }
 
+/* Of what no measurement of a kind was like, nobody can say more than of a kind without any: its bias says nothing. */
+static struct sim_residual for_plan(const struct sim_plan *plan, enum sim_residual_kind kind)
+{
+    struct sim_residual own = plan->placement->residuals[kind], all;
+    struct base_error broken;
+    if (own.row < 0 || is_measured(plan, own.row)) return own;
+    const int pooled = find_row("*", "*", quantities[kind].wider);
+    if (pooled < 0 || read_residual(pooled, &all, &broken) != BASE_OK) return own;
+    own.mean = 0;
+    own.deviation = fmax(own.deviation, all.deviation);
+    return own;
+}
+
 static void put_source(struct base_text *out, const struct sim_plan *plan, const char *what,
                        const struct sim_residual *r)
 {
     const struct topo_topology *topology = &plan->placement->topology;
     if (r->row < 0) {
-        base_putf(out, "%s: uncalibrated, no table covers %s on %s", what, plan->software, topology->chip.name);
+        base_putf(out, "%s: uncalibrated, no measurement covers %s on %s", what, plan->software, topology->chip.name);
         return;
     }
-    base_putf(out, "%s: %s rows (%s)", what, field(r->row, "rows"), field(r->row, "tables"));
-    if (!has_word(field(r->row, "chips"), topology->chip.name))
-        base_putf(out, ", none of them on %s", topology->chip.name);
+    const char *lacking = unmeasured(out->arena, plan, r->row);
+    const bool of_chip = has_word(field(r->row, "chips"), topology->chip.name);
+    base_putf(out, "%s: %s%s rows (%s)", what, lacking || !of_chip ? "no measurement covers this; " : "",
+              field(r->row, "rows"), field(r->row, "tables"));
+    if (!of_chip) base_putf(out, ", none of them on %s", topology->chip.name);
+    if (lacking) base_put(out, lacking);
 }
 
 /* What says how far off the plan's step time may be. */
 static bool find_step(const struct sim_plan *plan, struct sim_residual *out)
 {
     if (find_calibrated(&plan->placement->profile, out)) return true;
-    *out = plan->placement->residuals[model_infers(plan->options.step) ? SIM_OF_SERVED_STEP
-                                      : plan->pipeline.stages > 1      ? SIM_OF_PIPELINED_STEP
-                                                                       : SIM_OF_STEP];
+    *out = for_plan(plan, model_infers(plan->options.step) ? SIM_OF_SERVED_STEP
+                          : plan->pipeline.stages > 1      ? SIM_OF_PIPELINED_STEP
+                                                           : SIM_OF_STEP);
     return false;
 }
 
@@ -169,9 +218,9 @@ static enum sim_residual_kind compiled_kind(const struct sim_plan *plan, const s
 
 static struct sim_residual memory_of(const struct sim_plan *plan, const struct sim_prediction *p)
 {
-    return plan->placement->residuals[plan->compiled              ? compiled_kind(plan, p)
-                                      : plan->pipeline.stages > 1 ? SIM_OF_PIPELINED_MEMORY
-                                                                  : SIM_OF_MEMORY];
+    return for_plan(plan, plan->compiled              ? compiled_kind(plan, p)
+                          : plan->pipeline.stages > 1 ? SIM_OF_PIPELINED_MEMORY
+                                                      : SIM_OF_MEMORY);
 }
 
 static bool is_laid_out_as_run(const struct sim_plan *plan)
