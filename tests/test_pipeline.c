@@ -734,6 +734,17 @@ static void published_steps_of_nemo(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Chunks take turns in one schedule alone, so that a plan which says how many need not say which. */
+static void chunks_alone_are_interleaved(struct base_arena *arena)
+{
+    static const char *const said[][2] = {{"software", "megatron"},
+                                          {"pipeline_stages", "2"},
+                                          {"virtual_stages", "2"},
+                                          {"pipeline_schedule", "interleaved"}};
+    const struct sim_prediction whole = predict(arena, said, 4), short_of_it = predict(arena, said, 3);
+    check_equal(&whole, &short_of_it);
+}
+
 static struct sim_plan plan_of_microbatches(struct base_arena *arena, struct sim_cache *cache, const char *batch_size,
                                             const char *microbatches, const char *software)
 {
@@ -909,6 +920,7 @@ static const struct test tests[] = {
     TEST(the_last_stage_keeps_its_logits),
     TEST(a_switch_hides_tensor_parallelism),
     TEST(published_steps_of_nemo),
+    TEST(chunks_alone_are_interleaved),
     TEST(kernels_are_shared_by_numbers_of_microbatches),
     TEST(kept_pieces_answer_for_themselves_alone),
     TEST(prices_are_remembered_by_all_that_they_follow_from),

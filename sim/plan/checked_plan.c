@@ -45,6 +45,8 @@ static enum base_status read_values(struct sim_cache *cache, const struct sim_pl
     BASE_TRY(check_required(text, plan, error));
     BASE_TRY(sim_plan_read_values(cache, text, setting, plan, error));
     plan->compiles = plan->placement->profile.compile.runs;
+    if (plan->pipeline.chunks > 1 && !sim_key_is_given(text, SIM_PIPELINE_SCHEDULE))
+        plan->pipeline.schedule = SIM_INTERLEAVED; /* the only one in which chunks take turns */
     if (plan->num_microbatches < 1) plan->num_microbatches = 1;
     if (plan->batch_size % plan->num_microbatches)
         return refuse_microbatches(plan->batch_size, plan->num_microbatches, error);

@@ -290,7 +290,7 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
     [SIM_PIPELINE_SCHEDULE] = {.name = "pipeline_schedule",
                                .json = TEXT,
                                .option = {"--pipeline-schedule", NULL, "in which order a stage runs its microbatches",
-                                          "1f1b; of tune: interleaved with virtual stages"},
+                                          "1f1b; interleaved with virtual stages"},
                                .fallback = "1f1b",
                                .default_unsaid = true,
                                .type = SIM_OF_WORD,
