@@ -149,6 +149,11 @@ static bool has_dcn(const struct import_draft *draft)
 enum base_status model_import_maxtext(struct import_draft *draft)
 {
     const char *quantized = model_import_said(draft, ".quantization", NULL);
+    const struct import_slot *rules = model_import_slot(draft, ".rules");
+    if (rules && !strstr(rules->place.file, "base.yml"))
+        model_import_warn(draft, rules->place,
+                          "rules of another file than base.yml are not read: MaxText's own are taken; "
+                          "--logical-axis-rules says others");
     model_import_default(draft, ".ici.fsdp", "-1");
     const int64_t slices = draft->slice_count && has_dcn(draft) ? draft->slice_count : 1;
     model_import_default(draft, ".dcn.data", "-1");
