@@ -241,6 +241,9 @@ enum base_status commands_read_step(const struct base_arguments *arguments, stru
 /* What people say of degrees and batches, put into the plan's own keys (degrees.c). */
 enum base_status commands_take_degrees(struct commands_context *context, const struct base_arguments *arguments,
                                        struct sim_plan_text *plan, struct base_error *error);
+/* What --topology, or --gpus and --gpu, say; NULL: nothing does. */
+enum base_status commands_topology_given(struct base_arena *arena, const struct base_arguments *arguments,
+                                         const char **out, struct base_error *error);
 #define COMMANDS_DEGREES                                                                                               \
     {"--gpus", "N", "GPUs, or TPU chips, instead of --topology; with --gpu", NULL},                                    \
         {"--gpu", "NAME", "their kind: h100, a100-80g, v5e", NULL},                                                    \

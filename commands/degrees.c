@@ -31,23 +31,23 @@ static void put_number(struct degrees *d, enum sim_key key, int64_t value)
     d->plan->values[key] = base_print(d->arena, "%lld", (long long)value);
 }
 
-/* --gpus 64 --gpu h100; of GPUs and of TPU chips. */
-static enum base_status take_devices(struct degrees *d, const struct base_arguments *arguments,
-                                     struct base_error *error)
+enum base_status commands_topology_given(struct base_arena *arena, const struct base_arguments *arguments,
+                                         const char **out, struct base_error *error)
 {
     const char *name = commands_option_given(arguments, "--gpu"), *count = commands_option_given(arguments, "--gpus");
     const struct topo_chip *chip;
     int64_t devices;
+    *out = commands_option_given(arguments, "--topology");
     if (!name && !count) return BASE_OK;
-    if (commands_option_given(arguments, "--topology"))
+    if (*out)
         return base_fail(error, BASE_USAGE, "%s: --topology says it already; leave one out",
                          count ? "--gpus" : "--gpu");
     if (!name) return base_fail(error, BASE_USAGE, "--gpus: of which kind? Give --gpu h100, too");
     if (!count) return base_fail(error, BASE_USAGE, "--gpu: how many? Give --gpus 64, too");
     BASE_TRY(base_parse_int(count, "--gpus", 1, 1 << 20, &devices, error));
-    if (topo_chip_called(d->arena, name, &chip, error) != BASE_OK) return base_fail_in(error, "--gpu");
-    d->plan->values[SIM_TOPOLOGY] = topo_devices_name(d->arena, chip, devices);
-    if (d->plan->values[SIM_TOPOLOGY]) return BASE_OK;
+    if (topo_chip_called(arena, name, &chip, error) != BASE_OK) return base_fail_in(error, "--gpu");
+    *out = topo_devices_name(arena, chip, devices);
+    if (*out) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "--gpus: %lld of %s are no whole nodes, or no listed slice; --topology says what they are",
                      (long long)devices, chip->full_name);
@@ -166,13 +166,15 @@ enum base_status commands_take_degrees(struct commands_context *context, const s
                                        struct sim_plan_text *plan, struct base_error *error)
 {
     struct degrees d = {.arena = context->arena, .plan = plan};
-    const char *chunks = commands_option_given(arguments, "--virtual-stages"), *software = plan->values[SIM_SOFTWARE];
+    const char *topology, *chunks = commands_option_given(arguments, "--virtual-stages"),
+                          *software = plan->values[SIM_SOFTWARE];
     int64_t micro = 0, stage = -1, data;
     /* Chunks of a stage take turns in that schedule alone; a list of tune has its own. */
     if (chunks && strcmp(chunks, "1") != 0 && !strchr(chunks, ',') && software && !strcmp(software, "megatron") &&
         !sim_key_is_given(plan, SIM_PIPELINE_SCHEDULE))
         plan->values[SIM_PIPELINE_SCHEDULE] = "interleaved";
-    BASE_TRY(take_devices(&d, arguments, error));
+    BASE_TRY(commands_topology_given(context->arena, arguments, &topology, error));
+    if (topology && !commands_option_given(arguments, "--topology")) plan->values[SIM_TOPOLOGY] = topology;
     BASE_TRY(read_number(arguments, "--dp", -1, &d.dp, error));
     BASE_TRY(read_number(arguments, "--fsdp", -1, &d.fsdp, error));
     BASE_TRY(read_number(arguments, "--micro-batch-size", 1, &micro, error));

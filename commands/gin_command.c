@@ -57,8 +57,8 @@ static enum base_status read_files(struct commands_context *context, const struc
     const char **paths = base_new(context->arena, const char *, arguments->positional_count),
                **overrides = base_new(context->arena, const char *, arguments->positional_count),
                *from = base_argument(arguments, "--from");
-    struct model_import_request request = {
-        .paths = paths, .overrides = overrides, .topology = base_argument(arguments, "--topology")};
+    struct model_import_request request = {.paths = paths, .overrides = overrides};
+    BASE_TRY(commands_topology_given(context->arena, arguments, &request.topology, error));
     int kind;
     if (from && strcmp(from, "gin") != 0) {
         BASE_TRY(base_parse_word(from, "--from", model_import_kinds, MODEL_IMPORT_KINDS, &kind, error));

@@ -134,7 +134,7 @@ enum base_status commands_plan_given(struct commands_context *context, const str
 {
     memset(plan, 0, sizeof *plan);
     /* Files of other software have batches by the device: they ask for the topology while they are read. */
-    plan->values[SIM_TOPOLOGY] = base_argument(arguments, sim_plan_keys[SIM_TOPOLOGY].option.name);
+    BASE_TRY(commands_topology_given(context->arena, arguments, &plan->values[SIM_TOPOLOGY], error));
     if (arguments->positional_count) BASE_TRY(commands_read_plan(context, arguments->positional[0], plan, error));
     BASE_TRY(commands_plan_options(context, arguments, plan, error));
     bool open = !base_argument(arguments, sim_plan_keys[SIM_TARGETS_LENGTH].option.name);

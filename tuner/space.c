@@ -350,7 +350,9 @@ static enum base_status check_each_value(struct tuner_space *space, const char *
             text.values[keys[d]] = space->values[d].values[i];
             text.values[SIM_TOPOLOGY] = "h100:1x1";
             text.values[SIM_NUM_MICROBATCHES] = NULL;
-            text.values[SIM_SOFTWARE] = NULL; /* it may not run there; that of the plan is asked on its own topology */
+            /* It may not run there; that of the plan is asked on its own topology, with what it alone can be told. */
+            text.values[SIM_SOFTWARE] = text.values[SIM_COMPILE] = text.values[SIM_GRADIENT_DTYPE] = NULL;
+            for (int key = SIM_TP_COMM_OVERLAP; key <= SIM_DDP_BUCKET_SIZE; key++) text.values[key] = NULL;
             for (int key = 0; key < SIM_KEY_COUNT; key++)
                 if (sim_plan_keys[key].type == SIM_OF_MESH) text.values[key] = NULL;
             text.values[space->mesh_key] = on_one_device;
