@@ -131,6 +131,7 @@ struct model_config {
     bool encoder;     /* encoder-decoder; false: decoder only */
     int64_t emb_dim, num_heads, num_kv_heads, head_dim, mlp_dim, vocab_size;
     int64_t num_encoder_layers, num_decoder_layers; /* decoder-only: the first is 0 */
+    int64_t mtp_layers; /* the last of the decoder's that are of multi-token prediction, each with a loss of its own */
     enum model_activation mlp_activations[MODEL_MAX_ACTIVATIONS];
     int mlp_activation_count;
     bool logits_via_embedding, float32_attention_logits, parallel_block;
@@ -278,9 +279,12 @@ enum model_dtype {
     MODEL_INT32,
     MODEL_BOOL,
     MODEL_INT8,
-    MODEL_UINT32
+    MODEL_UINT32,
+    MODEL_MXFP8,
+    MODEL_NVFP4
 };
-bool model_dtype_is_quantized(enum model_dtype dtype); /* of products alone: fp8, int8 */
+bool model_dtype_is_quantized(enum model_dtype dtype);   /* of products alone: fp8, mxfp8, nvfp4, int8 */
+bool model_dtype_is_small_float(enum model_dtype dtype); /* fp8, mxfp8, nvfp4 */
 int64_t model_dtype_bytes(enum model_dtype dtype);
 const char *model_dtype_name(enum model_dtype dtype);
 

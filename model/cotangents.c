@@ -138,9 +138,11 @@ int model_builder_need(struct builder_pass *pass, int tensor)
         is_saved = (saved->device | saved->host) >> wanted->saved_as & 1;
     if (model_builder_saves_every_second(builder))
         is_saved = wanted->role == MODEL_ROLE_LAYER_INPUT || is_every_second(pass, tensor);
+    if (model_is_of_modules(builder->options.recomputed_modules, wanted->name)) is_saved = false;
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
     if (!pass->loop || wanted->block != pass->forward_block) return tensor;
-    if (is_saved || carried || is_saved_operand(pass, tensor)) {
+    if (is_saved || carried ||
+        (is_saved_operand(pass, tensor) && !model_is_of_modules(builder->options.recomputed_modules, wanted->name))) {
         builder->program->tensors[tensor].constrained_again = wanted->constrained && builder_recomputes(builder);
         builder->program->tensors[tensor].offloaded =
             builder->options.remat == MODEL_REMAT_TENSORS && wanted->saved_as && saved->host >> wanted->saved_as & 1;

@@ -12,6 +12,7 @@ struct stack {
     int tokens;                  /* what masks the keys */
     int encoded, encoded_tokens; /* cross attention; -1 without */
     int relpos;                  /* bias of all layers, or -1 where every layer has its own */
+    int normed;                  /* what the head reads, behind the last layer */
 };
 
 /* The scanned network constrains its residual stream and its norms, Flaxformer what enters and leaves each sublayer;
@@ -302,7 +303,8 @@ static int add_learned_positions(struct builder *builder, int x)
 /* The table is where something is looked up in it, and where it gives the logits. */
 static bool has_table(const struct builder *builder)
 {
-    unsigned logits_part = builder->config->logits_via_embedding ? MODEL_PART_LOGITS : 0;
+    const struct model_config *config = builder->config;
+    unsigned logits_part = config->logits_via_embedding || config->mtp_layers ? MODEL_PART_LOGITS : 0;
     return builder_has_part(builder, MODEL_PART_ENCODER_EMBEDDING | MODEL_PART_EMBEDDING | logits_part);
 }
 
@@ -310,8 +312,8 @@ static int encode(struct builder *builder, int table, int tokens)
 {
     builder->scope = "encoder";
     model_builder_begin_stack(builder, tokens, BUILDER_INPUTS, MODEL_ENCODER_STACK);
-    struct stack encoder = {"encoder", BUILDER_INPUTS, BUILDER_INPUT_KEYS, MODEL_ENCODER_LAYERS, false, tokens, -1, -1,
-                            -1};
+    struct stack encoder = {
+        "encoder", BUILDER_INPUTS, BUILDER_INPUT_KEYS, MODEL_ENCODER_LAYERS, false, tokens, -1, -1, -1, -1};
     int x = builder_has_part(builder, MODEL_PART_ENCODER_EMBEDDING)
                 ? embed(builder, table, tokens, BUILDER_INPUTS)
                 : model_builder_receive(builder, "received", "ble", builder->stream);
@@ -329,10 +331,40 @@ static int decode(struct builder *builder, struct stack *decoder, int table, int
             : model_builder_receive(builder, "received", stream ? "bte" : "btv",
                                     stream ? builder->stream : builder->dtype);
     x = run_stack(builder, decoder, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);
+    decoder->normed = x;
     if (builder_has_part(builder, MODEL_PART_LOGITS)) return model_builder_logits(builder, table, x);
     if (builder_has_part(builder, MODEL_PART_LOSS))
         return builder_in_dtype(builder, "logits", x, "btv->btv", builder_statistics_dtype(builder));
     return x;
+}
+
+/* One of two halves of a product with what stands side by side. */
+static int joined_half(struct builder *builder, const char *name, int x)
+{
+    const char *dense = base_print(builder->arena, "mtp/%s_projection", name);
+    int normed = model_builder_norm(builder, base_print(builder->arena, "mtp/%s_norm", name), x, BUILDER_TARGETS),
+        kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", dense), "eM", "eM");
+    return builder_contract(builder, dense, "bte,eM->btM", "bte", builder->dtype, MODEL_ROLE_PROJECTION, normed,
+                            kernel);
+}
+
+/* What a layer of multi-token prediction has beside a decoder's layer, which stands among those: the next token's
+ * embedding joined with the stream, a norm, the logits once more, and their loss (DeepSeek-V3, arXiv:2412.19437, 2.2).
+ */
+static void predict_ahead(struct builder *builder, const struct stack *decoder, int table, int tokens,
+                          const struct builder_forward *forward)
+{
+    struct builder_forward ahead = *forward;
+    builder->scope = "decoder";
+    int embedded = joined_half(builder, "embedding", embed(builder, table, tokens, BUILDER_TARGETS)),
+        stream = joined_half(builder, "stream", decoder->normed),
+        joined = builder_apply(builder, MODEL_MAP, MODEL_ADD, "mtp/joined", "bte,bte->bte", NULL, builder->dtype,
+                               MODEL_ROLE_PROJECTION, embedded, stream, -1, -1);
+    ahead.logits =
+        model_builder_logits(builder, table, model_builder_norm(builder, "mtp/final_norm", joined, BUILDER_TARGETS));
+    builder->scope = "mtp";
+    model_builder_wide_loss(builder, &ahead);
+    builder->scope = "";
 }
 
 /* ---- parts of it, for inference ---- */
@@ -369,7 +401,7 @@ int model_builder_decode(struct builder *builder, int table, const struct builde
     int x = add_learned_positions(builder,
                                   norm_embedding(builder, embed(builder, table, decoder->tokens, BUILDER_TARGETS)));
     struct stack stack = {"decoder",     BUILDER_TARGETS,  BUILDER_TARGET_KEYS,     MODEL_DECODER_LAYERS, true,
-                          decoder->mask, decoder->encoded, decoder->encoded_tokens, decoder->relpos};
+                          decoder->mask, decoder->encoded, decoder->encoded_tokens, decoder->relpos,      -1};
     int y = run_stack(builder, &stack, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);
     builder->scope = "";
     return y;
@@ -384,11 +416,13 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
     bool embeds = builder_has_part(builder, MODEL_PART_EMBEDDING),
          decodes = builder_has_part(builder, MODEL_DECODER_PARTS);
     int encoder_tokens = config->encoder ? feature(builder, "encoder_input_tokens", BUILDER_INPUTS) : -1;
-    bool reads_tokens = embeds || (decodes && model_builder_is_flaxformer(builder)); /* its mask is of them */
+    const bool ahead =
+        config->mtp_layers && builder_has_part(builder, MODEL_PART_LOSS) && builder->options.step < MODEL_STEP_FORWARD;
+    bool reads_tokens = embeds || ahead || (decodes && model_builder_is_flaxformer(builder)); /* its mask is of them */
     int decoder_tokens = reads_tokens ? feature(builder, "decoder_input_tokens", BUILDER_TARGETS) : -1;
     builder->scope = config->encoder ? "" : "decoder";
     int table = has_table(builder) ? model_builder_parameter(builder, "token_embedder/embedding", "ve") : -1;
-    struct stack decoder = {"decoder", BUILDER_TARGETS, BUILDER_TARGET_KEYS, MODEL_DECODER_LAYERS, true, -1, -1, -1,
+    struct stack decoder = {"decoder", BUILDER_TARGETS, BUILDER_TARGET_KEYS, MODEL_DECODER_LAYERS, true, -1, -1, -1, -1,
                             -1};
     bool with_loss = builder->options.step != MODEL_STEP_FORWARD;
     builder->scope = "";
@@ -413,5 +447,7 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
     if (builder_has(builder, MODEL_TRAIT_WIDE_LOSS) && builder->options.step != MODEL_STEP_EVALUATE)
         model_builder_wide_loss(builder, &forward);
     else model_builder_loss(builder, &forward);
+    for (int64_t i = 0; ahead && i < config->mtp_layers; i++)
+        predict_ahead(builder, &decoder, table, decoder_tokens, &forward);
     return forward;
 }

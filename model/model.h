@@ -24,6 +24,24 @@ struct model_decoding {
 /* Of Adam's first moment; the first: that of the parameters. */
 enum model_moment { MODEL_MOMENT_AS_WEIGHTS, MODEL_MOMENT_FLOAT32, MODEL_MOMENT_BFLOAT16 };
 
+/* What Megatron-LM's --recompute-modules names (core/transformer/transformer_config.py). */
+enum model_module {
+    MODEL_MODULE_LAYERNORM,
+    MODEL_MODULE_MOE_ACT,
+    MODEL_MODULE_MLA_UP_PROJ,
+    MODEL_MODULE_CORE_ATTN,
+    MODEL_MODULE_MLP,
+    MODEL_MODULE_MOE,
+    MODEL_MODULE_SHARED_EXPERTS,
+    MODEL_MODULE_COUNT
+};
+/* recomputed_modules.c. "modules:layernorm+moe_act" into bits. BASE_INPUT names what is no module. */
+bool model_is_modules(const char *text); /* begins as such a text does */
+enum base_status model_modules_parse(const char *text, unsigned *out, struct base_error *error);
+const char *model_modules_text(struct base_arena *arena, unsigned modules);
+/* A tensor, by its path in a layer, is one that such a module makes and does not keep. */
+bool model_is_of_modules(unsigned modules, const char *tensor);
+
 /* All that shapes a program; what is not here is a size. */
 struct model_options {
     enum model_step step;
@@ -35,6 +53,7 @@ struct model_options {
     enum model_dtype parameter_dtype; /* of inference: what parameters are restored as */
     struct model_decoding decoding;   /* of MODEL_STEP_GENERATE */
     struct model_saved saved;         /* MODEL_REMAT_TENSORS */
+    unsigned recomputed_modules;      /* MODEL_REMAT_NONE: bits of enum model_module, whose results are made again */
     unsigned dropped_roles;           /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
     bool microbatches;                /* more than one: a loop with a float32 accumulator */
     bool flash_attention;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RELPOS_BUCKETS = 32, MOST_DIMENSIONS = 3, MOST_PER_LAYER = 48, MOST_OUTSIDE_LAYERS = 12 };
+enum { RELPOS_BUCKETS = 32, MOST_DIMENSIONS = 3, MOST_PER_LAYER = 48, MOST_OUTSIDE_LAYERS = 20 };
 
 struct list {
     struct base_arena *arena;
@@ -250,6 +250,15 @@ enum base_status model_parameters(struct base_arena *arena, const struct model_c
     add_stack(&list, "decoder", config->num_decoder_layers, MODEL_DECODER_STACK);
     if (config->position_encoding == MODEL_POSITION_LEARNED) /* an embedding like the tokens', as MaxText has it */
         add(&list, decoder, "position_embedder/embedding", DIMENSIONS({"vocab", config->num_positions}, embed));
+    if (config->mtp_layers) {
+        static const char *const halves[] = {"embedding", "stream"};
+        for (int i = 0; i < BASE_COUNT(halves); i++) {
+            add_norm(&list, decoder, base_print(arena, "mtp/%s_norm", halves[i]));
+            add(&list, decoder, base_print(arena, "mtp/%s_projection/kernel", halves[i]),
+                DIMENSIONS(embed, {"unmodeled", config->emb_dim}));
+        }
+        add_norm(&list, decoder, "mtp/final_norm");
+    }
     if (!config->logits_via_embedding) {
         add(&list, decoder, "logits_dense/kernel", DIMENSIONS(embed, vocab));
         add_bias(&list, decoder, MODEL_BIAS_LOGITS, "logits_dense", DIMENSIONS(vocab));

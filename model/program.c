@@ -31,7 +31,7 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
                               .looked_up = -1,
                               .mask = -1,
                               .dtype = options->dtype,
-                              .stream = options->dtype == MODEL_FP8 ? MODEL_BFLOAT16 : options->dtype,
+                              .stream = model_dtype_is_small_float(options->dtype) ? MODEL_BFLOAT16 : options->dtype,
                               .layers = MODEL_ONE,
                               .gradient_norm = -1,
                               .marks = -1};

@@ -86,10 +86,11 @@ static void declare_scales(struct builder *builder, int parameter, const char *p
     builder->program->tensors[scales].scales = parameter;
 }
 
-/* The one of that name: prompts go through the same layers as what is decoded. -1: it is new. */
+/* The one of that name: prompts go through the same layers as what is decoded, and each loss through the same head.
+ * -1: it is new. */
 static int declared_parameter(const struct builder *builder, const char *path)
 {
-    for (int i = 0; i < builder->parameter_count && model_infers(builder->options.step); i++)
+    for (int i = 0; i < builder->parameter_count; i++)
         if (!strcmp(builder->parameters[i].path, path)) return builder->parameters[i].tensor;
     return -1;
 }

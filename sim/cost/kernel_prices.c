@@ -38,16 +38,6 @@ static double rated_flop(const struct sim_cost_context *p, const struct sim_pric
     return tiled_flop(p, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
 }
 
-double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype)
-{
-    const double *c = profile->constants;
-    double frac = dtype == MODEL_FLOAT32 ? c[SIM_FLOAT32_FLOP_FRAC]
-                  : dtype == MODEL_FP8   ? c[SIM_FP8_FLOP_FRAC]
-                  : dtype == MODEL_INT8  ? c[SIM_INT8_FLOP_FRAC]
-                                         : 1;
-    return frac > 0 ? frac : 1;
-}
-
 /* An operand is read for its largest element, and again to be cast; as many bytes are written and read. */
 static double scaled_s(const struct sim_profile *profile, double bytes)
 {

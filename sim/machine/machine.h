@@ -32,6 +32,8 @@ enum sim_constant {
     SIM_HOP_LATENCY_S,
     SIM_FLOAT32_FLOP_FRAC /* of flop_per_s, for contractions of float32 */,
     SIM_FP8_FLOP_FRAC,
+    SIM_MXFP8_FLOP_FRAC /* 0: its products do not know scales of blocks */,
+    SIM_NVFP4_FLOP_FRAC,
     SIM_UNALIGNED_FLOP_FRAC /* of flop_per_s, where rows of operands begin between two 16 bytes; 0 or 1: as others */,
     SIM_COMBINE_BYTES /* gradients that one collective reduces together, at most */,
     SIM_RESERVED_BYTES,
@@ -398,6 +400,8 @@ static inline double sim_launches_s(const struct sim_profile *profile, double la
     return launches * profile->constants[SIM_KERNEL_LATENCY_S];
 }
 /* The rate of products in a dtype, of that in bfloat16; where no source gives it, the same (kernel_prices.c). */
+/* The constant that says the rate of products in it as a share of bfloat16's; -1: they are as fast. */
+int sim_rate_constant(enum model_dtype dtype);
 double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype);
 /* What an allocator loses beside so many bytes that come and go. */
 static inline double sim_fragments_bytes(const struct sim_profile *profile, double bytes)

@@ -19,3 +19,24 @@ double sim_product_flop(const struct sim_profile *profile, const struct sim_prod
            other = padded(of->rows, unit) * padded(of->columns, tile);
     return 2 * of->batch * contracted * (one < other ? one : other);
 }
+
+int sim_rate_constant(enum model_dtype dtype)
+{
+    static const struct {
+        enum model_dtype dtype;
+        enum sim_constant constant;
+    } rates[] = {{MODEL_FLOAT32, SIM_FLOAT32_FLOP_FRAC},
+                 {MODEL_FP8, SIM_FP8_FLOP_FRAC},
+                 {MODEL_MXFP8, SIM_MXFP8_FLOP_FRAC},
+                 {MODEL_NVFP4, SIM_NVFP4_FLOP_FRAC},
+                 {MODEL_INT8, SIM_INT8_FLOP_FRAC}};
+    for (int i = 0; i < BASE_COUNT(rates); i++)
+        if (rates[i].dtype == dtype) return (int)rates[i].constant;
+    return -1;
+}
+
+double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype)
+{
+    const int constant = sim_rate_constant(dtype);
+    return constant >= 0 && profile->constants[constant] > 0 ? profile->constants[constant] : 1;
+}

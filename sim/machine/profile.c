@@ -54,6 +54,8 @@ static const struct constant_row {
     [SIM_HOP_LATENCY_S] = {"hop_latency_s", 0, 10, ON_ALL},
     [SIM_FLOAT32_FLOP_FRAC] = {"float32_flop_frac", 0, 16, ON_ALL},
     [SIM_FP8_FLOP_FRAC] = {"fp8_flop_frac", 0, 16, ON_ALL},
+    [SIM_MXFP8_FLOP_FRAC] = {"mxfp8_flop_frac", 0, 16, ON_GPUS},
+    [SIM_NVFP4_FLOP_FRAC] = {"nvfp4_flop_frac", 0, 16, ON_GPUS},
     [SIM_UNALIGNED_FLOP_FRAC] = {"unaligned_flop_frac", 0, 1, ON_ALL},
     [SIM_COMBINE_BYTES] = {"combine_bytes", 0, 1e15, ON_ALL},
     [SIM_DCN_BYTES_PER_S] = {"dcn_bytes_per_s", 0, 1e18, ON_TPUS},

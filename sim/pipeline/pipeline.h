@@ -21,7 +21,7 @@ struct sim_pipeline {
     enum sim_cut partition;
     int64_t split_rank;    /* first stage of the decoder behind an encoder; 0: half of the stages */
     int64_t first_layers;  /* of the first stage, where the partition leaves it open; 0: as it usually comes out */
-    const int64_t *layers; /* of each stage, where a plan says them; NULL: as the software shares them out */
+    const int64_t *layers; /* of each piece, where a plan says them; NULL: as the software shares them out */
     bool forward_alone;    /* an evaluation: there are no backward passes */
 };
 
@@ -53,6 +53,13 @@ struct sim_pipeline_traits {
 /* BASE_INPUT: the software has no pipelines. */
 enum base_status sim_pipeline_traits_find(const char *software, struct sim_pipeline_traits *out,
                                           struct base_error *error);
+
+/* ---- what a plan says of its pieces (layout_text.c) ---- */
+
+/* Into the layers, or the partition, of a pipeline whose stages and chunks are known; the arena holds the layers, with
+ * those of multi-token prediction among the last piece's. BASE_INPUT: no such layout, or not of so many layers. */
+enum base_status sim_layout_read(struct base_arena *arena, const char *text, int64_t layers, int64_t mtp_layers,
+                                 struct sim_pipeline *pipeline, struct base_error *error);
 
 /* ---- stages (stages.c) ---- */
 

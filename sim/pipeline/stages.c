@@ -131,10 +131,6 @@ static enum base_status cut_decoder(const struct model_config *config, const str
 {
     const int64_t count = pipeline->stages * pipeline->chunks, layers = config->num_decoder_layers;
     int64_t counts[SIM_MOST_STAGE_CHUNKS];
-    if (pipeline->layers && pipeline->chunks > 1)
-        return base_fail(
-            error, BASE_INPUT,
-            "pipeline_layers: are those of whole stages, and virtual_stages splits them; use virtual_stages 1");
     if (pipeline->layers && pipeline->partition != SIM_BY_LAYERS)
         return base_fail(error, BASE_INPUT,
                          "pipeline_layers: says what pipeline_partition does otherwise; leave one of them out");

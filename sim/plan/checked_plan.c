@@ -88,6 +88,39 @@ static enum base_status read_cuts(const struct sim_plan_text *text, struct sim_p
     return BASE_OK;
 }
 
+/* Layers of multi-token prediction are layers of the decoder like its last, and something of their own. */
+static enum base_status take_mtp_layers(struct base_arena *arena, struct sim_plan *plan, struct base_error *error)
+{
+    if (!plan->mtp_layers) return BASE_OK;
+    if (plan->config->encoder || !plan->config->scan_layers ||
+        !(plan->placement->profile.traits >> MODEL_TRAIT_WIDE_LOSS & 1))
+        return base_fail(error, BASE_INPUT,
+                         "mtp_layers: is modelled of scanned decoders under Megatron, torchtitan and their like; use "
+                         "0");
+    struct model_config *config = base_new(arena, struct model_config, 1);
+    memcpy(config, plan->config, sizeof *config); /* with its padding, by which programs are known again */
+    const int64_t per_block = model_layers_per_block(config, MODEL_DECODER_STACK);
+    config->mtp_layers = plan->mtp_layers;
+    config->num_decoder_layers += plan->mtp_layers;
+    if (config->experts.count) config->experts.decoder_sparse_layers += plan->mtp_layers / per_block;
+    plan->config = config;
+    return BASE_OK;
+}
+
+static enum base_status read_layout(struct base_arena *arena, const struct sim_plan_text *text, struct sim_plan *plan,
+                                    struct base_error *error)
+{
+    const char *given = text->values[SIM_PIPELINE_LAYOUT];
+    plan->pipeline_layout_text = given ? given : "";
+    if (!given || !*given) return BASE_OK;
+    if (*plan->pipeline_layers_text || sim_key_is_given(text, SIM_PIPELINE_PARTITION) || plan->config->encoder)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layout: says all of a decoder's pieces; leave out pipeline_layers and "
+                         "pipeline_partition, and use it for models without an encoder");
+    return sim_layout_read(arena, given, plan->config->num_decoder_layers - plan->mtp_layers, plan->mtp_layers,
+                           &plan->pipeline, error);
+}
+
 /* Layers of each stage, as the plan says them. */
 static enum base_status read_layers(struct base_arena *arena, const struct sim_plan_text *text, struct sim_plan *plan,
                                     struct base_error *error)
@@ -96,7 +129,12 @@ static enum base_status read_layers(struct base_arena *arena, const struct sim_p
     const int64_t stages = plan->pipeline.stages, most = plan->config->num_decoder_layers;
     int count;
     plan->pipeline_layers_text = given ? given : "";
+    BASE_TRY(read_layout(arena, text, plan, error));
     if (!*plan->pipeline_layers_text || stages == 1) return BASE_OK;
+    if (plan->pipeline.chunks > 1)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_layers: are those of whole stages, and virtual_stages splits them; use "
+                         "virtual_stages 1, or pipeline_layout");
     if (!strcmp(given, "auto"))
         return base_fail(error, BASE_INPUT,
                          "pipeline_layers: auto has tune assign layers to stages; use tune, or one number for each of "
@@ -209,6 +247,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_find_placement(cache, text, &plan, error));
     BASE_TRY(sim_plan_find_rules(cache, text->values[SIM_RULES], &plan, error));
     BASE_TRY(read_values(cache, text, &plan, error));
+    BASE_TRY(take_mtp_layers(&cache->arena, &plan, error));
     plan.options.sorts_tokens = sim_sorts_tokens(&plan);
     BASE_TRY(sim_plan_take_overlaps(text, &plan, error));
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));

@@ -48,6 +48,8 @@ enum sim_key {
     SIM_PIPELINE_SPLIT_RANK,
     SIM_FIRST_STAGE_LAYERS,
     SIM_PIPELINE_LAYERS,
+    SIM_PIPELINE_LAYOUT,
+    SIM_MTP_LAYERS,
     SIM_CONTEXT_PARALLEL,
     SIM_EXPERT_PARALLEL,
     SIM_MOE_DISPATCHER,
@@ -206,6 +208,8 @@ struct sim_plan {
     bool compiles;   /* torch.compile, where the software leaves a choice of it */
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
+    const char *pipeline_layout_text; /* "": even */
+    int64_t mtp_layers;               /* of multi-token prediction; config counts them among the decoder's */
     int64_t expert_parallel;          /* devices that experts are over, inside data */
     enum sim_dispatcher moe_dispatcher;
     double moe_imbalance;     /* rows of the busiest experts over the mean's */

@@ -173,10 +173,12 @@ enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_e
 {
     const struct topo_topology *topology = &plan->placement->topology;
     const struct topo_chip *chip = &topology->chip;
-    const bool fp8 = plan->options.dtype == MODEL_FP8;
+    const bool fp8 = plan->options.dtype != MODEL_INT8, blocks = fp8 && plan->options.dtype != MODEL_FP8;
     const bool has_chip = topology->kind == TOPO_TPU || topology->kind == TOPO_GPU;
     if (!model_dtype_is_quantized(plan->options.dtype) || !has_chip) return BASE_OK;
-    const double rate = fp8 ? chip->fp8_flop_per_s : chip->int8_op_per_s,
+    const double rate = blocks ? plan->placement->profile.constants[sim_rate_constant(plan->options.dtype)]
+                        : fp8  ? chip->fp8_flop_per_s
+                               : chip->int8_op_per_s,
                  other = fp8 ? chip->int8_op_per_s : chip->fp8_flop_per_s;
     const char *name = model_dtype_name(plan->options.dtype);
     if (!(rate > 0))

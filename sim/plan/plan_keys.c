@@ -81,6 +81,10 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
         plan->options.remat = MODEL_REMAT_FULL;
         return model_every_parse(text, &plan->remat_every, error);
     }
+    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_modules(text)) {
+        plan->options.remat = MODEL_REMAT_NONE;
+        return model_modules_parse(text, &plan->options.recomputed_modules, error);
+    }
     if (row == &sim_plan_keys[SIM_REMAT_POLICY] && strchr(text, ':')) {
         plan->options.remat = MODEL_REMAT_TENSORS;
         return model_saved_parse(text, &plan->options.saved, error);
@@ -156,6 +160,8 @@ static const char *value_text(struct base_arena *arena, const struct sim_plan *p
     case SIM_OF_WORD:
         if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->options.remat == MODEL_REMAT_TENSORS)
             return model_saved_text(arena, &plan->options.saved);
+        if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->options.recomputed_modules)
+            return model_modules_text(arena, plan->options.recomputed_modules);
         if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->remat_every)
             return base_print(arena, "full;every:%d", plan->remat_every);
         for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++)

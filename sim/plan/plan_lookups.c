@@ -300,6 +300,7 @@ static enum base_status list_parameters(struct sim_cache *cache, const struct si
     const bool overridden = plan->options.parameters != NULL;
     sim_key_begin(cache, SIM_STORED_PARAMETERS);
     sim_key_text(cache, plan->model_text);
+    sim_key_bytes(cache, &plan->mtp_layers, sizeof plan->mtp_layers);
     sim_key_bytes(cache, &overridden, sizeof overridden);
     struct listed *listed = sim_cache_find(cache);
     if (!listed) {
@@ -331,6 +332,7 @@ static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
 {
     sim_key_begin(cache, SIM_STORED_VERDICT);
     sim_key_text(cache, plan->model_text);
+    sim_key_bytes(cache, &plan->mtp_layers, sizeof plan->mtp_layers);
     sim_key_text(cache, plan->rules_text);
     sim_key_bytes(cache, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);
     sim_key_text(cache, plan->overrides_text);

@@ -56,6 +56,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer,
     options.dtype = plan->options.dtype;
     options.saved = plan->options.saved;
+    options.recomputed_modules = plan->options.recomputed_modules;
     options.saved.layers = 0; /* predictions mix what two programs take */
     options.parameter_dtype = plan->options.parameter_dtype;
     memcpy(&options.decoding, &plan->options.decoding, sizeof options.decoding);

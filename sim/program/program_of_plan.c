@@ -51,6 +51,7 @@ void sim_chunk_plan(const struct sim_plan *plan, const struct sim_stage_chunk *p
         (piece->decoder_layers - piece->dense_layers) / model_layers_per_block(plan->config, MODEL_DECODER_STACK);
     config->num_encoder_layers = piece->encoder_layers;
     config->num_decoder_layers = piece->decoder_layers;
+    if (!(piece->parts & MODEL_PART_LOSS)) config->mtp_layers = 0;
     *out = *plan;
     out->config = config;
     out->options.parts = piece->parts;

@@ -1,0 +1,75 @@
+/* Remat by module: "modules:layernorm+moe_act". What such a module makes is dropped and made again in the backward
+ * pass; everything else is saved, as without recomputation. Names and what they drop are Megatron-LM's
+ * (core/transformer/moe/README.md, transformer_config.py). */
+#include "model/model.h"
+
+#include <string.h>
+
+enum { MOST_PARTS = 8 };
+
+/* Parts of the paths of what a module makes in a layer; its results, which others read, are not among them. */
+static const struct {
+    const char *name, *parts[MOST_PARTS];
+} modules[MODEL_MODULE_COUNT] = {
+    [MODEL_MODULE_LAYERNORM] = {"layernorm", {"_layer_norm"}},
+    [MODEL_MODULE_MOE_ACT] = {"moe_act", {"mlp/expert/activation"}},
+    [MODEL_MODULE_MLA_UP_PROJ] = {"mla_up_proj",
+                                  {"self_attention/query_b", "self_attention/key_b", "self_attention/key",
+                                   "self_attention/value_b", "self_attention/query"}},
+    [MODEL_MODULE_CORE_ATTN] = {"core_attn",
+                                {"self_attention/scores", "self_attention/softmax", "self_attention/context"}},
+    [MODEL_MODULE_MLP] = {"mlp", {"dense_layers/mlp/"}},
+    [MODEL_MODULE_MOE] = {"moe", {"/mlp/expert/", "/mlp/router", "/mlp/sorted", "/mlp/weighed", "/mlp/grouped"}},
+    [MODEL_MODULE_SHARED_EXPERTS] = {"shared_experts", {"mlp/shared_expert/"}},
+};
+
+static const char begins[] = "modules:";
+
+bool model_is_modules(const char *text)
+{
+    return !strncmp(text, begins, sizeof begins - 1);
+}
+
+enum base_status model_modules_parse(const char *text, unsigned *out, struct base_error *error)
+{
+    const char *known[MODEL_MODULE_COUNT];
+    unsigned found = 0;
+    for (int i = 0; i < MODEL_MODULE_COUNT; i++) known[i] = modules[i].name;
+    for (const char *at = text + sizeof begins - 1;; at++) {
+        char name[64];
+        int which;
+        const size_t length = strcspn(at, "+");
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), at);
+        BASE_TRY(base_parse_word(name, "remat_policy: modules", known, MODEL_MODULE_COUNT, &which, error));
+        found |= 1u << which;
+        at += length;
+        if (!*at) break;
+    }
+    *out = found;
+    return BASE_OK;
+}
+
+const char *model_modules_text(struct base_arena *arena, unsigned set)
+{
+    struct base_text out = {.arena = arena};
+    for (int i = 0; i < MODEL_MODULE_COUNT; i++)
+        if (set >> i & 1) base_putf(&out, "%s%s", out.length ? "+" : begins, modules[i].name);
+    return out.data;
+}
+
+/* A whole word of it, or what stands behind a slash. */
+static bool has_part(const char *path, const char *part)
+{
+    const size_t length = strlen(part);
+    for (const char *at = strstr(path, part); at; at = strstr(at + 1, part))
+        if (part[length - 1] == '/' || !at[length] || strchr(" /", at[length])) return true;
+    return false;
+}
+
+bool model_is_of_modules(unsigned set, const char *tensor)
+{
+    for (int i = 0; i < MODEL_MODULE_COUNT && set && tensor; i++)
+        for (int p = 0; set >> i & 1 && p < MOST_PARTS && modules[i].parts[p]; p++)
+            if (has_part(tensor, modules[i].parts[p])) return true;
+    return false;
+}

@@ -1,0 +1,160 @@
+/* Tests of what Megatron-LM of today can be told: layouts of pieces, modules that are recomputed, layers of
+ * multi-token prediction, products in blocks of small floats. */
+#include "tests/test.h"
+
+#include "sim/predict/predict.h"
+
+static struct sim_plan_text plan_of(const char *const (*given)[2], int count)
+{
+    struct sim_plan_text text = {{NULL}};
+    text.values[SIM_MODEL] = "deepseek_v3:num_layers=10";
+    text.values[SIM_TOPOLOGY] = "b300:4x8";
+    text.values[SIM_NUM_PARTITIONS] = "1";
+    text.values[SIM_SOFTWARE] = "megatron";
+    text.values[SIM_OPTIMIZER] = "adamw";
+    text.values[SIM_ATTENTION] = "flash";
+    text.values[SIM_REMAT_POLICY] = "none";
+    text.values[SIM_BATCH_SIZE] = "64";
+    text.values[SIM_NUM_MICROBATCHES] = "8";
+    text.values[SIM_TARGETS_LENGTH] = "1024";
+    text.values[SIM_PIPELINE_STAGES] = "4";
+    text.values[SIM_EXPERT_PARALLEL] = "8";
+    for (int i = 0; i < count; i++) text.values[sim_plan_key_named(given[i][0])] = given[i][1];
+    return text;
+}
+
+static struct sim_prediction predict(struct base_arena *arena, const char *const (*given)[2], int count)
+{
+    struct sim_plan_text text = plan_of(given, count);
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction out;
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &out, NULL, &error), &error);
+    sim_cache_free(cache);
+    return out;
+}
+
+static void layouts_say_the_layers_of_pieces(struct base_arena *arena)
+{
+    static const struct {
+        const char *text;
+        int stages, chunks;
+        int64_t layers, mtp_layers, counts[8];
+    } rows[] = {
+        {"Ett|tt|tt|tL", 4, 1, 7, 0, {2, 2, 2, 1}},
+        {"Et|(tt|)*2mL", 4, 1, 5, 1, {1, 2, 2, 1}},
+        {"Et*3|t*3|(t|)*5tL", 4, 2, 12, 0, {3, 3, 1, 1, 1, 1, 1, 1}},
+        {"E|t|(t|t|)*2tmmL", 7, 1, 6, 2, {0, 1, 1, 1, 1, 1, 3}},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_pipeline pipeline = {.stages = rows[i].stages, .chunks = rows[i].chunks};
+        struct base_error error;
+        TEST_ROW("%s", rows[i].text);
+        assert_ok(sim_layout_read(arena, rows[i].text, rows[i].layers, rows[i].mtp_layers, &pipeline, &error), &error);
+        for (int p = 0; p < rows[i].stages * rows[i].chunks; p++)
+            assert_int_equal(pipeline.layers[p], rows[i].counts[p]);
+    }
+    struct sim_pipeline even = {.stages = 4, .chunks = 1};
+    struct base_error error;
+    assert_ok(sim_layout_read(arena, "even over 126+2 slots (as layers)", 126, 0, &even, &error), &error);
+    assert_true(even.partition == SIM_BY_LAYERS_AND_EMBEDDINGS && !even.layers);
+}
+
+static void layouts_that_cannot_be_are_refused(struct base_arena *arena)
+{
+    static const char *const texts[] = {"tt|tt|tt|tL",   "Ett|tt|tt|tt",  "Ett|tt|tL",           "Ett|tt|tt|tt|tL",
+                                        "Ett|tt|tt|L",   "Ettm|tt|tt|tL", "Ett|tt|tt|tmL",       "Ex|tt|tt|tL",
+                                        "E(tt|tt|tt|tL", "Ett)|tt|tt|tL", "Et*99999999999|t|L",  "E((t)*999)*999|t|L",
+                                        "Et*0|t|t|L",    "((((((((((t",   "one stage, 7 layers", "EttL|tt|tt|tL"};
+    for (int i = 0; i < BASE_COUNT(texts); i++) {
+        struct sim_pipeline pipeline = {.stages = 4, .chunks = 1};
+        struct base_error error;
+        TEST_ROW("%s", texts[i]);
+        assert_fails(sim_layout_read(arena, texts[i], 7, 0, &pipeline, &error), BASE_INPUT, &error,
+                     "pipeline_layout: ");
+    }
+}
+
+/* What is made again is not held, and takes time; the whole of the experts more than their activation. */
+static void modules_are_recomputed(struct base_arena *arena)
+{
+    static const char *const policies[] = {"none",
+                                           "modules:moe_act",
+                                           "modules:moe_act+mla_up_proj",
+                                           "modules:moe_act+mla_up_proj+layernorm",
+                                           "modules:moe_act+mla_up_proj+layernorm+moe",
+                                           "full"};
+    struct sim_prediction before = {.step_s = 0};
+    for (int i = 0; i < BASE_COUNT(policies); i++) {
+        const char *const given[][2] = {{"remat_policy", policies[i]}, {"pipeline_layout", "Ett|ttt|ttt|ttL"}};
+        struct sim_prediction p = predict(arena, given, BASE_COUNT(given));
+        TEST_ROW("%s", policies[i]);
+        assert_true(!i || p.memory.activation_bytes < before.memory.activation_bytes);
+        assert_true(p.step_s > before.step_s);
+        before = p;
+    }
+    unsigned modules;
+    struct base_error error;
+    assert_ok(model_modules_parse("modules:moe_act+layernorm", &modules, &error), &error);
+    assert_string_equal(model_modules_text(arena, modules), "modules:layernorm+moe_act");
+    assert_fails(model_modules_parse("modules:moe_act+", &modules, &error), BASE_INPUT, &error,
+                 "remat_policy: modules");
+    assert_fails(model_modules_parse("modules:moe_axt", &modules, &error), BASE_INPUT, &error, "did you mean moe_act");
+}
+
+/* The last stage has one more layer, the projection of what stands side by side, and the table once more. */
+static void layers_of_multi_token_prediction_weigh_on_the_last_stage(struct base_arena *arena)
+{
+    static const char *const without[][2] = {{"pipeline_layout", "Ett|ttt|ttt|ttL"}, {"memory_stage", "max"}};
+    static const char *const with[][2] = {{"pipeline_layout", "Ett|ttt|ttt|ttmL"}, {"mtp_layers", "1"}};
+    struct sim_prediction plain = predict(arena, without, 2), ahead = predict(arena, with, 2);
+    assert_true(ahead.step_s > plain.step_s);
+    assert_true(ahead.mfu_frac * ahead.step_s > 1.05 * plain.mfu_frac * plain.step_s);
+    struct sim_plan_text text = plan_of(with, 2);
+    text.values[SIM_SOFTWARE] = "t5x";
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan;
+    struct base_error error;
+    text.values[SIM_PIPELINE_STAGES] = text.values[SIM_PIPELINE_LAYOUT] = text.values[SIM_EXPERT_PARALLEL] = NULL;
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "mtp_layers: ");
+    sim_cache_free(cache);
+}
+
+/* Products in fewer bits are faster, on chips that know their scales. */
+static void blocks_of_small_floats_are_faster(struct base_arena *arena)
+{
+    static const char *const dtypes[] = {"bfloat16", "mxfp8", "fp8", "nvfp4"};
+    double before_s = 1e30;
+    for (int i = 0; i < BASE_COUNT(dtypes); i++) {
+        const char *const given[][2] = {{"dtype", dtypes[i]}, {"pipeline_layout", "Ett|ttt|ttt|ttL"}};
+        struct sim_prediction p = predict(arena, given, BASE_COUNT(given));
+        TEST_ROW("%s", dtypes[i]);
+        assert_true(p.compute_s < before_s);
+        before_s = p.compute_s;
+    }
+    static const char *const old[][2] = {{"dtype", "mxfp8"}, {"topology", "h100:4x8"}};
+    struct sim_plan_text text = plan_of(old, BASE_COUNT(old));
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan;
+    struct base_error error;
+    text.values[SIM_PIPELINE_STAGES] = NULL;
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "dtype: H100 SXM 80GB has no products in mxfp8");
+    sim_cache_free(cache);
+}
+
+static const struct test tests[] = {
+    TEST(layouts_say_the_layers_of_pieces),
+    TEST(layouts_that_cannot_be_are_refused),
+    TEST(modules_are_recomputed),
+    TEST(layers_of_multi_token_prediction_weigh_on_the_last_stage),
+    TEST(blocks_of_small_floats_are_faster),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
