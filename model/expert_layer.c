@@ -88,11 +88,13 @@ static int with_bias(struct builder *builder, const struct letters *l, enum mode
     return sum;
 }
 
-/* float32, whatever the model's dtype is. */
+/* float32, whatever the model's dtype is; software that sorts tokens casts what its product reads as it does. */
 static int router_logits(struct builder *builder, const struct letters *l, int grouped)
 {
     int kernel = model_builder_parameter(builder, "mlp/router/router_weights/w/kernel", "eX"),
-        wide = builder_in_dtype(builder, "mlp/router/input", grouped, spelled(builder, "GTe->GTe", l), MODEL_FLOAT32);
+        wide = builder->options.sorts_tokens ? grouped
+                                             : builder_in_dtype(builder, "mlp/router/input", grouped,
+                                                                spelled(builder, "GTe->GTe", l), MODEL_FLOAT32);
     int logits = builder_contract(builder, "mlp/router/logits", spelled(builder, "GTe,ex->GTx", l), NULL, MODEL_FLOAT32,
                                   MODEL_ROLE_PROJECTION, wide, kernel);
     logits = with_bias(builder, l, MODEL_BIAS_ROUTER, "mlp/router/router_weights/w", logits, "X", "GTx,x->GTx");
@@ -144,11 +146,17 @@ static enum model_function routing(const struct builder *builder, enum model_sta
 
 /* ---- experts ---- */
 
+/* Flaxformer's rows are shards of embed where they are sent; others stay whole. */
+static bool sends_whole(const struct builder *builder)
+{
+    return builder->options.sorts_tokens || !model_builder_is_flaxformer(builder);
+}
+
 /* A copy, constrained to other axes: what moves it between devices. */
 static int moved(struct builder *builder, const struct letters *l, const char *name, const char *pattern, int tensor,
                  const enum model_axis axes[4])
 {
-    const bool sorted = builder->options.sorts_tokens; /* sent as they are, from where they stand */
+    const bool sorted = sends_whole(builder); /* as they are, from where they stand */
     int copy = apply(builder, l, sorted ? MODEL_RESHAPE : MODEL_MAP, sorted ? MODEL_NO_FUNCTION : MODEL_CAST, name,
                      pattern, builder->dtype, MODEL_ROLE_PROJECTION, tensor, -1, -1);
     return constrained_to(builder, copy, axes[0], axes[1], axes[2], axes[3]);
@@ -164,22 +172,20 @@ static const enum model_axis at_experts[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPER
 /* Tokens of the groups of a device, to the devices of their experts: the groups stay over data alone. */
 static int to_experts(struct builder *builder, const struct letters *l, int dispatched)
 {
-    if (builder->options.sorts_tokens)
-        return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", dispatched, at_experts_whole);
+    if (sends_whole(builder)) return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", dispatched, at_experts_whole);
     int sent = moved(builder, l, "mlp/expert/sent", "GxCe->xGCe", dispatched, at_experts);
     return moved(builder, l, "mlp/expert/input", "xGCe->xGCe", sent, at_experts_whole);
 }
 
 static int from_experts(struct builder *builder, const struct letters *l, int outputs)
 {
-    if (builder->options.sorts_tokens)
-        return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", outputs, at_groups);
+    if (sends_whole(builder)) return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", outputs, at_groups);
     int back = moved(builder, l, "mlp/expert/output", "xGCe->xGCe", outputs, at_experts);
     return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_groups);
 }
 
-/* Each expert is an MLP of its own. */
-static int expert_mlps(struct builder *builder, const struct letters *l, int inputs)
+/* Each expert is an MLP of its own. gates: of the rows, where these are weighed before the last product; or -1. */
+static int expert_mlps(struct builder *builder, const struct letters *l, int inputs, int gates)
 {
     const struct model_config *config = builder->config;
     int hidden[2] = {-1, -1}, count = config->mlp_activation_count;
@@ -197,11 +203,18 @@ static int expert_mlps(struct builder *builder, const struct letters *l, int inp
         apply(builder, l, MODEL_MAP, MODEL_GATE, "mlp/expert/activation", count == 1 ? "xGCF->xGCF" : "xGCF,xGCF->xGCF",
               builder->dtype, MODEL_ROLE_FUSED, hidden[0], hidden[1], -1);
     constrained_to(builder, activated, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_AXIS_MLP);
+    if (gates >= 0) {
+        activated = apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/expert/weighed", "xGCF,xGC->xGCF", builder->dtype,
+                          MODEL_ROLE_FUSED, activated, gates, -1);
+        constrained_to(builder, activated, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
+                       MODEL_AXIS_MLP);
+        builder_group_from(builder, builder->program->blocks[builder->block].op_count - 2);
+    }
     int kernel = model_builder_weight(builder, "mlp/expert/wo/kernel", "xFE", "xFE");
     int outputs = builder_contract(builder, "mlp/expert/wo", spelled(builder, "xGCF,xFe->xGCe", l), NULL,
                                    builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
     builder_saved_as(builder, MODEL_SAVED_WO, outputs);
-    if (builder->options.sorts_tokens)
+    if (sends_whole(builder))
         constrained_to(builder, outputs, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
                        MODEL_AXIS_UNMODELED);
     return with_bias(builder, l, MODEL_BIAS_MLP, "mlp/expert/wo", outputs, "xE", "xGCe,xe->xGCe");
@@ -234,6 +247,13 @@ static int with_shared_expert(struct builder *builder, const struct letters *l, 
                  MODEL_ROLE_PROJECTION, routed, shared, -1);
 }
 
+static int gates_at_experts(struct builder *builder, const struct letters *l, int gates)
+{
+    int sent = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/expert/gates", "GxC->xGC", builder->dtype,
+                     MODEL_ROLE_STATISTIC, gates, -1, -1);
+    return constrained_to(builder, sent, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_NO_AXIS);
+}
+
 /* Tokens stand in the order of their experts, for a product of each group of rows with its matrix; nothing is dropped.
  * Probabilities scale what experts give. */
 static int sorted_experts(struct builder *builder, const struct letters *l, int grouped, int softmax)
@@ -245,9 +265,12 @@ static int sorted_experts(struct builder *builder, const struct letters *l, int 
         sorted = apply(builder, l, MODEL_MAP, MODEL_DISPATCH, "mlp/sorted", "GTe->GxCe", dtype, kept, grouped, -1, -1);
     constrained_to(builder, gates, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_NO_AXIS);
     constrained_to(builder, sorted, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
-    int outputs = from_experts(builder, l, expert_mlps(builder, l, to_experts(builder, l, sorted))),
-        weighed = apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/weighed", "GxCe,GxC->GxCe", dtype, MODEL_ROLE_FUSED,
-                        outputs, gates, -1),
+    const bool hidden = builder_has(builder, MODEL_TRAIT_WEIGHS_HIDDEN);
+    const int sent = hidden ? gates_at_experts(builder, l, gates) : -1;
+    int outputs = from_experts(builder, l, expert_mlps(builder, l, to_experts(builder, l, sorted), sent)),
+        weighed = hidden ? outputs
+                         : apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/weighed", "GxCe,GxC->GxCe", dtype,
+                                 MODEL_ROLE_FUSED, outputs, gates, -1),
         rows = apply(builder, l, MODEL_MAP, MODEL_COMBINE, "mlp/combined", "GxCe->GTe", dtype, kept, weighed, -1, -1);
     return constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
@@ -275,7 +298,7 @@ int model_builder_experts(struct builder *builder, int x, char length, enum mode
     int dispatched = builder_contract(builder, "mlp/dispatched", spelled(builder, "GTe,GTxC->GxCe", l), NULL,
                                       builder->dtype, MODEL_ROLE_PROJECTION, grouped, places);
     constrained_to(builder, dispatched, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
-    int outputs = from_experts(builder, l, expert_mlps(builder, l, to_experts(builder, l, dispatched)));
+    int outputs = from_experts(builder, l, expert_mlps(builder, l, to_experts(builder, l, dispatched), -1));
     int wide = builder_in_dtype(builder, "mlp/expert/returned", outputs, spelled(builder, "GxCe->GxCe", l), weights);
     int combined = builder_contract(builder, "mlp/combined", spelled(builder, "GxCe,GTxC->GTe", l), NULL, weights,
                                     MODEL_ROLE_PROJECTION, wide, combination);

@@ -50,6 +50,8 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_COMPILED_LOSS] = "compiled_loss",
         [MODEL_TRAIT_UNIT_COPIES] = "unit_copies",
         [MODEL_TRAIT_HF_MODULES] = "hf_modules",
+        [MODEL_TRAIT_WEIGHS_HIDDEN] = "weighs_hidden",
+        [MODEL_TRAIT_ENGINE_CASTS] = "engine_casts",
     };
     return names[trait];
 }

@@ -146,12 +146,76 @@ static void blocks_of_small_floats_are_faster(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Tokens go once wherever several of their experts are, and beside another microbatch's computation where that is
+ * asked for; state of what all groups of experts have alike is sharded over these, too. */
+static void experts_are_reached_as_their_dispatcher_does(struct base_arena *arena)
+{
+    static const char *const all[][2] = {{"pipeline_stages", "1"},
+                                         {"model", "deepseek_v3:num_layers=5"},
+                                         {"batch_size", "2048"},
+                                         {"targets_length", "4096"},
+                                         {"moe_dispatcher", "alltoall"}};
+    static const char *const once[][2] = {{"pipeline_stages", "1"},
+                                          {"model", "deepseek_v3:num_layers=5"},
+                                          {"batch_size", "2048"},
+                                          {"targets_length", "4096"},
+                                          {"moe_dispatcher", "deepep"}};
+    static const char *const beside[][2] = {{"pipeline_stages", "1"},       {"model", "deepseek_v3:num_layers=5"},
+                                            {"batch_size", "2048"},         {"targets_length", "4096"},
+                                            {"moe_dispatcher", "alltoall"}, {"overlap_moe_a2a", "1"}};
+    const struct sim_prediction a = predict(arena, all, BASE_COUNT(all)), o = predict(arena, once, BASE_COUNT(once)),
+                                b = predict(arena, beside, BASE_COUNT(beside));
+    assert_true(o.exposed_communication_s < 0.9 * a.exposed_communication_s);
+    assert_true(b.exposed_communication_s < 0.5 * a.exposed_communication_s);
+    assert_near(b.communication_s, a.communication_s, 1e-9);
+    static const char *const whole[][2] = {{"pipeline_stages", "1"},
+                                           {"model", "deepseek_v3:num_layers=5"},
+                                           {"batch_size", "2048"},
+                                           {"targets_length", "4096"},
+                                           {"optimizer_partitioning", "none"}};
+    static const char *const shared[][2] = {{"pipeline_stages", "1"},
+                                            {"model", "deepseek_v3:num_layers=5"},
+                                            {"batch_size", "2048"},
+                                            {"targets_length", "4096"},
+                                            {"optimizer_partitioning", "data"}};
+    const int64_t replicated = predict(arena, whole, BASE_COUNT(whole)).memory.optimizer_state_bytes,
+                  sharded = predict(arena, shared, BASE_COUNT(shared)).memory.optimizer_state_bytes;
+    /* Experts over 8 of 32 devices have 4 replicas, all else 32. */
+    assert_true(sharded < replicated / 4 && sharded > replicated / 32);
+}
+
+/* What a release does otherwise: scores multiply what experts have between their products, so that what they give is
+ * not kept; there is no dropout; operands are quantised by kernels that products wait for. */
+static void a_release_has_kernels_of_its_own(struct base_arena *arena)
+{
+    static const char *const before[][2] = {{"pipeline_stages", "1"},
+                                            {"model", "deepseek_v3:num_layers=5"},
+                                            {"batch_size", "2048"},
+                                            {"targets_length", "4096"},
+                                            {"dropout_rate", "0"}};
+    static const char *const now[][2] = {{"pipeline_stages", "1"},
+                                         {"model", "deepseek_v3:num_layers=5"},
+                                         {"batch_size", "2048"},
+                                         {"targets_length", "4096"},
+                                         {"software_version", "Megatron-Bridge"}};
+    const struct sim_prediction b = predict(arena, before, BASE_COUNT(before)),
+                                n = predict(arena, now, BASE_COUNT(now));
+    assert_true(n.memory.activation_bytes < 0.9 * (double)b.memory.activation_bytes);
+    static const char *const quantised[][2] = {
+        {"pipeline_stages", "1"},   {"model", "deepseek_v3:num_layers=5"},   {"batch_size", "2048"},
+        {"targets_length", "4096"}, {"software_version", "Megatron-Bridge"}, {"dtype", "mxfp8"}};
+    const struct sim_prediction q = predict(arena, quantised, BASE_COUNT(quantised));
+    assert_true(q.compute_s + q.memory_bound_s > 1.01 * n.memory_bound_s && q.step_s < n.step_s);
+}
+
 static const struct test tests[] = {
     TEST(layouts_say_the_layers_of_pieces),
     TEST(layouts_that_cannot_be_are_refused),
     TEST(modules_are_recomputed),
     TEST(layers_of_multi_token_prediction_weigh_on_the_last_stage),
     TEST(blocks_of_small_floats_are_faster),
+    TEST(experts_are_reached_as_their_dispatcher_does),
+    TEST(a_release_has_kernels_of_its_own),
 };
 
 int main(int argument_count, char **arguments)

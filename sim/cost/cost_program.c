@@ -17,6 +17,7 @@ struct maker {
     unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
     unsigned sets;            /* of mesh axes that the program may have */
     int *steps_before;        /* per operation: steps listed before it */
+    bool *is_cast;            /* per value: quantised by a kernel that is listed */
     int *sent_as;             /* per operation: the distinct collective; -1: it is none */
     const struct sim_product_window *windows; /* per operation */
     int *window_of;                           /* per operation: the product that is computed as it goes round, or -1 */
@@ -206,11 +207,29 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
     return out->kernel_count++;
 }
 
+/* What a product reads is quantised by a kernel before it, both ways that products read it: a weight's gradient and the
+ * next product with the same operand find it there, and weights are quantised once a step. */
+static void touch_casts_once(struct maker *m, const struct sim_op *op, struct sim_price_kernel *listed)
+{
+    if (is_of_weight(m, op->outputs[0])) return;
+    for (int i = 0; i < op->input_count; i++) {
+        const int value = op->inputs[i];
+        if (is_of_weight(m, value) || m->is_cast[value]) continue;
+        m->is_cast[value] = true;
+        m->out->touched[listed->first_shape + listed->shape_count++] = m->s->values[value].shape;
+        listed->cast_count++;
+    }
+}
+
 /* Operands are cast by a kernel of their own: read in two bytes, written in one and read in one, where the
  * contraction alone would read two. */
 static void touch_casts(struct maker *m, const struct sim_op *op, struct sim_price_kernel *listed)
 {
     if (!m->choices->casts_apart || !model_dtype_is_quantized(units_dtype(m, op))) return;
+    if (m->choices->casts_once) {
+        touch_casts_once(m, op, listed);
+        return;
+    }
     for (int i = 0; i < op->input_count; i++)
         m->out->touched[listed->first_shape + listed->shape_count++] = m->s->values[op->inputs[i]].shape;
     if (m->choices->casts_before) listed->cast_count += op->input_count;
@@ -420,6 +439,7 @@ void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch,
     m.sets = axes_of(sharded) + 1;
     m.number_of = base_new(scratch, unsigned char, MODEL_SIZE_COUNT *(int)m.sets);
     m.dot_of = base_new(scratch, int, sharded->op_count + 1);
+    m.is_cast = base_new(scratch, bool, sharded->value_count + 1);
     m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
     const struct sim_op *last = sharded->op_count ? &sharded->ops[sharded->op_count - 1] : NULL;
     out->result_shape = last && last->output_count ? sharded->values[last->outputs[0]].shape : -1;

@@ -87,6 +87,14 @@ static double collective_s(const struct sim_cost_context *p, enum sim_collective
     return *answer_s;
 }
 
+/* DeepEP and HybridEP send a token once wherever several of its experts are. */
+static bool is_dispatch(const struct sim_cost_context *p, const struct sim_price_collective *c)
+{
+    const struct sim_plan *plan = p->plan;
+    const bool once = plan->moe_dispatcher == SIM_DISPATCH_DEEPEP || plan->moe_dispatcher == SIM_DISPATCH_HYBRIDEP;
+    return once && c->kind == SIM_ALL_TO_ALL && plan->expert_parallel > 1 && p->placement->topology.kind == TOPO_GPU;
+}
+
 /* One collective that is combined with others: its share of the combined one where more bytes go faster (NCCL); else
  * its own time without the launches that combining saves. */
 static double combined_s(const struct sim_cost_context *p, const struct sim_price_collective *c,
@@ -114,6 +122,9 @@ static void price_collectives(const struct sim_cost_context *p, struct sim_unit_
         prices->collectives_s[i] = prices->launched_frac[i] < 1
                                        ? combined_s(p, c, sent, prices->launched_frac[i], prices->together_bytes[i])
                                        : collective_s(p, sent->kind, c->axes, sent->bytes);
+        if (is_dispatch(p, c))
+            prices->collectives_s[i] =
+                sim_dispatch_s(p->placement, c->axes, sent->bytes, (double)p->sizes[MODEL_SELECTED_EXPERTS]);
         if (p->weight_gathers == SIM_GATHERED_BEFORE && sim_is_of_sharded_weights(p, c)) prices->collectives_s[i] = 0;
     }
 }

@@ -10,6 +10,15 @@ static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
     return (int64_t)of->columns % together == 0 && (int64_t)of->contracted % together == 0;
 }
 
+/* Transformer Engine starts a product for each expert. */
+static bool is_apart(const struct sim_cost_context *p, const struct sim_price_dot *dot)
+{
+    if (!(p->placement->profile.traits >> MODEL_TRAIT_ENGINE_CASTS & 1)) return false;
+    for (int i = 0; i < dot->batch.count; i++)
+        if (p->list->factors[dot->batch.of[i]].size == MODEL_EXPERTS) return true;
+    return false;
+}
+
 static double tiled_flop(const struct sim_cost_context *p, const struct sim_product *of)
 {
     const double *c = p->placement->profile.constants;
@@ -35,13 +44,24 @@ static double rated_flop(const struct sim_cost_context *p, const struct sim_pric
                            : flop * sim_attention_share(profile, MODEL_BIDIRECTIONAL);
     if (!(c[SIM_MULTIPROCESSORS] > 0)) return flop;
     const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot->dtype);
-    return tiled_flop(p, of) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
+    struct sim_product one = *of;
+    const double times = is_apart(p, dot) ? of->batch : 1;
+    one.batch /= times;
+    return times * tiled_flop(p, &one) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
 }
 
-/* An operand is read for its largest element, and again to be cast; as many bytes are written and read. */
-static double scaled_s(const struct sim_profile *profile, double bytes)
+/* An operand is read for its largest element, and again to be cast; as many bytes are written and read. Transformer
+ * Engine writes it both ways that products read it, but for fp8 on chips whose products read one copy either way; in
+ * blocks each element is scaled as it is read, of nvfp4 by the whole's largest one, too (its documentation, low
+ * precision training). */
+static double cast_s(const struct sim_cost_context *p, double bytes)
 {
-    return bytes > 0 ? sim_memory_s(profile, 2 * bytes) : 0;
+    const struct sim_profile *profile = &p->placement->profile;
+    const enum model_dtype dtype = p->plan->options.dtype;
+    const bool engine = profile->traits >> MODEL_TRAIT_ENGINE_CASTS & 1,
+               either_way = profile->constants[SIM_MXFP8_FLOP_FRAC] > 0;
+    const double passes = !engine || dtype == MODEL_MXFP8 ? 2 : dtype == MODEL_NVFP4 ? 2.6 : either_way ? 2.5 : 3;
+    return bytes > 0 ? sim_memory_s(profile, passes * bytes) : 0;
 }
 
 /* A loop over pieces goes over some arrays in each trip, and its units pad each piece. */
@@ -158,7 +178,7 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
     for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
         before_bytes += p->bytes[touched[i]];
     priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
-    priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + scaled_s(profile, before_bytes);
+    priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + cast_s(p, before_bytes);
     return priced;
 }
 

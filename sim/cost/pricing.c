@@ -213,6 +213,19 @@ static double overlapped_tensors_s(const struct sim_cost_context *p, const struc
     return (1 - exposed_frac) * sum_s;
 }
 
+/* The forward pass of one microbatch runs beside the backward pass of another (Megatron-LM's
+ * --overlap-moe-expert-parallel-comm), so that one's exchanges wait for the other's products at the most. */
+static double overlapped_exchanges_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    double sum_s = 0;
+    for (int i = 0; i < p->list->step_count && p->plan->overlaps_exchanges; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (step->communicates && p->list->collectives[step->what].kind == SIM_ALL_TO_ALL)
+            sum_s += prices->collectives_s[step->what] * prices->repeats[step->repeats];
+    }
+    return fmin(sum_s, p->totals_s[SIM_BY_COMPUTE] + p->totals_s[SIM_BY_MEMORY]);
+}
+
 /* Multiprocessors that a collective of NCCL takes from the kernels beside it: one a channel. */
 static double taken_frac(const struct sim_profile *profile)
 {
@@ -276,6 +289,7 @@ void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices
     }
     p->exposed_s = p->list->schedule_event_count ? price_exposed(p, prices) : p->totals_s[SIM_BY_COMMUNICATION];
     p->exposed_s -= overlapped_s(p, prices);
+    p->exposed_s -= overlapped_exchanges_s(p, prices);
     wait_for_host(p, prices);
     p->needed_flop = needed_flop(p, prices);
     p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p);

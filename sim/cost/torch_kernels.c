@@ -29,6 +29,10 @@ static const struct named {
     {"softmax_grad", MODEL_SOFTMAX_GRAD, true, false},
     {"add", MODEL_ADD, false, false},
     {"add_grad", MODEL_ADD, true, false},
+    {"sort_rows", MODEL_DISPATCH, false, false},
+    {"sort_rows_grad", MODEL_COMBINE, true, false},
+    {"combine_rows", MODEL_COMBINE, false, false},
+    {"combine_rows_grad", MODEL_DISPATCH, true, false},
 };
 
 _Static_assert(BASE_COUNT(named) <= SIM_MOST_TORCH_KERNELS, "each has its chain");
@@ -49,8 +53,10 @@ static enum base_status read_row(int row, struct sim_torch_chain *chains, struct
 enum base_status sim_torch_kernels_read(enum sim_torch_style style, struct sim_torch_chain *chains,
                                         struct base_error *error)
 {
-    static const char *const styles[] = {
-        [SIM_TORCH_AS_OTHERS] = "", [SIM_TORCH_HALF] = "half", [SIM_TORCH_AUTOCAST] = "autocast"};
+    static const char *const styles[] = {[SIM_TORCH_AS_OTHERS] = "",
+                                         [SIM_TORCH_HALF] = "half",
+                                         [SIM_TORCH_AUTOCAST] = "autocast",
+                                         [SIM_TORCH_TITAN] = "torchtitan"};
     for (int row = 0; row < table->row_count; row++)
         if (!strcmp(base_table_field(table, row, base_table_column(table, "style")), styles[style]))
             BASE_TRY(read_row(row, chains, error));

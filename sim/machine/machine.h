@@ -283,7 +283,8 @@ struct sim_placement {
         double ring_seconds_per_byte;     /* of an all-gather of so many gathered bytes, or a reduce-scatter */
         double across_seconds_per_byte;   /* the part of it on the data-centre network between slices */
         double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
-        double permute_seconds_per_byte;  /* of a message from each device to the next of its group */
+        double exchange_inside_s_per_byte, exchange_across_s_per_byte; /* the slower of these, on nodes of GPUs */
+        double permute_seconds_per_byte; /* of a message from each device to the next of its group */
         int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
         const struct sim_link_cost *link_costs; /* by kind: what the links said; NULL: nobody asked them */
     } * groups;
@@ -334,6 +335,9 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
 /* The same of a decode step, whose collectives are a few KiB and take as long as their hops: a group that is a box of a
  * torus goes along one dimension after the other, so that hops are the sum of its sides (jax-ml/scaling-book
  * sharding.md: the floor of a collective over several axes). Steps of training are priced as they were calibrated. */
+/* Tokens to their experts on nodes of GPUs, as DeepEP sends them: once to each device, and between nodes once to each
+ * node, that has some of a token's experts. bytes: of one device's rows, one for each selected expert of a token. */
+double sim_dispatch_s(const struct sim_placement *placement, unsigned axes, double bytes, double selected);
 double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
                               double bytes);
 /* Whether messages were sent over links for it: "network": "simulated", or a topology with failures. */

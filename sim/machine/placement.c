@@ -152,11 +152,12 @@ static enum base_status place_on_slices(struct base_arena *arena, struct sim_pla
 
 /* Behind a switch each device of an all-to-all sends the others their parts at once, at its own rate; what leaves the
  * node goes through the group's share of its network cards. */
-static double switched_s_per_byte(int size, int members, double fabric, double cards)
+static void switch_exchanges(int size, int members, double fabric, double cards, struct sim_group *out)
 {
-    double inside_s = fabric > 0 ? (size - 1.0) / size / fabric : 0,
-           outside_s = cards > 0 ? members * ((double)(size - members) / size) / cards : 0;
-    return inside_s > outside_s ? inside_s : outside_s;
+    const double inside_s = fabric > 0 ? (size - 1.0) / size / fabric : 0,
+                 across_s = cards > 0 ? members * ((double)(size - members) / size) / cards : 0;
+    out->exchange_inside_s_per_byte = inside_s, out->exchange_across_s_per_byte = across_s;
+    out->exchange_seconds_per_byte = fmax(inside_s, across_s);
 }
 
 /* Without a dcn_mesh the devices stand in the mesh node by node. */
@@ -193,17 +194,17 @@ static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh
         bool leaves = !within && p->topology.kind == TOPO_GPU;
         const double cards = c[SIM_NIC_EFFICIENCY_FRAC] > 0 ? c[SIM_NIC_EFFICIENCY_FRAC] : c[SIM_LINK_EFFICIENCY_FRAC];
         double across = c[SIM_NIC_BYTES_PER_S] * cards * members / local;
-        double exchange_s = switched_s_per_byte(size, members, rate, leaves ? across : 0);
+        const double fabric = rate;
         if (leaves && (across < rate || rate <= 0)) rate = across;
         int nodes = (size + members - 1) / members;
         p->groups[axes] = (struct sim_group){
             .load = {.group_size = size, .hops = size},
             .seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
             .ring_seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
-            .exchange_seconds_per_byte = exchange_s,
             .permute_seconds_per_byte = rate > 0 && size > 1 ? 1 / rate : 0,
             .step_hops = p->topology.kind == TOPO_GPU ? nodes : size,
         };
+        switch_exchanges(size, members, fabric, leaves ? across : 0, &p->groups[axes]);
     }
 }
 
@@ -397,6 +398,21 @@ static double collective_s(const struct sim_placement *placement, enum sim_colle
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)
 {
     return collective_s(placement, kind, axes, bytes, placement->groups[axes].step_hops);
+}
+
+/* Of so many places, those where a token's experts are, if each expert is anywhere. */
+static double distinct(double places, double selected)
+{
+    return places * (1 - pow(1 - 1 / places, selected));
+}
+
+double sim_dispatch_s(const struct sim_placement *placement, unsigned axes, double bytes, double selected)
+{
+    const struct sim_group *group = &placement->groups[axes];
+    const double once = bytes / selected, inside = once * distinct(group->load.group_size, selected),
+                 across = once * distinct(group->step_hops, selected);
+    return placement->profile.constants[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, SIM_ALL_TO_ALL, axes) +
+           fmax(inside * group->exchange_inside_s_per_byte, across * group->exchange_across_s_per_byte);
 }
 
 double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,

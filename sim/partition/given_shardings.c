@@ -101,10 +101,9 @@ static struct sim_shape vector_of(int size, unsigned axes)
 }
 
 /* JAX demands that state divides evenly: shares that are padded are more than the whole. */
-static bool divides(const struct sim_graph *g, int size)
+static bool divides(const struct sim_graph *g, int size, unsigned char axes)
 {
     const struct sim_extents *extents = &g->options->extents;
-    const unsigned char axes = g->options->data_axis;
     const struct sim_decision padded = {vector_of(size, axes), vector_of(size, 0), .left_times = axes};
     return !extents->sizes || !sim_decide(extents, &padded);
 }
@@ -122,14 +121,17 @@ static int largest_whole(const struct sim_graph *g, const struct model_tensor *t
     return largest;
 }
 
-/* ZeRO: the first dimension that the data axis can still shard. Of flat arrays each device has a share whatever its
+/* ZeRO: the first dimension that the data axis can still shard; of what is alike in all groups of experts these are
+ * replicas, too. Of flat arrays each device has a share whatever its
  * number is; a dimension that does not divide stands for that, the largest, which is padded least. */
 static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
-    const unsigned data_axis = g->options->data_axis & g->options->live;
+    const unsigned replicas = spec & each_dim * g->options->expert_axis ? 0 : g->options->expert_axis,
+                   data_axis = (g->options->data_axis | replicas) & g->options->live;
     if (spec & each_dim * data_axis) return spec;
     for (int i = 0; i < tensor->rank; i++)
-        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i])) return spec | (sim_spec)data_axis << (DIM * i);
+        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i], (unsigned char)(g->options->data_axis | replicas)))
+            return spec | (sim_spec)data_axis << (DIM * i);
     const int flat = g->options->cuts_flat_state ? largest_whole(g, tensor, spec) : -1;
     return flat < 0 ? spec : spec | (sim_spec)data_axis << (DIM * flat);
 }

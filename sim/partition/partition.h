@@ -203,6 +203,7 @@ struct sim_sharding_options {
     const struct model_rules *rules;
     unsigned char live;                  /* mesh axes of more than one device: over no others anything is sharded */
     unsigned char data_axis, model_axis; /* those that ZeRO and sequence parallelism take; 0: the mesh has none */
+    unsigned char expert_axis;           /* that experts are over inside data, where their software has it; or 0 */
     bool joins_gradients;                /* sums over axes of data_axis are one */
     bool cuts_flat_state;                /* ZeRO shares dimensions that do not divide, too */
     bool sequence_parallel;

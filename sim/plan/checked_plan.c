@@ -107,6 +107,27 @@ static enum base_status take_mtp_layers(struct base_arena *arena, struct sim_pla
     return BASE_OK;
 }
 
+/* MaxText's products with masks: a sequence is a group, and an expert has so many rows of it, times the mean
+ * (MaxText/layers/moe.py, dense_matmul). */
+static enum base_status take_capacity(struct base_arena *arena, struct sim_plan *plan, struct base_error *error)
+{
+    const bool dense = plan->moe_dispatcher == SIM_DISPATCH_DENSE;
+    if (dense != (plan->capacity_factor > 0))
+        return base_fail(error, BASE_INPUT,
+                         "capacity_factor: goes with moe_dispatcher dense, where each expert has so many rows; use "
+                         "both, or neither");
+    if (!dense) return BASE_OK;
+    if (!plan->config->experts.count || plan->config->encoder)
+        return base_fail(error, BASE_INPUT, "moe_dispatcher: dense: is of decoders with experts; leave it out");
+    struct model_config *config = base_new(arena, struct model_config, 1);
+    memcpy(config, plan->config, sizeof *config); /* with its padding, by which programs are known again */
+    config->experts.capacity_factor = plan->capacity_factor * (double)config->experts.selected;
+    config->experts.eval_capacity_factor = config->experts.capacity_factor;
+    config->experts.group_size = plan->targets_length;
+    plan->config = config;
+    return BASE_OK;
+}
+
 static enum base_status read_layout(struct base_arena *arena, const struct sim_plan_text *text, struct sim_plan *plan,
                                     struct base_error *error)
 {
@@ -192,10 +213,6 @@ static enum base_status check_expert_parallel(const struct sim_plan *plan, struc
     const int at = topo_axis_named(&plan->placement->axes, "expert");
     const int64_t model = topo_axes_product(&plan->placement->axes, sim_model_axis(&plan->placement->axes)),
                   along = at < 0 ? 1 : plan->placement->axes.sizes[at];
-    if (plan->moe_dispatcher == SIM_DISPATCH_DENSE)
-        return base_fail(error, BASE_INPUT,
-                         "moe_dispatcher: dense: MaxText's products with masks and a capacity are not modelled; use "
-                         "megablox, or onehot for T5X's");
     if (plan->expert_parallel == 1) return BASE_OK;
     if (!plan->options.sorts_tokens)
         return base_fail(error, BASE_INPUT,
@@ -248,6 +265,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_find_rules(cache, text->values[SIM_RULES], &plan, error));
     BASE_TRY(read_values(cache, text, &plan, error));
     BASE_TRY(take_mtp_layers(&cache->arena, &plan, error));
+    BASE_TRY(take_capacity(&cache->arena, &plan, error));
     plan.options.sorts_tokens = sim_sorts_tokens(&plan);
     BASE_TRY(sim_plan_take_overlaps(text, &plan, error));
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));

@@ -54,6 +54,8 @@ enum sim_key {
     SIM_EXPERT_PARALLEL,
     SIM_MOE_DISPATCHER,
     SIM_MOE_IMBALANCE,
+    SIM_OVERLAP_MOE_A2A,
+    SIM_CAPACITY_FACTOR,
     SIM_CP_COMM_TYPE,
     SIM_TP_COMM_OVERLAP,
     SIM_OVERLAP_GRAD_REDUCE,
@@ -213,6 +215,8 @@ struct sim_plan {
     int64_t expert_parallel;          /* devices that experts are over, inside data */
     enum sim_dispatcher moe_dispatcher;
     double moe_imbalance;     /* rows of the busiest experts over the mean's */
+    bool overlaps_exchanges;  /* tokens of one microbatch go to their experts while another one is computed */
+    double capacity_factor;   /* rows of each expert's buffer over the mean's; 0: nothing is dropped */
     int64_t context_parallel; /* devices that a sequence is over */
     enum sim_cp_comm_type cp_comm_type;
     bool overlaps[SIM_OVERLAP_COUNT]; /* communication that runs beside what computes */

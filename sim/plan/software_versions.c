@@ -50,6 +50,15 @@ static const char *const overlap_names[SIM_OVERLAP_COUNT] = {[SIM_OVERLAP_TENSOR
                                                              [SIM_OVERLAP_PARAMETERS] = "overlap_param_gather",
                                                              [SIM_OVERLAP_MESSAGES] = "overlap_p2p_comm"};
 
+/* "drops_out": traits that the software's row has, and this version has not. */
+static enum base_status drop_traits(const char *value, struct sim_profile *profile, struct base_error *error)
+{
+    model_trait_set traits;
+    BASE_TRY(sim_trait_set_read(table->name, value, &traits, error));
+    profile->traits &= ~traits;
+    return BASE_OK;
+}
+
 static enum base_status take_row(int row, const char *chip, struct sim_profile *profile, struct base_error *error)
 {
     const char *name = field(row, "constant"), *value = field(row, "value");
@@ -60,6 +69,7 @@ static enum base_status take_row(int row, const char *chip, struct sim_profile *
         *put |= traits;
         return BASE_OK;
     }
+    if (!strcmp(name, "without_traits")) return drop_traits(value, profile, error);
     if (!strcmp(name, "compile")) {
         profile->compile.is_one = true, profile->compile.runs = *value == '1';
         return BASE_OK;
@@ -159,11 +169,10 @@ enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_p
     const char *software = software_of(text), *platform = sim_platform_name(topology.kind);
     for (int row = 0; row < table->row_count; row++) /* the newest stands last */
         if (!strcmp(field(row, "constant"), "traits") && is_of(row, software, platform, field(row, "version")))
-            *out =
-                base_print(arena,
-                           "%.40s on this platform is as of its published runs; --software-version '%s' is as it has "
-                           "been measured since",
-                           software, field(row, "version"));
+            *out = base_print(arena,
+                              "%.40s on this platform is of the time of its published runs; --software-version '%s' is "
+                              "later",
+                              software, field(row, "version"));
     return BASE_OK;
 }
 

@@ -21,7 +21,7 @@ static double rate_of_device(const struct topo_topology *topology)
 
 static int devices_per_host(const struct topo_topology *topology)
 {
-    int devices = topology->kind == TOPO_TPU ? 1 : topology->bounds[1];
+    int devices = topology->kind == TOPO_TPU ? 1 : topology->bounds[1] / topo_hosts_of_node(topology);
     for (int i = 0; i < topology->bounds_count && topology->kind == TOPO_TPU; i++) devices *= topology->host[i];
     return devices > 0 && devices < topology->device_count ? devices : topology->device_count;
 }

@@ -82,6 +82,8 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     const struct topo_axes *mesh = &plan->placement->axes;
     sharding.live = (unsigned char)sim_mesh_axes(&(struct sim_extents){.mesh = mesh});
     sharding.data_axis = (unsigned char)sim_data_axis(mesh);
+    const int experts = topo_axis_named(mesh, "expert");
+    sharding.expert_axis = plan->expert_parallel > 1 && experts >= 0 ? (unsigned char)(1u << experts) : 0;
     sharding.joins_gradients = plan->context_parallel > 1;
     sharding.cuts_flat_state = plan->placement->profile.traits >> MODEL_TRAIT_FLAT_STATE & 1;
     sharding.model_axis = (unsigned char)sim_model_axis(mesh);
@@ -155,8 +157,9 @@ static enum sim_torch_style torch_style_of(const struct sim_plan *plan)
 {
     const struct sim_profile *profile = &plan->placement->profile;
     const bool eager = sim_passes_of(plan) >> SIM_PASS_EAGER_KERNELS & 1;
-    if (!eager || !(profile->traits >> MODEL_TRAIT_HF_MODULES & 1) || plan->options.dtype == MODEL_FLOAT32)
-        return SIM_TORCH_AS_OTHERS;
+    if (!eager || plan->options.dtype == MODEL_FLOAT32) return SIM_TORCH_AS_OTHERS;
+    if (!(profile->traits >> MODEL_TRAIT_HF_MODULES & 1))
+        return profile->traits >> MODEL_TRAIT_ATEN_KERNELS & 1 ? SIM_TORCH_TITAN : SIM_TORCH_AS_OTHERS;
     const bool half =
         (profile->traits >> MODEL_TRAIT_HALF_PARAMETERS & 1) || plan->options.weight_dtype != MODEL_FLOAT32;
     return half ? SIM_TORCH_HALF : SIM_TORCH_AUTOCAST;
@@ -210,6 +213,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     struct sim_price_choices choices = {
         .dtype = plan->options.dtype,
         .casts_apart = library || plan->options.dtype == MODEL_INT8,
+        .casts_once = compiler.traits >> MODEL_TRAIT_ENGINE_CASTS & 1,
         .casts_before = plan->options.dtype == MODEL_INT8 ||
                         (compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1), /* scales are of this step's tensors */
         .softmax_in_fours = plan->placement->profile.traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1,
