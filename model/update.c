@@ -289,6 +289,7 @@ static const struct {
 } stacks[] = {
     {MODEL_ONE, "", ""},
     {MODEL_ENCODER_LAYERS, "encoder/layers update", "encoder/layers gradient norm"},
+    {MODEL_DENSE_LAYERS, "decoder/dense_layers update", "decoder/dense_layers gradient norm"},
     {MODEL_DECODER_LAYERS, "decoder/layers update", "decoder/layers gradient norm"},
 };
 

@@ -208,6 +208,20 @@ static void a_release_has_kernels_of_its_own(struct base_arena *arena)
     assert_true(q.compute_s + q.memory_bound_s > 1.01 * n.memory_bound_s && q.step_s < n.step_s);
 }
 
+/* Gradients of the layers before those with experts are summed once a step, as others are: an update reads them. */
+static void dense_layers_are_updated(struct base_arena *arena)
+{
+    static const char *const counts[][2] = {{"256", "8"}, {"512", "16"}};
+    double sums_s[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const given[][2] = {{"pipeline_stages", "1"},     {"model", "deepseek_v3:num_layers=4"},
+                                        {"expert_parallel", "1"},     {"optimizer_partitioning", "none"},
+                                        {"batch_size", counts[i][0]}, {"num_microbatches", counts[i][1]}};
+        sums_s[i] = predict(arena, given, BASE_COUNT(given)).communication_s;
+    }
+    assert_near(sums_s[1] / sums_s[0], 1, 0.05);
+}
+
 static const struct test tests[] = {
     TEST(layouts_say_the_layers_of_pieces),
     TEST(layouts_that_cannot_be_are_refused),
@@ -216,6 +230,7 @@ static const struct test tests[] = {
     TEST(blocks_of_small_floats_are_faster),
     TEST(experts_are_reached_as_their_dispatcher_does),
     TEST(a_release_has_kernels_of_its_own),
+    TEST(dense_layers_are_updated),
 };
 
 int main(int argument_count, char **arguments)
