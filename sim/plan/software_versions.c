@@ -22,13 +22,14 @@ static bool is_of(int row, const char *software, const char *platform, const cha
            !strncmp(version, begins, strlen(begins));
 }
 
-/* Rows of traits, by what their column `constant` says: of every run, or of eager and of compiled ones. */
+/* Rows of traits, by what their column `constant` says: of every run, or of eager and of compiled ones. Who says no
+ * version is told of those that were measured, "traits", and not of "with_traits". */
 static model_trait_set *traits_named(const char *name, struct sim_profile *profile)
 {
     static const char *const names[] = {"eager_traits", "compiled_traits"};
     for (int i = 0; i < BASE_COUNT(names); i++)
         if (!strcmp(name, names[i])) return &profile->compile.traits[i];
-    return !strcmp(name, "traits") ? &profile->traits : NULL;
+    return !strcmp(name, "traits") || !strcmp(name, "with_traits") ? &profile->traits : NULL;
 }
 
 /* "x0.9" scales what the chip's and the software's rows said. */
@@ -169,10 +170,11 @@ enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_p
     const char *software = software_of(text), *platform = sim_platform_name(topology.kind);
     for (int row = 0; row < table->row_count; row++) /* the newest stands last */
         if (!strcmp(field(row, "constant"), "traits") && is_of(row, software, platform, field(row, "version")))
-            *out = base_print(arena,
-                              "%.40s on this platform is of the time of its published runs; --software-version '%s' is "
-                              "later",
-                              software, field(row, "version"));
+            *out =
+                base_print(arena,
+                           "%.40s on this platform is as of its published runs; --software-version '%s' is as it has "
+                           "been measured since",
+                           software, field(row, "version"));
     return BASE_OK;
 }
 
