@@ -87,6 +87,22 @@ static double collective_s(const struct sim_cost_context *p, enum sim_collective
     return *answer_s;
 }
 
+/* Sequences that tensor parallelism gathers for a product are quantised before they are sent, with their scales
+ * (TransformerEngine transformer_engine/pytorch/distributed.py, gather_along_first_dim). */
+static double gathered_frac(const struct sim_cost_context *p, const struct sim_price_collective *c)
+{
+    static const struct {
+        enum model_dtype dtype;
+        double bytes; /* an element */
+    } sent[] = {{MODEL_FP8, 1}, {MODEL_MXFP8, 1 + 1.0 / 32}, {MODEL_NVFP4, 1.0 / 2 + 1.0 / 16}};
+    const bool engine = p->placement->profile.traits >> MODEL_TRAIT_ENGINE_CASTS & 1,
+               gathers = c->kind == SIM_ALL_GATHER && c->axes == sim_model_axis(&p->placement->axes) &&
+                         c->dtype == MODEL_BFLOAT16 && !c->gradient;
+    for (int i = 0; i < BASE_COUNT(sent) && engine && gathers; i++)
+        if (sent[i].dtype == p->plan->options.dtype) return sent[i].bytes / (double)model_dtype_bytes(c->dtype);
+    return 1;
+}
+
 /* DeepEP and HybridEP send a token once wherever several of its experts are. */
 static bool is_dispatch(const struct sim_cost_context *p, const struct sim_price_collective *c)
 {
@@ -121,7 +137,7 @@ static void price_collectives(const struct sim_cost_context *p, struct sim_unit_
         const struct sim_lowered_collective *sent = &prices->sent[i];
         prices->collectives_s[i] = prices->launched_frac[i] < 1
                                        ? combined_s(p, c, sent, prices->launched_frac[i], prices->together_bytes[i])
-                                       : collective_s(p, sent->kind, c->axes, sent->bytes);
+                                       : collective_s(p, sent->kind, c->axes, sent->bytes * gathered_frac(p, c));
         if (is_dispatch(p, c))
             prices->collectives_s[i] =
                 sim_dispatch_s(p->placement, c->axes, sent->bytes, (double)p->sizes[MODEL_SELECTED_EXPERTS]);
