@@ -177,13 +177,7 @@ struct sim_price_dot {
 };
 /* An attention kernel goes over blocks of scores, and skips those that its mask leaves nothing of. */
 enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
-enum sim_torch_style {
-    SIM_TORCH_AS_OTHERS,
-    SIM_TORCH_HALF,
-    SIM_TORCH_AUTOCAST,
-    SIM_TORCH_TITAN,
-    SIM_TORCH_STYLE_COUNT
-};
+enum sim_torch_style { SIM_TORCH_AS_OTHERS, SIM_TORCH_HALF, SIM_TORCH_AUTOCAST, SIM_TORCH_TITAN };
 enum { SIM_MOST_TORCH_KERNELS = 24 };
 struct sim_torch_chain {
     double bytes_per_element /* of the largest array; 0: what is read and written */, kernels;
@@ -295,10 +289,10 @@ struct sim_cost_program {
  * by kernels apart, if so; flash: groups with contractions are attention kernels. */
 struct sim_price_choices {
     enum model_dtype dtype;
-    bool casts_once; /* activations alone, before the first product that reads them */
-    bool casts_apart, casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax,
-        windows_products, scanned /* layers are loops of the compiled program */,
-        aten /* optimizers are PyTorch's own kernels */, aten_norms, gelu;
+    bool casts_once /* activations, before the first product that reads them */, casts_apart,
+        casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax, windows_products,
+        scanned /* layers are loops of the compiled program */, aten /* optimizers are PyTorch's own kernels */,
+        aten_norms, gelu;
     struct sim_torch_chain torch_chains[SIM_MOST_TORCH_KERNELS];
 };
 /* torch_kernels.c: what PyTorch makes of the operation that names a kernel: its traffic, and how its modules are
