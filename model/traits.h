@@ -68,9 +68,9 @@ enum model_trait {
     MODEL_TRAIT_CHECKPOINTS_BLOCKS, /* where a pattern of layers repeats, a remat policy wraps all layers of it at once
                                      */
     MODEL_TRAIT_DOUBLE_BUFFERS,     /* the loop over microbatches may be unrolled by two */
-    MODEL_TRAIT_WEIGHS_HIDDEN,  /* scores multiply what experts have between their products, not what they give */
-    MODEL_TRAIT_ENGINE_CASTS,   /* Transformer Engine: what a product reads is quantised once, by a kernel before it,
-                                   weights once a step */
+    MODEL_TRAIT_WEIGHS_HIDDEN,      /* scores multiply what experts have between their products, not what they give */
+    MODEL_TRAIT_ENGINE_CASTS, /* Transformer Engine: what a product reads is quantised once, by a kernel before it,
+                                 weights once a step */
     MODEL_TRAIT_COUNT
 };
 typedef uint64_t model_trait_set;
