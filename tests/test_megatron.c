@@ -80,12 +80,9 @@ static void layouts_that_cannot_be_are_refused(struct base_arena *arena)
 /* What is made again is not held, and takes time; the whole of the experts more than their activation. */
 static void modules_are_recomputed(struct base_arena *arena)
 {
-    static const char *const policies[] = {"none",
-                                           "modules:moe_act",
-                                           "modules:moe_act+mla_up_proj",
+    static const char *const policies[] = {"none", "modules:moe_act", "modules:moe_act+mla_up_proj",
                                            "modules:moe_act+mla_up_proj+layernorm",
-                                           "modules:moe_act+mla_up_proj+layernorm+moe",
-                                           "full"};
+                                           "modules:moe_act+mla_up_proj+layernorm+moe"};
     struct sim_prediction before = {.step_s = 0};
     for (int i = 0; i < BASE_COUNT(policies); i++) {
         const char *const given[][2] = {{"remat_policy", policies[i]}, {"pipeline_layout", "Ett|ttt|ttt|ttL"}};
