@@ -8,22 +8,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Of the terminal behind a stream; 0: there is none. */
-static int columns_of(int descriptor)
-{
-    struct winsize window = {0};
-    return isatty(descriptor) && ioctl(descriptor, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
-}
-
 /* It is one write: ranks that share a stderr do not speak into each other's lines. */
 static void say(const char *what)
 {
-    commands_say(stderr, what, columns_of(STDERR_FILENO));
+    commands_say(stderr, what);
     fflush(stderr);
 }
 
@@ -98,8 +90,7 @@ static struct commands_terminal find_terminal(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     const char *no_colour = getenv("NO_COLOR"), *kind = getenv("TERM"), *characters = NULL;
-    struct commands_terminal terminal = {.columns = columns_of(STDOUT_FILENO),
-                                         .colour = !(no_colour && *no_colour) && kind && strcmp(kind, "dumb") != 0};
+    struct commands_terminal terminal = {.colour = !(no_colour && *no_colour) && kind && strcmp(kind, "dumb") != 0};
     for (int i = 0; i < BASE_COUNT(names) && !(characters && *characters); i++) characters = getenv(names[i]);
     terminal.blocks = characters && (strstr(characters, "UTF-8") || strstr(characters, "utf8"));
     return terminal;
@@ -131,12 +122,12 @@ static bool is_global(const char *name)
 }
 
 /* What stands before any command: --help, --version, … */
-static enum base_status run_global(const char *option, int columns, struct base_text *out)
+static enum base_status run_global(const char *option, struct base_text *out)
 {
     if (!strcmp(option, "--man")) return commands_man(MESHWRIGHT_VERSION, out), BASE_OK;
     if (!strcmp(option, "--bash-completion")) return commands_bash_completion(out), BASE_OK;
     if (!strcmp(option, "--version")) return base_put(out, "meshwright " MESHWRIGHT_VERSION "\n"), BASE_OK;
-    return commands_help(columns, out), BASE_OK;
+    return commands_help(out), BASE_OK;
 }
 
 static enum base_status run(int count, const char *const *arguments, struct commands_context *context,
@@ -150,7 +141,7 @@ static enum base_status run(int count, const char *const *arguments, struct comm
     if (!is_global(name)) return commands_execute(context, name, count - 2, arguments + 2, out, error);
     if (count > 2)
         return base_fail(error, BASE_USAGE, "\"%.60s\" is one argument too many after %s", arguments[2], name);
-    return run_global(name, context->columns, out);
+    return run_global(name, out);
 }
 
 static volatile sig_atomic_t stop_signal; /* the first that came while a run was on */
@@ -257,7 +248,6 @@ int main(int argument_count, char **argument_values)
                                        .cache = sim_cache_new(&arena),
                                        .answer = print_answer,
                                        .note = print_note,
-                                       .columns = columns_of(STDOUT_FILENO),
                                        .now_s = read_clock,
                                        .stop = is_stopped};
     if (isatty(STDERR_FILENO)) {

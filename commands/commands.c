@@ -41,7 +41,7 @@ static bool puts_help(const struct commands_command *command, int count, const c
     for (int i = 0; i < count; i++) {
         if (strcmp(arguments[i], "--help") != 0 && strcmp(arguments[i], "-h") != 0) continue;
         const bool all = i + 1 < count && !strcmp(arguments[i + 1], "all");
-        (all ? commands_help_on : commands_help_briefly)(command, columns, out);
+        (all ? commands_help_on : commands_help_briefly)(command, out);
         return true;
     }
     return false;
@@ -78,7 +78,7 @@ enum base_status commands_execute(struct commands_context *context, const char *
 {
     const struct commands_command *command = find_command(context->arena, name, error);
     if (!command) return BASE_USAGE;
-    if (puts_help(command, argument_count, arguments, context->columns, out)) return BASE_OK;
+    if (puts_help(command, argument_count, arguments, out)) return BASE_OK;
     struct base_arguments parsed;
     int option_count;
     const struct base_option *options = commands_options(context->arena, command, &option_count);

@@ -26,7 +26,6 @@ struct commands_context {
     void *clock_where;
     void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
     void *note_where;
-    int columns;                 /* of the terminal that shows the document; 0: none does */
     const char *gin_search_path; /* --gin-search-path of this command, or NULL */
     bool lists_notes;            /* its --notes */
     bool sealed;                 /* `batch` for a page: see base_seal */
@@ -118,13 +117,12 @@ void commands_put_picture(const struct commands_context *context, const char *ki
 /* ---- a document on a terminal (terminal.c) ---- */
 
 struct commands_terminal {
-    int columns;         /* 0: as wide as it likes */
     bool colour, blocks; /* blocks: it shows UTF-8 */
 };
 void commands_dress(const struct base_text *document, const struct commands_terminal *terminal, struct base_text *out);
-/* A message to the user on a line of its own, wrapped where a terminal has so many columns (0: it is as long as it is).
- * It may quote its input: what a terminal would obey becomes a question mark. */
-void commands_say(FILE *stream, const char *what, int columns);
+/* A message to the user on a line of its own. It may quote its input: what a terminal would obey becomes a question
+ * mark. */
+void commands_say(FILE *stream, const char *what);
 
 /* ---- plans in files (plan_file.c) ---- */
 
@@ -197,11 +195,11 @@ void commands_put_warnings(struct commands_context *context, const struct comman
 /* ---- what the tables say (manual.c) ---- */
 
 const struct base_option *commands_global(int *count); /* options that stand before any command */
-/* meshwright --help, and meshwright COMMAND --help; columns: of the terminal, 0: none is known. */
-void commands_help(int columns, struct base_text *out);
-void commands_help_on(const struct commands_command *command, int columns, struct base_text *out);
+/* meshwright --help, and meshwright COMMAND --help. */
+void commands_help(struct base_text *out);
+void commands_help_on(const struct commands_command *command, struct base_text *out);
 /* Of a command with many options those that are mostly used, by groups; --help all shows the others, too. */
-void commands_help_briefly(const struct commands_command *command, int columns, struct base_text *out);
+void commands_help_briefly(const struct commands_command *command, struct base_text *out);
 void commands_man(const char *version, struct base_text *out); /* the man page, as roff */
 void commands_bash_completion(struct base_text *out);
 

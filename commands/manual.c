@@ -6,20 +6,11 @@
 
 #include <string.h>
 
-enum { WIDEST = 92, LEAST_WIDTH = 30, FEW = 40 /* options, which are all shown */ };
-
-/* How help is laid out: at most so wide, texts of options from this column on. */
-struct layout {
-    int width, help_column;
+enum {
+    WIDEST = 92,
+    HELP_COLUMN = 32 /* of help; where texts of options begin */,
+    FEW = 40 /* options, which are all shown */
 };
-
-/* columns: of the terminal; 0: nobody knows. Where there are few, a text stands below its option. */
-static struct layout layout_of(int columns)
-{
-    enum { BESIDE = 32, BELOW = 8, LEAST_BESIDE = 76 };
-    const int width = columns < LEAST_WIDTH || columns > WIDEST ? WIDEST : columns;
-    return (struct layout){width, width < LEAST_BESIDE ? BELOW : BESIDE};
-}
 
 static const struct base_option common[] = {COMMANDS_COMMON};
 
@@ -75,13 +66,13 @@ static size_t piece_of_word(const char *word, size_t length, int room)
 }
 
 /* Puts the words of a text from this column on; further lines begin at `indent`. Returns the column after them. */
-static int put_wrapped(struct base_text *out, const char *text, int column, int indent, int widest)
+static int put_wrapped(struct base_text *out, const char *text, int column, int indent)
 {
     bool fresh = true; /* nothing on this line yet that a space would part from */
     for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
-        size_t length = piece_of_word(at, strcspn(at, " "), widest - indent);
+        size_t length = piece_of_word(at, strcspn(at, " "), WIDEST - indent);
         int columns = width(at, length);
-        if (!fresh && column + 1 + columns > widest) {
+        if (!fresh && column + 1 + columns > WIDEST) {
             base_putf(out, "\n%*s", indent, "");
             column = indent;
             fresh = true;
@@ -107,7 +98,7 @@ static const char *next_line(struct base_arena *arena, const char **text)
 
 /* ---- help ---- */
 
-static void put_option(struct base_text *out, const struct base_option *option, struct layout layout)
+static void put_option(struct base_text *out, const struct base_option *option)
 {
     enum { HEAD_INDENT = 2, VALUE_INDENT = 6 };
     struct base_arena *arena = out->arena;
@@ -116,20 +107,20 @@ static void put_option(struct base_text *out, const struct base_option *option, 
     const char *text =
         option->fallback ? base_print(arena, "%s (default: %s)", option->help, option->fallback) : option->help;
     base_putf(out, "%*s", HEAD_INDENT, "");
-    const int column = put_wrapped(out, head, HEAD_INDENT, VALUE_INDENT, layout.width), from = layout.help_column;
+    const int column = put_wrapped(out, head, HEAD_INDENT, VALUE_INDENT), from = HELP_COLUMN;
     if (column + 2 > from) base_putf(out, "\n%*s", from, "");
     else base_putf(out, "%*s", from - column, "");
-    put_wrapped(out, text, from, from, layout.width);
+    put_wrapped(out, text, from, from);
     base_put(out, "\n");
 }
 
-static void put_usage(struct base_text *out, const char *usage, struct layout layout)
+static void put_usage(struct base_text *out, const char *usage)
 {
     static const char first[] = "usage: meshwright ", next[] = "       meshwright ";
     const char *lead = first;
     for (const char *line; (line = next_line(out->arena, &usage)); lead = next) {
         base_put(out, lead);
-        put_wrapped(out, line, BASE_COUNT(first) - 1, BASE_COUNT(first) + 3, layout.width);
+        put_wrapped(out, line, BASE_COUNT(first) - 1, BASE_COUNT(first) + 3);
         base_put(out, "\n");
     }
 }
@@ -153,43 +144,41 @@ static bool is_in_group(int group, const char *option)
     return found && found[-1] == ' ' && found[strlen(option)] == ' ';
 }
 
-static void put_head_of_help(const struct commands_command *command, struct layout layout, struct base_text *out)
+static void put_head_of_help(const struct commands_command *command, struct base_text *out)
 {
-    put_usage(out, command->usage, layout);
+    put_usage(out, command->usage);
     base_put(out, "\n");
-    put_wrapped(out, command->summary, 0, 0, layout.width);
+    put_wrapped(out, command->summary, 0, 0);
     base_put(out, "\n\n");
     if (!command->input) return;
-    put_wrapped(out, command->input(out->arena), 0, 4, layout.width);
+    put_wrapped(out, command->input(out->arena), 0, 4);
     base_put(out, "\n\n");
 }
 
-void commands_help_on(const struct commands_command *command, int columns, struct base_text *out)
+void commands_help_on(const struct commands_command *command, struct base_text *out)
 {
-    const struct layout layout = layout_of(columns);
-    put_head_of_help(command, layout, out);
+    put_head_of_help(command, out);
     base_put(out, "options:\n");
     int count;
     const struct base_option *options = commands_options(out->arena, command, &count);
-    for (int i = 0; i < count; i++) put_option(out, &options[i], layout);
+    for (int i = 0; i < count; i++) put_option(out, &options[i]);
     if (command->examples) base_putf(out, "\nexamples:\n%s", command->examples);
 }
 
-void commands_help_briefly(const struct commands_command *command, int columns, struct base_text *out)
+void commands_help_briefly(const struct commands_command *command, struct base_text *out)
 {
-    const struct layout layout = layout_of(columns);
     int count, shown = 0;
     const struct base_option *options = commands_options(out->arena, command, &count);
     if (count <= FEW) {
         commands_help_on(command, columns, out);
         return;
     }
-    put_head_of_help(command, layout, out);
+    put_head_of_help(command, out);
     for (int g = 0; g < BASE_COUNT(groups); g++)
         for (int i = 0, any = 0; i < count; i++) {
             if (!is_in_group(g, options[i].name)) continue;
             if (!any++) base_putf(out, "%s%s:\n", shown ? "\n" : "", groups[g].group);
-            put_option(out, &options[i], layout);
+            put_option(out, &options[i]);
             shown++;
         }
     base_putf(out, "\n`meshwright %s --help all` lists %d more.\n", command->name, count - shown);
@@ -200,27 +189,25 @@ static const char about[] =
     "meshwright answers for a plan that trains a transformer on a TPU slice or a GPU cluster: does it fit in memory, "
     "how many tokens per second, which plan is best, and why.";
 
-void commands_help(int columns, struct base_text *out)
+void commands_help(struct base_text *out)
 {
-    const struct layout layout = layout_of(columns);
     int count;
     const struct commands_command *const *all = commands_all(&count);
-    put_wrapped(out, about, 0, 0, layout.width);
+    put_wrapped(out, about, 0, 0);
     base_put(out, "\n\nusage: meshwright COMMAND [ARGUMENTS] [--json] [--out FILE]\n\ncommands:\n");
     for (int i = 0; i < count; i++) {
         base_putf(out, "  %-10s ", all[i]->name);
-        put_wrapped(out, all[i]->summary, 13, 13, layout.width);
+        put_wrapped(out, all[i]->summary, 13, 13);
         base_put(out, "\n");
     }
     base_put(out, "\noptions:\n");
-    for (int i = 0; i < BASE_COUNT(global); i++) put_option(out, &global[i], layout);
+    for (int i = 0; i < BASE_COUNT(global); i++) put_option(out, &global[i]);
     base_put(out, "\n");
-    put_wrapped(out, "`meshwright COMMAND --help` lists a command's options, defaults and examples.", 0, 0,
-                layout.width);
+    put_wrapped(out, "`meshwright COMMAND --help` lists a command's options, defaults and examples.", 0, 0);
     base_put(out, "\n\nexit codes:\n");
     for (int i = 0; i < BASE_COUNT(exit_codes); i++) {
         base_putf(out, "  %d  ", (int)exit_codes[i].code);
-        put_wrapped(out, exit_codes[i].meaning, 5, 5, layout.width);
+        put_wrapped(out, exit_codes[i].meaning, 5, 5);
         base_put(out, "\n");
     }
 }

@@ -1,5 +1,5 @@
-/* A document as a terminal shows it best: verdicts in colour, bars of blocks, lines that fit its width. What goes into
- * a file or a pipe stays as it is. */
+/* A document as a terminal shows it best: verdicts in colour, bars of blocks. What goes into a file or a pipe stays
+ * as it is. */
 #include "commands/commands.h"
 
 #include <string.h>
@@ -31,116 +31,33 @@ static size_t bar_of(const char *line, size_t length)
     return at > 1 && at < length && line[at - 1] == ' ' ? at : length;
 }
 
-static size_t columns_of(const char *bytes, size_t length)
+static void put_line(const char *line, size_t length, const struct commands_terminal *terminal, struct base_text *out)
 {
-    size_t columns = 0;
-    for (size_t i = 0; i < length; i++) columns += ((unsigned char)bytes[i] & 0xc0) != 0x80;
-    return columns;
-}
-
-/* How much of a line stands within so many columns: up to the last space, or as much as there is room for. */
-static size_t piece_of(const char *line, size_t length, size_t columns)
-{
-    size_t at = 0, seen = 0, space = 0;
-    for (; at < length; at++) {
-        if (((unsigned char)line[at] & 0xc0) == 0x80) continue;
-        if (seen == columns && line[at] == ' ' && !(at + 1 < length && line[at + 1] == '%')) return at;
-        if (seen++ == columns) break;
-        if (line[at] == ' ' && at + 1 < length && line[at + 1] != '%') space = at; /* a number keeps its sign */
-    }
-    if (at == length) return length;
-    return space ? space : at;
-}
-
-/* Where the last column of a table's row begins, behind two spaces or more: its words go on below each other, where
- * there is room for them. Else further in than the line begins. */
-static size_t hang_of(const char *line, size_t length, size_t indent, size_t room)
-{
-    enum { FURTHER = 4, LEAST_COLUMN = 30 };
-    size_t column = 0, last = 0;
-    for (size_t i = 0; i + 1 < length; i++) {
-        column += ((unsigned char)line[i] & 0xc0) != 0x80;
-        if (i > indent && line[i] == ' ' && line[i - 1] == ' ' && line[i + 1] != ' ') last = column;
-    }
-    return last && last + LEAST_COLUMN <= room ? last : indent + FURTHER;
-}
-
-/* A line that is too wide goes on below, further in. */
-static void put_wrapped(const char *line, size_t length, int width, struct base_text *out)
-{
-    enum { FURTHER = 4, LEAST = 30 };
-    size_t indent = strspn(line, " "), room = (size_t)width;
-    if (width < LEAST || columns_of(line, length) <= room || indent + FURTHER + LEAST > room) {
-        base_put_bytes(out, line, length);
-        return;
-    }
-    const size_t hang = hang_of(line, length, indent, room);
-    size_t first = piece_of(line + indent, length - indent, room - indent) + indent;
-    base_put_bytes(out, line, first);
-    for (line += first, length -= first; length;) {
-        while (length && *line == ' ') line++, length--;
-        if (!length) break;
-        size_t piece = piece_of(line, length, room - hang);
-        base_putf(out, "\n%*s", (int)hang, "");
-        base_put_bytes(out, line, piece);
-        line += piece, length -= piece;
-    }
-}
-
-/* What part of the bars' length there is room for: all of a document are shortened alike, so that they still compare.
- */
-static double bar_scale(const struct base_text *document, int width)
-{
-    const char *at = document->data, *end = at + document->length;
-    size_t words = 0, longest = 0;
-    for (size_t length; at < end; at += length + 1) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        length = (size_t)((stop ? stop : end) - at);
-        const size_t bar = bar_of(at, length), columns = columns_of(at, bar);
-        if (bar == length) continue;
-        if (columns > words) words = columns;
-        if (length - bar > longest) longest = length - bar;
-    }
-    if (width <= 0 || words + longest <= (size_t)width) return 1;
-    return words < (size_t)width ? (double)((size_t)width - words) / (double)longest : 0;
-}
-
-static void put_line(const char *line, size_t length, double scale, const struct commands_terminal *terminal,
-                     struct base_text *out)
-{
-    size_t bar = bar_of(line, length), blocks = (size_t)((double)(length - bar) * scale);
+    const size_t bar = bar_of(line, length);
     const char *colour = terminal->colour ? colour_of(line, length) : NULL;
     if (colour) base_putf(out, "\033[%sm", colour);
-    put_wrapped(line, bar, bar < length ? 0 : terminal->columns, out);
+    base_put_bytes(out, line, bar);
     if (colour) base_put(out, "\033[0m");
     if (bar < length && terminal->colour) base_put(out, "\033[36m");
-    for (size_t i = 0; i < blocks; i++) base_put(out, terminal->blocks ? "\xE2\x96\x88" : "#");
+    for (size_t i = bar; i < length; i++) base_put(out, terminal->blocks ? "\xE2\x96\x88" : "#");
     if (bar < length && terminal->colour) base_put(out, "\033[0m");
 }
 
 void commands_dress(const struct base_text *document, const struct commands_terminal *terminal, struct base_text *out)
 {
     const char *at = document->length ? document->data : "", *end = at + document->length;
-    const double scale = document->length ? bar_scale(document, terminal->columns) : 1;
     while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
-        put_line(at, (size_t)(stop - at), scale, terminal, out);
+        put_line(at, (size_t)(stop - at), terminal, out);
         if (stop < end) base_put(out, "\n");
         at = stop + 1;
     }
 }
 
-void commands_say(FILE *stream, const char *what, int columns)
+void commands_say(FILE *stream, const char *what)
 {
-    enum { INDENT = 4, LEAST = 30 };
-    size_t column = (size_t)fprintf(stream, "meshwright: ") + columns_of(what, strcspn(what, " \n"));
-    for (; *what; what++) {
-        const size_t word = 1 + columns_of(what + 1, strcspn(what + 1, " \n"));
-        const bool breaks = *what == ' ' && columns >= LEAST && column + word > (size_t)columns;
-        if (breaks) fprintf(stream, "\n%*s", INDENT, "");
-        else fputc(((unsigned char)*what < 0x20 && *what != '\n') || *what == 0x7f ? '?' : *what, stream);
-        if (*what == ' ' || *what == '\n') column = (breaks ? INDENT - 1 : *what == '\n' ? 0 : column) + word;
-    }
+    fputs("meshwright: ", stream);
+    for (; *what; what++) fputc(((unsigned char)*what < 0x20 && *what != '\n') || *what == 0x7f ? '?' : *what, stream);
     fputs("\n", stream);
 }
