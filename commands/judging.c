@@ -16,11 +16,11 @@ static enum base_status find_python(struct commands_context *context, const stru
 }
 
 enum base_status commands_find_judge(struct commands_context *context, const struct base_arguments *arguments,
-                                     const char *limit_option, struct commands_judge *out, struct base_error *error)
+                                     struct commands_judge *out, struct base_error *error)
 {
-    const char *limit = base_argument(arguments, limit_option);
+    const char *limit = base_argument(arguments, "--time-limit");
     out->time_limit_s = 600;
-    if (limit) BASE_TRY(base_parse_double(limit, limit_option, 1, 1e6, &out->time_limit_s, error));
+    if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 1, 1e6, &out->time_limit_s, error));
     return find_python(context, arguments, &out->python, error);
 }
 

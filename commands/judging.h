@@ -10,10 +10,10 @@ struct commands_judge {
     const char *python;
     double time_limit_s;
 };
-/* What --python names, or the environment that make aot-env makes beside this program; limit_option, "--time-limit",
- * says the limit of one plan. BASE_INPUT says how to get one. */
+/* What --python names, or the environment that make aot-env makes beside this program; --time-limit
+ * says the limit. BASE_INPUT says how to get one. */
 enum base_status commands_find_judge(struct commands_context *context, const struct base_arguments *arguments,
-                                     const char *limit_option, struct commands_judge *out, struct base_error *error);
+                                     struct commands_judge *out, struct base_error *error);
 
 /* BASE_INPUT where the plan's devices are no TPUs: no other compiler can be had without its devices. */
 enum base_status commands_has_compiler(const struct sim_plan *plan, struct base_error *error);

@@ -53,10 +53,10 @@ enum base_status commands_tune_risk_of(struct commands_context *context, const s
 enum base_status commands_tune_confidence(struct commands_context *context, const struct tuner_space *space,
                                           struct tuner_plan chosen, struct reports_prediction *report,
                                           struct base_error *error);
-/* What the best plan is sure to do (--risk), and which runs would tell whether it is the best (--experiments). */
-enum base_status commands_tune_add_uncertain(struct commands_context *context, const struct base_arguments *arguments,
-                                             const struct tuner_space *space, const struct tuner_result *result,
-                                             struct reports_tuned *report, struct base_error *error);
+/* What the best plan is sure to do (--risk). */
+enum base_status commands_tune_add_uncertain(struct commands_context *context, const struct tuner_space *space,
+                                             const struct tuner_result *result, struct reports_tuned *report,
+                                             struct base_error *error);
 
 /* tune_detail.c. A plan once more, with what only a report needs; passes: filled with its schedule, unless NULL. */
 enum base_status commands_tune_detail(struct commands_context *context, const struct sim_plan_text *text,
@@ -71,31 +71,6 @@ enum base_status commands_tune_detail_ranked(struct commands_context *context, c
  * the fastest of these. */
 enum base_status commands_tune_search(struct tuner_space *space, const struct tuner_options *options,
                                       struct tuner_result *out, struct base_error *error);
-
-/* tune_judged.c. --verify N: the first plans once more, over the other network: simulated links, or where the search
- * went by those, the analytic price. What is broken has no other price. */
-enum base_status commands_tune_verify(struct commands_context *context, const struct tuner_space *space,
-                                      const struct tuner_result *result, int count, struct reports_tuned *report,
-                                      struct base_error *error);
-/* --verify N --verify-with compiler: the real TPU compiler is asked about the best N plans. Whether it
- * is, the refusal before the search where it cannot be, and the asking, plan after plan. */
-bool commands_tune_asks_compiler(const struct base_arguments *arguments);
-enum base_status commands_tune_check_judge(struct commands_context *context, const struct base_arguments *arguments,
-                                           const char *topology, struct base_error *error);
-/* BASE_RUN: it was asked, and judged none; the answer is shown all the same. */
-enum base_status commands_tune_check_verdicts(struct commands_context *context, const struct reports_tuned *report,
-                                              struct base_error *error);
-enum base_status commands_tune_judge(struct commands_context *context, const struct base_arguments *arguments,
-                                     const struct tuner_space *space, const struct tuner_result *result, int count,
-                                     struct reports_tuned *report, struct base_error *error);
-#define COMMANDS_TUNE_JUDGED                                                                                           \
-    {"--verify-with", "network|compiler",                                                                              \
-     "what --verify asks: the other network's prices, or the real TPU compiler, without a TPU, as verify does of one", \
-     "network"},                                                                                                       \
-        {"--python", "PATH", "for --verify-with compiler: a Python that has jax[tpu]", "what make aot-env made"},      \
-    {                                                                                                                  \
-        "--verify-time-limit", "S", "for --verify-with compiler: seconds for each plan", "600"                         \
-    }
 
 /* tune_stages.c: whether a search is one of plans with stages, and its answer. */
 bool commands_tunes_stages(const struct sim_plan_text *plan);

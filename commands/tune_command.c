@@ -113,23 +113,20 @@ static enum base_status read_request(struct commands_context *context, const str
 static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *topology, struct tuner_options *options, struct base_error *error)
 {
-    const char *top = base_argument(arguments, "--top"), *verified = base_argument(arguments, "--verify"),
-               *headroom = base_argument(arguments, "--headroom");
-    int64_t number = 5, verified_count = 0;
+    const char *top = base_argument(arguments, "--top"), *headroom = base_argument(arguments, "--headroom");
+    int64_t number = 5;
     *options = (struct tuner_options){.now_s = context->now_s,
                                       .stop = context->stop,
                                       .where = context->clock_where,
                                       .progress = context->progress,
                                       .progress_where = context->progress_where};
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
-    if (verified) BASE_TRY(base_parse_int(verified, "--verify", 1, MOST_TOP, &verified_count, error));
     BASE_TRY(commands_tune_objective(arguments, COMMANDS_OF_PLANS, &options->objective, error));
     BASE_TRY(commands_tune_headroom(context->arena, headroom, topology, &options->headroom_frac, error));
     BASE_TRY(commands_tune_limits(context->arena, arguments, &options->time_limit_s, &options->gap_frac, error));
     if (base_argument(arguments, "--search") && !(options->time_limit_s > 0))
         options->prediction_limit = MOST_RULE_PREDICTIONS;
-    options->top = (int)(number > verified_count ? number : verified_count);
-    options->verified = (int)verified_count;
+    options->top = (int)number;
     options->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
     options->no_integer_program = base_argument(arguments, "--no-integer-program") != NULL;
     options->pareto = base_argument(arguments, "--pareto") != NULL;
@@ -189,12 +186,9 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
                                 struct reports_tuned *report, struct tuner_comparison *why, struct base_error *error)
 {
     struct tuner_alternative *alternatives;
-    struct tuner_moved_tensor *moved;
     if (!result->plan_count) return BASE_OK;
     BASE_TRY(tuner_sensitivity(space, result->plans[0].plan, &alternatives, &report->alternative_count, error));
     report->alternatives = report->alternative_count ? alternatives : NULL;
-    BASE_TRY(tuner_moved_tensors(space, result->plans[0].plan, &moved, &report->moved_count, error));
-    report->moved = report->moved_count ? moved : NULL;
     if (result->plan_count < 2) return BASE_OK;
     BASE_TRY(tuner_compare(space, report->objective, result->plans[0].plan, result->plans[1].plan, why, error));
     report->why = why;
@@ -217,8 +211,6 @@ static enum base_status answer(struct commands_context *context, const struct ba
     watched.looked = looked ? reports_looked_add : NULL;
     watched.looked_where = looked;
     watched.pareto = options->pareto || (looked && !request->search_saved);
-    if (base_argument(arguments, "--experiments") && options->top < TUNER_EXPERIMENT_CANDIDATES)
-        watched.top = TUNER_EXPERIMENT_CANDIDATES;
     BASE_TRY(commands_tune_search(space, &watched, &result, error));
     if (!base_argument(arguments, "--stats")) result.wall_s = 0;
     struct reports_tuned report = {.arena = context->arena,
@@ -231,7 +223,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                    .looked = looked,
                                    .warned = context->warning_count > 0,
                                    .wider = wider};
-    BASE_TRY(commands_tune_add_uncertain(context, arguments, space, &result, &report, error));
+    BASE_TRY(commands_tune_add_uncertain(context, space, &result, &report, error));
     if (result.plan_count > options->top) result.plan_count = options->top;
     if (result.tight_count > options->top) result.tight_count = options->top;
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
@@ -240,10 +232,6 @@ static enum base_status answer(struct commands_context *context, const struct ba
     for (int i = 0; i < result.plan_count; i++) plans[i].training = *training;
     BASE_TRY(explain(space, &result, &report, &why, error));
     report.simulated = commands_is_simulated(context);
-    const int verified = options->verified ? options->verified : report.simulated ? result.plan_count : 0;
-    if (options->verified && commands_tune_asks_compiler(arguments))
-        BASE_TRY(commands_tune_judge(context, arguments, space, &result, options->verified, &report, error));
-    else if (verified) BASE_TRY(commands_tune_verify(context, space, &result, verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(
             tuner_wider_that_fit(context->arena, context->cache, request, options, wider, &report.wider_count, error));
@@ -256,7 +244,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (context->json) reports_tuned_json(&report, context->layout, out);
     else if (report.launch) base_put(out, report.launch);
     else reports_tuned_text(&report, out);
-    return result.plan_count ? commands_tune_check_verdicts(context, &report, error) : BASE_NO_FIT;
+    return result.plan_count ? BASE_OK : BASE_NO_FIT;
 }
 
 /* What the model says of the plan. A decoder has no inputs: those of the default go unsaid, and those that somebody
@@ -289,9 +277,6 @@ static enum base_status tune(struct commands_context *context, const struct base
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error));
     BASE_TRY(forget_inputs(context, arguments, &plan, error));
     BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
-    if (commands_tunes_stages(&plan) && base_argument(arguments, "--verify"))
-        return commands_tune_stages(context, arguments, &plan, out, error); /* which refuses it */
-    BASE_TRY(commands_tune_check_judge(context, arguments, plan.values[SIM_TOPOLOGY], error));
     if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);
     BASE_TRY(commands_tune_refuse_lists(&plan, error));
     BASE_TRY(read_request(context, arguments, &plan, &request, error));
@@ -337,7 +322,6 @@ static const struct base_option options[] = {
      COMMANDS_DEFAULT_HEADROOM},
     {"--risk", "P", "percent: a plan is ranked if it fits with a probability of at least the rest; sets the headroom",
      NULL},
-    {"--experiments", "N", "name the runs whose results would settle the choice, the one that tells most first", NULL},
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm|gcloud", "print what launches the best plan instead", NULL},
     {"--detail", NULL, "with every plan that was looked at by itself; of the JSON document", NULL},
@@ -345,11 +329,6 @@ static const struct base_option options[] = {
     {"--network", "analytic|simulated",
      "how plans are ranked: with collectives priced by loads of links, or every message sent over every link",
      "analytic"},
-    {"--verify", "N",
-     "the best N plans once more: priced by the other network, and whether their order stands; or as --verify-with "
-     "says",
-     NULL},
-    COMMANDS_TUNE_JUDGED,
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL,

@@ -38,10 +38,17 @@ static enum base_status read_list(struct base_arena *arena, struct sim_plan_text
 /* Options that say something of training alone. */
 static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const char *const others[] = {
-        "--fit",       "--emit",      "--verify",       "--verify-with",       "--search",
-        "--pareto",    "--enumerate", "--train-tokens", "--device-hour-price", "--time-limit",
-        "--no-bounds", "--risk",      "--experiments",  "--no-integer-program"};
+    static const char *const others[] = {"--fit",
+                                         "--emit",
+                                         "--search",
+                                         "--pareto",
+                                         "--enumerate",
+                                         "--train-tokens",
+                                         "--device-hour-price",
+                                         "--time-limit",
+                                         "--no-bounds",
+                                         "--risk",
+                                         "--no-integer-program"};
     for (int i = 0; i < BASE_COUNT(others); i++)
         if (base_argument(arguments, others[i]))
             return base_fail(error, BASE_INPUT,

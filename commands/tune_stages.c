@@ -40,13 +40,11 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
         {"--fit", "asks how large T5X's model axis has to be, and stages share a model, too; ask for --pareto"},
         {"--step", "asks for inference, whose plans have no stages; use pipeline_stages 1"},
         {"--network", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
-        {"--verify", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
         {"--beyond-t5x",
          "plans with stages are of software other than T5X, and all that it can be told is searched; leave "
          "it out"},
         {"--search", "seeks rules and remat by tensor for plans without stages; leave it out, and name those that "
-                     "shall be tried: --remat-policy full,'device:context;offload:mlpwo'"},
-        {"--experiments", "weighs plans that are not cut; leave it out, or use pipeline_stages 1"}};
+                     "shall be tried: --remat-policy full,'device:context;offload:mlpwo'"}};
     for (int i = 0; i < BASE_COUNT(others); i++)
         if (base_argument(arguments, others[i].option))
             return base_fail(error, BASE_INPUT, "%s: %s", others[i].option, others[i].why);

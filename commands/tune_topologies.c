@@ -44,8 +44,7 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
 
 static enum base_status refuse_of_one(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const char *const of_one[] = {"--fit",    "--emit",      "--detail", "--verify",
-                                         "--pareto", "--enumerate", "--risk",   "--experiments"};
+    static const char *const of_one[] = {"--fit", "--emit", "--detail", "--pareto", "--enumerate", "--risk"};
     for (int i = 0; i < BASE_COUNT(of_one); i++)
         if (base_argument(arguments, of_one[i]))
             return base_fail(error, BASE_INPUT, "%s: is of one topology; give one", of_one[i]);

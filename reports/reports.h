@@ -271,12 +271,6 @@ enum reports_ran_verdict reports_ran_verdict(const struct reports_ran *ran, cons
 void reports_put_ran(const struct reports_ran *ran, struct base_json_writer *writer);
 void reports_ran_text(const struct reports_ran *ran, struct base_text *out);
 
-/* Of a front of speed against memory: the best that fits with a probability of 1 - risk at least. */
-struct reports_at_risk {
-    double risk_frac;
-    const struct tuner_found *best;
-    struct sim_confidence confidence;
-};
 struct reports_tuned {
     struct base_arena *arena;
     const struct tuner_space *space;
@@ -288,30 +282,15 @@ struct reports_tuned {
     const struct tuner_comparison *why;           /* the best beside the second; or NULL */
     const struct tuner_alternative *alternatives; /* the best with one choice changed */
     int alternative_count;
-    const struct tuner_moved_tensor *moved; /* the best with one tensor elsewhere; or NULL */
-    int moved_count;
     const struct tuner_wider *wider; /* where nothing fits: where something does */
     int wider_count;
     const char *launch_format, *launch; /* --emit, or NULL */
     struct reports_looked *looked;      /* --detail, or NULL */
     bool warned;                        /* of what the answer does not cover: then that nothing fits is not proven */
     bool simulated;                     /* --network simulated: ranked with collectives sent link by link */
-    const double *verified_step_s;      /* the first of the plans, their collectives priced the other way */
-    int verified_count;
-    const struct reports_judged *judged; /* the first of the plans, by the compiler itself; or NULL */
-    int judged_count;
-    double risk_frac;                           /* --risk */
-    const struct sim_confidence *guarantee;     /* of the best, with --risk; or NULL */
-    const struct tuner_experiment *experiments; /* --experiments, or NULL */
-    int experiment_count;
-    const struct reports_at_risk *at_risks; /* with a front: the least risk first, each faster than those before */
-    int at_risk_count;
+    double risk_frac;                   /* --risk */
+    const struct sim_confidence *guarantee; /* of the best, with --risk; or NULL */
 };
-/* Whether that leaves them in their order (verified.c). */
-void reports_put_verified(struct base_json_writer *writer, const struct reports_tuned *report);
-void reports_verified_text(const struct reports_tuned *report, struct base_text *out);
-void reports_put_compiled_plans(struct base_json_writer *writer, const struct reports_tuned *report);
-void reports_compiled_plans_text(const struct reports_tuned *report, struct base_text *out);
 void reports_tuned_json(const struct reports_tuned *report, enum base_json_layout layout, struct base_text *out);
 void reports_tuned_text(const struct reports_tuned *report, struct base_text *out);
 /* --fit: how large the model axis has to be. */

@@ -324,14 +324,11 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     }
     if (r->result->plan_count) put_table(r, out);
     if (r->result->tight_count) put_tight(r, out);
-    if (r->verified_count) reports_verified_text(r, out);
-    if (r->judged_count) reports_compiled_plans_text(r, out);
     reports_uncertain_text(r, out);
     if (r->result->front) put_front_table(r, out);
     if (r->why) reports_tuned_why_text(r, out);
     if (r->result->plan_count && r->result->has_unfit) put_unfit_text(r, out);
     if (r->alternatives) put_sensitivity_text(r, out);
-    if (r->moved_count) reports_moved_tensors_text(r, out);
     reports_refusals_text(space, out);
 }
 

@@ -20,7 +20,7 @@ void reports_tuned_put_why(struct base_json_writer *w, const struct reports_tune
  * (risk.c). */
 bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank);
 void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *out);
-/* Risk, experiments and the worth of memory, as far as they were asked for (risk.c). */
+/* Risk and the worth of memory, as far as they were asked for (risk.c). */
 void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r);
 /* Of --risk alone, for the confidence that the best plan has. */
 void reports_put_risk(struct base_json_writer *w, double risk_frac, double headroom_frac,
@@ -35,10 +35,6 @@ struct reports_decided {
 };
 void reports_put_decided(struct base_json_writer *w, const struct reports_decided *by);
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out);
-
-/* What holds each tensor of a remat policy in place (tuned_tensors.c). */
-void reports_put_moved_tensors(struct base_json_writer *w, const struct reports_tuned *r);
-void reports_moved_tensors_text(const struct reports_tuned *r, struct base_text *out);
 
 /* Plans that cannot be launched, by reason (unlaunched.c). */
 void reports_put_refusals(struct base_json_writer *w, const struct tuner_space *space);

@@ -188,8 +188,6 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     if (r->result->plan_count)
         base_json_member_double(&w, "indifference_threshold_frac",
                                 sim_indifference_threshold_frac(r->plans[0].confidence));
-    if (r->verified_count) reports_put_verified(&w, r);
-    if (r->judged_count) reports_put_compiled_plans(&w, r);
     reports_put_uncertain(&w, r);
     if (r->result->tight_count) put_list(&w, r, "tight", r->result->tight, r->result->tight_count);
     if (r->result->tight_as_met) base_json_member_bool(&w, "tight_as_met", true);
@@ -197,7 +195,6 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     if (r->why) reports_tuned_put_why(&w, r);
     if (r->result->plan_count && r->result->has_unfit) put_unfit(&w, r);
     if (r->alternatives) put_sensitivity(&w, r);
-    if (r->moved_count) reports_put_moved_tensors(&w, r);
     if (!r->result->plan_count && r->result->has_nearest) put_nearest(&w, r);
     if (!r->result->plan_count) put_wider(&w, r);
     reports_put_launch(&w, r->launch_format, r->launch);

@@ -151,27 +151,3 @@ void reports_put_judged(struct base_arena *arena, const struct reports_judged *j
     base_json_member_double(w, "error_frac", (double)m->peak_bytes / (double)j->peak_bytes - 1);
     put_collectives(arena, j, w);
 }
-
-/* ---- of the best plans of a search ---- */
-
-void reports_put_compiled_plans(struct base_json_writer *w, const struct reports_tuned *r)
-{
-    base_json_key(w, "compiled");
-    base_json_open(w, '[');
-    for (int i = 0; i < r->judged_count; i++) {
-        base_json_open(w, '{');
-        base_json_member_int(w, "place", i + 1);
-        reports_put_judged(r->arena, &r->judged[i], w);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-}
-
-void reports_compiled_plans_text(const struct reports_tuned *r, struct base_text *out)
-{
-    base_put(out, "\nBy the compiler itself, memory as compiled:\n");
-    for (int i = 0; i < r->judged_count; i++) {
-        base_putf(out, "\n  %2d.  ", i + 1);
-        reports_judged_text(r->arena, &r->judged[i], out);
-    }
-}

@@ -1044,35 +1044,6 @@ static void a_risk_is_a_share_of_memory(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* Each run is worth something beside those before it; where one plan alone can be chosen, none is. */
-static void runs_are_worth_what_they_may_change(struct base_arena *arena)
-{
-    struct base_error error;
-    struct tuner_space space;
-    struct tuner_result result;
-    struct tuner_experiment runs[4];
-    int count;
-    struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_request request = request_of(arena, "t5_1_0_11B", "v4-512", "896", "512", "512");
-    request.plan.values[SIM_OPTIMIZER] = "adamw";
-    request.given[TUNER_RULES] = given(arena, 1, "standard:2,1");
-    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 5, .headroom_frac = 0.02}, &result, &error), &error);
-    assert_ok(tuner_experiments(&space, &result, 4, runs, &count, &error), &error);
-    assert_int_equal(count, 4);
-    for (int i = 0; i < count; i++) {
-        assert_true(runs[i].gain_frac > (i ? runs[i - 1].gain_frac : 0));
-        assert_true(runs[i].fits_probability_frac > 0 && runs[i].fits_probability_frac <= 1);
-    }
-    /* A run that is sure to fit, of a plan that is sure to be slower, tells less than one that may be faster. */
-    assert_true(runs[0].found.prediction.tokens_per_s >= result.plans[0].prediction.tokens_per_s);
-    result.plan_count = 1;
-    result.tight_count = result.has_unfit = 0;
-    assert_ok(tuner_experiments(&space, &result, 4, runs, &count, &error), &error);
-    assert_int_equal(count, 0);
-    sim_cache_free(cache);
-}
-
 /* ---- where nothing fits ---- */
 
 /* What is said to fit does: with the limits that are not said to be lifted, and with the headroom. */
@@ -1173,49 +1144,6 @@ static void alternatives_differ_in_one_choice(struct base_arena *arena)
     assert_int_equal(by_dimension[TUNER_SUBMESH], 11);
     assert_int_equal(by_dimension[TUNER_RULES], 8);
     assert_int_equal(by_dimension[TUNER_OPTIMIZER], 0);
-    sim_cache_free(cache);
-}
-
-/* Each tensor of the best policy in both other places (its input in one): none of those that fit is faster, as the
- * policy is proven to be the best, and memory alone keeps those that are from being it. */
-static void tensors_are_held_by_memory_or_time(struct base_arena *arena)
-{
-    struct base_error error;
-    struct tuner_space space;
-    struct tuner_result result;
-    struct tuner_moved_tensor *moved;
-    const struct tuner_options options = {.top = 1, .headroom_frac = 0.02};
-    int count, held[2] = {0, 0};
-    struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_request request =
-        request_of(arena,
-                   "scalable_decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=24,vocab_size"
-                   "=32128,mlp_activations=gelu",
-                   "v4-8", "32", "2048", "2048");
-    request.plan.values[SIM_OPTIMIZER] = "adamw";
-    request.given[TUNER_RULES] = given(arena, 1, "standard:2,2");
-    request.given[TUNER_SUBMESH] = given(arena, 1, "1,1,1,1");
-    request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
-    request.search_saved = true;
-    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-    assert_ok(tuner_search(&space, &options, &result, &error), &error);
-    assert_true(result.proven_optimal && result.plan_count == 1);
-    const struct sim_prediction *best = &result.plans[0].prediction;
-    assert_ok(tuner_moved_tensors(&space, result.plans[0].plan, &moved, &count, &error), &error);
-    assert_int_equal(count, 1 + 2 * 6);
-    for (int i = 0; i < count; i++) {
-        const struct sim_prediction *p = &moved[i].prediction;
-        assert_true(moved[i].from != moved[i].to);
-        const bool fits = sim_leaves_free(p, options.headroom_frac);
-        if (fits) assert_true(p->step_s >= best->step_s * (1 - 1e-9));
-        if (moved[i].to == TUNER_ON_DEVICE) assert_true(p->memory.peak_bytes > best->memory.peak_bytes);
-        if (moved[i].from == TUNER_ON_HOST) assert_true(p->memory.host_bytes < best->memory.host_bytes);
-        held[fits]++;
-    }
-    assert_true(held[0] > 0 && held[1] > 0);
-    /* A policy with a name has no tensors. */
-    assert_ok(tuner_moved_tensors(&space, (struct tuner_plan){0, 0, 0, 0}, &moved, &count, &error), &error);
-    assert_int_equal(count, 0);
     sim_cache_free(cache);
 }
 
@@ -1557,7 +1485,6 @@ static const struct test tests[] = {
     TEST(a_gap_is_kept),
     TEST(sums_over_two_axes_are_no_dearer_than_one_after_the_other),
     TEST(a_risk_is_a_share_of_memory),
-    TEST(runs_are_worth_what_they_may_change),
     TEST(batches_are_compared_by_the_sequence),
     TEST(wider_spaces_fit_as_claimed),
     TEST(siblings_are_bounded_on_gpus),
@@ -1565,7 +1492,6 @@ static const struct test tests[] = {
     TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),
     TEST(alternatives_differ_in_one_choice),
-    TEST(tensors_are_held_by_memory_or_time),
     TEST(the_measured_order_is_found),
     TEST(the_smallest_submesh_is_found),
     TEST(rule_sets_come_apart),

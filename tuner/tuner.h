@@ -179,7 +179,6 @@ struct tuner_looked {
 struct tuner_options {
     enum tuner_objective objective;
     int top;                      /* plans that are ranked */
-    int verified;                 /* of these, how many the caller will price over simulated links */
     double headroom_frac;         /* of a device's memory stays free in every plan that is ranked */
     double gap_frac;              /* the best need not be better than by this share of its cost; 0: it is sought */
     double risk_frac;             /* that the headroom stands for; 0: it was given */
@@ -279,18 +278,6 @@ struct tuner_need {
     const char *resource;
     double factor;
 };
-/* Runs whose results would settle most what to choose, the one that tells most first (experiments.c): of the plans that
- * a search ranked, of those that are tight, and of the fastest that is too large: what is told depends on how many
- * were ranked, and no longer noticeably on more than TUNER_EXPERIMENT_CANDIDATES. out: room for `wanted`. */
-enum { TUNER_EXPERIMENT_CANDIDATES = 24 };
-struct tuner_experiment {
-    struct tuner_found found;
-    double fits_probability_frac;
-    double gain_frac; /* by which the choice is faster on average after this run and those before it */
-};
-enum base_status tuner_experiments(const struct tuner_space *space, const struct tuner_result *result, int wanted,
-                                   struct tuner_experiment *out, int *count, struct base_error *error);
-
 /* What would make the worse plan as fast, its seconds scaled: returns how many single resources could. */
 int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse, double scale,
                 struct tuner_need needs[TUNER_MOST_NEEDS]);
@@ -304,17 +291,6 @@ struct tuner_alternative {
 };
 enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan,
                                    struct tuner_alternative **out, int *count, struct base_error *error);
-
-/* Of a plan with remat by tensor: each tensor by itself in another place, the rest as they are (moved_tensors.c). None
- * where the plan's policy is one with a name. The arena of the space holds them. */
-enum tuner_place { TUNER_RECOMPUTED, TUNER_ON_DEVICE, TUNER_ON_HOST, TUNER_PLACE_COUNT };
-struct tuner_moved_tensor {
-    enum model_saved_name tensor;
-    enum tuner_place from, to;
-    struct sim_prediction prediction;
-};
-enum base_status tuner_moved_tensors(const struct tuner_space *space, struct tuner_plan plan,
-                                     struct tuner_moved_tensor **out, int *count, struct base_error *error);
 
 /* Where nothing fits (wider.c): the least widening of the space in which a plan does, a larger one whose best plan is
  * faster, and the first larger topology of the same chips (topo_next_larger) on which one does without. Only if none
