@@ -685,41 +685,7 @@ static void kernels_do_a_product_once(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* optax sums the squares of each array of the tree: of all layers at once where they are scanned, and the embedding,
- * the last norm and the logits' kernel beside them. XLA makes one sum of all; another one is the loss's. */
-static void norms_of_stacks_are_summed_once(struct base_arena *arena)
-{
-    static const struct {
-        const char *family, *software;
-        int64_t sums[2]; /* of a number, with 4 and with 8 layers */
-    } rows[] = {
-        {"scalable_decoder_only", "maxtext", {2, 2}},
-        {"scalable_decoder_only", "axlearn", {2, 2}},
-        {"decoder_only", "maxtext", {9 * 4 + 4, 9 * 8 + 4}},
-    };
-    struct sim_cache *cache = sim_cache_new(arena);
-    for (int i = 0; i < BASE_COUNT(rows); i++)
-        for (int more = 0; more < 2; more++) {
-            struct sim_plan_text text = text_of("v6e-256", "data=1,fsdp=256,tensor=1", NULL);
-            text.values[SIM_SOFTWARE] = rows[i].software;
-            text.values[SIM_MODEL] =
-                base_print(arena,
-                           "%s:emb_dim=1024,num_heads=8,head_dim=128,mlp_dim=4096,num_layers=%d,vocab_size=4096,"
-                           "mlp_activations=silu+linear,position_encoding=rotary,logits_via_embedding=0",
-                           rows[i].family, more ? 8 : 4);
-            struct sim_detail detail = {.lists_collectives = true, .arena = arena};
-            struct sim_prediction prediction;
-            struct sim_plan plan = checked(arena, cache, &text);
-            struct base_error error;
-            assert_ok(sim_predict(cache, &plan, &prediction, &detail, &error), &error);
-            TEST_ROW("%s, %s", rows[i].family, rows[i].software);
-            assert_int_equal(gradient_sums(&detail, MODEL_FLOAT32, 4), rows[i].sums[more]);
-        }
-    sim_cache_free(cache);
-}
-
 static const struct test tests[] = {
-    TEST(norms_of_stacks_are_summed_once),
     TEST(sums_of_a_tpu7x_step_are_its_compilers),
     TEST(gathers_of_a_layer_are_those_of_its_compiler),
     TEST(axes_of_one_device_change_nothing),

@@ -23,7 +23,6 @@ static const struct {
     [SIM_PASS_SPREAD_THROUGH_UPDATES] = {"spread_through_updates", SIM_STAGE_PARTITION, SOFTWARE, NULL},
     [SIM_PASS_SHARE_GATHERS] = {"share_gathers", SIM_STAGE_REWRITE, SOFTWARE, sim_share_gathers},
     [SIM_PASS_KEEP_GATHERED] = {"keep_gathered", SIM_STAGE_REWRITE, SOFTWARE, sim_keep_gathered},
-    [SIM_PASS_SUM_NORMS_ONCE] = {"sum_norms_once", SIM_STAGE_REWRITE, SOFTWARE, sim_sum_norms_once},
     [SIM_PASS_REGROUP_SUMS] = {"regroup_sums", SIM_STAGE_REWRITE, SOFTWARE, sim_regroup_sums},
     [SIM_PASS_REASSOCIATE_ALL_REDUCE] = {"reassociate_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
                                          sim_reassociate_all_reduce},

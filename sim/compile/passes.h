@@ -22,10 +22,9 @@ typedef void sim_pass_function(struct base_arena *arena, const struct sim_compil
 sim_pass_function sim_reassociate_all_reduce, sim_hoist_gradient_all_reduce, sim_rewrite_gradient_accumulation,
     sim_create_reduce_scatters, sim_reduce_at_boundary, sim_scatter_activations;
 sim_pass_function sim_hoist_lone_all_reduce;
-sim_pass_function sim_sum_norms_once;                   /* norm_sums.c */
 sim_pass_function sim_share_gathers, sim_keep_gathered; /* merged_gathers.c */
-sim_pass_function sim_regroup_sums;                     /* regrouped_sums.c */
 sim_pass_function sim_widen_gradient_sums;              /* wide_sums.c */
+sim_pass_function sim_regroup_sums;                     /* regrouped_sums.c */
 sim_pass_function sim_prefetch_shards;                  /* streams.c */
 sim_pass_function sim_fuse_kernels, sim_eager_kernels;  /* fusion.c */
 sim_pass_function sim_fuse_rows;                        /* executable_kernels.c */

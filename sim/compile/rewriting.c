@@ -54,19 +54,6 @@ int sim_rewriting_insert_all_reduce(struct sim_rewriting *r, int before, const s
     return sum;
 }
 
-int sim_rewriting_insert_sum(struct sim_rewriting *r, int before, const struct sim_op *like, int value,
-                             const struct sim_value *summed)
-{
-    const struct sim_op op = {
-        .kind = SIM_COMMUNICATE, .op = like->op, .collective = like->collective, .axes = like->axes};
-    const int sum = insert(r, before, op, value);
-    struct sim_value *made = &r->s->values[sum];
-    made->partial &= (unsigned char)~like->axes;
-    memcpy(made->spec, summed->spec, sizeof made->spec);
-    made->shape = summed->shape;
-    return sum;
-}
-
 int sim_rewriting_insert_cast(struct sim_rewriting *r, int before, const struct model_op *why, int value,
                               enum model_dtype dtype)
 {

@@ -30,9 +30,6 @@ int sim_rewriting_copy(struct sim_rewriting *r, int value);
 /* An all-reduce of a value, before an operation and in its loop. Returns the sum. */
 int sim_rewriting_insert_all_reduce(struct sim_rewriting *r, int before, const struct model_op *why, unsigned axes,
                                     int value);
-/* A sum like another one, whose result is laid out as `summed` is, likewise. */
-int sim_rewriting_insert_sum(struct sim_rewriting *r, int before, const struct sim_op *like, int value,
-                             const struct sim_value *summed);
 /* A cast of a value, likewise. Returns what is cast. */
 int sim_rewriting_insert_cast(struct sim_rewriting *r, int before, const struct model_op *why, int value,
                               enum model_dtype dtype);
