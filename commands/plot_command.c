@@ -46,11 +46,6 @@ static enum base_status draw_parity(const struct question *q, struct plots_pictu
     return draw_table(q, plots_parity, out, error);
 }
 
-static enum base_status draw_links(const struct question *q, struct plots_picture *out, struct base_error *error)
-{
-    return commands_draw_links(q->context, q->inputs[0], q->format, out, error);
-}
-
 #define PLAN_OR_ANSWER "PLAN, or ANSWER.json of predict --detail"
 
 /* A chart is a row here and a file in plots/: either it reads its input itself, or it draws a document. */
@@ -88,8 +83,6 @@ static const struct kind {
     {"scaling", "PLAN", "what does a larger slice buy?", NULL, commands_scaling_document, plots_scaling, 1},
     {"mesh", "PLAN, or MESH.json of mesh", "which device has which rank on each axis?", NULL, commands_mesh_document,
      plots_mesh, 1},
-    {"links", "PLAN", "which links of the torus does a step keep busy, and for how much of it?", draw_links, NULL, NULL,
-     1},
     {"difference", "PLAN PLAN, or answers", "what changes from one plan to the other?", NULL, commands_answer_document,
      plots_difference, 2},
 };
@@ -166,7 +159,7 @@ const struct commands_command commands_plot = {
     .name = "plot",
     .summary =
         "draw a chart as SVG, PDF or PNG: of a plan (memory, time, operations, roofline, schedule, batch, scaling, "
-        "mesh, links), of two (difference), of a sweep (comparison, parity, trust) or of a search (pareto, latency, "
+        "mesh), of two (difference), of a sweep (comparison, parity, trust) or of a search (pareto, latency, "
         "sensitivity)",
     .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
     .examples = "  meshwright plot memory examples/t5_11b_v4_512.json --out memory.svg\n"

@@ -19,9 +19,4 @@ commands_make_document commands_batch_document;
 /* Predictions of the plan on slices of its chip, with its batch, and with its batch a device. */
 commands_make_document commands_scaling_document;
 
-/* links_picture.c: the torus of a plan, each link by the share of the step that it is busy. BASE_INPUT: no torus of one
- * slice, or a pipeline. */
-enum base_status commands_draw_links(struct commands_context *context, const char *path, enum plots_format format,
-                                     struct plots_picture *out, struct base_error *error);
-
 #endif

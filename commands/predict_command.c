@@ -6,25 +6,12 @@
 
 #include <string.h>
 
-#define EVERY_LINK "--trace-every-link"
-
 static enum base_status write_trace(struct commands_context *context, const struct base_arguments *arguments,
-                                    const struct sim_plan *plan, const struct sim_timeline *timeline,
-                                    const struct sim_memory_curve *curve, const struct sim_passes *passes,
-                                    struct base_error *error)
+                                    const struct sim_timeline *timeline, const struct sim_memory_curve *curve,
+                                    const struct sim_passes *passes, struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
-    struct reports_link_tracks links;
-    struct sim_step_links network;
-    const bool simulated = sim_asks_links(plan->placement);
-    reports_find_link_tracks(context->arena, plan, timeline, &links);
-    if (simulated) BASE_TRY(sim_step_links_find(context->arena, plan, timeline, &network, error));
-    reports_trace(&(struct reports_trace_parts){.predicted = timeline,
-                                                .links = &links,
-                                                .curve = curve,
-                                                .predicted_passes = passes,
-                                                .network = simulated ? &network : NULL,
-                                                .every_link = base_argument(arguments, EVERY_LINK) != NULL},
+    reports_trace(&(struct reports_trace_parts){.predicted = timeline, .curve = curve, .predicted_passes = passes},
                   &text);
     return base_write_file(base_argument(arguments, "--trace"), text.data, text.length, error);
 }
@@ -106,7 +93,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (!prediction.fits)
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
-    if (trace) BASE_TRY(write_trace(context, arguments, plan, &timeline, &curve, &passes, error));
+    if (trace) BASE_TRY(write_trace(context, arguments, &timeline, &curve, &passes, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     BASE_TRY(commands_warn_of_old_compiler(context, text, plan, &prediction, error));
@@ -162,7 +149,7 @@ static enum base_status ask_topologies(struct commands_context *context, const s
                                        const struct sim_plan_text *text, struct asked *asked, struct base_text *out,
                                        struct base_error *error)
 {
-    static const char *const of_one[] = {"--trace", EVERY_LINK, "--detail", "--peak", "--collectives-by-op"};
+    static const char *const of_one[] = {"--trace", "--detail", "--peak", "--collectives-by-op"};
     struct reports_choice *choices;
     int count;
     for (int i = 0; i < BASE_COUNT(of_one); i++)
@@ -170,18 +157,6 @@ static enum base_status ask_topologies(struct commands_context *context, const s
             return base_fail(error, BASE_INPUT, "%s: shows one plan; give one topology", of_one[i]);
     BASE_TRY(commands_each_topology(context, arguments, text, ask_topology, asked, &choices, &count, error));
     return commands_put_choices(context, choices, count, TUNER_TOKENS_PER_S, out, error);
-}
-
-static enum base_status check_trace(const struct base_arguments *arguments, const struct sim_plan *plan,
-                                    struct base_error *error)
-{
-    if (!base_argument(arguments, EVERY_LINK)) return BASE_OK;
-    if (!base_argument(arguments, "--trace"))
-        return base_fail(error, BASE_USAGE, EVERY_LINK ": is of a trace; use it with --trace FILE");
-    if (!sim_asks_links(plan->placement))
-        return base_fail(error, BASE_INPUT,
-                         EVERY_LINK ": the price of loads knows no single link; use --network simulated");
-    return BASE_OK;
 }
 
 static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments,
@@ -206,7 +181,6 @@ static enum base_status run_predict(struct commands_context *context, const stru
     enum base_status status = price_by_loads(context, &text, step, form, &loads, error);
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
-    BASE_TRY(check_trace(arguments, &plan, error));
     commands_warn_of_plan(context, &text, plan.config);
     commands_warn_of_experts(context, &text, plan.config);
     const char *keys = base_argument(arguments, "--what-if");
@@ -226,8 +200,6 @@ static const struct base_option options[] = {
     {"--network", "analytic|simulated",
      "how collectives are priced: by loads of links, or every message over every link", "analytic"},
     {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},
-    {EVERY_LINK, NULL, "a track for each link of a simulated network, also where thousands have the same history",
-     NULL},
     COMMANDS_TRAINING,
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,

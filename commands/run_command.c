@@ -60,11 +60,8 @@ static enum base_status put_result(struct commands_context *context, const struc
     if (steps.failure) return base_fail(error, BASE_RUN, "%s", steps.failure);
     if (trace) {
         struct base_text events = {.arena = context->arena};
-        struct reports_link_tracks links;
-        reports_find_link_tracks(context->arena, plan, detail->timeline, &links);
         reports_trace(&(struct reports_trace_parts){.predicted = detail->timeline,
                                                     .measured = &result->timeline,
-                                                    .links = &links,
                                                     .predicted_passes = detail->passes,
                                                     .measured_passes = report.passes},
                       &events);

@@ -172,28 +172,14 @@ void reports_prediction_text(const struct reports_prediction *report, struct bas
 void reports_put_answer(struct base_json_writer *writer, const struct reports_prediction *report);
 /* A run as text: its steps, then time, memory and collectives as measured (run.c). */
 void reports_run_text(const struct reports_prediction *report, struct base_text *out);
-/* The links of a device, or of several slices those of each and the network between them, and which of them collectives
- * over each set of axes take (link_tracks.c); count 0: all are one track. In the arena. */
-enum { REPORTS_MOST_LINK_TRACKS = 64 };
-struct reports_link_tracks {
-    int count;
-    const char *names[REPORTS_MOST_LINK_TRACKS];
-    const uint64_t *links; /* by set of axes: a bit a link */
-};
-void reports_find_link_tracks(struct base_arena *arena, const struct sim_plan *plan,
-                              const struct sim_timeline *timeline, struct reports_link_tracks *out);
-/* The step as a Chrome trace, which Perfetto reads: tracks of computation and of each link of a device, operations
- * inside their part of the model inside their phase; a process of them for what was predicted, and for what was
- * measured (or NULL); a counter of memory (NULL: none); a track a stage of a pipeline's passes, as predicted and as
- * measured (NULL: none); and a track for every link of the network that carries anything (NULL: it was not simulated),
- * where those are many one for all that have the same history. timelines.c */
+/* The step as a Chrome trace, which Perfetto reads: a track of computation and one of links, operations inside their
+ * part of the model inside their phase; a process of them for what was predicted, and for what was measured (or NULL);
+ * a counter of memory (NULL: none); and a track a stage of a pipeline's passes, as predicted and as measured (NULL:
+ * none). timelines.c */
 struct reports_trace_parts {
     const struct sim_timeline *predicted, *measured;
-    const struct reports_link_tracks *links;
     const struct sim_memory_curve *curve;
     const struct sim_passes *predicted_passes, *measured_passes;
-    const struct sim_step_links *network; /* of the predicted timeline */
-    bool every_link; /* also where they are too many for a viewer, and many have the same history */
 };
 void reports_trace(const struct reports_trace_parts *parts, struct base_text *out);
 /* A pipeline's schedule as a list of passes, in a document (pipelines.c). */

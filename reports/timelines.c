@@ -14,7 +14,7 @@ const char *reports_phase_name(enum model_phase phase)
 
 /* ---- traces ---- */
 
-enum { COMPUTATION, LINKS }; /* tracks of a process; where links are known, one each from LINKS on */
+enum { COMPUTATION, LINKS }; /* tracks of a process */
 
 /* Numbers begin at 1: 0 is the idle thread to Perfetto, and one track of all processes. */
 static void begin_event(struct base_json_writer *w, const char *name, const char *kind, int process, int track)
@@ -66,17 +66,6 @@ static void put_event(struct base_json_writer *w, int process, int track, const 
     base_json_close(w, '}');
 }
 
-/* Repetitions of an entry stand as one event with its count; a collective on each link that it goes over. */
-static void put_entry(struct base_json_writer *w, int process, const struct reports_link_tracks *links,
-                      const struct sim_entry *e, unsigned axes, double from_s, double to_s)
-{
-    const bool communicates = e->bound == SIM_BY_COMMUNICATION;
-    const uint64_t taken = communicates && links->count && axes ? links->links[axes] : 0;
-    if (!taken) put_event(w, process, communicates ? LINKS : COMPUTATION, e, from_s, to_s);
-    for (int i = 0; i < links->count; i++)
-        if (taken >> i & 1) put_event(w, process, LINKS + i, e, from_s, to_s);
-}
-
 /* How much of a name says to which part of the model an operation belongs: "encoder/layers" of
  * "encoder/layers/mlp/wi", "decoder" of "decoder/logits_dense". */
 static size_t part_of(const char *name)
@@ -110,21 +99,20 @@ static void put_groups(struct base_json_writer *w, int process, const struct sim
     }
 }
 
-/* axes: of each entry. */
-static void put_process(struct base_json_writer *w, int process, const char *name, const struct sim_timeline *timeline,
-                        const struct reports_link_tracks *links, const unsigned *axes)
+/* Repetitions of an entry stand as one event with its count. */
+static void put_process(struct base_json_writer *w, int process, const char *name, const struct sim_timeline *timeline)
 {
     double *from_s = base_new(w->text->arena, double, timeline->count + 1);
     for (int i = 0; i < timeline->count; i++)
         from_s[i + 1] = from_s[i] + timeline->entries[i].time_s * (double)timeline->entries[i].count;
     put_name(w, "process_name", process, COMPUTATION, name);
     put_name(w, "thread_name", process, COMPUTATION, "computation");
-    if (!links->count) put_name(w, "thread_name", process, LINKS, "links");
-    for (int i = 0; i < links->count; i++) put_name(w, "thread_name", process, LINKS + i, links->names[i]);
+    put_name(w, "thread_name", process, LINKS, "links");
     put_groups(w, process, timeline, from_s, BY_PHASE);
     put_groups(w, process, timeline, from_s, BY_PART);
     for (int i = 0; i < timeline->count; i++)
-        put_entry(w, process, links, &timeline->entries[i], axes[i], from_s[i], from_s[i + 1]);
+        put_event(w, process, timeline->entries[i].bound == SIM_BY_COMMUNICATION ? LINKS : COMPUTATION,
+                  &timeline->entries[i], from_s[i], from_s[i + 1]);
 }
 
 /* A counter of its own process: it goes through every iteration of every loop, where the events above fold them. */
@@ -173,63 +161,6 @@ static void put_passes(struct base_json_writer *w, int process, const char *name
     }
 }
 
-/* ---- every link of a simulated network ---- */
-
-static void put_link_event(struct base_json_writer *w, int process, int track, const struct sim_entry *e,
-                           const struct sim_link_use *use, const struct sim_network *network, int link, double from_s)
-{
-    const double bytes = use->link_bytes[link];
-    begin_event(w, e->name, "X", process, track);
-    base_json_member_string(w, "cat", sim_collective_name(use->kind));
-    put_span(w, from_s, from_s + e->time_s * (double)e->count);
-    base_json_key(w, "args");
-    base_json_open_inline(w, '{');
-    base_json_member_string(w, "algorithm", sim_algorithm_name(use->algorithm));
-    base_json_member_int(w, "count", e->count);
-    base_json_member_double(w, "bytes", bytes * (double)e->count);
-    base_json_member_double(w, "busy_frac", use->time_s > 0 ? bytes / sim_link_rate(network, link) / use->time_s : 0);
-    base_json_close(w, '}');
-    base_json_close(w, '}');
-}
-
-static void put_link(struct base_json_writer *w, int process, int track, const struct sim_alike *alike,
-                     const struct sim_timeline *timeline, const struct sim_step_links *links)
-{
-    struct base_arena *arena = w->text->arena;
-    const char *first = topo_link_words(arena, &links->network.links, alike->link);
-    double from_s = 0;
-    put_name(w, "thread_name", process, track,
-             alike->count > 1 ? base_print(arena, "%s, and %d links alike", first, alike->count - 1) : first);
-    begin_event(w, "thread_sort_index", "M", process, track);
-    base_json_key(w, "args");
-    base_json_open_inline(w, '{');
-    base_json_member_int(w, "sort_index", track);
-    base_json_close(w, '}');
-    base_json_close(w, '}');
-    for (int i = 0; i < timeline->count; i++) {
-        const struct sim_entry *e = &timeline->entries[i];
-        const struct sim_link_use *use = sim_link_use_of(links, e);
-        if (use && use->link_bytes[alike->link] > 0)
-            put_link_event(w, process, track, e, use, &links->network, alike->link, from_s);
-        from_s += e->time_s * (double)e->count;
-    }
-}
-
-/* A track a link, the busiest first. A viewer takes hundreds of tracks and some 100,000 events: of more, links with the
- * same history share one, unless each is asked for. */
-static void put_network(struct base_json_writer *w, int process, const struct sim_timeline *timeline,
-                        const struct sim_step_links *links, bool every_link)
-{
-    enum { MOST_TRACKS = 512, MOST_EVENTS = 100000 };
-    struct sim_alike *alike;
-    int count = sim_links_alike(w->text->arena, links, SIM_EACH_LINK, &alike), events = 0;
-    for (int i = 0; i < timeline->count; i++) events += sim_link_use_of(links, &timeline->entries[i]) != NULL;
-    if (!every_link && (count > MOST_TRACKS || (int64_t)count * events > MOST_EVENTS))
-        count = sim_links_alike(w->text->arena, links, SIM_LINKS_TOGETHER, &alike);
-    put_name(w, "process_name", process, COMPUTATION, "links of the network, as simulated");
-    for (int i = 0; i < count; i++) put_link(w, process, i, &alike[i], timeline, links);
-}
-
 /* ---- measured beside predicted ---- */
 
 static bool is_same(const struct sim_entry *a, const struct sim_entry *b)
@@ -256,19 +187,6 @@ struct reports_pair *reports_join(struct base_arena *arena, const struct sim_tim
 
 /* ---- the trace ---- */
 
-/* The axes of each entry; of measured ones those of the same entry as it was predicted (or NULL). */
-static const unsigned *axes_of(struct base_arena *arena, const struct sim_timeline *timeline,
-                               const struct sim_timeline *predicted)
-{
-    unsigned *axes = base_new(arena, unsigned, timeline->count + 1);
-    const struct reports_pair *pairs = predicted ? reports_join(arena, timeline, predicted) : NULL;
-    for (int i = 0; i < timeline->count; i++) {
-        const struct sim_entry *said = pairs ? pairs[i].predicted : &timeline->entries[i];
-        axes[i] = said ? said->axes : 0;
-    }
-    return axes;
-}
-
 void reports_trace(const struct reports_trace_parts *parts, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
@@ -276,14 +194,13 @@ void reports_trace(const struct reports_trace_parts *parts, struct base_text *ou
     base_json_open(&w, '{');
     base_json_key(&w, "traceEvents");
     base_json_open(&w, '[');
-    put_process(&w, 0, "predicted", predicted, parts->links, axes_of(out->arena, predicted, NULL));
-    if (measured) put_process(&w, 1, "measured", measured, parts->links, axes_of(out->arena, measured, predicted));
+    put_process(&w, 0, "predicted", predicted);
+    if (measured) put_process(&w, 1, "measured", measured);
     if (parts->curve && parts->curve->count) put_memory(&w, 2, parts->curve);
     if (parts->predicted_passes && parts->predicted_passes->count)
         put_passes(&w, 3, "predicted pipeline", parts->predicted_passes);
     if (parts->measured_passes && parts->measured_passes->count)
         put_passes(&w, 4, "measured pipeline", parts->measured_passes);
-    if (parts->network) put_network(&w, 5, predicted, parts->network, parts->every_link);
     base_json_close(&w, ']');
     base_json_close(&w, '}');
 }

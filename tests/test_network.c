@@ -369,58 +369,6 @@ static void ici_sweeps_are_met(struct base_arena *arena)
 
 /* ---- a whole step ---- */
 
-static void predict_step(struct base_arena *arena, struct sim_cache *cache, const char *topology, struct sim_plan *plan,
-                         struct sim_timeline *timeline)
-{
-    struct sim_prediction prediction;
-    struct sim_plan_text text = {.values = {[SIM_MODEL] = "t5_1_1_base",
-                                            [SIM_TOPOLOGY] = topology,
-                                            [SIM_NUM_PARTITIONS] = "4",
-                                            [SIM_BATCH_SIZE] = "64",
-                                            [SIM_INPUTS_LENGTH] = "64",
-                                            [SIM_TARGETS_LENGTH] = "64"}};
-    struct sim_detail detail = {.timeline = timeline, .arena = arena};
-    struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, &error), &error);
-    assert_ok(sim_predict(cache, plan, &prediction, &detail, &error), &error);
-}
-
-/* Links carry what the collectives of a step put on them, one by one; put together, none is left out or twice there. */
-static void links_of_a_step_add_up(struct base_arena *arena)
-{
-    static const char *const rows[] = {"v4:4x4x4", "v4:4x4x8_twisted", "v4:2x2x4", "h100:2x8"};
-    for (int i = 0; i < BASE_COUNT(rows); i++) {
-        struct sim_cache *cache = sim_cache_new(arena);
-        struct sim_plan plan;
-        struct sim_timeline timeline = {0};
-        struct sim_step_links links;
-        struct sim_alike *alike, *each;
-        struct base_error error;
-        double sum = 0, grouped = 0;
-        int count = 0;
-        TEST_ROW("%s", rows[i]);
-        predict_step(arena, cache, rows[i], &plan, &timeline);
-        assert_ok(sim_step_links_find(arena, &plan, &timeline, &links, &error), &error);
-        for (int e = 0; e < timeline.count; e++) {
-            const struct sim_link_use *use = sim_link_use_of(&links, &timeline.entries[e]);
-            assert_true((use != NULL) == (timeline.entries[e].bound == SIM_BY_COMMUNICATION));
-            for (int l = 0; use && l < links.network.links.link_count; l++)
-                sum += use->link_bytes[l] * (double)timeline.entries[e].count;
-        }
-        int groups = sim_links_alike(arena, &links, SIM_LINKS_TOGETHER, &alike),
-            links_used = sim_links_alike(arena, &links, SIM_EACH_LINK, &each);
-        for (int g = 0; g < groups; g++) {
-            count += alike[g].count;
-            grouped += alike[g].count * links.step_bytes[alike[g].link];
-            assert_true(g == 0 || alike[g].busy_s <= alike[g - 1].busy_s * (1 + 1e-6));
-        }
-        assert_true(sum > 0 && groups < links_used);
-        assert_int_equal(count, links_used);
-        assert_near(grouped, sum, 1e-6);
-        sim_cache_free(cache);
-    }
-}
-
 /* A torus that is mirrored, box and all, takes as long: no dimension is preferred to another of its size. */
 static void buckets_prefer_no_dimension(struct base_arena *arena)
 {
@@ -697,7 +645,6 @@ int main(int argument_count, char **arguments)
         TEST(cores_of_a_chip_go_as_one),
         TEST(twisted_tori_gain_what_was_published),
         TEST(ici_sweeps_are_met),
-        TEST(links_of_a_step_add_up),
         TEST(buckets_prefer_no_dimension),
         TEST(what_changes_is_shared_as_if_all_did),
         TEST(a_simulation_keeps_only_its_answer),

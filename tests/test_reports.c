@@ -27,106 +27,6 @@ static void entries_meet_those_of_their_name(struct base_arena *arena)
     }
 }
 
-static void traces_have_a_track_for_each(struct base_arena *arena)
-{
-    struct sim_entry predicted[] = {{.name = "a \"b\"", .count = 2, .time_s = 1e-3}},
-                     measured[] = {{.name = "a \"b\"", .count = 2, .time_s = 2e-3},
-                                   {.name = "c", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3}};
-    struct sim_timeline p = {predicted, 1}, m = {measured, 2};
-    struct base_text text = {.arena = arena};
-    const struct base_json *document;
-    struct base_error error;
-    struct sim_memory_point points[] = {{.at_s = 0, .bytes = {[MODEL_PARAMETER] = 7}},
-                                        {.at_s = 1e-3, .bytes = {[MODEL_GRADIENT] = 9}}};
-    struct sim_memory_curve curve = {points, 2};
-    reports_trace(
-        &(struct reports_trace_parts){
-            .predicted = &p, .measured = &m, .links = &(struct reports_link_tracks){.count = 0}, .curve = &curve},
-        &text);
-    assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
-    const struct base_json *event = base_json_get(document, "traceEvents")->child;
-    static const struct {
-        const char *name, *kind;
-        double process, track, at, length;
-    } expected[] = {{"process_name", "M", 0, 0, -1, -1},       {"thread_name", "M", 0, 0, -1, -1},
-                    {"thread_name", "M", 0, 1, -1, -1},        {"forward", "X", 0, 0, 0, 2000},
-                    {"a \"b\"", "X", 0, 0, 0, 2000},           {"a \"b\"", "X", 0, 0, 0, 2000},
-                    {"process_name", "M", 1, 0, -1, -1},       {"thread_name", "M", 1, 0, -1, -1},
-                    {"thread_name", "M", 1, 1, -1, -1},        {"forward", "X", 1, 0, 0, 5000},
-                    {"a \"b\"", "X", 1, 0, 0, 4000},           {"c", "X", 1, 0, 4000, 1000},
-                    {"a \"b\"", "X", 1, 0, 0, 4000},           {"c", "X", 1, 1, 4000, 1000},
-                    {"process_name", "M", 2, 0, -1, -1},       {"bytes of a device", "C", 2, 0, 0, -1},
-                    {"bytes of a device", "C", 2, 0, 1000, -1}};
-    for (int i = 0; i < BASE_COUNT(expected); i++, event = event->next) {
-        TEST_ROW("event %d", i);
-        assert_non_null(event);
-        assert_string_equal(base_json_get(event, "name")->string, expected[i].name);
-        assert_string_equal(base_json_get(event, "ph")->string, expected[i].kind);
-        assert_near(base_json_get(event, "pid")->number, 1 + expected[i].process, 0);
-        assert_near(base_json_get(event, "tid")->number, 1 + expected[i].track, 0);
-        if (expected[i].at >= 0) assert_near(base_json_get(event, "ts")->number, expected[i].at, 1e-12);
-        if (expected[i].length >= 0) assert_near(base_json_get(event, "dur")->number, expected[i].length, 1e-12);
-    }
-    assert_null(event);
-}
-
-/* The names of the tracks on which that event stands, in their order. */
-static const char *tracks_of(struct base_arena *arena, const struct base_json *events, const char *name)
-{
-    struct base_text text = {.arena = arena};
-    base_put(&text, "");
-    for (const struct base_json *track = events->child; track; track = track->next) {
-        if (strcmp(base_json_get(track, "name")->string, "thread_name") != 0) continue;
-        for (const struct base_json *event = events->child; event; event = event->next)
-            if (!strcmp(base_json_get(event, "name")->string, name) &&
-                base_json_get(event, "tid")->number == base_json_get(track, "tid")->number)
-                base_putf(&text, "%s%s", text.length ? ", " : "",
-                          base_json_get(base_json_get(track, "args"), "name")->string);
-    }
-    return text.data;
-}
-
-/* A collective stands on each link of a device that it goes over: both ways along every dimension that its groups
- * cross; between nodes the adapters, too. */
-static void traces_have_a_track_for_each_link(struct base_arena *arena)
-{
-    static const struct {
-        const char *topology, *submesh, *model, *data;
-    } cases[] = {{"v4-512", "4,2,2,1", "link x+, link x-, link y+, link y-, link z+, link z-",
-                  "link y+, link y-, link z+, link z-"},
-                 {"v4:4x4x4", "4,1,1,1", "link x+, link x-", "link y+, link y-, link z+, link z-"},
-                 {"h100:4x8", "1,8", "NVLink4+4 NVSwitch", "network adapters"},
-                 {"v5e-16@slices=2", NULL, "links of slice 0, links of slice 1", "data-centre network"}};
-    for (int i = 0; i < BASE_COUNT(cases); i++) {
-        TEST_ROW("%s", cases[i].topology);
-        struct sim_entry entries[] = {
-            {.name = "a/of model", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3, .axes = 2},
-            {.name = "a/of data", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3, .axes = 1},
-            {.name = "b/work", .count = 1, .time_s = 1e-3}};
-        const struct sim_timeline timeline = {entries, BASE_COUNT(entries)};
-        struct sim_cache *cache = sim_cache_new(arena);
-        struct sim_plan_text text = {{NULL}};
-        struct sim_plan plan;
-        struct base_text trace = {.arena = arena};
-        struct base_error error;
-        struct reports_link_tracks links;
-        const struct base_json *document;
-        text.values[SIM_MODEL] = "t5_1_1_large", text.values[SIM_TOPOLOGY] = cases[i].topology;
-        text.values[SIM_SUBMESH] = cases[i].submesh, text.values[SIM_BATCH_SIZE] = "64";
-        if (!cases[i].submesh) text.values[SIM_ICI_MESH] = "data=1,model=16", text.values[SIM_DCN_MESH] = "data=2";
-        text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "512";
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-        reports_find_link_tracks(arena, &plan, &timeline, &links);
-        reports_trace(&(struct reports_trace_parts){.predicted = &timeline, .links = &links}, &trace);
-        assert_ok(base_json_parse(arena, trace.data, trace.length, &document, &error), &error);
-        const struct base_json *events = base_json_get(document, "traceEvents");
-        assert_string_equal(tracks_of(arena, events, "a/of model"), cases[i].model);
-        assert_string_equal(tracks_of(arena, events, "a/of data"), cases[i].data);
-        assert_string_equal(tracks_of(arena, events, "b/work"), "computation");
-        sim_cache_free(cache);
-    }
-}
-
 /* Track by track, each from its beginning. */
 static int by_begin(const void *a, const void *b)
 {
@@ -177,66 +77,45 @@ static void check_trace(struct base_arena *arena, const struct base_json *events
     }
 }
 
-/* With --network simulated every link that carries something has a track; together they carry what the simulation
- * says. On many links those of one history share a track, which says how many they are, unless each is asked for. */
-static void traces_have_a_track_for_every_link(struct base_arena *arena)
+static void traces_have_a_track_for_each(struct base_arena *arena)
 {
+    struct sim_entry predicted[] = {{.name = "a \"b\"", .count = 2, .time_s = 1e-3}},
+                     measured[] = {{.name = "a \"b\"", .count = 2, .time_s = 2e-3},
+                                   {.name = "c", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3}};
+    struct sim_timeline p = {predicted, 1}, m = {measured, 2};
+    struct base_text text = {.arena = arena};
+    const struct base_json *document;
+    struct base_error error;
+    struct sim_memory_point points[] = {{.at_s = 0, .bytes = {[MODEL_PARAMETER] = 7}},
+                                        {.at_s = 1e-3, .bytes = {[MODEL_GRADIENT] = 9}}};
+    struct sim_memory_curve curve = {points, 2};
+    reports_trace(&(struct reports_trace_parts){.predicted = &p, .measured = &m, .curve = &curve}, &text);
+    assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
+    const struct base_json *event = base_json_get(document, "traceEvents")->child;
     static const struct {
-        const char *topology;
-        bool asked, each;
-    } cases[] = {{"v4:2x2x2", false, true}, {"v4:4x4x8", false, false}, {"v4:4x4x8", true, true}};
-    for (int i = 0; i < BASE_COUNT(cases); i++) {
-        TEST_ROW("%s", cases[i].topology);
-        struct sim_cache *cache = sim_cache_new(arena);
-        struct sim_plan_text text = {{NULL}};
-        struct sim_plan plan;
-        struct sim_prediction prediction;
-        struct sim_timeline timeline;
-        struct sim_detail detail = {.timeline = &timeline, .arena = arena};
-        struct sim_step_links network;
-        struct base_text trace = {.arena = arena};
-        struct base_error error;
-        const struct base_json *document;
-        double bytes = 0, expected = 0;
-        int tracks = 0, alike = 0, used = 0;
-        text.values[SIM_MODEL] = "t5_1_1_small", text.values[SIM_TOPOLOGY] = cases[i].topology;
-        text.values[SIM_SUBMESH] = "2,1,1,1", text.values[SIM_BATCH_SIZE] = "512";
-        text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "128";
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-        assert_ok(sim_predict(cache, &plan, &prediction, &detail, &error), &error);
-        assert_ok(sim_step_links_find(arena, &plan, &timeline, &network, &error), &error);
-        reports_trace(&(struct reports_trace_parts){.predicted = &timeline,
-                                                    .links = &(struct reports_link_tracks){.count = 0},
-                                                    .network = &network,
-                                                    .every_link = cases[i].asked},
-                      &trace);
-        assert_ok(base_json_parse(arena, trace.data, trace.length, &document, &error), &error);
-        const struct base_json *events = base_json_get(document, "traceEvents");
-        check_trace(arena, events);
-        int *links_of = base_new(arena, int, events->count);
-        for (const struct base_json *event = events->child; event; event = event->next) {
-            const int track = (int)base_json_get(event, "tid")->number;
-            if (base_json_get(event, "pid")->number != 6) continue;
-            const struct base_json *arguments = base_json_get(event, "args");
-            if (!strcmp(base_json_get(event, "name")->string, "thread_name")) {
-                const char *others = strstr(base_json_get(arguments, "name")->string, ", and ");
-                links_of[track] = 1 + (others ? (int)strtol(others + strlen(", and "), NULL, 10) : 0);
-                tracks++;
-                alike += links_of[track];
-            } else if (base_json_get(arguments, "bytes")) {
-                assert_true(base_json_get(arguments, "busy_frac")->number <= 1 + 1e-9);
-                bytes += links_of[track] * base_json_get(arguments, "bytes")->number;
-            }
-        }
-        for (int l = 0; l < network.network.links.link_count; l++) {
-            expected += network.step_bytes[l];
-            used += network.step_bytes[l] > 0;
-        }
-        assert_int_equal(alike, used);
-        assert_int_equal(tracks == used, cases[i].each);
-        assert_near(bytes, expected, 1e-9);
-        sim_cache_free(cache);
+        const char *name, *kind;
+        double process, track, at, length;
+    } expected[] = {{"process_name", "M", 0, 0, -1, -1},       {"thread_name", "M", 0, 0, -1, -1},
+                    {"thread_name", "M", 0, 1, -1, -1},        {"forward", "X", 0, 0, 0, 2000},
+                    {"a \"b\"", "X", 0, 0, 0, 2000},           {"a \"b\"", "X", 0, 0, 0, 2000},
+                    {"process_name", "M", 1, 0, -1, -1},       {"thread_name", "M", 1, 0, -1, -1},
+                    {"thread_name", "M", 1, 1, -1, -1},        {"forward", "X", 1, 0, 0, 5000},
+                    {"a \"b\"", "X", 1, 0, 0, 4000},           {"c", "X", 1, 0, 4000, 1000},
+                    {"a \"b\"", "X", 1, 0, 0, 4000},           {"c", "X", 1, 1, 4000, 1000},
+                    {"process_name", "M", 2, 0, -1, -1},       {"bytes of a device", "C", 2, 0, 0, -1},
+                    {"bytes of a device", "C", 2, 0, 1000, -1}};
+    for (int i = 0; i < BASE_COUNT(expected); i++, event = event->next) {
+        TEST_ROW("event %d", i);
+        assert_non_null(event);
+        assert_string_equal(base_json_get(event, "name")->string, expected[i].name);
+        assert_string_equal(base_json_get(event, "ph")->string, expected[i].kind);
+        assert_near(base_json_get(event, "pid")->number, 1 + expected[i].process, 0);
+        assert_near(base_json_get(event, "tid")->number, 1 + expected[i].track, 0);
+        if (expected[i].at >= 0) assert_near(base_json_get(event, "ts")->number, expected[i].at, 1e-12);
+        if (expected[i].length >= 0) assert_near(base_json_get(event, "dur")->number, expected[i].length, 1e-12);
     }
+    assert_null(event);
+    check_trace(arena, base_json_get(document, "traceEvents"));
 }
 
 /* What would end a cell does not. */
@@ -297,8 +176,7 @@ static void the_best_plans_stay_to_look_at(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(entries_meet_those_of_their_name),   TEST(traces_have_a_track_for_each),
-        TEST(traces_have_a_track_for_each_link),  TEST(traces_have_a_track_for_every_link),
+        TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each),
         TEST(reports_say_the_same_in_both_forms), TEST(the_best_plans_stay_to_look_at)};
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

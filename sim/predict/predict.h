@@ -145,50 +145,6 @@ enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_pl
                                     struct sim_detail *detail, struct sim_priced *out,
                                     struct sim_pipeline_answer *answer, struct base_error *error);
 
-/* ---- a whole step, link by link (step_links.c) ---- */
-
-/* Collectives of a step that are alike: what one of them puts on each link, by the fastest schedule. */
-struct sim_link_use {
-    enum sim_collective kind;
-    unsigned axes;
-    double bytes; /* of one device's operand */
-    enum sim_algorithm algorithm;
-    double time_s;            /* that sending it takes */
-    const double *link_bytes; /* [link] */
-};
-struct sim_step_links {
-    struct sim_network network;
-    struct topo_mesh mesh; /* of the placement's axes, with its devices */
-    struct sim_link_use *uses;
-    int use_count, use_capacity;
-    double *step_bytes; /* [link] of the whole step */
-};
-/* The mesh that the sets of axes of a timeline's entries are of, with its devices. BASE_INPUT: a pipeline. */
-enum base_status sim_step_mesh(struct base_arena *arena, const struct sim_plan *plan, struct topo_mesh *out,
-                               struct base_error *error);
-/* timeline: of sim_predict. Both the analytic price and the simulated one are of these schedules. BASE_INPUT: a
- * pipeline, whose stages have meshes of their own, or a network whose rates nothing says. */
-enum base_status sim_step_links_find(struct base_arena *arena, const struct sim_plan *plan,
-                                     const struct sim_timeline *timeline, struct sim_step_links *out,
-                                     struct base_error *error);
-/* NULL: the entry is no communication. */
-const struct sim_link_use *sim_link_use_of(const struct sim_step_links *links, const struct sim_entry *entry);
-double sim_link_rate(const struct sim_network *network, int link); /* bytes a second */
-/* Of a torus, at 3 chip + dimension: for what share of a time the link that leads up from there is busy, the fuller of
- * its two directions. */
-const double *sim_link_shares(struct base_arena *arena, const struct sim_network *network, const double *link_bytes,
-                              double time_s);
-
-/* So many links with the same history in the step, and the first of them. */
-struct sim_alike {
-    int link, count;
-    double busy_s; /* of the step, each */
-};
-/* Those that carry anything, the busiest first; with the same history together, or each by itself. Returns how many. */
-enum sim_links { SIM_LINKS_TOGETHER, SIM_EACH_LINK };
-int sim_links_alike(struct base_arena *arena, const struct sim_step_links *links, enum sim_links which,
-                    struct sim_alike **out);
-
 /* ---- calibration (calibration.c): which constants explain what was measured ---- */
 
 enum { SIM_MOST_CALIBRATED = 5 };
