@@ -29,7 +29,7 @@ static const struct commands_command *find_command(struct base_arena *arena, con
     int count;
     const struct commands_command *const *all = commands_all(&count);
     for (int i = 0; i < count; i++)
-        if (!strcmp(all[i]->name, name)) return all[i];
+        if (!strcmp(all[i]->name, name) || (all[i]->alias && !strcmp(all[i]->alias, name))) return all[i];
     unknown_command(arena, name, error);
     return NULL;
 }
@@ -88,7 +88,8 @@ enum base_status commands_execute(struct commands_context *context, const char *
     BASE_TRY(commands_form(context, command, &parsed, error));
     begin(context, command, &parsed);
     struct base_error unwritten;
-    enum base_status status = command->run(context, &parsed, out, error);
+    commands_run *run = strcmp(name, command->name) ? command->alias_run : command->run;
+    enum base_status status = run(context, &parsed, out, error);
     bool done = status == BASE_OK || status == BASE_NO_FIT;
     bool answers = done || context->answers;
     commands_put_warnings(context, command, answers ? out : &(struct base_text){.arena = context->arena});

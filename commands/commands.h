@@ -44,7 +44,9 @@ typedef enum base_status commands_run(struct commands_context *context, const st
                                       struct base_text *out, struct base_error *error);
 
 struct commands_command {
-    const char *name;    /* "mesh" */
+    const char *name;  /* "mesh" */
+    const char *alias; /* another name that is answered but not listed, by alias_run; or NULL */
+    commands_run *alias_run;
     const char *summary; /* one line for `meshwright --help` */
     const char *usage;   /* "mesh --topology T …"; one line a form of the command */
     const char
@@ -63,10 +65,13 @@ struct commands_command {
 };
 
 /* Every file of this room offers its commands as one of these; command_table.c lists them all. */
-extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_topologies,
-    commands_rules, commands_models, commands_params, commands_predict, commands_tune, commands_compare,
-    commands_run_plan, commands_report, commands_sweep, commands_import, commands_export, commands_batch, commands_plot,
-    commands_calibrate, commands_verify, commands_checkpoint, commands_collective, commands_infer, commands_serve;
+extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_rules, commands_models,
+    commands_predict, commands_tune, commands_compare, commands_run_plan, commands_report, commands_sweep,
+    commands_import, commands_export, commands_batch, commands_plot, commands_calibrate, commands_verify,
+    commands_checkpoint, commands_collective, commands_infer, commands_serve;
+
+/* Lists the chips and accelerator types (topologies_command.c), the parameters of a model (params_command.c). */
+commands_run commands_list_topologies, commands_list_parameters;
 
 const struct commands_command *const *commands_all(int *count);
 /* A command's options, those of a plan put in where its table asks for them. */

@@ -97,7 +97,7 @@ static void write_zoo(const struct zoo_row *rows, int count, struct base_text *o
         commands_table_put(&table, rows[i].model->about);
     }
     commands_table_write(&table, out);
-    base_put(out, "\nParameters are float32. adafactor is T5X's, factored; `meshwright params --adafactor …` counts "
+    base_put(out, "\nParameters are float32. adafactor is T5X's, factored; `--adafactor …` with `--model` counts "
                   "its other options.\n"
                   "Any other model: decoder_only:emb_dim=…,num_heads=…,head_dim=…,mlp_dim=…,num_layers=…,vocab_size=…; "
                   "the same after\n"
@@ -119,6 +119,7 @@ static enum base_status run_models(struct commands_context *context, const struc
     const struct model_zoo_model *models;
     const char *from = base_argument(arguments, "--from");
     int count = 1;
+    if (base_argument(arguments, "--model")) return commands_list_parameters(context, arguments, out, error);
     if (from) models = model_of_file(context->arena, from);
     else models = model_zoo(context->arena, &count);
     struct zoo_row *rows = base_new(context->arena, struct zoo_row, count);
@@ -142,15 +143,27 @@ static enum base_status run_models(struct commands_context *context, const struc
 
 static const struct base_option models_options[] = {
     {"--from", "FILE", "the model of a file alone: Hugging Face's config.json, or a JSON file of our own keys", NULL},
+    {"--model", "MODEL", "its parameters: a zoo name, ARCHITECTURE:key=value,… or @FILE.json", NULL},
+    {"--logical-axis-rules", "RULES", "as in `meshwright rules`", "standard:1,1"},
+    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2; adds what one device holds", NULL},
+    {"--optimizer", "adafactor|adamw|lion|sgd", "whose state is counted", "adafactor"},
+    COMMANDS_PLAN_KEY("--params-axes-names-override"),
+    COMMANDS_PLAN_KEY("--adafactor"),
+    COMMANDS_GIN,
     COMMANDS_COMMON,
 };
 
 const struct commands_command commands_models = {
     .name = "models",
-    .summary = "the models that are known by name, and how to describe another",
-    .usage = "models [--from FILE]",
+    .alias = "params",
+    .alias_run = commands_list_parameters,
+    .summary = "the models that are known by name; or of one model every parameter: shape, logical axes, sharding, "
+               "optimizer state",
+    .usage =
+        "models [--from FILE]\nmodels --model MODEL [--logical-axis-rules RULES] [--mesh SIZES] [--optimizer NAME]",
     .examples = "  meshwright models\n"
-                "  meshwright models --json\n",
+                "  meshwright models --model t5_1_1_base\n"
+                "  meshwright models --model t5_1_1_xxl --mesh data=64,model=16 --optimizer adamw\n",
     .options = models_options,
     .option_count = BASE_COUNT(models_options),
     .run = run_models,

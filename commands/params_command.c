@@ -1,4 +1,4 @@
-/* `params`: every parameter of a model, its sharding, and its optimizer state. */
+/* `models --model M`: every parameter of a model, its sharding, and its optimizer state. */
 #include "commands/commands.h"
 #include "commands/table.h"
 #include "model/gin/gin.h"
@@ -241,33 +241,11 @@ static enum base_status write_inventory(const struct inventory *inventory, struc
     return BASE_OK;
 }
 
-static enum base_status run_params(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+enum base_status commands_list_parameters(struct commands_context *context, const struct base_arguments *arguments,
+                                          struct base_text *out, struct base_error *error)
 {
     struct inventory *inventory = base_new(context->arena, struct inventory, 1);
     BASE_TRY(take_inventory(context, arguments, inventory, error));
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     return context->json ? put_inventory(&writer, inventory, error) : write_inventory(inventory, out, error);
 }
-
-static const struct base_option params_options[] = {
-    {"--model", "MODEL", "a zoo name, ARCHITECTURE:key=value,… or @FILE.json", NULL},
-    {"--logical-axis-rules", "RULES", "as in `meshwright rules`", "standard:1,1"},
-    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2; adds what one device holds", NULL},
-    {"--optimizer", "adafactor|adamw|lion|sgd", "whose state is counted", "adafactor"},
-    COMMANDS_PLAN_KEY("--params-axes-names-override"),
-    COMMANDS_PLAN_KEY("--adafactor"),
-    COMMANDS_GIN,
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_params = {
-    .name = "params",
-    .summary = "every parameter of a model: shape, logical axes, sharding, optimizer state",
-    .usage = "params --model MODEL [--logical-axis-rules RULES] [--mesh SIZES] [--optimizer NAME]",
-    .examples = "  meshwright params --model t5_1_1_base\n"
-                "  meshwright params --model t5_1_1_xxl --mesh data=64,model=16 --optimizer adamw\n",
-    .options = params_options,
-    .option_count = BASE_COUNT(params_options),
-    .run = run_params,
-};

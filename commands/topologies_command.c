@@ -1,4 +1,4 @@
-/* `topologies`: the chips and accelerator types that are known by name. */
+/* `topology` by itself: the chips and accelerator types that are known by name. */
 #include "commands/commands.h"
 #include "commands/table.h"
 
@@ -102,8 +102,8 @@ static void put_text(const struct topo_chip *chips, int count, struct base_text 
         "NAME` says more of one.\nLinks are those of a chip; the rate is one link's, one way.\n");
 }
 
-static enum base_status run_topologies(struct commands_context *context, const struct base_arguments *arguments,
-                                       struct base_text *out, struct base_error *error)
+enum base_status commands_list_topologies(struct commands_context *context, const struct base_arguments *arguments,
+                                          struct base_text *out, struct base_error *error)
 {
     (void)arguments, (void)error;
     int count;
@@ -113,16 +113,3 @@ static enum base_status run_topologies(struct commands_context *context, const s
     else put_text(chips, count, out);
     return BASE_OK;
 }
-
-static const struct base_option topologies_options[] = {COMMANDS_COMMON};
-
-const struct commands_command commands_topologies = {
-    .name = "topologies",
-    .summary = "the chips and accelerator types that are known by name, with their memory and links",
-    .usage = "topologies",
-    .examples = "  meshwright topologies\n"
-                "  meshwright topologies --json\n",
-    .options = topologies_options,
-    .option_count = BASE_COUNT(topologies_options),
-    .run = run_topologies,
-};

@@ -368,6 +368,13 @@ static enum base_status draw_topology(const struct commands_context *context, co
     return BASE_OK;
 }
 
+static enum base_status list_all(struct commands_context *context, const struct base_arguments *arguments,
+                                 struct base_text *out, struct base_error *error)
+{
+    BASE_TRY(commands_list_topologies(context, arguments, out, error));
+    return commands_write_out(arguments, out, error);
+}
+
 static enum base_status topology_run(struct commands_context *context, const struct base_arguments *arguments,
                                      struct base_text *out, struct base_error *error)
 {
@@ -375,8 +382,7 @@ static enum base_status topology_run(struct commands_context *context, const str
     enum plots_format format;
     struct base_error no_picture;
     const char *path = base_argument(arguments, "--out");
-    if (arguments->positional_count == 0)
-        return base_fail(error, BASE_USAGE, "a topology is missing; use topology v4-512");
+    if (arguments->positional_count == 0) return list_all(context, arguments, out, error);
     BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
     struct facts facts = find_facts(&topology);
     BASE_TRY(read_mesh(context->arena, arguments, &topology, &facts, error));
@@ -404,9 +410,13 @@ static const struct base_option topology_options[] = {
 
 const struct commands_command commands_topology = {
     .name = "topology",
-    .summary = "what a TOPOLOGY is: chips, cores and JAX devices, hosts, wraps, links, default meshes; drawn, too",
-    .usage = "topology T [--submesh X,Y,Z,C | --ici-mesh SIZES [--mesh-axis A]] [--out FILE.svg|.pdf|.png]",
-    .examples = "  meshwright topology v5e:2x4@host=2x4 --json\n"
+    .alias = "topologies",
+    .alias_run = list_all,
+    .summary = "the chips and accelerator types that are known by name; or of one TOPOLOGY its cores and JAX devices, "
+               "hosts, wraps, links, default meshes; drawn, too",
+    .usage = "topology\ntopology T [--submesh X,Y,Z,C | --ici-mesh SIZES [--mesh-axis A]] [--out FILE.svg|.pdf|.png]",
+    .examples = "  meshwright topology\n"
+                "  meshwright topology v5e:2x4@host=2x4 --json\n"
                 "  meshwright topology v4-512 --submesh 4,2,2,1 --out v4-512.svg\n"
                 "  meshwright topology v4-128 --ici-mesh data=2,fsdp=8,tensor=4 --mesh-axis fsdp --out fsdp.svg\n",
     .options = topology_options,

@@ -115,7 +115,7 @@ def chips():
     return "\n".join(["# Chips\n", BACK,
                       "Each number and its source is a column of `topo/chips.csv`; further constants are in `sim/machine/*.csv`.\n",
                       table(["chip", "name", "bfloat16 TFLOP/s", "memory GB", "memory TB/s", "links", "how well known"], lines),
-                      "## How topologies are written\n", "```\n" + ask("topologies", "--help").rstrip() + "\n```\n"])
+                      "## How topologies are written\n", "```\n" + ask("topology", "--help").rstrip() + "\n```\n"])
 
 
 FILES = """# File formats

@@ -314,7 +314,7 @@ static void bash_completes_commands_values_and_files(struct base_arena *arena)
         {"meshwright predict --dtype float32 --attention ", "flash unfused "},
         {"meshwright predict --topology v4-51", "v4-512 "},
         {"meshwright mesh --topology v5p-204", "v5p-2048 "},
-        {"meshwright params --model scalable_t5_1_1_xx", "scalable_t5_1_1_xxl "},
+        {"meshwright models --model scalable_t5_1_1_xx", "scalable_t5_1_1_xxl "},
         {"meshwright topology v3-3", "v3-32 "},
         {"meshwright plot compari", "comparison "},
         {"meshwright plot comparison tests/test_comm", "tests/test_commands.c "},
