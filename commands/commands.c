@@ -35,7 +35,7 @@ static const struct commands_command *find_command(struct base_arena *arena, con
 }
 
 /* --help, or --help all. */
-static bool puts_help(const struct commands_command *command, int count, const char *const *arguments, int columns,
+static bool puts_help(const struct commands_command *command, int count, const char *const *arguments,
                       struct base_text *out)
 {
     for (int i = 0; i < count; i++) {

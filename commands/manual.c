@@ -170,7 +170,7 @@ void commands_help_briefly(const struct commands_command *command, struct base_t
     int count, shown = 0;
     const struct base_option *options = commands_options(out->arena, command, &count);
     if (count <= FEW) {
-        commands_help_on(command, columns, out);
+        commands_help_on(command, out);
         return;
     }
     put_head_of_help(command, out);
