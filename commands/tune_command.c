@@ -61,19 +61,18 @@ static enum base_status refuse_compiler(const struct sim_plan_text *plan, struct
         sim_key_is_given(plan, SIM_COMPILER) ? "compiler" : "memory_kind");
 }
 
-/* "rules", "remat", "remat-layers", or several. */
+/* "rules", "remat", or both. */
 static enum base_status read_searches(struct base_arena *arena, const char *given, struct tuner_request *request,
                                       struct base_error *error)
 {
-    static const char *const searches[] = {"rules", "remat", "remat-layers"};
-    bool *const asked[] = {&request->search_rules, &request->search_saved, &request->search_layers};
+    static const char *const searches[] = {"rules", "remat"};
+    bool *const asked[] = {&request->search_rules, &request->search_saved};
     struct tuner_values values = {NULL, 0};
     if (given) BASE_TRY(commands_tune_values(arena, "--search", given, ',', &values, error));
     for (int i = 0, which; i < values.count; i++) {
         BASE_TRY(base_parse_word(values.values[i], "--search", searches, BASE_COUNT(searches), &which, error));
         *asked[which] = true;
     }
-    request->search_saved = request->search_saved || request->search_layers;
     return BASE_OK;
 }
 
@@ -333,9 +332,9 @@ static const struct base_option options[] = {
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL,
      "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
-    {"--search", "rules|remat|remat-layers|rules,remat|rules,remat-layers",
+    {"--search", "rules|remat|rules,remat",
      "also rule sets that nobody has named: what each logical axis takes, in which order; and remat by tensor: which "
-     "are saved, offloaded or recomputed, with remat-layers in how many layers, too. Without --time-limit 200000 full "
+     "are saved, offloaded or recomputed. Without --time-limit 200000 full "
      "predictions at most",
      NULL},
     {"--gap", "P", "percent: end when no plan can be better by more", "0"},

@@ -87,7 +87,7 @@ bench_proof() {
     printf '%s_without_integer_program_gap_frac,%s\n' "$name" "$(field gap_frac "$work/without.json")"
 }
 
-each_policy='--search rules,remat-layers --beyond-t5x --optimizer-partitioning none --sequence-parallel 0 --optimizer adamw'
+each_policy='--search rules,remat --beyond-t5x --optimizer-partitioning none --sequence-parallel 0 --optimizer adamw'
 # shellcheck disable=SC2086
 {
     bench_proof prove_t5_11b --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 $each_policy

@@ -21,10 +21,7 @@ cuts of larger policies|tuner/saved_choice.c|if (i == choice \|\| (which == AND_
 weights of saved tensors|tuner/saved_choice.c|weight += c->bytes[name];|weight += 0 * c->bytes[name];|test_tuner|remat_*
 prices of recomputation|tuner/policy_orders.c|return (struct taken){price->step_s + waited_s, waited_s > 0};|return (struct taken){c->all_s + waited_s, waited_s > 0};|test_tuner|remat_*
 transfers to the host|tuner/policy_orders.c|waited_s = fmax(0, moved_s - price->forward_s) + fmax(0, moved_s - price->backward_s);|waited_s = 0 * moved_s;|test_tuner|remat_*
-number of layers a policy is for|tuner/saved_layers.c|layers = faster ? layers_at_most(saved, high) : layers_at_least(saved, low);|layers = layers_at_least(saved, low);|test_remat_layers|searches_*
-weights of some layers|tuner/saved_layers.c|return most > 0 ? others->step_s + more_s * (more_s < 0 ? most : one) : (double)INFINITY;|return others->step_s + more_s;|test_remat_layers|searches_*
-what other layers take|tuner/saved_layers.c|return low > high ? 0 : high;|return low > high ? 0 : low;|test_remat_layers|searches_*
-tensors that lower the peak|tuner/saved_choice.c|return *fits ? BASE_OK : lower(c, &lowest, lowest_bytes, fits);|return BASE_OK;|test_remat_layers|searches_*
+tensors that lower the peak|tuner/saved_choice.c|return *fits ? BASE_OK : lower(c, &lowest, lowest_bytes, fits);|return BASE_OK;|test_tuner|remat_*
 weight of the train state|tuner/saved_choice.c|s->limit_bytes - c->state_bytes, &more_s|s->limit_bytes, &more_s|test_tuner|remat_*
 halves of a parallel block|tuner/saved_prices.c|if (!c->plan.config->parallel_block && !overlaps) return price_halves(c);|if (overlaps + 1) return price_halves(c);|test_tuner|prices_*
 norm between attention and MLP|tuner/saved_prices.c|const bool has_result = saved & tuner_result_of_attention;|const bool has_result = saved \| tuner_result_of_attention;|test_tuner|prices_*

@@ -583,8 +583,8 @@ static void more_to_search_never_leaves_less(struct base_arena *arena)
 static void larger_searches_begin_with_the_plain_one(struct base_arena *arena)
 {
     static const struct {
-        bool rules, saved, layers;
-    } kinds[] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {1, 1, 0}, {0, 1, 1}, {1, 1, 1}};
+        bool rules, saved;
+    } kinds[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}};
     static const int64_t limits[] = {3, 10, 40, 0};
     int named_best = 0, better = 0;
     for (int i = 0; i < BASE_COUNT(limits); i++) {
@@ -602,10 +602,8 @@ static void larger_searches_begin_with_the_plain_one(struct base_arena *arena)
             if (!limits[i] && kinds[k].rules && kinds[k].saved) continue; /* takes seconds */
             request.search_rules = kinds[k].rules;
             request.search_saved = kinds[k].saved;
-            request.search_layers = kinds[k].layers;
             request.plan.values[SIM_OPTIMIZER] = "adamw";
-            TEST_ROW("%lld predictions, rules %d, remat %d, layers %d", (long long)limits[i], kinds[k].rules,
-                     kinds[k].saved, kinds[k].layers);
+            TEST_ROW("%lld predictions, rules %d, remat %d", (long long)limits[i], kinds[k].rules, kinds[k].saved);
             assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
             assert_ok(tuner_search(&space, &options, &result, &error), &error);
             assert_counts_add_up(&space, &result);

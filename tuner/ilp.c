@@ -3,7 +3,7 @@
  * Coefficients are scaled to about one, since its tolerances are absolute.
  *
  * Another solver was measured in its place: HiGHS 1.16 finds the same optima of 242 programs of two searches (T5 11B on
- * v4-512 with --search rules, Llama 70B on v5p-512 with --search rules,remat-layers; at most 165 rows) in 1.46 s of
+ * v4-512 with --search rules, Llama 70B on v5p-512 with --search rules,remat; at most 165 rows) in 1.46 s of
  * CPU, GLPK in 0.13 s. They are small, and HiGHS's start is most of it. So there is one back end. */
 #include "tuner/ilp.h"
 

@@ -61,6 +61,11 @@ void tuner_policy_note_tried(struct tuner_chooser *c, const struct model_saved *
 /* The cost above which no policy is the best of any order of the submesh: each has one that is ranked. */
 double tuner_policy_slowest_order(const struct tuner_chooser *c);
 
+/* One policy after the other: --no-integer-program, and where prices do not add up. c: NULL, or what has tried some
+ * already. */
+enum base_status tuner_policy_try_every(struct search *s, const struct tuner_chooser *c, const struct node *node,
+                                        int first);
+
 /* ---- policy_orders.c: policies on each order of the family's submesh ---- */
 
 /* Prices what may still be better than what is ranked. */
@@ -72,25 +77,6 @@ double tuner_orders_slowest(const struct tuner_chooser *c);
 /* Predicts the policy on each order for which it may be the best. *asked: on one at the least, and then *found. */
 enum base_status tuner_orders_try(struct tuner_chooser *c, const struct model_saved *policy, bool *asked,
                                   struct tuner_found *found, bool *adds_up);
-
-/* ---- saved_layers.c: policies in a number of layers ---- */
-
-/* What a plan takes where every layer saves its input alone: on the device, and on the host. */
-struct tuner_layers {
-    struct sim_prediction others[2];
-    bool known[2];
-};
-/* Where numbers of layers are searched: the one in which the policy, of which `whole` is the prediction in all layers,
- * is best. */
-enum base_status tuner_policy_try_layers(struct search *s, const struct node *node, int first,
-                                         const struct model_saved *policy, const struct sim_prediction *whole,
-                                         struct tuner_layers *layers);
-/* One policy after the other: --no-integer-program, and where prices do not add up. c: NULL, or what has tried some
- * already. */
-enum base_status tuner_policy_try_every(struct search *s, const struct tuner_chooser *c, const struct node *node,
-                                        int first);
-/* Policies of a family in the order of their bounds, until none may be better. */
-enum base_status tuner_policies_try_mixed(struct tuner_chooser *c, int first);
 
 /* ---- saved_prices.c: what policies of one family take and weigh, by full predictions ---- */
 

@@ -261,7 +261,6 @@ static enum base_status choose(struct tuner_chooser *c, int first)
     BASE_TRY(tuner_policies_price_kept(c));
     for (unsigned rest = c->all.device; rest; rest &= rest - 1) BASE_TRY(tuner_policies_weigh(c, __builtin_ctz(rest)));
     BASE_TRY(tuner_policies_price_patterns(c));
-    if (c->s->space->saved.levels) return tuner_policies_try_mixed(c, first);
     BASE_TRY(tuner_orders_price(c));
     make_program(c);
     cut_off_the_family(c);

@@ -21,16 +21,8 @@ unsigned tuner_saved_useful(const struct tuner_saved_space *saved)
     return saved->names & ~(1u << MODEL_SAVED_WO);
 }
 
-static void open_layers(struct tuner_saved_space *saved, const struct model_config *config)
-{
-    saved->level_layers = (int)sim_saved_layer_step(config);
-    saved->levels = (int)(sim_deepest_stack(config) / saved->level_layers);
-    /* Where layers save their input alone it is nothing to them which others do. */
-    saved->plan_count = STATES_OF_INPUT + (saved->plan_count - STATES_OF_INPUT) * saved->levels;
-}
-
 enum base_status tuner_saved_open(struct tuner_space *space, const struct model_config *config,
-                                  enum tuner_saved_in saved_in, struct base_error *error)
+                                  struct base_error *error)
 {
     struct tuner_saved_space *saved = &space->saved;
     struct tuner_values *values = &space->values[TUNER_REMAT];
@@ -40,7 +32,6 @@ enum base_status tuner_saved_open(struct tuner_space *space, const struct model_
     saved->names = names_of(config);
     saved->plan_count = STATES_OF_INPUT;
     for (unsigned rest = saved->names; rest; rest &= rest - 1) saved->plan_count *= STATES;
-    if (saved_in == TUNER_SAVED_BY_LAYERS) open_layers(saved, config);
     const struct model_saved all = {tuner_saved_useful(saved) | 1u << MODEL_SAVED_LAYER_INPUT, 0, 0};
     const char **more = base_new(space->arena, const char *, values->count + 1);
     for (int i = 0; i < values->count; i++) more[i] = values->values[i];

@@ -461,9 +461,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     if (space->mesh_key == SIM_ICI_MESH) BASE_TRY(tuner_named_meshes(space, &topology, &submeshes, &axes, error));
     else if (!submeshes.count) BASE_TRY(every_mesh(space, &choices, &topology, &submeshes, error));
     find_ranges(space, request, &choices, &topology, &axes, config.scan_layers);
-    if (request->search_saved)
-        BASE_TRY(tuner_saved_open(space, &config,
-                                  request->search_layers ? TUNER_SAVED_BY_LAYERS : TUNER_SAVED_IN_ALL_LAYERS, error));
+    if (request->search_saved) BASE_TRY(tuner_saved_open(space, &config, error));
     if (!space->values[TUNER_RULES].count)
         return base_fail(error, BASE_INPUT,
                          "logical_axis_rules: no named rule set goes by the mesh axes %s alone; give a list of rules",

@@ -30,9 +30,8 @@ enum base_status tuner_software_find(struct base_arena *arena, const struct tune
 
 
 /* Remat by tensor (saved_space.c): adds the value that stands for it to those of TUNER_REMAT. */
-enum tuner_saved_in { TUNER_SAVED_IN_ALL_LAYERS, TUNER_SAVED_BY_LAYERS };
 enum base_status tuner_saved_open(struct tuner_space *space, const struct model_config *config,
-                                  enum tuner_saved_in saved_in, struct base_error *error);
+                                  struct base_error *error);
 unsigned tuner_saved_useful(const struct tuner_saved_space *saved); /* names that it may spare time to save */
 int tuner_saved_found(struct tuner_space *space, const struct model_saved *policy); /* its number in a plan */
 

@@ -53,3 +53,30 @@ double tuner_policy_slowest_order(const struct tuner_chooser *c)
     }
     return known == orders ? slowest : (double)INFINITY;
 }
+
+static bool was_tried(const struct tuner_chooser *c, const struct model_saved *policy)
+{
+    for (int i = 0; c && i < c->tried_count; i++)
+        if (c->tried[i].device == policy->device && c->tried[i].host == policy->host) return true;
+    return false;
+}
+
+enum base_status tuner_policy_try_every(struct search *s, const struct tuner_chooser *c, const struct node *node,
+                                        int first)
+{
+    const unsigned names = tuner_saved_useful(&s->space->saved);
+    int64_t count = 2;
+    for (unsigned rest = names; rest; rest &= rest - 1) count *= 3;
+    for (int64_t i = 0; i < count && !tuner_search_time_is_up(s) && !s->restart; i++) {
+        struct model_saved policy = {i & 1 ? 0 : tuner_input_name, i & 1 ? tuner_input_name : 0, 0};
+        struct tuner_found found;
+        int64_t left = i / 2;
+        for (unsigned rest = names; rest; rest &= rest - 1, left /= 3) {
+            if (left % 3 == 1) policy.device |= rest & -rest;
+            if (left % 3 == 2) policy.host |= rest & -rest;
+        }
+        if (was_tried(c, &policy) || policy.device == (names | tuner_input_name)) continue; /* the family's own */
+        BASE_TRY(tuner_policy_try(s, node, first, &policy, &found));
+    }
+    return BASE_OK;
+}

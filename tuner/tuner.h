@@ -37,11 +37,10 @@ struct tuner_request {
     /* Values that were given; none: the default range. Of ici_mesh an axis without a size, as in data=1,fsdp,tensor,
      * takes every size. */
     struct tuner_values given[TUNER_DIMENSION_COUNT];
-    bool batch_auto;    /* the batch is searched, too */
-    bool beyond_t5x;    /* what T5X has no word for, too */
-    bool search_rules;  /* rule sets that nobody has named */
-    bool search_saved;  /* remat by tensor */
-    bool search_layers; /* and in how many layers, which takes search_saved */
+    bool batch_auto;   /* the batch is searched, too */
+    bool beyond_t5x;   /* what T5X has no word for, too */
+    bool search_rules; /* rule sets that nobody has named */
+    bool search_saved; /* remat by tensor */
 };
 
 /* Plans that T5X or JAX would refuse, by reason. */
@@ -76,19 +75,15 @@ struct tuner_shape {
  *   or the other way round; that what is least as a whole is least (of four and six layers, one tensor that is
  *   offloaded took 4 % less).
  * A plan that fits is cut off alone and the program is solved again, until its bound is no better than what is ranked.
- * A policy may be for a number of layers, the others saving their input alone (saved_layers.c): seconds and bytes are
- * linear in it, so that prices and weights bound a policy in all its numbers at once, with what the others take known
- * exactly, and one full prediction of it tells the best number. Claimed: that is the same in all orders of the submesh.
  * What has a name (none, minimal, selective, full) is a plan beside them and looked at first: minimal saves what no
  * policy by tensor can name. Of each plan the best policy by tensor is ranked alone: many differ from it in what hardly
  * matters. Of policies that are as fast it is the one that offloads least, and then takes least of the device's memory.
  * What overfills the host does not fit. */
 struct tuner_saved_space {
-    int value;                /* of TUNER_REMAT: its index + 1, the last one; 0: remat by tensor is not searched */
-    unsigned names;           /* bits of enum model_saved_name that the model has, but the layer's input */
-    int levels, level_layers; /* numbers of layers that a policy may be for, and of what they are multiples; 0: all */
-    int64_t plan_count;       /* of one group, submesh and number of microbatches */
-    const char **found;       /* policies that the search met, from 1 on */
+    int value;          /* of TUNER_REMAT: its index + 1, the last one; 0: remat by tensor is not searched */
+    unsigned names;     /* bits of enum model_saved_name that the model has, but the layer's input */
+    int64_t plan_count; /* of one group, submesh and number of microbatches */
+    const char **found; /* policies that the search met, from 1 on */
     int found_count, found_capacity;
 };
 

@@ -119,7 +119,7 @@ enum base_status tuner_wider_that_fit(struct base_arena *arena, struct sim_cache
     struct trial trial = {arena, cache, options, out, count};
     /* Rule sets and policies without a name are not sought here: that takes many times what the search itself took. */
     struct tuner_request named = *request;
-    named.search_rules = named.search_saved = named.search_layers = false;
+    named.search_rules = named.search_saved = false;
     *count = 0;
     BASE_TRY(try_here(&trial, &named, 1, 2, error));
     BASE_TRY(try_larger(&trial, &named, 0, error));
