@@ -153,7 +153,7 @@ static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_cost
     const double host_s = line.all_launches * line.launch_s + watched_launches(p, forward) * c[SIM_HOST_WATCHED_S],
                  device_s = all_s - updates_s, blocked_s = c[SIM_BLOCKED_LAUNCHES_FRAC] * host_s,
                  waited_s = fmax(host_s - device_s, line.waited_s - p->exposed_s);
-    p->totals_s[SIM_BY_LATENCY] += fmax(blocked_s, waited_s) + c[SIM_HOST_STEP_S];
+    p->totals_s[SIM_BY_LATENCY] += fmax(blocked_s, waited_s);
     p->launch_slack_frac = host_s < device_s && !(blocked_s > 0) ? 1 - host_s / device_s : 0;
 }
 

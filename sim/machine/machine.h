@@ -48,7 +48,6 @@ enum sim_constant {
     SIM_NVLS_RECKONED_FRAC /* of a GPU's links, what NCCL reckons that the switch's sums reach */,
     SIM_RING_LL128_INSIDE /* not 0: rings of NCCL's protocol of 128 bytes stay inside nodes */,
     SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
-    SIM_HOST_STEP_S /* of the host, for each step */,
     SIM_HOST_WATCHED_S /* beside its launch, for each eager kernel that a policy by operation watches from Python */,
     SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
     SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,

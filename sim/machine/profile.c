@@ -36,7 +36,6 @@ static const struct constant_row {
     [SIM_NVLS_RECKONED_FRAC] = {"nvls_reckoned_frac", 0, 16, ON_GPUS},
     [SIM_RING_LL128_INSIDE] = {"ring_ll128_inside", 0, 1, ON_GPUS, true},
     [SIM_HOST_LAUNCH_S] = {"host_launch_s", 0, 10, ON_GPUS},
-    [SIM_HOST_STEP_S] = {"host_step_s", 0, 10, ON_ALL},
     [SIM_BLOCKED_LAUNCHES_FRAC] = {"blocked_launches_frac", 0, 1, ON_GPUS},
     [SIM_ENGINE_EXPOSED_FRAC] = {"engine_exposed_frac", 0, 1, ON_GPUS},
     [SIM_NIC_EFFICIENCY_FRAC] = {"nic_efficiency_frac", 0, 1, ON_GPUS},
