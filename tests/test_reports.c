@@ -175,8 +175,7 @@ static void the_best_plans_stay_to_look_at(struct base_arena *arena)
 
 int main(int count, char **arguments)
 {
-    static const struct test tests[] = {
-        TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each),
-        TEST(reports_say_the_same_in_both_forms), TEST(the_best_plans_stay_to_look_at)};
+    static const struct test tests[] = {TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each),
+                                        TEST(reports_say_the_same_in_both_forms), TEST(the_best_plans_stay_to_look_at)};
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }
