@@ -197,7 +197,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libmeshwright.a
 fuzz_driver ?= $(BUILD)/tests/fuzz/driver.o
 
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(fuzz_driver) $(BUILD)/libmeshwright.a
-	$(call say,link $@)$(link) -o $@ $^ $(libraries)
+	$(call say,link $@)$(link) -o $@ $^ $(libraries) -lz
 
 # Made anew each time, so that no object of a removed source lingers in it.
 $(BUILD)/libmeshwright.a: $(objects)
