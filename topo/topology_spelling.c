@@ -184,7 +184,9 @@ const char *topo_spelled(struct base_arena *arena, const char *text)
     if (*text == '@' || strlen(text) >= LONGEST || !length || text[length] == '@' || topo_chip_named(text, length) ||
         topo_slice_named(text))
         return text;
-    char *lower = base_copy_bytes(arena, text, length);
+    char lower[LONGEST]; /* no memory of the arena's: a session keeps nothing of a name that is refused */
+    memcpy(lower, text, length);
+    lower[length] = '\0';
     topo_as_catalogued(lower);
     if (topo_chip_named(lower, strlen(lower)) || topo_slice_named(lower)) return text;
     const char *meant = text[length] ? NULL : counted(arena, text);
