@@ -62,6 +62,13 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
     const char *idle = sim_plan_idle_axes(arena, plan);
     if (idle) commands_warn(context, idle);
     for (int i = 0; i < count; i++) commands_warn(context, untold[i]);
+    const char *unreplayed = sim_torch_unreplayed(plan);
+    if (unreplayed)
+        commands_warn(context,
+                      base_print(arena,
+                                 "PyTorch's allocations are not replayed for this %s: memory is what is alive, "
+                                 "and what its allocator holds beside that by constants of %s",
+                                 unreplayed, plan->software));
 }
 
 void commands_warn_of_speed(struct commands_context *context, const struct sim_plan *plan,

@@ -38,7 +38,8 @@ int model_builder_dropout(struct builder *builder, const char *name, int x, cons
 
 int model_builder_inner_dropout(struct builder *builder, const char *name, int x, const char *labels)
 {
-    if (draws_every_element(builder)) return x;
+    const bool as_t5 = builder_has(builder, MODEL_TRAIT_HF_MODULES) && builder->config->encoder;
+    if (draws_every_element(builder) && !as_t5) return x;
     return model_builder_dropout(builder, name, x, labels, MODEL_ROLE_MLP_HIDDEN);
 }
 

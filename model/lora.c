@@ -19,7 +19,7 @@ int model_builder_adapted(struct builder *builder, enum builder_linear which, co
 {
     const struct model_options *options = &builder->options;
     if (!options->lora_rank || (options->lora_attention_only && which != BUILDER_ATTENTION_LINEAR)) return result;
-    const bool wide = builder_has(builder, MODEL_TRAIT_HF_MODULES) && options->weight_dtype == MODEL_BFLOAT16;
+    const bool wide = builder_has(builder, MODEL_TRAIT_HF_MODULES) && options->weight_dtype != MODEL_FLOAT32;
     const enum model_dtype dtype = wide ? MODEL_FLOAT32 : builder->dtype;
     const char *same = base_print(builder->arena, "%s->%s", rows, rows), *low = "bqJ", *kernel_a, *kernel_b;
     const char *labels = base_copy(builder->arena, model_builder_get(builder, result)->labels);

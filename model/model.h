@@ -41,6 +41,9 @@ enum base_status model_modules_parse(const char *text, unsigned *out, struct bas
 const char *model_modules_text(struct base_arena *arena, unsigned modules);
 /* A tensor, by its path in a layer, is one that such a module makes and does not keep. */
 bool model_is_of_modules(unsigned modules, const char *tensor);
+/* Of an element: four bits, a byte for each 64 and a float32 for each 256 of these: QLoRA's double quantisation
+ * (Dettmers et al., arXiv:2305.14314). */
+#define MODEL_NF4_BYTES (0.5 + 1.0 / 64 + 4.0 / (64 * 256))
 
 /* All that shapes a program; what is not here is a size. */
 struct model_options {
@@ -48,7 +51,8 @@ struct model_options {
     enum model_remat remat;
     enum model_optimizer optimizer;
     enum model_dtype dtype;
-    enum model_dtype weight_dtype; /* of parameters, unless the software keeps float32 masters beside them */
+    enum model_dtype weight_dtype; /* of parameters, unless the software keeps float32 masters beside them; int8: NF4,
+                                      of linear layers beside adapters (MODEL_NF4_BYTES) */
     enum model_moment moment_dtype;
     enum model_dtype parameter_dtype; /* of inference: what parameters are restored as */
     struct model_decoding decoding;   /* of MODEL_STEP_GENERATE */

@@ -75,10 +75,10 @@ static void set_moment_dtypes(struct builder *builder, const struct builder_para
     static const enum model_dtype said[] = {MODEL_FLOAT32, MODEL_FLOAT32, MODEL_BFLOAT16};
     const struct model_options *options = &builder->options;
     struct model_tensor *tensors = builder->program->tensors;
+    const enum model_dtype of = tensors[parameter->tensor].dtype;
     for (int i = 0; i < count; i++)
-        tensors[parameter->state[i]].dtype = i > 0 || options->moment_dtype == MODEL_MOMENT_AS_WEIGHTS
-                                                 ? options->weight_dtype
-                                                 : said[options->moment_dtype];
+        tensors[parameter->state[i]].dtype =
+            i > 0 || options->moment_dtype == MODEL_MOMENT_AS_WEIGHTS ? of : said[options->moment_dtype];
 }
 
 static void declare_moments(struct builder *builder, struct builder_parameter *parameter)

@@ -45,6 +45,12 @@ static bool is_quantized(const char *path)
     return (ends_with(path, "kernel") && !strstr(path, "router")) || ends_with(path, "embedder/embedding");
 }
 
+/* Linear layers inside of blocks, as bitsandbytes replaces them; experts are no such layers. */
+static bool is_four_bits(const char *path)
+{
+    return ends_with(path, "kernel") && !strstr(path, "router") && !strstr(path, "logits") && !strstr(path, "expert/");
+}
+
 /* Inference restores parameters as it likes; training has float32, unless the software keeps a master beside them. */
 static enum model_dtype parameter_dtype(const struct builder *builder, const char *path)
 {
@@ -52,7 +58,9 @@ static enum model_dtype parameter_dtype(const struct builder *builder, const cha
     if (model_infers(builder->options.step))
         return restored == MODEL_INT8 && !is_quantized(path) ? MODEL_BFLOAT16 : restored;
     if (strstr(path, "/lora_")) return MODEL_FLOAT32; /* peft's autocast_adapter_dtype */
-    return builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : builder->options.weight_dtype;
+    if (builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS)) return builder->dtype;
+    if (builder->options.weight_dtype == MODEL_INT8) return is_four_bits(path) ? MODEL_INT8 : MODEL_BFLOAT16;
+    return builder->options.weight_dtype;
 }
 
 /* An output channel is what no contraction sums over: a kernel maps from the embedding or to it, each expert by itself,

@@ -180,7 +180,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     (r->serving ? reports_served_time : put_parts)(r, out);
     char offloaded[BASE_HUMANE];
     if (m->host_bytes)
-        base_putf(out, "    in the host's memory     %s for each device, until the backward pass\n",
+        base_putf(out, "    in the host's memory     %s for each device\n",
                   base_format_bytes(offloaded, (double)m->host_bytes));
     if (m->rematerialized_layer_count)
         base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n",

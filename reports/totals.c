@@ -72,7 +72,7 @@ void reports_checkpoint_text(const struct sim_checkpoint *c, int64_t offloaded_b
     base_putf(out, "A host reads %s of each batch and holds %s of a checkpoint while it writes it",
               base_format_bytes(bytes, (double)c->host_input_bytes), base_format_bytes(held, (double)c->host_bytes));
     if (offloaded_bytes)
-        base_putf(out, ", and %s that its devices wait for",
+        base_putf(out, ", and %s of what its devices work on",
                   base_format_bytes(bytes, (double)offloaded_bytes * c->devices_per_host));
     base_put(out, "\n");
 }

@@ -93,6 +93,13 @@ static void allocations_are_those_of_pytorch(struct base_arena *arena)
     figures_are_met(arena, "tests/data/fsdp_memory.csv", "measured_peak_memory_bytes", peak_of, 0.02, 0.005);
 }
 
+/* Llama's, Qwen's, GPT-2's, T5's and Mixtral's layers, under autocast and in bfloat16, with and without checkpoints and
+ * adapters: what one H100 allocated and reserved. */
+static void allocations_are_those_of_transformers(struct base_arena *arena)
+{
+    figures_are_met(arena, "tests/data/transformers_h100.csv", "measured_peak_memory_bytes", peak_of, 0.07, 0.01);
+}
+
 /* Cached blocks are reserved, not allocated; whether a plan fits goes by the former. */
 static void reserved_is_more_than_allocated(struct base_arena *arena)
 {
@@ -113,10 +120,10 @@ static void steps_of_torchtitan_are_met(struct base_arena *arena)
     steps_are_met(arena, "tests/data/measured/h100_torchtitan.csv", 0.1, 0.035);
 }
 
-/* Two of T5 are 30 % too fast: its decoder's host. */
+/* A T5 of 3 billion parameters is the farthest off. */
 static void steps_of_transformers_are_met(struct base_arena *arena)
 {
-    steps_are_met(arena, "tests/data/measured/h100_transformers.csv", 0.31, 0.085);
+    steps_are_met(arena, "tests/data/measured/h100_transformers.csv", 0.14, 0.045);
 }
 
 /* Hugging Face's norms and rotary positions are chains of operations; in float32 under autocast they move more. */
@@ -233,7 +240,7 @@ static void adapters_alone_are_trained(struct base_arena *arena)
     struct sim_plan_text text = torchtitan(NULL, NULL);
     text.values[SIM_SOFTWARE] = "transformers", text.values[SIM_RULES] = "data_only";
     text.values[SIM_WEIGHT_DTYPE] = "bfloat16", text.values[SIM_REMAT_POLICY] = "full";
-    const double whole_s = predicted(arena, cache, &text).compute_s;
+    const double whole_flop = predicted(arena, cache, &text).model_flop;
     text.values[SIM_LORA_RANK] = "16";
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].targets);
@@ -243,10 +250,19 @@ static void adapters_alone_are_trained(struct base_arena *arena)
         assert_near((double)prediction.memory.parameter_bytes, 2 * base + 4 * adapters, 1e-4 * base);
         assert_near((double)prediction.memory.optimizer_state_bytes, 8 * adapters, 1e-3 * adapters);
         assert_near((double)checkpoint_of(arena, cache, &text).bytes, 12 * adapters, 1e-3 * adapters);
-        assert_true(prediction.compute_s < whole_s);
+        assert_true(prediction.model_flop < whole_flop);
     }
+    /* four bits of each of a layer's products, a byte for each 64, and a float32 for each 256 of these */
+    const double linear = (double)LAYERS * (4 * WIDTH * WIDTH + 3 * WIDTH * MLP),
+                 adapters = LAYERS * RANK * rows[1].in_and_out;
+    text.values[SIM_WEIGHT_DTYPE] = "nf4";
+    assert_near((double)predicted(arena, cache, &text).memory.parameter_bytes,
+                (0.5 + 1.0 / 64 + 4.0 / 16384) * linear + 2 * (base - linear) + 4 * adapters, 1e-4 * base);
     struct sim_plan plan;
     struct base_error error;
+    text.values[SIM_LORA_RANK] = NULL;
+    assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);
+    text.values[SIM_LORA_RANK] = "16";
     text.values[SIM_TOPOLOGY] = "local:1", text.values[SIM_SOFTWARE] = text.values[SIM_WEIGHT_DTYPE] = NULL;
     assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);
     sim_cache_free(cache);
@@ -275,6 +291,30 @@ static void zero_shards_by_stage(struct base_arena *arena)
         assert_near((double)memory.gradient_bytes, rows[i].gradients * parameters, 1e-3);
         assert_near((double)memory.optimizer_state_bytes, rows[i].state * parameters, 1e-3);
     }
+    sim_cache_free(cache);
+}
+
+/* Optimizer, master weights and gradients stand with the host, or parameters, too; the device waits for its step. */
+static void offloaded_state_is_the_hosts(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = torchtitan(NULL, NULL);
+    text.values[SIM_SOFTWARE] = "deepspeed", text.values[SIM_TOPOLOGY] = "h100:1x8", text.values[SIM_BATCH_SIZE] = "32";
+    const struct sim_prediction whole = predicted(arena, cache, &text);
+    text.values[SIM_CPU_OFFLOAD] = "optimizer";
+    const struct sim_prediction optimizer = predicted(arena, cache, &text);
+    text.values[SIM_CPU_OFFLOAD] = "optimizer+parameters";
+    const struct sim_prediction both = predicted(arena, cache, &text);
+    assert_int_equal(optimizer.memory.optimizer_state_bytes, 0);
+    assert_int_equal(both.memory.parameter_bytes, 0);
+    assert_true(optimizer.memory.host_bytes >= whole.memory.optimizer_state_bytes);
+    assert_int_equal(optimizer.memory.parameter_bytes, whole.memory.parameter_bytes);
+    assert_int_equal(both.memory.host_bytes - optimizer.memory.host_bytes, whole.memory.parameter_bytes);
+    assert_true(optimizer.step_s > whole.step_s);
+    struct sim_plan plan;
+    struct base_error error;
+    text.values[SIM_SOFTWARE] = "t5x";
+    assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);
     sim_cache_free(cache);
 }
 
@@ -359,6 +399,7 @@ static void chips_have_their_own_constants(struct base_arena *arena)
 static const struct test tests[] = {
     TEST(chips_have_their_own_constants),
     TEST(allocations_are_those_of_pytorch),
+    TEST(allocations_are_those_of_transformers),
     TEST(reserved_is_more_than_allocated),
     TEST(steps_of_torchtitan_are_met),
     TEST(steps_of_transformers_are_met),
@@ -368,6 +409,7 @@ static const struct test tests[] = {
     TEST(optimizers_keep_what_they_keep),
     TEST(adapters_alone_are_trained),
     TEST(zero_shards_by_stage),
+    TEST(offloaded_state_is_the_hosts),
     TEST(compiled_steps_are_faster),
     TEST(a_compiled_loss_stores_no_float32),
     TEST(compile_is_refused_where_there_is_no_choice),

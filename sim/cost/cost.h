@@ -174,6 +174,7 @@ struct sim_price_dot {
     struct sim_factors batch, rows, columns, contracted;
     enum model_dtype dtype; /* its units' */
     bool attention, causal; /* inside a flash attention kernel; one that skips later keys */
+    bool weight_gradient;
 };
 /* An attention kernel goes over blocks of scores, and skips those that its mask leaves nothing of. */
 enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
@@ -186,6 +187,11 @@ struct sim_price_kernel {
     int first_shape, shape_count, first_dot, dot_count; /* into touched: reads, then writes; into dots */
     int read_count, write_count;                        /* of these shapes */
     int cast_count;                                     /* of the last shapes: cast before the products begin */
+    enum sim_laid_out {
+        SIM_AS_THEY_ARE,
+        SIM_READS_LAID_OUT,
+        SIM_WRITES_LAID_OUT
+    } laid_out; /* by kernels of their own */
     enum sim_attention_part attention;
     bool causal;
     struct model_window window; /* of its mask */
@@ -292,7 +298,7 @@ struct sim_price_choices {
     bool casts_once /* activations, before the first product that reads them */, casts_apart,
         casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax, windows_products,
         scanned /* layers are loops of the compiled program */, aten /* optimizers are PyTorch's own kernels */,
-        aten_norms, gelu;
+        aten_norms, gelu, wide_experts, wide_scores;
     struct sim_torch_chain torch_chains[SIM_MOST_TORCH_KERNELS];
 };
 /* torch_kernels.c: what PyTorch makes of the operation that names a kernel: its traffic, and how its modules are
@@ -390,11 +396,12 @@ void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sh
                         struct sim_cost_program *out);
 double sim_offloaded_bytes(const struct sim_cost_context *p);        /* of all microbatches, to the host's memory */
 double sim_waited_for_transfers_s(const struct sim_cost_context *p); /* of the step */
-/* torch_memory.c: what PyTorch's allocator holds beside it; after sim_price_time */
-double sim_torch_held_bytes(const struct sim_cost_context *p);
-double
-sim_torch_scattered_bytes(const struct sim_cost_context *p); /* of a microbatch: some of it for each in flight, too */
-/* The same in parts, of a program with a loop over microbatches: what comes and goes at the most during one forward
+/* Of the state between steps, what cpu_offload has in the host's memory; and what its step there takes beside one here.
+ */
+bool sim_is_on_host(const struct sim_plan *plan, enum model_category category);
+double sim_on_host_bytes(const struct sim_cost_context *p);
+double sim_waited_for_host_s(const struct sim_cost_context *p);
+/* Memory in parts, of a program with a loop over microbatches: what comes and goes at the most during one forward
  * pass, during one backward pass, and behind the loop; and what stays from the one to the other. */
 struct sim_phase_peak {
     struct sim_category_bytes holding;
@@ -482,12 +489,6 @@ struct sim_priced {
     double host_bytes; /* what is offloaded of one microbatch */
     double held_bytes; /* what the device holds beside peak_bytes, where those are what is allocated */
 };
-/* torch_step.c: a step's allocations through PyTorch's caching allocator, of torchtitan's Llama 3 under FSDP2 */
-struct sim_torch_memory {
-    double allocated_bytes, reserved_bytes, bytes[MODEL_CATEGORY_COUNT]; /* bytes: of what is allocated at the peak */
-};
-bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, const struct sim_detail *detail,
-                      struct sim_torch_memory *out); /* false: the plan is none of those. Names p's peak. */
 /* Bytes of what always stands there are added to categories. */
 void sim_price_persistent(const struct sim_cost_context *p, double categories_bytes[MODEL_CATEGORY_COUNT]);
 /* price_memory.c. From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more than is counted in.
@@ -496,5 +497,7 @@ enum base_status sim_price_device(const struct sim_cost_context *p, struct sim_p
 
 extern const double
     sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */
+
+#include "sim/cost/torch_allocations.h"
 
 #endif

@@ -145,12 +145,23 @@ static bool is_of_weight(const struct maker *m, int value)
     return tensor->role == MODEL_ROLE_WEIGHT || tensor->from_producer || tensor->category == MODEL_GRADIENT;
 }
 
+/* What PyTorch multiplies in float32, whatever the plan's dtype is: experts under autocast, whose lists of operations
+ * have no grouped product, and attention with a bias that is learnt, which no fused kernel takes. */
+static bool is_wide(const struct maker *m, const struct sim_op *op)
+{
+    const char *name = op->op->name ? op->op->name : "";
+    if (m->choices->wide_experts && strstr(name, "/expert/")) return true;
+    return m->choices->wide_scores && !strstr(name, "encoder_decoder_attention") &&
+           (strstr(name, "attention/scores") || strstr(name, "attention/context"));
+}
+
 /* Training in fp8 or int8 casts the operands of layers' projections, forward and backward; attention and float32 logits
  * stay.
  */
 static enum model_dtype units_dtype(const struct maker *m, const struct sim_op *op)
 {
     enum model_dtype dtype = m->s->values[op->inputs[0]].dtype;
+    if (is_wide(m, op)) return MODEL_FLOAT32;
     if (!model_dtype_is_quantized(m->choices->dtype)) return dtype;
     bool weight = is_of_weight(m, op->inputs[0]) || is_of_weight(m, op->inputs[1]) || is_of_weight(m, op->outputs[0]);
     bool in_layer = op->op->name && strstr(op->op->name, "layers/");
@@ -172,6 +183,7 @@ static void list_dots(struct maker *m)
         dot.columns = product_of(m, op, op->column_labels, LOCAL);
         dot.contracted = product_of(m, op, op->contracted_labels, LOCAL), dot.dtype = units_dtype(m, op);
         dot.attention = op->op->group > 0, dot.causal = op->op->causal;
+        dot.weight_gradient = is_of_weight(m, op->outputs[0]) && op->op->phase == MODEL_BACKWARD && !op->op->recomputed;
         m->dot_of[i] = distinct(m, m->out->dots, &m->dots_seen, &m->out->dot_count, &dot, sizeof dot);
     }
 }
@@ -188,9 +200,9 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
     for (int found; (found = base_index_next(&m->kernels_seen, hash, &at)) >= 0; at++) {
         const struct sim_price_kernel *other = &out->kernels[found];
         if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count ||
-            other->attention != kernel->attention || other->cast_count != kernel->cast_count ||
-            other->backward != kernel->backward || other->traffic != kernel->traffic ||
-            memcmp(&other->chain, &kernel->chain, sizeof kernel->chain) != 0 ||
+            other->attention != kernel->attention || other->laid_out != kernel->laid_out ||
+            other->cast_count != kernel->cast_count || other->backward != kernel->backward ||
+            other->traffic != kernel->traffic || memcmp(&other->chain, &kernel->chain, sizeof kernel->chain) != 0 ||
             memcmp(&other->fours, &kernel->fours, sizeof kernel->fours) != 0 ||
             memcmp(&other->pieces, &kernel->pieces, sizeof kernel->pieces) != 0)
             continue;
@@ -233,6 +245,14 @@ static void touch_casts(struct maker *m, const struct sim_op *op, struct sim_pri
     for (int i = 0; i < op->input_count; i++)
         m->out->touched[listed->first_shape + listed->shape_count++] = m->s->values[op->inputs[i]].shape;
     if (m->choices->casts_before) listed->cast_count += op->input_count;
+}
+
+/* Queries and keys are cast, scaled and laid out by kernels of their own before such a product, and so are their
+ * gradients behind it. */
+static enum sim_laid_out laid_out_of(const struct maker *m, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE || !is_wide(m, op) || !strstr(op->op->name, "attention/scores")) return SIM_AS_THEY_ARE;
+    return strstr(op->op->name, "gradient") ? SIM_WRITES_LAID_OUT : SIM_READS_LAID_OUT;
 }
 
 /* Scores have sequences and heads before their two lengths. */
@@ -298,6 +318,7 @@ static void list_kernels(struct maker *m)
         for (int i = 0; i < kernel->dot_count; i++)
             out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
         if (m->choices->flash) sim_attention_of_kernel(s, kernel, &listed);
+        listed.laid_out = laid_out_of(m, &s->ops[kernel->op]);
         take_four(m, m->softmax_of[k], &listed);
         sim_take_torch_kernels(m->choices, s->ops[kernel->op].op, &listed);
         if (m->choices->windows_products) take_window(m, kernel, &listed);

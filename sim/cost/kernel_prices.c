@@ -3,11 +3,13 @@
 
 #include <math.h>
 
-/* Tensor cores read 16 bytes at a time: an operand whose rows are no multiple of that is left to other units. */
-static bool is_aligned(const struct sim_product *of, enum model_dtype dtype)
+/* Hopper's kernels read 16 bytes at a time: an operand whose rows are no multiple of that is left to older ones. Both
+ * operands of a weight's gradient lie along its own dimensions, not along the tokens. */
+static bool is_aligned(const struct sim_product *of, const struct sim_price_dot *dot)
 {
-    const int64_t together = 16 / model_dtype_bytes(dtype);
-    return (int64_t)of->columns % together == 0 && (int64_t)of->contracted % together == 0;
+    const int64_t together = 16 / model_dtype_bytes(dot->dtype);
+    return (int64_t)of->columns % together == 0 &&
+           (int64_t)(dot->weight_gradient ? of->rows : of->contracted) % together == 0;
 }
 
 /* Transformer Engine starts a product for each expert. */
@@ -33,6 +35,19 @@ static double tiled_flop(const struct sim_cost_context *p, const struct sim_prod
     return *flop;
 }
 
+/* Without tensor cores tiles are of 64 by 64, so that many are under way, and their ends do not show. */
+static bool is_small_tiled(const struct sim_profile *profile, enum model_dtype dtype)
+{
+    static const double of_tensor_cores = 0.2;
+    return dtype == MODEL_FLOAT32 && profile->constants[SIM_FLOAT32_FLOP_FRAC] < of_tensor_cores;
+}
+
+static double small_tiled_flop(const struct sim_product *of, double flop)
+{
+    static const double tile = 64;
+    return flop * ceil(of->rows / tile) * tile / of->rows * ceil(of->columns / tile) * tile / of->columns;
+}
+
 /* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
 static double rated_flop(const struct sim_cost_context *p, const struct sim_price_dot *dot,
                          const struct sim_product *of, double flop)
@@ -43,7 +58,8 @@ static double rated_flop(const struct sim_cost_context *p, const struct sim_pric
         return dot->causal ? flop * sim_attention_share(profile, MODEL_CAUSAL) * sim_causal_unevenness(p->plan)
                            : flop * sim_attention_share(profile, MODEL_BIDIRECTIONAL);
     if (!(c[SIM_MULTIPROCESSORS] > 0)) return flop;
-    const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot->dtype);
+    if (is_small_tiled(profile, dot->dtype)) return small_tiled_flop(of, flop);
+    const bool slow = c[SIM_UNALIGNED_FLOP_FRAC] > 0 && !is_aligned(of, dot);
     struct sim_product one = *of;
     const double times = is_apart(p, dot) ? of->batch : 1;
     one.batch /= times;
@@ -147,6 +163,10 @@ static double in_table(const struct sim_cost_context *p, const struct sim_price_
            sim_attention_table_frac(profile, way, (double)p->sizes[MODEL_HEAD_DIM], (double)p->sizes[kernel->queries]);
 }
 
+/* Of bfloat16: a cast to float32, a factor and a copy of queries and keys (6, 8 and 8 bytes an element), a cast and a
+ * copy of values, a cast and a copy of what attention gives, a half of them for queries and a half for keys. */
+static const double layout_bytes_per_byte = (2 * (6 + 8 + 8) + 6 + 8 + 6 + 4) / 2.0 / 2.0;
+
 static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, const struct sim_price_kernel *kernel,
                                              const double *dots_flop, const double *dots_rated_flop)
 {
@@ -177,8 +197,15 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
     double before_bytes = 0;
     for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
         before_bytes += p->bytes[touched[i]];
+    const int first = kernel->laid_out == SIM_READS_LAID_OUT ? 0 : kernel->read_count,
+              end = kernel->laid_out == SIM_READS_LAID_OUT    ? kernel->read_count
+                    : kernel->laid_out == SIM_WRITES_LAID_OUT ? kernel->read_count + kernel->write_count
+                                                              : first;
+    double laid_out_bytes = 0;
+    for (int i = first; i < end; i++) laid_out_bytes += layout_bytes_per_byte * p->bytes[touched[i]];
     priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
-    priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + cast_s(p, before_bytes);
+    priced.busy_s =
+        (compute_s > memory_s ? compute_s : memory_s) + cast_s(p, before_bytes) + sim_memory_s(profile, laid_out_bytes);
     return priced;
 }
 

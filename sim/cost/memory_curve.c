@@ -107,8 +107,7 @@ void sim_price_curve(const struct sim_cost_context *p, struct base_arena *arena,
     sim_price_steps(p, steps_s);
     for (int i = 0; i < p->list->step_count; i++) until_s[i + 1] = until_s[i] + steps_s[i];
     w.until_s = until_s;
-    for (int i = 0; i < p->list->persistent_count; i++)
-        w.always[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
+    sim_price_persistent(p, w.always);
     out->points = base_new(arena, struct sim_memory_point, SIM_MOST_MEMORY_POINTS);
     walk_events(&w);
 }

@@ -1,5 +1,5 @@
-/* Tensors that wait in the host's memory for the backward pass: which they are, their bytes, and how long the device
- * waits for their transfers. */
+/* Tensors that wait in the host's memory for the backward pass, and state that stands there: which they are, their
+ * bytes, and how long the device waits for transfers and for the host. */
 #include "sim/cost/cost.h"
 
 #include <math.h>
@@ -35,4 +35,55 @@ double sim_waited_for_transfers_s(const struct sim_cost_context *p)
     if (!(bytes > 0)) return 0;
     sim_price_phases(p, phases_s);
     return fmax(0, bytes / rate - phases_s[MODEL_FORWARD]) + fmax(0, bytes / rate - phases_s[MODEL_BACKWARD]);
+}
+
+/* ---- state ---- */
+
+bool sim_is_on_host(const struct sim_plan *plan, enum model_category category)
+{
+    if (!plan->cpu_offload) return false;
+    return category == MODEL_OPTIMIZER_STATE || category == MODEL_GRADIENT ||
+           (category == MODEL_PARAMETER && plan->cpu_offload == SIM_PARAMETERS_OFFLOADED);
+}
+
+static double state_bytes(const struct sim_cost_context *p, enum model_category category)
+{
+    double bytes = 0;
+    for (int i = 0; i < p->list->persistent_count; i++)
+        if (p->list->persistent_categories[i] == category) bytes += p->bytes[p->list->persistent_shapes[i]];
+    return bytes;
+}
+
+double sim_on_host_bytes(const struct sim_cost_context *p)
+{
+    double bytes = 0;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
+        if (sim_is_on_host(p->plan, (enum model_category)c)) bytes += state_bytes(p, (enum model_category)c);
+    return bytes;
+}
+
+/* Gradients of this device's share leave while the backward pass goes on; the host reads and writes its state, and the
+ * parameters come back. Where they stand there, too, each pass fetches them ahead of the layers. */
+double sim_waited_for_host_s(const struct sim_cost_context *p)
+{
+    enum { WIDE = 4, HALF = 2 };
+    const double *c = p->placement->profile.constants;
+    const bool half = p->placement->profile.traits >> MODEL_TRAIT_HALF_PARAMETERS & 1;
+    const char *const *names;
+    const int arrays = model_optimizer_moments(p->plan->options.optimizer, &names) + (half ? 1 : 0);
+    const double state = state_bytes(p, MODEL_OPTIMIZER_STATE),
+                 sent = arrays > 0 ? state / (WIDE * arrays) * (half ? HALF : WIDE) : 0,
+                 fetched = state_bytes(p, MODEL_PARAMETER), rate = c[SIM_HOST_LINK_BYTES_PER_S];
+    const int devices = p->placement->topology.bounds[1];
+    double phases_s[MODEL_OPTIMIZER + 1], waited_s = 0;
+    if (!p->plan->cpu_offload || !(rate > 0) || !(c[SIM_HOST_UPDATE_BYTES_PER_S] > 0)) return 0;
+    sim_price_phases(p, phases_s);
+    for (int phase = MODEL_FORWARD; phase <= MODEL_BACKWARD; phase++) {
+        const double bytes =
+            (phase == MODEL_BACKWARD ? sent : 0) + (p->plan->cpu_offload == SIM_PARAMETERS_OFFLOADED ? fetched : 0);
+        waited_s += fmax(0, bytes / rate - phases_s[phase]);
+    }
+    waited_s += 2 * (state + sent) * (devices > 0 ? devices : 1) / c[SIM_HOST_UPDATE_BYTES_PER_S];
+    if (p->plan->cpu_offload == SIM_OPTIMIZER_OFFLOADED) waited_s += sent / rate;
+    return fmax(0, waited_s - phases_s[MODEL_OPTIMIZER]);
 }

@@ -110,8 +110,14 @@ void sim_price_phase_memory(struct sim_cost_context *p, struct sim_phase_memory 
 
 void sim_price_persistent(const struct sim_cost_context *p, double categories_bytes[MODEL_CATEGORY_COUNT])
 {
-    for (int i = 0; i < p->list->persistent_count; i++)
-        categories_bytes[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
+    for (int i = 0; i < p->list->persistent_count; i++) {
+        const enum model_category category = (enum model_category)p->list->persistent_categories[i];
+        const int shape = p->list->persistent_shapes[i];
+        const bool nf4 = p->plan->options.weight_dtype == MODEL_INT8 && category == MODEL_PARAMETER &&
+                         p->list->shapes[shape].element_bytes <= 1;
+        if (!sim_is_on_host(p->plan, category))
+            categories_bytes[category] += p->bytes[shape] * (nf4 ? MODEL_NF4_BYTES : 1);
+    }
 }
 
 /* ---- the answer ---- */

@@ -119,12 +119,16 @@ static void end_stretch(struct line *line)
 }
 
 /* A policy that chooses by operation is asked before each of a layer's, forward and where the backward pass repeats
- * them. What a compiler sees once costs nothing more. */
+ * them; hooks of Hugging Face's checkpoints see each saved tensor as often. What a compiler sees once costs nothing
+ * more.
+ */
 static double watched_launches(const struct sim_cost_context *p, double forward_launches)
 {
-    const bool watches = p->plan->options.remat == MODEL_REMAT_SELECTIVE &&
-                         (sim_plan_traits(p->plan) >> MODEL_TRAIT_EVERY_SECOND & 1) &&
-                         (sim_passes_of(p->plan) >> SIM_PASS_EAGER_KERNELS & 1);
+    const enum model_trait by =
+        p->plan->options.remat == MODEL_REMAT_SELECTIVE ? MODEL_TRAIT_EVERY_SECOND : MODEL_TRAIT_HF_MODULES;
+    const bool watches =
+        (p->plan->options.remat == MODEL_REMAT_SELECTIVE || p->plan->options.remat == MODEL_REMAT_FULL) &&
+        (sim_plan_traits(p->plan) >> by & 1) && (sim_passes_of(p->plan) >> SIM_PASS_EAGER_KERNELS & 1);
     return watches ? 2 * forward_launches : 0;
 }
 
@@ -292,7 +296,7 @@ void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices
     p->exposed_s -= overlapped_exchanges_s(p, prices);
     wait_for_host(p, prices);
     p->needed_flop = needed_flop(p, prices);
-    p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p);
+    p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p) + sim_waited_for_host_s(p);
 }
 
 void sim_price_time(struct sim_cost_context *p, struct sim_detail *detail)

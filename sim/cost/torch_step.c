@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { STEPS = 3, LAYER_PARAMETERS = 9, MOST_LAYERS = 1000 /* replayed one by one: milliseconds */ };
+enum { STEPS = 3, LAYER_PARAMETERS = 9 };
 
 /* ---- FSDP's groups ---- */
 
@@ -282,25 +282,6 @@ static bool find_degrees(const struct sim_cost_context *p, struct torch_step *s,
     return *replicas % s->shards == 0 && (int64_t)*replicas * s->tensor == p->placement->topology.device_count;
 }
 
-static bool is_llama(const struct model_config *c)
-{
-    return c->family == MODEL_DECODER_ONLY && c->experts.count == 0 && c->norm == MODEL_NORM_RMS && !c->biases &&
-           c->norm_placement == MODEL_NORM_BEFORE && !c->qk_norm && !c->parallel_block && !c->logits_via_embedding &&
-           !c->sliding_window && c->position_encoding == MODEL_POSITION_ROTARY && c->mlp_activation_count == 2 &&
-           c->mlp_activations[0] == MODEL_SILU && c->mlp_activations[1] == MODEL_LINEAR;
-}
-
-static bool is_replayed(const struct sim_plan *plan)
-{
-    const struct model_options *o = &plan->options;
-    const bool policy =
-        o->remat == MODEL_REMAT_NONE || o->remat == MODEL_REMAT_FULL || o->remat == MODEL_REMAT_SELECTIVE;
-    return !strcmp(plan->software, "torchtitan") && sim_plan_traits(plan) >> MODEL_TRAIT_ATEN_KERNELS & 1 && policy &&
-           o->step == MODEL_STEP_TRAIN && !o->lora_rank && o->dtype == MODEL_BFLOAT16 &&
-           o->weight_dtype == MODEL_FLOAT32 && o->flash_attention && plan->pipeline.stages <= 1 &&
-           plan->context_parallel <= 1 && plan->config->num_decoder_layers <= MOST_LAYERS && is_llama(plan->config);
-}
-
 static void set_sizes(struct torch_step *s, const struct sim_cost_context *p, int replicas)
 {
     const struct model_config *c = p->plan->config;
@@ -344,6 +325,11 @@ static struct torch_layer nothing(void)
     return layer;
 }
 
+static bool is_transformers(const struct sim_plan *plan)
+{
+    return !strcmp(plan->software, "transformers");
+}
+
 /* Through a fresh allocator. */
 static void replay(struct base_arena *scratch, struct torch_step *s, const struct sim_cost_context *p, int replicas)
 {
@@ -353,6 +339,10 @@ static void replay(struct base_arena *scratch, struct torch_step *s, const struc
                             .microbatches = plan->num_microbatches,
                             .every = plan->remat_every};
     sim_allocator_begin(&s->allocator, scratch, (int64_t)(c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]));
+    if (is_transformers(plan)) {
+        sim_torch_replay_transformers(p, s, replicas);
+        return;
+    }
     set_sizes(s, p, replicas);
     m.keeps = plan->options.remat == MODEL_REMAT_SELECTIVE                   ? TORCH_KEEPS_LISTED
               : plan->options.remat == MODEL_REMAT_FULL || plan->remat_every ? TORCH_KEEPS_INPUT
@@ -371,8 +361,8 @@ bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, co
     const struct sim_plan *plan = p->plan;
     struct torch_step s = {.compiles = plan->compiles, .reduce_input = TORCH_NONE};
     int replicas;
-    if (!is_replayed(plan) || !find_degrees(p, &s, &replicas) || (s.tensor > 1 && !plan->sequence_parallel))
-        return false;
+    if (!sim_torch_allocates(plan) || sim_torch_unreplayed(plan) || !find_degrees(p, &s, &replicas)) return false;
+    if ((s.tensor > 1 && !plan->sequence_parallel) || (is_transformers(plan) && s.shards * s.tensor > 1)) return false;
     struct torch_step again = s;
     replay(scratch, &s, p, replicas);
     if (detail && detail->peak) {

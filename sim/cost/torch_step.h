@@ -55,6 +55,9 @@ void sim_torch_drop(struct torch_step *s, int *const *storages,
 #define TORCH_DROP(s, ...)                                                                                             \
     sim_torch_drop(s, (int *const[]){__VA_ARGS__}, (int)(sizeof((int *[]){__VA_ARGS__}) / sizeof(int *)))
 
+/* torch_transformers.c: the steps of Hugging Face's models, on one device or as replicas. */
+void sim_torch_replay_transformers(const struct sim_cost_context *p, struct torch_step *s, int replicas);
+
 /* torch_layer.c. layer->out is the result. A second forward pass of a checkpointed layer keeps all. */
 void sim_torch_layer_forward(struct torch_step *s, struct torch_layer *layer, enum torch_keeps keeps);
 /* gradient: of the result, which becomes that of the input; input: its storage, dropped with the last reader. */

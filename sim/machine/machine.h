@@ -52,6 +52,7 @@ enum sim_constant {
     SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
     SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,
     SIM_DCN_EFFICIENCY_FRAC,
+    SIM_HOST_UPDATE_BYTES_PER_S /* that a host reads and writes while it takes an optimizer's step */,
     SIM_HOST_LINK_BYTES_PER_S /* of one device to its host's memory, one way */,
     SIM_INT8_FLOP_FRAC /* of flop_per_s, as the others */,
     SIM_ATTENTION_FORWARD_FRAC /* of flop_per_s, what an attention kernel reaches; 0: what other products reach */,

@@ -59,6 +59,7 @@ static const struct constant_row {
     [SIM_COMBINE_BYTES] = {"combine_bytes", 0, 1e15, ON_ALL},
     [SIM_DCN_BYTES_PER_S] = {"dcn_bytes_per_s", 0, 1e18, ON_TPUS},
     [SIM_DCN_EFFICIENCY_FRAC] = {"dcn_efficiency_frac", 0, 1, ON_TPUS},
+    [SIM_HOST_UPDATE_BYTES_PER_S] = {"host_update_bytes_per_s", 0, 1e18, ON_GPUS},
     [SIM_HOST_LINK_BYTES_PER_S] = {"host_link_bytes_per_s", 0, 1e18, ON_ALL},
     [SIM_INT8_FLOP_FRAC] = {"int8_flop_frac", 0, 16, ON_ALL},
     [SIM_ATTENTION_FORWARD_FRAC] = {"attention_forward_frac", 0, 1, ON_ALL},

@@ -268,6 +268,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(take_capacity(&cache->arena, &plan, error));
     plan.options.sorts_tokens = sim_sorts_tokens(&plan);
     BASE_TRY(sim_plan_take_overlaps(text, &plan, error));
+    if (sim_has_learnt_bias_of_scores(&plan)) plan.options.flash_attention = false;
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));
     BASE_TRY(read_layers(&cache->arena, text, &plan, error));
     BASE_TRY(check_pipeline(text, &plan, error));

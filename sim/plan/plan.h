@@ -64,6 +64,7 @@ enum sim_key {
     SIM_SOFTWARE,
     SIM_SOFTWARE_VERSION,
     SIM_COMPILE,
+    SIM_CPU_OFFLOAD,
     SIM_COMPILER,
     SIM_MEMORY_KIND,
     SIM_MEMORY_STAGE,
@@ -194,6 +195,9 @@ enum sim_dispatcher {
     SIM_DISPATCH_ONEHOT
 };
 
+/* What stands in the memory of the hosts, which then update the parameters. */
+enum sim_cpu_offload { SIM_NOTHING_OFFLOADED, SIM_OPTIMIZER_OFFLOADED, SIM_PARAMETERS_OFFLOADED };
+
 struct sim_plan {
     const char *model_text, *topology_text, *rules_text, *software, *software_version;
     const char *overrides_text, *adafactor_text, *compiler; /* "" is the default */
@@ -207,7 +211,8 @@ struct sim_plan {
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
     int remat_every; /* of remat full: one layer of so many is checkpointed, the others not; 0: all are */
-    bool compiles;   /* torch.compile, where the software leaves a choice of it */
+    enum sim_cpu_offload cpu_offload;
+    bool compiles; /* torch.compile, where the software leaves a choice of it */
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
     const char *pipeline_layout_text; /* "": even */
@@ -234,6 +239,9 @@ struct sim_plan {
     struct sim_decoding decoding; /* of steps of inference */
     const char *temperature_text;
 };
+
+/* PyTorch's fused kernels take no bias of scores that is learnt, as T5's: attention is not fused, whatever is asked. */
+bool sim_has_learnt_bias_of_scores(const struct sim_plan *plan);
 
 /* Fills sizes[MODEL_SIZE_COUNT] for a checked plan. */
 void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes);

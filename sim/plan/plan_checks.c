@@ -210,6 +210,17 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
         (plan->placement->topology.kind == TOPO_LOCAL || plan->config->latent.key_value_rank))
         return base_fail(error, BASE_INPUT,
                          "lora_rank: adapters are predicted, not run here, and are not of latent attention; use 0");
+    if (plan->cpu_offload && !(plan->placement->profile.traits >> MODEL_TRAIT_ATEN_KERNELS & 1))
+        return base_fail(error, BASE_INPUT,
+                         "cpu_offload: is DeepSpeed's and FSDP's, and %s has none; use software deepspeed, fsdp or "
+                         "torchtitan, or none",
+                         plan->software);
+    if (plan->cpu_offload && plan->pipeline.stages > 1)
+        return base_fail(error, BASE_INPUT, "cpu_offload: of the stages of a pipeline is not modelled; use none");
+    if (plan->options.weight_dtype == MODEL_INT8 && !plan->options.lora_rank)
+        return base_fail(
+            error, BASE_INPUT,
+            "weight_dtype: weights in nf4 are frozen; train adapters beside them with lora_rank, or use bfloat16");
     if (other && plan->placement->profile.traits >> MODEL_TRAIT_HALF_PARAMETERS & 1)
         return base_fail(error, BASE_INPUT,
                          "weight_dtype: %s keeps its parameters in dtype and float32 masters beside them; leave it out",

@@ -46,6 +46,12 @@ enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, stru
     return plan->config->experts.count ? model_expert_sizes(plan->config, &experts, sizes, error) : BASE_OK;
 }
 
+bool sim_has_learnt_bias_of_scores(const struct sim_plan *plan)
+{
+    return plan->placement->profile.traits >> MODEL_TRAIT_HF_MODULES & 1 &&
+           plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS;
+}
+
 bool sim_sorts_tokens(const struct sim_plan *plan)
 {
     const enum sim_dispatcher how = plan->moe_dispatcher;

@@ -101,7 +101,7 @@ static enum base_status price(struct sim_cache *cache, struct sim_cost_context *
     out->time_s[SIM_BY_COMMUNICATION] = p->exposed_s;
     out->needed_flop = p->needed_flop;
     out->work_flop = p->work_flop, out->work_bytes = p->work_bytes;
-    out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
+    out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES] + sim_on_host_bytes(p);
     if (sim_is_executed(p->plan)) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
         sim_list_peak(p, program->sharded, &(struct sim_compiled_memory){.peak_op = -1}, detail);

@@ -226,7 +226,10 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
         .aten_norms =
             (compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1) && (sim_passes_of(plan) >> SIM_PASS_EAGER_KERNELS & 1),
     };
-    BASE_TRY(sim_torch_kernels_read(torch_style_of(plan), choices.torch_chains, error));
+    const enum sim_torch_style style = torch_style_of(plan);
+    choices.wide_experts = style == SIM_TORCH_AUTOCAST;
+    choices.wide_scores = style != SIM_TORCH_AS_OTHERS && sim_has_learnt_bias_of_scores(plan);
+    BASE_TRY(sim_torch_kernels_read(style, choices.torch_chains, error));
     struct sim_workspace *workspace = sim_workspace_of(cache);
     sim_cost_program_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
     program->prices.recent = workspace->recent;

@@ -1,0 +1,100 @@
+/* Which plans of PyTorch's software are replayed allocation by allocation: torchtitan's Llama 3 (torch_step.c), and
+ * Hugging Face's Llama, Qwen, Mixtral, GPT-2 and T5 (torch_transformers.c). */
+#include "sim/cost/cost.h"
+
+#include <string.h>
+
+enum { MOST_LAYERS = 1000 /* one by one: milliseconds */ };
+
+static bool is_transformers(const struct sim_plan *plan)
+{
+    return !strcmp(plan->software, "transformers");
+}
+
+bool sim_torch_allocates(const struct sim_plan *plan)
+{
+    const bool aten = sim_plan_traits(plan) >> MODEL_TRAIT_ATEN_KERNELS & 1;
+    return aten && plan->options.step == MODEL_STEP_TRAIN &&
+           (is_transformers(plan) || !strcmp(plan->software, "torchtitan"));
+}
+
+/* Of torchtitan, whose Llama 3 has no more. */
+static const char *beyond_llama(const struct sim_plan *plan)
+{
+    const struct model_config *c = plan->config;
+    const struct {
+        bool asked;
+        const char *what;
+    } rows[] = {
+        {c->experts.count, "num_experts"},
+        {c->qk_norm || c->qk_norm_joined, "qk_norm"},
+        {c->logits_via_embedding, "logits_via_embedding"},
+        {c->biases, "biases"},
+        {c->position_encoding != MODEL_POSITION_ROTARY, "position_encoding"},
+        {c->norm != MODEL_NORM_RMS, "norm"},
+        {c->mlp_activation_count != 2 || c->mlp_activations[0] != MODEL_SILU, "mlp_activations"},
+        {plan->options.lora_rank, "lora_rank"},
+        {plan->options.weight_dtype != MODEL_FLOAT32, "weight_dtype"},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++)
+        if (rows[i].asked) return rows[i].what;
+    return NULL;
+}
+
+/* Of Hugging Face's, whose modules are those of three families. */
+static const char *beyond_families(const struct sim_plan *plan)
+{
+    const struct model_config *c = plan->config;
+    const bool gated = c->mlp_activation_count == 2, rms = c->norm == MODEL_NORM_RMS;
+    const enum model_position_encoding position = c->encoder ? MODEL_POSITION_RELATIVE_BIAS
+                                                  : rms      ? MODEL_POSITION_ROTARY
+                                                             : MODEL_POSITION_LEARNED;
+    const bool joined = !rms && (c->num_kv_heads != c->num_heads || !(c->biases & MODEL_BIAS_QKV));
+    const struct {
+        bool asked;
+        const char *what;
+    } rows[] = {
+        {plan->compiles, "compile"},
+        {plan->remat_every || plan->options.remat == MODEL_REMAT_SELECTIVE, "remat_policy"},
+        {plan->options.optimizer != MODEL_ADAMW, "optimizer"},
+        {plan->optimizer_partitioning != SIM_REPLICATED, "optimizer_partitioning"},
+        {c->position_encoding != position || joined, "position_encoding"},
+        {c->experts.count && (!rms || c->encoder), "num_experts"},
+        {c->experts.shared_mlp_dim, "shared_expert_mlp_dim"},
+        {c->experts.first_dense_layers, "first_dense_layers"},
+        {!gated && rms && !c->encoder, "mlp_activations"},
+        {c->qk_norm_joined, "qk_norm_joined"},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++)
+        if (rows[i].asked) return rows[i].what;
+    return NULL;
+}
+
+const char *sim_torch_unreplayed(const struct sim_plan *plan)
+{
+    const struct model_options *o = &plan->options;
+    const struct model_config *c = plan->config;
+    const struct {
+        bool asked;
+        const char *what;
+    } rows[] = {
+        {plan->pipeline.stages > 1, "pipeline_stages"},
+        {plan->context_parallel > 1, "context_parallel"},
+        {plan->expert_parallel > 1, "expert_parallel"},
+        {plan->cpu_offload, "cpu_offload"},
+        {o->dtype != MODEL_BFLOAT16, "dtype"},
+        {!o->flash_attention && !c->encoder, "attention"},
+        {o->remat != MODEL_REMAT_NONE && o->remat != MODEL_REMAT_FULL && o->remat != MODEL_REMAT_SELECTIVE,
+         "remat_policy"},
+        {c->parallel_block, "parallel_block"},
+        {c->sliding_window, "sliding_window"},
+        {c->attention_sinks, "attention_sinks"},
+        {c->latent.key_value_rank, "kv_lora_rank"},
+        {c->norm_placement != MODEL_NORM_BEFORE, "norm_placement"},
+        {c->num_decoder_layers + c->num_encoder_layers > MOST_LAYERS, "num_layers"},
+    };
+    if (!sim_torch_allocates(plan)) return NULL;
+    for (int i = 0; i < BASE_COUNT(rows); i++)
+        if (rows[i].asked) return rows[i].what;
+    return (is_transformers(plan) ? beyond_families : beyond_llama)(plan);
+}

@@ -1,0 +1,72 @@
+/* Private to the replay of Hugging Face's models: PyTorch in eager mode, as its tensors' storages come and go. Each
+ * operation makes the storage of its result and, while autograd records, notes what it saves; backward goes through the
+ * operations from the last to the first. Views are the tensor that they view. */
+#ifndef SIM_TORCH_TAPE_H
+#define SIM_TORCH_TAPE_H
+
+#include "sim/cost/torch_step.h"
+
+struct torch_value {
+    int64_t elements;
+    int block, references, gradient /* a value; or TORCH_NONE */, cast /* autocast's copy of a weight */;
+    unsigned char width; /* bytes of an element */
+    bool wants;          /* a gradient */
+    bool is_weight;
+};
+
+/* How an operation's gradient is made, and what it saves for that. */
+enum torch_kind {
+    TORCH_PASS,     /* a sum: its gradient is that of its operands */
+    TORCH_LINEAR,   /* x times a weight, saved where the other one wants a gradient, plus a bias */
+    TORCH_TIMES,    /* two tensors, the second of which may be broadcast */
+    TORCH_OF_INPUT, /* silu, and others whose gradient is of the operand */
+    TORCH_OF_RESULT,
+    TORCH_POWER,
+    TORCH_OF_NOTHING, /* a cast, a factor, a mean: nothing is saved but perhaps a mask */
+    TORCH_LAYER_NORM,
+    TORCH_ATTENTION,
+    TORCH_HALVES, /* two views, of which out is the second and in[1] the first */
+    TORCH_ROTARY,
+    TORCH_LOOKUP,
+    TORCH_BIAS, /* what is added to scores in place, one for all sequences */
+    TORCH_CROSS_ENTROPY,
+    TORCH_CHECKPOINT
+};
+
+enum { TORCH_MOST_INPUTS = 3, TORCH_MOST_SAVED = 5 };
+struct torch_node {
+    enum torch_kind kind;
+    int out, in[TORCH_MOST_INPUTS], saved[TORCH_MOST_SAVED], layer /* of a checkpoint */;
+};
+
+struct torch_tape {
+    struct torch_step *storages;
+    struct torch_value *values;
+    struct torch_node *nodes;
+    int weights_end; /* weights are the first values */
+    int value_count, value_capacity, node_count, node_capacity;
+    bool autocast, records, stops /* recomputation ends with the last saved tensor */, stopped, at_last;
+    enum model_category category;                                   /* of what is made now */
+    void (*again)(void *model, int layer, int input, int gradient); /* a checkpointed layer, and its backward pass */
+    void *model;
+};
+
+int sim_tape_new(struct torch_tape *t, int64_t elements, int width, bool wants);
+int sim_tape_view(struct torch_tape *t, int64_t elements, int width); /* without a storage of its own */
+void sim_tape_keep(struct torch_tape *t, int value);
+void sim_tape_drop(struct torch_tape *t, int value);
+/* A node whose inputs and saved values end at TORCH_NONE; saved ones are kept. out wants a gradient if an input does.
+ */
+void sim_tape_note(struct torch_tape *t, enum torch_kind kind, int out, const int *in, int in_count, const int *saved,
+                   int saved_count);
+/* One operation with one result, of so many elements and bytes for each; operands are the caller's still. */
+int sim_tape_apply(struct torch_tape *t, enum torch_kind kind, int64_t elements, int width, int a, int b);
+int sim_tape_as(struct torch_tape *t, int value, int width); /* itself, or a cast */
+int sim_tape_add(struct torch_tape *t, int a, int b);
+int sim_tape_linear(struct torch_tape *t, int x, int weight, int bias, int64_t elements);
+void sim_tape_forget_casts(struct torch_tape *t); /* autocast's block ends */
+/* The gradient of value, whose storage is handed over. Then all nodes behind the first `from`, last to first. */
+void sim_tape_give(struct torch_tape *t, int value, int gradient);
+void sim_tape_backward(struct torch_tape *t, int from);
+
+#endif
