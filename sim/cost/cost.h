@@ -396,11 +396,6 @@ void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sh
                         struct sim_cost_program *out);
 double sim_offloaded_bytes(const struct sim_cost_context *p);        /* of all microbatches, to the host's memory */
 double sim_waited_for_transfers_s(const struct sim_cost_context *p); /* of the step */
-/* Of the state between steps, what cpu_offload has in the host's memory; and what its step there takes beside one here.
- */
-bool sim_is_on_host(const struct sim_plan *plan, enum model_category category);
-double sim_on_host_bytes(const struct sim_cost_context *p);
-double sim_waited_for_host_s(const struct sim_cost_context *p);
 /* Memory in parts, of a program with a loop over microbatches: what comes and goes at the most during one forward
  * pass, during one backward pass, and behind the loop; and what stays from the one to the other. */
 struct sim_phase_peak {

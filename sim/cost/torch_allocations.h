@@ -16,5 +16,11 @@ struct sim_torch_memory {
 };
 bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, const struct sim_detail *detail,
                       struct sim_torch_memory *out); /* false: the plan is none of those. Names p's peak. */
+/* offload.c: of the state between steps, what cpu_offload has in the host's memory; and what its step there takes
+ * beside one here.
+ */
+bool sim_is_on_host(const struct sim_plan *plan, enum model_category category);
+double sim_on_host_bytes(const struct sim_cost_context *p);
+double sim_waited_for_host_s(const struct sim_cost_context *p);
 
 #endif
