@@ -194,6 +194,14 @@ enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_e
     return BASE_OK;
 }
 
+static bool offloads_state(const char *software)
+{
+    static const char *const names[] = {"deepspeed", "fsdp", "torchtitan", "transformers"};
+    for (int i = 0; i < BASE_COUNT(names); i++)
+        if (!strcmp(software, names[i])) return true;
+    return false;
+}
+
 /* Parameters and moments in another dtype than float32 can be predicted and not run; only Adam has a first
  * moment. */
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error)
@@ -210,7 +218,7 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
         (plan->placement->topology.kind == TOPO_LOCAL || plan->config->latent.key_value_rank))
         return base_fail(error, BASE_INPUT,
                          "lora_rank: adapters are predicted, not run here, and are not of latent attention; use 0");
-    if (plan->cpu_offload && !(plan->placement->profile.traits >> MODEL_TRAIT_ATEN_KERNELS & 1))
+    if (plan->cpu_offload && !offloads_state(plan->software))
         return base_fail(error, BASE_INPUT,
                          "cpu_offload: is DeepSpeed's and FSDP's, and %s has none; use software deepspeed, fsdp or "
                          "torchtitan, or none",
