@@ -25,6 +25,29 @@ static const struct {
     {"mlpwo", BIT(WO)},
 };
 
+/* AI-Hypercomputer/maxtext@e591f30 src/maxtext/layers/decoders.py get_remat_policy; minimal_flash is the former name of
+ * minimal_with_context. */
+static const struct {
+    const char *name, *tensors;
+} policies[] = {
+    {"minimal_flash", "device:context+query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
+    {"minimal_with_context", "device:context+query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
+    {"save_qkv_proj", "device:query_proj+key_proj+value_proj"},
+    {"save_out_proj", "device:out_proj"},
+    {"save_dot_except_mlp", "device:query_proj+key_proj+value_proj+out_proj"},
+    {"save_dot_except_mlpwi", "device:query_proj+key_proj+value_proj+out_proj+mlpwo"},
+    {"save_dot_with_context_except_mlp", "device:query_proj+key_proj+value_proj+out_proj+context"},
+    {"qkv_proj_offloaded", "offload:query_proj+key_proj+value_proj"},
+    {"minimal_offloaded", "offload:query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
+};
+
+const char *model_policy_tensors(const char *name)
+{
+    for (int i = 0; i < BASE_COUNT(policies); i++)
+        if (!strcmp(policies[i].name, name)) return policies[i].tensors;
+    return NULL;
+}
+
 static enum base_status refuse_name(const char *text, size_t length, struct base_error *error)
 {
     const char *known[BASE_COUNT(names)];

@@ -168,6 +168,8 @@ bool model_is_every(const char *text); /* begins as such a text does */
 /* "device:a+b;offload:c;layers:12". BASE_INPUT names what is no such name; equal sets give equal
  * texts. */
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error);
+/* What a policy of MaxText by that name saves, as such a text; NULL: it has none, or a word of a plan's own. */
+const char *model_policy_tensors(const char *name);
 const char *model_saved_text(struct base_arena *arena, const struct model_saved *saved);
 const char *model_saved_name_of(enum model_saved_name name); /* "query_proj" */
 

@@ -437,6 +437,31 @@ static void remat_by_tensor_is_written_as_it_is_read(struct base_arena *arena)
     }
 }
 
+/* A policy by MaxText's name is what it saves, which tensors by name say, too. */
+static void policies_have_maxtext_names(struct base_arena *arena)
+{
+    static const struct {
+        const char *name, *saves;
+    } rows[] = {{"save_qkv_proj", "device:query_proj+key_proj+value_proj"},
+                {"minimal_with_context", "device:query_proj+key_proj+value_proj+context+out_proj+mlpwi_0+mlpwi_1+mlpwo"},
+                {"save_dot_except_mlp", "device:query_proj+key_proj+value_proj+out_proj"}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_error error;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_plan_text text = {{0}};
+        struct sim_plan plan;
+        text.values[SIM_MODEL] = "llama3_8b", text.values[SIM_TOPOLOGY] = "v6e-32";
+        text.values[SIM_SOFTWARE] = "maxtext", text.values[SIM_BATCH_SIZE] = "64";
+        text.values[SIM_TARGETS_LENGTH] = "2048", text.values[SIM_REMAT_POLICY] = rows[i].name;
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        struct model_saved saved;
+        assert_ok(model_saved_parse(rows[i].saves, &saved, &error), &error);
+        assert_string_equal(model_saved_text(arena, &plan.options.saved), model_saved_text(arena, &saved));
+    }
+    assert_null(model_policy_tensors("full"));
+    sim_cache_free(cache);
+}
+
 /* ---- what is stored ---- */
 
 /* Bytes a parameter: float32 and two moments; a smaller first moment; all of bfloat16. */
@@ -694,6 +719,7 @@ static const struct test tests[] = {
     TEST(saved_tensors_stand_where_they_are_told),
     TEST(ranks_of_this_machine_offload_nowhere),
     TEST(remat_by_tensor_is_written_as_it_is_read),
+    TEST(policies_have_maxtext_names),
     TEST(state_is_stored_as_told),
     TEST(masked_blocks_are_skipped),
     TEST(reductions_over_slices_are_hierarchical),

@@ -46,24 +46,6 @@ static enum base_status put_mesh(struct import_draft *draft, const char *level, 
     return BASE_OK;
 }
 
-/* What each policy keeps on the device, and on the host (MaxText layers/decoders.py get_remat_policy). */
-static const struct {
-    const char *name, *plan;
-} policies[] = {
-    {"none", "none"},
-    {"full", "full"},
-    {"minimal", "minimal"},
-    {"minimal_flash", "device:context+query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
-    {"minimal_with_context", "device:context+query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
-    {"save_qkv_proj", "device:query_proj+key_proj+value_proj"},
-    {"save_out_proj", "device:out_proj"},
-    {"save_dot_except_mlp", "device:query_proj+key_proj+value_proj+out_proj"},
-    {"save_dot_except_mlpwi", "device:query_proj+key_proj+value_proj+out_proj+mlpwo"},
-    {"save_dot_with_context_except_mlp", "device:query_proj+key_proj+value_proj+out_proj+context"},
-    {"qkv_proj_offloaded", "offload:query_proj+key_proj+value_proj"},
-    {"minimal_offloaded", "offload:query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
-};
-
 static const char *const tensors[] = {"decoder_layer_input",
                                       "context",
                                       "query_proj",
@@ -93,12 +75,14 @@ static void put_custom(struct import_draft *draft)
 
 static enum base_status put_remat(struct import_draft *draft)
 {
+    static const char *const words[] = {"none", "full", "minimal"};
     const struct import_slot *slot = model_import_slot(draft, "remat_policy");
     if (!slot) return BASE_OK;
     if (!strcmp(slot->value, "custom")) return put_custom(draft), BASE_OK;
-    for (int i = 0; i < BASE_COUNT(policies); i++)
-        if (!strcmp(policies[i].name, slot->value))
-            return model_import_put(draft, "remat_policy", policies[i].plan), BASE_OK;
+    const char *const tensors_kept = model_policy_tensors(slot->value);
+    if (tensors_kept) return model_import_put(draft, "remat_policy", tensors_kept), BASE_OK;
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        if (!strcmp(words[i], slot->value)) return model_import_put(draft, "remat_policy", words[i]), BASE_OK;
     return model_import_fail(
         draft, slot, "MaxText knows no policy \"%.60s\"; full, minimal, save_qkv_proj or custom are some", slot->value);
 }

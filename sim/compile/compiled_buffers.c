@@ -228,32 +228,37 @@ static bool add_windowed(struct sim_assigner *a, int v)
     return true;
 }
 
-/* One-hot rows that all devices ask for: a device's own stand beside all of them; or, where products are not windowed
- * otherwise, the rows go round, one device's in use while the next one's arrive. */
-static double gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes)
-{
-    double own_bytes = bytes / (double)topo_axes_product(a->options->mesh, gather->axes);
-    return a->options->window_rows > 0 ? bytes + own_bytes : 2 * own_bytes;
-}
-
 static bool is_gathered_one_hot(const struct sim_assigner *a, const struct sim_value *value)
 {
     return a->is_one_hot[value->tensor] && value->definition >= 0 &&
            a->s->ops[value->definition].kind == SIM_COMMUNICATE;
 }
 
+/* One-hot rows that all devices ask for: a device's own stand beside all of them, unless they came from others
+ * themselves, and are an array that is counted; or, where products are not windowed
+ * otherwise, the rows go round, one device's in use while the next one's arrive. */
+static double gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes)
+{
+    double own_bytes = bytes / (double)topo_axes_product(a->options->mesh, gather->axes);
+    if (a->options->window_rows <= 0) return 2 * own_bytes;
+    return is_gathered_one_hot(a, &a->s->values[gather->inputs[0]]) ? bytes : bytes + own_bytes;
+}
+
 /* Where rows are gathered whole, encoder's and decoder's tables are looked up one right behind the other, at the
  * start. Where a gather is on its way while others compute, the rows of one have a place beside those that the other's
- * product reads. */
+ * product reads, if the device has room for both. */
 static void move_beside_first(const struct sim_assigner *a, int v, int *birth, int *death)
 {
     const struct sim_sharded *s = a->s;
+    const bool overlaps = a->options->async_gathers && !a->in_haste;
     if (!is_gathered_one_hot(a, &s->values[v])) return;
     for (int w = 0; w < s->value_count; w++) {
         const struct sim_value *first = &s->values[w];
-        if (first->loop != s->values[v].loop || !is_gathered_one_hot(a, first) || first->definition >= *birth) continue;
-        *birth = a->options->async_gathers ? first->definition : first->last_use + 1;
-        *death = a->options->async_gathers ? first->last_use : first->last_use + 1;
+        if (first->loop != s->values[v].loop || !is_gathered_one_hot(a, first) || first->definition >= *birth ||
+            s->ops[s->values[v].definition].inputs[0] == w)
+            continue;
+        *birth = overlaps ? first->definition : first->last_use + 1;
+        *death = overlaps ? first->last_use : first->last_use + 1;
     }
 }
 

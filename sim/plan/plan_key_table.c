@@ -150,10 +150,10 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
     [SIM_REMAT_POLICY] = {.name = "remat_policy",
                           .json = TEXT,
                           .option = {"--remat-policy",
-                                     "none|minimal|selective|full|full;every:K|modules:A+B|device:A+B;offload:C+D",
+                                     "none|minimal|selective|full|full;every:K|modules:A+B|NAME|device:A+B;offload:C+D",
                                      "what the backward pass recomputes; of every K-th layer alone; Megatron's "
-                                     "modules, as in modules:layernorm+moe_act; by name: all but "
-                                     "what is saved on the device "
+                                     "modules, as in modules:layernorm+moe_act; NAME is one of MaxText's, as "
+                                     "save_qkv_proj; by tensor: all but what is saved on the device "
                                      "or the host, with ;layers:N behind it in N layers of a stack alone",
                                      "minimal for scanned models, else none"},
                           .fallback = "none",

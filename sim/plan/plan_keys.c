@@ -64,7 +64,9 @@ static enum base_status read_word(const char *text, const struct sim_plan_key *r
     enum base_status status = base_parse_word(meant ? meant : text, row->name, names, count, &found, error);
     if (status != BASE_OK && row == &sim_plan_keys[SIM_REMAT_POLICY]) {
         const struct base_error words = *error;
-        return base_fail(error, status, "%s, or tensors by name, as in device:query_proj+key_proj;offload:out_proj",
+        return base_fail(error, status,
+                         "%s, a name of MaxText's, as save_qkv_proj, or tensors by name, as in "
+                         "device:query_proj+key_proj;offload:out_proj",
                          words.text);
     }
     BASE_TRY(status);
@@ -85,6 +87,8 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
         plan->options.remat = MODEL_REMAT_NONE;
         return model_modules_parse(text, &plan->options.recomputed_modules, error);
     }
+    const char *const tensors = row == &sim_plan_keys[SIM_REMAT_POLICY] ? model_policy_tensors(text) : NULL;
+    if (tensors) text = tensors;
     if (row == &sim_plan_keys[SIM_REMAT_POLICY] && strchr(text, ':')) {
         plan->options.remat = MODEL_REMAT_TENSORS;
         return model_saved_parse(text, &plan->options.saved, error);
