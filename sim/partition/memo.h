@@ -7,6 +7,7 @@
 /* What an entry is; the first byte of its key. */
 enum sim_stored {
     SIM_STORED_CONFIG,
+    SIM_STORED_UNROLLED,
     SIM_STORED_RULES,
     SIM_STORED_ADAFACTOR,
     SIM_STORED_OVERRIDES,

@@ -44,6 +44,9 @@ static enum base_status read_values(struct sim_cache *cache, const struct sim_pl
                                             plan->software};
     BASE_TRY(check_required(text, plan, error));
     BASE_TRY(sim_plan_read_values(cache, text, setting, plan, error));
+    plan->scans = plan->config->scan_layers;
+    if (plan->is_unrolled && plan->placement->topology.kind != TOPO_TPU)
+        return base_fail(error, BASE_INPUT, "scanned: 0 is of TPU slices alone; elsewhere no layer is unrolled");
     plan->compiles = plan->placement->profile.compile.runs;
     if (plan->pipeline.chunks > 1 && !sim_key_is_given(text, SIM_PIPELINE_SCHEDULE))
         plan->pipeline.schedule = SIM_INTERLEAVED; /* the only one in which chunks take turns */
@@ -260,6 +263,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     struct sim_plan plan = {.form = form};
     BASE_TRY(check_one_line(text, error));
     BASE_TRY(sim_plan_find_config(cache, text->values[SIM_MODEL], &plan, error));
+    BASE_TRY(sim_plan_unroll(cache, text->values[SIM_SCANNED], &plan, error));
     BASE_TRY(read_cuts(text, &plan, error));
     BASE_TRY(sim_plan_find_placement(cache, text, &plan, error));
     BASE_TRY(sim_plan_find_rules(cache, text->values[SIM_RULES], &plan, error));

@@ -36,6 +36,7 @@ enum sim_key {
     SIM_MOMENT_DTYPE,
     SIM_GRADIENT_DTYPE,
     SIM_ATTENTION,
+    SIM_SCANNED,
     SIM_LORA_RANK,
     SIM_LORA_TARGETS,
     SIM_DROPOUT_RATE,
@@ -210,9 +211,11 @@ struct sim_plan {
     enum sim_optimizer_partitioning optimizer_partitioning;
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
-    int remat_every; /* of remat full: one layer of so many is checkpointed, the others not; 0: all are */
+    int remat_every;  /* of remat full: one layer of so many is checkpointed, the others not; 0: all are */
+    bool is_unrolled; /* layers that the model has as a loop are none */
+    bool scans;       /* layers are a loop of the compiled step; as the model has it, unless the plan says */
     enum sim_cpu_offload cpu_offload;
-    bool compiles; /* torch.compile, where the software leaves a choice of it */
+    bool compiles;    /* torch.compile, where the software leaves a choice of it */
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
     const char *pipeline_layout_text; /* "": even */

@@ -215,6 +215,7 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
     }
     fill_mesh(arena, plan, &out);
     if (plan->options.dropout == sim_drops_out_unsaid(plan)) out.values[SIM_DROPOUT_RATE] = NULL;
+    if (!plan->is_unrolled) out.values[SIM_SCANNED] = NULL;
     if (!plan->placement->profile.compile.is_one) out.values[SIM_COMPILE] = NULL;
     for (int i = SIM_OVERLAP_TENSOR; i <= SIM_OVERLAP_PARAMETERS; i++) {
         const enum sim_switch usual = plan->placement->profile.overlaps[i];

@@ -25,6 +25,12 @@ static enum base_status say_again(const struct answer *answer, struct base_error
     return answer->status == BASE_OK ? BASE_OK : base_fail(error, answer->status, "%s", answer->why);
 }
 
+static void key_model(struct sim_cache *cache, const struct sim_plan *plan)
+{
+    sim_key_text(cache, plan->model_text);
+    sim_key_bytes(cache, &plan->is_unrolled, sizeof plan->is_unrolled);
+}
+
 /* A file may have changed by the next question, so what was read from one is not kept for it. */
 static void note_file(struct sim_cache *cache, const char *text)
 {
@@ -54,6 +60,34 @@ enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text,
     plan->config = &known->config;
     plan->model_text = text;
     BASE_TRY(say_again(&known->answer, error));
+    return BASE_OK;
+}
+
+/* Decoders alone: of T5X's models with an encoder those that are loops and those that are none have names of their own.
+ */
+enum base_status sim_plan_unroll(struct sim_cache *cache, const char *scanned, struct sim_plan *plan,
+                                 struct base_error *error)
+{
+    const struct model_config *own = plan->config;
+    int64_t scans = own->scan_layers;
+    if (scanned && *scanned) BASE_TRY(base_parse_int(scanned, "scanned", 0, 1, &scans, error));
+    if (scans == own->scan_layers) return BASE_OK;
+    if (scans) return base_fail(error, BASE_INPUT, "scanned: layers of this model are no loop; use a scalable_ model");
+    if (own->encoder || own->experts.count)
+        return base_fail(error, BASE_INPUT,
+                         "scanned: 0 is of dense decoders alone; use the model of that name without scalable_");
+    sim_key_begin(cache, SIM_STORED_UNROLLED);
+    sim_key_text(cache, plan->model_text);
+    struct model_config *unrolled = sim_cache_find(cache);
+    if (!unrolled) {
+        unrolled = base_new(&cache->arena, struct model_config, 1);
+        *unrolled = *own;
+        unrolled->family = MODEL_DECODER_ONLY;
+        unrolled->scan_layers = false;
+        sim_cache_store(cache, unrolled);
+    }
+    plan->config = unrolled;
+    plan->is_unrolled = true;
     return BASE_OK;
 }
 
@@ -162,7 +196,7 @@ enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *te
     plan->overrides_text = text ? text : "";
     if (!*plan->overrides_text) return BASE_OK;
     sim_key_begin(cache, SIM_STORED_OVERRIDES);
-    sim_key_text(cache, plan->model_text);
+    key_model(cache, plan);
     sim_key_text(cache, text);
     struct overridden *found = sim_cache_find(cache);
     if (!found) {
@@ -299,7 +333,7 @@ static enum base_status list_parameters(struct sim_cache *cache, const struct si
 {
     const bool overridden = plan->options.parameters != NULL;
     sim_key_begin(cache, SIM_STORED_PARAMETERS);
-    sim_key_text(cache, plan->model_text);
+    key_model(cache, plan);
     sim_key_bytes(cache, &plan->mtp_layers, sizeof plan->mtp_layers);
     sim_key_bytes(cache, &overridden, sizeof overridden);
     struct listed *listed = sim_cache_find(cache);
@@ -331,7 +365,7 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
 static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
 {
     sim_key_begin(cache, SIM_STORED_VERDICT);
-    sim_key_text(cache, plan->model_text);
+    key_model(cache, plan);
     sim_key_bytes(cache, &plan->mtp_layers, sizeof plan->mtp_layers);
     sim_key_text(cache, plan->rules_text);
     sim_key_bytes(cache, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);

@@ -18,6 +18,9 @@ enum base_status sim_plan_usual_mesh(struct base_arena *arena, const struct sim_
 
 enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
                                       struct base_error *error);
+/* The same model as layers that are no loop, where the key scanned says so. */
+enum base_status sim_plan_unroll(struct sim_cache *cache, const char *scanned, struct sim_plan *plan,
+                                 struct base_error *error);
 enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct sim_plan_text *text,
                                          struct sim_plan *plan, struct base_error *error);
 /* After the placement, whose mesh the rules are for. */
