@@ -18,20 +18,18 @@
 static const struct answers {
     const char *path;
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_recomputed_frac;
-    bool all_metrics; /* each step gave out T5X's; else some the first four of them */
-} files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, true},
-             {"tests/data/compiled_memory_drawn.csv", 0.028, 0.93, 0.96, 0.03, 0.95, false},
-             {"tests/data/compiled_memory_blind.csv", 0.029, 0.91, 0.97, 0.02, 1, true},
-             {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, true},
-             {"tests/data/compiled_memory_fresh.csv", 0.021, 1, 1, 0, 0.84, true},
-             {"tests/data/compiled_memory_unseen.csv", 0.029, 0.92, 1, 0, 1, true},
-             {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, true},
-             {"tests/data/compiled_memory_next.csv", 0.032, 0.89, 1, 0, 1, true},
-             {"tests/data/measured/aot_maxtext.csv", 0.036, 0.92, 1, 0, 0.84, false}};
+    double least_plainly_frac; /* of steps that the compiler takes, said to fit and not to be tight */
+    bool all_metrics;          /* each step gave out T5X's; else some the first four of them */
+} files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, 0.7, true},
+             {"tests/data/compiled_memory_drawn.csv", 0.028, 0.93, 0.96, 0.03, 0.95, 0.7, false},
+             {"tests/data/compiled_memory_blind.csv", 0.029, 0.91, 0.97, 0.02, 1, 0.7, true},
+             {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, 0.7, true},
+             {"tests/data/compiled_memory_fresh.csv", 0.021, 1, 1, 0, 0.84, 0.7, true},
+             {"tests/data/compiled_memory_unseen.csv", 0.029, 0.92, 1, 0, 1, 0.7, true},
+             {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, 0.7, true},
+             {"tests/data/compiled_memory_next.csv", 0.032, 0.89, 1, 0, 1, 0.7, true},
+             {"tests/data/measured/aot_maxtext.csv", 0.036, 0.92, 1, 0, 0.84, 0.55, false}};
 static const double within_frac = 0.08, tight_frac = 0.02;
-/* A step that is said to fit is refused by no compiler if it is not called tight; and of steps that the compiler takes
- * most are not. */
-static const double least_plainly_frac = 0.65;
 
 struct judged {
     int count, within_count, right_count, false_fit_count, recomputed_count, recomputed_right_count;
@@ -102,7 +100,7 @@ static void judge_file(struct base_arena *arena, const struct answers *file)
     sim_cache_free(cache);
     assert_true(judged.count > 10);
     assert_int_equal(judged.plainly_false_count, 0);
-    assert_true(judged.plainly_fit_count >= least_plainly_frac * judged.taken_count);
+    assert_true(judged.plainly_fit_count >= file->least_plainly_frac * judged.taken_count);
     assert_true(judged.recomputed_right_count >= file->least_recomputed_frac * judged.recomputed_count);
     double mean_frac = judged.error_frac_sum / judged.count;
     if (judged.false_fit_count > file->most_false_fits_frac * judged.count || mean_frac > file->most_mean_frac ||

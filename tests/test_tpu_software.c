@@ -442,9 +442,10 @@ static void policies_have_maxtext_names(struct base_arena *arena)
 {
     static const struct {
         const char *name, *saves;
-    } rows[] = {{"save_qkv_proj", "device:query_proj+key_proj+value_proj"},
-                {"minimal_with_context", "device:query_proj+key_proj+value_proj+context+out_proj+mlpwi_0+mlpwi_1+mlpwo"},
-                {"save_dot_except_mlp", "device:query_proj+key_proj+value_proj+out_proj"}};
+    } rows[] = {
+        {"save_qkv_proj", "device:query_proj+key_proj+value_proj"},
+        {"minimal_with_context", "device:query_proj+key_proj+value_proj+context+out_proj+mlpwi_0+mlpwi_1+mlpwo"},
+        {"save_dot_except_mlp", "device:query_proj+key_proj+value_proj+out_proj"}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct base_error error;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
