@@ -8,7 +8,7 @@ def first(pattern, text, default=''):
 
 def dumped(folder, name):
     """The text of the step's dump of that name; '' while there is none."""
-    paths = glob.glob(os.path.join(folder, f'*jit_step*{name}'))
+    paths = glob.glob(os.path.join(folder, f'*jit_*step*{name}'))
     return open(paths[0]).read() if paths else ''
 
 

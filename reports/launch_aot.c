@@ -218,6 +218,7 @@ enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_p
     struct base_text title = {.arena = arena};
     struct base_json_writer w = {.text = out};
     (void)text;
+    if (!strcmp(plan->software, "maxtext")) return reports_launch_train_compile(arena, plan, out, error);
     BASE_TRY(check(plan, error));
     reports_launch_title(plan, &title);
     for (char *at = title.data; *at; at++)
