@@ -40,10 +40,23 @@ static enum base_status price_by_loads(struct commands_context *context, const s
     return BASE_OK;
 }
 
+/* Liveness beside memory as compiled; capacity_bytes 0: the plan's own is liveness. */
+static enum base_status ask_liveness(struct commands_context *context, struct sim_plan_text text, enum model_step step,
+                                     enum sim_form form, struct sim_prediction *out, struct base_error *error)
+{
+    struct sim_plan plan;
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error));
+    if (!sim_uses_compiled_memory(&plan)) return BASE_OK;
+    text.values[SIM_MEMORY_MODEL] = "liveness";
+    text.values[SIM_MEMORY_KIND] = NULL;
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error));
+    return sim_predict(context->cache, &plan, out, NULL, error);
+}
+
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct sim_plan_text *text, const struct sim_plan *plan,
-                               const struct by_loads *loads, const struct reports_training *training,
-                               struct base_text *out, struct base_error *error)
+                               const struct by_loads *loads, const struct sim_prediction *liveness,
+                               const struct reports_training *training, struct base_text *out, struct base_error *error)
 {
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
@@ -80,6 +93,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .analytic_collectives = loads->detail.collectives.rows,
                                         .analytic_collective_count = loads->detail.collectives.count,
                                         .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
+    if (liveness->memory.capacity_bytes && liveness->fits != prediction.fits) report.otherwise = liveness;
     struct sim_checkpoint checkpoint;
     if (plan->options.step == MODEL_STEP_TRAIN) {
         BASE_TRY(sim_checkpoint_of(context->arena, plan, &checkpoint, error));
@@ -96,7 +110,6 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (trace) BASE_TRY(write_trace(context, arguments, &timeline, &curve, &passes, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
-    BASE_TRY(commands_warn_of_old_compiler(context, text, plan, &prediction, error));
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
 }
 
@@ -178,7 +191,9 @@ static enum base_status run_predict(struct commands_context *context, const stru
     }
     BASE_TRY(commands_training(context->arena, arguments, &text.values[SIM_TOPOLOGY], 1, &training, error));
     struct by_loads loads = {0};
+    struct sim_prediction liveness = {.fits = false};
     enum base_status status = price_by_loads(context, &text, step, form, &loads, error);
+    if (status == BASE_OK) status = ask_liveness(context, text, step, form, &liveness, error);
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
     commands_warn_of_plan(context, &text, plan.config);
@@ -186,7 +201,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     const char *keys = base_argument(arguments, "--what-if");
     if (keys && !context->json) return base_fail(error, BASE_USAGE, "--what-if: is JSON; use it with --json");
     if (keys) return commands_put_what_if(context, &(struct commands_what_if){&text, &plan, keys}, out, error);
-    return answer(context, arguments, &text, &plan, &loads, &training, out, error);
+    return answer(context, arguments, &text, &plan, &loads, &liveness, &training, out, error);
 }
 
 static const struct base_option options[] = {

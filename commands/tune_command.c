@@ -52,13 +52,19 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
 /* The bounds of a search are proven for the memory of the software's own compiler. */
 static enum base_status refuse_compiler(const struct sim_plan_text *plan, struct base_error *error)
 {
-    const char *kind = plan->values[SIM_MEMORY_KIND];
-    if (!sim_key_is_given(plan, SIM_COMPILER) && (!kind || strcmp(kind, "compiled") != 0)) return BASE_OK;
-    return base_fail(
-        error, BASE_INPUT,
-        "%s: the bounds of a search hold for the software's own compiler; leave it out, and ask predict or "
-        "verify about the plans that are found",
-        sim_key_is_given(plan, SIM_COMPILER) ? "compiler" : "memory_kind");
+    static const enum sim_key keys[] = {SIM_COMPILER, SIM_MEMORY_MODEL, SIM_MEMORY_KIND};
+    static const char *const allowed[] = {"software", "liveness", NULL};
+    for (int i = 0; i < BASE_COUNT(keys); i++) {
+        const char *value = plan->values[keys[i]];
+        const bool refused =
+            allowed[i] ? value && *value && strcmp(value, allowed[i]) != 0 : value && !strcmp(value, "compiled");
+        if (refused)
+            return base_fail(error, BASE_INPUT,
+                             "%s: the bounds of a search hold for the software's own compiler; leave it out, and ask "
+                             "predict or verify about the plans that are found",
+                             sim_plan_keys[keys[i]].name);
+    }
+    return BASE_OK;
 }
 
 /* "rules", "remat", or both. */
@@ -194,6 +200,14 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
     return BASE_OK;
 }
 
+static enum base_status warn_of_newest_compiler(struct commands_context *context, const struct tuner_space *space,
+                                                const struct tuner_result *result, struct base_error *error)
+{
+    struct sim_plan_text *plans = base_new(context->arena, struct sim_plan_text, result->plan_count + 1);
+    for (int i = 0; i < result->plan_count; i++) plans[i] = tuner_plan_text(space, result->plans[i].plan);
+    return commands_warn_of_newest_compiler(context, plans, result->plan_count, error);
+}
+
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct tuner_request *request, struct tuner_space *space,
                                const struct tuner_options *options, const struct reports_training *training,
@@ -234,6 +248,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(
             tuner_wider_that_fit(context->arena, context->cache, request, options, wider, &report.wider_count, error));
+    BASE_TRY(warn_of_newest_compiler(context, space, &result, error));
     if (format && result.plan_count) {
         const struct sim_plan_text best = tuner_plan_text(space, result.plans[0].plan);
         BASE_TRY(commands_tune_launch(context, &best, format, &launcher, error));

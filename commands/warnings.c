@@ -132,52 +132,29 @@ void commands_warn_of_plan(struct commands_context *context, const struct sim_pl
                                       inputs, text->values[SIM_MODEL], text->values[SIM_TARGETS_LENGTH]));
 }
 
-/* The plan under another compiler. */
-static enum base_status predict_with(struct commands_context *context, const struct sim_plan_text *text,
-                                     const struct sim_plan *plan, const char *compiler, struct sim_prediction *out,
-                                     struct base_error *error)
+enum base_status commands_warn_of_newest_compiler(struct commands_context *context, const struct sim_plan_text *plans,
+                                                  int count, struct base_error *error)
 {
-    struct sim_plan_text other = *text;
-    struct sim_plan checked;
-    other.values[SIM_COMPILER] = compiler;
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &other, plan->options.step, plan->form, &checked, error));
-    return sim_predict(context->cache, &checked, out, NULL, error);
-}
-
-/* "128 ms and 4.21 GiB" */
-static const char *cost_words(struct base_arena *arena, const struct sim_prediction *p)
-{
-    char step[BASE_HUMANE], peak[BASE_HUMANE];
-    return base_print(arena, "%s and %s", base_format_seconds(step, p->step_s),
-                      base_format_bytes(peak, (double)p->memory.peak_bytes));
-}
-
-enum base_status commands_warn_of_old_compiler(struct commands_context *context, const struct sim_plan_text *text,
-                                               const struct sim_plan *plan, const struct sim_prediction *older,
-                                               struct base_error *error)
-{
-    struct sim_release newer;
-    static const double worth_saying_frac = 0.9; /* of the step */
-    struct sim_prediction shorter, newest;
-    struct base_error none;
-    const bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
-    if (plan->placement->topology.kind != TOPO_TPU || !plan->config->scan_layers || !trains || plan->compiled ||
-        plan->options.remat != MODEL_REMAT_NONE || sim_key_is_given(text, SIM_COMPILER))
-        return BASE_OK;
-    BASE_TRY(sim_release_with(SIM_PASS_SPREAD_THROUGH_UPDATES, &newer, error));
-    if (!newer.since) return BASE_OK;
-    BASE_TRY(predict_with(context, text, plan, newer.since, &shorter, error));
-    if (shorter.step_s > worth_saying_frac * older->step_s) return BASE_OK;
-    const bool has_newest = predict_with(context, text, plan, "today", &newest, &none) == BASE_OK;
-    commands_warn(
-        context,
-        base_print(context->arena,
-                   "XLA of before %s, which %s on %s is taken to run with, moves what is saved of each scanned layer "
-                   "between devices in the backward pass: it takes %s; a newer XLA, or jax 0.4.27 and later, %s "
-                   "(--compiler %s)%s%s%s",
-                   newer.since, plan->software, plan->placement->topology.chip.name, cost_words(context->arena, older),
-                   cost_words(context->arena, &shorter), newer.since, has_newest ? ", the newest " : "",
-                   has_newest ? cost_words(context->arena, &newest) : "", has_newest ? " (--compiler today)" : ""));
+    struct base_text refused = {.arena = context->arena};
+    char peak[BASE_HUMANE];
+    for (int i = 0; i < count; i++) {
+        struct sim_plan_text text = plans[i];
+        struct sim_plan plan;
+        struct sim_prediction p;
+        if (!text.values[SIM_COMPILER] || strcmp(text.values[SIM_COMPILER], "software") != 0) return BASE_OK;
+        text.values[SIM_COMPILER] = "latest";
+        BASE_TRY(
+            sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
+        BASE_TRY(sim_predict(context->cache, &plan, &p, NULL, error));
+        if (!p.fits)
+            base_putf(&refused, "%splan %d (%s)", refused.length ? ", " : "", i + 1,
+                      base_format_bytes(peak, (double)p.memory.peak_bytes));
+    }
+    if (refused.length)
+        commands_warn(context, base_print(context->arena,
+                                          "the search goes by the compiler of the software's date; the newest compiler "
+                                          "refuses %s: predict without --compiler software says why",
+                                          refused.data));
     return BASE_OK;
 }
 

@@ -93,6 +93,16 @@ void reports_put_assumed(struct base_arena *arena, const struct sim_plan_text *g
     sim_plan_put_json(arena, &assumed, w);
 }
 
+const char *reports_compiler_words(struct base_arena *arena, const struct sim_plan *plan)
+{
+    const bool is_date = plan->compiler && strspn(plan->compiler, "0123456789-") == strlen(plan->compiler);
+    if (plan->placement->topology.kind != TOPO_TPU) return NULL;
+    if (!plan->compiler_since) return base_print(arena, "XLA:TPU of %s", plan->placement->profile.software_date);
+    if (is_date && *plan->compiler && !plan->compiled) return base_print(arena, "XLA:TPU of %s", plan->compiler);
+    return base_print(arena, "XLA:TPU of %s%s%s%s", plan->compiler_since, *plan->compiler_libtpu ? " (libtpu " : "",
+                      plan->compiler_libtpu, *plan->compiler_libtpu ? ")" : "");
+}
+
 /* ---- of several plans ---- */
 
 static const enum sim_key always_said[] = {SIM_RULES, SIM_OPTIMIZER, SIM_DTYPE, SIM_REMAT_POLICY};

@@ -5,12 +5,23 @@
 #include <math.h>
 #include <string.h>
 
-static void put_fit(const struct sim_confidence *c, const char *peak, const char *capacity, const char *free_words,
+/* Behind "It fits" or "It does NOT fit": whose verdict that is, where another account of memory has another. */
+static const char *disagreement_words(const struct reports_prediction *r, struct base_arena *arena)
+{
+    char peak[BASE_HUMANE];
+    if (!r->otherwise) return "";
+    return base_print(arena, " as the compiler lays memory out, but by liveness in program order it %s (%s)",
+                      r->otherwise->fits ? "does" : "does not",
+                      base_format_bytes(peak, (double)r->otherwise->memory.peak_bytes));
+}
+
+static void put_fit(const struct reports_prediction *r, const char *peak, const char *capacity, const char *free_words,
                     struct base_text *out)
 {
+    const struct sim_confidence *c = r->confidence;
     const bool tight = c && c->tight;
-    base_putf(out, "It fits%s: %s of %s on each device, %s free", tight ? ", but it is tight" : "", peak, capacity,
-              free_words);
+    base_putf(out, "It fits%s%s: %s of %s on each device, %s free", disagreement_words(r, out->arena),
+              tight ? ", but it is tight" : "", peak, capacity, free_words);
     if (tight) base_putf(out, "; %s", reports_tight_words(out->arena, c));
     base_put(out, ".\n");
 }
@@ -23,8 +34,10 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
     base_format_bytes(peak, (double)p->memory.peak_bytes);
     base_format_bytes(capacity, sim_limit_bytes(p));
     base_format_bytes(over, fabs(sim_limit_bytes(p) - (double)p->memory.peak_bytes));
-    if (p->fits) put_fit(r->confidence, peak, capacity, over, out);
-    else base_putf(out, "It does NOT fit: %s.\n", reports_shortage_words(out->arena, &shortage));
+    if (p->fits) put_fit(r, peak, capacity, over, out);
+    else
+        base_putf(out, "It does NOT fit%s: %s.\n", disagreement_words(r, out->arena),
+                  reports_shortage_words(out->arena, &shortage));
     base_putf(out, "%s (%s a step; %s on each of %d devices, MFU %.1f %%)%s\n",
               reports_tokens_words(out->arena, r->checked, p), base_format_seconds(step, p->step_s),
               base_format_count(each, p->tokens_per_s_per_device), topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)),
@@ -168,8 +181,10 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     const struct sim_prediction *p = r->prediction;
     const struct sim_memory *m = &p->memory;
     const char *assumed = reports_assumed_words(out->arena, &r->plan, r->checked);
-    base_putf(out, "%s on %s, mesh %s, profile %s\n%s\n", r->checked->model_text, r->checked->topology_text,
-              topo_axes_describe(out->arena, &p->mesh), p->profile, reports_plan_words(out->arena, r->checked));
+    const char *compiler = reports_compiler_words(out->arena, r->checked);
+    base_putf(out, "%s on %s, mesh %s, profile %s%s%s\n%s\n", r->checked->model_text, r->checked->topology_text,
+              topo_axes_describe(out->arena, &p->mesh), p->profile, compiler ? ", " : "", compiler ? compiler : "",
+              reports_plan_words(out->arena, r->checked));
     if (assumed) base_putf(out, "assumed, as %s has it: %s\n", r->checked->software, assumed);
     base_put(out, "\n");
     (r->serving ? reports_served_verdict : put_verdict)(r, out);

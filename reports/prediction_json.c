@@ -259,6 +259,22 @@ static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
     base_json_close(w, ']');
 }
 
+/* Whose compiler the answer is for and whose account of memory, and where another account says otherwise, which. */
+static void put_compiler(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    const char *compiler = reports_compiler_words(w->text->arena, r->checked);
+    if (!compiler) return;
+    base_json_member_string(w, "compiler", compiler);
+    base_json_member_string(w, "memory_model", sim_uses_compiled_memory(r->checked) ? "compiled" : "liveness");
+    if (!r->otherwise) return;
+    base_json_key(w, "otherwise");
+    base_json_open(w, '{');
+    base_json_member_string(w, "memory_model", "liveness");
+    base_json_member_bool(w, "fits", r->otherwise->fits);
+    base_json_member_int(w, "peak_bytes", r->otherwise->memory.peak_bytes);
+    base_json_close(w, '}');
+}
+
 /* What follows the plan in its document. */
 static void put_answer(struct base_json_writer *w, const struct reports_prediction *r)
 {
@@ -268,6 +284,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     for (int i = 0; i < p->mesh.count; i++) base_json_member_int(w, p->mesh.names[i], p->mesh.sizes[i]);
     base_json_close(w, '}');
     base_json_member_string(w, "profile", p->profile);
+    if (r->checked) put_compiler(w, r);
     base_json_member_bool(w, "fits", p->fits);
     if (r->confidence && r->confidence->tight) {
         base_json_member_bool(w, "tight", true);

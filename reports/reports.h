@@ -23,6 +23,8 @@ const char *reports_assumed_words(struct base_arena *arena, const struct sim_pla
 /* The same as a member "assumed" of an object; no member if there is none. */
 void reports_put_assumed(struct base_arena *arena, const struct sim_plan_text *given, const struct sim_plan *checked,
                          struct base_json_writer *w);
+/* Whose compiler a plan on TPUs is for, "XLA:TPU of 2026-06 (libtpu 0.0.42)"; NULL elsewhere. */
+const char *reports_compiler_words(struct base_arena *arena, const struct sim_plan *plan);
 /* "generate" and the like, as --step has them. */
 const char *reports_step_name(enum model_step step);
 
@@ -153,6 +155,7 @@ struct reports_prediction {
     struct reports_training training;        /* --train-tokens */
     const struct sim_checkpoint *checkpoint; /* NULL: nobody asked */
     const struct sim_serving *serving;       /* of steps of inference; else NULL */
+    const struct sim_prediction *otherwise;  /* where liveness has another verdict than the compiler; else NULL */
     /* of a network simulated link by link, the step otherwise priced; 0: it was not */
     double analytic_step_s;
     const struct sim_collective_row *analytic_collectives; /* and its collectives */

@@ -1,5 +1,6 @@
 /* Tests of the calibration: constants that made a table are found again from it. */
 #include "sim/predict/predict.h"
+#include "tests/by_software.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -43,7 +44,8 @@ static void measure(struct base_arena *arena, struct sim_cache *cache, const cha
         struct sim_plan plan;
         struct sim_prediction prediction;
         out[i] = (struct sim_measurement){.plan = plan_of(i), .place = "measured", .communication_s = -1};
-        assert_ok(sim_plan_check(cache, arena, &out[i].plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error), error);
+        assert_ok(check_by_software(cache, arena, &out[i].plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error),
+                  error);
         assert_ok(sim_predict(cache, &plan, &prediction, NULL, error), error);
         out[i].step_s = prediction.step_s * (1 + noise * cos(3.0 * i));
         if (i % 2) out[i].communication_s = prediction.communication_s;
@@ -119,13 +121,14 @@ static void shares_of_several_dimensions_are_found(struct base_arena *arena)
         struct sim_plan plan;
         struct sim_prediction prediction;
         struct sim_plan_text text = {.values = {[SIM_MODEL] = "t5_1_0_11B",
+                                                [SIM_COMPILER] = "software",
                                                 [SIM_TOPOLOGY] = "v4-512",
                                                 [SIM_SUBMESH] = submeshes[i % 4],
                                                 [SIM_INPUTS_LENGTH] = i / 4 % 2 ? "256" : "512",
                                                 [SIM_TARGETS_LENGTH] = i / 4 % 2 ? "256" : "512",
                                                 [SIM_BATCH_SIZE] = i / 8 ? "1024" : "512"}};
         measurements[i] = (struct sim_measurement){.plan = text, .place = "measured", .communication_s = -1};
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
         assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
         measurements[i].step_s = prediction.step_s;
     }

@@ -396,8 +396,8 @@ static void compilers_are_named_by_date_and_version(struct base_arena *arena)
     static const struct {
         const char *compiler;
         bool compiled;
-    } cases[] = {{"", false},       {"today", true},    {"2023-01", false},
-                 {"2026-06", true}, {"0.0.42.1", true}, {"0.0.42", true}};
+    } cases[] = {{"", true},         {"latest", true},  {"software", false}, {"today", true},
+                 {"2023-01", false}, {"2026-06", true}, {"0.0.42.1", true},  {"0.0.42", true}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan_text text = {{0}};
     struct sim_plan plan;

@@ -3,6 +3,7 @@
  * Python 3.11 answers: match, none, or refused. */
 #include "model/model.h"
 #include "sim/predict/predict.h"
+#include "tests/by_software.h"
 #include "tests/test.h"
 
 static const struct base_json *member(const struct base_json *object, const char *key)
@@ -213,7 +214,7 @@ static enum base_status predict(struct base_arena *arena, const struct sim_plan_
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan plan;
-    enum base_status status = sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
+    enum base_status status = check_by_software(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
     if (status == BASE_OK) status = sim_predict(cache, &plan, out, NULL, error);
     sim_cache_free(cache);
     return status;

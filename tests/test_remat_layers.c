@@ -1,5 +1,6 @@
 /* Remat by tensor in a number of layers: what such a plan takes, and that a search of all policies in all numbers of
  * layers finds what predicting each of them finds. */
+#include "tests/by_software.h"
 #include "tests/random_space.h"
 #include "tests/test.h"
 
@@ -14,7 +15,7 @@ static struct sim_prediction predict(struct sim_cache *cache, struct base_arena 
     struct sim_plan plan;
     struct sim_prediction p;
     text.values[SIM_REMAT_POLICY] = policy;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     assert_ok(sim_predict(cache, &plan, &p, NULL, &error), &error);
     return p;
 }
@@ -69,8 +70,8 @@ static void what_has_no_such_layers_is_refused(struct base_arena *arena)
         text.values[SIM_BATCH_SIZE] = "8";
         text.values[SIM_PIPELINE_STAGES] = rows[i].stages;
         text.values[SIM_REMAT_POLICY] = rows[i].policy;
-        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
-                     &error, rows[i].part);
+        assert_fails(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error),
+                     BASE_INPUT, &error, rows[i].part);
         sim_cache_free(cache);
     }
 }

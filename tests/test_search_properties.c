@@ -1,5 +1,6 @@
 /* Properties of the search that hold for every space, on random ones. SEARCH_SAMPLES (250) says on how many: `make
  * search-properties` asks for 20,000. SEARCH_SEED (0) draws others. */
+#include "tests/by_software.h"
 #include "tests/random_space.h"
 #include "tests/test.h"
 
@@ -48,7 +49,7 @@ static bool begin_question(struct question *q, struct base_arena *arena, struct 
     q->named = (struct tuner_plan){group, 0,
                                    (int)base_random_below(random, tuner_group_microbatch_count(&q->space, group)), 0};
     struct sim_plan_text text = tuner_plan_text(&q->space, q->named);
-    assert_ok(sim_plan_check(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &q->plan, &error), &error);
+    assert_ok(check_by_software(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &q->plan, &error), &error);
     assert_ok(tuner_outline_build(&q->own, q->cache, &q->plan,
                                   q->plan.num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &q->outline,
                                   &error),
@@ -82,7 +83,7 @@ static bool predict_rules(struct question *q, const int *digits, struct sim_pred
     struct sim_plan plan;
     struct sim_plan_text text = tuner_plan_text(&q->space, q->named);
     text.values[SIM_RULES] = tuner_rule_text(&q->own, &q->rules, digits);
-    if (sim_plan_check(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) != BASE_OK)
+    if (check_by_software(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) != BASE_OK)
         return false;
     assert_ok(sim_predict(q->cache, &plan, out, NULL, &error), &error);
     return true;
@@ -368,7 +369,7 @@ static void what_recomputes_computes_and_sends_all(struct base_arena *arena)
             text.values[SIM_RULES] = tuner_rule_text(&q.own, &q.rules, digits);
             text.values[SIM_REMAT_POLICY] = "none";
             text.values[SIM_BATCH_SIZE] = base_print(&q.own, "%lld", 16 * (long long)q.plan.batch_size);
-            if (sim_plan_check(q.cache, &q.own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) != BASE_OK)
+            if (check_by_software(q.cache, &q.own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) != BASE_OK)
                 continue;
             predicted++;
             assert_ok(sim_predict(q.cache, &plan, &without, &detail, &error), &error);
@@ -672,7 +673,8 @@ static double draw_headroom(struct question *q, struct base_random *random, stru
         struct sim_plan plan;
         struct sim_prediction p;
         text.values[SIM_REMAT_POLICY] = model_saved_text(&q->own, &ends[i]);
-        assert_ok(sim_plan_check(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(check_by_software(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error),
+                  &error);
         assert_ok(sim_predict(q->cache, &plan, &p, NULL, &error), &error);
         bytes[i] = (double)p.memory.peak_bytes;
         capacity = (double)p.memory.capacity_bytes;

@@ -1,5 +1,6 @@
 /* Tests of sim/: liveness on programs that were worked out by hand, its peak against the step walked iteration by
  * iteration, ring loads against a router of their own, prices by hand, what must hold of every plan, and refusals. */
+#include "tests/by_software.h"
 #include "tests/meshes.h"
 #include "tests/test.h"
 
@@ -38,7 +39,7 @@ static struct sim_plan checked(struct sim_cache *cache, struct base_arena *arena
 {
     struct sim_plan plan;
     struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, text, step, form, &plan, &error), &error);
+    assert_ok(check_by_software(cache, arena, text, step, form, &plan, &error), &error);
     return plan;
 }
 
@@ -97,10 +98,10 @@ static void a_mistake_made_again_is_answered_alike_and_costs_no_memory(struct ba
         struct sim_plan plan;
         struct base_error first, again;
         text.values[mistakes[i].key] = mistakes[i].value;
-        assert_int_equal(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &first),
+        assert_int_equal(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &first),
                          BASE_INPUT);
         int64_t kept_bytes = cache->arena.allocated_bytes;
-        assert_int_equal(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &again),
+        assert_int_equal(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &again),
                          BASE_INPUT);
         assert_string_equal(first.text, again.text);
         assert_int_equal(cache->arena.allocated_bytes, kept_bytes);
@@ -115,9 +116,9 @@ static void a_refused_submesh_is_not_taken_for_one_that_was_accepted(struct base
     struct sim_plan_text text = plan_text(arena, TINY_PLAN "topology=h100:1x8 model_parallel_submesh=1,2");
     struct sim_plan plan;
     struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     text.values[SIM_SUBMESH] = "1,2,0";
-    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+    assert_fails(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
                  &error, "model_parallel_submesh");
     sim_cache_free(cache);
 }
@@ -1399,7 +1400,7 @@ static void for_random_plans(struct base_arena *arena, uint64_t seed, int wanted
         struct sim_plan_text text = plan_text(&each, words);
         TEST_ROW("%s", words);
         sim_cache_override(cache, NULL);
-        if (sim_plan_check(cache, &each, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_OK) {
+        if (check_by_software(cache, &each, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_OK) {
             check(cache, &each, &text);
             accepted++;
         } else {
@@ -1694,6 +1695,7 @@ static void advice_fits(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].words);
         struct sim_plan_text text = plan_text(arena, rows[i].words);
+        text.values[SIM_COMPILER] = "software";
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         assert_ok(sim_changes_that_fit(cache, arena, &text, &plan, changes, &count, &error), &error);
         assert_int_equal(count > 0, rows[i].any);
@@ -1923,8 +1925,8 @@ static void plans_are_refused_with_what_to_use_instead(struct base_arena *arena)
         untouched = plan;
         text.values[rows[i].key] = rows[i].value;
         TEST_ROW("%s: \"%s\"", sim_plan_keys[rows[i].key].name, rows[i].value);
-        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
-                     &error, rows[i].part);
+        assert_fails(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error),
+                     BASE_INPUT, &error, rows[i].part);
         assert_memory_equal(&plan, &untouched, sizeof plan);
     }
     sim_cache_free(cache);
@@ -1939,7 +1941,7 @@ static void refusals_are_quick(struct base_arena *arena)
     struct sim_plan_text text = plan_text(
         arena, "model=" SMALL_T5
                " topology=local:1 batch_size=536870909 num_microbatches=2 inputs_length=48 targets_length=24");
-    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+    assert_fails(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
                  &error, "; use one of 1, 536870909…");
     sim_cache_free(cache);
 }
@@ -1985,8 +1987,8 @@ static void profiles_are_refused_with_what_to_use_instead(struct base_arena *are
         TEST_ROW("%s", rows[i].document);
         assert_ok(base_json_parse(arena, rows[i].document, strlen(rows[i].document), &document, &error), &error);
         sim_cache_override(cache, document);
-        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
-                     &error, rows[i].part);
+        assert_fails(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error),
+                     BASE_INPUT, &error, rows[i].part);
     }
     sim_cache_free(cache);
 }

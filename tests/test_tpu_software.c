@@ -1,6 +1,7 @@
 /* Tests of JAX software on TPUs: slices over the data-centre network, and how MaxText and its like write a model down.
  */
 #include "sim/predict/predict.h"
+#include "tests/by_software.h"
 #include "tests/meshes.h"
 #include "tests/test.h"
 #include "topo/topology_names.h"
@@ -32,7 +33,7 @@ static struct sim_plan checked(struct base_arena *arena, struct sim_cache *cache
 {
     struct sim_plan plan;
     struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(check_by_software(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     return plan;
 }
 
@@ -405,7 +406,7 @@ static void ranks_of_this_machine_offload_nowhere(struct base_arena *arena)
         text.values[SIM_REMAT_POLICY] = policies[i];
         text.values[SIM_ATTENTION] = "unfused";
         text.values[SIM_SOFTWARE] = "t5x";
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error), &error);
+        assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error), &error);
         assert_ok(sim_predict(cache, &plan, &p[i], NULL, &error), &error);
         assert_int_equal(p[i].memory.host_bytes, 0);
     }
@@ -489,7 +490,7 @@ static void state_is_stored_as_told(struct base_arena *arena)
     struct sim_plan_text text = text_of("v5e-16", "data=1,fsdp=16,tensor=1", NULL);
     text.values[SIM_OPTIMIZER] = "adafactor";
     text.values[SIM_MOMENT_DTYPE] = "bfloat16";
-    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+    assert_fails(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
                  &error, "use optimizer adamw");
     sim_cache_free(cache);
 }
@@ -579,7 +580,7 @@ static void more_axes_than_sets_hold_are_refused(struct base_arena *arena)
     struct base_error error;
     struct sim_plan_text text = text_of("v4:8x8x8", "data=2,fsdp=2,tensor=2,d=2,e=2,f=2,g=2,h=2,i=2", NULL);
     text.values[SIM_SPLIT_PHYSICAL_AXES] = "1";
-    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+    assert_fails(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
                  &error, "ici_mesh: 9 axes have more than one device; a prediction shards over up to 8");
     sim_cache_free(cache);
 }

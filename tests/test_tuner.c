@@ -1,5 +1,6 @@
 /* Tests of tuner/: the search equals brute force, no bound is ever above what the simulator says, and the space holds
  * what T5X accepts. */
+#include "tests/by_software.h"
 #include "tests/random_space.h"
 #include "tests/test.h"
 
@@ -248,7 +249,7 @@ static void equal_plans_stand_once(struct base_arena *arena)
             assert_string_equal(text.values[SIM_SEQUENCE_PARALLEL], "0");
             assert_ok(tuner_predict(&space, (struct tuner_plan){g, 0, 0, 0}, &without, NULL, &error), &error);
             text.values[SIM_SEQUENCE_PARALLEL] = "1";
-            assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+            assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
             assert_ok(sim_predict(cache, &plan, &with, NULL, &error), &error);
             assert_near(with.step_s, without.step_s, 1e-12);
             assert_int_equal(with.memory.peak_bytes, without.memory.peak_bytes);
@@ -662,7 +663,7 @@ static double best_of_all_policies(struct base_arena *arena, struct sim_cache *c
             if (left % 3 == 2) policy.host |= rest & -rest;
         }
         text.values[SIM_REMAT_POLICY] = i < space->saved.plan_count ? model_saved_text(arena, &policy) : "none";
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
         assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
         if (sim_leaves_free(&prediction, headroom_frac) && prediction.tokens_per_s > best)
             best = prediction.tokens_per_s;
@@ -846,7 +847,7 @@ static void check_prices(struct base_arena *arena, struct tuner_request *request
     request->given[TUNER_MICROBATCHES] = given(arena, 1, "1");
     assert_ok(tuner_space_build(arena, cache, request, &space, &error), &error);
     const struct sim_plan_text text = tuner_plan_text(&space, (struct tuner_plan){space.group_count - 1, 0, 0, 0});
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c.plan, &error), &error);
+    assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c.plan, &error), &error);
     const unsigned names = space.saved.names & ~(1u << MODEL_SAVED_WO);
     c.all = (struct model_saved){names | tuner_input_name, 0, 0};
     c.attention = tuner_names_of(names & tuner_attention_names), c.mlp = tuner_names_of(names & tuner_mlp_names);
@@ -1026,7 +1027,7 @@ static void a_risk_is_a_share_of_memory(struct base_arena *arena)
     request.plan.values[SIM_BATCH_SIZE] = "32";
     request.plan.values[SIM_SUBMESH] = "2,1,1,1";
     double last = 0;
-    assert_ok(sim_plan_check(cache, arena, &request.plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(check_by_software(cache, arena, &request.plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
     for (int i = 0; i < BASE_COUNT(risks); i++) {
         struct sim_confidence confidence;
@@ -1226,7 +1227,8 @@ static void weigh_parts(void *where, const int *digits, double s, double bytes, 
     (void)equals;
     if (w->count++ % w->step) return;
     w->text.values[SIM_RULES] = tuner_rule_text(w->arena, w->rules, digits);
-    assert_ok(sim_plan_check(w->cache, w->arena, &w->text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(check_by_software(w->cache, w->arena, &w->text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error),
+              &error);
     assert_ok(sim_predict(w->cache, &plan, &p, NULL, &error), &error);
     TEST_ROW("rules %s", w->text.values[SIM_RULES]);
     const struct sim_memory *m = &p.memory;
@@ -1248,7 +1250,7 @@ static void rule_sets_come_apart(struct base_arena *arena)
     text.values[SIM_SUBMESH] = "1,2,1,1";
     text.values[SIM_BATCH_SIZE] = "16";
     text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "64";
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     assert_ok(tuner_outline_build(arena, cache, &plan, TUNER_WHOLE_BATCH, &outline, &error), &error);
     struct tuner_rule_space rules = tuner_rule_space_of(outline);
     assert_int_equal(rules.count, 4 * 3 * 5 * 3 * 3 * 3 * 3 * 3 * 2 * 2 * 2);

@@ -128,6 +128,7 @@ struct sim_software {
     double combine_bytes, memory_frac; /* what collectives are combined up to, what its allocator gets of a device's
                                           memory; -1: the row does not say */
     double attention_block, attention_products; /* of its attention kernel (attention.csv); -1: the same */
+    const char *date;                           /* of its compiler, "2023-01" */
     const char *source, *attention_source;
 };
 /* BASE_INPUT names what is modelled on the platform ("tpu", "gpu", "cpu", "local"). Of its rows, and those of the chip
@@ -145,13 +146,11 @@ struct sim_release {
     bool lays_out;              /* sim_compiled_memory is its memory; else liveness in program order is */
     sim_pass_set passes, gone;  /* that it runs beside those of the software's date, and those of these that it lacks */
 };
-/* The last of those that a text means: "today", a version of libtpu, or a date, on which it was the newest; since NULL:
- * there is none. */
-enum sim_release_text { SIM_RELEASE_BY_LIBTPU /* or "today" */, SIM_RELEASE_BY_DATE };
+/* The last of those that a text means: "latest" (or "today"), a version of libtpu, or a date, on which it was the
+ * newest; since NULL: there is none. */
+enum sim_release_text { SIM_RELEASE_BY_LIBTPU /* or "latest" */, SIM_RELEASE_BY_DATE };
 enum base_status sim_release_find(const char *text, enum sim_release_text kind, struct sim_release *out,
                                   struct base_error *error);
-/* The first one that has a pass; since NULL: none has. */
-enum base_status sim_release_with(enum sim_pass pass, struct sim_release *out, struct base_error *error);
 
 /* ---- what the executor makes of it (executable_kernels.c) ---- */
 

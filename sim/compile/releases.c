@@ -35,19 +35,9 @@ enum base_status sim_release_find(const char *text, enum sim_release_text kind, 
 {
     int found = -1;
     for (int row = 0; row < releases->row_count; row++)
-        if (is_version(field(row, "libtpu"), text) || !strcmp(text, "today") ||
+        if (is_version(field(row, "libtpu"), text) || !strcmp(text, "latest") || !strcmp(text, "today") ||
             (kind == SIM_RELEASE_BY_DATE && strcmp(field(row, "since"), text) <= 0))
             found = row;
     *out = (struct sim_release){.since = NULL};
     return found < 0 ? BASE_OK : read_row(found, out, error);
-}
-
-enum base_status sim_release_with(enum sim_pass pass, struct sim_release *out, struct base_error *error)
-{
-    for (int row = 0; row < releases->row_count; row++) {
-        BASE_TRY(read_row(row, out, error));
-        if (out->passes & SIM_PASS_BIT(pass)) return BASE_OK;
-    }
-    *out = (struct sim_release){.since = NULL};
-    return BASE_OK;
 }

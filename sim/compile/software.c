@@ -86,7 +86,7 @@ static enum base_status read_row(int row, struct sim_software *out, struct base_
     BASE_TRY(read_number(row, "combine_bytes", &out->combine_bytes, error));
     BASE_TRY(read_number(row, "memory_fraction", &out->memory_frac, error));
     BASE_TRY(read_attention(row, out, error));
-    out->source = field(row, "source");
+    out->source = field(row, "source"), out->date = field(row, "date");
     return BASE_OK;
 }
 

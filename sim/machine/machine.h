@@ -193,7 +193,8 @@ struct sim_profile {
         int count;              /* measurements that a given profile was calibrated on; 0: it was not */
         double mean_error_frac; /* of predictions of those that were left out of it, in turn */
     } calibrated;
-    bool simulated; /* collectives take what their messages take, link by link: "network": "simulated" */
+    const char *software_date; /* of the compiler in the software's row, "2023-01" */
+    bool simulated;            /* collectives take what their messages take, link by link: "network": "simulated" */
 };
 /* BASE_INPUT: the table is damaged. A chip that it does not have: zeros. */
 enum base_status sim_vector_units_find(const char *chip, struct sim_vector_units *out, struct base_error *error);

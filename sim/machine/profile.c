@@ -228,6 +228,7 @@ static enum base_status from_software(const struct topo_topology *topology, cons
     BASE_TRY(sim_software_find(platforms[topology->kind], topology->chip.name, name, date, &software, error));
     profile->passes = software.passes;
     profile->traits = software.traits;
+    profile->software_date = software.date;
     if (software.combine_bytes >= 0) set(profile, SIM_COMBINE_BYTES, software.combine_bytes, software.source);
     if (software.attention_block > 0)
         set(profile, SIM_ATTENTION_BLOCK, software.attention_block, software.attention_source);

@@ -276,7 +276,6 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));
     BASE_TRY(read_layers(&cache->arena, text, &plan, error));
     BASE_TRY(check_pipeline(text, &plan, error));
-    BASE_TRY(sim_plan_read_compiler(&plan, error));
     BASE_TRY(sim_plan_find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
     BASE_TRY(sim_plan_find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
     BASE_TRY(sim_plan_check_parameters(cache, &plan, error));
@@ -285,6 +284,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_check_lengths(&plan, error));
     BASE_TRY(sim_plan_check_batch(&plan, error));
     BASE_TRY(sim_plan_take_step(text, step, &plan, error));
+    BASE_TRY(sim_plan_read_compiler(&plan, error));
     /* T5X's steps that do not train (evaluation, inference) take no microbatches and draw no dropout. Pipelines keep
      * their microbatches, since that is how a batch goes through the stages. */
     const bool trains = plan.options.step == MODEL_STEP_TRAIN || plan.options.step == MODEL_STEP_GRADIENT;

@@ -33,33 +33,64 @@ static bool is_unknown_future(const char *text, const struct sim_release *newest
 
 static void run_by(struct sim_plan *plan, const struct sim_release *release)
 {
-    plan->compiled = release->lays_out;
+    plan->compiled = release->lays_out && plan->memory_model != SIM_MODEL_LIVENESS;
     plan->compiler_passes = release->passes, plan->gone_passes = release->gone;
+    plan->compiler_since = release->since, plan->compiler_libtpu = release->libtpu;
+}
+
+static enum base_status check_model(struct sim_plan *plan, bool tpu, struct base_error *error)
+{
+    const bool old_word = plan->memory_kind == SIM_KIND_COMPILED;
+    if (old_word && plan->memory_model == SIM_MODEL_LIVENESS)
+        return base_fail(error, BASE_INPUT,
+                         "memory_kind: compiled is the old word for memory_model compiled, and memory_model says "
+                         "liveness; leave one out");
+    if (old_word) plan->memory_model = SIM_MODEL_COMPILED;
+    if (tpu || plan->memory_model != SIM_MODEL_COMPILED) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "memory_model: compiled is of TPUs' compiler, and %s has none; use liveness",
+                     plan->topology_text);
+}
+
+static enum base_status find_release(const struct sim_plan *plan, bool tpu, struct sim_release *out,
+                                     struct base_error *error)
+{
+    struct sim_release newest;
+    BASE_TRY(sim_release_find("latest", SIM_RELEASE_BY_LIBTPU, &newest, error));
+    BASE_TRY(sim_release_find(plan->compiler, is_date(plan->compiler) ? SIM_RELEASE_BY_DATE : SIM_RELEASE_BY_LIBTPU,
+                              out, error));
+    if (is_unknown_future(plan->compiler, &newest))
+        return base_fail(
+            error, BASE_INPUT,
+            "compiler: %s is after the newest one that is known, of %s (libtpu %s); use latest for that one",
+            plan->compiler, newest.since, newest.libtpu);
+    if (!out->since)
+        return base_fail(
+            error, BASE_INPUT,
+            "compiler: \"%s\" is not known; use latest, software (as of its date), a date from 2019-06 on or libtpu %s",
+            plan->compiler, newest.libtpu);
+    if (!tpu && out->lays_out)
+        return base_fail(error, BASE_INPUT, "compiler: %s is a compiler for TPUs, and %s has none; leave it out",
+                         plan->compiler, plan->topology_text);
+    return BASE_OK;
 }
 
 enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error *error)
 {
-    const bool tpu = plan->placement->topology.kind == TOPO_TPU, is_given = plan->compiler && *plan->compiler;
-    struct sim_release today, found;
-    plan->compiled = tpu && plan->memory_kind == SIM_COMPILED;
-    if (!plan->compiled && !is_given) return BASE_OK;
-    BASE_TRY(sim_release_find("today", SIM_RELEASE_BY_LIBTPU, &today, error));
-    if (plan->compiled) run_by(plan, &today);
-    if (!is_given) return BASE_OK;
-    BASE_TRY(sim_release_find(plan->compiler, is_date(plan->compiler) ? SIM_RELEASE_BY_DATE : SIM_RELEASE_BY_LIBTPU,
-                              &found, error));
-    if (is_unknown_future(plan->compiler, &today))
-        return base_fail(
-            error, BASE_INPUT,
-            "compiler: %s is after the newest one that is known, of %s (libtpu %s); use today for that one",
-            plan->compiler, today.since, today.libtpu);
-    if (!found.since)
+    const bool tpu = plan->placement->topology.kind == TOPO_TPU, is_given = *plan->compiler;
+    const bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
+    struct sim_release release;
+    BASE_TRY(check_model(plan, tpu, error));
+    const bool by_software = !strcmp(plan->compiler, "software");
+    if (by_software && plan->memory_model != SIM_MODEL_COMPILED) return BASE_OK;
+    if (is_given) BASE_TRY(find_release(plan, tpu, &release, error));
+    else if (tpu && (trains || plan->memory_model == SIM_MODEL_COMPILED))
+        BASE_TRY(sim_release_find("latest", SIM_RELEASE_BY_LIBTPU, &release, error));
+    else return BASE_OK;
+    if (plan->memory_model == SIM_MODEL_COMPILED && !release.lays_out)
         return base_fail(error, BASE_INPUT,
-                         "compiler: \"%s\" is not known; use today, a date from 2019-06 on or libtpu %s",
-                         plan->compiler, today.libtpu);
-    if (!tpu && found.lays_out)
-        return base_fail(error, BASE_INPUT, "compiler: %s is a compiler for TPUs, and %s has none; leave it out",
-                         plan->compiler, plan->topology_text);
-    run_by(plan, tpu ? &found : &(struct sim_release){.since = NULL});
+                         "memory_model: compiled is known of the newest compiler alone, not of %s; leave compiler out, "
+                         "or use liveness",
+                         plan->compiler);
+    if (tpu) run_by(plan, &release);
     return BASE_OK;
 }

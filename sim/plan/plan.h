@@ -6,7 +6,12 @@
 
 /* ---- plan (checked_plan.c) ---- */
 
-enum sim_memory_kind { SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED, SIM_COMPILED };
+/* What peak_bytes counts. Unsaid: of memory as compiled what the compiler's report totals, elsewhere the whole device.
+ * SIM_KIND_COMPILED is the old word for a memory model. */
+enum sim_memory_kind { SIM_KIND_UNSAID, SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED, SIM_KIND_COMPILED };
+/* Whose account of memory: unsaid, the compiler's on TPUs, where steps train, and liveness in program order elsewhere.
+ */
+enum sim_memory_model { SIM_MODEL_UNSAID, SIM_MODEL_COMPILED, SIM_MODEL_LIVENESS };
 /* As what a plan's program is asked for: as its compiler leaves it, as the partitioner does, and each of the two as the
  * executor runs it. On local topologies nobody but the executor runs anything. */
 enum sim_form { SIM_AS_COMPILED, SIM_AS_PARTITIONED, SIM_AS_EXECUTED, SIM_AS_PARTITIONED_AND_EXECUTED };
@@ -67,6 +72,7 @@ enum sim_key {
     SIM_COMPILE,
     SIM_CPU_OFFLOAD,
     SIM_COMPILER,
+    SIM_MEMORY_MODEL,
     SIM_MEMORY_KIND,
     SIM_MEMORY_STAGE,
     SIM_LEARNING_RATE,
@@ -209,6 +215,7 @@ struct sim_plan {
     int64_t batch_size, num_microbatches /* at least 1 */, inputs_length, targets_length;
     struct model_options options;
     enum sim_optimizer_partitioning optimizer_partitioning;
+    enum sim_memory_model memory_model;
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
     int remat_every;  /* of remat full: one layer of so many is checkpointed, the others not; 0: all are */
@@ -231,9 +238,10 @@ struct sim_plan {
     int64_t ddp_bucket_size;          /* parameters of a bucket of the distributed optimizer; 0: the software's */
     enum sim_gradient_dtype gradient_dtype;
     bool first_stage_memory; /* the memory that is reported is the first stage's; whether it fits goes by the worst */
-    bool compiled;           /* memory is what XLA:TPU of today would lay out */
-    sim_pass_set compiler_passes; /* the compiler's, beside the software's */
-    sim_pass_set gone_passes;     /* Passes of the software that this compiler does not run. */
+    bool compiled;           /* memory is what XLA:TPU of that release would lay out */
+    const char *compiler_since, *compiler_libtpu; /* of the release; NULL: the compiler is of the software's date */
+    sim_pass_set compiler_passes;                 /* the compiler's, beside the software's */
+    sim_pass_set gone_passes;                     /* Passes of the software that this compiler does not run. */
     enum sim_form form;
     double learning_rate, dropout_rate, z_loss;
     const char *normalizing_text;
@@ -291,7 +299,8 @@ bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has drop
 bool sim_is_executed(const struct sim_plan *plan);
 /* Memory is that of the buffers of XLA:TPU. */
 bool sim_uses_compiled_memory(const struct sim_plan *plan);
-bool sim_keeps_shards(const struct sim_plan *plan); /* a compiler that lays out, for a chip with xla_keeps_shards */
+bool sim_counts_device(const struct sim_plan *plan); /* peak_bytes holds what runtime and framework reserve, too */
+bool sim_keeps_shards(const struct sim_plan *plan);  /* a compiler that lays out, for a chip with xla_keeps_shards */
 /* Those of the plan's compiler, the partitioner's among them. */
 sim_pass_set sim_compiler_passes(const struct sim_plan *plan);
 /* What optimizer_partitioning comes to with what the plan's software does: where rules shard parameters over data

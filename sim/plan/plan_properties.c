@@ -137,6 +137,11 @@ bool sim_uses_compiled_memory(const struct sim_plan *plan)
     return plan->compiled && !sim_is_executed(plan);
 }
 
+bool sim_counts_device(const struct sim_plan *plan)
+{
+    return plan->memory_kind == SIM_DEVICE || (plan->memory_kind == SIM_KIND_UNSAID && !sim_uses_compiled_memory(plan));
+}
+
 bool sim_keeps_shards(const struct sim_plan *plan)
 {
     return sim_uses_compiled_memory(plan) && plan->placement->topology.chip.xla_keeps_shards;

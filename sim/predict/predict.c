@@ -427,7 +427,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
         BASE_TRY(topo_axes_add(&answer.mesh, "stage", plan->pipeline.stages, error));
     }
     answer.fits = answer.free_bytes >= 0 && !sim_overfills_host(&answer.memory);
-    if (plan->memory_kind != SIM_DEVICE) leave_out_reserved(&answer.memory);
+    if (!sim_counts_device(plan)) leave_out_reserved(&answer.memory);
     sim_close_peak(plan, &answer.memory, answer.pipeline.in_flight, detail);
     fill_time(plan, &priced, &answer);
     if (model_infers(plan->options.step)) answer_of_inference(p, &priced, &answer);

@@ -412,6 +412,7 @@ void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum s
     sim_key_bytes(cache, sizes, sizeof sizes);
     sim_key_bytes(cache, &plan->placement, sizeof plan->placement);
     sim_key_bytes(cache, &plan->memory_kind, sizeof plan->memory_kind);
+    sim_key_bytes(cache, &plan->compiled, sizeof plan->compiled);
     sim_key_bytes(cache, &plan->form, sizeof plan->form);
     sim_key_bytes(cache, plan->overlaps, sizeof plan->overlaps);
     sim_key_bytes(cache, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
