@@ -295,6 +295,7 @@ enum base_status commands_mesh_request(struct base_arena *arena, const struct ba
         {"--dcn-mesh", "SIZES", "how many slices, or processes, along the axes of --ici-mesh: data=2", NULL},          \
         {"--split-physical-axes", "0|1", "1 lets axes of --ici-mesh share a dimension of the torus", "0"},             \
         {"--contiguous-submeshes", "0|1", "1 asks JAX for compact boxes of --ici-mesh's last axis", "0"},              \
+        {"--jax", "RELEASE", "whose device order --ici-mesh has: 0.8.2 to 0.11.1", "the newest"},                      \
     {                                                                                                                  \
         "--tile-by-host-if-needed", "0|1", "0 lists devices without regard to hosts", "1"                              \
     }

@@ -24,7 +24,7 @@ static enum base_status read_flag(const struct base_arguments *arguments, const 
 }
 
 static const char *const named_options[] = {"--ici-mesh", "--dcn-mesh", "--split-physical-axes",
-                                            "--contiguous-submeshes"},
+                                            "--contiguous-submeshes", "--jax"},
                          *const t5x_options[] = {"--model-parallel-submesh", "--num-partitions",
                                                  "--num-expert-partitions",  "--ici-mesh-shape",
                                                  "--dcn-mesh-shape",         "--tile-by-host-if-needed"};
@@ -41,10 +41,11 @@ static enum base_status refuse_options(const struct base_arguments *arguments, c
 static enum base_status read_named_mesh(struct base_arena *arena, const struct base_arguments *arguments,
                                         struct topo_mesh_request *request, struct base_error *error)
 {
-    const char *dcn = base_argument(arguments, "--dcn-mesh");
+    const char *dcn = base_argument(arguments, "--dcn-mesh"), *jax = base_argument(arguments, "--jax");
     BASE_TRY(refuse_options(arguments, t5x_options, BASE_COUNT(t5x_options), "--ici-mesh is the whole mesh", error));
     BASE_TRY(topo_axes_parse(arena, base_argument(arguments, "--ici-mesh"), "--ici-mesh", &request->ici_mesh, error));
     if (dcn) BASE_TRY(topo_axes_parse(arena, dcn, "--dcn-mesh", &request->dcn_mesh, error));
+    if (jax) BASE_TRY(topo_jax_parse(jax, "--jax", &request->jax, error));
     BASE_TRY(read_flag(arguments, "--split-physical-axes", false, &request->split_physical_axes, error));
     return read_flag(arguments, "--contiguous-submeshes", false, &request->contiguous_submeshes, error);
 }

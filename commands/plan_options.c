@@ -96,7 +96,7 @@ static void forget_other_mesh(const struct base_arguments *arguments, struct sim
          t5x = base_argument(arguments, "--num-partitions") || base_argument(arguments, "--model-parallel-submesh");
     if (named && !t5x) plan->values[SIM_SUBMESH] = plan->values[SIM_NUM_PARTITIONS] = NULL;
     if (t5x && !named)
-        for (int key = SIM_ICI_MESH; key <= SIM_CONTIGUOUS_SUBMESHES; key++) plan->values[key] = NULL;
+        for (int key = SIM_ICI_MESH; key <= SIM_JAX; key++) plan->values[key] = NULL;
 }
 
 /* One, or several of tune, in the words of topo_parse. */

@@ -52,8 +52,9 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
     if (key == SIM_VIRTUAL_STAGES) text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
     if (key == SIM_SUBMESH) text.values[key] = "2,2,1,1";
     if (key == SIM_NUM_PARTITIONS) text.values[key] = "4";
-    if (key >= SIM_ICI_MESH && key <= SIM_CONTIGUOUS_SUBMESHES) text.values[SIM_ICI_MESH] = "data=4,model=2";
+    if (key >= SIM_ICI_MESH && key <= SIM_JAX) text.values[SIM_ICI_MESH] = "data=4,model=2";
     if (key == SIM_DCN_MESH) text.values[key] = "data=1";
+    if (key == SIM_JAX) text.values[key] = "0.11.0";
     if (key == SIM_SPLIT_PHYSICAL_AXES) text.values[key] = "1";
     if (key == SIM_RULES) text.values[key] = "[[\"batch\",\"data\"],[\"mlp\",\"model\"]]";
     if (key == SIM_TEMPERATURE) text.values[key] = "0.25";

@@ -712,7 +712,63 @@ static void kernels_do_a_product_once(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+static bool answered(struct sim_cache *cache, struct base_arena *arena, const char *model, const char *software,
+                     struct sim_prediction *out)
+{
+    const bool tpu = strstr("t5x maxtext axlearn levanter", software) != NULL;
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = model,
+                                            [SIM_TOPOLOGY] = tpu ? "v5p-64" : "h100:4x8",
+                                            [SIM_NUM_PARTITIONS] = tpu ? NULL : "1",
+                                            [SIM_ICI_MESH] = tpu ? "data=1,fsdp=32" : NULL,
+                                            [SIM_RULES] = tpu ? "[[\"batch\",\"fsdp\"],[\"embed\",\"fsdp\"]]" : NULL,
+                                            [SIM_SOFTWARE] = software,
+                                            [SIM_BATCH_SIZE] = "32",
+                                            [SIM_INPUTS_LENGTH] = "64",
+                                            [SIM_TARGETS_LENGTH] = "64"}};
+    struct sim_plan plan;
+    struct base_error error;
+    return sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_OK &&
+           sim_predict(cache, &plan, out, NULL, &error) == BASE_OK;
+}
+
+/* A row of the zoo, its shape as one line and, of a decoder, the line that does not say that layers are scanned: one
+ * question, one answer under every software; T5X alone has both kinds of layers. */
+static void a_model_s_name_and_its_line_are_one_model(struct base_arena *arena)
+{
+    static const char *const softwares[] = {"t5x", "maxtext", "axlearn", "levanter", "megatron", "torchtitan"};
+    static const char scalable[] = "scalable_decoder_only:";
+    struct sim_cache *cache = sim_cache_new(arena);
+    int count, answers = 0;
+    const struct model_zoo_model *zoo = model_zoo(arena, &count);
+    for (int m = 0; m < count; m++) {
+        struct base_error error;
+        const char *line;
+        assert_ok(model_zoo_line(arena, zoo[m].name, &line, &error), &error);
+        const bool is_scalable = !strncmp(line, scalable, strlen(scalable));
+        for (int s = 0; s < BASE_COUNT(softwares); s++) {
+            struct sim_prediction named, lined;
+            struct base_arena own = {.exhausted = arena->exhausted};
+            TEST_ROW("%s under %s", zoo[m].name, softwares[s]);
+            const bool has = answered(cache, &own, zoo[m].name, softwares[s], &named);
+            for (int plain = 0; plain < (is_scalable && s ? 2 : 1); plain++) {
+                const char *words = plain ? line + strlen("scalable_") : line;
+                const bool has_line = answered(cache, &own, words, softwares[s], &lined);
+                if (plain && !has_line) continue; /* what is known of scanned layers alone */
+                assert_int_equal(has_line, has);
+                if (!has) continue;
+                assert_near(lined.step_s, named.step_s, 0);
+                assert_int_equal(lined.memory.peak_bytes, named.memory.peak_bytes);
+                answers++;
+            }
+            base_arena_free(&own);
+        }
+    }
+    sim_cache_free(cache);
+    assert_true(answers > 300);
+}
+
 static const struct test tests[] = {
+    TEST(a_model_s_name_and_its_line_are_one_model),
     TEST(sums_of_a_tpu7x_step_are_its_compilers),
     TEST(gathers_of_a_layer_are_those_of_its_compiler),
     TEST(axes_of_one_device_change_nothing),

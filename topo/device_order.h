@@ -31,6 +31,7 @@ struct topo_jax_request {
     bool has_dcn;             /* false: all devices together are one granule */
     bool split_physical_axes; /* allow_split_physical_axes */
     bool contiguous_submeshes;
+    enum topo_jax jax;
     bool names_slices; /* devices say which slice they are of even where there is only one, as T5X's replicas do */
     const char *ici_name, *dcn_name; /* what errors call the two */
 };
@@ -48,6 +49,8 @@ struct topo_torus {
     int rank;
     int sizes[TOPO_TORUS_RANK];
     int coordinate[TOPO_TORUS_RANK]; /* 0: x, 1: y, 2: z, 3: core; contiguous submeshes swap y and z */
+    bool cores_first;                /* an axis takes the cores of chips, whose link is the fastest, before others */
+    bool loses_factors;              /* of sizes that are no powers of two, in axes that share dimensions */
 };
 /* [dimension][axis]: the size of the part of a dimension that an axis has; each row multiplies to the dimension. */
 typedef int topo_assignment[TOPO_TORUS_RANK][TOPO_MOST_AXES];

@@ -1,9 +1,11 @@
 /* JAX's own device order for a mesh of any named axes: create_device_mesh and create_hybrid_device_mesh of jax 0.8.2
- * (jax/_src/mesh_utils.py). A granule, all devices or those of one slice or process, is ordered by what JAX has for its
- * kind of device: a ring through a small tray, the list as it is, or torus dimensions for axes. Granules then stand
- * side by side: the coordinate on an axis is the granule's times the granule's size, plus that inside it. */
+ * to 0.11.1 (jax/_src/mesh_utils.py), of which 0.11.1 gives axes of TPU7x the cores of chips first. A granule, all
+ * devices or those of one slice or process, is ordered by what JAX has for its kind of device: a ring through a small
+ * tray, the list as it is, or torus dimensions for axes. Granules then stand side by side: the coordinate on an axis is
+ * the granule's times the granule's size, plus that inside it. */
 #include "topo/device_order.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* What is being placed: how many granules there are, and what one is. */
@@ -157,7 +159,11 @@ static enum base_status find_torus(const struct topo_topology *topology, const s
                          "%s: the %d slices have the same coordinates, and JAX asserts that no two devices do; use a "
                          "mesh over slices, too",
                          request->ici_name, g->slice_count);
-    *torus = (struct topo_torus){.rank = b[3] > 1 ? 4 : 3, .coordinate = {0, 1, 2, 3}};
+    const bool before = request->jax == TOPO_JAX_BEFORE;
+    *torus = (struct topo_torus){.rank = b[3] > 1 ? 4 : 3,
+                                 .coordinate = {0, 1, 2, 3},
+                                 .cores_first = !before && !strcmp(topology->chip.device_kind, core_axis[0]),
+                                 .loses_factors = before};
     memcpy(torus->sizes, b, sizeof torus->sizes);
     return BASE_OK;
 }
@@ -229,6 +235,34 @@ static void add_parts(const struct topo_torus *torus, const struct topo_axes *ic
         for (int later = axis + 1; later < ici->count; later++) weight *= assignment[i][later];
         topo_order_add(order, 1 + torus->coordinate[i], assignment[i][axis], weight);
     }
+}
+
+/* ---- releases ---- */
+
+enum base_status topo_jax_parse(const char *text, const char *what, enum topo_jax *out, struct base_error *error)
+{
+    static const int first[] = {0, 8, 2}, changed[] = {0, 11, 1};
+    int release[3] = {0}, length = 0, from_first = 0, from_changed = 0;
+    *out = TOPO_JAX_0_11_1;
+    if (!strcmp(text, "latest")) return BASE_OK;
+    const bool read = strspn(text, "0123456789.") == strlen(text) && strlen(text) < sizeof "000.000.000" &&
+                      sscanf(text, "%d.%d.%d%n", &release[0], &release[1], &release[2], &length) == 3 && !text[length];
+    for (int i = 2; i >= 0; i--) {
+        if (release[i] != first[i]) from_first = release[i] - first[i];
+        if (release[i] != changed[i]) from_changed = release[i] - changed[i];
+    }
+    if (!read || from_first < 0 || from_changed > 0)
+        return base_fail(error, BASE_INPUT,
+                         "%s: \"%.40s\" is no release of JAX from 0.8.2 to 0.11.1, whose device "
+                         "orders are known; leave it out for the newest",
+                         what, text);
+    if (from_changed < 0) *out = TOPO_JAX_BEFORE;
+    return BASE_OK;
+}
+
+const char *topo_jax_release(enum topo_jax jax)
+{
+    return jax == TOPO_JAX_BEFORE ? "0.11.0" : NULL;
 }
 
 /* ---- the whole ---- */

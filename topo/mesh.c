@@ -340,7 +340,8 @@ static enum base_status multislice_mesh(struct base_arena *arena, const struct t
                                    .has_dcn = true,
                                    .names_slices = true,
                                    .ici_name = "ici_mesh_shape",
-                                   .dcn_name = "dcn_mesh_shape"};
+                                   .dcn_name = "dcn_mesh_shape",
+                                   .jax = request->jax};
     if (topology->kind != TOPO_TPU)
         return base_fail(error, BASE_INPUT,
                          "ici_mesh_shape: only TPU slices have one; use num_partitions or model_parallel_submesh");
@@ -369,6 +370,7 @@ static enum base_status named_mesh(struct base_arena *arena, const struct topo_t
                                    .has_dcn = dcn->count > 0,
                                    .split_physical_axes = request->split_physical_axes,
                                    .contiguous_submeshes = request->contiguous_submeshes,
+                                   .jax = request->jax,
                                    .ici_name = "ici_mesh",
                                    .dcn_name = "dcn_mesh"};
     for (int i = 0; i < ici->count; i++) jax.dcn[i] = 1;

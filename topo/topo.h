@@ -168,6 +168,12 @@ struct topo_mesh {
     const char *order;             /* how T5X or JAX ordered the devices: "host_tiled", "zmajor_yz", "torus", … */
 };
 
+/* Whose device order a mesh of named axes has: of jax 0.11.1, or from 0.8.2 to before it. */
+enum topo_jax { TOPO_JAX_0_11_1, TOPO_JAX_BEFORE };
+/* From a release, "0.8.2" to the newest that is known, or "latest". what: the option or key, for errors. BASE_INPUT:
+ * no such release. */
+enum base_status topo_jax_parse(const char *text, const char *what, enum topo_jax *out, struct base_error *error);
+const char *topo_jax_release(enum topo_jax jax); /* one that has the order; NULL: the newest */
 struct topo_mesh_request {
     int submesh[8], submesh_count;            /* model_parallel_submesh; count 0: not given */
     int64_t num_partitions;                   /* 0: not given */
@@ -177,6 +183,7 @@ struct topo_mesh_request {
      * counts. dcn_mesh: over slices, on GPUs and CPUs over processes; it names axes of ici_mesh. */
     struct topo_axes ici_mesh, dcn_mesh;
     bool split_physical_axes, contiguous_submeshes; /* of create_device_mesh */
+    enum topo_jax jax;
     /* T5X's MoE partitioner (t5x/contrib/moe/partitioning.py): the mesh of a submesh or of num_partitions with its data
      * axis split into data and expert. As configured: it need not divide. */
     bool has_experts;

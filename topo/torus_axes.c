@@ -17,14 +17,31 @@ static bool is_product(const int *sizes, int rank, unsigned set, int members, in
     return members == 0 && product == size;
 }
 
-/* Of the free dimensions the first set whose sizes multiply to size: larger sets first, then in lexicographic order,
- * which is descending order when dimension 0 is the highest bit. 0: none. */
-static unsigned find_dimensions(const int *sizes, int rank, unsigned free_dims, int size)
+/* How late a set comes: that with the cores first, then by its dimension that is best and by the sum of all. */
+static int lateness(const struct topo_torus *torus, unsigned set)
 {
-    for (int members = rank; members >= 1; members--)
-        for (unsigned set = (1u << rank) - 1; set > 0; set--)
-            if ((set & free_dims) == set && is_product(sizes, rank, set, members, size)) return set;
-    return 0;
+    enum { MORE_THAN_ALL = 16 };
+    int best = MORE_THAN_ALL, sum = 0;
+    for (int i = 0; i < torus->rank && torus->cores_first; i++) {
+        const int rank = torus->coordinate[i] == 3 ? 0 : i + 1;
+        if (!(set >> (torus->rank - 1 - i) & 1)) continue;
+        sum += rank;
+        if (rank < best) best = rank;
+    }
+    return MORE_THAN_ALL * best + sum;
+}
+
+/* Of the free dimensions the first set whose sizes multiply to size: larger sets first, then those that are not late,
+ * then in lexicographic order, which is descending order when dimension 0 is the highest bit. 0: none. */
+static unsigned find_dimensions(const struct topo_torus *torus, unsigned free_dims, int size)
+{
+    unsigned found = 0;
+    for (int members = torus->rank; members >= 1 && !found; members--)
+        for (unsigned set = (1u << torus->rank) - 1; set > 0; set--)
+            if ((set & free_dims) == set && is_product(torus->sizes, torus->rank, set, members, size) &&
+                (!found || lateness(torus, set) < lateness(torus, found)))
+                found = set;
+    return found;
 }
 
 static void start(const struct topo_torus *torus, const struct topo_axes *axes, topo_assignment assignment)
@@ -53,7 +70,7 @@ enum base_status topo_assign_whole(const struct topo_torus *torus, const struct 
     unsigned free_dims = (1u << torus->rank) - 1;
     start(torus, axes, assignment);
     for (int axis = axes->count - 1; axis >= 0; axis--) {
-        unsigned set = find_dimensions(torus->sizes, torus->rank, free_dims, axes->sizes[axis]);
+        unsigned set = find_dimensions(torus, free_dims, axes->sizes[axis]);
         if (!set && axes->sizes[axis] > 1) return refuse_whole(torus, axes, axis, free_dims, error);
         for (int i = 0; i < torus->rank; i++)
             if (set >> (torus->rank - 1 - i) & 1) assignment[i][axis] = torus->sizes[i];
@@ -64,10 +81,11 @@ enum base_status topo_assign_whole(const struct topo_torus *torus, const struct 
 
 /* ---- parts of dimensions ---- */
 
-/* The product of the prime factors that JAX finds in a number. Its search ends at the square root plus one; a prime
- * that is then left over is returned alone, and the others are lost: 10 gives 5, 44 gives 11. */
-static int found_factors(int number)
+/* The product of the prime factors that JAX of before 0.11.1 finds in a number. Its search ends at the square root plus
+ * one; a prime that is then left over is returned alone, and the others are lost: 10 gives 5, 44 gives 11. */
+static int found_factors(const struct topo_torus *torus, int number)
 {
+    if (!torus->loses_factors) return number;
     int root = 1, rest = number;
     while ((int64_t)(root + 1) * (root + 1) <= number) root++;
     for (int p = 2; p <= root + 1; p++)
@@ -135,13 +153,14 @@ static bool split_axis(struct search *search, topo_assignment assignment, int ax
     const struct topo_torus *torus = search->torus;
     int parts[TOPO_TORUS_RANK];
     search->found = false;
-    for (int i = 0; i < torus->rank; i++) search->available[i] = found_factors(torus->sizes[i] / search->taken[i]);
-    try_parts(search, parts, 0, found_factors(size));
+    for (int i = 0; i < torus->rank; i++)
+        search->available[i] = found_factors(torus, torus->sizes[i] / search->taken[i]);
+    try_parts(search, parts, 0, found_factors(torus, size));
     for (int i = 0; i < torus->rank && search->found; i++) {
         assignment[i][axis] = search->best.parts[i];
         search->taken[i] *= search->best.parts[i];
     }
-    return search->found && found_factors(size) == size;
+    return search->found && found_factors(torus, size) == size;
 }
 
 enum base_status topo_assign_split(const struct topo_torus *torus, const struct topo_axes *axes,
@@ -152,10 +171,11 @@ enum base_status topo_assign_split(const struct topo_torus *torus, const struct 
     start(torus, axes, assignment);
     for (int axis = axes->count - 1; axis >= 0; axis--)
         if (!split_axis(&search, assignment, axis, axes->sizes[axis]))
-            return base_fail(error, BASE_INPUT,
-                             "JAX cannot split the slice %s for axis %d (%.40s) of size %d: of a number such as 10 or "
-                             "28 it finds the largest prime alone, so that the array cannot be reshaped; use powers "
-                             "of two",
-                             topo_tuple(all, torus->sizes, torus->rank), axis, axes->names[axis], axes->sizes[axis]);
+            return base_fail(error, BASE_INPUT, "JAX cannot split the slice %s for axis %d (%.40s) of size %d%s",
+                             topo_tuple(all, torus->sizes, torus->rank), axis, axes->names[axis], axes->sizes[axis],
+                             torus->loses_factors
+                                 ? ": of a number such as 10 or 28 it finds the largest prime alone, so "
+                                   "that the array cannot be reshaped; use powers of two, or JAX 0.11.1"
+                                 : "; use sizes whose factors its dimensions have");
     return BASE_OK;
 }

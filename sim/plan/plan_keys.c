@@ -191,6 +191,7 @@ static void fill_mesh(struct base_arena *arena, const struct sim_plan *plan, str
     if (request->dcn_mesh.count) out->values[SIM_DCN_MESH] = topo_axes_sizes(arena, &request->dcn_mesh);
     if (request->split_physical_axes) out->values[SIM_SPLIT_PHYSICAL_AXES] = "1";
     if (request->contiguous_submeshes) out->values[SIM_CONTIGUOUS_SUBMESHES] = "1";
+    out->values[SIM_JAX] = topo_jax_release(request->jax);
     if (plan->expert_parallel > 1)
         out->values[SIM_EXPERT_PARALLEL] = base_print(arena, "%lld", (long long)plan->expert_parallel);
     else if (request->has_experts)

@@ -35,6 +35,7 @@ static enum base_status read_named_mesh(struct base_arena *arena, const struct s
     }
     BASE_TRY(topo_axes_parse(arena, ici, "ici_mesh", &request->ici_mesh, error));
     if (over_slices) BASE_TRY(topo_axes_parse(arena, dcn, "dcn_mesh", &request->dcn_mesh, error));
+    if (sim_key_is_given(text, SIM_JAX)) BASE_TRY(topo_jax_parse(text->values[SIM_JAX], "jax", &request->jax, error));
     BASE_TRY(read_flag(text, SIM_SPLIT_PHYSICAL_AXES, &request->split_physical_axes, error));
     return read_flag(text, SIM_CONTIGUOUS_SUBMESHES, &request->contiguous_submeshes, error);
 }
@@ -65,7 +66,7 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
                                 error));
     int64_t numbers[8];
     if (sim_key_is_given(text, SIM_ICI_MESH)) return read_named_mesh(arena, text, request, error);
-    for (int key = SIM_ICI_MESH + 1; key <= SIM_CONTIGUOUS_SUBMESHES; key++)
+    for (int key = SIM_ICI_MESH + 1; key <= SIM_JAX; key++)
         if (sim_key_is_given(text, (enum sim_key)key) && strcmp(text->values[key], "0") != 0)
             return base_fail(error, BASE_INPUT, "%s: goes with ici_mesh, which is missing; use ici_mesh, too",
                              sim_plan_keys[key].name);
