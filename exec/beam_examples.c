@@ -58,11 +58,19 @@ static void find_largest(const float *values, int64_t n, int64_t count, int64_t 
     }
 }
 
+/* The prompt's next token. JAX reads the last one of a prompt again where an index goes beyond it: a prompt that fills
+ * its whole length is never left. */
+static int32_t forced_token(const struct exec_example *e)
+{
+    const int64_t last = e->machine->sizes[MODEL_TARGETS_LENGTH] - 1, next = e->round + 1;
+    return e->input_count > 1 ? exec_whole_in(e, 1)[next < last ? next : last] : 0;
+}
+
 /* log-probabilities, and the prompt that is fed token by token */
 void exec_beam_candidates(const struct exec_example *e)
 {
     const int64_t vocab = e->in_count[0] / e->decodes, count = 2 * e->decodes;
-    const int32_t forced = e->input_count > 1 ? exec_whole_in(e, 1)[e->round + 1] : 0;
+    const int32_t forced = forced_token(e);
     int64_t found[2 * MOST_BEAMS];
     float *out = e->out;
     find_largest(e->in[0], e->in_count[0], count, found);

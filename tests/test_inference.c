@@ -211,6 +211,28 @@ static void decodes_are_equal_at_every_batch_and_mesh(struct base_arena *arena)
     }
 }
 
+/* T5X's beam search of a prompt as long as all that is decoded: its last token is forced once more, no example ends,
+ * and the live beams come back with their own scores. */
+static void a_prompt_that_fills_its_length_is_never_left(struct base_arena *arena)
+{
+    enum { LENGTH = 10, BEAMS = 2 };
+    const char *path = text_file(arena, "one\tabcdefghijklmnop");
+    struct sim_plan_text text = small_plan(TALKER, "1");
+    text.values[SIM_DECODE_FN] = "beam_search";
+    text.values[SIM_NUM_DECODES] = "2";
+    text.values[SIM_PROMPT_WITH_TARGETS] = "1";
+    const struct exec_infer_result r =
+        infer(arena, &text, MODEL_STEP_GENERATE, &(struct exec_infer_request){.data = path});
+    assert_int_equal(r.length, LENGTH);
+    for (int k = 0; k < BEAMS; k++) {
+        for (int t = 0; t < LENGTH - 1; t++) assert_int_equal(r.tokens[k * LENGTH + t], 3 + 'a' + t);
+        assert_int_equal(r.tokens[k * LENGTH + LENGTH - 1], r.tokens[k * LENGTH + LENGTH - 2]);
+    }
+    assert_near((double)r.scores[0], -1e7, 0);
+    assert_near((double)r.scores[1], 0, 0);
+    unlink(path);
+}
+
 /* Norm scales lie in halves and are needed in quarters, on axes neither of which is part of the other: each device
  * slices its half into quarters, and these change places, as XLA does it on a mesh of 4 x 2 (nothing is gathered). */
 static void pieces_change_places_where_an_axis_would_be_split(struct base_arena *arena)
@@ -378,6 +400,7 @@ static void checkpoints_of_runs_are_restored_in_any_dtype(struct base_arena *are
 static const struct test tests[] = {
     TEST(answers_are_those_of_t5x),
     TEST(decodes_are_equal_at_every_batch_and_mesh),
+    TEST(a_prompt_that_fills_its_length_is_never_left),
     TEST(pieces_change_places_where_an_axis_would_be_split),
     TEST(parts_of_the_data_are_parts_of_the_answers),
     TEST(checkpoints_of_runs_are_restored_in_any_dtype),
