@@ -133,8 +133,9 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
 }
 
 const char reports_no_change[] =
-    "none of what was tried: microbatches, remat, the optimizer, its partitioning, rules, the mesh and what the "
-    "software has by default, one or two of them at once, here and on larger topologies";
+    "searched, and none fits: microbatches, remat, the optimizer, its partitioning, rules, the mesh and what the "
+    "software has by default, one to three of them at once, here and on eight larger topologies; a batch down to a "
+    "32nd";
 
 static void put_change(const struct sim_change *c, int width, struct base_text *out)
 {

@@ -100,11 +100,12 @@ struct sim_change {
     const char *what;      /* "optimizer_partitioning data, num_microbatches 4" */
     const char *t5x_lacks; /* what of it T5X cannot do; NULL: nothing, or the plan is not T5X's anyway */
     bool tight;            /* it leaves less than the usual headroom free */
+    int count;             /* of changes at once; a larger topology with its mesh is one */
     struct sim_prediction prediction;
 };
 enum { SIM_MOST_CHANGES = 16 };
-/* For a plan that does not fit: single changes with which it does, the fastest first; where there is none, pairs of
- * them; where there is none, either on the next larger topology on which one does. Each has been predicted. */
+/* For a plan that does not fit: the fewest changes with which it does, one to three at once, the fastest first; and on
+ * the next larger topology on which some do, where none do here but a smaller batch. Each has been predicted. */
 enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
                                       const struct sim_plan_text *text, const struct sim_plan *plan,
                                       struct sim_change changes[SIM_MOST_CHANGES], int *count,

@@ -1,6 +1,6 @@
 /* What would make a plan fit: the changes that a person would try, one, then two at once where no single one does or
- * where more microbatches beside one are faster; then the same on larger topologies.
- * Nothing is said to fit that was not predicted. */
+ * where more microbatches beside one are faster, then three; a smaller batch; then the same on larger topologies, whose
+ * devices an axis of a named mesh takes. Nothing is said to fit that was not predicted. */
 #include "sim/predict/predict.h"
 
 #include <math.h>
@@ -21,6 +21,7 @@ struct trial {
     const struct sim_plan *plan;
     const struct sim_plan_text *text;
     const char *topology; /* that is tried instead of the plan's own, or NULL */
+    const char *mesh;     /* the same of its named axes, over that topology; or NULL */
     const char *already;  /* what the text has otherwise than the plan, in words; or NULL */
     struct atom *atoms;
     int atom_count;
@@ -33,6 +34,7 @@ static const char *words_of(const struct trial *t, const struct atom *const *cha
     struct base_text words = {.arena = t->arena};
     if (t->already) base_put(&words, t->already);
     if (t->topology) base_putf(&words, "%stopology %s", words.length ? ", " : "", t->topology);
+    if (t->mesh) base_putf(&words, ", ici_mesh %s", t->mesh);
     for (int i = 0; i < count; i++)
         base_putf(&words, "%s%s %s", words.length ? ", " : "", sim_plan_keys[changed[i]->key].name, changed[i]->value);
     return words.data;
@@ -46,6 +48,7 @@ static bool try_changes(struct trial *t, const struct atom *const *changed, int 
     struct base_error ignored;
     struct sim_plan_text text = *t->text;
     if (t->topology) text.values[SIM_TOPOLOGY] = t->topology;
+    if (t->mesh) text.values[SIM_ICI_MESH] = t->mesh;
     for (int i = 0; i < count; i++) text.values[changed[i]->key] = changed[i]->value;
     if (t->found_count == MOST_FOUND) return false;
     if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
@@ -54,20 +57,31 @@ static bool try_changes(struct trial *t, const struct atom *const *changed, int 
     bool is_t5x = !strcmp(plan.software, sim_plan_keys[SIM_SOFTWARE].fallback);
     t->found[t->found_count++] =
         (struct sim_change){words_of(t, changed, count), is_t5x ? sim_t5x_lacks(t->arena, &plan, t->plan) : NULL,
-                            !sim_leaves_free(&prediction, SIM_USUAL_HEADROOM_PERCENT / 100.0), prediction};
+                            !sim_leaves_free(&prediction, SIM_USUAL_HEADROOM_PERCENT / 100.0),
+                            count + (t->topology != NULL) + (t->already ? 2 : 0), prediction};
     return true;
 }
 
-/* The fewest microbatches with which the plan fits, beside another change or alone. */
-static void try_microbatches(struct trial *t, const struct atom *beside)
+/* The fewest microbatches with which the plan fits, beside up to two other changes. */
+static void try_microbatches(struct trial *t, const struct atom *beside, const struct atom *other)
 {
     int64_t batch = t->plan->batch_size, now = t->plan->num_microbatches;
-    if (beside && beside->key == SIM_NUM_MICROBATCHES) return;
     for (int64_t n = base_next_divisor(batch, now); n && n <= LARGEST_FACTOR * now; n = base_next_divisor(batch, n)) {
         struct atom microbatches = {SIM_NUM_MICROBATCHES, base_print(t->arena, "%lld", (long long)n)};
-        const struct atom *both[] = {&microbatches, beside};
-        if (try_changes(t, both, beside ? 2 : 1)) return;
+        const struct atom *all[] = {&microbatches, beside, other};
+        if (try_changes(t, all, 1 + (beside != NULL) + (other != NULL))) return;
     }
+}
+
+/* The largest half, quarter, … of the batch with which the plan fits, beside another change or alone. */
+static bool try_batches(struct trial *t, const struct atom *beside)
+{
+    for (int64_t n = t->plan->batch_size; n % 2 == 0 && LARGEST_FACTOR * n > t->plan->batch_size;) {
+        struct atom batch = {SIM_BATCH_SIZE, base_print(t->arena, "%lld", (long long)(n /= 2))};
+        const struct atom *both[] = {&batch, beside};
+        if (try_changes(t, both, beside ? 2 : 1)) return true;
+    }
+    return false;
 }
 
 /* ---- the changes ---- */
@@ -134,7 +148,7 @@ static void add_meshes(struct trial *t)
 static void try_single(struct trial *t)
 {
     for (int i = 0; i < t->atom_count; i++) try_changes(t, (const struct atom *[]){&t->atoms[i]}, 1);
-    try_microbatches(t, NULL);
+    try_microbatches(t, NULL, NULL);
 }
 
 static void try_pairs(struct trial *t)
@@ -143,8 +157,17 @@ static void try_pairs(struct trial *t)
         for (int j = i + 1; j < t->atom_count; j++)
             if (t->atoms[i].key != t->atoms[j].key)
                 try_changes(t, (const struct atom *[]){&t->atoms[j], &t->atoms[i]}, 2);
-        try_microbatches(t, &t->atoms[i]);
+        try_microbatches(t, &t->atoms[i], NULL);
     }
+}
+
+static const struct atom all_recomputed = {SIM_REMAT_POLICY, "full"};
+
+/* More microbatches and nothing kept, beside each other change. */
+static void try_triples(struct trial *t)
+{
+    for (int i = 0; i < t->atom_count; i++)
+        if (t->atoms[i].key != all_recomputed.key) try_microbatches(t, &t->atoms[i], &all_recomputed);
 }
 
 /* What a person may take as it is: the software can be told, and the headroom stays. */
@@ -170,8 +193,31 @@ static void try_here(struct trial *t)
     try_single(t);
     const int single = t->found_count;
     if (!single) try_pairs(t);
-    for (int i = 0; i < t->atom_count && single; i++) try_microbatches(t, &t->atoms[i]);
+    for (int i = 0; i < t->atom_count && single; i++) try_microbatches(t, &t->atoms[i], NULL);
     if (single) keep_faster_pairs(t, single);
+}
+
+static void try_there(struct trial *t)
+{
+    try_changes(t, NULL, 0);
+    if (!t->found_count) try_here(t);
+}
+
+/* One axis of the mesh takes the devices that are more, the longest first. */
+static void try_longer_axes(struct trial *t, int times)
+{
+    const struct topo_axes *mesh = &t->plan->request.ici_mesh;
+    bool tried[TOPO_MOST_AXES] = {false};
+    for (int n = 0; n < mesh->count && !t->found_count; n++) {
+        struct topo_axes longer = *mesh;
+        int longest = -1;
+        for (int i = 0; i < mesh->count; i++)
+            if (!tried[i] && (longest < 0 || mesh->sizes[i] > mesh->sizes[longest])) longest = i;
+        tried[longest] = true;
+        longer.sizes[longest] *= times;
+        t->mesh = topo_axes_sizes(t->arena, &longer);
+        try_there(t);
+    }
 }
 
 static void try_larger(struct trial *t)
@@ -181,8 +227,8 @@ static void try_larger(struct trial *t)
     for (int i = 0; i < MOST_TOPOLOGIES && !t->found_count; i++) {
         t->topology = topo_next_larger(t->arena, topology, &devices);
         if (!t->topology) return;
-        try_changes(t, NULL, 0);
-        if (!t->found_count) try_here(t);
+        if (t->plan->request.ici_mesh.count) try_longer_axes(t, devices / topology->device_count);
+        else try_there(t);
     }
 }
 
@@ -219,9 +265,11 @@ static void try_experts(struct trial *t)
         t->found[t->found_count++] = sharded.found[i];
 }
 
-static int faster_first(const void *a, const void *b)
+/* The fewest changes first, of as many the fastest. */
+static int smaller_first(const void *a, const void *b)
 {
     const struct sim_change *x = a, *y = b;
+    if (x->count != y->count) return x->count < y->count ? -1 : 1;
     if (x->prediction.tokens_per_s != y->prediction.tokens_per_s)
         return x->prediction.tokens_per_s > y->prediction.tokens_per_s ? -1 : 1;
     return strcmp(x->what, y->what);
@@ -241,8 +289,13 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
     add_meshes(&trial);
     try_here(&trial);
     try_experts(&trial);
-    if (!trial.found_count) try_larger(&trial);
-    qsort(trial.found, (size_t)trial.found_count, sizeof *trial.found, faster_first);
+    if (!trial.found_count) {
+        try_larger(&trial);
+        trial.topology = trial.mesh = NULL;
+        try_triples(&trial);
+        if (!try_batches(&trial, NULL)) try_batches(&trial, &all_recomputed);
+    }
+    qsort(trial.found, (size_t)trial.found_count, sizeof *trial.found, smaller_first);
     *count = trial.found_count < SIM_MOST_CHANGES ? trial.found_count : SIM_MOST_CHANGES;
     memcpy(changes, trial.found, (size_t)*count * sizeof *changes);
     return BASE_OK;
