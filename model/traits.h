@@ -71,6 +71,7 @@ enum model_trait {
     MODEL_TRAIT_WEIGHS_HIDDEN,      /* scores multiply what experts have between their products, not what they give */
     MODEL_TRAIT_ENGINE_CASTS, /* Transformer Engine: what a product reads is quantised once, by a kernel before it,
                                  weights once a step */
+    MODEL_TRAIT_SCANS_LAYERS, /* layers of a decoder are one loop, however the model is spelled */
     MODEL_TRAIT_COUNT
 };
 typedef uint64_t model_trait_set;

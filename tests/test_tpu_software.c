@@ -735,7 +735,7 @@ static bool answered(struct sim_cache *cache, struct base_arena *arena, const ch
  * question, one answer under every software; T5X alone has both kinds of layers. */
 static void a_model_s_name_and_its_line_are_one_model(struct base_arena *arena)
 {
-    static const char *const softwares[] = {"t5x", "maxtext", "axlearn", "levanter", "megatron", "torchtitan"};
+    static const char *const softwares[] = {"t5x", "maxtext", "axlearn", "levanter", "megatron"};
     static const char scalable[] = "scalable_decoder_only:";
     struct sim_cache *cache = sim_cache_new(arena);
     int count, answers = 0;

@@ -266,6 +266,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_unroll(cache, text->values[SIM_SCANNED], &plan, error));
     BASE_TRY(read_cuts(text, &plan, error));
     BASE_TRY(sim_plan_find_placement(cache, text, &plan, error));
+    if (!sim_key_is_given(text, SIM_SCANNED)) sim_plan_scan_layers(cache, &plan);
     BASE_TRY(sim_plan_find_rules(cache, text->values[SIM_RULES], &plan, error));
     BASE_TRY(read_values(cache, text, &plan, error));
     BASE_TRY(take_mtp_layers(&cache->arena, &plan, error));

@@ -28,7 +28,7 @@ static enum base_status say_again(const struct answer *answer, struct base_error
 static void key_model(struct sim_cache *cache, const struct sim_plan *plan)
 {
     sim_key_text(cache, plan->model_text);
-    sim_key_bytes(cache, &plan->is_unrolled, sizeof plan->is_unrolled);
+    sim_key_bytes(cache, &plan->config->scan_layers, sizeof plan->config->scan_layers);
 }
 
 /* A file may have changed by the next question, so what was read from one is not kept for it. */
@@ -71,6 +71,7 @@ enum base_status sim_plan_unroll(struct sim_cache *cache, const char *scanned, s
     const struct model_config *own = plan->config;
     int64_t scans = own->scan_layers;
     if (scanned && *scanned) BASE_TRY(base_parse_int(scanned, "scanned", 0, 1, &scans, error));
+    plan->is_unrolled = scanned && *scanned && !scans;
     if (scans == own->scan_layers) return BASE_OK;
     if (scans) return base_fail(error, BASE_INPUT, "scanned: layers of this model are no loop; use a scalable_ model");
     if (own->encoder || own->experts.count)
@@ -87,8 +88,23 @@ enum base_status sim_plan_unroll(struct sim_cache *cache, const char *scanned, s
         sim_cache_store(cache, unrolled);
     }
     plan->config = unrolled;
-    plan->is_unrolled = true;
     return BASE_OK;
+}
+
+void sim_plan_scan_layers(struct sim_cache *cache, struct sim_plan *plan)
+{
+    const bool scans = plan->placement->profile.traits >> MODEL_TRAIT_SCANS_LAYERS & 1;
+    if (!scans || plan->config->scan_layers || plan->config->encoder) return;
+    sim_key_begin(cache, SIM_STORED_SCANNED_CONFIG);
+    sim_key_text(cache, plan->model_text);
+    struct model_config *scanned = sim_cache_find(cache);
+    if (!scanned) {
+        scanned = base_new(&cache->arena, struct model_config, 1);
+        *scanned = *plan->config;
+        scanned->scan_layers = true;
+        sim_cache_store(cache, scanned);
+    }
+    plan->config = scanned;
 }
 
 /* MaxText's meshes have each of its axes, most of one device: what a mesh leaves out shards nothing. */

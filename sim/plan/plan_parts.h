@@ -21,6 +21,8 @@ enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text,
 /* The same model as layers that are no loop, where the key scanned says so. */
 enum base_status sim_plan_unroll(struct sim_cache *cache, const char *scanned, struct sim_plan *plan,
                                  struct base_error *error);
+/* Layers as the plan's software scans them, behind its placement. */
+void sim_plan_scan_layers(struct sim_cache *cache, struct sim_plan *plan);
 enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct sim_plan_text *text,
                                          struct sim_plan *plan, struct base_error *error);
 /* After the placement, whose mesh the rules are for. */
