@@ -732,10 +732,11 @@ static bool answered(struct sim_cache *cache, struct base_arena *arena, const ch
 }
 
 /* A row of the zoo, its shape as one line and, of a decoder, the line that does not say that layers are scanned: one
- * question, one answer under every software; T5X alone has both kinds of layers. */
+ * question, one answer under every software that scans. */
 static void a_model_s_name_and_its_line_are_one_model(struct base_arena *arena)
 {
-    static const char *const softwares[] = {"t5x", "maxtext", "axlearn", "levanter", "megatron"};
+    enum { FIRST_UNSCANNED = 4 };
+    static const char *const softwares[] = {"t5x", "maxtext", "axlearn", "levanter", "megatron", "torchtitan"};
     static const char scalable[] = "scalable_decoder_only:";
     struct sim_cache *cache = sim_cache_new(arena);
     int count, answers = 0;
@@ -749,8 +750,9 @@ static void a_model_s_name_and_its_line_are_one_model(struct base_arena *arena)
             struct sim_prediction named, lined;
             struct base_arena own = {.exhausted = arena->exhausted};
             TEST_ROW("%s under %s", zoo[m].name, softwares[s]);
+            const bool scans = s > 0 && s < FIRST_UNSCANNED;
             const bool has = answered(cache, &own, zoo[m].name, softwares[s], &named);
-            for (int plain = 0; plain < (is_scalable && s ? 2 : 1); plain++) {
+            for (int plain = 0; plain < (is_scalable && scans ? 2 : 1); plain++) {
                 const char *words = plain ? line + strlen("scalable_") : line;
                 const bool has_line = answered(cache, &own, words, softwares[s], &lined);
                 if (plain && !has_line) continue; /* what is known of scanned layers alone */
