@@ -82,6 +82,11 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
         text.values[SIM_MOE_DISPATCHER] = "dense", text.values[key] = "1.25";
         text.values[SIM_INPUTS_LENGTH] = NULL;
     }
+    if (key == SIM_SCANNED) {
+        text.values[key] = "0";
+        text.values[SIM_MODEL] = "decoder_only_base";
+        text.values[SIM_INPUTS_LENGTH] = NULL;
+    }
     if (key == SIM_MOMENT_DTYPE) text.values[SIM_OPTIMIZER] = "adamw";
     if (key == SIM_MOE_IMBALANCE) text.values[key] = "1.25";
     if (key == SIM_ADAFACTOR) text.values[key] = "{\"factored\":0}";
