@@ -223,7 +223,7 @@ struct sim_plan {
     bool is_unrolled; /* layers that the model has as a loop are none */
     bool scans;       /* layers are a loop of the compiled step; as the model has it, unless the plan says */
     enum sim_cpu_offload cpu_offload;
-    bool compiles;    /* torch.compile, where the software leaves a choice of it */
+    bool compiles; /* torch.compile, where the software leaves a choice of it */
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
     const char *pipeline_layout_text; /* "": even */
