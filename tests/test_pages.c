@@ -107,7 +107,7 @@ static void buffers_at_the_peak_add_up_to_it(struct base_arena *arena)
     } cases[] = {
         {{"examples/t5_11b_v4_512.json"}, 0.99},
         {{"examples/t5_11b_v4_512.json", "--num-microbatches", "1"}, 0.99},
-        {{"examples/t5_11b_v4_512.json", "--memory-kind", "compiled"}, 0.99},
+        {{"examples/t5_11b_v4_512.json", "--compiler", "latest"}, 0.99},
         {{"examples/t5_11b_v4_512.json", "--remat-policy", "full"}, 0.99},
         {{"examples/t5_11b_v4_512.json", "--num-microbatches", "0", "--batch-size", "64", "--step", "decode"}, 0.99},
         {{"--model", "gpt3_175b", "--topology", "a100-80g:16x8", "--software", "megatron", "--num-partitions", "8",
