@@ -95,7 +95,7 @@ enum base_status commands_judge_plan(struct commands_context *context, const str
     struct sim_plan *checked = base_new(context->arena, struct sim_plan, 1);
     struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
     struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
-    text.values[SIM_MEMORY_MODEL] = "compiled";
+    text.values[SIM_MEMORY_MODEL] = "compiled", text.values[SIM_COMPILER] = "latest";
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, checked, error));
     BASE_TRY(sim_predict(context->cache, checked, prediction, &detail, error));
     *out = (struct reports_judged){.plan = checked,

@@ -70,7 +70,7 @@ static enum base_status run_verify(struct commands_context *context, const struc
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     if (run) BASE_TRY(base_parse_int(run, "--run", 1, MOST_STEPS, &steps, error));
-    else text.values[SIM_MEMORY_MODEL] = "compiled";
+    else text.values[SIM_MEMORY_MODEL] = "compiled", text.values[SIM_COMPILER] = "latest"; /* that is who is asked */
     BASE_TRY(check(context, arguments, &text, error));
     BASE_TRY(commands_find_judge(context, arguments, &judge, error));
     return run ? put_ran(context, &judge, &text, steps, out, error) : put_judged(context, &judge, &text, out, error);

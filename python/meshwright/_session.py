@@ -183,8 +183,8 @@ class Session:
 
 def _plan_columns(of: Session) -> List[str]:
     """Columns of a sweep that are keys of a plan: the options of `predict` that take a value, which stands one blank
-    behind them, and the two lengths."""
-    words = re.findall(r"^ +--([a-z0-9-]+) \S", str(of.ask("predict", "--help")), re.MULTILINE)
+    or, where it is long, one line behind them, and the two lengths."""
+    words = re.findall(r"^ +--([a-z0-9-]+)(?: |\n {6})\S", str(of.ask("predict", "--help", "all")), re.MULTILINE)
     return [word.replace("-", "_") for word in words] + ["inputs_length", "targets_length"]
 
 
