@@ -18,7 +18,7 @@ const drawMemory = (d) => {
   const stages = pipeline && pipeline.stage_peak_bytes ? stageBars(pipeline, d.memory.capacity_bytes) : null;
   if (!m || !m.at_s || !m.at_s.length) return [make("h3", {}, "Memory at the peak"), make("p", {}, `The peak is at ${d.memory.peak_at}.`), stages, peakTable(d)];
   const parts = memoryParts.filter(([key]) => m[key]), width = wide(), height = 260, left = 62, right = 12, top = 16, bottom = 30;
-  const step = Math.max(...m.at_s) || 1, most = 1.06 * Math.max(d.memory.capacity_bytes, d.memory.peak_bytes);
+  const step = Math.max(...m.at_s) || 1, highest = Math.max(...m.at_s.map((_, i) => memoryParts.reduce((sum, [key]) => sum + (m[key] ? m[key][i] : 0), 0))), most = 1.06 * Math.max(d.memory.capacity_bytes, highest);
   const x = (s) => left + (width - left - right) * s / step, y = (b) => height - bottom - (height - top - bottom) * b / most;
   const base = m.at_s.map(() => 0), order = ["reserved_bytes", ...parts.map(([key]) => key).filter((key) => key !== "reserved_bytes")];
   const areas = order.filter((key) => m[key]).map((key) => {

@@ -358,6 +358,9 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
                                         "--topology h100:1x4 --software megatron",
                                         "--topology h100:1x4 --software transformers",
                                         "--topology gb200:1x4 --software megatron --software-version Megatron-Bridge"};
+    /* What goes by the model and by how it is split: test_plan_keys, test_gpu_software. */
+    static const char by_plan[] = "--scanned --tp-comm-overlap --overlap-moe-a2a --cp-comm-type --overlap-grad-reduce "
+                                  "--overlap-param-gather --pipeline-schedule --lora-targets --cpu-offload";
     int option_count;
     const struct base_option *options = commands_options(arena, &commands_predict, &option_count);
     for (int i = 0; i < option_count; i++) {
@@ -370,6 +373,7 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
             if (!strcmp(word, "maxtext")) continue; /* for meshes with its axes: test_model */
             if (!strcmp(word, "dense")) continue;   /* of experts: refused with what is not modelled */
             if (!strcmp(word, "nf4")) continue;     /* of frozen weights: with lora_rank, in test_torch */
+            if (strstr(by_plan, option->name)) continue;
             TEST_ROW("%s %s", option->name, word);
             bool accepted = false;
             for (int w = 0; w < BASE_COUNT(where) && !accepted; w++)
