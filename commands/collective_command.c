@@ -155,7 +155,6 @@ static const char *link_name(struct base_arena *arena, const struct topo_link *l
 {
     static const char *const names[TOPO_LINK_KINDS] = {[TOPO_LINK_NVLINK] = "NVLink",
                                                        [TOPO_LINK_NIC] = "network card",
-
                                                        [TOPO_LINK_HOST] = "host link",
                                                        [TOPO_LINK_DCN] = "data-centre network"};
     if (link->kind != TOPO_LINK_ICI) return names[link->kind];

@@ -16,7 +16,10 @@ static enum base_status read_number(const struct base_arguments *arguments, cons
                                     int64_t *out, struct base_error *error)
 {
     const char *given = commands_option_given(arguments, option);
-    return given ? base_parse_int(given, option, least, 1 << 20, out, error) : BASE_OK;
+    if (given) BASE_TRY(base_parse_int(given, option, least, 1 << 20, out, error));
+    if (given && least < 0 && *out == 0)
+        return base_fail(error, BASE_INPUT, "%s: 0 is no degree; use 1, or -1 for what the others leave", option);
+    return BASE_OK;
 }
 
 static enum base_status key_number(const struct sim_plan_text *plan, enum sim_key key, int64_t *out,
@@ -86,7 +89,7 @@ static bool has_named_mesh(const struct sim_plan_text *plan)
 /* --dp, --fsdp and --tp as the mesh that MaxText makes of ici_*_parallelism. */
 static void put_named_mesh(struct degrees *d)
 {
-    const int64_t fsdp = d->fsdp ? d->fsdp : -1, dp = d->dp ? d->dp : 1;
+    const int64_t fsdp = d->fsdp ? d->fsdp : d->dp < 0 ? 1 : -1, dp = d->dp ? d->dp : 1;
     struct base_text mesh = {.arena = d->arena};
     base_putf(&mesh, "data=%lld,fsdp=%lld,tensor=%lld", (long long)dp, (long long)fsdp, (long long)d->tensor);
     if (d->stages > 1) base_putf(&mesh, ",stage=%lld", (long long)d->stages);
@@ -103,7 +106,13 @@ static enum base_status check_data(struct commands_context *context, struct degr
     const int64_t group = d->tensor * d->stages * d->context;
     *data = d->devices && d->devices % group == 0 ? d->devices / group : 0;
     if (!d->dp && !d->fsdp) return BASE_OK;
-    if (!d->devices) return base_fail(error, BASE_USAGE, "--topology is missing, as in --topology h100:8x8");
+    const char *option = d->fsdp ? "--fsdp" : "--dp";
+    if (!d->devices)
+        return base_fail(error, BASE_USAGE, "%s: one --topology is needed, as in --topology h100:8x8", option);
+    if (!*data)
+        return base_fail(error, BASE_INPUT, "%s: tensor %lld x pipeline %lld x context %lld do not divide %lld devices",
+                         option, (long long)d->tensor, (long long)d->stages, (long long)d->context,
+                         (long long)d->devices);
     const int64_t dp = d->dp > 0                  ? d->dp
                        : d->dp < 0 && d->fsdp > 0 ? *data / d->fsdp
                        : d->dp < 0                ? *data
@@ -116,8 +125,8 @@ static enum base_status check_data(struct commands_context *context, struct degr
         return base_fail(error, BASE_INPUT,
                          "%s: %lld devices are not dp %lld x fsdp %lld x tensor %lld x pipeline %lld x context %lld; "
                          "dp x fsdp is %lld here",
-                         d->fsdp ? "--fsdp" : "--dp", (long long)d->devices, (long long)dp, (long long)fsdp,
-                         (long long)d->tensor, (long long)d->stages, (long long)d->context, (long long)*data);
+                         option, (long long)d->devices, (long long)dp, (long long)fsdp, (long long)d->tensor,
+                         (long long)d->stages, (long long)d->context, (long long)*data);
     if (fsdp > 1 && !sim_key_is_given(d->plan, SIM_RULES)) d->plan->values[SIM_RULES] = "zero3";
     if (fsdp > 1 && dp > 1)
         commands_warn(context, base_print(d->arena,
@@ -146,6 +155,12 @@ static enum base_status take_micro_batch(struct degrees *d, int64_t micro, int64
                          "%lld would be",
                          (long long)batch, (long long)micro, (long long)data,
                          (long long)(base_ceil_div(batch, micro * data) * micro * data));
+    if (sim_key_is_given(d->plan, SIM_NUM_MICROBATCHES) && (steps > 1 ? steps : 1) != batch / (micro * data))
+        return base_fail(
+            error, BASE_INPUT,
+            "--micro-batch-size: batch %lld in %lld microbatches is not %lld on each of %lld data-parallel "
+            "devices; leave one of the three out",
+            (long long)batch, (long long)(steps > 1 ? steps : 1), (long long)micro, (long long)data);
     put_number(d, SIM_NUM_MICROBATCHES, batch / (micro * data));
     return BASE_OK;
 }
@@ -160,6 +175,30 @@ static void put_zero_stage(struct sim_plan_text *plan, int64_t stage)
         plan->values[SIM_OPTIMIZER_PARTITIONING] = partitionings[stage];
         if (rules && !sim_key_is_given(plan, SIM_RULES)) plan->values[SIM_RULES] = "data_only";
     }
+}
+
+/* What a plan says twice may not be two things. */
+static enum base_status refuse_contradictions(const struct degrees *d, int64_t stage, int64_t micro,
+                                              struct base_error *error)
+{
+    const char *degree = d->fsdp ? "--fsdp" : "--dp";
+    const struct {
+        bool clashes;
+        const char *option, *key;
+    } pairs[] = {{(d->dp || d->fsdp) && sim_key_is_given(d->plan, SIM_ICI_MESH), degree, "--ici-mesh"},
+                 {micro && sim_key_is_given(d->plan, SIM_ICI_MESH) && !has_named_mesh(d->plan), "--micro-batch-size",
+                  "--ici-mesh"},
+                 {stage == 3 && sim_key_is_given(d->plan, SIM_RULES), "--zero-stage", "--logical-axis-rules"},
+                 {stage >= 0 && sim_key_is_given(d->plan, SIM_OPTIMIZER_PARTITIONING), "--zero-stage",
+                  "--optimizer-partitioning"},
+                 {stage >= 0 && stage < 3 && d->fsdp, "--zero-stage", "--fsdp"}};
+    for (int i = 0; i < BASE_COUNT(pairs); i++)
+        if (pairs[i].clashes)
+            return base_fail(error, BASE_USAGE, "%s: %s says that already; leave one out", pairs[i].option,
+                             pairs[i].key);
+    if (stage >= 0 && has_named_mesh(d->plan))
+        return base_fail(error, BASE_INPUT, "--zero-stage: MaxText shards over a mesh; use --fsdp N");
+    return BASE_OK;
 }
 
 enum base_status commands_take_degrees(struct commands_context *context, const struct base_arguments *arguments,
@@ -180,6 +219,7 @@ enum base_status commands_take_degrees(struct commands_context *context, const s
     BASE_TRY(read_number(arguments, "--micro-batch-size", 1, &micro, error));
     BASE_TRY(read_number(arguments, "--zero-stage", 0, &stage, error));
     if (stage > 3) return base_fail(error, BASE_INPUT, "--zero-stage: %lld is none of 0, 1, 2 and 3", (long long)stage);
+    BASE_TRY(refuse_contradictions(&d, stage, micro, error));
     if (stage >= 0) put_zero_stage(plan, stage);
     if (!d.dp && !d.fsdp && !micro) return BASE_OK;
     BASE_TRY(find_devices(&d, error));

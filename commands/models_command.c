@@ -119,6 +119,8 @@ static enum base_status run_models(struct commands_context *context, const struc
     const struct model_zoo_model *models;
     const char *from = base_argument(arguments, "--from");
     int count = 1;
+    if (from && base_argument(arguments, "--model"))
+        return base_fail(error, BASE_USAGE, "--from: --model says the model already; leave one out");
     if (base_argument(arguments, "--model")) return commands_list_parameters(context, arguments, out, error);
     if (from) models = model_of_file(context->arena, from);
     else models = model_zoo(context->arena, &count);

@@ -382,12 +382,14 @@ static enum base_status topology_run(struct commands_context *context, const str
     enum plots_format format;
     struct base_error no_picture;
     const char *path = base_argument(arguments, "--out");
+    const bool draws = path && plots_format_parse(path, &format, &no_picture) == BASE_OK;
+    if (arguments->positional_count == 0 && draws)
+        return base_fail(error, BASE_USAGE, "a topology is missing, as in topology v4-512 --out %.200s", path);
     if (arguments->positional_count == 0) return list_all(context, arguments, out, error);
     BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
     struct facts facts = find_facts(&topology);
     BASE_TRY(read_mesh(context->arena, arguments, &topology, &facts, error));
-    if (path && plots_format_parse(path, &format, &no_picture) == BASE_OK)
-        return draw_topology(context, &facts, path, format, out, error);
+    if (draws) return draw_topology(context, &facts, path, format, out, error);
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json || commands_ends_in(path, "json")) topology_json(context->arena, &facts, &writer);
     else topology_text(&facts, out);

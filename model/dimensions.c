@@ -162,6 +162,6 @@ const char *model_axis_name(enum model_axis axis)
     static const char *const names[MODEL_AXIS_COUNT] = {
         NULL,        "batch",      "length",          "embed",          "heads",  "kv",
         "joined_kv", "mlp",        "vocab",           "relpos_buckets", "layers", "mlp_embed",
-        "expert",    "expert_mlp", "expert_replicas", "unmodeled",      "q_lora", "kv_lora"};
+        "expert",    "expert_mlp", "expert_replicas", "unmodeled",      "q_lora", "kv_lora", "expert_group"};
     return names[axis];
 }

@@ -166,20 +166,28 @@ static const enum model_axis at_experts[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPER
                                              MODEL_AXIS_EMBED},
                              at_experts_whole[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
                                                    MODEL_AXIS_UNMODELED},
+                             between[] = {MODEL_AXIS_BATCH, MODEL_AXIS_EXPERT_GROUP, MODEL_AXIS_LENGTH,
+                                          MODEL_AXIS_EMBED},
                              at_groups[] = {MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH,
                                             MODEL_AXIS_EMBED};
 
 /* Tokens of the groups of a device, to the devices of their experts: the groups stay over data alone. */
 static int to_experts(struct builder *builder, const struct letters *l, int dispatched)
 {
-    if (sends_whole(builder)) return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", dispatched, at_experts_whole);
+    if (sends_whole(builder)) {
+        int sent = moved(builder, l, "mlp/expert/sent", "GxCe->GxCe", dispatched, between);
+        return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", sent, at_experts_whole);
+    }
     int sent = moved(builder, l, "mlp/expert/sent", "GxCe->xGCe", dispatched, at_experts);
     return moved(builder, l, "mlp/expert/input", "xGCe->xGCe", sent, at_experts_whole);
 }
 
 static int from_experts(struct builder *builder, const struct letters *l, int outputs)
 {
-    if (sends_whole(builder)) return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", outputs, at_groups);
+    if (sends_whole(builder)) {
+        int returned = moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", outputs, between);
+        return moved(builder, l, "mlp/expert/all returned", "GxCe->GxCe", returned, at_groups);
+    }
     int back = moved(builder, l, "mlp/expert/output", "xGCe->xGCe", outputs, at_experts);
     return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_groups);
 }
@@ -249,8 +257,11 @@ static int with_shared_expert(struct builder *builder, const struct letters *l, 
 
 static int gates_at_experts(struct builder *builder, const struct letters *l, int gates)
 {
+    int own = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/expert/own gates", "GxC->GxC", builder->dtype,
+                    MODEL_ROLE_STATISTIC, gates, -1, -1);
+    constrained_to(builder, own, MODEL_AXIS_BATCH, MODEL_AXIS_EXPERT_GROUP, MODEL_AXIS_LENGTH, MODEL_NO_AXIS);
     int sent = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/expert/gates", "GxC->xGC", builder->dtype,
-                     MODEL_ROLE_STATISTIC, gates, -1, -1);
+                     MODEL_ROLE_STATISTIC, own, -1, -1);
     return constrained_to(builder, sent, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_NO_AXIS);
 }
 

@@ -415,14 +415,19 @@ struct model_rules model_rules_over_experts(struct base_arena *arena, const stru
 {
     static const struct model_rule spread[] = {{.logical = "batch", .value = {.count = 2, .names = {"expert", "data"}}},
                                                TO("expert_replicas", "data")};
-    const struct model_rule experts = {.logical = "expert",
-                                       .value = {.count = over_model ? 2 : 1, .names = {"expert", "model"}}};
-    struct model_rule *all = base_new(arena, struct model_rule, 6 * rules->count + BASE_COUNT(spread) + 2);
+    /* Within what model divides, tokens go and come by one all-to-all over the expert axis, the minor one. */
+    static const struct model_rule over_both[] = {{.logical = "expert",
+                                                   .value = {.count = 2, .names = {"model", "expert"}}},
+                                                  TO("expert_group", "model")},
+                                   over_one = TO("expert", "expert");
+    struct model_rule *all =
+        base_new(arena, struct model_rule, 6 * rules->count + BASE_COUNT(spread) + BASE_COUNT(over_both) + 1);
     int count = 0;
     if (over_experts) {
         memcpy(all, spread, sizeof spread);
-        all[BASE_COUNT(spread)] = experts;
-        count = BASE_COUNT(spread) + 1;
+        count = BASE_COUNT(spread);
+        if (!over_model) all[count++] = over_one;
+        for (int i = 0; i < BASE_COUNT(over_both) && over_model; i++) all[count++] = over_both[i];
     }
     memcpy(all + count, rules->rules, (size_t)rules->count * sizeof *all);
     count += rules->count;

@@ -35,6 +35,12 @@ static void put_zero(const struct sim_plan *plan, bool shards, bool half, struct
     base_json_key(w, "zero_optimization");
     base_json_open_inline(w, '{');
     base_json_member_int(w, "stage", shards ? 3 : (int)plan->optimizer_partitioning);
+    for (int i = SIM_OPTIMIZER_OFFLOADED; i <= (int)plan->cpu_offload; i++) {
+        base_json_key(w, i == SIM_OPTIMIZER_OFFLOADED ? "offload_optimizer" : "offload_param");
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "device", "cpu");
+        base_json_close(w, '}');
+    }
     base_json_close(w, '}');
     base_json_close(w, '}');
 }

@@ -52,6 +52,7 @@ void reports_put_maxtext_plan(const struct sim_plan *plan, const char *between, 
     if (strchr(remat, ':')) put_saved(remat, between, out);
     else base_putf(out, "%sremat_policy=%s", between, remat);
     base_putf(out, "%sattention=%s", between, plan->options.flash_attention ? "flash" : "dot_product");
+    if (request->split_physical_axes) base_putf(out, "%sallow_split_physical_axes=true", between);
     if (plan->options.dtype == MODEL_INT8 || plan->options.dtype == MODEL_FP8)
         base_putf(out, "%squantization=%s", between, model_dtype_name(plan->options.dtype));
 }
@@ -60,13 +61,13 @@ void reports_put_maxtext_plan(const struct sim_plan *plan, const char *between, 
 
 /* MaxText's model_name of a zoo's model: file names of src/MaxText/configs/models. */
 static const char *const models[] = {
-    "llama2-7b",     "llama2-13b",     "llama2-70b",     "llama3-8b",      "llama3-70b",     "llama3-405b",
-    "mistral-7b",    "mixtral-8x7b",   "mixtral-8x22b",  "gemma-2b",       "gemma-7b",       "gemma2-2b",
-    "gemma2-9b",     "gemma2-27b",     "gemma3-4b",      "gemma3-12b",     "gemma3-27b",     "qwen3-0.6b",
-    "qwen3-4b",      "qwen3-8b",       "qwen3-14b",      "qwen3-32b",      "qwen3-30b-a3b",  "qwen3-235b-a22b",
-    "deepseek2-16b", "deepseek2-236b", "deepseek3-671b", "llama4-17b-16e", "llama4-17b-128e"};
+    "llama2-7b",       "llama2-13b",    "llama2-70b",     "llama3-8b",      "llama3-70b",     "llama3-405b",
+    "mistral-7b",      "mixtral-8x7b",  "mixtral-8x22b",  "gemma-2b",       "gemma-7b",       "gemma2-2b",
+    "gemma2-9b",       "gemma2-27b",    "gemma3-4b",      "gemma3-12b",     "gemma3-27b",     "qwen3-0.6b",
+    "qwen3-1.7b",      "qwen3-4b",      "qwen3-8b",       "qwen3-14b",      "qwen3-32b",      "qwen3-30b-a3b",
+    "qwen3-235b-a22b", "deepseek2-16b", "deepseek2-236b", "deepseek3-671b", "llama4-17b-16e", "llama4-17b-128e"};
 
-static const char *model_name(struct base_arena *arena, const char *zoo_name)
+const char *reports_maxtext_model(struct base_arena *arena, const char *zoo_name)
 {
     int count;
     const struct model_zoo_model *zoo = model_zoo(arena, &count);
@@ -119,7 +120,7 @@ static enum base_status put_sizes(const struct sim_plan *plan, struct base_text 
 enum base_status reports_launch_maxtext(struct base_arena *arena, const struct sim_plan_text *text,
                                         const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
-    const char *name = model_name(arena, plan->model_text);
+    const char *name = reports_maxtext_model(arena, plan->model_text);
     const bool named = plan->request.ici_mesh.count > 0 || !strcmp(plan->rules_text, "zero3");
     static const char *const optimizers[] = {[MODEL_ADAMW] = "adamw", [MODEL_SGD] = "sgd"};
     const char *optimizer =

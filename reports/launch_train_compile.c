@@ -6,38 +6,20 @@
 
 extern const char embedded_reports_aot_maxtext_py[], embedded_reports_aot_dumps_py[];
 
-/* Files of maxtext/configs/models (0.2.5) whose layers a zoo row has. */
-static const struct {
-    const char *zoo, *maxtext;
-} models[] = {
-    {"llama2_7b", "llama2-7b"},   {"llama2_13b", "llama2-13b"}, {"llama2_70b", "llama2-70b"},
-    {"llama3_8b", "llama3-8b"},   {"llama3_70b", "llama3-70b"}, {"mistral_7b", "mistral-7b"},
-    {"gemma_2b", "gemma-2b"},     {"gemma_7b", "gemma-7b"},     {"gemma2_2b", "gemma2-2b"},
-    {"gemma2_9b", "gemma2-9b"},   {"gemma2_27b", "gemma2-27b"}, {"gemma3_4b", "gemma3-4b"},
-    {"gemma3_12b", "gemma3-12b"}, {"gemma3_27b", "gemma3-27b"}, {"qwen3_0_6b", "qwen3-0.6b"},
-    {"qwen3_1_7b", "qwen3-1.7b"}, {"qwen3_4b", "qwen3-4b"},     {"qwen3_8b", "qwen3-8b"},
-    {"qwen3_14b", "qwen3-14b"},   {"qwen3_32b", "qwen3-32b"},
-};
-
-static const char *model_name(const struct sim_plan *plan)
-{
-    for (int i = 0; i < BASE_COUNT(models); i++)
-        if (!strcmp(models[i].zoo, plan->model_text)) return models[i].maxtext;
-    return NULL;
-}
-
 static enum base_status refuse(const char *key, const char *what, const char *would, struct base_error *error)
 {
     return base_fail(error, BASE_INPUT, "%s: %s cannot be written for MaxText's train_compile; use %s", key, what,
                      would);
 }
 
-static enum base_status check(const struct sim_plan *plan, struct base_error *error)
+static enum base_status check(struct base_arena *arena, const struct sim_plan *plan, struct base_error *error)
 {
     if (plan->options.step != MODEL_STEP_TRAIN)
         return base_fail(error, BASE_INPUT,
                          "step: the compiler is asked about training steps alone; leave the step out");
-    if (!model_name(plan)) return refuse("model", plan->model_text, "a zoo name that MaxText has, as llama3_8b", error);
+    if (plan->config->experts.count) return refuse("model", "a model with experts", "a dense one", error);
+    if (!reports_maxtext_model(arena, plan->model_text))
+        return refuse("model", plan->model_text, "a zoo name that MaxText has, as llama3_8b", error);
     if (plan->placement->topology.kind != TOPO_TPU || strchr(plan->topology_text, ':'))
         return refuse("topology", plan->topology_text, "an accelerator type of a TPU, as v5e-32", error);
     if (!plan->request.ici_mesh.count) return refuse("ici_mesh", "none", "a mesh, as data=1,fsdp=32", error);
@@ -95,7 +77,9 @@ static void put_arguments(const struct sim_plan *plan, struct base_arena *arena,
     put_argument(arena, w, "compile_topology",
                  base_print(arena, "%.*s", (int)strcspn(plan->topology_text, "@"), plan->topology_text));
     put_argument(arena, w, "compile_topology_num_slices", base_print(arena, "%d", t->slice_count));
-    put_argument(arena, w, "model_name", model_name(plan));
+    put_argument(arena, w, "model_name", reports_maxtext_model(arena, plan->model_text));
+    put_argument(arena, w, "weight_dtype", model_dtype_name(plan->options.weight_dtype));
+    if (plan->request.split_physical_axes) put_argument(arena, w, "allow_split_physical_axes", "true");
     put_argument(arena, w, "per_device_batch_size", base_print(arena, "%.17g", each));
     put_argument(arena, w, "max_target_length", base_print(arena, "%lld", (long long)plan->targets_length));
     put_argument(arena, w, "gradient_accumulation_steps", base_print(arena, "%lld", (long long)plan->num_microbatches));
@@ -127,7 +111,7 @@ enum base_status reports_launch_train_compile(struct base_arena *arena, const st
     struct base_text title = {.arena = arena};
     struct base_json_writer w = {.text = out};
     const double *c = plan->placement->profile.constants;
-    BASE_TRY(check(plan, error));
+    BASE_TRY(check(arena, plan, error));
     reports_launch_title(plan, &title);
     base_putf(out, "# The training step of %s, for MaxText's train_compile; written by meshwright export.\n",
               title.data);

@@ -11,7 +11,7 @@ static const char *kind_of(const struct sim_peak_buffer *buffer)
     return buffer->is_reserved ? "reserved" : kinds[buffer->category];
 }
 
-/* "11", "all 24" or NULL. */
+/* "11", "of 24" or NULL. */
 static const char *layer_words(struct base_arena *arena, const struct sim_peak_buffer *buffer)
 {
     if (buffer->layer >= 0) return base_print(arena, "%d", buffer->layer);

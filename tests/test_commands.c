@@ -358,9 +358,8 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
                                         "--topology h100:1x4 --software megatron",
                                         "--topology h100:1x4 --software transformers",
                                         "--topology gb200:1x4 --software megatron --software-version Megatron-Bridge"};
-    /* What goes by the model and by how it is split: test_plan_keys, test_gpu_software. */
-    static const char by_plan[] = "--scanned --tp-comm-overlap --overlap-moe-a2a --cp-comm-type --overlap-grad-reduce "
-                                  "--overlap-param-gather --pipeline-schedule --lora-targets --cpu-offload";
+    /* What goes by how a plan is split: test_plan_keys. */
+    static const char by_plan[] = "--scanned --tp-comm-overlap --overlap-param-gather";
     int option_count;
     const struct base_option *options = commands_options(arena, &commands_predict, &option_count);
     for (int i = 0; i < option_count; i++) {

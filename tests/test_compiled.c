@@ -18,7 +18,8 @@
 static const struct answers {
     const char *path;
     double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac, least_recomputed_frac;
-    double least_plainly_frac; /* of steps that the compiler takes, said to fit and not to be tight */
+    double least_plainly_frac; /* of steps that the compiler takes, said to fit and not to be tight; half of MaxText's
+                                  were drawn at the limit */
     bool all_metrics;          /* each step gave out T5X's; else some the first four of them */
 } files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, 0.7, true},
              {"tests/data/compiled_memory_drawn.csv", 0.028, 0.93, 0.96, 0.03, 0.95, 0.7, false},
@@ -28,7 +29,7 @@ static const struct answers {
              {"tests/data/compiled_memory_unseen.csv", 0.029, 0.92, 1, 0, 1, 0.7, true},
              {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, 0.7, true},
              {"tests/data/compiled_memory_next.csv", 0.032, 0.89, 1, 0, 1, 0.7, true},
-             {"tests/data/measured/aot_maxtext.csv", 0.036, 0.92, 1, 0, 0.84, 0.5, false}};
+             {"tests/data/measured/aot_maxtext.csv", 0.036, 0.92, 1, 0, 1, 0.5, false}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 
 struct judged {

@@ -73,10 +73,6 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
         text.values[SIM_TOPOLOGY] = "h100:1x8", text.values[SIM_SOFTWARE] = "megatron";
         text.values[SIM_INPUTS_LENGTH] = NULL;
     }
-    if (key == SIM_SCANNED) {
-        text.values[SIM_MODEL] = "llama3_8b", text.values[key] = "0";
-        text.values[SIM_INPUTS_LENGTH] = NULL;
-    }
     if (key == SIM_CAPACITY_FACTOR) {
         text.values[SIM_MODEL] = "mixtral_8x7b:num_layers=1";
         text.values[SIM_MOE_DISPATCHER] = "dense", text.values[key] = "1.25";

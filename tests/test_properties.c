@@ -19,12 +19,13 @@ static const char *const models[] = {
     "gelu,logits_via_embedding=1",
     "decoder_only:emb_dim=4096,num_heads=32,num_kv_heads=8,head_dim=128,mlp_dim=14336,num_layers=16,vocab_size=128256,"
     "mlp_activations=silu+linear,logits_via_embedding=0",
-    "scalable_decoder_only:emb_dim=1024,num_heads=8,head_dim=128,mlp_dim=4096,num_layers=12,vocab_size=32128"};
+    "scalable_decoder_only:emb_dim=1024,num_heads=8,head_dim=128,mlp_dim=4096,num_layers=12,vocab_size=32128",
+    "mixtral_8x7b:num_layers=4"};
 static const struct {
     const char *platform, *words[9];
 } topologies[] = {{"gpu",
                    {"a100-80g:1x8", "a100-40g:4x8", "h100:1x8", "h100:4x8", "h100:16x8", "b200:2x8", "gb200:4x4",
-                    "v100:2x8", "l40s:1x8"}},
+                    "v100-32g:2x8", "l40s:1x8"}},
                   {"tpu", {"v4-16", "v4-128", "v3-32", "v5e-16", "v5e-256", "v5p-32", "v6e-64", "tpu7x-16", "v2-8"}}};
 
 static const char *number(struct base_arena *arena, int64_t value)
@@ -40,6 +41,7 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
                              *const rules[] = {"standard:1,1", "zero3", "data_only"},
                              *const zeros[] = {"none", "data", "data+gradients"},
                              *const lengths[] = {"512", "2048", "4096"}, *const attentions[] = {"flash", "unfused"},
+                             *const experts[] = {"2", "4", "8"}, *const dispatchers[] = {"alltoall", "deepep"},
                              *const dtypes[] = {"bfloat16", "bfloat16", "float16", "float32", "fp8"};
     const int platform = (int)base_random_below(random, BASE_COUNT(topologies));
     const char *softwares[MOST_SOFTWARE];
@@ -58,6 +60,13 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
     if (base_random_below(random, 2)) v[SIM_OPTIMIZER_PARTITIONING] = PICK(random, zeros);
     if (base_random_below(random, 2)) v[SIM_NUM_PARTITIONS] = number(arena, 1LL << base_random_below(random, 4));
     if (base_random_below(random, 2)) v[SIM_SEQUENCE_PARALLEL] = "1";
+    if (platform == 1 && base_random_below(random, 3) == 0) /* v5e and v6e have no mesh of T5X's */
+        v[SIM_NUM_PARTITIONS] = NULL,
+        v[SIM_ICI_MESH] = base_random_below(random, 2) ? "data=-1,model=2" : "data=-1,fsdp=4";
+    if (strstr(v[SIM_MODEL], "mixtral") && base_random_below(random, 4)) {
+        v[SIM_EXPERT_PARALLEL] = PICK(random, experts);
+        if (platform == 0) v[SIM_MOE_DISPATCHER] = PICK(random, dispatchers);
+    }
     if (platform == 0 && base_random_below(random, 4) == 0)
         v[SIM_PIPELINE_STAGES] = number(arena, 2LL << base_random_below(random, 2));
     return text;
@@ -81,6 +90,8 @@ struct answer {
     const char *software;
     int64_t stages;
     double matmul_frac;
+    bool splits_logits; /* the gradient of logits is an array of its own up to a size (topo_chip.xla_most_logits_bytes)
+                         */
     model_trait_set traits;
     struct sim_prediction whole;
     struct sim_plan plan;
@@ -96,6 +107,7 @@ static struct answer ask(struct sim_cache *cache, struct base_arena *arena, cons
     a.peak_bytes = (double)a.whole.memory.peak_bytes, a.software = text->values[SIM_SOFTWARE];
     a.stages = a.is_one ? a.plan.pipeline.stages : 1;
     a.traits = a.is_one ? a.plan.placement->profile.traits : 0;
+    a.splits_logits = a.is_one && a.plan.compiled && a.plan.placement->topology.chip.xla_most_logits_bytes > 0;
     a.matmul_frac = a.is_one ? a.plan.placement->profile.constants[SIM_MATMUL_EFFICIENCY_FRAC] : 0;
     return a;
 }
@@ -110,13 +122,16 @@ static bool fits_still(const struct answer *a, const struct answer *b)
 }
 
 /* Where a compiler recomputes so that a plan fits, the larger batch may have more recomputed. A kernel that needs rows
- * by fours, such as Megatron-LM's fused softmax, may fit the larger batch alone. Where a partitioner chooses what to
- * move by its size, or NCCL a way by what it reckons, one plan in thousands is faster for a larger batch. */
+ * by fours, such as Megatron-LM's fused softmax, may fit the larger batch alone. A heap that the compiler fills may
+ * have less between its arrays. Where a partitioner chooses what to move by its size, or NCCL a way by what it reckons,
+ * one plan in thousands is faster for a larger batch. */
 static bool no_less(const struct answer *a, const struct answer *b)
 {
     const bool recomputes = b->whole.memory.rematerialized_layer_count > a->whole.memory.rematerialized_layer_count,
                by_fours = a->traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1;
-    return (b->step_s >= a->step_s * 0.99 || by_fours) && (b->peak_bytes >= a->peak_bytes || recomputes);
+    const double least_bytes = a->plan.compiled ? 0.95 * a->peak_bytes : a->peak_bytes;
+    return (b->step_s >= a->step_s * 0.99 || by_fours) &&
+           (b->peak_bytes >= least_bytes || recomputes || a->splits_logits);
 }
 
 static bool no_more_memory(const struct answer *a, const struct answer *b)
@@ -125,11 +140,12 @@ static bool no_more_memory(const struct answer *a, const struct answer *b)
 }
 
 /* What is recomputed of a layer stands beside its input, which an optimizer without state may leave at the peak. Alpa
- * recomputes as soon as a layer's inputs are there. An encoder-decoder of MaxText on TPU7x broke it, and why is open.
- */
+ * recomputes as soon as a layer's inputs are there. The compiler may make by itself what "none" saves, and lays what
+ * "full" saves in another order. */
 static bool hardly_more_memory(const struct answer *a, const struct answer *b)
 {
-    return b->peak_bytes <= a->peak_bytes * 1.002 || a->traits >> MODEL_TRAIT_UNORDERED_REMAT & 1;
+    const double more_frac = a->plan.compiled ? 0.1 : 0.002;
+    return b->peak_bytes <= a->peak_bytes * (1 + more_frac) || a->traits >> MODEL_TRAIT_UNORDERED_REMAT & 1;
 }
 
 /* Stages hold more of microbatches of which there were fewer than stages; rows of a microbatch are padded; a compiler
@@ -137,16 +153,18 @@ static bool hardly_more_memory(const struct answer *a, const struct answer *b)
  * leaves sharded: one plan in thousands. */
 static bool no_more_of_microbatches(const struct answer *a, const struct answer *b)
 {
-    return a->stages > 1 || a->whole.memory.rematerialized_layer_count || b->peak_bytes <= a->peak_bytes * 1.05;
+    return a->splits_logits || a->stages > 1 || a->whole.memory.rematerialized_layer_count ||
+           b->peak_bytes <= a->peak_bytes * 1.05;
 }
 
 /* ZeRO-1 of nanotron has no buckets of DDP, whose blocks the logits of another microbatch would find: it was measured
  * to take more (split_blocks_frac of gpu_constants.csv). Under stages torchtitan keeps what it gathered. A compiler
- * that recomputes so that a plan fits has less to recompute. */
+ * that recomputes so that a plan fits has less to recompute. What XLA:TPU lays out with such state nobody has compiled:
+ * T5X has no word for it; there one plan in 700 takes more, for logits that wait beside their gradient. */
 static bool no_more_memory_for_less_state(const struct answer *a, const struct answer *b)
 {
     return no_more_memory(a, b) || !strcmp(a->software, "nanotron") || a->whole.memory.rematerialized_layer_count ||
-           (!strcmp(a->software, "torchtitan") && a->stages > 1);
+           (!strcmp(a->software, "torchtitan") && a->stages > 1) || a->plan.compiled;
 }
 
 /* NCCL chooses by what it reckons of its ways, and of faster links it may reckon wrongly. */
@@ -297,7 +315,8 @@ static void all_properties_hold(struct base_arena *arena)
     struct sim_cache *cache = sim_cache_new(arena);
     int failures = 0;
     base_random_seed(&random, (uint64_t)setting("PROPERTY_SEED", 1));
-    for (int64_t i = 0; i < samples;) {
+    for (int64_t i = 0, tries = 0; i < samples; tries++) {
+        assert_true(tries < 100 * samples);
         base_arena_reset(&own);
         const struct sim_plan_text text = random_plan(&own, &random);
         const struct answer a = ask(cache, &own, &text);
@@ -307,6 +326,7 @@ static void all_properties_hold(struct base_arena *arena)
             i % 8 == 0 && !is_alone_the_same(arena, &own, &text, &a) ? "another answer after others" : fault_of(&a);
         asked[BASE_COUNT(properties)]++;
         if (fault && broken[BASE_COUNT(properties)]++ < SHOWN) print_error("%s:%s\n", fault, words_of(&own, &text));
+        const bool has_experts = a.plan.config->experts.count > 0;
         struct sim_plan_text changes[BASE_COUNT(properties)];
         bool is_meant[BASE_COUNT(properties)];
         for (int p = 0; p < BASE_COUNT(properties); p++) { /* the next question may forget this plan */
@@ -314,7 +334,9 @@ static void all_properties_hold(struct base_arena *arena)
             is_meant[p] = properties[p].change(&own, &a, &changes[p]);
         }
         for (int p = 0; p < BASE_COUNT(properties); p++) {
-            if (!is_meant[p]) continue;
+            /* Of experts, tokens of a microbatch that are fewer than its devices are gathered: such sizes have no
+             * order. */
+            if (!is_meant[p] || (properties[p].each && has_experts)) continue;
             const struct answer b = ask(cache, &own, &changes[p]);
             if (!b.is_one && !properties[p].always) continue;
             asked[p]++;
@@ -326,7 +348,8 @@ static void all_properties_hold(struct base_arena *arena)
     }
     for (int p = 0; p <= BASE_COUNT(properties); p++) {
         const int each = p < BASE_COUNT(properties) ? properties[p].each : 0;
-        if (!each || broken[p] > 1 + asked[p] / each) failures += broken[p];
+        if (!each || broken[p] > asked[p] / each) failures += broken[p];
+        if (!asked[p]) failures++;
         if (broken[p])
             print_error("%d of %d: %s\n", broken[p], asked[p],
                         p < BASE_COUNT(properties) ? properties[p].name : "an answer alone");

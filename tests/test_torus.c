@@ -583,6 +583,7 @@ static void the_command_refuses_what_it_must(struct base_arena *arena)
         enum base_status status;
         const char *part;
     } cases[] = {
+        {{"--out", "x.svg"}, BASE_USAGE, "a topology is missing"},
         {{"v4-513", "--out", "x.svg"}, BASE_INPUT, "v4-513"},
         {{"v4-512", "--submesh", "3,1,1,1", "--out", "x.svg"}, BASE_INPUT, "factor"},
         {{"v4-512", "--submesh", "4,2", "--out", "x.svg"}, BASE_INPUT, "4"},

@@ -434,7 +434,7 @@ static enum base_status parse_object(struct base_arena *arena, const struct base
     if (!name || name->kind != BASE_JSON_STRING || *name->string == '@')
         return base_fail(error, BASE_INPUT,
                          "topology: a name is needed, such as {\"topology\": \"v4:2x2x4\", \"slices\": 2}");
-    if (parse_words(arena, name->string, topology, error) != BASE_OK)
+    if (parse_words(arena, topo_spelled(arena, name->string), topology, error) != BASE_OK)
         return base_fail_in(error, "topology: %.60s", name->string);
     for (const struct base_json *member = object->child; member; member = member->next) {
         const char *value = NULL;

@@ -70,13 +70,13 @@ double sim_waited_for_host_s(const struct sim_cost_context *p)
     const double *c = p->placement->profile.constants;
     const bool half = p->placement->profile.traits >> MODEL_TRAIT_HALF_PARAMETERS & 1;
     const char *const *names;
+    if (!p->plan->cpu_offload || !(c[SIM_HOST_LINK_BYTES_PER_S] > 0) || !(c[SIM_HOST_UPDATE_BYTES_PER_S] > 0)) return 0;
     const int arrays = model_optimizer_moments(p->plan->options.optimizer, &names) + (half ? 1 : 0);
     const double state = state_bytes(p, MODEL_OPTIMIZER_STATE),
                  sent = arrays > 0 ? state / (WIDE * arrays) * (half ? HALF : WIDE) : 0,
                  fetched = state_bytes(p, MODEL_PARAMETER), rate = c[SIM_HOST_LINK_BYTES_PER_S];
     const int devices = p->placement->topology.bounds[1];
     double phases_s[MODEL_OPTIMIZER + 1], waited_s = 0;
-    if (!p->plan->cpu_offload || !(rate > 0) || !(c[SIM_HOST_UPDATE_BYTES_PER_S] > 0)) return 0;
     sim_price_phases(p, phases_s);
     for (int phase = MODEL_FORWARD; phase <= MODEL_BACKWARD; phase++) {
         const double bytes =

@@ -210,7 +210,7 @@ static void forward_and_backward(struct torch_transformer *m)
     sim_tape_drop(t, m->encoded);
     sim_tape_forget_casts(t);
     t->autocast = false;
-    t->storages->phase = MODEL_BACKWARD, t->category = MODEL_TEMPORARY;
+    t->storages->phase = MODEL_BACKWARD, t->storages->where = "backward", t->category = MODEL_TEMPORARY;
     t->values[logarithms].gradient = sim_tape_new(t, 1, WIDE, false);
     sim_tape_drop(t, logarithms);
     sim_tape_backward(t, 0);
@@ -234,7 +234,7 @@ static void take_states(struct torch_transformer *m, int moments)
 static void take_buckets(struct torch_transformer *m)
 {
     int64_t bytes = 0;
-    m->tape.category = MODEL_GRADIENT;
+    m->tape.storages->where = "buckets of DDP", m->tape.category = MODEL_GRADIENT;
     for (int i = 0; i < m->weight_count; i++) {
         const struct torch_value *of = &m->tape.values[m->weights[i]];
         bytes += of->wants ? of->elements * of->width : 0;
@@ -255,6 +255,7 @@ static void forget_gradients(struct torch_transformer *m)
 static void run_steps(struct torch_transformer *m, int64_t microbatches, int moments, int replicas)
 {
     struct torch_tape *t = &m->tape;
+    t->storages->where = "parameters";
     make_weights(m);
     t->weights_end = t->value_count;
     if (replicas > 1) take_buckets(m);

@@ -81,7 +81,11 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
     struct sim_release release;
     BASE_TRY(check_model(plan, tpu, error));
     const bool by_software = !strcmp(plan->compiler, "software");
-    if (by_software && plan->memory_model != SIM_MODEL_COMPILED) return BASE_OK;
+    if (by_software && plan->memory_model == SIM_MODEL_COMPILED)
+        return base_fail(error, BASE_INPUT,
+                         "memory_model: compiled is known of the newest compiler alone, not of software; leave "
+                         "compiler out, or use liveness");
+    if (by_software) return BASE_OK;
     if (is_given) BASE_TRY(find_release(plan, tpu, &release, error));
     else if (tpu && (trains || plan->memory_model == SIM_MODEL_COMPILED))
         BASE_TRY(sim_release_find("latest", SIM_RELEASE_BY_LIBTPU, &release, error));

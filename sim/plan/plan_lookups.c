@@ -138,7 +138,8 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
     const bool is_maxtext = !strcmp(plan->rules_text, "maxtext") && topo_axis_named(mesh, "fsdp") >= 0;
     const int expert_axis = topo_axis_named(mesh, "expert");
     const int64_t along = expert_axis < 0 ? 1 : mesh->sizes[expert_axis];
-    const bool over_context = plan->context_parallel > 1,
+    const bool over_context = plan->context_parallel > 1, has_experts_apart = plan->expert_parallel > 1,
+               beyond_axis = plan->expert_parallel > along,
                beside = !plan->config->encoder && (plan->config->experts.count || plan->config->latent.key_value_rank),
                over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
                             topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
@@ -148,7 +149,8 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
     sim_key_bytes(cache, &over_model, sizeof over_model);
     sim_key_bytes(cache, &beside, sizeof beside);
     if (is_maxtext) sim_key_text(cache, plan->placement->axes_text);
-    sim_key_bytes(cache, &plan->expert_parallel, sizeof plan->expert_parallel);
+    sim_key_bytes(cache, &has_experts_apart, sizeof has_experts_apart);
+    sim_key_bytes(cache, &beyond_axis, sizeof beyond_axis);
     known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_rules, 1);
@@ -158,8 +160,7 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
         if (is_maxtext) known->rules = on_mesh(&cache->arena, &known->rules, mesh);
         if (over_model) known->rules = model_rules_over_model(&cache->arena, &known->rules);
         if (beside)
-            known->rules = model_rules_over_experts(&cache->arena, &known->rules, plan->expert_parallel > 1,
-                                                    plan->expert_parallel > along);
+            known->rules = model_rules_over_experts(&cache->arena, &known->rules, has_experts_apart, beyond_axis);
         if (over_context) known->rules = model_rules_over_context(&cache->arena, &known->rules);
     }
     plan->rules = &known->rules;
@@ -383,7 +384,7 @@ static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
     sim_key_begin(cache, SIM_STORED_VERDICT);
     key_model(cache, plan);
     sim_key_bytes(cache, &plan->mtp_layers, sizeof plan->mtp_layers);
-    sim_key_text(cache, plan->rules_text);
+    sim_key_bytes(cache, &plan->rules, sizeof plan->rules);
     sim_key_bytes(cache, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);
     sim_key_text(cache, plan->overrides_text);
     sim_key_text(cache, plan->adafactor_text);

@@ -323,7 +323,8 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
-    if (sim_uses_compiled_memory(plan) && (all.peak_bytes <= goal_bytes || plan->num_microbatches > 1) &&
+    const bool may_fit = all.peak_bytes <= p->placement->profile.constants[SIM_CAPACITY_BYTES];
+    if (sim_uses_compiled_memory(plan) && (may_fit || plan->num_microbatches > 1) &&
         priced->peak_bytes - goal_bytes >
             p->placement->profile.settings.roles_frac *
                 (priced->peak_bytes - plan->placement->profile.constants[SIM_RESERVED_BYTES])) {

@@ -260,7 +260,7 @@ static void begin_key(const struct request *r, enum sim_stored kind)
     const sim_pass_set passes = sim_passes_of(plan);
     sim_key_begin(r->cache, kind);
     key_structure(r->cache, plan);
-    sim_key_text(r->cache, plan->rules_text);
+    sim_key_bytes(r->cache, &plan->rules, sizeof plan->rules); /* one text has others with experts, or over context */
     sim_key_text(r->cache, plan->placement->axes_text);
     sim_key_bytes(r->cache, &r->options, sizeof r->options);
     sim_key_bytes(r->cache, &r->sharding, sizeof r->sharding);
@@ -416,6 +416,9 @@ void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum s
     sim_key_bytes(cache, &plan->form, sizeof plan->form);
     sim_key_bytes(cache, plan->overlaps, sizeof plan->overlaps);
     sim_key_bytes(cache, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
+    sim_key_bytes(cache, &plan->expert_parallel, sizeof plan->expert_parallel);
+    sim_key_bytes(cache, &plan->moe_dispatcher, sizeof plan->moe_dispatcher);
+    sim_key_bytes(cache, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
 }
 
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
