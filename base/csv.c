@@ -151,7 +151,7 @@ static enum base_status read_header(struct base_csv *csv, struct base_error *err
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
             if (!strcmp(csv->names[i], csv->names[j]) && *csv->names[i])
-                return base_fail(error, BASE_INPUT, "%s: line 1: the column \"%.60s\" stands there twice", csv->path,
+                return base_fail(error, BASE_INPUT, "%s: line 1: the column \"%.60s\" is a duplicate", csv->path,
                                  csv->names[i]);
     return BASE_OK;
 }

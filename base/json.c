@@ -28,7 +28,7 @@ static enum base_status not_json(const char *text, const char *at, struct base_e
     if (*comment == '#' || !strncmp(comment, "//", 2) || !strncmp(comment, "/*", 2))
         return base_fail(error, BASE_INPUT, "line %d: comments are not allowed in JSON: %.*s", line_of(text, at),
                          shown < 24 ? shown : 24, comment);
-    return base_fail(error, BASE_INPUT, "line %d: is not JSON from here: %.*s", line_of(text, at),
+    return base_fail(error, BASE_INPUT, "line %d: is invalid JSON from here: %.*s", line_of(text, at),
                      shown < 24 ? shown : 24, at);
 }
 
@@ -126,7 +126,7 @@ static enum base_status check_keys(struct base_arena *arena, const struct base_j
     qsort(members, (size_t)object->count, sizeof *members, by_key);
     for (int i = 1; i < object->count; i++)
         if (!strcmp(members[i - 1]->key, members[i]->key))
-            return base_fail(error, BASE_INPUT, "%.80s: stands there twice; keep one", members[i]->key);
+            return base_fail(error, BASE_INPUT, "%.80s: is a duplicate; keep one", members[i]->key);
     return BASE_OK;
 }
 

@@ -334,7 +334,7 @@ static const struct base_option options[] = {
     COMMANDS_TRAINING,
     {"--headroom", "P", "percent, or bytes (10GB), of a device's memory that stay free in every plan that is ranked",
      COMMANDS_DEFAULT_HEADROOM},
-    {"--risk", "P", "percent: a plan is ranked if it fits with a probability of at least the rest; sets the headroom",
+    {"--risk", "P", "percent: a plan is ranked if its risk of running out of memory is at most this; sets the headroom",
      NULL},
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm|gcloud", "print what launches the best plan instead", NULL},

@@ -40,11 +40,10 @@ void commands_note_gin(struct commands_context *context, const struct model_gin 
     for (int i = 0; i < gin->note_count && (as == COMMANDS_NOTES_LISTED || notes == 1); i++)
         commands_note(context, gin->notes[i]);
     if (as == COMMANDS_NOTES_LISTED || notes < 2) return;
-    commands_note(context,
-                  base_print(context->arena,
-                             "%.300s: %d notes of what no plan holds or T5X's defaults say, none of which changes an "
-                             "answer; --notes lists them",
-                             gin->name, notes));
+    commands_note(context, base_print(context->arena,
+                                      "%.300s: %d gin settings were ignored, none of which changes an "
+                                      "answer; --notes lists them",
+                                      gin->name, notes));
 }
 
 void commands_warn_of_version(struct commands_context *context, struct base_arena *arena,

@@ -18,8 +18,8 @@ static enum base_status read_letters(const char *text, size_t length, char *out,
                              text[i]);
         if (memchr(text, text[i], i))
             return base_fail(error, BASE_INPUT,
-                             "%s: the label %c stands there twice; the diagonal of an operand cannot be partitioned",
-                             what, text[i]);
+                             "%s: the label %c is a duplicate; the diagonal of an operand cannot be partitioned", what,
+                             text[i]);
         out[i] = text[i];
     }
     out[length] = '\0';

@@ -50,7 +50,7 @@ enum model_outcome { MODEL_CONSTRAINT, MODEL_NOOP };
 
 /* Flax's resolution, by priority of the rules. names[i] NULL: an unnamed dimension. spec has room for rank entries (64
  * at most). outcome NULL: the axes of a parameter or argument; else those of a constraint, which is a no-op (all None)
- * when there are no rules. A name that stands there twice is BASE_INPUT. */
+ * when there are no rules. A name that is a duplicate is BASE_INPUT. */
 enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank,
                                enum model_fallback fallback, struct model_axes *spec, enum model_outcome *outcome,
                                struct base_error *error);

@@ -195,7 +195,7 @@ enum base_status model_config_set_key(struct model_draft *draft, const char *nam
     int key = 0;
     while (key < KEY_COUNT && strcmp(model_config_keys[key].name, name) != 0) key++;
     if (key == KEY_COUNT) return unknown_key(name, error);
-    if (has(draft, (enum key)key)) return base_fail(error, BASE_INPUT, "%s: stands there twice; keep one", name);
+    if (has(draft, (enum key)key)) return base_fail(error, BASE_INPUT, "%s: is a duplicate; keep one", name);
     draft->given |= UINT64_C(1) << key;
     if (model_config_keys[key].kind == ACTIVATIONS) return model_config_set_activations(&draft->config, value, error);
     if (model_config_keys[key].kind == ROUTER) return set_router(&draft->config, value, error);

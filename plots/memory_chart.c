@@ -238,7 +238,7 @@ static const char *title_of(const struct chart *c, bool fits)
     const char *peak = plots_amount(c->arena, PLOTS_GIB, c->peak_bytes),
                *rest = plots_amount(c->arena, PLOTS_GIB, fabs(c->capacity_bytes - c->peak_bytes));
     return base_print(c->arena, "Memory peaks at %s %.0f %% into the %s: %s %s", peak,
-                      100 * c->at_s[c->peak] / c->step_s, c->whole, rest, fits ? "stay free" : "too much");
+                      100 * c->at_s[c->peak] / c->step_s, c->whole, rest, fits ? "stay free" : "over");
 }
 
 /* Of a pipeline the peak of each stage: microbatches come and go there as its schedule has them. */

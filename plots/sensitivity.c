@@ -114,7 +114,7 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
                 (struct plots_box){PLOTS_MARGIN_PX, y - row_px / 2, plots_width(canvas) - 2 * PLOTS_MARGIN_PX, row_px},
                 base_print(canvas->arena, "%s %s", c->key, c->value));
     if (c->refused) { /* on whichever side of the best there is room */
-        static const char words[] = "cannot be launched";
+        static const char words[] = "invalid";
         const bool left = from - 6 - plots_text_width(PLOTS_SMALL, words) > all->label_px + 4;
         plots_text(canvas, left ? from - 6 : from + 6, y, left ? PLOTS_RIGHT : PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
                    words);
@@ -170,7 +170,7 @@ static const char *hidden_words(struct base_arena *arena, const struct changes *
         base_putf(&text, "%s%d that do%s not fit", between, unfit_count, unfit_count == 1 ? "es" : "");
         between = ", ";
     }
-    if (refused) base_putf(&text, "%s%d that cannot be launched", between, refused);
+    if (refused) base_putf(&text, "%s%d that are invalid", between, refused);
     return text.data;
 }
 

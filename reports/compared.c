@@ -21,7 +21,7 @@ static void begin_table(struct table *t, const char *what)
     t->rows = 0;
     t->cells[0] = what;
     for (int i = 0; i < t->count; i++) t->cells[1 + i] = reports_string(t->answers[i], "name");
-    t->cells[1 + t->count] = t->count > 2 ? "last less first" : "second less first";
+    t->cells[1 + t->count] = t->count > 2 ? "change (last - first)" : "change (second - first)";
     t->rows = 1;
 }
 

@@ -20,7 +20,7 @@ static void put_fit(const struct reports_prediction *r, const char *peak, const 
 {
     const struct sim_confidence *c = r->confidence;
     const bool tight = c && c->tight;
-    base_putf(out, "It fits%s%s: %s of %s on each device, %s free", disagreement_words(r, out->arena),
+    base_putf(out, "It fits%s%s: needs %s on each device; %s available (%s free)", disagreement_words(r, out->arena),
               tight ? ", but it is tight" : "", peak, capacity, free_words);
     if (tight) base_putf(out, "; %s", reports_tight_words(out->arena, c));
     base_put(out, ".\n");
@@ -38,10 +38,10 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
     else
         base_putf(out, "It does NOT fit%s: %s.\n", disagreement_words(r, out->arena),
                   reports_shortage_words(out->arena, &shortage));
-    base_putf(out, "%s (%s a step; %s on each of %d devices, MFU %.1f %%)%s\n",
+    base_putf(out, "%s (%s/step; %s tokens/s/device on %d devices; MFU %.1f %%)%s\n",
               reports_tokens_words(out->arena, r->checked, p), base_format_seconds(step, p->step_s),
               base_format_count(each, p->tokens_per_s_per_device), topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)),
-              100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
+              100 * p->mfu_frac, p->fits ? "" : ", if it fit");
 }
 
 /* How far off that may be, and what says so. */
@@ -50,9 +50,8 @@ static void put_confidence(const struct sim_confidence *c, struct base_text *out
     char step[2][BASE_HUMANE], peak[2][BASE_HUMANE];
     base_putf(out, "  90 %% intervals: %s to %s a step", base_format_seconds(step[0], c->step_s.low),
               base_format_seconds(step[1], c->step_s.high));
-    base_putf(out, ", %s to %s on each device; it fits with a probability of %.0f %%\n",
-              base_format_bytes(peak[0], c->peak_bytes.low), base_format_bytes(peak[1], c->peak_bytes.high),
-              100 * c->fits_probability_frac);
+    base_putf(out, ", %s to %s on each device; %.0f %% likely to fit\n", base_format_bytes(peak[0], c->peak_bytes.low),
+              base_format_bytes(peak[1], c->peak_bytes.high), 100 * c->fits_probability_frac);
     base_putf(out, "  (%s)\n", c->rests_on);
 }
 

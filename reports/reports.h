@@ -98,9 +98,9 @@ struct reports_shortage {
 struct reports_shortage reports_shortage_of(const struct sim_prediction *prediction);
 /* The member "missing_bytes", and "missing_host_bytes" where it is the host that lacks memory. */
 void reports_put_shortage(struct base_json_writer *writer, const struct sim_prediction *prediction);
-/* "2.5 GiB too much", of the device, of the host's memory, or of both. */
+/* "2.5 GiB over", of the device, of the host's memory, or of both. */
 const char *reports_missing_words(struct base_arena *arena, const struct reports_shortage *shortage);
-/* "34.5 GiB of 32 GiB on each device, 2.5 GiB too much" */
+/* "needs 34.5 GiB on each device; 32 GiB available (2.5 GiB over)" */
 const char *reports_shortage_words(struct base_arena *arena, const struct reports_shortage *shortage);
 /* Of a plan that is said to fit, and tight. */
 const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *confidence);

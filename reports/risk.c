@@ -64,7 +64,7 @@ void reports_risk_text(double risk_frac, const struct sim_confidence *guarantee,
 {
     char tokens[BASE_HUMANE];
     base_putf(out,
-              "\nAt a risk of %.3g %%: the best fits with a probability of %.1f %%, and has at least %s target "
+              "\nAt a risk of %.3g %%: the best is %.1f %% likely to fit, and has at least %s target "
               "tokens/s with 95 %%\n    (%s)\n",
               100 * risk_frac, 100 * guarantee->fits_probability_frac,
               base_format_count(tokens, guarantee->tokens_per_s.low), guarantee->rests_on);

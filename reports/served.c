@@ -35,12 +35,12 @@ static void put_latency(const struct reports_prediction *r, struct base_text *ou
     if (r->checked->options.step == MODEL_STEP_GENERATE)
         base_putf(out, "First token after %s, then %s a token: an answer of %lld tokens takes %s%s\n",
                   base_format_seconds(first, p->first_token_s), token, (long long)p->decode_steps, all,
-                  p->fits ? "" : ", if it fitted");
+                  p->fits ? "" : ", if it fit");
     if (r->checked->options.step == MODEL_STEP_GENERATE) put_most(r, out);
     else if (decodes(r))
-        base_putf(out, "A token takes %s, for each of %lld rows%s\n", token, (long long)r->serving->rows,
-                  p->fits ? "" : ", if it fitted");
-    else base_putf(out, "A batch takes %s%s\n", all, p->fits ? "" : ", if it fitted");
+        base_putf(out, "%s per token at batch %lld%s\n", token, (long long)r->serving->rows,
+                  p->fits ? "" : ", if it fit");
+    else base_putf(out, "A batch takes %s%s\n", all, p->fits ? "" : ", if it fit");
 }
 
 void reports_served_verdict(const struct reports_prediction *r, struct base_text *out)
@@ -51,12 +51,12 @@ void reports_served_verdict(const struct reports_prediction *r, struct base_text
     base_format_bytes(capacity, (double)p->memory.capacity_bytes);
     base_format_bytes(over, fabs((double)(p->memory.capacity_bytes - p->memory.peak_bytes)));
     const struct reports_shortage shortage = reports_shortage_of(p);
-    if (p->fits) base_putf(out, "It fits: %s of %s on each device, %s free.\n", peak, capacity, over);
+    if (p->fits) base_putf(out, "It fits: needs %s on each device; %s available (%s free).\n", peak, capacity, over);
     else base_putf(out, "It does NOT fit: %s.\n", reports_shortage_words(out->arena, &shortage));
     put_latency(r, out);
     base_putf(out, "%s tokens/s (%.4g on each of %d devices, MFU %.1f %%)%s\n",
               base_format_count(tokens, p->tokens_per_s), p->tokens_per_s_per_device,
-              topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
+              topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac, p->fits ? "" : ", if it fit");
 }
 
 /* How many more answers, or tokens of each, the memory that is left would take in. */

@@ -160,7 +160,7 @@ static void put_front(const struct reports_served *r, struct base_text *out)
     const struct tuner_serving_result *found = r->result;
     const int count = found->front_count, shown = count < SHOWN_FRONT ? count : SHOWN_FRONT;
     if (!count) return;
-    base_put(out, "\nThe front: each gives more tokens than all that answer sooner");
+    base_put(out, "\nLatency/throughput Pareto front");
     base_putf(out, shown < count ? " (%d of %d)\n" : "\n", shown, count);
     put_heading(out);
     for (int i = 0; i < shown; i++)

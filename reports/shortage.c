@@ -29,21 +29,20 @@ const char *reports_missing_words(struct base_arena *arena, const struct reports
     base_format_bytes(device, s->missing_bytes);
     base_format_bytes(host, s->host_bytes);
     base_format_bytes(over, s->missing_host_bytes);
-    if (s->missing_host_bytes <= 0) return base_print(arena, "%s too much", device);
-    return base_print(arena, "%s%s %s in the host's memory for each, %s too much", s->missing_bytes > 0 ? device : "",
-                      s->missing_bytes > 0 ? " too much, and" : "but", host, over);
+    if (s->missing_host_bytes <= 0) return base_print(arena, "%s over", device);
+    return base_print(arena, "%s%s %s in the host's memory for each, %s over", s->missing_bytes > 0 ? device : "",
+                      s->missing_bytes > 0 ? " over, and" : "but", host, over);
 }
 
 const char *reports_shortage_words(struct base_arena *arena, const struct reports_shortage *s)
 {
     char needed[BASE_HUMANE], limit[BASE_HUMANE];
-    return base_print(arena, "%s of %s on each device, %s", base_format_bytes(needed, s->needed_bytes),
+    return base_print(arena, "needs %s on each device; %s available (%s)", base_format_bytes(needed, s->needed_bytes),
                       base_format_bytes(limit, s->limit_bytes), reports_missing_words(arena, s));
 }
 
 const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *c)
 {
-    return base_print(arena,
-                      "as far as such predictions were off, the compiler refuses it with a probability of %.0f %%",
+    return base_print(arena, "by the error of such predictions it is %.0f %% likely to run out of memory",
                       100 * (1 - c->fits_probability_frac));
 }

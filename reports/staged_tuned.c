@@ -268,6 +268,5 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
     if (found->tight_count) put_tight_text(r, out);
     if (found->front_count) put_front_text(r, out);
     if (found->refused_count)
-        base_putf(out, "\n%lld more cannot be launched, the first: %s\n", (long long)found->refused_count,
-                  found->refusal);
+        base_putf(out, "\n%lld plans are invalid; the first: %s\n", (long long)found->refused_count, found->refusal);
 }

@@ -64,12 +64,10 @@ void reports_put_checkpoint(struct base_json_writer *w, const struct sim_checkpo
 void reports_checkpoint_text(const struct sim_checkpoint *c, int64_t offloaded_bytes, struct base_text *out)
 {
     char bytes[BASE_HUMANE], held[BASE_HUMANE], seconds[BASE_HUMANE];
-    base_putf(out, "A checkpoint has %s", base_format_bytes(bytes, (double)c->bytes));
-    if (c->save_s > 0)
-        base_putf(out, " and takes %s at best, written by the hosts that hold it",
-                  base_format_seconds(seconds, c->save_s));
+    base_putf(out, "Checkpoint: %s", base_format_bytes(bytes, (double)c->bytes));
+    if (c->save_s > 0) base_putf(out, ", at least %s to save", base_format_seconds(seconds, c->save_s));
     base_put(out, "\n");
-    base_putf(out, "A host reads %s of each batch and holds %s of a checkpoint while it writes it",
+    base_putf(out, "Per host: %s of input per batch, %s of memory while saving",
               base_format_bytes(bytes, (double)c->host_input_bytes), base_format_bytes(held, (double)c->host_bytes));
     if (offloaded_bytes)
         base_putf(out, ", and %s of what its devices work on",

@@ -84,7 +84,7 @@ static void put_other_rules(const struct reports_tuned *r, const struct tuner_fo
         bool known = false;
         for (int before = 0; before < i; before++) known = known || !strcmp(words, words_of(r, &plans[before]));
         if (known) continue;
-        base_putf(out, "%5s %s%s\n", any ? "" : ranks, any ? "   or " : "the same by other rules: ", words);
+        base_putf(out, "%5s %s%s\n", any ? "" : ranks, any ? "   or " : "identical sharding under rules ", words);
         any = true;
     }
 }

@@ -62,7 +62,7 @@ void reports_tuned_why_text(const struct reports_tuned *r, struct base_text *out
     struct tuner_need needs[TUNER_MOST_NEEDS];
     double difference_s = c->step_s[1] - c->step_s[0];
     if (difference_s <= 1e-9 * c->step_s[0]) {
-        base_put(out, "\nThe second is as fast.\n");
+        base_put(out, "\nPlans 1 and 2 tie.\n");
         return;
     }
     base_putf(out, "\nWhy the best beats the second, by %s ", base_format_seconds(gap, difference_s));
@@ -70,13 +70,13 @@ void reports_tuned_why_text(const struct reports_tuned *r, struct base_text *out
     else base_put(out, "a step\n");
     put_parts(r, out);
     int count = needs_of(r, needs);
-    if (count) base_put(out, "    it would be as fast with ");
+    if (count) base_put(out, "    the second would catch up with ");
     for (int i = 0; i < count; i++)
-        base_putf(out, "%s%s %.3g times as fast",
+        base_putf(out, "%s%s %.1f %% faster",
                   i == 0           ? ""
                   : i == count - 1 ? " or "
                                    : ", ",
-                  needs[i].resource, needs[i].factor);
+                  needs[i].resource, 100 * (needs[i].factor - 1));
     if (count) base_put(out, "\n");
 }
 

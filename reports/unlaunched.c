@@ -20,7 +20,7 @@ void reports_refusals_text(const struct tuner_space *space, struct base_text *ou
 {
     enum { SHOWN = 4 };
     if (!space->refused_count) return;
-    base_putf(out, "\n%lld more cannot be launched:\n", (long long)space->refused_count);
+    base_putf(out, "\n%lld plans are invalid:\n", (long long)space->refused_count);
     for (int i = 0; i < space->refusal_count && i < SHOWN; i++)
         base_putf(out, "    %8lld  such as %s\n", (long long)space->refusals[i].plan_count, space->refusals[i].example);
     int64_t others = 0;

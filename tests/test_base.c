@@ -652,8 +652,8 @@ static void json_refuses_what_is_not(struct base_arena *arena)
                 {"// no\n1", "line 1"},
                 {"[1e999]", "too large"},
                 {"{\"n\": -1e999}", "n: is too large"},
-                {"{\"a\":1,\"b\":2,\"a\":3}", "a: stands there twice"},
-                {"[{\"x\":{\"k\":1,\"\\u006b\":2}}]", "k: stands there twice"},
+                {"{\"a\":1,\"b\":2,\"a\":3}", "a: is a duplicate"},
+                {"[{\"x\":{\"k\":1,\"\\u006b\":2}}]", "k: is a duplicate"},
                 {"\"\xff\"", "not UTF-8"},
                 {"\"\xc0\xaf\"", "not UTF-8"},
                 {"\"\xed\xa0\x80\"", "not UTF-8"},
@@ -727,7 +727,7 @@ static void json_many_keys_take_no_quadratic_time(struct base_arena *arena)
     text.length--;
     base_put(&text, ",\"key number 77\":0}");
     assert_fails(base_json_parse(arena, text.data, text.length, &document, &error), BASE_INPUT, &error,
-                 "key number 77: stands there twice");
+                 "key number 77: is a duplicate");
 }
 
 static void json_every_prefix_and_every_changed_byte_is_survived(struct base_arena *arena)
@@ -925,7 +925,7 @@ static void csv_refuses_what_is_not_a_table(struct base_arena *arena)
         const char *table, *part;
     } rows[] = {{"", "table.csv: is empty"},
                 {"\n\n", "table.csv: is empty"},
-                {"a,a\n", "stands there twice"},
+                {"a,a\n", "is a duplicate"},
                 {"a\n1\n\"open\nand so on\n", "table.csv: line 3: a quote"},
                 {"a\n\"x\"y\n", "line 2: text after a closing quote"},
                 {"a\n\"x\"y\"z\"\n", "line 2: text after a closing quote"},

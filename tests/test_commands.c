@@ -460,7 +460,7 @@ static const struct hostile {
     {"$M mesh --topology v4:99999999x1x1 --num-partitions 1", 3, "shape"},
     {"$M mesh --topology v4-512 --num-partitions 99999999999999999999", 3, "out of range"},
     {"$M rules --axes $(seq -s, 1 100)", 3, "more than 64 dimensions"},
-    {"$M params --model t5_1_1_small --mesh data=4,data=4", 3, "stands there twice"},
+    {"$M params --model t5_1_1_small --mesh data=4,data=4", 3, "is a duplicate"},
     {"$M params --model t5_1_1_small --optimizer adaw", 3, "did you mean adamw?"},
     {"$M import missing.gin", 3, "missing.gin: cannot be read"},
     {"$M import /dev/zero --out x", 3, "/dev/zero: is larger than"},

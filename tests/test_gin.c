@@ -134,7 +134,7 @@ static void statements_that_are_none_are_refused_with_their_line(struct base_are
         {"a = 1\nb 2\n", "x.gin:2: '=' is missing behind b"},
         {"a =\nb = 2\n", "x.gin:1: the line ends where a value is wanted"},
         {"a = {", "x.gin:1: the line ends where a value is wanted"},
-        {"a = 1 2\n", "x.gin:1: \"2\" stands behind the end"},
+        {"a = 1 2\n", "x.gin:1: \"2\" follows the end"},
         {"\n\n = 3", "x.gin:3: a name is needed"},
         {"a = [1, 2\nb = 3\n", "x.gin:2: ',' or ']' is needed in the value that begins in line 1"},
         {"a = [1", "x.gin:1: ',' or ']'"},
@@ -165,7 +165,7 @@ static void statements_that_are_none_are_refused_with_their_line(struct base_are
         {"a = -'x'", "no value begins"},
         {"a = %", "a name is needed"},
         {"a = @", "a name is needed"},
-        {"a = 1,\n", "stands behind the end"},
+        {"a = 1,\n", "follows the end"},
         {"a = ]", "no value begins"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {

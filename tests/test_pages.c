@@ -379,7 +379,7 @@ static void assert_line_adds_up(const char *text, double space_count)
 /* "N more cannot be launched:", and below it lines of numbers with reasons, which are N. */
 static void assert_refusals_add_up(const char *text, double refused_count)
 {
-    const char *line = strstr(text, " more cannot be launched:\n");
+    const char *line = strstr(text, " plans are invalid:\n");
     int64_t sum = 0;
     if (!line) {
         assert_near(refused_count, 0, 0);

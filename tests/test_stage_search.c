@@ -366,7 +366,7 @@ static void values_that_cannot_be_are_refused(struct base_arena *arena)
         enum tuner_staged dimension;
         const char *values[2], *why;
     } wrong[] = {{TUNER_STAGED_STAGES, {"4", "0"}, "pipeline_stages: 0 is out of range"},
-                 {TUNER_STAGED_STAGES, {"4", "auto"}, "pipeline_stages: auto stands alone"},
+                 {TUNER_STAGED_STAGES, {"4", "auto"}, "pipeline_stages: auto cannot be combined"},
                  {TUNER_STAGED_STAGES, {"4", "513"}, "pipeline_stages: 513 is out of range"},
                  {TUNER_STAGED_CHUNKS, {"2", "65"}, "virtual_stages: 65 is out of range"},
                  {TUNER_STAGED_MICROBATCHES, {"8", "-1"}, "num_microbatches: -1 is out of range"},

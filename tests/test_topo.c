@@ -572,7 +572,7 @@ static void bad_topologies_are_refused(struct base_arena *arena)
         {"@", "cannot be read"},
         {"@tests", "is a directory"},
         {"@tests/data/no_such_topology.json", "cannot be read"},
-        {"@tests/data/t5x_meshes.csv", "is not JSON"},
+        {"@tests/data/t5x_meshes.csv", "is invalid JSON"},
         {"@tests/data/topology_nameless.json", "topology: a name is needed"},
         {"@tests/data/topology_unknown_key.json",
          "tests/data/topology_unknown_key.json: key of TPU v4: \"slice\" is unknown; did you mean slices?"},

@@ -266,7 +266,7 @@ static void named_spaces_are_refused_with_the_place(struct base_arena *arena)
         const char *meshes[2], *part;
     } rows[] = {
         {{"data=3,fsdp", NULL}, "do not divide 16 devices"},
-        {{"data,data", NULL}, "twice"},
+        {{"data,data", NULL}, "duplicate"},
         {{"data=4,fsdp=4", "fsdp=4,data=4"}, "the same axes in one order"},
         {{"data=8,fsdp=8", NULL}, "must equal the product"},
         {{"rows,columns", NULL}, "no named rule set goes by the mesh axes rows, columns alone"},

@@ -110,7 +110,7 @@ enum base_status topo_axes_add(struct topo_axes *axes, const char *name, int64_t
                          name, LONGEST_NAME);
     if (axes->count == TOPO_MOST_AXES) return base_fail(error, BASE_INPUT, "more than %d axes", TOPO_MOST_AXES);
     if (topo_axis_named(axes, name) >= 0)
-        return base_fail(error, BASE_INPUT, "the axis %.60s stands there twice; keep one", name);
+        return base_fail(error, BASE_INPUT, "the axis %.60s is a duplicate; keep one", name);
     if (device_count > LARGEST_AXIS) return base_fail(error, BASE_INPUT, "more than %d devices", LARGEST_AXIS);
     axes->names[axes->count] = name;
     axes->sizes[axes->count++] = (int)size;

@@ -219,7 +219,7 @@ struct topo_data_layout {
 
 /* PjitPartitioner.get_data_layout of T5X for every process at once. axes: the mesh axes that shard the batch, in the
  * rule's order; none: every process reads all of it. batch_size 0: the number of devices along those axes. The mesh has
- * its devices. BASE_INPUT: an axis that the mesh lacks or that stands there twice, a batch size that does not divide, a
+ * its devices. BASE_INPUT: an axis that the mesh lacks or that is a duplicate, a batch size that does not divide, a
  * process whose devices are no contiguous box of the mesh. */
 enum base_status topo_data_layout_find(struct base_arena *arena, const struct topo_topology *topology,
                                        const struct topo_mesh *mesh, const char *const *axes, int axis_count,

@@ -339,7 +339,7 @@ static enum base_status apply_overrides(struct topo_topology *topology, char *li
         *equals = '\0';
         for (int i = 0; i < BASE_COUNT(overrides); i++) {
             if (strcmp(overrides[i].key, item) != 0) continue;
-            if (given >> i & 1u) return base_fail(error, BASE_INPUT, "%s: stands there twice; keep one", item);
+            if (given >> i & 1u) return base_fail(error, BASE_INPUT, "%s: is a duplicate; keep one", item);
             given |= 1u << i;
         }
         BASE_TRY(apply_override(topology, item, equals + 1, error));

@@ -154,8 +154,7 @@ static enum base_status read_numbers(struct staged_walk *w, enum tuner_staged d,
         if (!values->values[i]) continue;
         const bool is_off = d == TUNER_STAGED_MICROBATCHES; /* at 0 */
         if (!strcmp(values->values[i], "auto"))
-            return base_fail(error, BASE_INPUT,
-                             "%s: auto stands alone, for all that come into question; use auto, or numbers alone",
+            return base_fail(error, BASE_INPUT, "%s: auto cannot be combined with numbers; use auto, or numbers alone",
                              key->name);
         BASE_TRY(base_parse_int(values->values[i], key->name, !is_off, most_of(d), &w->numbers[d][i], error));
         if (w->numbers[d][i] < 1) w->numbers[d][i] = 1;

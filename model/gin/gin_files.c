@@ -39,7 +39,7 @@ static enum base_status end_statement(struct model_gin_reader *reader, struct ba
     model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     if (!*reader->at || *reader->at == '\n') return BASE_OK;
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(reader, error, "\"%.*s\" stands behind the end of the statement; use a line of its own",
+    return model_gin_fail(reader, error, "\"%.*s\" follows the end of the statement; use a line of its own",
                           (int)(length < 40 ? length : 40), reader->at);
 }
 

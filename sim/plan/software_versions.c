@@ -170,11 +170,10 @@ enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_p
     const char *software = software_of(text), *platform = sim_platform_name(topology.kind);
     for (int row = 0; row < table->row_count; row++) /* the newest stands last */
         if (!strcmp(field(row, "constant"), "traits") && is_of(row, software, platform, field(row, "version")))
-            *out =
-                base_print(arena,
-                           "%.40s on this platform is as of its published runs; --software-version '%s' is as it has "
-                           "been measured since",
-                           software, field(row, "version"));
+            *out = base_print(arena,
+                              "%.40s is modelled as of its published runs; use --software-version '%s' for the release "
+                              "measured since",
+                              software, field(row, "version"));
     return BASE_OK;
 }
 

@@ -376,7 +376,7 @@ enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena
     struct sim_calibration answer = {0};
     if (count < 2)
         return base_fail(error, BASE_INPUT,
-                         "calibrate: %s; two measured steps are the least, and a dozen that differ tell more",
+                         "calibrate: %s; at least two runs are needed; a dozen varied ones are better",
                          count ? "one measurement cannot be validated" : "nothing measured was found");
     if (request->fitted_count && (request->fitted_count < 2 || request->fitted_count >= count))
         return base_fail(error, BASE_INPUT,
