@@ -149,6 +149,7 @@ static void what_is_written_is_read_back(struct base_arena *arena)
             struct sim_cache *cache = sim_cache_new(&question);
             const struct sim_plan_text text = random_plan(&question, &random, formats[f].name);
             done += goes_round(&question, cache, &formats[f], &text);
+            sim_cache_free(cache);
             base_arena_free(&question);
         }
         TEST_ROW("%s: %d", formats[f].name, done);

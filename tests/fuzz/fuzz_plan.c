@@ -110,7 +110,7 @@ static const struct {
       "\"scalable_decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_layers=1,vocab_size=256\"",
       "\"decoder_only:emb_dim=96,num_heads=6,num_kv_heads=1,head_dim=16,mlp_dim=96,num_layers=3,vocab_size=33,parallel_"
       "block=1\"",
-      "\"encoder_decoder:emb_dim=1,num_heads=1,head_dim=1,mlp_dim=1,num_layers=4096,vocab_size=1\"",
+      "\"encoder_decoder:emb_dim=1,num_heads=1,head_dim=1,mlp_dim=1,num_layers=1024,vocab_size=1\"",
       "\"decoder_only:emb_dim=262144,num_heads=4096,head_dim=4096,mlp_dim=4194304,num_layers=4096,vocab_size="
       "67108864\""}},
     {"topology",
