@@ -1,7 +1,6 @@
 /* `collective`: one collective of a mesh axis by itself, as a plan would pay for it. */
 #include "commands/commands.h"
 #include "commands/table.h"
-#include "plots/plots.h"
 #include "sim/predict/predict.h"
 
 #include <math.h>
@@ -255,43 +254,12 @@ static void answer_text(const struct question *q, const char *axes, struct base_
     base_put(out, "\n");
 }
 
-/* ---- the picture ---- */
-
-static enum base_status draw(struct commands_context *context, const struct question *q, const char *axes,
-                             const char *path, struct base_text *out, struct base_error *error)
-{
-    char bytes[BASE_HUMANE], time[BASE_HUMANE];
-    struct plots_picture picture;
-    enum plots_format format;
-    struct plots_topology request = {.topology = &q->topology, .mesh = q->mesh.axes.count == 2 ? &q->mesh : NULL};
-    if (!q->network.links.torus || q->topology.slice_count > 1)
-        return base_fail(error, BASE_INPUT,
-                         "--picture: links are drawn of one torus, and %s is none; use --links --json",
-                         q->topology.name);
-    BASE_TRY(plots_format_parse(path, &format, error));
-    BASE_TRY(plots_ready(error));
-    request.busy_frac =
-        sim_link_shares(context->arena, &q->network, q->sent.traffic.link_bytes, q->sent.traffic.time_s);
-    request.title = base_print(context->arena, "%s over %s keeps the busiest link busy %.0f %% of the time",
-                               sim_collective_name(q->kind), axes, 100 * q->sent.traffic.busy_frac);
-    request.subtitle =
-        base_print(context->arena, "%s, %s by %s, %s. Each link by its busier direction", q->topology.name,
-                   base_format_bytes(bytes, q->bytes), sim_algorithm_name(q->sent.algorithm),
-                   base_format_seconds(time, q->sent.traffic.time_s));
-    BASE_TRY(plots_topology_draw(context->arena, &request, format, &picture, error));
-    BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
-    commands_put_picture(context, "collective", path, &picture, out);
-    return BASE_OK;
-}
-
 static enum base_status collective_run(struct commands_context *context, const struct base_arguments *arguments,
                                        struct base_text *out, struct base_error *error)
 {
     struct question q = {.bytes = 0};
     BASE_TRY(ask(context, arguments, &q, error));
-    const char *axes = topo_axes_spell(context->arena, &q.mesh.axes, q.axes),
-               *path = base_argument(arguments, "--picture");
-    if (path) return draw(context, &q, axes, path, out, error);
+    const char *axes = topo_axes_spell(context->arena, &q.mesh.axes, q.axes);
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) answer_json(&q, base_argument(arguments, "--links") != NULL, &writer);
     else answer_text(&q, axes, out);
@@ -311,7 +279,6 @@ static const struct base_option collective_options[] = {
      "double_tree, "
      "direct, pairwise, dimension",
      "the fastest that the hardware is known to run"},
-    {"--picture", "FILE.svg|.pdf|.png", "draw the torus with what its links carry instead", NULL},
     {"--links", NULL, "list what each link carries (with --json)", NULL},
     {"--profile", "FILE", "constants that replace the catalogue's", NULL},
     COMMANDS_COMMON,

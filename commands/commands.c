@@ -50,7 +50,7 @@ static bool puts_help(const struct commands_command *command, int count, const c
 /* Options that name a file to write: where that is empty, before any work. */
 static enum base_status refuse_empty_paths(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const char *const options[] = {"--out", "--trace", "--picture", "--enumerate", "--output-dir"};
+    static const char *const options[] = {"--out", "--trace", "--enumerate", "--output-dir"};
     for (int i = 0; i < BASE_COUNT(options); i++) {
         const char *path = commands_option_given(arguments, options[i]);
         if (path && !*path)

@@ -1,7 +1,6 @@
-/* `topology`: what a TOPOLOGY is, in words, JSON and as a drawing. */
+/* `topology`: a machine in words and as JSON. */
 #include "commands/commands.h"
 #include "commands/table.h"
-#include "plots/plots.h"
 
 #include <string.h>
 
@@ -13,7 +12,6 @@ struct facts {
     int chip_count, core_count, host_count, devices_per_host; /* of all slices */
     int64_t link_count;           /* of the torus, both directions counted once; 0 without one */
     const struct topo_mesh *mesh; /* what --submesh or --ici-mesh asked for, or NULL */
-    unsigned axes;                /* of --mesh-axis; 0: not given */
 };
 
 static const struct topo_slice *slice_of_shape(const struct topo_topology *topology)
@@ -338,33 +336,19 @@ static enum base_status read_mesh(struct base_arena *arena, const struct base_ar
                                   const struct topo_topology *topology, struct facts *facts, struct base_error *error)
 {
     struct topo_mesh_request request = {.tile_by_host_if_needed = true};
-    const char *ici = base_argument(arguments, "--ici-mesh"), *axes = base_argument(arguments, "--mesh-axis");
+    const char *ici = base_argument(arguments, "--ici-mesh");
     struct topo_mesh mesh;
     BASE_TRY(commands_read_numbers(arguments, "--submesh", BASE_COUNT(request.submesh), request.submesh,
                                    &request.submesh_count, error));
     if (request.submesh_count > 0 && ici)
         return base_fail(error, BASE_USAGE, "--submesh cannot be used: --ici-mesh is the whole mesh");
     if (ici) BASE_TRY(topo_axes_parse(arena, ici, "--ici-mesh", &request.ici_mesh, error));
-    request.split_physical_axes = ici != NULL; /* a picture shows what a mesh of any shape would be */
-    if (request.submesh_count == 0 && !ici)
-        return axes ? base_fail(error, BASE_USAGE, "--mesh-axis needs a mesh: --submesh or --ici-mesh") : BASE_OK;
+    request.split_physical_axes = ici != NULL; /* a mesh of any shape is shown */
+    if (request.submesh_count == 0 && !ici) return BASE_OK;
     BASE_TRY(topo_mesh_build(arena, topology, &request, TOPO_WITH_DEVICES, &mesh, error));
     struct topo_mesh *kept = base_new(arena, struct topo_mesh, 1);
     *kept = mesh;
     facts->mesh = kept;
-    return axes ? topo_axes_read(&kept->axes, axes, &facts->axes, error) : BASE_OK;
-}
-
-static enum base_status draw_topology(const struct commands_context *context, const struct facts *facts,
-                                      const char *path, enum plots_format format, struct base_text *out,
-                                      struct base_error *error)
-{
-    struct plots_topology request = {.topology = facts->topology, .mesh = facts->mesh, .axes = facts->axes};
-    struct plots_picture picture;
-    BASE_TRY(plots_ready(error));
-    BASE_TRY(plots_topology_draw(context->arena, &request, format, &picture, error));
-    BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
-    commands_put_picture(context, "topology", path, &picture, out);
     return BASE_OK;
 }
 
@@ -379,19 +363,13 @@ static enum base_status topology_run(struct commands_context *context, const str
                                      struct base_text *out, struct base_error *error)
 {
     struct topo_topology topology;
-    enum plots_format format;
-    struct base_error no_picture;
     const char *path = base_argument(arguments, "--out");
-    const bool draws = path && plots_format_parse(path, &format, &no_picture) == BASE_OK;
-    if (arguments->positional_count == 0 && draws)
-        return base_fail(error, BASE_USAGE, "a topology is missing, as in topology v4-512 --out %.200s", path);
     if (arguments->positional_count == 0) return list_all(context, arguments, out, error);
     BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
     struct facts facts = find_facts(&topology);
     BASE_TRY(read_mesh(context->arena, arguments, &topology, &facts, error));
-    if (draws) return draw_topology(context, &facts, path, format, out, error);
     struct base_json_writer writer = {.text = out, .layout = context->layout};
-    if (context->json || commands_ends_in(path, "json")) topology_json(context->arena, &facts, &writer);
+    if (context->json || (path && commands_ends_in(path, "json"))) topology_json(context->arena, &facts, &writer);
     else topology_text(&facts, out);
     return commands_write_out(arguments, out, error);
 }
@@ -403,10 +381,8 @@ static const char *topology_words(struct base_arena *arena)
 }
 
 static const struct base_option topology_options[] = {
-    {"--submesh", "X,Y,Z,C",
-     "the box of devices that holds one copy of the model, coloured in a picture; [node,local] on GPUs", NULL},
+    {"--submesh", "X,Y,Z,C", "the box of devices that holds one copy of the model; [node,local] on GPUs", NULL},
     {"--ici-mesh", "SIZES", "or a mesh of named axes, as JAX places it: data=2,fsdp=4,tensor=2", NULL},
-    {"--mesh-axis", "A[+B]", "whose groups a picture colours", "the mesh's last axis"},
     COMMANDS_COMMON,
 };
 
@@ -415,17 +391,15 @@ const struct commands_command commands_topology = {
     .alias = "topologies",
     .alias_run = list_all,
     .summary = "the chips and accelerator types that are known by name; or of one TOPOLOGY its cores and JAX devices, "
-               "hosts, wraps, links, default meshes; drawn, too",
-    .usage = "topology\ntopology T [--submesh X,Y,Z,C | --ici-mesh SIZES [--mesh-axis A]] [--out FILE.svg|.pdf|.png]",
+               "hosts, wraps, links, default meshes",
+    .usage = "topology\ntopology T [--submesh X,Y,Z,C | --ici-mesh SIZES]",
     .examples = "  meshwright topology\n"
                 "  meshwright topology v5e:2x4@host=2x4 --json\n"
-                "  meshwright topology v4-512 --submesh 4,2,2,1 --out v4-512.svg\n"
-                "  meshwright topology v4-128 --ici-mesh data=2,fsdp=8,tensor=4 --mesh-axis fsdp --out fsdp.svg\n",
+                "  meshwright topology v4-512 --submesh 4,2,2,1\n",
     .options = topology_options,
     .option_count = BASE_COUNT(topology_options),
     .positional_limit = 1,
     .first_words = topology_words,
     .run = topology_run,
-    .endings = "svg pdf png json txt",
     .writes_out = true,
 };

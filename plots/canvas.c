@@ -148,30 +148,6 @@ void plots_circle(struct plots_canvas *canvas, double x, double y, double radius
     add_mark(canvas, PLOTS_CIRCLE, (struct plots_box){x - radius, y - radius, 2 * radius, 2 * radius}, look);
 }
 
-/* All four points: a curve stays inside them. */
-static struct plots_box extent_of(const struct plots_point points[4])
-{
-    double left = points[0].x, right = left, top = points[0].y, bottom = top;
-    for (int i = 1; i < 4; i++) {
-        left = fmin(left, points[i].x);
-        right = fmax(right, points[i].x);
-        top = fmin(top, points[i].y);
-        bottom = fmax(bottom, points[i].y);
-    }
-    return (struct plots_box){left, top, right - left, bottom - top};
-}
-
-void plots_quad(struct plots_canvas *canvas, const struct plots_point points[4], struct plots_look look)
-{
-    memcpy(add_mark(canvas, PLOTS_QUAD, extent_of(points), look)->points, points, 4 * sizeof *points);
-}
-
-void plots_curve(struct plots_canvas *canvas, const struct plots_point points[4], struct plots_look look)
-{
-    look.fill_frac = 0;
-    memcpy(add_mark(canvas, PLOTS_CURVE, extent_of(points), look)->points, points, 4 * sizeof *points);
-}
-
 static void add_many(struct plots_canvas *canvas, enum plots_mark_kind kind, const struct plots_point *points,
                      int count, struct plots_look look)
 {
@@ -236,7 +212,6 @@ static void set_colour(cairo_t *on, enum plots_colour colour, double strength_fr
 static void trace_path(cairo_t *on, const struct plots_mark *mark)
 {
     const struct plots_box *box = &mark->box;
-    const struct plots_point *points = mark->points;
     cairo.new_path(on);
     switch (mark->kind) {
     case PLOTS_RECT: cairo.rectangle(on, box->x, box->y, box->width, box->height); break;
@@ -246,15 +221,6 @@ static void trace_path(cairo_t *on, const struct plots_mark *mark)
         break;
     case PLOTS_CIRCLE:
         cairo.arc(on, box->x + box->width / 2, box->y + box->height / 2, box->width / 2, 0, 2 * acos(-1));
-        break;
-    case PLOTS_QUAD:
-        cairo.move_to(on, points[0].x, points[0].y);
-        for (int i = 1; i < 4; i++) cairo.line_to(on, points[i].x, points[i].y);
-        cairo.close_path(on);
-        break;
-    case PLOTS_CURVE:
-        cairo.move_to(on, points[0].x, points[0].y);
-        cairo.curve_to(on, points[1].x, points[1].y, points[2].x, points[2].y, points[3].x, points[3].y);
         break;
     case PLOTS_POLYGON:
     case PLOTS_POLYLINE:

@@ -59,22 +59,11 @@ struct plots_point {
     double x, y;
 }; /* px */
 
-enum plots_mark_kind {
-    PLOTS_RECT,
-    PLOTS_LINE,
-    PLOTS_CIRCLE,
-    PLOTS_TEXT,
-    PLOTS_QUAD,
-    PLOTS_CURVE,
-    PLOTS_POLYGON,
-    PLOTS_POLYLINE
-};
+enum plots_mark_kind { PLOTS_RECT, PLOTS_LINE, PLOTS_CIRCLE, PLOTS_TEXT, PLOTS_POLYGON, PLOTS_POLYLINE };
 
 struct plots_mark {
     enum plots_mark_kind kind;
-    struct plots_box box; /* extent; of a line: from (x, y) by (width, height), which may be negative */
-    struct plots_point
-        points[4]; /* of a quad its corners, of a curve its ends and between them the two points that bend it */
+    struct plots_box box;           /* extent; of a line: from (x, y) by (width, height), which may be negative */
     const struct plots_point *many; /* of a polygon or a polyline */
     int many_count;
     struct plots_look look;
@@ -109,8 +98,7 @@ struct plots_rgb {
 struct plots_rgb plots_rgb(enum plots_colour colour, double strength_frac);
 /* Words have a darker tone of a colour where the colour itself would be hard to read. */
 struct plots_rgb plots_text_rgb(enum plots_colour colour);
-const char *plots_colour_name(enum plots_colour colour); /* "memory-bound": of a page's CSS variables */
-double plots_font_size(enum plots_style style);          /* px */
+double plots_font_size(enum plots_style style); /* px */
 bool plots_font_is_bold(enum plots_style style);
 double plots_line_height(enum plots_style style); /* px from one line to the next */
 extern const double plots_dash_px, plots_dash_gap_px;
@@ -120,10 +108,6 @@ extern const double plots_dash_px, plots_dash_gap_px;
 void plots_rect(struct plots_canvas *canvas, struct plots_box box, struct plots_look look);
 void plots_line(struct plots_canvas *canvas, double x0, double y0, double x1, double y1, struct plots_look look);
 void plots_circle(struct plots_canvas *canvas, double x, double y, double radius, struct plots_look look);
-/* A closed figure of four corners. */
-void plots_quad(struct plots_canvas *canvas, const struct plots_point points[4], struct plots_look look);
-/* Bézier's cubic curve from points[0] to points[3]; never filled. */
-void plots_curve(struct plots_canvas *canvas, const struct plots_point points[4], struct plots_look look);
 /* A closed figure of many corners, or the line through them, which is never filled. The points are kept by reference.
  */
 void plots_polygon(struct plots_canvas *canvas, const struct plots_point *points, int count, struct plots_look look);

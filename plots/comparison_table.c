@@ -196,25 +196,12 @@ static enum base_status read_rows(struct base_csv *csv, struct plots_comparison 
     return BASE_OK;
 }
 
-static enum base_status read_all(struct base_csv *csv, struct plots_comparison *out, struct base_error *error)
-{
-    enum base_status status = read_rows(csv, out, error);
-    base_csv_close(csv);
-    return status;
-}
-
 enum base_status plots_comparison_read(struct base_arena *arena, const char *path, struct plots_comparison *out,
                                        struct base_error *error)
 {
     struct base_csv csv;
     BASE_TRY(base_csv_open(&csv, arena, path, error));
-    return read_all(&csv, out, error);
-}
-
-enum base_status plots_comparison_read_text(struct base_arena *arena, const char *name, const char *text,
-                                            struct plots_comparison *out, struct base_error *error)
-{
-    struct base_csv csv;
-    BASE_TRY(base_csv_open_text(&csv, arena, name, text, error));
-    return read_all(&csv, out, error);
+    const enum base_status status = read_rows(&csv, out, error);
+    base_csv_close(&csv);
+    return status;
 }

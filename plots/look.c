@@ -111,11 +111,6 @@ struct plots_rgb plots_text_rgb(enum plots_colour colour)
     return colour == PLOTS_ALARM ? alarm : colours[colour];
 }
 
-const char *plots_colour_name(enum plots_colour colour)
-{
-    return names[colour];
-}
-
 /* ---- on a page ---- */
 
 static void put_variable(struct base_text *out, const char *name, const char *kind, struct plots_rgb rgb)

@@ -57,9 +57,6 @@ struct plots_comparison {
  * is no number, or there is no row. */
 enum base_status plots_comparison_read(struct base_arena *arena, const char *path, struct plots_comparison *out,
                                        struct base_error *error);
-/* The same of a table in memory; name: for messages. */
-enum base_status plots_comparison_read_text(struct base_arena *arena, const char *name, const char *text,
-                                            struct plots_comparison *out, struct base_error *error);
 /* Up to 60 rows get a pair of bars each; more become a scatter of errors over speed, with every row in its counts.
  * At least one row. */
 enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
@@ -74,24 +71,6 @@ enum base_status plots_trust(struct base_arena *arena, const struct plots_compar
 enum base_status plots_parity(struct base_arena *arena, const struct plots_comparison *comparison,
                               enum plots_format format, double width_px, struct plots_picture *out,
                               struct base_error *error);
-
-/* ---- topology: what machine is it, and which devices work on one copy of a model? ---- */
-
-struct plots_topology {
-    const struct topo_topology *topology;
-    const struct topo_mesh *mesh; /* with its devices; NULL: none */
-    unsigned axes; /* the set of mesh axes whose groups are coloured; 0: the last axis, on T5X's meshes the model's */
-    /* Of a torus, what links carry in place of the mesh's rings: at 3 chip + dimension the one that leads up, the
-     * fuller of its two directions, 1 being busy all the time; and what it is that they carry, as title and subtitle.
-     * NULL: rings. */
-    const double *busy_frac;
-    const char *title, *subtitle;
-};
-
-/* A torus as planes of chips in their hosts, in perspective where there is room; GPUs in their nodes. Every device is
- * drawn once; row_count is their number. BASE_INPUT for more devices than a page can hold, or a longer line of them. */
-enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request,
-                                     enum plots_format format, struct plots_picture *out, struct base_error *error);
 
 /* ---- a prediction: what `predict --detail --json` wrote ---- */
 

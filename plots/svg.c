@@ -46,19 +46,6 @@ static void put_box(struct base_text *out, const struct plots_box *box)
     put_number(out, "height", box->height);
 }
 
-/* Commands of a path before each point; the last one stands behind them all. */
-static void put_path(struct base_text *out, const struct plots_point points[4], const char *const commands[5])
-{
-    base_put(out, "<path d=\"");
-    for (int i = 0; i < 4; i++) {
-        base_put(out, commands[i]);
-        base_put_double(out, hundredths(points[i].x));
-        base_put(out, " ");
-        base_put_double(out, hundredths(points[i].y));
-    }
-    base_putf(out, "%s\"", commands[4]);
-}
-
 static void put_many(struct base_text *out, const struct plots_mark *mark)
 {
     base_putf(out, "<%s points=\"", mark->kind == PLOTS_POLYGON ? "polygon" : "polyline");
@@ -73,11 +60,8 @@ static void put_many(struct base_text *out, const struct plots_mark *mark)
 
 static void put_shape(struct base_text *out, const struct plots_mark *mark)
 {
-    static const char *const quad[] = {"M", "L", "L", "L", "Z"}, *const curve[] = {"M", "C", " ", " ", ""};
     const struct plots_box *box = &mark->box;
-    if (mark->kind == PLOTS_QUAD || mark->kind == PLOTS_CURVE) {
-        put_path(out, mark->points, mark->kind == PLOTS_QUAD ? quad : curve);
-    } else if (mark->kind == PLOTS_POLYGON || mark->kind == PLOTS_POLYLINE) {
+    if (mark->kind == PLOTS_POLYGON || mark->kind == PLOTS_POLYLINE) {
         put_many(out, mark);
     } else if (mark->kind == PLOTS_RECT) {
         base_put(out, "<rect");

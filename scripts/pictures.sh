@@ -3,7 +3,7 @@
 # and the checksum of its file. With --check draws nothing there, and says which picture is not what its command gives: its words
 # differ from those drawn now, or its file from the one drawn with them. Words are compared, and not pixels or places, since those
 # depend on the machine's fonts and Cairo; the numbers of a chart stand in them, in labels or in what is shown on hover. What has
-# no words, a colour or the place of a chip, is not checked.
+# no words, a colour, is not checked.
 set -eu
 program=$1
 folder=$2
@@ -15,7 +15,6 @@ trap 'rm -rf "$work"' EXIT
 draw() { # NAME FILE
     case $1 in
     comparison) "$program" plot comparison "$work/result.csv" --out "$2" ;;
-    v4-512) "$program" topology v4-512 --submesh 4,2,2,1 --out "$2" ;;
     memory) "$program" plot memory examples/t5_11b_v4_512.json --out "$2" ;;
     esac >/dev/null
 }
@@ -32,7 +31,7 @@ note() { # NAME PNG
 passed=0
 failed=0
 "$program" sweep examples/tpu_v4_tuning.csv --out "$work/result.csv" >/dev/null
-for name in comparison v4-512 memory; do
+for name in comparison memory; do
     [ -n "$check" ] || draw "$name" "$folder/$name.png"
     note "$name" "$folder/$name.png" >"$work/$name.txt"
     sed -n "/^$name\.png /,/^[^ ]/p" "$folder/pictures.txt" 2>/dev/null | sed '1!{/^[^ ]/d;}' >"$work/expected" || true
@@ -42,7 +41,7 @@ for name in comparison v4-512 memory; do
         passed=$((passed + 1))
     fi
 done
-[ -n "$check" ] || (cd "$work" && cat comparison.txt v4-512.txt memory.txt) >"$folder/pictures.txt"
+[ -n "$check" ] || (cd "$work" && cat comparison.txt memory.txt) >"$folder/pictures.txt"
 [ "$failed" -eq 0 ] || echo "pictures: make pictures draws them anew"
 printf '%-24s %d passed, %d failed\n' pictures: "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -293,22 +293,3 @@ void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topol
     if (topology->twisted) exchange_twisted(topology, mesh, axes, groups, out);
     else exchange_straight(arena, topology, mesh, axes, groups, out);
 }
-
-const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology,
-                              const struct topo_mesh *mesh, unsigned axes)
-{
-    struct router r;
-    int group_size, chips = chip_count(topology);
-    double *loads = base_new(arena, double, chips *DIMENSIONS);
-    route_all(arena, topology, mesh, axes, &r, &group_size);
-    for (int chip = 0; chip < chips; chip++)
-        for (int d = 0; d < DIMENSIONS; d++) {
-            int at[DIMENSIONS] = {chip % topology->bounds[0], chip / topology->bounds[0] % topology->bounds[1],
-                                  chip / (topology->bounds[0] * topology->bounds[1])};
-            double up = both_ways(&r, (chip * DIMENSIONS + d) * DIRECTIONS);
-            topo_step(topology, at, d, 0);
-            double down = both_ways(&r, (chip_index(topology, at) * DIMENSIONS + d) * DIRECTIONS + 1);
-            loads[chip * DIMENSIONS + d] = (up + down) / 2;
-        }
-    return loads;
-}

@@ -274,9 +274,6 @@ void topo_network_build(struct base_arena *arena, const struct topo_topology *to
 int topo_network_node(const struct topo_network *network, const int *device, int coordinate_count);
 void topo_network_place(const struct topo_network *network, int node, int *slice, int at[3]); /* of a chip of a torus */
 
-/* What a link is, for people: "x+ of chip (0, 1, 2)", "out of network card 3 of node 1". In the arena. */
-const char *topo_link_words(struct base_arena *arena, const struct topo_network *network, int link);
-
 /* The ways of a message, in equal shares: links of path i stand from end[i-1] (0 for the first) to end[i]. Zeroed
  * before its first use, then used again and again; its memory comes from the network's arena. */
 struct topo_paths {
@@ -308,10 +305,5 @@ struct topo_ring_load {
 /* axes: a set of the mesh's axes. The mesh has its devices. TPU slices and tori of ranks only. */
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
                      unsigned axes, struct topo_ring_load *out);
-/* The same for each link by itself, half of the bytes going round each way: of chip x + bounds[0] (y + bounds[1] z) the
- * link that leads up along dimension d stands at 3 chip + d, the mean of its two directions; from the last chip of a
- * line that is the wrap. In the arena. */
-const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology,
-                              const struct topo_mesh *mesh, unsigned axes);
 
 #endif

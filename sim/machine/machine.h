@@ -388,11 +388,6 @@ enum base_status sim_simulate_fastest(struct base_arena *arena, const struct sim
                                       const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
                                       double bytes, struct sim_simulated *out, struct base_error *error);
 
-/* Of a torus, at 3 chip + dimension: for what share of a time the link that leads up from there is busy, the fuller of
- * its two directions. */
-const double *sim_link_shares(struct base_arena *arena, const struct sim_network *network, const double *link_bytes,
-                              double time_s);
-
 /* ---- what bounds on predictions are made of, too (pricing.c) ---- */
 
 /* Seconds of so many bytes of a device's memory, of so many FLOP of its matrix units in bfloat16, and of starting so

@@ -184,24 +184,3 @@ enum base_status sim_simulate(struct base_arena *arena, const struct sim_network
     *out = s;
     return BASE_OK;
 }
-
-static double link_rate(const struct sim_network *network, int link)
-{
-    const struct topo_link *l = &network->links.links[link];
-    return network->rates.bytes_per_s[l->kind] * l->width;
-}
-
-const double *sim_link_shares(struct base_arena *arena, const struct sim_network *network, const double *link_bytes,
-                              double time_s)
-{
-    const struct topo_network *n = &network->links;
-    double *shares = base_new(arena, double, 3 * (n->device_nodes + 1));
-    for (int i = 0; i < n->link_count; i++) {
-        const struct topo_link *link = &n->links[i];
-        if (link->kind != TOPO_LINK_ICI || !(time_s > 0)) continue;
-        double *share = &shares[3 * (link->down ? link->to : link->from) + link->dimension];
-        const double frac = link_bytes[i] / link_rate(network, i) / time_s;
-        if (frac > *share) *share = frac;
-    }
-    return shares;
-}
