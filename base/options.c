@@ -80,6 +80,17 @@ static bool is_option(const char *given)
     return given[0] == '-' && given[1] && !(given[1] >= '0' && given[1] <= '9');
 }
 
+/* T5X's own options, which are no command's: arguments, each with its value behind an equals sign. */
+static bool is_gin(const char *given)
+{
+    static const char *const names[] = {"--gin_file", "--gin_bindings"};
+    for (int i = 0; i < BASE_COUNT(names); i++) {
+        const size_t length = strlen(names[i]);
+        if (!strncmp(given, names[i], length) && (!given[length] || given[length] == '=')) return true;
+    }
+    return !strncmp(given, "--gin.", strlen("--gin."));
+}
+
 enum base_status base_arguments_parse(struct base_arena *arena, const struct base_option *options, int option_count,
                                       int positional_limit, int argument_count, const char *const *arguments,
                                       struct base_arguments *out, struct base_error *error)
@@ -95,10 +106,13 @@ enum base_status base_arguments_parse(struct base_arena *arena, const struct bas
             positional[positional_count++] = given;
             continue;
         }
-        if (!strncmp(given, "--gin.", 6) || !strncmp(given, "--gin_file=", 11)) { /* T5X's, left as they stand */
+        if (is_gin(given)) {
             if (positional_count == positional_limit)
                 return base_fail(error, BASE_USAGE, "\"%.60s\": import reads it", given);
-            positional[positional_count++] = given;
+            const bool joined = equals;
+            if (!joined && i + 1 == argument_count) return base_fail(error, BASE_USAGE, "%s needs a value", given);
+            positional[positional_count++] = joined ? given : base_print(arena, "%s=%s", given, arguments[i + 1]);
+            i += !joined;
             continue;
         }
         int which = find_option(options, option_count, given, equals ? (size_t)(equals - given) : strlen(given));

@@ -37,20 +37,49 @@ static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
     }
 }
 
-/* --gin_file=FILE and --gin.NAME=VALUE, as T5X's command line has them, as a line of gin; false: it is neither. */
-static bool put_gin(const char *given, struct base_text *out)
+/* What T5X's command line says of gin: files in their order, and bindings over all of them. */
+struct gin_lines {
+    struct base_text files, bindings;
+    int file_count, binding_count;
+};
+
+static void put_file(const char *path, struct gin_lines *out)
+{
+    base_put(&out->files, "include ");
+    base_put_python_string(&out->files, path);
+    base_put(&out->files, "\n");
+    out->file_count++;
+}
+
+/* --gin_file=FILE, --gin_bindings=NAME=VALUE and --gin.NAME=VALUE, as T5X spells them; false: it is neither. */
+static bool put_gin(const char *given, struct gin_lines *out)
 {
     const char *equals = strchr(given, '=');
     if (strncmp(given, "--gin", 5) != 0 || !equals) return false;
-    if (!strncmp(given, "--gin_file=", 11)) {
-        base_put(out, "include ");
-        base_put_python_string(out, equals + 1);
-    } else base_putf(out, "%.*s = %s", (int)(equals - given - 6), given + 6, equals + 1);
-    base_put(out, "\n");
+    if (!strncmp(given, "--gin_file=", 11)) return put_file(equals + 1, out), true;
+    if (!strncmp(given, "--gin_bindings=", 15)) base_putf(&out->bindings, "%s\n", equals + 1);
+    else base_putf(&out->bindings, "%.*s = %s\n", (int)(equals - given - 6), given + 6, equals + 1);
+    out->binding_count++;
     return true;
 }
 
-/* One gin file; or files of other software with KEY=VALUE behind them. */
+/* One file alone is named in what is said of it; several, or with bindings, are read as T5X's command line. */
+static enum base_status read_gins(struct commands_context *context, const char *const *paths, int path_count,
+                                  struct gin_lines *lines, struct sim_gin_plan *out, struct base_error *error)
+{
+    for (int i = 0; i < path_count; i++) {
+        if (!model_gin_is_gin(paths[i]) && path_count > 1)
+            return base_fail(error, BASE_USAGE, "import: \"%.60s\" is no gin file, and one of the others is", paths[i]);
+        put_file(paths[i], lines);
+    }
+    if (path_count == 1 && lines->file_count == 1 && !lines->binding_count)
+        return commands_read_gin(context, paths[0], out, error);
+    if (!lines->file_count) return base_fail(error, BASE_USAGE, "import: FILE is missing; --gin_file=FILE names one");
+    if (lines->binding_count) base_put(&lines->files, lines->bindings.data);
+    return commands_read_gin(context, lines->files.data, out, error);
+}
+
+/* Gin files with T5X's options; or files of other software with KEY=VALUE behind them. */
 static enum base_status read_files(struct commands_context *context, const struct base_arguments *arguments,
                                    struct sim_gin_plan *out, struct base_error *error)
 {
@@ -58,31 +87,37 @@ static enum base_status read_files(struct commands_context *context, const struc
                **overrides = base_new(context->arena, const char *, arguments->positional_count),
                *from = base_argument(arguments, "--from");
     struct model_import_request request = {.paths = paths, .overrides = overrides};
-    BASE_TRY(commands_topology_given(context->arena, arguments, &request.topology, error));
+    struct gin_lines lines = {.files = {.arena = context->arena}, .bindings = {.arena = context->arena}};
     int kind;
-    if (from && strcmp(from, "gin") != 0) {
-        BASE_TRY(base_parse_word(from, "--from", model_import_kinds, MODEL_IMPORT_KINDS, &kind, error));
-        request.from = from;
-    }
-    struct base_text gin = {.arena = context->arena};
+    BASE_TRY(commands_topology_given(context->arena, arguments, &request.topology, error));
     for (int i = 0; i < arguments->positional_count; i++) {
         const char *given = arguments->positional[i];
-        if (put_gin(given, &gin)) continue;
+        if (put_gin(given, &lines)) continue;
         if (strchr(given, '=') && !base_is_file(given)) overrides[request.override_count++] = given;
         else paths[request.path_count++] = given;
     }
-    if (gin.length && !request.path_count && !request.override_count)
-        return commands_read_gin(context, gin.data, out, error);
-    if (!request.path_count || gin.length)
-        return base_fail(error, BASE_USAGE,
-                         gin.length ? "import: --gin_file=FILE and --gin.NAME=VALUE stand without other files"
-                                    : "import: FILE is missing");
-    if (!model_gin_is_gin(paths[0]) && (!from || strcmp(from, "gin") != 0))
-        return commands_read_import(context, &request, out, error);
-    if (arguments->positional_count > 1)
-        return base_fail(error, BASE_USAGE, "\"%.60s\" is one argument too many: one gin file is read",
-                         arguments->positional[1]);
-    return commands_read_gin(context, paths[0], out, error);
+    const bool is_gin = (from && !strcmp(from, "gin")) || lines.file_count || lines.binding_count ||
+                        (request.path_count && model_gin_is_gin(paths[0]));
+    if (is_gin && request.override_count)
+        return base_fail(error, BASE_USAGE, "import: \"%.60s\": a binding of gin is written --gin.%.60s", overrides[0],
+                         overrides[0]);
+    if (is_gin) return read_gins(context, paths, request.path_count, &lines, out, error);
+    if (!request.path_count) return base_fail(error, BASE_USAGE, "import: FILE is missing");
+    if (from) BASE_TRY(base_parse_word(from, "--from", model_import_kinds, MODEL_IMPORT_KINDS, &kind, error));
+    request.from = from;
+    return commands_read_import(context, &request, out, error);
+}
+
+/* An optimizer that is none of a plan's is refused where it stands, unless an option says another. */
+static enum base_status check_optimizer(const struct sim_gin_plan *plan, struct base_error *error)
+{
+    const struct sim_plan_key *row = &sim_plan_keys[SIM_OPTIMIZER];
+    const char *names[SIM_MOST_WORDS], *value = plan->text.values[SIM_OPTIMIZER];
+    int count = 0, found;
+    while (count < SIM_MOST_WORDS && row->words[count].name) names[count] = row->words[count].name, count++;
+    if (!value || !plan->places[SIM_OPTIMIZER].line) return BASE_OK;
+    if (base_parse_word(value, row->name, names, count, &found, error) == BASE_OK) return BASE_OK;
+    return base_fail_in(error, "%.300s:%d", plan->places[SIM_OPTIMIZER].file, plan->places[SIM_OPTIMIZER].line);
 }
 
 static enum base_status run_import(struct commands_context *context, const struct base_arguments *arguments,
@@ -93,6 +128,7 @@ static enum base_status run_import(struct commands_context *context, const struc
     const char *path = arguments->positional[0];
     BASE_TRY(read_files(context, arguments, &plan, error));
     BASE_TRY(take_options(context, arguments, &plan, error));
+    BASE_TRY(check_optimizer(&plan, error));
     if (!context->json) {
         put_text(&plan, out);
         const char *wanted = commands_topology_wanted(context, path, &plan.text);
@@ -116,9 +152,8 @@ const struct commands_command commands_import = {
     .name = "import",
     .summary =
         "read a plan from what starts other software: MaxText, Megatron-LM, torchtitan, nanotron, DeepSpeed, T5X",
-    .usage =
-        "import FILE… [KEY=VALUE…] [--from KIND] [--topology T] [OPTIONS]\nimport FILE.gin [--gin-search-path DIR] "
-        "[--topology T] [OPTIONS]",
+    .usage = "import FILE… [KEY=VALUE…] [--from KIND] [--topology T] [OPTIONS]\nimport FILE.gin… [--gin_file=FILE]… "
+             "[--gin.NAME=VALUE]… [--gin-search-path DIR] [OPTIONS]",
     .examples = "  meshwright import examples/wmt_two_way.gin\n"
                 "  meshwright import examples/wmt_two_way.gin --json --out plan.json\n",
     .options = import_options,

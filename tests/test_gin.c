@@ -291,6 +291,21 @@ static void includes_are_searched(struct base_arena *arena)
 #define PARTITIONER "from t5x import partitioning\npartitioning.PjitPartitioner."
 #define OPTAX "import optax\nfrom t5x import optimizers\n"
 
+#define MODELS "from t5x import models\nMODEL = @models.EncoderDecoderModel()\n"
+/* T5 1.1 base as Flaxformer's dense layers build it. */
+#define FLAXFORMER                                                                                                     \
+    MODELS                                                                                                             \
+    "from flaxformer.architectures.t5 import t5_architecture\nfrom flaxformer.components import dense\nfrom "          \
+    "flaxformer.components import embedding\nfrom flaxformer.components.attention import dense_attention\n"            \
+    "models.EncoderDecoderModel.module = @t5_architecture.EncoderDecoder()\nt5_architecture.EncoderDecoder.dtype "     \
+    "= 'bfloat16'\nt5_architecture.Encoder.num_layers = 12\nt5_architecture.Decoder:\n  num_layers = 12\n  "           \
+    "output_logits_factory = @logits/dense.DenseGeneral\nembedding.Embed:\n  num_embeddings = 32128\n  features "      \
+    "= 768\nNUM_HEADS = 12\ndense_attention.MultiHeadDotProductAttention:\n  num_heads = %NUM_HEADS\n  head_dim "      \
+    "= 64\n  use_bias = False\ndense.MlpBlock:\n  intermediate_dim = 2048\n  activations = ('gelu', 'linear')\n"
+#define NETWORK                                                                                                        \
+    "from t5x.examples.t5 import network\nnetwork.Transformer.config = @network.T5Config()\nnetwork.T5Config.vocab_"   \
+    "size = 8\n"
+
 /* text holds what the JSON of the plan must hold, in its order; note what a note must say. */
 static const struct plan_row {
     const char *text, *plan, *note;
@@ -445,9 +460,22 @@ static const struct plan_row {
      "{\"model\":\"t5_1_1_base\",\"num_partitions\":1,\"logical_axis_rules\":\"standard:1,1\",\"batch_size\":128,"
      "\"optimizer\"",
      "warning: x.gin:3: num_microbatches: T5X's precompile takes none"},
-    {"infer_script.infer.model = @other.Model()\nother.Model.module = @net.Transformer()\nnet.Transformer.config = "
+    {"infer_script.infer.model = @models.EncoderDecoderModel()\nmodels.EncoderDecoderModel.module = "
+     "@net.Transformer()\nnet.Transformer.config = "
      "@t5x.examples.t5.network.T5Config()\nT5Config.vocab_size = 7\nMODEL = @models.None()\n",
      "\"model\":\"encoder_decoder:vocab_size=7,", NULL},
+    {FLAXFORMER, "{\"model\":\"t5_1_1_base\",\"dtype\":\"bfloat16\",\"z_loss\":0}", NULL},
+    {FLAXFORMER "dense.MlpBlock.intermediate_dropout_rate = 0.1\n", "\"dropout_rate\":0.1", NULL},
+    {FLAXFORMER "t5_architecture.Decoder.output_logits_factory = None\nNUM_HEADS = 6\n",
+     "{\"model\":\"encoder_decoder:vocab_size=32128,emb_dim=768,num_heads=6,head_dim=64,mlp_dim=2048,num_encoder_"
+     "layers="
+     "12,num_decoder_layers=12,mlp_activations=gelu+linear,logits_via_embedding=1\"",
+     NULL},
+    {"from my import models\nMODEL = @models.Mine()\nmodels.Mine.module = @models.Net()\n# meshwright: model = "
+     "t5_1_1_base\n",
+     "{\"model\":\"t5_1_1_base\"", NULL},
+    {SMALL "from my import t\nimport __main__ as script\nscript.train.trainer_cls = @t.Trainer\n", BASE,
+     "warning: x.gin:5: trainer_cls: my.t.Trainer is no class of T5X; the step of T5X is predicted"},
     {SMALL "BATCH_SIZE2 = 64\n", BASE,
      "warning: x.gin:3: BATCH_SIZE2: unknown, so it is skipped; did you mean BATCH_SIZE"},
     {SMALL "BATCH_SIZE2 = 64\nutils.SaveCheckpointConfig.period = %BATCH_SIZE2\n", BASE,
@@ -521,6 +549,21 @@ static void what_cannot_be_is_refused_with_its_line(struct base_arena *arena)
         {"from flaxformer import t5\nMODEL = @models.EncoderDecoderModel()\nmodels.EncoderDecoderModel.module = "
          "@t5.Encoder()\n",
          "x.gin:3: \"flaxformer.t5.Encoder\" is no network that is known"},
+        {"from my import models\nMODEL = @models.EncoderDecoderModel()\nmodels.EncoderDecoderModel.module = "
+         "@network.Transformer()\n" NETWORK,
+         "x.gin:2: model: my.models.EncoderDecoderModel is no class of T5X"},
+        {SMALL "MODEL = @models.Distilled()\n", "x.gin:3: model: t5x.models.Distilled is no class of T5X"},
+        {SMALL "network.T5Config.use_rotary_embedding = True\n",
+         "x.gin:3: network.T5Config.use_rotary_embedding: T5Config has no such parameter, and gin stops here"},
+        {SMALL "network.T5Config.emb_dimm = 1024\n", "did you mean emb_dim?"},
+        {SMALL "import __main__ as script\nscript.distil.model = %MODEL\n",
+         "x.gin:4: script.distil.model: no script of T5X has this function"},
+        {SMALL "import __main__ as script\nscript.train.teacher = %MODEL\n",
+         "x.gin:4: script.train.teacher: T5X's train has no such parameter"},
+        {FLAXFORMER "dense.MlpBlock.use_bias = True\n", "dense.MlpBlock.use_bias is True"},
+        {FLAXFORMER "from my import layers\nt5_architecture.EncoderLayer.attention = @layers.Sparse()\n",
+         "t5_architecture.EncoderLayer.attention is my.layers.Sparse"},
+        {FLAXFORMER "embedding.Embed.features = %gin.REQUIRED\n", "embedding.Embed.features is not bound to a number"},
         {"from t5x.contrib.moe import network\nnetwork.T5Config.vocab_size = 3\n",
          "x.gin:2: \"t5x.contrib.moe.network.T5Config\" is no network"},
         {"from t5x.examples.t5 import network\nnetwork.T5Config.emb_dim = 3\n",

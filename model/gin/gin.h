@@ -139,6 +139,8 @@ struct model_gin_model {
  * sizes out of bounds, or a contradiction. */
 enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *out, bool *found,
                                  struct base_error *error);
+/* Whether a model's module is T5 of Flaxformer's dense layers. */
+bool model_gin_is_flaxformer(const struct model_gin_value *module);
 /* MODEL of the contract: @FILE.gin, whose model is read as T5X reads it (none is BASE_INPUT), with the directories of
  * search_path as in model_gin_read; or whatever model_config_parse takes. */
 enum base_status model_gin_config_parse(struct base_arena *arena, const char *text, const char *search_path,

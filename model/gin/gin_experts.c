@@ -1,30 +1,31 @@
-/* Flaxformer's models with experts in gin: macros of sizes, and a few bindings of their layers
- * (flaxformer/t5x/configs/moe, whose files say so; t5x/contrib/moe trains them). */
+/* Flaxformer's models in gin: macros of sizes, and a few bindings of their layers. Those with experts
+ * (flaxformer/t5x/configs/moe, whose files say so; t5x/contrib/moe trains them), and T5 as its dense layers build it.
+ */
 #include "model/gin/gin_reader.h"
 
 #include <string.h>
 
-/* A macro of those files, and the key of a model's one line that it is. */
+/* A macro of those files, the key of a model's one line that it is, and what its dense files bind to it. */
 static const struct {
-    const char *macro, *key;
+    const char *macro, *key, *class, *parameter;
 } macros[] = {
-    {"NUM_EMBEDDINGS", "vocab_size"},
-    {"EMBED_DIM", "emb_dim"},
-    {"NUM_HEADS", "num_heads"},
-    {"HEAD_DIM", "head_dim"},
-    {"MLP_DIM", "mlp_dim"},
-    {"NUM_ENCODER_LAYERS", "num_encoder_layers"},
-    {"NUM_DECODER_LAYERS", "num_decoder_layers"},
-    {"NUM_EXPERTS", "num_experts"},
-    {"NUM_SELECTED_EXPERTS", "num_selected_experts"},
-    {"EXPERT_MLP_DIM", "expert_mlp_dim"},
-    {"NUM_ENCODER_SPARSE_LAYERS", "num_encoder_sparse_layers"},
-    {"NUM_DECODER_SPARSE_LAYERS", "num_decoder_sparse_layers"},
-    {"TRAIN_EXPERT_CAPACITY_FACTOR", "capacity_factor"},
-    {"EVAL_EXPERT_CAPACITY_FACTOR", "eval_capacity_factor"},
-    {"GROUP_SIZE", "group_size"},
-    {"AUX_LOSS_FACTOR", "aux_loss_factor"},
-    {"ROUTER_Z_LOSS_FACTOR", "router_z_loss_factor"},
+    {"NUM_EMBEDDINGS", "vocab_size", "embedding.Embed", "num_embeddings"},
+    {"EMBED_DIM", "emb_dim", "embedding.Embed", "features"},
+    {"NUM_HEADS", "num_heads", "dense_attention.MultiHeadDotProductAttention", "num_heads"},
+    {"HEAD_DIM", "head_dim", "dense_attention.MultiHeadDotProductAttention", "head_dim"},
+    {"MLP_DIM", "mlp_dim", "dense.MlpBlock", "intermediate_dim"},
+    {"NUM_ENCODER_LAYERS", "num_encoder_layers", "t5_architecture.Encoder", "num_layers"},
+    {"NUM_DECODER_LAYERS", "num_decoder_layers", "t5_architecture.Decoder", "num_layers"},
+    {"NUM_EXPERTS", "num_experts", NULL, NULL},
+    {"NUM_SELECTED_EXPERTS", "num_selected_experts", NULL, NULL},
+    {"EXPERT_MLP_DIM", "expert_mlp_dim", NULL, NULL},
+    {"NUM_ENCODER_SPARSE_LAYERS", "num_encoder_sparse_layers", NULL, NULL},
+    {"NUM_DECODER_SPARSE_LAYERS", "num_decoder_sparse_layers", NULL, NULL},
+    {"TRAIN_EXPERT_CAPACITY_FACTOR", "capacity_factor", NULL, NULL},
+    {"EVAL_EXPERT_CAPACITY_FACTOR", "eval_capacity_factor", NULL, NULL},
+    {"GROUP_SIZE", "group_size", NULL, NULL},
+    {"AUX_LOSS_FACTOR", "aux_loss_factor", NULL, NULL},
+    {"ROUTER_Z_LOSS_FACTOR", "router_z_loss_factor", NULL, NULL},
 };
 
 static const struct model_gin_value *get(struct model_gin *gin, const char *scope, const char *configurable,
@@ -36,11 +37,11 @@ static const struct model_gin_value *get(struct model_gin *gin, const char *scop
 
 /* ---- reading ---- */
 
-static void put_activations(struct model_gin *gin, struct base_text *line)
+static void put_activations(struct model_gin *gin, const char *otherwise, struct base_text *line)
 {
     const struct model_gin_value *names = get(gin, "", "dense.MlpBlock", "activations");
     base_put(line, ",mlp_activations=");
-    if (!names) base_put(line, "gelu+linear"); /* what moe.gin binds */
+    if (!names) base_put(line, otherwise);
     else if (names->kind == MODEL_GIN_STRING) base_put(line, names->text);
     for (const struct model_gin_value *item = names ? names->child : NULL; item; item = item->next)
         base_putf(line, "%s%s", item == names->child ? "" : "+", item->text ? item->text : "");
@@ -77,12 +78,10 @@ bool model_gin_has_experts(struct model_gin *gin)
     return experts && experts->kind == MODEL_GIN_NUMBER && model_gin_find(gin, "", "", "EMBED_DIM");
 }
 
-enum base_status model_gin_read_experts(struct model_gin *gin, struct model_config *out, struct model_gin_place *place,
-                                        bool *any, struct base_error *error)
+static enum base_status read_experts(struct model_gin *gin, struct model_config *out, struct model_gin_place *place,
+                                     struct base_error *error)
 {
     struct base_text line = {.arena = gin->arena};
-    *any = model_gin_has_experts(gin);
-    if (!*any) return BASE_OK;
     model_gin_get(gin, "", "", "NUM_EXPERTS", place);
     base_put(&line, "moe_encoder_decoder");
     for (int i = 0; i < BASE_COUNT(macros); i++) {
@@ -90,10 +89,112 @@ enum base_status model_gin_read_experts(struct model_gin *gin, struct model_conf
         if (value && value->kind == MODEL_GIN_NUMBER)
             base_putf(&line, "%c%s=%s", i ? ',' : ':', macros[i].key, value->text);
     }
-    put_activations(gin, &line);
+    put_activations(gin, "gelu+linear", &line); /* what moe.gin binds */
     put_layers(gin, &line);
     if (model_config_parse(gin->arena, line.data, out, error) == BASE_OK) return BASE_OK;
     return base_fail_in(error, "%.300s:%d", place->file, place->line);
+}
+
+/* A name of the zoo stands for all of the macros. */
+enum base_status model_gin_read_experts(struct model_gin *gin, struct model_gin_model *out, bool *any,
+                                        struct base_error *error)
+{
+    struct model_config config;
+    struct model_gin_place place = {0};
+    int count;
+    *any = model_gin_has_experts(gin);
+    if (!*any) return BASE_OK;
+    BASE_TRY(read_experts(gin, &config, &place, error));
+    const struct model_zoo_model *models = model_zoo(gin->arena, &count);
+    *out = (struct model_gin_model){.text = base_copy(gin->arena, config.name), .config = config, .place = place};
+    for (int i = 0; i < count; i++) {
+        struct model_config candidate;
+        if (strcmp(models[i].architecture, model_architecture(&config)) != 0) continue;
+        BASE_TRY(model_config_parse(gin->arena, models[i].name, &candidate, error));
+        memcpy(candidate.name, config.name, sizeof candidate.name);
+        if (!memcmp(&candidate, &config, sizeof config)) out->text = models[i].name;
+    }
+    return BASE_OK;
+}
+
+/* ---- reading dense models ---- */
+
+/* What T5X's own T5 is built of in Flaxformer's layers (flaxformer/t5x/configs/t5/architectures/t5_flaxformer.gin).
+ * What is bound otherwise is another model. */
+static const struct {
+    const char *class, *parameter, *taken;
+} parts[] = {
+    {"t5_architecture.EncoderDecoder", "encoder_factory", "Encoder"},
+    {"t5_architecture.EncoderDecoder", "decoder_factory", "Decoder"},
+    {"t5_architecture.EncoderDecoder", "shared_token_embedder_factory", "Embed"},
+    {"t5_architecture.EncoderDecoder", "scan_layers", "False"},
+    {"t5_architecture.Encoder", "layer_factory", "EncoderLayer"},
+    {"t5_architecture.Encoder", "layer_norm_factory", "T5LayerNorm"},
+    {"t5_architecture.Encoder", "position_embedder_factory", "None"},
+    {"t5_architecture.Encoder", "shared_relative_position_bias_factory", "RelativePositionBiases"},
+    {"t5_architecture.EncoderLayer", "attention", "MultiHeadDotProductAttention"},
+    {"t5_architecture.EncoderLayer", "mlp", "MlpBlock"},
+    {"t5_architecture.EncoderLayer", "parallel", "False"},
+    {"t5_architecture.Decoder", "layer_factory", "DecoderLayer"},
+    {"t5_architecture.Decoder", "layer_norm_factory", "T5LayerNorm"},
+    {"t5_architecture.Decoder", "position_embedder_factory", "None"},
+    {"t5_architecture.Decoder", "shared_relative_position_bias_factory", "RelativePositionBiases"},
+    {"t5_architecture.DecoderLayer", "self_attention", "MultiHeadDotProductAttention"},
+    {"t5_architecture.DecoderLayer", "encoder_decoder_attention", "MultiHeadDotProductAttention"},
+    {"t5_architecture.DecoderLayer", "mlp", "MlpBlock"},
+    {"t5_architecture.DecoderLayer", "parallel", "False"},
+    {"dense_attention.MultiHeadDotProductAttention", "use_bias", "False"},
+    {"dense.MlpBlock", "use_bias", "False"},
+};
+
+static enum base_status check_parts(struct model_gin *gin, struct base_error *error)
+{
+    for (int i = 0; i < BASE_COUNT(parts); i++) {
+        struct model_gin_place place = {0};
+        const struct model_gin_value *value = model_gin_get(gin, "", parts[i].class, parts[i].parameter, &place);
+        const char *text = value && value->text ? value->text : "None", *dot = strrchr(text, '.');
+        if (!value || !strcmp(dot ? dot + 1 : text, parts[i].taken)) continue;
+        return base_fail(error, BASE_INPUT,
+                         "%.300s:%d: %s.%s is %.100s, and the layers of T5 that are known have %s; a line \"# "
+                         "meshwright: model = …\" in the file says the model instead",
+                         place.file, place.line, parts[i].class, parts[i].parameter, text, parts[i].taken);
+    }
+    return BASE_OK;
+}
+
+bool model_gin_is_flaxformer(const struct model_gin_value *module)
+{
+    static const char class[] = "t5_architecture.EncoderDecoder";
+    const size_t length = module ? strlen(module->text) : 0, cut = sizeof class - 1;
+    return length >= cut && !strcmp(module->text + length - cut, class) &&
+           (length == cut || module->text[length - cut - 1] == '.');
+}
+
+/* The size as its class has it, else the macro that Flaxformer's files bind it to. */
+static const struct model_gin_value *dense_size(struct model_gin *gin, int row)
+{
+    const struct model_gin_value *value = get(gin, "", macros[row].class, macros[row].parameter);
+    return value ? value : get(gin, "", "", macros[row].macro);
+}
+
+enum base_status model_gin_read_flaxformer(struct model_gin *gin, struct model_gin_place place, const char **out,
+                                           struct base_error *error)
+{
+    struct base_text line = {.arena = gin->arena};
+    BASE_TRY(check_parts(gin, error));
+    base_put(&line, "encoder_decoder");
+    for (int i = 0; macros[i].class; i++) {
+        const struct model_gin_value *value = dense_size(gin, i);
+        if (!value || value->kind != MODEL_GIN_NUMBER)
+            return base_fail(error, BASE_INPUT, "%.300s:%d: %s.%s is not bound to a number; bind it, or %s", place.file,
+                             place.line, macros[i].class, macros[i].parameter, macros[i].macro);
+        base_putf(&line, "%c%s=%s", i ? ',' : ':', macros[i].key, value->text);
+    }
+    put_activations(gin, "relu", &line); /* MlpBlock's own */
+    const struct model_gin_value *logits = get(gin, "", "t5_architecture.Decoder", "output_logits_factory");
+    base_putf(&line, ",logits_via_embedding=%d", !logits || logits->kind == MODEL_GIN_NONE);
+    *out = line.data;
+    return BASE_OK;
 }
 
 /* ---- writing ---- */

@@ -217,6 +217,9 @@ static enum base_status include_known(struct model_gin_reader *reader, const cha
 {
     const char *text;
     BASE_TRY(known_text(reader->gin, name, &text, error));
+    if (!text && reader->gin->depth == 1 && !reader->gin->without_files) /* of the command line itself */
+        return base_fail(error, BASE_INPUT, "%.300s: no such file, here or on the search path (--gin-search-path DIR)",
+                         name);
     if (!text) {
         model_gin_warn(reader->gin, reader->place,
                        "include '%.200s': is not on the search path, and what it binds is missing here "

@@ -65,6 +65,7 @@ struct found {
     struct model_gin_place place;
     const struct model_gin_value *model, *config;
     const struct network *network;
+    bool flaxformer; /* T5 of Flaxformer's dense layers; config is their EncoderDecoder */
 };
 
 /* A reference that a parameter is bound to, or NULL. */
@@ -113,7 +114,7 @@ static enum base_status refuse_network(const char *name, struct model_gin_place 
     return base_fail(error, BASE_INPUT,
                      "%.300s:%d: \"%.120s\" is no network that is known; use T5Config of t5x.examples.t5.network or "
                      "t5x.examples.scalable_t5.network, TransformerConfig of t5x.examples.decoder_only.network, or "
-                     "Flaxformer's layers with experts",
+                     "Flaxformer's layers",
                      place.file, place.line, name);
 }
 
@@ -132,7 +133,7 @@ static enum base_status find_network(struct model_gin *gin, struct found *found,
     return BASE_OK;
 }
 
-/* T5X's own model classes say whether there is an encoder; a user's class may be either. */
+/* Model classes say whether there is an encoder. */
 static enum base_status check_class(const struct found *found, struct model_gin_place place, struct base_error *error)
 {
     const char *class = found->model ? last_part(found->model->text) : "";
@@ -143,21 +144,30 @@ static enum base_status check_class(const struct found *found, struct model_gin_
                      found->network->model);
 }
 
-/* model -> module -> config, as far as they are bound. */
-static enum base_status find(struct model_gin *gin, struct found *out, bool *any, struct base_error *error)
+/* model -> module -> config, as far as they are bound. A comment may say the model in place of code that is not known.
+ */
+static enum base_status find(struct model_gin *gin, bool commented, struct found *out, bool *any,
+                             struct base_error *error)
 {
     struct found found = {0};
     struct model_gin_place model_place = {0}, module_place = {0};
     const struct model_gin_value *module = NULL;
     found.model = find_model(gin, &model_place);
     if (found.model) module = reference(gin, found.model->scope, found.model->text, "module", &module_place);
-    if (module) found.config = reference(gin, module->scope, module->text, "config", &found.place);
+    *any = false;
+    if (found.model) BASE_TRY(model_gin_check_model_class(gin, found.model, model_place, error));
+    found.flaxformer = model_gin_is_flaxformer(module);
+    if (found.flaxformer) found.config = module, found.place = module_place, found.network = &networks[0];
+    else if (module) found.config = reference(gin, module->scope, module->text, "config", &found.place);
     if (!found.config && !model_gin_has_experts(gin)) found.config = guess_config(gin, &found.place);
-    *any = found.config != NULL;
-    if (!found.config && module && !model_gin_has_experts(gin))
+    if (!found.config && module && !commented && !model_gin_has_experts(gin))
         return refuse_network(module->text, module_place, error);
     if (!found.config) return BASE_OK;
-    BASE_TRY(find_network(gin, &found, error));
+    *any = true;
+    if (!found.flaxformer) {
+        BASE_TRY(find_network(gin, &found, error));
+        BASE_TRY(model_gin_check_parameters(gin, found.config, error));
+    }
     BASE_TRY(check_class(&found, model_place, error));
     *out = found;
     return BASE_OK;
@@ -312,29 +322,6 @@ static enum base_status zoo_name(struct model_gin *gin, const struct model_confi
     return BASE_OK;
 }
 
-/* Experts are said by macros; a name of the zoo stands for all of them. */
-static enum base_status model_with_experts(struct model_gin *gin, struct model_gin_model *out, bool *any,
-                                           struct base_error *error)
-{
-    struct model_config config;
-    const struct model_zoo_model *models;
-    struct model_gin_place place = {0};
-    int count;
-    BASE_TRY(model_gin_read_experts(gin, &config, &place, any, error));
-    if (!*any) return BASE_OK;
-    models = model_zoo(gin->arena, &count);
-    *out = (struct model_gin_model){.text = base_copy(gin->arena, config.name), .config = config, .place = place};
-    out->model = find_model(gin, &place);
-    for (int i = 0; i < count; i++) {
-        struct model_config candidate;
-        if (strcmp(models[i].architecture, model_architecture(&config)) != 0) continue;
-        BASE_TRY(model_config_parse(gin->arena, models[i].name, &candidate, error));
-        memcpy(candidate.name, config.name, sizeof candidate.name);
-        if (!memcmp(&candidate, &config, sizeof config)) out->text = models[i].name;
-    }
-    return BASE_OK;
-}
-
 /* ---- the comment line that says the model ---- */
 
 static const struct model_gin_comment *model_comment(const struct model_gin *gin)
@@ -397,18 +384,23 @@ enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *
                                  struct base_error *error)
 {
     struct found found = {0};
-    struct said said[BASE_COUNT(sizes)];
+    struct said said[BASE_COUNT(sizes)] = {0};
     struct model_gin_model model = {0}, given = {0};
     const char *name = NULL;
     bool described, commented;
-    BASE_TRY(find(gin, &found, &described, error));
     BASE_TRY(model_of_comment(gin, &given, &commented, error));
-    if (!described) BASE_TRY(model_with_experts(gin, &model, &described, error));
+    BASE_TRY(find(gin, commented, &found, &described, error));
+    if (!described) BASE_TRY(model_gin_read_experts(gin, &model, &described, error));
     *any = described || commented;
+    if (model.text) model.model = find_model(gin, &(struct model_gin_place){0});
     if (model.text) return *out = commented ? given : model, BASE_OK;
     if (!described) return commented ? (*out = given, BASE_OK) : BASE_OK;
-    BASE_TRY(read_sizes(gin, &found, said, error));
-    model.text = one_line(gin->arena, found.network, said);
+    if (found.flaxformer) {
+        BASE_TRY(model_gin_read_flaxformer(gin, found.place, &model.text, error));
+    } else {
+        BASE_TRY(read_sizes(gin, &found, said, error));
+        model.text = one_line(gin->arena, found.network, said);
+    }
     if (model_config_parse(gin->arena, model.text, &model.config, error) != BASE_OK)
         return base_fail_in(error, "%.300s:%d", found.place.file, found.place.line);
     if (commented) BASE_TRY(check_comment(model_comment(gin), &given.config, &found, said, &model.config, error));

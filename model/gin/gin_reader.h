@@ -47,8 +47,18 @@ void model_gin_put_model_of(const struct model_config *config, const char *packa
                             const char *remat_policy, struct base_text *out);
 bool model_gin_has_experts(struct model_gin *gin); /* gin_experts.c: macros of Flaxformer's files say so */
 /* gin_experts.c: a model of Flaxformer with experts, by the macros of its files. *any is false where there is none. */
-enum base_status model_gin_read_experts(struct model_gin *gin, struct model_config *out, struct model_gin_place *place,
-                                        bool *any, struct base_error *error);
+enum base_status model_gin_read_experts(struct model_gin *gin, struct model_gin_model *out, bool *any,
+                                        struct base_error *error);
+/* T5 of its dense layers, as one line. BASE_INPUT: layers that T5 has not, or a size that is not bound; place is the
+ * module's. */
+enum base_status model_gin_read_flaxformer(struct model_gin *gin, struct model_gin_place place, const char **out,
+                                           struct base_error *error);
+/* gin_own_code.c: BASE_INPUT where the model is a class of someone's own, or a class of sizes is given a parameter that
+ * it lacks; a comment line "# meshwright: model = …" says the model instead of the first. */
+enum base_status model_gin_check_model_class(const struct model_gin *gin, const struct model_gin_value *model,
+                                             struct model_gin_place place, struct base_error *error);
+enum base_status model_gin_check_parameters(const struct model_gin *gin, const struct model_gin_value *config,
+                                            struct base_error *error);
 void model_gin_put_experts(const struct model_config *config, struct base_text *out); /* its sizes alone */
 void model_gin_put_expert_model(const struct model_config *config, struct base_text *out);
 /* One of the names may leave out the modules before it: network.T5Config is t5x.examples.t5.network.T5Config. */

@@ -18,8 +18,69 @@ static const struct {
      "of infer.py, or of eval.py with a model"},
 };
 
+/* Parameters of train() of T5X's train.py, of all its versions; a loop that takes others is someone's own. */
+static const char *const train_parameters[] = {"model",
+                                               "train_dataset_cfg",
+                                               "train_eval_dataset_cfg",
+                                               "infer_eval_dataset_cfg",
+                                               "checkpoint_cfg",
+                                               "partitioner",
+                                               "trainer_cls",
+                                               "model_dir",
+                                               "total_steps",
+                                               "eval_steps",
+                                               "eval_period",
+                                               "relative_steps",
+                                               "stats_period",
+                                               "random_seed",
+                                               "use_hardware_rng",
+                                               "summarize_config_fn",
+                                               "inference_evaluator_cls",
+                                               "get_dataset_fn",
+                                               "concurrent_metrics",
+                                               "actions",
+                                               "train_eval_get_dataset_fn",
+                                               "run_eval_before_training",
+                                               "train_state_initializer_cls",
+                                               "use_gda",
+                                               "use_orbax",
+                                               "verify_matching_vocabs_fn",
+                                               "gc_period",
+                                               "training_eval_average_metrics"};
+
+static bool is_one_of(const char *name, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(names[i], name)) return true;
+    return false;
+}
+
+/* A function of __main__ that is given a model, or a parameter that T5X's function lacks: the step that it makes is not
+ * T5X's. */
+static enum base_status check_main(const struct model_gin *gin, struct base_error *error)
+{
+    static const char prefix[] = "__main__.";
+    static const char *const known[] = {"train", "precompile", "infer", "evaluate"};
+    for (int i = 0; i < gin->binding_count; i++) {
+        const struct model_gin_binding *binding = &gin->bindings[i];
+        if (binding->known || strncmp(binding->configurable, prefix, sizeof prefix - 1) != 0) continue;
+        const char *function = binding->configurable + sizeof prefix - 1;
+        const bool is_known = is_one_of(function, known, BASE_COUNT(known));
+        const bool lacks = !strcmp(function, "train") &&
+                           !is_one_of(binding->parameter, train_parameters, BASE_COUNT(train_parameters));
+        if (!lacks && (is_known || strcmp(binding->parameter, "model") != 0)) continue;
+        return base_fail(error, BASE_INPUT,
+                         "%.300s:%d: %.120s: %s; the step of a script of your own is not known here: give a run file "
+                         "of T5X's train.py, precompile.py, infer.py or eval.py",
+                         binding->place.file, binding->place.line, binding->name,
+                         lacks ? "T5X's train has no such parameter" : "no script of T5X has this function");
+    }
+    return BASE_OK;
+}
+
 enum base_status sim_gin_check_script(struct sim_gin_draft *draft, struct base_error *error)
 {
+    BASE_TRY(check_main(draft->gin, error));
     for (int i = 0; i < BASE_COUNT(scripts); i++) {
         const struct model_gin_binding *binding =
             model_gin_find(draft->gin, "", scripts[i].configurable, scripts[i].parameter);
@@ -116,8 +177,11 @@ static enum base_status read_dropout(struct sim_gin_draft *draft, struct base_er
     struct model_gin_place place = {0};
     double rate;
     const struct model_gin_value *config = draft->has_model ? draft->model.network_config : NULL;
+    const bool layers = model_gin_is_flaxformer(config); /* which have a rate each */
+    const char *parameter = layers ? "intermediate_dropout_rate" : "dropout_rate";
     struct sim_gin_callee callee = {config ? config->scope : "", config ? config->text : "T5Config"};
-    const struct model_gin_value *value = sim_gin_get_or_macro(draft, callee, "dropout_rate", "DROPOUT_RATE", &place);
+    if (layers) callee = (struct sim_gin_callee){"", "dense.MlpBlock"};
+    const struct model_gin_value *value = sim_gin_get_or_macro(draft, callee, parameter, "DROPOUT_RATE", &place);
     if (!value || value->kind != MODEL_GIN_NUMBER) return BASE_OK;
     if (base_parse_double(value->text, "dropout_rate", 0, 0.999, &rate, error) != BASE_OK)
         return base_fail_in(error, "%.300s:%d", place.file, place.line);
@@ -171,8 +235,23 @@ static enum base_status read_dropout_and_loss(struct sim_gin_draft *draft, struc
 
 /* ---- trainer ---- */
 
+/* A trainer or a partitioner of someone's own may do anything; what T5X's would do is what is predicted. */
+static void warn_of_own_class(struct sim_gin_draft *draft, const char *parameter, const char *what)
+{
+    static const char *const theirs[] = {"t5x.", "trainer.", "partitioning."};
+    struct model_gin_place place = {0};
+    const struct model_gin_value *class = model_gin_get(draft->gin, "", draft->script, parameter, &place);
+    if (!class || class->kind != MODEL_GIN_REFERENCE || !strchr(class->text, '.')) return;
+    for (int i = 0; i < BASE_COUNT(theirs); i++)
+        if (!strncmp(class->text, theirs[i], strlen(theirs[i]))) return;
+    model_gin_warn(draft->gin, place, "%s: %.100s is no class of T5X; the %s of T5X is predicted in its place",
+                   parameter, class->text, what);
+}
+
 enum base_status sim_gin_read_trainer(struct sim_gin_draft *draft, struct base_error *error)
 {
+    warn_of_own_class(draft, "trainer_cls", "step");
+    warn_of_own_class(draft, "partitioner", "partitioner");
     struct model_gin_place place = {0};
     struct sim_gin_callee trainer = sim_gin_find_callee(draft, "trainer_cls", "", "Trainer"),
                           train = {"", draft->script};

@@ -1,0 +1,74 @@
+/* Code of someone's own that a gin file names where T5X's is known: what it computes, no file says. */
+#include "model/gin/gin_reader.h"
+
+#include <string.h>
+
+static const char *last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+static bool says_model(const struct model_gin *gin)
+{
+    for (int i = 0; i < gin->comment_count; i++)
+        if (!strcmp(gin->comments[i].key, "model")) return true;
+    return false;
+}
+
+/* Classes of t5x.models and t5x.contrib.moe.models; a name that no import explains is taken for one of theirs. */
+enum base_status model_gin_check_model_class(const struct model_gin *gin, const struct model_gin_value *model,
+                                             struct model_gin_place place, struct base_error *error)
+{
+    static const char *const classes[] = {"EncoderDecoderModel", "DecoderOnlyModel", "MoeEncoderDecoderModel",
+                                          "MoeDecoderOnlyModel"};
+    static const char *const modules[] = {"t5x.models", "t5x.contrib.moe.models", "models"};
+    const char *class = last_part(model->text);
+    const size_t length = class > model->text ? (size_t)(class - model->text) - 1 : 0;
+    bool is_class = false, of_t5x = !length;
+    for (int i = 0; i < BASE_COUNT(classes); i++) is_class = is_class || !strcmp(classes[i], class);
+    for (int i = 0; i < BASE_COUNT(modules); i++)
+        of_t5x = of_t5x || (strlen(modules[i]) == length && !strncmp(modules[i], model->text, length));
+    if ((is_class && of_t5x) || says_model(gin)) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "%.300s:%d: model: %.120s is no class of T5X, and what it adds to its module is not known here; a "
+                     "line \"# meshwright: model = t5_1_1_base\" in the file says what it computes",
+                     place.file, place.line, model->text);
+}
+
+/* Fields of T5Config and TransformerConfig in T5X's networks, the scanned ones and those for GPUs. */
+static const char *const fields[] = {"vocab_size",
+                                     "dtype",
+                                     "emb_dim",
+                                     "num_heads",
+                                     "num_encoder_layers",
+                                     "num_decoder_layers",
+                                     "num_layers",
+                                     "head_dim",
+                                     "mlp_dim",
+                                     "mlp_activations",
+                                     "dropout_rate",
+                                     "logits_via_embedding",
+                                     "float32_attention_logits",
+                                     "scale_attn_logits",
+                                     "remat_policy",
+                                     "scan_layers",
+                                     "param_scan_axis",
+                                     "transpose_batch_sequence",
+                                     "fuse_qkv_params"};
+
+enum base_status model_gin_check_parameters(const struct model_gin *gin, const struct model_gin_value *config,
+                                            struct base_error *error)
+{
+    for (int i = 0; i < gin->binding_count; i++) {
+        const struct model_gin_binding *binding = &gin->bindings[i];
+        bool known = !model_gin_same_configurable(binding->configurable, config->text);
+        for (int j = 0; !known && j < BASE_COUNT(fields); j++) known = !strcmp(fields[j], binding->parameter);
+        if (known) continue;
+        const char *nearest = base_nearest(binding->parameter, fields, BASE_COUNT(fields));
+        return base_fail(error, BASE_INPUT, "%.300s:%d: %.120s: %.60s has no such parameter, and gin stops here%s%s%s",
+                         binding->place.file, binding->place.line, binding->name, last_part(config->text),
+                         nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    }
+    return BASE_OK;
+}
