@@ -187,7 +187,7 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
     put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
     put_megatron_model(plan, out);
-    put_real("--lr ", plan->learning_rate, out);
+    reports_put_megatron_training(plan, out);
     put_dropout(plan, "--hidden-dropout ", "--attention-dropout ", out);
 }
 

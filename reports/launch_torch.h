@@ -52,6 +52,9 @@ enum base_status reports_torch_put(const struct reports_torch_job *job, const st
 
 typedef void reports_torch_settings(const struct sim_plan *plan, const struct reports_torch_sizes *sizes,
                                     struct base_text *out);
+/* model_training.c: what the plan's model is trained with beside what a plan holds, as Megatron-LM's options. */
+void reports_put_megatron_training(const struct sim_plan *plan, struct base_text *out);
+
 reports_torch_settings reports_put_megatron, reports_put_deepspeed, reports_put_nemo, reports_put_nanotron,
     reports_put_torchtitan, reports_put_foundry;
 

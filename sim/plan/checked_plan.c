@@ -272,6 +272,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(take_mtp_layers(&cache->arena, &plan, error));
     BASE_TRY(take_capacity(&cache->arena, &plan, error));
     plan.options.sorts_tokens = sim_sorts_tokens(&plan);
+    plan.says_learning_rate = sim_key_is_given(text, SIM_LEARNING_RATE);
     BASE_TRY(sim_plan_take_overlaps(text, &plan, error));
     if (sim_has_learnt_bias_of_scores(&plan)) plan.options.flash_attention = false;
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));

@@ -245,6 +245,7 @@ struct sim_plan {
     sim_pass_set gone_passes;                     /* Passes of the software that this compiler does not run. */
     enum sim_form form;
     double learning_rate, dropout_rate, z_loss;
+    bool says_learning_rate; /* else learning_rate is the default, and a model's own may take its place */
     const char *normalizing_text;
     double loss_normalizing_factor; /* 0: batch times targets length, or options.normalizes_by_tokens */
     int64_t seed;
