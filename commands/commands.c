@@ -1,5 +1,6 @@
 /* A command line: which command it names, its options, and its answer in the form that was asked for. */
 #include "commands/commands.h"
+#include "reports/reports.h"
 #include "sim/predict/predict.h"
 
 #include <string.h>
@@ -59,6 +60,26 @@ static enum base_status refuse_empty_paths(const struct base_arguments *argument
     return BASE_OK;
 }
 
+static const char *beside_plan(struct base_arena *arena, const struct base_arguments *arguments)
+{
+    static const char *const options[] = {"--as-partitioned", "--network", "--profile", "--gin-search-path"};
+    struct base_text out = {.arena = arena};
+    base_put(&out, "");
+    for (int i = 0; i < BASE_COUNT(options); i++) {
+        const char *value = commands_option_given(arguments, options[i]);
+        if (!value) continue;
+        base_putf(&out, " %s%s", options[i], *value ? " " : "");
+        if (*value) reports_put_shell_word(value, &out);
+    }
+    return out.data;
+}
+
+const char *commands_again(struct commands_context *context, const struct sim_plan *plan)
+{
+    return base_print(context->arena, "%s%s", reports_plan_command(context->arena, plan),
+                      context->beside_plan ? context->beside_plan : "");
+}
+
 static void begin(struct commands_context *context, const struct commands_command *command,
                   const struct base_arguments *arguments)
 {
@@ -66,6 +87,7 @@ static void begin(struct commands_context *context, const struct commands_comman
     if (command->computes) base_child_is_to_come();
     context->gin_search_path = commands_option_given(arguments, "--gin-search-path");
     context->lists_notes = commands_option_given(arguments, "--notes") != NULL;
+    context->beside_plan = beside_plan(context->arena, arguments);
     context->answers = false;
     context->launches = false;
     context->warning_count = 0;

@@ -27,6 +27,7 @@ struct commands_context {
     void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
     void *note_where;
     const char *gin_search_path; /* --gin-search-path of this command, or NULL */
+    const char *beside_plan;     /* " --profile FILE" and what else of its options an answer goes by beside the plan */
     bool lists_notes;            /* its --notes */
     bool sealed;                 /* `batch` for a page: see base_seal */
     bool computes;               /* this command's answer holds values that a plan computes, not its price alone */
@@ -239,6 +240,8 @@ enum base_status commands_read_step(const struct base_arguments *arguments, stru
                                     enum model_step *out, struct base_error *error);
 #define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_DEGREES, COMMANDS_GIN /* those of all keys */
 
+/* The command line that asks for the plan's prediction again, with what this command was told beside the plan. */
+const char *commands_again(struct commands_context *context, const struct sim_plan *plan);
 /* What people say of degrees and batches, put into the plan's own keys (degrees.c). */
 enum base_status commands_take_degrees(struct commands_context *context, const struct base_arguments *arguments,
                                        struct sim_plan_text *plan, struct base_error *error);

@@ -86,9 +86,10 @@ static enum base_status ask(struct commands_context *context, const struct base_
 }
 
 /* What its memory is, in place of answers. */
-static enum base_status refuse(const struct commands_context *context, const struct question *q, struct base_text *out)
+static enum base_status refuse(struct commands_context *context, const struct question *q, struct base_text *out)
 {
-    const struct reports_prediction report = {.plan = q->text, .checked = &q->plan, .prediction = &q->predicted};
+    const struct reports_prediction report = {
+        .plan = q->text, .checked = &q->plan, .again = commands_again(context, &q->plan), .prediction = &q->predicted};
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     return BASE_NO_FIT;

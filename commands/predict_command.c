@@ -79,6 +79,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct sim_confidence confidence = sim_confidence_of(context->arena, plan, &prediction);
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,
+                                        .again = commands_again(context, plan),
                                         .prediction = &prediction,
                                         .confidence = &confidence,
                                         .training = *training,

@@ -147,6 +147,7 @@ static enum base_status report_plan(struct commands_context *context, struct sim
     struct sim_confidence confidence = sim_confidence_of(context->arena, &plan, &predicted);
     struct reports_prediction report = {.plan = text,
                                         .checked = &plan,
+                                        .again = commands_again(context, &plan),
                                         .prediction = &predicted,
                                         .confidence = &confidence,
                                         .collectives = detail.collectives.rows,

@@ -78,6 +78,7 @@ static enum base_status refuse(struct commands_context *context, const struct si
     struct sim_change changes[SIM_MOST_CHANGES];
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,
+                                        .again = commands_again(context, plan),
                                         .prediction = predicted,
                                         .collectives = detail->collectives.rows,
                                         .collective_count = detail->collectives.count,

@@ -15,6 +15,7 @@ enum base_status commands_tune_detail(struct commands_context *context, const st
     *out = (struct reports_prediction){.plan = *text,
                                        .confidence = confidence,
                                        .checked = plan,
+                                       .again = commands_again(context, plan),
                                        .prediction = prediction,
                                        .passes = passes,
                                        .collectives = wanted.collectives.rows,

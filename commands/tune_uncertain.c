@@ -38,6 +38,7 @@ enum base_status commands_tune_confidence(struct commands_context *context, cons
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
     *confidence = sim_confidence_of(context->arena, &plan, report->prediction);
     report->confidence = confidence;
+    report->again = commands_again(context, &plan);
     return BASE_OK;
 }
 

@@ -17,6 +17,7 @@ const char *reports_software_words(struct base_arena *arena, const struct sim_pl
 void reports_put_maxtext_plan(const struct sim_plan *plan, const char *between, struct base_text *out);
 /* "meshwright predict --model …": a command line that asks for the same plan again. */
 const char *reports_plan_command(struct base_arena *arena, const struct sim_plan *checked);
+void reports_put_shell_word(const char *word, struct base_text *out); /* between quotes where a shell wants them */
 /* Options that the plan as it was given leaves to its software, as "--optimizer adamw, …"; NULL: none. */
 const char *reports_assumed_words(struct base_arena *arena, const struct sim_plan_text *given,
                                   const struct sim_plan *checked);
@@ -140,6 +141,7 @@ struct reports_evaluation reports_evaluate(const struct reports_measured *measur
 struct reports_prediction {
     struct sim_plan_text plan;
     const struct sim_plan *checked;
+    const char *again; /* the command line that gives this answer; NULL: it is not shown */
     const struct sim_prediction *prediction;
     const struct sim_collective_row *collectives;
     int collective_count;

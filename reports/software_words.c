@@ -7,7 +7,7 @@
 /* ---- the command ---- */
 
 /* What a shell takes as it is; else between quotes. */
-static void put_word(const char *word, struct base_text *out)
+void reports_put_shell_word(const char *word, struct base_text *out)
 {
     bool plain = *word != '\0';
     for (const char *at = word; *at; at++) plain = plain && (isalnum((unsigned char)*at) || strchr("_,.:=+/@-", *at));
@@ -20,10 +20,16 @@ static void put_word(const char *word, struct base_text *out)
     base_put(out, "'");
 }
 
+/* What says the key; the step is a command's own option. NULL: nothing does. */
+static const char *option_of(enum sim_key key)
+{
+    return key == SIM_STEP ? "--step" : sim_plan_keys[key].option.name;
+}
+
 /* Keys whose value follows from another that is said, or that are of no option. */
 static bool is_implied(const struct sim_plan_text *plan, enum sim_key key)
 {
-    if (!sim_plan_keys[key].option.name) return true;
+    if (!option_of(key)) return true;
     return key == SIM_NUM_PARTITIONS && (sim_key_is_given(plan, SIM_SUBMESH) || sim_key_is_given(plan, SIM_ICI_MESH));
 }
 
@@ -51,10 +57,10 @@ const char *reports_plan_command(struct base_arena *arena, const struct sim_plan
         if (!sim_key_is_given(&plan, key) || is_implied(&plan, key) ||
             (!sim_plan_keys[k].example && usual && is_same(value, usual)))
             continue;
-        base_putf(&out, " %s ", sim_plan_keys[k].option.name);
+        base_putf(&out, " %s ", option_of(key));
         if (key == SIM_TARGETS_LENGTH && sim_key_is_given(&plan, SIM_INPUTS_LENGTH))
             value = base_print(arena, "%s,%s", plan.values[SIM_INPUTS_LENGTH], value);
-        put_word(value, &out);
+        reports_put_shell_word(value, &out);
     }
     return out.data;
 }

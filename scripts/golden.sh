@@ -2,7 +2,7 @@
 # golden.sh PROGRAM [--update]: runs the cases of tests/golden/*.case, each in a fresh folder that holds a copy of tests/golden/files.
 # A case is a file: the command lines, then the sections "=== out", "=== err" and "=== exit N" that are expected
 # (absent: nothing printed, exit 0). A command that refuses (exit 2 or 3) must leave no file behind. --update rewrites
-# the sections.
+# the sections. A command line that an answer offers ("Again:") must give the figures of that answer.
 set -eu
 program=$(realpath "$1")
 update=${2:-}
@@ -43,7 +43,19 @@ compare_case() {
     diff -u --label "$1 expected" --label "$1" "$golden/$1" "$work/came" || true
     case $rc in 2 | 3) sed 's/^/left behind: /' "$work/left" ;; esac
     grep -E 'Segmentation fault|Aborted|core dumped|runtime error:|Sanitizer' "$work/out" "$work/err" |
-        sed 's/^[^:]*:/crashed: /'
+        sed 's/^[^:]*:/crashed: /' || true
+}
+
+# Every command line that an answer says is asked again gives the figures of that answer: its tokens a second and its step.
+# Cases that show a part of an answer without them are left out.
+compare_again() {
+    grep -qE 'tokens/s.*(/step;|MFU)|tokens/s +step' "$work/out" || return 0
+    sed -n 's/^\(The best again\|Again\): //p' "$work/out" | while read -r command; do
+        (cd "$work/case" && timeout 60 sh -c "$command" </dev/null 2>/dev/null || true) | grep -m1 'tokens/s' >"$work/again" || true
+        ranked=$(sed -nE 's/^([0-9.]+ ?[kMG]?) target tokens\/s.*\(([0-9.]+ [a-z]*s)\/step.*/\1 +\2 /p' "$work/again")
+        [ -s "$work/again" ] && grep -qFf "$work/again" "$work/out" && continue
+        [ "$ranked" ] && grep -qE "$ranked" "$work/out" || echo "not the same again: $command: $(cat "$work/again")"
+    done
 }
 
 passed=0
@@ -55,7 +67,7 @@ for case in "$golden"/*.case; do
     run_case
     { cat "$work/command" && section out && section err && { [ "$rc" -eq 0 ] || echo "=== exit $rc"; }; } >"$work/came"
     [ "$update" != --update ] || cmp -s "$work/came" "$case" || cp "$work/came" "$case"
-    compare_case "$name" >"$work/difference"
+    { compare_case "$name" && compare_again; } >"$work/difference"
     if [ -s "$work/difference" ]; then
         echo "golden case $name failed: $(cat "$work/command")"
         cat "$work/difference"
