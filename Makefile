@@ -174,6 +174,11 @@ help:
 $(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(linked)
 
+# The program of a wheel looks for its libraries beside itself.
+$(BUILD)/wheel/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
+	@mkdir -p $(@D)
+	$(call say,link $@)$(link) -s -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(linked)
+
 # Its table of commands stands before the library's.
 $(BUILD)/meshwright-lab: $(BUILD)/meshwright.o $(lab_objects) $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(linked)

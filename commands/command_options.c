@@ -30,3 +30,47 @@ const struct base_option *commands_options(struct base_arena *arena, const struc
     }
     return options;
 }
+
+/* Of a word all that it can be; one that may be something else, too, is a text. */
+static void put_key_type(struct base_json_writer *w, const struct sim_plan_key *key)
+{
+    const bool is_number = key->json == 1u << BASE_JSON_NUMBER && !key->feature;
+    const bool is_word = key->type == SIM_OF_WORD && !is_number && !key->option.value;
+    const char *number = key->type == SIM_OF_REAL ? "real" : "whole";
+    base_json_member_string(w, "type", is_word ? "word" : is_number ? number : "text");
+    if (!is_word) return;
+    base_json_key(w, "words");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < SIM_MOST_WORDS && key->words[i].name; i++) base_json_put_string(w, key->words[i].name);
+    base_json_close(w, ']');
+}
+
+static void put_option_json(struct base_json_writer *w, const struct base_option *option)
+{
+    base_json_open_inline(w, '{');
+    base_json_member_string(w, "name", option->name);
+    if (option->value) base_json_member_string(w, "value", option->value);
+    base_json_member_string(w, "help", option->help);
+    if (option->fallback) base_json_member_string(w, "default", option->fallback);
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const char *name = sim_plan_keys[key].option.name;
+        if (name && !strcmp(name, option->name)) put_key_type(w, &sim_plan_keys[key]);
+    }
+    base_json_close(w, '}');
+}
+
+void commands_help_json(const struct commands_command *command, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out};
+    int count;
+    const struct base_option *options = commands_options(out->arena, command, &count);
+    base_json_open(&w, '{');
+    base_json_member_string(&w, "command", command->name);
+    base_json_member_string(&w, "summary", command->summary);
+    base_json_key(&w, "options");
+    base_json_open(&w, '[');
+    for (int i = 0; i < count; i++) put_option_json(&w, &options[i]);
+    base_json_close(&w, ']');
+    base_json_close(&w, '}');
+    base_put(out, "\n");
+}

@@ -204,6 +204,9 @@ void commands_help(struct base_text *out);
 void commands_help_on(const struct commands_command *command, struct base_text *out);
 /* Of a command with many options those that are mostly used, by groups; --help all shows the others, too. */
 void commands_help_briefly(const struct commands_command *command, struct base_text *out);
+/* The table itself, for programs that write bindings (command_options.c): {"command", "summary", "options": [{"name",
+ * "value", "help", "default", "type"}]}. type stands at keys of a plan: whole, real, word (with its "words"), text. */
+void commands_help_json(const struct commands_command *command, struct base_text *out);
 void commands_man(const char *version, struct base_text *out); /* the man page, as roff */
 void commands_bash_completion(struct base_text *out);
 

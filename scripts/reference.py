@@ -1,11 +1,14 @@
-"""reference.py PROGRAM [--check]: writes the reference pages docs/reference-*.md from what the program says of itself (its help) and
+"""reference.py PROGRAM [--check]: writes the reference pages docs/reference-*.md and python/meshwright/_options.py from what the program says of itself (its help) and
 from its data files. With --check, says which page is not up to date instead."""
 import csv
 import json
+import keyword
 import re
 import subprocess
 import sys
 
+COMMON = ["--json", "--out", "--help"]
+DEGREES = ["--gpus", "--gpu", "--dp", "--fsdp", "--micro-batch-size", "--zero-stage"]
 BACK = "[Back to the README](../README.md). This page is generated; `make golden-update` renews it.\n"
 
 
@@ -40,58 +43,39 @@ def command_names():
     return names
 
 
-def help_all(name):
-    """Every option, where a command's help shows the usual ones alone."""
-    short = ask(name, "--help")
-    return ask(name, "--help", "all") if "--help all" in short else short
+def options(name):
+    return json.loads(ask(name, "--help", "--json"))["options"]
 
 
-def options(text):
-    """(option, what it says) of a help text."""
-    found = []
-    for line in text.splitlines():
-        option = re.match(r"  (--\S+)(?: (.*?))?(?:  +(.*))?$", line)
-        if option:
-            found.append([option.group(1), option.group(2) or "", option.group(3) or ""])
-        elif found and line.startswith("        ") and line.strip():
-            found[-1][2] += " " + line.strip()
-    return found
-
-
-def key_options():
-    """What the help of predict lists before its own options: the keys of a plan."""
-    found = []
-    for option in options(help_all("predict")):
-        if option[0] == "--gin-search-path":
-            break
-        found.append(option)
-    return found
+def row(option, name):
+    """(option, value, what it says), as a table has them."""
+    default = f" (default: {option['default']})" if "default" in option else ""
+    value = option.get("value")
+    return f"`{name}`", f"`{value}`" if value else "", option["help"] + default
 
 
 def commands():
-    keys = {option[0] for option in key_options()}
+    keys = {option["name"] for option in options("predict") if "type" in option}
     out = ["# Commands\n", BACK, "Every command takes `--help`, `--json` and `--out FILE`; the ending of FILE decides the form.\n"]
     for name in command_names():
-        text = help_all(name)
-        own = [o for o in options(text) if o[0] not in keys and o[0] not in ("--json", "--out", "--help")]
-        takes_keys = any(o[0] in keys for o in options(text))
+        text, listed = ask(name, "--help", "all"), options(name)
+        own = [o for o in listed if "type" not in o and o["name"] not in COMMON + DEGREES]
         out.append(f"## {name}\n\n```\n{text.split(chr(10) + chr(10))[0].rstrip()}\n```\n\n{text.split(chr(10) + chr(10))[1]}.\n")
-        if takes_keys:
+        if keys & {o["name"] for o in listed}:
             out.append("It takes the [keys of a plan](reference-plan-keys.md) as options.\n")
         if own:
-            out.append(table(["option", "value", "meaning"], [(f"`{o}`", f"`{v}`" if v else "", what) for o, v, what in own]))
+            out.append(table(["option", "value", "meaning"], [row(o, o["name"]) for o in own]))
     return "\n".join(out)
 
 
 def plan_keys():
-    found = key_options()
-    first = [option[0] for option in found].index("--gpus")  # from here on: options that come to keys, and are none
-    lines = [(f"`{option[2:].replace('-', '_')}`", f"`{value}`" if value else "", what) for option, value, what in found[:first]]
-    degrees = [(f"`{option}`", f"`{value}`", what) for option, value, what in found[first:]]
+    listed = options("predict")
     return "\n".join(["# Keys of a plan\n", BACK,
                       "The same keys are JSON members, columns of `sweep` tables, and options with `-` in place of `_`.\n",
-                      table(["key", "values", "meaning"], lines),
-                      "## Options that come to keys\n", table(["option", "values", "meaning"], degrees)])
+                      table(["key", "values", "meaning"],
+                            [row(o, o["name"][2:].replace("-", "_")) for o in listed if "type" in o]),
+                      "## Options that come to keys\n",
+                      table(["option", "values", "meaning"], [row(o, o["name"]) for o in listed if o["name"] in DEGREES])])
 
 
 def software():
@@ -159,10 +143,60 @@ def files():
     return FILES.format(back=BACK, keys=json.dumps(shape(document), indent=1))
 
 
+# ---- what Python knows of the options ----
+
+# Functions, their commands, and the arguments that stand in their own signatures.
+PYTHON = [("predict", "predict", ()), ("tune", "tune", ()), ("verify", "verify", ()), ("export", "export", ("format",)),
+          ("run", "run", ("steps", "in_process")), ("collective", "collective", ("kind",)), ("mesh", "mesh", ()),
+          ("rules", "rules", ()), ("params", "params", ()), ("calibrate", "calibrate", ())]
+PYTHON_HEAD = '''"""Which arguments each function takes. Generated from the program's tables of options; `make golden-update` renews it."""
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, Mapping, Sequence, TypedDict, Union
+
+Text = Union[str, int, float, Sequence[Any], Mapping[str, Any], "os.PathLike[str]"]
+'''
+
+
+def python_type(option, several):
+    """several: a search takes a list of values, too."""
+    if "value" not in option:
+        return "bool"
+    kind = option.get("type", "text")
+    words = ", ".join(f'"{word}"' for word in option.get("words", ()))
+    if kind == "text":
+        return "Text"
+    one = {"whole": "int", "real": "float", "word": f"Literal[{words}]"}[kind]
+    return f'Union[{one}, Literal["auto"], Sequence[{one}]]' if several else one
+
+
+def python_class(name, base, listed, several):
+    names = [o["name"][2:].replace("-", "_") for o in listed]
+    lines = [f"    {n + '_' * keyword.iskeyword(n)}: {python_type(o, several)}" for n, o in zip(names, listed)]
+    return f"\n\nclass {name}({base}, total=False):\n" + ("\n".join(lines) or "    pass") + "\n"
+
+
+def python_options():
+    keys = [o for o in options("predict") if "type" in o or o["name"] in DEGREES]
+    every = {o["name"] for o in keys}
+    out = PYTHON_HEAD + python_class("Plan", "TypedDict", keys, False)
+    for function, command, own in PYTHON:
+        hidden = COMMON[::2] + ([] if command == "calibrate" else ["--out"]) + ["--" + name.replace("_", "-") for name in own]
+        listed = [o for o in options(command) if o["name"] not in hidden]
+        has_all = every <= {o["name"] for o in listed} and function != "tune"
+        listed = [o for o in listed if not has_all or o["name"] not in every]
+        out += python_class(function.capitalize(), "Plan" if has_all else "TypedDict", listed, function == "tune")
+    return out
+
+
+PAGES = {"python/meshwright/_options.py": python_options}
+PAGES.update({f"docs/reference-{page.__name__.replace('_', '-')}.md": page
+              for page in (commands, plan_keys, software, chips, files)})
 program, check = sys.argv[1], "--check" in sys.argv
 stale = 0
-for name, make in (("commands", commands), ("plan-keys", plan_keys), ("software", software), ("chips", chips), ("files", files)):
-    path, text = f"docs/reference-{name}.md", make()
+for path, make in PAGES.items():
+    text = make()
     if check:
         try:
             with open(path, encoding="utf-8") as file:

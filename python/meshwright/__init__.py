@@ -6,19 +6,19 @@
     answer.fits, answer.tokens_per_s, answer["memory"]["peak_bytes"]
 
 The names are those of the plan's JSON; what a command takes otherwise is given by its option's name (`detail=True`,
-`top=10`). All questions go to one process that stays open, so that thousands a second are answered. What is refused
-raises an exception that says where and why. In a notebook an answer draws itself.
+`top=10`). Questions go to a process that stays open, so that thousands a second are answered; threads that ask at the
+same time have one each. What is refused raises an exception that says where and why. In a notebook an answer draws itself.
 
 Only the standard library is needed; pandas and matplotlib are used where they are present.
 """
 from ._answers import Answer, Picture, Prediction, Search, Table
 from ._errors import InputError, InternalError, MeshwrightError, RunError, UsageError
-from ._session import (Session, ask, ask_many, collective, compare, export, plot, predict, run, session, sweep, tune,
-                       verify)
+from ._session import (Session, ask, ask_many, calibrate, collective, compare, export, mesh, models, params, plot,
+                       predict, rules, run, session, sweep, topologies, tune, verify)
 
 __all__ = [
     "Answer", "InputError", "InternalError", "MeshwrightError", "Picture", "Prediction", "RunError", "Search", "Session",
-    "Table", "UsageError", "ask", "ask_many", "collective", "compare", "export", "plot", "predict", "run", "session", "sweep",
-    "tune", "verify",
+    "Table", "UsageError", "ask", "ask_many", "calibrate", "collective", "compare", "export", "mesh", "models", "params",
+    "plot", "predict", "rules", "run", "session", "sweep", "topologies", "tune", "verify",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"

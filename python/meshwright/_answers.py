@@ -4,7 +4,7 @@ from __future__ import annotations
 import html
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ._arguments import optional
 from ._errors import file_is
@@ -16,20 +16,49 @@ _FRAME = ('<iframe srcdoc="{}" style="width:100%;height:{}px;border:1px solid #8
           'sandbox="allow-scripts" title="{}"></iframe>')
 
 
-class Answer(dict):
-    """A JSON object. `words` is the question; in a notebook it shows the page of `--out answer.html`."""
+def _flat(value: Any, name: str) -> Iterator[Tuple[str, Any]]:
+    """Members that are no lists, by their path: time.step_s."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from _flat(member, f"{name}.{key}" if name else key)
+    elif not isinstance(value, list):
+        yield name, value
+
+
+class Answer(Dict[str, Any]):
+    """A JSON object; it pickles, copies and compares as one. `words` is the question; in a notebook it shows the page of
+    `--out answer.html`."""
 
     words: Tuple[str, ...] = ()
     _asked: Optional["Session"] = None
 
+    def __getstate__(self) -> Dict[str, Any]:
+        return {"words": self.words}
+
+    def _session(self) -> "Session":
+        from ._session import session
+        return self._asked or session()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {' '.join(self.words[:2])}: {', '.join(self)}>"
+
+    def plan(self) -> Optional[Dict[str, Any]]:
+        """The plan that it is of; predict and all others take the answer itself, too."""
+        found = self.get("plan")
+        return dict(found) if found else None
+
+    def frame(self) -> Any:
+        """A DataFrame of one row, its columns named as time.step_s; the row in a list where there is no pandas."""
+        return Table([dict(_flat(self, ""))]).frame()
+
     def page(self) -> str:
         """The answer as a self-contained HTML page; "" where the command has none."""
-        if self._asked is None or self.words[:1] not in (("predict",), ("tune",)):
+        if self.words[:1] not in (("predict",), ("tune",)):
             return ""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "answer.html")
             kept = [w for w in self.words if w != "--json"]
-            self._asked._exchange([(*kept, "--out", path)])
+            self._session()._exchange([(*kept, "--out", path)])
             try:
                 with open(path, encoding="utf-8") as file:
                     return file.read()
@@ -44,52 +73,67 @@ class Answer(dict):
 class Prediction(Answer):
     """What a plan costs, or what a run measured."""
 
+    def __repr__(self) -> str:
+        plan, gib = self.plan() or {}, 1 << 30
+        return (f"<{plan.get('model')} on {plan.get('topology')}: {self.step_s:.4g} s a step, {self.tokens_per_s:,.0f} tokens/s, "
+                f"{self.peak_bytes / gib:.2f} of {self.capacity_bytes / gib:.2f} GiB, {'fits' if self.fits else 'does not fit'}>")
+
     @property
     def fits(self) -> bool:
         return bool(self["fits"])
 
     @property
     def step_s(self) -> float:
-        return self["time"]["step_s"]
+        return float(self["time"]["step_s"])
 
     @property
     def tokens_per_s(self) -> float:
         """Target tokens, as T5X counts them."""
-        return self["throughput"]["tokens_per_s"]
+        return float(self["throughput"]["tokens_per_s"])
 
     @property
     def mfu_frac(self) -> float:
-        return self["throughput"]["mfu_frac"]
+        return float(self["throughput"]["mfu_frac"])
 
     @property
     def peak_bytes(self) -> int:
         """Of one device."""
-        return self["memory"]["peak_bytes"]
+        return int(self["memory"]["peak_bytes"])
 
     @property
     def capacity_bytes(self) -> int:
-        return self["memory"]["capacity_bytes"]
+        return int(self["memory"]["capacity_bytes"])
 
     def plot(self, kind: str = "memory") -> "Picture":
         """A chart of it: memory, time, operations, roofline. The question is asked again with its detail."""
         document: Mapping[str, Any] = self
         if "timeline" not in self and self.words[:1] == ("predict",):
-            document = self._asked.ask(*self.words, "--detail")
-        return self._asked.plot(kind, dict(document))
+            document = self._session().ask(*self.words, "--detail")
+        return self._session().plot(kind, dict(document))
 
 
 class Search(Answer):
     """What `tune` found."""
 
-    @property
-    def best(self) -> Optional[dict]:
-        """The best plan, to be given to predict; None: nothing fits."""
-        return self["best"]
+    def __repr__(self) -> str:
+        if not self.plans:
+            return "<Search: no plan fits>"
+        return f"<Search: {len(self.plans)} plans, the best {answer_of(self.plans[0]['prediction'], (), self._session())!r}>"
 
     @property
-    def plans(self) -> List[dict]:
+    def best(self) -> Optional[Dict[str, Any]]:
+        """The best plan, to be given to predict; None: nothing fits."""
+        found = self["best"]
+        return dict(found) if found else None
+
+    def plan(self) -> Optional[Dict[str, Any]]:
+        """The best one."""
+        return self.best
+
+    @property
+    def plans(self) -> List[Dict[str, Any]]:
         """The ranked plans, each {"plan": …, "prediction": …}."""
-        return self["plans"]
+        return list(self["plans"])
 
     @property
     def proven_optimal(self) -> bool:
@@ -101,8 +145,12 @@ class Search(Answer):
                            tokens_per_s=p["prediction"]["throughput"]["tokens_per_s"],
                            peak_bytes=p["prediction"]["memory"]["peak_bytes"]) for p in self.plans])
 
+    def frame(self) -> Any:
+        """Its table as a DataFrame; rows where there is no pandas."""
+        return self.table().frame()
 
-class Table(list):
+
+class Table(List[Dict[str, Any]]):
     """Rows as dictionaries, in order."""
 
     def columns(self) -> List[str]:
@@ -110,10 +158,10 @@ class Table(list):
         return list(dict.fromkeys(key for row in self for key in row))
 
     def frame(self) -> Any:
-        """A pandas DataFrame."""
+        """A pandas DataFrame; the rows themselves where there is no pandas."""
         pandas = optional("pandas")
         if pandas is None:
-            raise ImportError("pandas is not installed; the rows themselves are a list of dictionaries")
+            return list(self)
         return pandas.DataFrame(list(self), columns=self.columns())
 
     def plot(self, x: str = "measured_tokens_per_s", y: str = "predicted_tokens_per_s", ax: Any = None) -> Any:

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
-from ._errors import file_is
+from ._errors import InputError, file_is
 
-PlanLike = Union[None, str, "os.PathLike[str]", Mapping[str, Any]]
+PathLike = Union[str, "os.PathLike[str]"]
+PlanLike = Union[None, PathLike, Mapping[str, Any]]
 
 # Values of these keys hold commas themselves: several of them are joined by semicolons.
 _LISTS_OF_LISTS = {"model_parallel_submesh", "logical_axis_rules", "topology", "model"}
@@ -63,10 +64,16 @@ _SWITCHES = {"sequence_parallel", "split_physical_axes", "contiguous_submeshes"}
 
 
 def plan_words(plan: PlanLike, options: Mapping[str, Any]) -> List[str]:
-    """A plan's file, or a dictionary of its keys, and what is given over it."""
+    """A plan's file, a dictionary of its keys, or an answer's plan, and what is given over it."""
+    from ._answers import Answer
     words: List[str] = []
-    given = {}
-    if isinstance(plan, Mapping):
+    given: Dict[str, Any] = {}
+    if isinstance(plan, Answer):
+        found = plan.plan()
+        if found is None:
+            raise InputError(3, "the answer is of no plan that could be changed")
+        given.update(found)
+    elif isinstance(plan, Mapping):
         given.update(plan)
     elif plan is not None:
         words.append(os.fspath(plan))
@@ -77,14 +84,14 @@ def plan_words(plan: PlanLike, options: Mapping[str, Any]) -> List[str]:
     return words + words_of(given)
 
 
-def csv_rows(path: Union[str, "os.PathLike[str]"]) -> List[dict]:
+def csv_rows(path: PathLike) -> List[Dict[str, Any]]:
     import csv
 
     with file_is("read", path), open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def rows_of(table: Any) -> List[dict]:
+def rows_of(table: Any) -> List[Dict[str, Any]]:
     """Rows of a DataFrame, of a CSV file, or as they are."""
     if isinstance(table, (str, os.PathLike)):
         return csv_rows(table)

@@ -1,8 +1,11 @@
 """The package against the built program. Run from the root of the tree: python3 -m unittest discover python/tests."""
+import copy
 import io
 import json
 import os
 import pathlib
+import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
 import meshwright as mw  # noqa: E402
-from meshwright import _arguments  # noqa: E402
+from meshwright import _answers, _arguments  # noqa: E402
 
 PLAN = str(ROOT / "examples" / "t5_11b_v4_512.json")
 TINY = str(ROOT / "examples" / "tiny_local_4.json")
@@ -81,7 +84,7 @@ class Answers(unittest.TestCase):
             mw.predict(PLAN, num_microbatches=5)
         self.assertEqual(caught.exception.exit, 3)
         self.assertIn("microbatches", str(caught.exception))
-        with self.assertRaises(mw.UsageError):
+        with self.assertRaisesRegex(TypeError, r"predict\(\).*'batch_sise'; did you mean 'batch_size'"):
             mw.predict(PLAN, batch_sise=8)
         with self.assertRaises(mw.InputError) as caught:
             mw.predict("no_such_plan.json")
@@ -133,11 +136,50 @@ class Answers(unittest.TestCase):
 
     def test_frames_and_figures_where_they_are_installed(self):
         table = mw.sweep([{"model": "t5_1_1_base", "topology": "v4-8", "targets_length": 8, "inputs_length": 8, "batch_size": 8}])
-        for module, use in (("pandas", table.frame), ("matplotlib.pyplot", table.plot)):
-            if _arguments.optional(module) is None:
-                self.assertRaises(ImportError, use)
-            else:
-                use()
+        if _arguments.optional("matplotlib.pyplot") is None:
+            self.assertRaises(ImportError, table.plot)
+        else:
+            table.plot()
+        for answer in (table, mw.predict(PLAN), mw.tune(model="t5_1_1_base", topology="v4-8", batch_size=8, task_feature_lengths=(8, 8))):
+            frame = answer.frame()
+            rows = frame if _arguments.optional("pandas") is None else frame.to_dict("records")
+            self.assertTrue(any(isinstance(value, (int, float)) for value in rows[0].values()))
+        self.assertEqual(mw.predict(PLAN)["time"]["step_s"], dict(_answers._flat(mw.predict(PLAN), ""))["time.step_s"])
+
+    def test_an_answer_is_asked_again_with_a_key_changed(self):
+        first = mw.predict(PLAN)
+        self.assertEqual(mw.predict(first)["time"], first["time"])
+        self.assertEqual(mw.predict(first, batch_size=448)["plan"], dict(first["plan"], batch_size=448))
+        search = mw.tune(model="t5_1_1_base", topology="v4-8", batch_size=8, task_feature_lengths=(8, 8))
+        self.assertEqual(mw.predict(search).step_s, search.table()[0]["step_s"])
+        with self.assertRaises(mw.InputError):
+            mw.predict(mw.collective("all_reduce", topology="v4:4x4x4", num_partitions=4, mesh_axis="model", bytes=8))
+
+    def test_answers_pickle_copy_compare_and_print_as_a_line(self):
+        for answer in (mw.predict(PLAN), mw.tune(model="t5_1_1_base", topology="v4-8", batch_size=8, task_feature_lengths=(8, 8)),
+                       mw.mesh(topology="v4-8", num_partitions=2)):
+            for again in (pickle.loads(pickle.dumps(answer)), copy.copy(answer), copy.deepcopy(answer)):
+                self.assertEqual(again, answer)
+                self.assertEqual((type(again), again.words), (type(answer), answer.words))
+            self.assertNotIn("\n", repr(answer))
+            self.assertLess(len(repr(answer)), 200)
+        self.assertRegex(repr(mw.predict(PLAN)), r"^<t5_1_0_11B on v4-512: 1\.\d+ s a step, [\d,]+ tokens/s, .* GiB, fits>$")
+        self.assertTrue(pickle.loads(pickle.dumps(mw.predict(PLAN))).plot("memory").data)
+
+    def test_signatures_are_those_of_the_tables(self):
+        import inspect
+
+        for function, command in ((mw.predict, "predict"), (mw.tune, "tune"), (mw.collective, "collective")):
+            taken = inspect.signature(function).parameters
+            for option in mw.ask(command, "--help", "--json")["options"]:
+                name = option["name"][2:].replace("-", "_")
+                self.assertEqual(name in taken, name not in ("json", "out", "help"), name)
+
+    def test_what_is_known_by_name(self):
+        self.assertIn("llama3_8b", [row["model"] for row in mw.models()])
+        self.assertIn("v4-512", [row["accelerator_type"] for row in mw.topologies()])
+        self.assertEqual(mw.rules(logical_axis_rules="zero3", axes="embed,mlp")["spec"], ["data", None])
+        self.assertGreater(mw.params(model="t5_1_1_base")["parameter_count"], 2e8)
 
 
 class Notebooks(unittest.TestCase):
@@ -197,21 +239,75 @@ class Process(unittest.TestCase):
     def test_a_process_that_dies_is_replaced(self):
         with mw.Session() as session:
             session.ask("predict", PLAN)
-            session._process.kill()
-            session._process.wait()
+            session._idle[0].popen.kill()
+            session._idle[0].popen.wait()
             self.assertTrue(session.ask("predict", PLAN).fits)
 
 
+    def test_threads_ask_at_the_same_time_and_forked_processes_their_own(self):
+        with mw.Session(processes=3) as session:
+            meet = threading.Barrier(3, timeout=60)
+            sizes, got = [512, 640, 768], {}
+
+            def work(size):
+                taken = session._take()
+                meet.wait()  # all three are out at once
+                session._idle.append(taken)
+                got[size] = session.predict(PLAN, batch_size=size)["plan"]["batch_size"]
+
+            threads = [threading.Thread(target=work, args=(size,)) for size in sizes]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(got, {size: size for size in sizes})
+            self.assertEqual(len({process.popen.pid for process in session._idle}), 3)
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if session.predict(PLAN, batch_size=448).fits else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertTrue(session.predict(PLAN).fits)
+
+
 class Package(unittest.TestCase):
-    def test_the_wheel_holds_the_package_and_its_record(self):
-        sys.path.insert(0, str(ROOT / "python"))
+    def test_the_version_is_the_programs(self):
+        said = subprocess.run([mw.session().program, "--version"], capture_output=True, check=True, text=True).stdout
+        self.assertIn(mw.__version__, said)
+        self.assertIn(f'version = "{mw.__version__}"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+    def test_types_are_strict(self):
+        checker = [sys.executable, "-m", "mypy"] if _arguments.optional("mypy") else [shutil.which("mypy")]
+        if not checker[0]:
+            self.skipTest("mypy is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = pathlib.Path(folder, "wrong.py")
+            wrong.write_text("import meshwright as mw\nmw.predict(batch_sise=8)\nmw.predict(optimizer='adamv')\n", encoding="utf-8")
+            words = ["--strict", "--cache-dir", folder]
+            found = subprocess.run([*checker, *words, str(ROOT / "python" / "meshwright")], capture_output=True, text=True, check=False)
+            self.assertEqual(found.returncode, 0, found.stdout)
+            found = subprocess.run([*checker, *words, str(wrong)], capture_output=True, text=True, check=False,
+                                   env=dict(os.environ, MYPYPATH=str(ROOT / "python")))
+            self.assertIn("Found 2 errors", found.stdout)
+
+    def test_the_wheel_holds_package_program_and_record_and_answers_where_it_is_installed(self):
         import wheel_of_meshwright as backend
 
+        settings = {"build": os.path.relpath(os.path.dirname(os.path.realpath(mw.session().program)), ROOT)}
         with tempfile.TemporaryDirectory() as folder:
-            name = backend.build_wheel(folder)
-            data = pathlib.Path(folder, name).read_bytes()
-            self.assertEqual(backend.build_wheel(folder), name)
-            self.assertEqual(pathlib.Path(folder, name).read_bytes(), data)
+            name = backend.build_wheel(folder, settings)
+            path = pathlib.Path(folder, name)
+            data = path.read_bytes()
+            self.assertRegex(name, r"-py3-none-manylinux_2_\d+_\w+\.whl$")
+            self.assertEqual(backend.build_wheel(folder, settings), name)
+            self.assertEqual(path.read_bytes(), data)
+            installed = pathlib.Path(folder, "installed")
+            subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", installed,
+                            path], check=True, capture_output=True)
+            environment = {key: value for key, value in os.environ.items() if key != "MESHWRIGHT"}
+            said = subprocess.run([sys.executable, "-c", "import sys, meshwright as mw; print(mw.session().program, "
+                                   "mw.predict(sys.argv[1]).fits)", PLAN], cwd=folder, check=True, capture_output=True, text=True,
+                                  env=dict(environment, PYTHONPATH=str(installed))).stdout
+        self.assertEqual(said.split(), [str(installed / "meshwright" / "bin" / "meshwright"), "True"])
         with zipfile.ZipFile(io.BytesIO(data)) as wheel:
             names = wheel.namelist()
             record = wheel.read(names[-1]).decode()
