@@ -35,7 +35,9 @@ supported  = $(foreach flag,$(1),$(shell $(CC) -Werror $(flag) -x c -c -o /dev/n
 hardening := $(if $(sanitizers),,$(call supported,-fstack-protector-strong -fcf-protection) -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 hardened_links := $(if $(sanitizers),,-Wl$(comma)-z$(comma)relro -Wl$(comma)-z$(comma)now)
 
-compile = $(found_all)$(CC) $(language) $(warnings) $(hardening) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. $(include_paths) -MMD -MP
+# libmeshwright.so is of the same objects as the program, whose calls stay direct.
+placed   := -fPIC $(call supported,-fno-semantic-interposition)
+compile = $(found_all)$(CC) $(language) $(warnings) $(placed) $(hardening) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. $(include_paths) -MMD -MP
 link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(hardened_links) $(LDFLAGS) -Wl,--as-needed
 
 # The executor is a program of its own: only it loads these. Its loops are worth more vectorising than -O2 gives.
@@ -155,9 +157,9 @@ deps:
 	@scripts/deps.sh
 
 ## install: put programs, man page, completion, library, header and pkg-config file under $(DESTDIR)$(PREFIX)
-install: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/library/libmeshwright.a
+install: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/library/libmeshwright.a $(BUILD)/library/libmeshwright.so.1
 	@scripts/install.sh $(BUILD)/meshwright "$(DESTDIR)$(PREFIX)"
-	@scripts/install_library.sh $(BUILD)/library/libmeshwright.a "$(DESTDIR)$(PREFIX)" "$(PREFIX)" "$(packages)"
+	@scripts/install_library.sh $(BUILD)/library "$(DESTDIR)$(PREFIX)" "$(PREFIX)" "$(packages)"
 
 ## uninstall: remove what install put under $(DESTDIR)$(PREFIX)
 uninstall:
@@ -211,7 +213,11 @@ $(BUILD)/libmeshwright.a: $(objects)
 # What others link: one object, in which only the door's names are seen.
 $(BUILD)/library/libmeshwright.a: $(BUILD)/library/library.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(LD) -r -o $(BUILD)/library/whole.o $^ && \
-	    $(OBJCOPY) --wildcard --keep-global-symbol='meshwright_*' $(BUILD)/library/whole.o && rm -f $@ && $(AR) rcs $@ $(BUILD)/library/whole.o
+	    $(OBJCOPY) --wildcard --keep-global-symbol='meshwright_*' --keep-global-symbol='mw_*' $(BUILD)/library/whole.o && rm -f $@ && $(AR) rcs $@ $(BUILD)/library/whole.o
+
+# The same as a shared library, for languages that load one; its name changes with MW_ABI_VERSION.
+$(BUILD)/library/libmeshwright.so.1: $(BUILD)/library/libmeshwright.a
+	$(call say,link $@)$(link) -shared -Wl,-soname,$(@F) -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive $(libraries)
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)

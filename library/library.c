@@ -3,12 +3,14 @@
 #include "library/meshwright.h"
 #include "sim/predict/predict.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 struct meshwright {
     struct base_arena lasting, question; /* what the session keeps; what one question needs */
     struct sim_cache *cache;
     jmp_buf exhausted;
+    struct base_error error; /* of the last typed question */
 };
 
 static const char out_of_memory[] = "{\"exit\":1,\"error\":\"out of memory\"}\n";
@@ -48,6 +50,137 @@ int meshwright_ask(struct meshwright *session, int word_count, const char *const
     enum base_status status = commands_answer(session->cache, &session->question, word_count, words, &text);
     *answer = text.data;
     return (int)status;
+}
+
+/* ---- typed ---- */
+
+enum { MOST_OTHERS = 4 * SIM_KEY_COUNT };
+static const struct {
+    enum sim_key key;
+    size_t offset;
+    bool is_text;
+} members[] = {
+#define TEXT(key, member)                                                                                              \
+    {                                                                                                                  \
+        key, offsetof(struct mw_plan, member), true                                                                    \
+    }
+#define WHOLE(key, member)                                                                                             \
+    {                                                                                                                  \
+        key, offsetof(struct mw_plan, member), false                                                                   \
+    }
+    TEXT(SIM_MODEL, model),
+    TEXT(SIM_TOPOLOGY, topology),
+    TEXT(SIM_SOFTWARE, software),
+    TEXT(SIM_RULES, logical_axis_rules),
+    TEXT(SIM_OPTIMIZER, optimizer),
+    TEXT(SIM_REMAT_POLICY, remat_policy),
+    TEXT(SIM_DTYPE, dtype),
+    TEXT(SIM_ATTENTION, attention),
+    TEXT(SIM_SUBMESH, model_parallel_submesh),
+    TEXT(SIM_ICI_MESH, ici_mesh),
+    WHOLE(SIM_BATCH_SIZE, batch_size),
+    WHOLE(SIM_NUM_MICROBATCHES, num_microbatches),
+    WHOLE(SIM_INPUTS_LENGTH, inputs_length),
+    WHOLE(SIM_TARGETS_LENGTH, targets_length),
+    WHOLE(SIM_NUM_PARTITIONS, num_partitions),
+    WHOLE(SIM_PIPELINE_STAGES, pipeline_stages),
+    WHOLE(SIM_VIRTUAL_STAGES, virtual_stages),
+    WHOLE(SIM_CONTEXT_PARALLEL, context_parallel),
+    WHOLE(SIM_EXPERT_PARALLEL, expert_parallel),
+#undef TEXT
+#undef WHOLE
+};
+
+static enum base_status take_plan(struct base_arena *arena, const struct mw_plan *plan, struct sim_plan_text *out,
+                                  struct base_error *error)
+{
+    *out = (struct sim_plan_text){.values = {NULL}};
+    for (int i = 0; i < BASE_COUNT(members); i++) {
+        const void *member = (const char *)plan + members[i].offset;
+        const int64_t whole = members[i].is_text ? 0 : *(const int64_t *)member;
+        if (whole) out->values[members[i].key] = base_print(arena, "%lld", (long long)whole);
+        if (members[i].is_text) out->values[members[i].key] = *(const char *const *)member;
+    }
+    if (plan->other_count < 0 || plan->other_count > MOST_OTHERS || (plan->other_count && !plan->others))
+        return base_fail(error, BASE_INPUT, "other_count: %lld keys are no list of keys", (long long)plan->other_count);
+    for (int64_t i = 0; i < plan->other_count; i++) {
+        const struct mw_key *given = &plan->others[i];
+        const int key = given->name ? sim_plan_key_named(given->name) : -1;
+        if (key < 0)
+            return base_fail(error, BASE_INPUT, "others: a plan has no key \"%.60s\"", given->name ? given->name : "");
+        out->values[key] = given->value;
+    }
+    static const enum sim_key needed[] = {SIM_MODEL, SIM_TOPOLOGY, SIM_BATCH_SIZE, SIM_TARGETS_LENGTH};
+    for (int i = 0; i < BASE_COUNT(needed); i++)
+        if (!sim_key_is_given(out, needed[i]))
+            return base_fail(error, BASE_INPUT, "%s: is missing; as in %s", sim_plan_keys[needed[i]].name,
+                             sim_plan_keys[needed[i]].example);
+    return BASE_OK;
+}
+
+static struct mw_prediction prediction_of(const struct sim_prediction *p, const struct sim_confidence *sure)
+{
+    const struct sim_memory *memory = &p->memory;
+    return (struct mw_prediction){.fits_probability_frac = sure->fits_probability_frac,
+                                  .step_s = p->step_s,
+                                  .step_low_s = sure->step_s.low,
+                                  .step_high_s = sure->step_s.high,
+                                  .compute_s = p->compute_s,
+                                  .memory_bound_s = p->memory_bound_s,
+                                  .exposed_communication_s = p->exposed_communication_s,
+                                  .overhead_s = p->overhead_s,
+                                  .tokens_per_s = p->tokens_per_s,
+                                  .mfu_frac = p->mfu_frac,
+                                  .capacity_bytes = memory->capacity_bytes,
+                                  .peak_bytes = memory->peak_bytes,
+                                  .peak_low_bytes = (int64_t)sure->peak_bytes.low,
+                                  .peak_high_bytes = (int64_t)sure->peak_bytes.high,
+                                  .parameter_bytes = memory->parameter_bytes,
+                                  .optimizer_state_bytes = memory->optimizer_state_bytes,
+                                  .gradient_bytes = memory->gradient_bytes,
+                                  .activation_bytes = memory->activation_bytes,
+                                  .temporary_bytes = memory->temporary_bytes,
+                                  .reserved_bytes = memory->reserved_bytes,
+                                  .fits = p->fits};
+}
+
+static enum base_status predict(mw_session *session, const struct mw_plan *given, struct mw_prediction *out)
+{
+    struct base_arena *arena = &session->question;
+    struct base_error *error = &session->error;
+    struct sim_plan_text text;
+    struct sim_plan plan;
+    enum model_step step;
+    struct sim_prediction prediction;
+    sim_cache_next_question(session->cache, NULL);
+    BASE_TRY(take_plan(arena, given, &text, error));
+    BASE_TRY(sim_plan_step(&text, &step, error));
+    BASE_TRY(sim_plan_check(session->cache, arena, &text, step, SIM_AS_COMPILED, &plan, error));
+    BASE_TRY(sim_predict(session->cache, &plan, &prediction, NULL, error));
+    const struct sim_confidence confidence = sim_confidence_of(NULL, &plan, &prediction);
+    *out = prediction_of(&prediction, &confidence);
+    return prediction.fits ? BASE_OK : BASE_NO_FIT;
+}
+
+int mw_predict(mw_session *session, const struct mw_plan *plan, struct mw_prediction *out)
+{
+    session->error = (struct base_error){0};
+    if (setjmp(session->exhausted)) {
+        base_arena_reset(&session->question);
+        return (int)base_fail(&session->error, BASE_INTERNAL, "out of memory");
+    }
+    base_arena_reset(&session->question);
+    return (int)predict(session, plan, out);
+}
+
+const char *mw_message(const mw_session *session)
+{
+    return session->error.text;
+}
+
+int mw_abi_version(void)
+{
+    return MW_ABI_VERSION;
 }
 
 const char *meshwright_version(void)

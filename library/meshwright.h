@@ -11,6 +11,8 @@
 #ifndef MESHWRIGHT_H
 #define MESHWRIGHT_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -33,6 +35,45 @@ void meshwright_close(struct meshwright *session);
  * memory, too); 2 usage; 3 a value that cannot be accepted; 4 the plan does not fit (with its result); 5 the run
  * failed. The words are copied where they are kept. Prints nothing, and opens only files that the words name. */
 int meshwright_ask(struct meshwright *session, int word_count, const char *const *words, const char **answer);
+
+/* ---- typed: plain structs in and out (typed.c) ---- */
+
+/* Of these structs, which a program that was built with another number must not use (mw_abi_version). The shared
+ * library is libmeshwright.so.1. */
+#define MW_ABI_VERSION 1
+typedef struct meshwright mw_session;
+
+/* A key that mw_plan has no member for, named and valued as `meshwright predict` has them in a plan's JSON. */
+struct mw_key {
+    const char *name, *value;
+};
+/* NULL and 0: what a plan that does not say it has. Strings are the caller's; they are copied where they are kept. */
+struct mw_plan {
+    const char *model, *topology; /* "llama3_8b", "v5e-256" */
+    const char *software, *logical_axis_rules, *optimizer, *remat_policy, *dtype, *attention;
+    const char *model_parallel_submesh, *ici_mesh; /* "4,2,2,1"; "fsdp=16,tensor=4" */
+    int64_t batch_size, num_microbatches, inputs_length, targets_length;
+    int64_t num_partitions, pipeline_stages, virtual_stages, context_parallel, expert_parallel;
+    const struct mw_key *others;
+    int64_t other_count;
+};
+/* Of the prediction's documents; low and high are its 90 % interval. Memory is of one device. */
+struct mw_prediction {
+    double fits_probability_frac;
+    double step_s, step_low_s, step_high_s;
+    double compute_s, memory_bound_s, exposed_communication_s, overhead_s; /* they add up to step_s */
+    double tokens_per_s, mfu_frac;
+    int64_t capacity_bytes, peak_bytes, peak_low_bytes, peak_high_bytes;
+    int64_t parameter_bytes, optimizer_state_bytes, gradient_bytes, activation_bytes, temporary_bytes, reserved_bytes;
+    int64_t fits; /* 1 or 0 */
+};
+
+/* Returns the exit code of `meshwright predict`: 0, and 4 where the plan does not fit, with *out; any other leaves *out
+ * as it was, and mw_message says why. */
+int mw_predict(mw_session *session, const struct mw_plan *plan, struct mw_prediction *out);
+/* Of the last question that was refused; "" where the last one was answered. It lives until the next. */
+const char *mw_message(const mw_session *session);
+int mw_abi_version(void);
 
 /* "0.1.0", and the MESHWRIGHT_API_VERSION that the library was built with. */
 const char *meshwright_version(void);

@@ -1,15 +1,17 @@
 #!/bin/sh
-# install_library.sh LIBRARY FOLDER PREFIX PACKAGES: puts libmeshwright, its header and its pkg-config file under FOLDER; PREFIX
-# is what they will be found under, PACKAGES what the library itself needs.
+# install_library.sh LIBRARIES FOLDER PREFIX PACKAGES: puts libmeshwright (.a and .so) from the folder LIBRARIES, its header and its
+# pkg-config file under FOLDER; PREFIX is what they will be found under, PACKAGES what the library itself needs.
 set -eu
-library=$1
+libraries=$1
 folder=$2
 prefix=$3
 packages=$4
 version=$(sed -n 's/^#define MESHWRIGHT_VERSION "\(.*\)"$/\1/p' library/meshwright.h)
 
 install -d "$folder/lib/pkgconfig" "$folder/include"
-install -m 644 "$library" "$folder/lib/libmeshwright.a"
+install -m 644 "$libraries/libmeshwright.a" "$folder/lib/libmeshwright.a"
+install -m 755 "$libraries/libmeshwright.so.1" "$folder/lib/libmeshwright.so.1"
+ln -sf libmeshwright.so.1 "$folder/lib/libmeshwright.so"
 install -m 644 library/meshwright.h "$folder/include/meshwright.h"
 cat >"$folder/lib/pkgconfig/meshwright.pc" <<EOF
 prefix=$prefix
@@ -23,4 +25,4 @@ Requires: $packages
 Libs: -L\${libdir} -lmeshwright -lglpk -ldl -lm
 Cflags: -I\${includedir}
 EOF
-printf '%s\n' "$folder/lib/libmeshwright.a" "$folder/include/meshwright.h" "$folder/lib/pkgconfig/meshwright.pc"
+printf '%s\n' "$folder/lib/libmeshwright.a" "$folder/lib/libmeshwright.so.1" "$folder/lib/libmeshwright.so" "$folder/include/meshwright.h" "$folder/lib/pkgconfig/meshwright.pc"

@@ -24,12 +24,20 @@ status=0
 ${CC:-cc} -Wall -Wextra -Werror $sanitizers -o "$work/ask" examples/ask.c \
     $(pkg-config --define-variable=prefix="$work/usr" --cflags --libs meshwright) >"$work/log" 2>&1 || status=$?
 check "examples/ask.c does not build" "$status"
+LD_LIBRARY_PATH=$work/usr/lib
+export LD_LIBRARY_PATH
 status=0
 "$work/ask" examples/t5_11b_v4_512.json >"$work/log" 2>&1 || status=$?
 grep -q '^batch 512   fits$' "$work/log" && grep -q '^batch 4096  does not fit$' "$work/log" || status=1
 check "examples/ask.c does not say what fits" "$status"
 # Nothing but the door is seen, so that a program may have functions of our names.
-nm -g --defined-only "$work/usr/lib/libmeshwright.a" | awk '$3 != "" && $3 !~ /^meshwright_/ && $3 !~ /asan|ubsan/ { print $3; bad = 1 } END { exit bad }' >"$work/log" || status=1
+nm -g --defined-only "$work/usr/lib/libmeshwright.a" | awk '$3 != "" && $3 !~ /^(meshwright|mw)_/ && $3 !~ /asan|ubsan/ { print $3; bad = 1 } END { exit bad }' >"$work/log" || status=1
 check "the library shows other names than its own" "$status"
+# Any language that loads a shared library and reads the header: one without a compiler.
+if [ -z "$sanitizers" ] && command -v python3 >/dev/null; then
+    status=0
+    python3 tests/typed_library.py "$work/usr" "$1" >"$work/log" 2>&1 || status=$?
+    check "tests/typed_library.py" "$status"
+fi
 printf '%-24s %d passed, %d failed\n' library: "$passed" "$failed"
 [ "$failed" -eq 0 ]

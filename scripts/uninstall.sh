@@ -2,6 +2,6 @@
 # uninstall.sh FOLDER: removes what `make install` put under FOLDER, and nothing else.
 set -eu
 for file in bin/meshwright bin/meshwright-rank share/man/man1/meshwright.1 share/bash-completion/completions/meshwright \
-    lib/libmeshwright.a lib/pkgconfig/meshwright.pc include/meshwright.h; do
+    lib/libmeshwright.a lib/libmeshwright.so lib/libmeshwright.so.1 lib/pkgconfig/meshwright.pc include/meshwright.h; do
     [ ! -e "$1/$file" ] || { rm -f "$1/$file" && echo "$1/$file"; }
 done
