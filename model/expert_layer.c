@@ -25,6 +25,13 @@ static const char *spelled(struct builder *builder, const char *pattern, const s
     return model_builder_relabelled(builder, pattern, "qGTC", l->of);
 }
 
+/* What groups of tokens are over: what the batch is, and of software that sorts tokens the devices of a tensor-parallel
+ * group, too, where each of them sends its own. */
+static enum model_axis groups_axis(const struct builder *builder)
+{
+    return builder->options.sorts_tokens ? MODEL_AXIS_EXPERT_GROUP : MODEL_AXIS_BATCH;
+}
+
 /* An operation of the layer under construction; inputs end at the first below 0. */
 static int apply(struct builder *builder, const struct letters *l, enum model_op_kind kind,
                  enum model_function function, const char *name, const char *pattern, enum model_dtype dtype,
@@ -32,8 +39,11 @@ static int apply(struct builder *builder, const struct letters *l, enum model_op
 {
     int inputs[] = {a, b, c}, count = 0;
     while (count < 3 && inputs[count] >= 0) count++;
-    return model_builder_apply(builder, kind, function, name, spelled(builder, pattern, l), NULL, dtype, role, inputs,
-                               count);
+    const int made = model_builder_apply(builder, kind, function, name, spelled(builder, pattern, l), NULL, dtype, role,
+                                         inputs, count);
+    if (pattern[strcspn(pattern, ">") + 1] == 'G')
+        builder->program->tensors[made].axes[0] = (unsigned char)groups_axis(builder);
+    return made;
 }
 
 /* Flaxformer constrains a tensor to these logical axes. */
@@ -98,7 +108,8 @@ static int router_logits(struct builder *builder, const struct letters *l, int g
     int logits = builder_contract(builder, "mlp/router/logits", spelled(builder, "GTe,ex->GTx", l), NULL, MODEL_FLOAT32,
                                   MODEL_ROLE_PROJECTION, wide, kernel);
     logits = with_bias(builder, l, MODEL_BIAS_ROUTER, "mlp/router/router_weights/w", logits, "X", "GTx,x->GTx");
-    return constrained_to(builder, logits, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED, MODEL_NO_AXIS);
+    return constrained_to(builder, logits, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED,
+                          MODEL_NO_AXIS);
 }
 
 /* The softmax over experts; a z-loss pulls its logits together. */
@@ -117,7 +128,8 @@ static int probabilities(struct builder *builder, const struct letters *l, int l
     }
     int softmax = apply(builder, l, MODEL_MAP, MODEL_SOFTMAX, "mlp/router/probabilities", "GTx,GT,GT->GTx",
                         MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, logits, max, sum);
-    return constrained_to(builder, softmax, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED, MODEL_NO_AXIS);
+    return constrained_to(builder, softmax, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED,
+                          MODEL_NO_AXIS);
 }
 
 /* The load balance loss: how many tokens of a group chose an expert, times how probable it was to them. */
@@ -165,31 +177,23 @@ static int moved(struct builder *builder, const struct letters *l, const char *n
 static const enum model_axis at_experts[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
                                              MODEL_AXIS_EMBED},
                              at_experts_whole[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
-                                                   MODEL_AXIS_UNMODELED},
-                             between[] = {MODEL_AXIS_BATCH, MODEL_AXIS_EXPERT_GROUP, MODEL_AXIS_LENGTH,
-                                          MODEL_AXIS_EMBED},
-                             at_groups[] = {MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH,
-                                            MODEL_AXIS_EMBED};
+                                                   MODEL_AXIS_UNMODELED};
 
 /* Tokens of the groups of a device, to the devices of their experts: the groups stay over data alone. */
 static int to_experts(struct builder *builder, const struct letters *l, int dispatched)
 {
-    if (sends_whole(builder)) {
-        int sent = moved(builder, l, "mlp/expert/sent", "GxCe->GxCe", dispatched, between);
-        return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", sent, at_experts_whole);
-    }
+    if (sends_whole(builder)) return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", dispatched, at_experts_whole);
     int sent = moved(builder, l, "mlp/expert/sent", "GxCe->xGCe", dispatched, at_experts);
     return moved(builder, l, "mlp/expert/input", "xGCe->xGCe", sent, at_experts_whole);
 }
 
 static int from_experts(struct builder *builder, const struct letters *l, int outputs)
 {
-    if (sends_whole(builder)) {
-        int returned = moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", outputs, between);
-        return moved(builder, l, "mlp/expert/all returned", "GxCe->GxCe", returned, at_groups);
-    }
-    int back = moved(builder, l, "mlp/expert/output", "xGCe->xGCe", outputs, at_experts);
-    return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_groups);
+    const enum model_axis at_senders[] = {groups_axis(builder), MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH,
+                                          MODEL_AXIS_EMBED};
+    const int back =
+        sends_whole(builder) ? outputs : moved(builder, l, "mlp/expert/output", "xGCe->xGCe", outputs, at_experts);
+    return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_senders);
 }
 
 /* Each expert is an MLP of its own. gates: of the rows, where these are weighed before the last product; or -1. */
@@ -235,7 +239,7 @@ static int grouped_tokens(struct builder *builder, const struct letters *l, int 
 {
     int grouped = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/grouped", "bqe->GTe", builder->dtype,
                         MODEL_ROLE_PROJECTION, x, -1, -1);
-    return constrained_to(builder, grouped, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+    return constrained_to(builder, grouped, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 
 /* An MLP that every token passes, too. */
@@ -257,11 +261,8 @@ static int with_shared_expert(struct builder *builder, const struct letters *l, 
 
 static int gates_at_experts(struct builder *builder, const struct letters *l, int gates)
 {
-    int own = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/expert/own gates", "GxC->GxC", builder->dtype,
-                    MODEL_ROLE_STATISTIC, gates, -1, -1);
-    constrained_to(builder, own, MODEL_AXIS_BATCH, MODEL_AXIS_EXPERT_GROUP, MODEL_AXIS_LENGTH, MODEL_NO_AXIS);
     int sent = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/expert/gates", "GxC->xGC", builder->dtype,
-                     MODEL_ROLE_STATISTIC, own, -1, -1);
+                     MODEL_ROLE_STATISTIC, gates, -1, -1);
     return constrained_to(builder, sent, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_NO_AXIS);
 }
 
@@ -274,8 +275,8 @@ static int sorted_experts(struct builder *builder, const struct letters *l, int 
     int gates = apply(builder, l, MODEL_MAP, MODEL_DISPATCH, "mlp/router/gates", "GTx->GxC", dtype,
                       MODEL_ROLE_STATISTIC, softmax, -1, -1),
         sorted = apply(builder, l, MODEL_MAP, MODEL_DISPATCH, "mlp/sorted", "GTe->GxCe", dtype, kept, grouped, -1, -1);
-    constrained_to(builder, gates, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_NO_AXIS);
-    constrained_to(builder, sorted, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
+    constrained_to(builder, gates, groups_axis(builder), MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_NO_AXIS);
+    constrained_to(builder, sorted, groups_axis(builder), MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
     const bool hidden = builder_has(builder, MODEL_TRAIT_WEIGHS_HIDDEN);
     const int sent = hidden ? gates_at_experts(builder, l, gates) : -1;
     int outputs = from_experts(builder, l, expert_mlps(builder, l, to_experts(builder, l, sorted), sent)),
@@ -283,7 +284,7 @@ static int sorted_experts(struct builder *builder, const struct letters *l, int 
                          : apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/weighed", "GxCe,GxC->GxCe", dtype,
                                  MODEL_ROLE_FUSED, outputs, gates, -1),
         rows = apply(builder, l, MODEL_MAP, MODEL_COMBINE, "mlp/combined", "GxCe->GTe", dtype, kept, weighed, -1, -1);
-    return constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+    return constrained_to(builder, rows, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 
 int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of)

@@ -76,14 +76,14 @@ static enum base_status size_stack(const struct model_config *config, const stru
     return BASE_OK;
 }
 
-/* Each sequence is a group, and its tokens are spread evenly, but for an imbalance. */
+/* Each sequence is a group, or each sender's part of one, and its tokens are spread evenly, but for an imbalance. */
 static void size_sorted(const struct model_config *config, const struct model_expert_plan *plan, int64_t *sizes)
 {
     const struct model_experts *e = &config->experts;
-    const int64_t length = sizes[MODEL_TARGETS_LENGTH];
+    const int64_t length = (sizes[MODEL_TARGETS_LENGTH] + plan->senders - 1) / plan->senders;
     const double rows = plan->imbalance * (double)(length * e->selected) / (double)e->count;
     sizes[MODEL_EXPERT_PARTITIONS] = plan->expert_partitions;
-    sizes[MODEL_DECODER_GROUPS] = sizes[MODEL_BATCH];
+    sizes[MODEL_DECODER_GROUPS] = sizes[MODEL_BATCH] * plan->senders;
     sizes[MODEL_DECODER_GROUP_TOKENS] = length;
     sizes[MODEL_DECODER_CAPACITY] = (int64_t)ceil(rows - 1e-9);
 }

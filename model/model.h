@@ -107,6 +107,7 @@ const struct model_parameter *model_adapters(struct base_arena *arena, const str
 struct model_expert_plan {
     int64_t device_count, model_partitions /* devices of one copy of the dense model */, expert_partitions;
     bool sorts_tokens;
+    int64_t senders;  /* devices that each send a part of a sequence to its experts; where tokens are sorted */
     double imbalance; /* rows of the busiest device's experts over those of the mean */
     bool evaluates;   /* the capacity is that without dropout */
 };

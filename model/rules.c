@@ -415,20 +415,22 @@ struct model_rules model_rules_over_experts(struct base_arena *arena, const stru
 {
     static const struct model_rule spread[] = {{.logical = "batch", .value = {.count = 2, .names = {"expert", "data"}}},
                                                TO("expert_replicas", "data")};
-    /* Within what model divides, tokens go and come by one all-to-all over the expert axis, the minor one. */
-    static const struct model_rule over_both[] = {{.logical = "expert",
-                                                   .value = {.count = 2, .names = {"model", "expert"}}},
-                                                  TO("expert_group", "model")},
-                                   over_one = TO("expert", "expert");
-    struct model_rule *all =
-        base_new(arena, struct model_rule, 6 * rules->count + BASE_COUNT(spread) + BASE_COUNT(over_both) + 1);
+    /* Each device of a tensor-parallel group sends a part of a sequence, by one all-to-all over both axes. */
+    static const struct model_rule over_both[] = {{.logical = "expert_group",
+                                                   .value = {.count = 3, .names = {"data", "expert", "model"}}},
+                                                  {.logical = "expert",
+                                                   .value = {.count = 2, .names = {"expert", "model"}}}},
+                                   over_one[] = {
+                                       {.logical = "expert_group", .value = {.count = 2, .names = {"data", "expert"}}},
+                                       TO("expert", "expert")};
+    enum { APART = BASE_COUNT(spread) + BASE_COUNT(over_one) };
+    struct model_rule *all = base_new(arena, struct model_rule, 7 * rules->count + APART);
     int count = 0;
     if (over_experts) {
         memcpy(all, spread, sizeof spread);
-        count = BASE_COUNT(spread);
-        if (!over_model) all[count++] = over_one;
-        for (int i = 0; i < BASE_COUNT(over_both) && over_model; i++) all[count++] = over_both[i];
-    }
+        memcpy(all + BASE_COUNT(spread), over_model ? over_both : over_one, sizeof over_one);
+        count = APART;
+    } else count = append_as(rules, "batch", "expert_group", all, 0);
     memcpy(all + count, rules->rules, (size_t)rules->count * sizeof *all);
     count += rules->count;
     count = append_as(rules, "embed", "mlp_embed", all, count);

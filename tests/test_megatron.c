@@ -181,6 +181,36 @@ static void experts_are_reached_as_their_dispatcher_does(struct base_arena *aren
     assert_true(sharded < replicated / 4 && sharded > replicated / 32);
 }
 
+/* Experts that no devices share are over whole tensor-parallel groups, each device of which sends its own part of a
+ * sequence; shared ones are sent the whole by each. */
+static void parts_of_sequences_go_to_whole_experts(struct base_arena *arena)
+{
+    enum { GIVEN = 8 };
+    static const char *const given[][2] = {{"pipeline_stages", "1"},       {"model", "deepseek_v3:num_layers=5"},
+                                           {"batch_size", "256"},          {"num_partitions", "2"},
+                                           {"sequence_parallel", "1"},     {"targets_length", "4096"},
+                                           {"expert_parallel", "16"},      {"expert_tensor_parallel", "1"},
+                                           {"expert_tensor_parallel", "2"}};
+    const struct sim_prediction w = predict(arena, given, GIVEN), s = predict(arena, given, GIVEN + 1);
+    assert_true(w.communication_s < 0.7 * s.communication_s);
+    assert_true(w.memory.parameter_bytes > s.memory.parameter_bytes); /* over 16 devices instead of 32 */
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan;
+    struct base_error error;
+    struct sim_plan_text text = plan_of(given, GIVEN - 1);
+    text.values[SIM_SOFTWARE_VERSION] = "Megatron-Bridge";
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_true(sim_experts_beyond_axis(&plan));
+    text.values[SIM_EXPERT_TENSOR_PARALLEL] = "4";
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "expert_tensor_parallel: 4 is modelled as 1 or num_partitions; use 2");
+    text.values[SIM_EXPERT_TENSOR_PARALLEL] = "1";
+    text.values[SIM_NUM_PARTITIONS] = "4", text.values[SIM_EXPERT_PARALLEL] = "2";
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "expert_parallel: 2 is no multiple of num_partitions, 4");
+    sim_cache_free(cache);
+}
+
 /* What a release does otherwise: scores multiply what experts have between their products, so that what they give is
  * not kept; there is no dropout; operands are quantised by kernels that products wait for. */
 static void a_release_has_kernels_of_its_own(struct base_arena *arena)
@@ -226,6 +256,7 @@ static const struct test tests[] = {
     TEST(layers_of_multi_token_prediction_weigh_on_the_last_stage),
     TEST(blocks_of_small_floats_are_faster),
     TEST(experts_are_reached_as_their_dispatcher_does),
+    TEST(parts_of_sequences_go_to_whole_experts),
     TEST(a_release_has_kernels_of_its_own),
     TEST(dense_layers_are_updated),
 };

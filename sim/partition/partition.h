@@ -204,6 +204,7 @@ struct sim_sharding_options {
     unsigned char live;                  /* mesh axes of more than one device: over no others anything is sharded */
     unsigned char data_axis, model_axis; /* those that ZeRO and sequence parallelism take; 0: the mesh has none */
     unsigned char expert_axis;           /* that experts are over inside data, where their software has it; or 0 */
+    bool sends_parts;                    /* each device of a tensor-parallel group sends its part of a sequence */
     bool joins_gradients;                /* sums over axes of data_axis are one */
     bool cuts_flat_state;                /* ZeRO shares dimensions that do not divide, too */
     bool sequence_parallel;

@@ -279,12 +279,51 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
     return BASE_OK;
 }
 
+/* Rows, each sequence over devices that send their tokens to experts apart, become groups of what one of them has, or
+ * groups rows: sequences are the major part of groups. Rows and groups stand first, then lengths. */
+static bool is_of_groups(const struct sim_partitioner *p, const struct model_op *source, int tensor)
+{
+    const int other = tensor == source->inputs[0] ? source->outputs[0] : source->inputs[0];
+    return p->options->sends_parts && sim_part_tensor_of(p, tensor)->dims[0] == MODEL_DECODER_GROUPS &&
+           sim_part_tensor_of(p, other)->dims[0] == MODEL_BATCH;
+}
+
+static void join_parts(const struct sim_partitioner *p, sim_order *spec)
+{
+    spec[0] = sim_join(spec[0], spec[1] & p->options->model_axis ? spec[1] : 0);
+    spec[1] = 0;
+}
+
+static void split_parts(const struct sim_partitioner *p, sim_order *spec)
+{
+    const unsigned others = sim_set_of(spec[0]) & ~(unsigned)p->options->model_axis;
+    spec[1] = sim_order_without(spec[0], others);
+    spec[0] = sim_order_without(spec[0], p->options->model_axis);
+}
+
 /* The operand's sharding that makes the result's. */
-static void before_reshape(const struct model_op *source, const sim_order *spec, sim_order *out)
+static void before_reshape(const struct sim_partitioner *p, const struct model_op *source, const sim_order *spec,
+                           sim_order *out)
 {
     memset(out, 0, MODEL_MAX_RANK * sizeof *out);
     for (int d = 0; source->output_labels[d]; d++)
         if (source->reshaped_from[d] >= 0) out[source->reshaped_from[d]] = spec[d];
+    if (is_of_groups(p, source, source->outputs[0])) split_parts(p, out);
+    if (!is_of_groups(p, source, source->inputs[0])) return;
+    out[1] = spec[1];
+    join_parts(p, out);
+}
+
+/* And what it makes of the operand's. */
+static void behind_reshape(const struct sim_partitioner *p, const struct model_op *source, const sim_order *in,
+                           sim_order *spec)
+{
+    for (int d = 0; source->output_labels[d]; d++)
+        spec[d] = source->reshaped_from[d] < 0 ? 0 : in[source->reshaped_from[d]];
+    if (is_of_groups(p, source, source->inputs[0])) split_parts(p, spec);
+    if (!is_of_groups(p, source, source->outputs[0])) return;
+    spec[1] = in[1];
+    join_parts(p, spec);
 }
 
 static bool is_joined(const struct sim_partitioner *p, char letter)
@@ -302,7 +341,7 @@ static bool gather_uneven_heads(const struct sim_partitioner *p, const struct mo
     for (int d = 0; source->output_labels[d]; d++) {
         const int i = source->reshaped_from[d];
         const char made = source->output_labels[d], of = i < 0 ? made : source->input_labels[0][i];
-        if (made == of || !needed[i]) continue;
+        if (made == of || !needed[i] || is_of_groups(p, source, source->inputs[0])) continue;
         bool uneven = (!is_joined(p, of) && sim_part_is_uneven(p, in->dims[i], needed[i])) ||
                       (!is_joined(p, made) && sim_part_is_uneven(p, out->dims[d], needed[i]));
         if (!uneven) continue;
@@ -340,13 +379,11 @@ static enum base_status partition_reshape(struct sim_partitioner *p, const struc
         partition_roll(p, source);
         return BASE_OK;
     }
-    const struct model_tensor *t = sim_part_tensor_of(p, tensor);
     sim_order needed[MODEL_MAX_RANK], spec[MODEL_MAX_RANK] = {0};
-    before_reshape(source, sim_part_computed_as(p, tensor), needed);
+    before_reshape(p, source, sim_part_computed_as(p, tensor), needed);
     const bool gathered = gather_uneven_heads(p, source, needed);
     int input = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[0]), needed);
-    for (int i = 0; i < t->rank; i++)
-        spec[i] = source->reshaped_from[i] < 0 ? 0 : p->out->values[input].spec[source->reshaped_from[i]];
+    behind_reshape(p, source, p->out->values[input].spec, spec);
     if (gathered) sim_part_found_unsharded(p, tensor, spec);
     int value = sim_part_new_value(p, tensor, spec, 0);
     struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);

@@ -227,6 +227,10 @@ static enum base_status check_expert_parallel(const struct sim_plan *plan, struc
                          "%lld of the model axis",
                          (long long)plan->expert_parallel, (int)(plan->placement->stage_devices / model),
                          (long long)model);
+    if (plan->expert_tensor_parallel > 1 && plan->expert_tensor_parallel != (sim_experts_beyond_axis(plan) ? 1 : model))
+        return base_fail(error, BASE_INPUT,
+                         "expert_tensor_parallel: %lld devices of each of %lld groups are more than there are; use 1",
+                         (long long)plan->expert_tensor_parallel, (long long)plan->expert_parallel);
     if (plan->config->experts.count % plan->expert_parallel == 0) return BASE_OK;
     return base_fail(error, BASE_INPUT, "expert_parallel: %lld does not divide the %lld experts; use a divisor",
                      (long long)plan->expert_parallel, (long long)plan->config->experts.count);

@@ -59,6 +59,7 @@ enum sim_key {
     SIM_MTP_LAYERS,
     SIM_CONTEXT_PARALLEL,
     SIM_EXPERT_PARALLEL,
+    SIM_EXPERT_TENSOR_PARALLEL,
     SIM_MOE_DISPATCHER,
     SIM_MOE_IMBALANCE,
     SIM_OVERLAP_MOE_A2A,
@@ -229,6 +230,7 @@ struct sim_plan {
     const char *pipeline_layout_text; /* "": even */
     int64_t mtp_layers;               /* of multi-token prediction; config counts them among the decoder's */
     int64_t expert_parallel;          /* devices that experts are over, inside data */
+    int64_t expert_tensor_parallel;   /* devices that share an expert; 0: as the software does */
     enum sim_dispatcher moe_dispatcher;
     double moe_imbalance;     /* rows of the busiest experts over the mean's */
     bool overlaps_exchanges;  /* tokens of one microbatch go to their experts while another one is computed */
@@ -294,6 +296,8 @@ enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_p
 /* plan_checks.c: that devices along some axes of the mesh do the same, since no rule names these, in a sentence of the
  * arena; NULL: every axis is named. */
 const char *sim_plan_idle_axes(struct base_arena *arena, const struct sim_plan *plan);
+/* What the rows of the plan's version say of a setting that is read where the mesh is made; NULL: nothing. */
+const char *sim_version_setting(const struct sim_plan_text *text, const char *name);
 /* The variables that such a version of the software runs with, as a shell's export takes them (" NAME=value" each, "":
  * none), in the arena. */
 const char *sim_version_environment(struct base_arena *arena, const char *software, const char *version);
@@ -332,6 +336,7 @@ model_trait_set sim_plan_traits(const struct sim_plan *plan); /* of its software
 /* The sizes of its dimensions, those of experts included but not those of decoding. BASE_INPUT: experts do not divide.
  */
 enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error);
-bool sim_runs_passes(const struct sim_plan *plan); /* of its compiler */
+bool sim_experts_beyond_axis(const struct sim_plan *plan); /* they are over the model axis, too */
+bool sim_runs_passes(const struct sim_plan *plan);         /* of its compiler */
 
 #endif

@@ -136,10 +136,8 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
     plan->rules_text = text && *text ? text : sim_key_fallback(SIM_RULES, setting);
     const struct topo_axes *mesh = &plan->placement->axes;
     const bool is_maxtext = !strcmp(plan->rules_text, "maxtext") && topo_axis_named(mesh, "fsdp") >= 0;
-    const int expert_axis = topo_axis_named(mesh, "expert");
-    const int64_t along = expert_axis < 0 ? 1 : mesh->sizes[expert_axis];
     const bool over_context = plan->context_parallel > 1, has_experts_apart = plan->expert_parallel > 1,
-               beyond_axis = plan->expert_parallel > along,
+               beyond_axis = sim_experts_beyond_axis(plan),
                beside = !plan->config->encoder && (plan->config->experts.count || plan->config->latent.key_value_rank),
                over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
                             topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
@@ -293,7 +291,7 @@ static void begin_placement(struct sim_cache *cache, const struct sim_plan_text 
     sim_key_text(cache, plan->software_version);
     sim_key_text(cache, text->values[SIM_COMPILE] ? text->values[SIM_COMPILE] : "");
     for (int key = 0; key < SIM_KEY_COUNT; key++)
-        if (sim_plan_keys[key].type == SIM_OF_MESH || key == SIM_RULES)
+        if (sim_plan_keys[key].type == SIM_OF_MESH || key == SIM_RULES || key == SIM_EXPERT_TENSOR_PARALLEL)
             sim_key_text(cache, text->values[key] ? text->values[key] : "");
     sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
 }

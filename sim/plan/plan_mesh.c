@@ -52,6 +52,29 @@ static enum base_status refuse_x(struct base_arena *arena, const char *submesh, 
                      commas, count == 3 ? ",1, for x, y, z and cores" : "");
 }
 
+/* Experts that no devices share are over whole tensor-parallel groups, and the mesh has an axis of so many of these. */
+static enum base_status spread_experts(const struct sim_plan_text *text, struct topo_mesh_request *request,
+                                       struct base_error *error)
+{
+    const char *said = text->values[SIM_EXPERT_TENSOR_PARALLEL];
+    const int64_t tensor = request->num_partitions, experts = request->num_expert_partitions;
+    int64_t sharing = 0;
+    if (!sim_key_is_given(text, SIM_EXPERT_PARALLEL) || tensor <= 1 || experts <= 1) return BASE_OK;
+    if (!said || !*said || !strcmp(said, "0")) said = sim_version_setting(text, "expert_tensor_parallel");
+    if (said) BASE_TRY(base_parse_int(said, "expert_tensor_parallel", 0, INT32_MAX, &sharing, error));
+    if (sharing > 1 && sharing != tensor)
+        return base_fail(error, BASE_INPUT, "expert_tensor_parallel: %lld is modelled as 1 or num_partitions; use %lld",
+                         (long long)sharing, (long long)tensor);
+    if (sharing != 1) return BASE_OK;
+    if (experts % tensor)
+        return base_fail(error, BASE_INPUT,
+                         "expert_parallel: %lld is no multiple of num_partitions, %lld, over which experts go before "
+                         "data with expert_tensor_parallel 1; use a multiple, or expert_tensor_parallel %lld",
+                         (long long)experts, (long long)tensor, (long long)tensor);
+    request->num_expert_partitions = experts / tensor;
+    return BASE_OK;
+}
+
 enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct sim_plan_text *text,
                                        struct topo_mesh_request *request, struct base_error *error)
 {
@@ -77,9 +100,9 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
         for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];
     }
     if (partitions && *partitions)
-        return base_parse_int(partitions, "num_partitions", 1, INT32_MAX, &request->num_partitions, error);
-    request->num_partitions = request->submesh_count ? 0 : 1;
-    return BASE_OK;
+        BASE_TRY(base_parse_int(partitions, "num_partitions", 1, INT32_MAX, &request->num_partitions, error));
+    else request->num_partitions = request->submesh_count ? 0 : 1;
+    return spread_experts(text, request, error);
 }
 
 /* Whether the plan says no more of its mesh than a number of partitions, and its rules are those that the software's

@@ -25,6 +25,14 @@ int64_t sim_vocabulary_multiple(const struct sim_plan *plan)
     return pads && !executed ? DIVISIBLE_BY * model_partitions_of(plan) : 1;
 }
 
+/* Experts are over the model axis, too, so that each expert is whole. */
+bool sim_experts_beyond_axis(const struct sim_plan *plan)
+{
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const int at = topo_axis_named(mesh, "expert");
+    return plan->expert_parallel > (at < 0 ? 1 : mesh->sizes[at]);
+}
+
 /* The sizes of a plan, experts included. */
 enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error)
 {
@@ -33,6 +41,7 @@ enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, stru
         .model_partitions = model_partitions_of(plan),
         .expert_partitions = plan->request.has_experts ? plan->request.num_expert_partitions : 1,
         .sorts_tokens = plan->options.sorts_tokens,
+        .senders = sim_experts_beyond_axis(plan) ? model_partitions_of(plan) : 1,
         .imbalance = plan->moe_imbalance > 1 ? plan->moe_imbalance : 1,
         .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,

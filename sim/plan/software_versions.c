@@ -79,6 +79,7 @@ static enum base_status take_row(int row, const char *chip, struct sim_profile *
         profile->bfloat16_gradients = !strcmp(value, "bfloat16");
         return BASE_OK;
     }
+    if (!strcmp(name, "expert_tensor_parallel")) return BASE_OK; /* a setting: sim_version_setting */
     if (!strcmp(name, "ddp_bucket_size"))
         return base_parse_double(value, name, 1, 1e12, &profile->bucket_parameters, error);
     for (int i = 0; i < SIM_OVERLAP_COUNT; i++)
@@ -158,6 +159,16 @@ static const char *list_known(struct base_arena *arena, const char *software, co
 static const char *software_of(const struct sim_plan_text *text)
 {
     return sim_key_is_given(text, SIM_SOFTWARE) ? text->values[SIM_SOFTWARE] : sim_plan_keys[SIM_SOFTWARE].fallback;
+}
+
+const char *sim_version_setting(const struct sim_plan_text *text, const char *name)
+{
+    const char *version = sim_key_is_given(text, SIM_SOFTWARE_VERSION) ? text->values[SIM_SOFTWARE_VERSION] : "";
+    const char *value = NULL;
+    for (int row = 0; row < table->row_count; row++)
+        if (!strcmp(field(row, "constant"), name) && is_of(row, software_of(text), field(row, "platform"), version))
+            value = field(row, "value");
+    return value;
 }
 
 enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
