@@ -1,4 +1,6 @@
-/* The gradient of logits that are narrower than the loss, as MaxText and Levanter have them. */
+/* Who reads an array last: one that is no array but part of its readers has another last reader than the program says.
+ * Such are the gradient of logits that are narrower than the loss, as MaxText and Levanter have them, and, of a softmax
+ * whose scores stand beside their quotient, the quotient in the softmax's gradient. */
 #include "sim/compile/compiled_buffers.h"
 
 /* Through what is made where it is read. */
@@ -27,6 +29,24 @@ bool sim_is_of_its_products(const struct sim_assigner *a, int v)
     return true;
 }
 
+/* Where the chip's compiler keeps scores, a softmax's gradient makes the quotient of them again as it reads them: their
+ * product with the values' gradient is the last to read the array (dumps of two steps for v4 by libtpu 0.0.42). */
+static int last_but_gradient(const struct sim_assigner *a, int v)
+{
+    const struct sim_value *value = &a->s->values[v];
+    const struct sim_op *made = value->definition >= 0 ? &a->s->ops[value->definition] : NULL;
+    if (!a->options->keeps_scores || a->drops_exponentials || !made || made->kind != SIM_COMPUTE ||
+        made->op->function != MODEL_SOFTMAX)
+        return value->last_use;
+    for (int i = value->last_use; i > value->definition; i--) {
+        const struct sim_op *op = &a->s->ops[i];
+        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_SOFTMAX_GRAD) continue;
+        for (int j = 0; j < op->input_count; j++)
+            if (op->inputs[j] == v) return i;
+    }
+    return value->last_use;
+}
+
 /* The last operation that reads a value, or such a gradient in its place: over several slices the weight's product
  * comes behind all layers, where its sum over the slices is joined with theirs. */
 int sim_last_read(const struct sim_assigner *a, int v)
@@ -34,7 +54,7 @@ int sim_last_read(const struct sim_assigner *a, int v)
     const struct sim_value *value = &a->s->values[v];
     const struct sim_op *last = value->last_use >= 0 ? &a->s->ops[value->last_use] : NULL;
     const int gradient = last && last->kind == SIM_COMPUTE ? last->outputs[0] : v;
-    if (gradient == v || !sim_is_of_its_products(a, gradient)) return value->last_use;
+    if (gradient == v || !sim_is_of_its_products(a, gradient)) return last_but_gradient(a, v);
     if (!a->options->over_slices) return a->s->values[gradient].last_use;
     return value->loop >= 0 ? a->s->ops[value->loop].match - 1 : sim_last_loop_end(a);
 }

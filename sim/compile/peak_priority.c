@@ -68,7 +68,8 @@ static void find_uses(struct remat *r, int id, int backward)
     for (int i = end; i > backward; i--)
         for (int j = 0; j < s->ops[i].input_count; j++)
             if (s->ops[i].inputs[j] == value) recomputed->first_use = i;
-    if (s->values[value].last_use < end) recomputed->last_use = s->values[value].last_use;
+    const int last = is_exponentials(r, id) ? s->values[value].last_use : sim_last_read(r->a, value);
+    if (last < end) recomputed->last_use = last;
 }
 
 /* In the order in which a forward layer makes them, and exponentials before their quotient. */
