@@ -245,21 +245,28 @@ static double gathered_rows_bytes(const struct sim_assigner *a, const struct sim
 }
 
 /* Where rows are gathered whole, encoder's and decoder's tables are looked up one right behind the other, at the
- * start. Where a gather is on its way while others compute, the rows of one have a place beside those that the other's
- * product reads, if the device has room for both. */
-static void move_beside_first(const struct sim_assigner *a, int v, int *birth, int *death)
+ * start: a device's own rows for the second are there while the first one's are gathered. Where a gather is on its way
+ * while others compute, the rows of one have a place beside those that the other's product reads, if the device has
+ * room for both. */
+static void move_beside_first(struct sim_assigner *a, int v, int *birth, int *death)
 {
     const struct sim_sharded *s = a->s;
     const bool overlaps = a->options->async_gathers && !a->in_haste;
     if (!is_gathered_one_hot(a, &s->values[v])) return;
+    const int own = s->ops[s->values[v].definition].inputs[0];
+    const struct sim_value *other = NULL;
     for (int w = 0; w < s->value_count; w++) {
         const struct sim_value *first = &s->values[w];
         if (first->loop != s->values[v].loop || !is_gathered_one_hot(a, first) || first->definition >= *birth ||
-            s->ops[s->values[v].definition].inputs[0] == w)
+            own == w)
             continue;
         *birth = overlaps ? first->definition : first->last_use + 1;
         *death = overlaps ? first->last_use : first->last_use + 1;
+        other = first;
     }
+    if (!other) return;
+    const double own_bytes = sim_value_bytes(a, &s->values[own]);
+    sim_add_buffer(a, other->definition, other->last_use, own_bytes, own_bytes, MODEL_TEMPORARY);
 }
 
 /* Of the logits' gradient: what stands for it is the float32 logits, which it is recomputed from; recomputed for the
