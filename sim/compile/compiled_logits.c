@@ -29,9 +29,9 @@ bool sim_is_of_its_products(const struct sim_assigner *a, int v)
     return true;
 }
 
-/* Where the chip's compiler keeps scores, a softmax's gradient makes the quotient of them again as it reads them: their
- * product with the values' gradient is the last to read the array (dumps of two steps for v4 by libtpu 0.0.42). */
-static int last_but_gradient(const struct sim_assigner *a, int v)
+/* Where the chip's compiler keeps scores, a softmax's gradient, and the sum of rows in it, make the quotient of them
+ * again as they read them: products are the last to read the array (dumps of two steps for v4 by libtpu 0.0.42). */
+static int last_product_of_quotient(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &a->s->ops[value->definition] : NULL;
@@ -40,7 +40,7 @@ static int last_but_gradient(const struct sim_assigner *a, int v)
         return value->last_use;
     for (int i = value->last_use; i > value->definition; i--) {
         const struct sim_op *op = &a->s->ops[i];
-        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_SOFTMAX_GRAD) continue;
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM) continue;
         for (int j = 0; j < op->input_count; j++)
             if (op->inputs[j] == v) return i;
     }
@@ -54,7 +54,7 @@ int sim_last_read(const struct sim_assigner *a, int v)
     const struct sim_value *value = &a->s->values[v];
     const struct sim_op *last = value->last_use >= 0 ? &a->s->ops[value->last_use] : NULL;
     const int gradient = last && last->kind == SIM_COMPUTE ? last->outputs[0] : v;
-    if (gradient == v || !sim_is_of_its_products(a, gradient)) return last_but_gradient(a, v);
+    if (gradient == v || !sim_is_of_its_products(a, gradient)) return last_product_of_quotient(a, v);
     if (!a->options->over_slices) return a->s->values[gradient].last_use;
     return value->loop >= 0 ? a->s->ops[value->loop].match - 1 : sim_last_loop_end(a);
 }
