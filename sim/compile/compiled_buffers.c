@@ -405,8 +405,8 @@ static void add_value(struct sim_assigner *a, int v)
     const double saved_frac = outlives && carried >= 0 ? sim_saved_inputs(a, loop) / sim_layers_of(a, loop) : 1;
     if (outlives && sim_is_offloaded(s, v)) add_transfers(a, v, bytes, category);
     else if (outlives)
-        sim_add_layer_stack(a, loop, value->definition, sim_last_read(a, v), saved_frac * beside(a, loop) * bytes, category,
-                            a->recomputed ? &a->recomputed[v] : NULL);
+        sim_add_layer_stack(a, loop, value->definition, sim_last_read(a, v), saved_frac * beside(a, loop) * bytes,
+                            category, a->recomputed ? &a->recomputed[v] : NULL);
     if (outlives && carried >= 0 && a->options->over_slices && a->options->scanned && !sim_is_offloaded(s, v))
         add_turned_stack(a, v, saved_frac * beside(a, loop) * bytes, category);
     if (carried >= 0) add_carried(a, v, bytes, category);

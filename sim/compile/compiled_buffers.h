@@ -120,7 +120,7 @@ double sim_saved_inputs(const struct sim_assigner *a, int loop); /* of the layer
 void sim_add_blocks(struct sim_assigner *a); /* what a block of layers holds beside the one layer of the program */
 
 /* memory_schedules.c */
-bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sharded *s);
+bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sharded *s, const bool *windowed);
 /* Per value: an operand of a weight gradient of layers that are no loops, which a depth-first order leaves to the end.
  */
 bool *sim_deferred_operands(struct sim_assigner *a);

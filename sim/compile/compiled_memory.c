@@ -144,7 +144,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     find_carried(&a);
     find_one_hots(&a);
     a.windowed = sim_windowed_operands(arena, sharded, options);
-    a.weighed = sim_weight_gradient_operands(arena, sharded);
+    a.weighed = sim_weight_gradient_operands(arena, sharded, a.windowed);
     a.deferred = sim_deferred_operands(&a);
     assign(&a, out);
     if (options->lists_alive) sim_list_alive(&a, out);

@@ -150,6 +150,31 @@ static void add_gradient_stacks(struct sim_assigner *a, int forward, int backwar
     }
 }
 
+/* The first operation behind what is computed again that reads it. */
+static int first_gradient(const struct sim_assigner *a, int value)
+{
+    const struct sim_value *v = &a->s->values[value];
+    for (int i = v->definition + 1; i <= v->last_use; i++) {
+        const struct sim_op *op = &a->s->ops[i];
+        for (int j = 0; j < op->input_count; j++)
+            if (op->inputs[j] == value && op->kind == SIM_COMPUTE && !op->op->recomputed) return i;
+    }
+    return v->last_use;
+}
+
+/* Before an attention kernel's backward pass stand the logarithms of its rows' sums, which the forward kernel writes as
+ * float32 and once for each lane, and a copy of them, of which the backward kernel's operand is sliced (splash in dumps
+ * of MaxText by libtpu 0.0.42). */
+static void add_kernel_sums(struct sim_assigner *a, int at)
+{
+    const int scores = a->s->ops[at].outputs[0], until = first_gradient(a, scores) - 1;
+    const struct sim_shape *shape = &a->s->shapes[a->s->values[scores].shape];
+    double bytes = SIM_LANES * (double)model_dtype_bytes(MODEL_FLOAT32);
+    for (int d = 0; d < shape->rank - 1; d++) bytes *= sim_local_extent(a, shape->dims[d], shape->spec[d]);
+    sim_add_buffer(a, at, until, bytes, bytes, MODEL_TEMPORARY);
+    sim_add_buffer(a, until, until, bytes, bytes, MODEL_TEMPORARY);
+}
+
 /* Of scores that a backward loop computes again: what is added to them for the mask, which is the same for all heads,
  * and, where the chip's compiler keeps them, the exponentials beside their quotient. */
 static void add_recomputed_attention(struct sim_assigner *a)
@@ -159,6 +184,10 @@ static void add_recomputed_attention(struct sim_assigner *a)
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->function != MODEL_SOFTMAX || op->op->phase == MODEL_FORWARD) continue;
         const struct sim_value *scores = &s->values[op->outputs[0]];
+        if (!scores->stored) {
+            add_kernel_sums(a, i);
+            continue;
+        }
         double bytes = sim_value_bytes(a, scores),
                exponentials = a->options->keeps_exponentials && !a->drops_exponentials ? bytes : 0;
         bytes = sim_bytes_of_one_head(a, scores) + exponentials;

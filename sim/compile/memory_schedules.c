@@ -9,21 +9,21 @@
  *   optimizer states before parameters. */
 #include "sim/compile/compiled_buffers.h"
 
-/* Through what is made where it is read, to the arrays. */
-static void mark_arrays(const struct sim_sharded *s, int value, int loop, bool *marked)
+/* Through what is made where it is read, to the arrays: an operand of a windowed product is one. */
+static void mark_arrays(const struct sim_sharded *s, int value, int loop, const bool *windowed, bool *marked)
 {
     const struct sim_value *v = &s->values[value];
     if (v->loop != loop || v->definition < 0) return;
     const struct sim_op *made = &s->ops[v->definition];
     if (made->kind == SIM_COMPUTE && made->op->function == MODEL_GATE_GRAD_1) return;
-    if (v->stored) {
+    if (v->stored || windowed[value]) {
         marked[value] = true;
         return;
     }
-    for (int i = 0; i < made->input_count; i++) mark_arrays(s, made->inputs[i], loop, marked);
+    for (int i = 0; i < made->input_count; i++) mark_arrays(s, made->inputs[i], loop, windowed, marked);
 }
 
-bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sharded *s)
+bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sharded *s, const bool *windowed)
 {
     bool *marked = base_new(arena, bool, s->value_count + 1);
     for (int i = 0; i < s->op_count; i++) {
@@ -31,7 +31,7 @@ bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sh
         if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase == MODEL_FORWARD ||
             op->op->recomputed || sim_has_batch(s, op->outputs[0]))
             continue;
-        for (int j = 0; j < op->input_count; j++) mark_arrays(s, op->inputs[j], op->loop, marked);
+        for (int j = 0; j < op->input_count; j++) mark_arrays(s, op->inputs[j], op->loop, windowed, marked);
     }
     return marked;
 }
