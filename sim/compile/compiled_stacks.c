@@ -119,14 +119,16 @@ bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op)
     return a->s->program->tensors[from->tensor].category == MODEL_PARAMETER && from->dtype != to->dtype;
 }
 
+/* Hoisted out of all loops; what autodiff saves of a loop over layers are the copies that its layers read, too. */
 static void add_weight_copies(struct sim_assigner *a, int forward, int backward)
 {
     const struct sim_sharded *s = a->s;
     for (int i = forward; i < s->ops[forward].match; i++) {
         if (!sim_is_weight_cast(a, &s->ops[i])) continue;
         double bytes = sim_layers_of(a, forward) * sim_value_bytes(a, &s->values[s->ops[i].outputs[0]]);
-        int around = sim_outermost_loop(a, forward), until = backward < 0 ? forward : backward;
-        if (a->options->scanned) sim_add_buffer(a, forward, s->ops[until].match, bytes, bytes, MODEL_TEMPORARY);
+        const int around = sim_outermost_loop(a, forward), until = backward < 0 ? forward : backward;
+        if (a->options->scanned && (around == forward || a->options->saves_all))
+            sim_add_buffer(a, forward, s->ops[until].match, bytes, bytes, MODEL_TEMPORARY);
         if (around != forward) sim_add_buffer(a, around, s->ops[around].match, bytes, bytes, MODEL_TEMPORARY);
     }
 }
