@@ -25,10 +25,10 @@ static const struct answers {
              {"tests/data/compiled_memory_drawn.csv", 0.028, 0.93, 0.96, 0.03, 0.95, 0.7, false},
              {"tests/data/compiled_memory_blind.csv", 0.029, 0.91, 0.97, 0.02, 1, 0.7, true},
              {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, 0.7, true},
-             {"tests/data/compiled_memory_fresh.csv", 0.021, 1, 1, 0, 0.84, 0.7, true},
+             {"tests/data/compiled_memory_fresh.csv", 0.022, 1, 1, 0, 0.84, 0.7, true},
              {"tests/data/compiled_memory_unseen.csv", 0.029, 0.92, 1, 0, 1, 0.7, true},
              {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, 0.7, true},
-             {"tests/data/compiled_memory_next.csv", 0.032, 0.89, 1, 0, 1, 0.7, true},
+             {"tests/data/compiled_memory_next.csv", 0.032, 0.89, 1, 0, 0.94, 0.7, true},
              {"tests/data/measured/aot_maxtext.csv", 0.036, 0.92, 1, 0, 1, 0.5, false}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 
@@ -159,14 +159,14 @@ static void decoders_can_be_unrolled(struct base_arena *arena)
 }
 
 /* A backward layer that computes all of the forward layer again holds both layers' scores at its peak: the compiler
- * makes those of self-attention once more, and a step of 101 GiB by its own log fits into 95.74 (drawn-7303-2). What
- * is saved across the loop stays, so that half as many rows again fit into no order. */
+ * makes those of self-attention once more, and a step ends at 94.93 of 95.74 GiB with 64 arrays made again (libtpu
+ * 0.0.42.1, asked of it). What is saved across the loop stays, so that half as many rows again fit into no order. */
 static void bodies_of_loops_are_made_once_more(struct base_arena *arena)
 {
     static const struct {
         const char *batch_size;
         bool fits;
-    } cases[] = {{"24192", true}, {"36288", false}};
+    } cases[] = {{"26112", true}, {"36288", false}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan_text text = {{0}};
     struct base_error error;
@@ -231,7 +231,13 @@ static void explained_steps_are_near(struct base_arena *arena)
         {"tests/data/compiled_memory_drawn.csv", "drawn-7220-2", 0.1},
         /* a list makes weight gradients of a scanned layer at once, and keeps what was gathered for them: 15, 10 % */
         {"tests/data/compiled_memory_judged.csv", "drawn-8401-7", 0.05},
-        {"tests/data/compiled_memory_blind.csv", "drawn-7401-25", 0.03},
+        {"tests/data/compiled_memory_blind.csv", "drawn-7401-25", 0.05},
+        /* rows of the second lookup are there while the first one's are gathered: 7 % */
+        {"tests/data/measured/aot_t5x_later.csv", "aot_t5x_t3-h4", 0.04},
+        /* scores that are kept stand for their quotient in the gradient, 9 %; one copy of weights beside microbatches
+         */
+        {"tests/data/measured/aot_t5x_later.csv", "aot_t5x_t3-f22", 0.06},
+        {"tests/data/compiled_memory.csv", "aot-r14", 0.02},
         /* arrays are recomputed in the order that the scheduler chose, not in a list's: 11, 7 % */
         {"tests/data/compiled_memory_fresh.csv", "drawn-8501-1", 0.03},
         {"tests/data/compiled_memory_drawn.csv", "drawn-7314-2", 0.03},
@@ -250,10 +256,11 @@ static void explained_steps_are_near(struct base_arena *arena)
         /* layers that are no loops leave holes in the heap: 14, 8 % */
         {"tests/data/compiled_memory_drawn.csv", "drawn-7225-1", 0.05},
         {"tests/data/compiled_memory_blind.csv", "drawn-7401-9", 0.04},
-        /* on TPU7x the gradient of the logits is an array of its own: 9, 6 and, fresh, 5 % */
+        /* on TPU7x the gradient of the logits is an array of its own: 9 and, fresh, 5 % */
         {"tests/data/compiled_memory_judged.csv", "drawn-8101-6", 0.07},
-        {"tests/data/compiled_memory_drawn.csv", "drawn-7304-1", 0.04},
         {"tests/data/compiled_memory_next.csv", "drawn-9802-1", 0.02},
+        /* and in a loop over microbatches it is not: 9 % */
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7304-1", 0.03},
         /* what is recomputed in a loop over microbatches is made for its own layer where that has room: 20 % */
         {"tests/data/compiled_memory_drawn.csv", "drawn-7234-1", 0.03},
     };

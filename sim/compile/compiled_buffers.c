@@ -228,47 +228,6 @@ static bool add_windowed(struct sim_assigner *a, int v)
     return true;
 }
 
-static bool is_gathered_one_hot(const struct sim_assigner *a, const struct sim_value *value)
-{
-    return a->is_one_hot[value->tensor] && value->definition >= 0 &&
-           a->s->ops[value->definition].kind == SIM_COMMUNICATE;
-}
-
-/* One-hot rows that all devices ask for: a device's own stand beside all of them, unless they came from others
- * themselves, and are an array that is counted; or, where products are not windowed
- * otherwise, the rows go round, one device's in use while the next one's arrive. */
-static double gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes)
-{
-    double own_bytes = bytes / (double)topo_axes_product(a->options->mesh, gather->axes);
-    if (a->options->window_rows <= 0) return 2 * own_bytes;
-    return is_gathered_one_hot(a, &a->s->values[gather->inputs[0]]) ? bytes : bytes + own_bytes;
-}
-
-/* Where rows are gathered whole, encoder's and decoder's tables are looked up one right behind the other, at the
- * start: a device's own rows for the second are there while the first one's are gathered. Where a gather is on its way
- * while others compute, the rows of one have a place beside those that the other's product reads, if the device has
- * room for both. */
-static void move_beside_first(struct sim_assigner *a, int v, int *birth, int *death)
-{
-    const struct sim_sharded *s = a->s;
-    const bool overlaps = a->options->async_gathers && !a->in_haste;
-    if (!is_gathered_one_hot(a, &s->values[v])) return;
-    const int own = s->ops[s->values[v].definition].inputs[0];
-    const struct sim_value *other = NULL;
-    for (int w = 0; w < s->value_count; w++) {
-        const struct sim_value *first = &s->values[w];
-        if (first->loop != s->values[v].loop || !is_gathered_one_hot(a, first) || first->definition >= *birth ||
-            own == w)
-            continue;
-        *birth = overlaps ? first->definition : first->last_use + 1;
-        *death = overlaps ? first->last_use : first->last_use + 1;
-        other = first;
-    }
-    if (!other) return;
-    const double own_bytes = sim_value_bytes(a, &s->values[own]);
-    sim_add_buffer(a, other->definition, other->last_use, own_bytes, own_bytes, MODEL_TEMPORARY);
-}
-
 /* Of the logits' gradient: what stands for it is the float32 logits, which it is recomputed from; recomputed for the
  * loss, they leave the gradient itself. */
 static double gradient_alone_bytes(const struct sim_assigner *a, int v)
@@ -278,11 +237,12 @@ static double gradient_alone_bytes(const struct sim_assigner *a, int v)
     return sim_value_bytes(a, &gradient);
 }
 
-/* Where the gradient is an array of its own the float32 logits stand beside it as it is made. Returns its bytes. */
+/* Where the gradient is an array of its own the float32 logits stand beside it as it is made: not in a loop over
+ * microbatches, where the logits stand for it (a dump for TPU7x by libtpu 0.0.42.1). Returns its bytes. */
 static double add_logits_beside(struct sim_assigner *a, int v, int at, double logits_bytes)
 {
     const double alone_bytes = gradient_alone_bytes(a, v);
-    if (alone_bytes > a->options->most_logits_bytes) return logits_bytes;
+    if (alone_bytes > a->options->most_logits_bytes || a->s->values[v].loop >= 0) return logits_bytes;
     sim_add_buffer(a, at, at, logits_bytes, logits_bytes, MODEL_TEMPORARY);
     return alone_bytes;
 }
@@ -397,8 +357,8 @@ static void add_value(struct sim_assigner *a, int v)
     if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
     if (sim_is_of_its_products(a, v)) return;
     if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
-    double bytes = is_gathered_one_hot(a, value) ? gathered_rows_bytes(a, made, sim_value_bytes(a, value))
-                                                 : sim_stacked_bytes(a, v);
+    double bytes = sim_is_gathered_one_hot(a, value) ? sim_gathered_rows_bytes(a, made, sim_value_bytes(a, value))
+                                                     : sim_stacked_bytes(a, v);
     int loop = value->loop, carried = a->carried_in[v];
     bool outlives = loop >= 0 && sim_is_over_layers(a, loop) && value->last_use > s->ops[loop].match;
     enum model_category category = category_of(a, value, value->saved);
@@ -425,7 +385,7 @@ static void add_value(struct sim_assigner *a, int v)
     if (a->options->scanned && sim_is_over_layers(a, loop) && a->schedule != SIM_LIST && a->weighed[v])
         death = s->ops[loop].match - 1;
     if (!sim_is_over_layers(a, loop)) bytes *= beside(a, loop);
-    move_beside_first(a, v, &birth, &death);
+    sim_move_beside_first(a, v, &birth, &death);
     if (death >= birth) add_pieces(a, v, birth, death, bytes, category);
 }
 

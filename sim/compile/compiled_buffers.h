@@ -111,6 +111,12 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int u
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of layers that are no loops */
 void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */
 
+/* compiled_lookups.c */
+bool sim_is_gathered_one_hot(const struct sim_assigner *a, const struct sim_value *value);
+double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes);
+/* When the rows of a second lookup stand, and what stands for it beside the first one. */
+void sim_move_beside_first(struct sim_assigner *a, int value, int *birth, int *death);
+
 /* compiled_logits.c */
 bool sim_is_of_its_products(const struct sim_assigner *a, int value); /* a gradient of logits that is no array */
 int sim_last_read(const struct sim_assigner *a, int value); /* the last operation that reads it, or such a gradient */
