@@ -207,5 +207,5 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     const char *words = reports_software_words(out->arena, r->checked);
     base_put(out, "\n");
     if (words) base_putf(out, "As %s is told: %s\n", r->checked->software, words);
-    if (r->again) base_putf(out, "Again: %s\n", r->again);
+    if (r->again) base_putf(out, "Reproduce: %s\n", r->again);
 }

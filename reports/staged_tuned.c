@@ -264,7 +264,7 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
     if (found->best_count)
         base_putf(out, "\n      %15s  %9s  %10s  %10s  %7s  plan\n", "target tokens/s", "step", "peak", "free", "MFU");
     for (int i = 0; i < found->best_count; i++) put_row(r, i, out);
-    if (found->best_count) base_putf(out, "The best again: %s\n", r->plans[0].again);
+    if (found->best_count) base_putf(out, "Reproduce the best: %s\n", r->plans[0].again);
     if (found->best_count && r->risk_frac > 0) reports_risk_text(r->risk_frac, r->plans[0].confidence, out);
     if (found->tight_count) put_tight_text(r, out);
     if (found->front_count) put_front_text(r, out);

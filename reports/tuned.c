@@ -323,7 +323,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
         reports_training_text(&r->training, &r->result->plans[0].prediction, out);
     }
     if (r->result->plan_count) put_table(r, out);
-    if (r->result->plan_count) base_putf(out, "The best again: %s\n", r->plans[0].again);
+    if (r->result->plan_count) base_putf(out, "Reproduce the best: %s\n", r->plans[0].again);
     if (r->result->tight_count) put_tight(r, out);
     reports_uncertain_text(r, out);
     if (r->result->front) put_front_table(r, out);

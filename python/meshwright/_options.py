@@ -48,6 +48,7 @@ class Plan(TypedDict, total=False):
     mtp_layers: int
     context_parallel: int
     expert_parallel: int
+    expert_tensor_parallel: int
     moe_dispatcher: Literal["software", "alltoall", "deepep", "hybridep", "dense", "megablox", "onehot"]
     moe_imbalance: float
     overlap_moe_a2a: int
@@ -173,6 +174,7 @@ class Tune(TypedDict, total=False):
     mtp_layers: Union[int, Literal["auto"], Sequence[int]]
     context_parallel: Union[int, Literal["auto"], Sequence[int]]
     expert_parallel: Union[int, Literal["auto"], Sequence[int]]
+    expert_tensor_parallel: Union[int, Literal["auto"], Sequence[int]]
     moe_dispatcher: Union[Literal["software", "alltoall", "deepep", "hybridep", "dense", "megablox", "onehot"], Literal["auto"], Sequence[Literal["software", "alltoall", "deepep", "hybridep", "dense", "megablox", "onehot"]]]
     moe_imbalance: Union[float, Literal["auto"], Sequence[float]]
     overlap_moe_a2a: Union[int, Literal["auto"], Sequence[int]]
@@ -271,7 +273,6 @@ class Collective(TypedDict, total=False):
     bytes: Text
     network: Text
     algorithm: Text
-    picture: Text
     links: bool
     profile: Text
 
