@@ -254,7 +254,8 @@ static int by_bytes(const void *a, const void *b)
     const struct sim_peak_buffer *x = a, *y = b;
     if (x->bytes > y->bytes || x->bytes < y->bytes) return x->bytes > y->bytes ? -1 : 1;
     if (strcmp(x->name, y->name) != 0) return strcmp(x->name, y->name);
-    return strcmp(x->why, y->why);
+    if (strcmp(x->why, y->why) != 0) return strcmp(x->why, y->why);
+    return x->category != y->category ? (int)x->category - (int)y->category : x->layer - y->layer;
 }
 
 /* Which of the answer's parts a category is counted in. */
@@ -293,6 +294,10 @@ static void add_up_small(struct base_arena *arena, struct sim_peak_buffers *out)
     int counts[MODEL_CATEGORY_COUNT] = {0}, largest = out->count < MOST_ROWS ? out->count : MOST_ROWS;
     for (int i = largest; i < out->count; i++) {
         const enum model_category c = out->rows[i].category;
+        if (out->rows[i].is_reserved) {
+            out->rows[largest++] = out->rows[i];
+            continue;
+        }
         small[c].bytes += out->rows[i].bytes, counts[c]++;
     }
     out->count = largest;

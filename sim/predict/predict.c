@@ -319,9 +319,10 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
         return detail->is_slow = true, BASE_OK;
     struct sim_cost_context q;
     struct sim_priced all;
-    BASE_TRY(price_recomputed(cache, &q, p, dropped_roles, detail, &all, error));
+    BASE_TRY(price_recomputed(cache, &q, p, dropped_roles, NULL, &all, error));
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
+    if (detail) BASE_TRY(price_recomputed(cache, &q, p, dropped_roles, detail, &all, error));
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
     const bool may_fit = all.peak_bytes <= p->placement->profile.constants[SIM_CAPACITY_BYTES];
     if (sim_uses_compiled_memory(plan) && (may_fit || plan->num_microbatches > 1) &&
