@@ -70,6 +70,15 @@ all: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/meshwright-lab
 test: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/meshwright-lab $(tests) $(fuzzers)
 	@scripts/test.sh $(BUILD)/meshwright $(tests) $(fuzzers)
 
+# The tests that take seconds each; `check` leaves them to `test`.
+slow_tests  := tuner stages stage_search exec exchange ranks hosts commands pages properties search_properties sessions
+quick_tests := $(filter-out $(slow_tests:%=$(BUILD)/tests/test_%),$(tests))
+
+## check: before a commit, in 20 seconds once built: the quick tests, the layers and one sweep
+check: $(BUILD)/meshwright $(quick_tests) layers
+	@printf '%s\n' $(quick_tests) | xargs -P 2 -I{} sh -c '{} >{}.log 2>&1 || { cat {}.log; exit 255; }'
+	@$(BUILD)/meshwright sweep examples/tpu_v4_tuning.csv --out $(BUILD)/check.csv
+
 ## aot-env: a Python environment under build/ that holds the TPU compiler (jax[tpu], 600 MB), for verify
 aot-env:
 	@python3 -m venv $(BUILD)/aot-env && $(BUILD)/aot-env/bin/pip install --quiet 'jax[tpu]'
@@ -243,6 +252,6 @@ $(BUILD)/%.js.o: %.js
 
 include lab.mk
 
-.PHONY: all test mutants search-properties properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install uninstall clean help
+.PHONY: all check test mutants search-properties properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install uninstall clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d) $(lab_sources:%.c=$(BUILD)/%.d)
