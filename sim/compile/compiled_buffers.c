@@ -6,7 +6,7 @@
  *   (residual_arrays);
  * - casts of stacked weights are hoisted out of the loops: a copy in the compute dtype lives through both;
  * - gradients of stacked weights are stacked in the loop that makes them, in the weights' dtype;
- * - a fusion with several results writes over none of its operands;
+ * - a result is written over an operand of its shape that ends with it, unless that is one of several of a fusion;
  * - which order operations come in is the scheduler's choice of three, by its own estimate (memory_schedules.c). */
 #include "sim/compile/compiled_buffers.h"
 
@@ -121,6 +121,7 @@ static bool is_overwritten(const struct sim_assigner *a, int v, int at)
 {
     const struct sim_value *value = &a->s->values[v];
     const struct sim_op *op = &a->s->ops[at];
+    if (sim_is_gate_operand(a, v, at)) return true;
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE && !a->estimates;
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP) return false;
     const struct sim_value *result = &a->s->values[op->outputs[0]];
@@ -216,7 +217,8 @@ static bool add_windowed(struct sim_assigner *a, int v)
     if (value.persistent || value.definition < 0 || a->is_one_hot[value.tensor]) return false;
     int made = forward >= 0 ? first_made(a, forward, v) : v;
     if (made < 0) made = v;
-    int loop = s->values[made].loop, birth = s->values[made].definition;
+    const int loop = s->values[made].loop, fusion = sim_gate_fusion(a, v),
+              birth = fusion >= 0 && made == v ? fusion : s->values[made].definition;
     bool stacked = sim_is_over_layers(a, loop), outlives = stacked && value.last_use > s->ops[loop].match;
     if (a->options->scanned && outlives) return false;
     enum model_category category = category_of(a, &value, made != v || value.saved);
@@ -375,7 +377,9 @@ static void add_value(struct sim_assigner *a, int v)
     bool of_loss = made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD;
     bool apart = of_loss && (a->options->scanned || a->schedule != SIM_LIST);
     int last_use = apart ? last_product(a, v) : sim_last_read(a, v);
-    int birth = value->definition, death = last_use > birth ? release_point(a, loop, last_use) : birth;
+    const int fusion = sim_gate_fusion(a, v);
+    int birth = fusion >= 0 ? fusion : value->definition,
+        death = last_use > birth ? release_point(a, loop, last_use) : birth;
     if (result) birth++;
     if (is_filled_early(a, v)) birth = loop < 0 ? 0 : sim_outermost_loop(a, loop) + 1;
     if (death > birth && death == value->last_use && is_overwritten(a, v, death)) death--;

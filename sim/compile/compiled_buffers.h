@@ -111,6 +111,11 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int u
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of layers that are no loops */
 void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */
 
+/* compiled_gates.c */
+int sim_gate_fusion(const struct sim_assigner *a, int value); /* that makes it, its last operation; or -1 */
+/* Whether the fusion that ends with an operation writes over it. */
+bool sim_is_gate_operand(const struct sim_assigner *a, int value, int at);
+
 /* compiled_lookups.c */
 bool sim_is_gathered_one_hot(const struct sim_assigner *a, const struct sim_value *value);
 double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes);
