@@ -56,8 +56,8 @@ enum base_status model_resolve(const struct model_rules *rules, const char *cons
                                struct base_error *error);
 /* The rules as T5X changes them for several slices: every rule for batch gives it to replica and data. */
 struct model_rules model_rules_over_slices(struct base_arena *arena, const struct model_rules *rules);
-/* The rules for a mesh with a context axis beside data: the length goes to it, and what is sharded over data, but for
- * the batch, over both. */
+/* The rules for a mesh with a context axis beside data or fsdp: the length goes to it, and what is sharded over these,
+ * but for the batch, over both. */
 struct model_rules model_rules_over_context(struct base_arena *arena, const struct model_rules *rules);
 /* The rules with what Megatron-LM shards over the model axis, unless one of them names that axis. */
 struct model_rules model_rules_over_model(struct base_arena *arena, const struct model_rules *rules);

@@ -354,7 +354,8 @@ enum base_status model_resolve(const struct model_rules *rules, const char *cons
 static void add_context(struct model_axes *axes)
 {
     for (int i = 0; i < axes->count; i++) {
-        if (!axes->names[i] || strcmp(axes->names[i], "data") != 0 || axes->count == MODEL_MAX_MESH_AXES) continue;
+        const bool shards = axes->names[i] && (!strcmp(axes->names[i], "data") || !strcmp(axes->names[i], "fsdp"));
+        if (!shards || axes->count == MODEL_MAX_MESH_AXES) continue;
         memmove(&axes->names[i + 2], &axes->names[i + 1], (size_t)(axes->count - i - 1) * sizeof *axes->names);
         axes->names[i + 1] = "context";
         axes->count++;

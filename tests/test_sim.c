@@ -1686,7 +1686,7 @@ static void advice_fits(struct base_arena *arena)
         {"model=llama3_70b topology=v6e-128 ici_mesh=data=1,fsdp=128,tensor=1 logical_axis_rules=maxtext "
          "batch_size=128 targets_length=8192 optimizer=adamw attention=unfused remat_policy=none software=maxtext",
          2, 2, NULL},
-        {"model=llama3_8b topology=v5e-16 ici_mesh=fsdp=16 batch_size=64 targets_length=8192 optimizer=adamw "
+        {"model=llama3_8b topology=v5e-16 ici_mesh=fsdp=16 batch_size=64 targets_length=10240 optimizer=adamw "
          "attention=flash remat_policy=minimal software=maxtext compiler=latest",
          2, 3, "topology v5e-32, ici_mesh fsdp=32, "},
         {"model=t5_1_1_base topology=v4:2x2x1 batch_size=1073741824 num_microbatches=1048576 inputs_length=512 "

@@ -302,7 +302,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     plan.options.microbatches = plan.num_microbatches > 1;
     const bool rings = sim_plan_rings(&plan);
     plan.options.ring_devices = rings ? (int)plan.context_parallel : 0;
-    plan.options.gathers_keys = plan.context_parallel > 1 && !rings;
+    plan.options.gathers_keys = sim_plan_gathers_keys(&plan);
     if (rings) BASE_TRY(sim_plan_check_ring(&plan, error));
     plan.options.sequence_pieces = sim_plan_sequence_pieces(&plan);
     BASE_TRY(check_use(&plan, error));

@@ -258,6 +258,26 @@ bool sim_plan_rings(const struct sim_plan *plan)
     return plan->cp_comm_type == SIM_CP_AS_SOFTWARE ? usual : plan->cp_comm_type == SIM_CP_P2P;
 }
 
+/* A rule puts sequences over devices of the mesh. */
+static bool shards_length(const struct sim_plan *plan)
+{
+    const struct topo_axes *mesh = &plan->placement->axes;
+    for (int r = 0; r < plan->rules->count; r++) {
+        const struct model_rule *rule = &plan->rules->rules[r];
+        for (int i = 0; rule->logical && !strcmp(rule->logical, "length") && i < rule->value.count; i++) {
+            const int axis = rule->value.names[i] ? topo_axis_named(mesh, rule->value.names[i]) : -1;
+            if (axis >= 0 && mesh->sizes[axis] > 1) return true;
+        }
+    }
+    return false;
+}
+
+bool sim_plan_gathers_keys(const struct sim_plan *plan)
+{
+    if (plan->context_parallel > 1) return !sim_plan_rings(plan);
+    return plan->options.flash_attention && shards_length(plan) && !model_infers(plan->options.step);
+}
+
 static bool has_relative_bias(const struct sim_plan *plan)
 {
     return plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS &&

@@ -136,8 +136,8 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
     plan->rules_text = text && *text ? text : sim_key_fallback(SIM_RULES, setting);
     const struct topo_axes *mesh = &plan->placement->axes;
     const bool is_maxtext = !strcmp(plan->rules_text, "maxtext") && topo_axis_named(mesh, "fsdp") >= 0;
-    const bool over_context = plan->context_parallel > 1, has_experts_apart = plan->expert_parallel > 1,
-               beyond_axis = sim_experts_beyond_axis(plan),
+    const bool over_context = plan->context_parallel > 1 || (is_maxtext && topo_axis_named(mesh, "context") >= 0),
+               has_experts_apart = plan->expert_parallel > 1, beyond_axis = sim_experts_beyond_axis(plan),
                beside = !plan->config->encoder && (plan->config->experts.count || plan->config->latent.key_value_rank),
                over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
                             topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;

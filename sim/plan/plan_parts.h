@@ -53,6 +53,9 @@ enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base
 /* Whether keys and values go round a ring, and whether the model and its sequences can be cut for it. */
 bool sim_sorts_tokens(const struct sim_plan *plan); /* rows go to experts sorted, not by products with one-hots */
 bool sim_plan_rings(const struct sim_plan *plan);
+/* Keys and values of sequences over several devices are whole on each: of an attention kernel's, before heads of a
+ * group share them. */
+bool sim_plan_gathers_keys(const struct sim_plan *plan);
 enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_error *error);
 /* Two a device, where sequences are over devices and shared out so that causal attention is even; or 0. */
 int sim_plan_sequence_pieces(const struct sim_plan *plan);
