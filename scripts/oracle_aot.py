@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """oracle_aot.py COUNT OUT.csv [--seed N] [--python PATH] [--only scanned|unrolled] [--generations v4,v5e]
 [--libtpu VERSION] [--program build/meshwright]: draws plans, has the XLA:TPU compiler judge each without a TPU, and appends its
-answers to OUT.csv, in the columns of tests/data/compiled_memory.csv.
+answers to OUT.csv, in the columns of tests/data/compiled_memory.csv, and what was predicted before it was asked.
 
 A plan is drawn near its limit and far from it: the batch is chosen so that the prediction is between 35 and 115 % of what the device
 has. PATH is a Python with jax[tpu] (default: what `make aot-env` made).
@@ -10,7 +10,7 @@ import argparse, csv, json, os, random, subprocess, tempfile
 
 COLUMNS = ("id,model,topology,model_parallel_submesh,num_partitions,logical_axis_rules,inputs_length,targets_length,batch_size,"
            "num_microbatches,optimizer,remat_policy,dtype,software,memory_kind,measured_peak_memory_bytes,measured_oom,argument_bytes,"
-           "output_bytes,rematerialized,libtpu").split(",")
+           "output_bytes,rematerialized,libtpu,predicted_before_bytes").split(",")
 SLICES = {"v2": ("v2-8", "v2-32"), "v3": ("v3-8", "v3-32"), "v4": ("v4-16", "v4-64"), "v5e": ("v5e-16", "v5e-64"),
           "v5p": ("v5p-16", "v5p-64"), "v6e": ("v6e-16", "v6e-64"), "tpu7x": ("tpu7x:2x2x2", "tpu7x:2x2x4")}
 SIZES = {"v2": ("small", "base"), "v3": ("small", "base", "large"), "v5e": ("base", "large", "xl")}
@@ -98,7 +98,8 @@ def main():
             row.update(id=f"drawn-{options.seed}-{number}", measured_peak_memory_bytes=compiled["peak_memory_bytes"],
                        measured_oom=int(not compiled["fits"]), argument_bytes=compiled["argument_bytes"],
                        output_bytes=compiled["output_bytes"], rematerialized=compiled["rematerialized_count"],
-                       libtpu=options.libtpu)
+                       libtpu=options.libtpu,
+                       predicted_before_bytes=round(compiled["peak_memory_bytes"] * (1 + answer["error_frac"])))
             writer.writerow(row)
             f.flush()
             found += 1

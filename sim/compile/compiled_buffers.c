@@ -334,16 +334,6 @@ static int beside(const struct sim_assigner *a, int loop)
     return outermost >= 0 && !sim_is_over_layers(a, outermost) ? a->options->unrolled : 1;
 }
 
-/* Over several slices the backward loop reads the layers' inputs in another layout than the forward loop writes: a copy
- * of the whole stack stands beside it (MaxText compiled by libtpu 0.0.42 for two slices). */
-static void add_turned_stack(struct sim_assigner *a, int v, double bytes, enum model_category category)
-{
-    const struct sim_value *value = &a->s->values[v];
-    const int backward = sim_backward_loop(a, value->loop), end = backward < 0 ? 0 : a->s->ops[backward].match;
-    const double stack_bytes = sim_layers_of(a, value->loop) * bytes;
-    if (backward >= 0) sim_add_buffer(a, backward, end, stack_bytes, stack_bytes, category);
-}
-
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -369,8 +359,8 @@ static void add_value(struct sim_assigner *a, int v)
     else if (outlives)
         sim_add_layer_stack(a, loop, value->definition, sim_last_read(a, v), saved_frac * beside(a, loop) * bytes,
                             category, a->recomputed ? &a->recomputed[v] : NULL);
-    if (outlives && carried >= 0 && a->options->over_slices && a->options->scanned && !sim_is_offloaded(s, v))
-        add_turned_stack(a, v, saved_frac * beside(a, loop) * bytes, category);
+    if (outlives && carried >= 0 && sim_peels_first(a, loop) && !sim_is_offloaded(s, v))
+        sim_add_turned_stack(a, v, saved_frac * beside(a, loop) * bytes, category);
     if (carried >= 0) add_carried(a, v, bytes, category);
     if (carried >= 0 || outlives) return;
     bool result = made && made->kind == SIM_LOOP_END;

@@ -104,6 +104,9 @@ int sim_backward_loop(const struct sim_assigner *a, int forward); /* over the sa
 
 /* compiled_stacks.c */
 bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op);
+bool sim_peels_first(const struct sim_assigner *a, int forward); /* the first iteration of the loop behind it */
+/* Of a layer's input: the stack of all layers', once more for such an iteration. */
+void sim_add_turned_stack(struct sim_assigner *a, int value, double bytes, enum model_category category);
 /* One array for each layer, from the operation of the forward loop that makes it to one of the backward loop, or one
  * outside: whole at once where layers are scanned, else one more or less an iteration. */
 void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,

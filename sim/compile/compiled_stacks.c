@@ -133,10 +133,35 @@ static void add_weight_copies(struct sim_assigner *a, int forward, int backward)
     }
 }
 
+/* ---- over several slices ---- */
+
+/* Where nothing but the layers' inputs is stacked, XLA takes the first iteration out of the backward loop: it reads the
+ * stack as the forward loop writes it, while a copy in another layout stands for the loop, and no gradient is stacked
+ * yet (MaxText compiled by libtpu 0.0.42 for two slices: three dumps under full have it, two that save more do not). */
+bool sim_peels_first(const struct sim_assigner *a, int forward)
+{
+    const struct sim_sharded *s = a->s;
+    if (!a->options->over_slices || !a->options->scanned || sim_backward_loop(a, forward) < 0) return false;
+    for (int v = 0; v < s->value_count; v++) {
+        const struct sim_value *value = &s->values[v];
+        const bool is_saved = value->stored && value->loop == forward && value->last_use > s->ops[forward].match &&
+                              a->carried_in[v] < 0 && s->program->tensors[value->tensor].role != MODEL_ROLE_WEIGHT;
+        if (is_saved) return false;
+    }
+    return true;
+}
+
+void sim_add_turned_stack(struct sim_assigner *a, int value, double bytes, enum model_category category)
+{
+    const int forward = a->s->values[value].loop, backward = sim_backward_loop(a, forward);
+    sim_add_buffer(a, backward, a->s->ops[backward].match, sim_layers_of(a, forward) * bytes, 0, category);
+}
+
 /* Gradients of a stack's weights, in the weights' own dtype; in the estimate of a list there from the start. */
 static void add_gradient_stacks(struct sim_assigner *a, int forward, int backward)
 {
     const struct sim_sharded *s = a->s;
+    const bool peeled = sim_peels_first(a, forward);
     const bool early = a->estimates && a->schedule == SIM_LIST;
     const int around = s->ops[forward].loop < 0 ? 0 : sim_outermost_loop(a, forward) + 1;
     for (int i = forward; i < s->ops[forward].match; i++) {
@@ -146,8 +171,8 @@ static void add_gradient_stacks(struct sim_assigner *a, int forward, int backwar
             const struct sim_value *value = &s->values[op->inputs[j]];
             if (s->program->tensors[value->tensor].category != MODEL_PARAMETER) continue;
             double bytes = sim_layers_of(a, forward) * sim_value_bytes(a, value);
-            sim_add_buffer(a, early ? around : backward, sim_gradient_stack_until(a, backward), bytes, bytes,
-                           MODEL_GRADIENT);
+            sim_add_buffer(a, early ? around : backward, sim_gradient_stack_until(a, backward), peeled ? 0 : bytes,
+                           bytes, MODEL_GRADIENT);
         }
     }
 }
