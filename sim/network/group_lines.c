@@ -1,4 +1,4 @@
-/* Groups as boxes of a torus, line by line; rings that do not get into each other's way. */
+/* Groups as boxes of a torus, line by line, and disjoint rings through them. */
 #include "sim/network/group_lines.h"
 
 #include <string.h>
@@ -10,9 +10,9 @@ static void place_of(const struct topo_network *network, int node, int at[SIM_LI
     topo_network_place(network, node, &at[3], at);
 }
 
-/* How many numbers a group's members have along a dimension, and which, in ascending order. */
+/* The values of a group's members along one dimension: how many, and which, in ascending order. */
 struct extent {
-    int count, *index; /* [value], -1 for one that no member has */
+    int count, *index; /* index: [value]; -1: no member has it */
 };
 
 static int most_values(const struct topo_network *network, int dimension)
@@ -37,8 +37,8 @@ static void find_extents(const struct topo_network *network, const int *nodes, i
     }
 }
 
-/* Puts a group's members into the lines along a dimension: lines in the order of their other coordinates. False: two
- * stand at one place. */
+/* Fills the lines of a group along a dimension, ordered by their other coordinates. False: two members share a
+ * place. */
 static bool put_lines(const struct topo_network *network, const int *nodes, int size, const struct extent *extents,
                       int dimension, int *lines)
 {
@@ -73,9 +73,9 @@ static void make_lines(const struct topo_network *network, const struct sim_grou
 }
 
 struct chips {
-    int *group_of, *cores_of; /* [node]: the last group that was seen there, and how many of its members */
+    int *group_of, *cores_of; /* [node]: the last group seen there, and how many of its members */
     int *nodes, count;        /* each chip of each group once */
-    int most;                 /* members at one chip */
+    int most;                 /* most members on one chip */
 };
 
 static void add_chips(struct chips *c, const struct sim_groups *groups, int group)
@@ -91,7 +91,7 @@ static void add_chips(struct chips *c, const struct sim_groups *groups, int grou
     }
 }
 
-/* Each chip of a group once. Returns how many of its cores are in the group; 0: not as many of each. */
+/* Lists each chip of a group once. Returns how many of its cores are in the group; 0: chips differ. */
 static int find_chips(const struct topo_network *network, const struct sim_groups *groups, struct sim_groups *out)
 {
     const int total = groups->count * groups->size;
@@ -103,7 +103,7 @@ static int find_chips(const struct topo_network *network, const struct sim_group
         add_chips(&c, groups, g);
         if ((c.count - before) * c.most != groups->size) return 0;
     }
-    if (c.count * c.most != total) return 0; /* the first groups have fewer of each */
+    if (c.count * c.most != total) return 0; /* some chip has fewer members */
     *out = (struct sim_groups){groups->count, groups->size / c.most, c.nodes};
     return c.most;
 }
@@ -141,7 +141,7 @@ bool sim_boxes_find(const struct topo_network *network, const struct sim_groups 
 
 /* ---- rings over nodes ---- */
 
-/* How many of its members a group has on each node, one node's behind each other; 0 where it differs or is mixed. */
+/* How many members a group has on each node, where a node's members are consecutive; 0: nodes differ or are mixed. */
 static int members_of_node(const struct topo_network *network, const struct sim_groups *groups)
 {
     int local = network->topology.bounds[1], members = 0;
@@ -155,7 +155,7 @@ static int members_of_node(const struct topo_network *network, const struct sim_
     return members;
 }
 
-/* Ring r comes into each node at its member r and goes round from there, so that each ring has a network card. */
+/* Ring r enters each node at its member r and continues from there, so that each ring uses another network card. */
 static int rings_over_nodes(const struct topo_network *network, const struct sim_groups *groups,
                             struct sim_groups rings[SIM_MOST_RINGS])
 {
@@ -188,8 +188,8 @@ int sim_trees_over_nodes(const struct topo_network *network, const struct sim_gr
 
 /* ---- two Hamiltonian cycles of a square torus ---- */
 
-/* The first goes along each row all but one step, then up: row j from column n-j on. What is left, one step of each row
- * and all but one of each column, is the second. */
+/* The first cycle takes all but one step of each row, then goes up: row j from column n-j on. The remaining steps,
+ * one of each row and all but one of each column, form the second cycle. */
 static void cycle_of_square(int n, bool second, int place, int *row, int *column)
 {
     int line = place / n, step = place % n, at = (n - line + step) % n;
@@ -197,7 +197,7 @@ static void cycle_of_square(int n, bool second, int place, int *row, int *column
     *column = second ? line : at;
 }
 
-/* The two dimensions of a plane that closes both ways and is as long as wide; false: it is none. */
+/* The two dimensions of a square plane that wraps around both ways; false: none. */
 static bool square_plane(const struct topo_network *network, const struct sim_boxes *boxes, int plane[2])
 {
     int found = 0;

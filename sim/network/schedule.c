@@ -1,4 +1,4 @@
-/* Algorithms as schedules: which messages a collective is made of, and which follow which. */
+/* Collective algorithms as schedules: their messages and the order between them. */
 #include "sim/network/group_lines.h"
 #include "sim/network/network.h"
 
@@ -17,11 +17,11 @@ struct builder {
     const struct sim_groups *groups;
     struct sim_schedule *schedule;
     enum sim_collective collective;
-    double bytes; /* of the whole array that a ring goes round with: the operand, or what is gathered */
+    double bytes; /* of the whole array that goes around a ring: the operand, or the gathered array */
     int chain;
 };
 
-/* Reduce-scatter and all-gather are one pass, an all-reduce is both. */
+/* Reduce-scatter and all-gather take one pass, an all-reduce both. */
 static int passes(const struct builder *b)
 {
     return b->collective == SIM_ALL_REDUCE ? 2 : 1;
@@ -45,8 +45,8 @@ static void put_round(struct builder *b, struct sim_round round)
 
 /* ---- rings ---- */
 
-/* Passes of `bytes` over the rings that groups list: half of each part of the array goes either way, which comes to
- * parts that go half way round, both ways. */
+/* Passes of `bytes` over the rings of the groups: half of each part goes in either direction. This equals whole
+ * parts that go half way around in both directions. */
 static void go_round(struct builder *b, const struct sim_groups *groups, double bytes, int pass_count)
 {
     int n = groups->size;
@@ -87,8 +87,8 @@ static bool multi_ring(struct builder *b)
 
 /* ---- dimension by dimension ---- */
 
-/* The dimensions of a box that has several, in the order of one of its colours: each order is one, so that all are busy
- * at once and none of two alike is preferred. Slices come last, when least is left to send. */
+/* The order of a box's dimensions for one colour. Every order is a colour, so that all dimensions are busy at once
+ * and no two alike are preferred. Slices come last, when the fewest bytes are left. */
 static int dimensions_of_colour(const struct sim_boxes *boxes, int colour, int order[SIM_LINE_DIMENSIONS])
 {
     int of_torus[SIM_LINE_DIMENSIONS], left = 0, count = 0;
@@ -112,8 +112,8 @@ static int colours_of(const struct sim_boxes *boxes)
     return colours;
 }
 
-/* A colour's part is scattered along one dimension after the other, and gathered on the way back. Cores of a chip add
- * up, or share out, what is theirs before, so that a chip has one part of the array. */
+/* A colour's part is scattered along one dimension after another, and gathered on the way back. The cores of a chip
+ * reduce before, or share out after, so that a chip has one part of the array. */
 static void put_buckets(struct builder *b, const struct sim_boxes *boxes, const int *order, int count, double bytes)
 {
     double left[SIM_LINE_DIMENSIONS + 1] = {bytes};
@@ -124,7 +124,7 @@ static void put_buckets(struct builder *b, const struct sim_boxes *boxes, const 
         for (int i = count - 1; i >= 0; i--) go_round(b, &boxes->lines[order[i]], left[i], 1);
 }
 
-/* A chip sends what all of its cores have for others. */
+/* A chip sends what all its cores have for other chips. */
 static void put_exchanges(struct builder *b, const struct sim_boxes *boxes, const int *order, int count, double bytes)
 {
     bytes *= boxes->cores;
@@ -167,7 +167,7 @@ static bool is_power_of_two(int n)
     return (n & (n - 1)) == 0;
 }
 
-/* A reduce-scatter swaps halves with the partner furthest away, then quarters nearer by; an all-gather goes back. */
+/* A reduce-scatter swaps halves with the farthest partner, then quarters with nearer ones; an all-gather goes back. */
 static bool halving_doubling(struct builder *b)
 {
     int n = b->groups->size;
@@ -213,8 +213,8 @@ static bool tree(struct builder *b)
     return true;
 }
 
-/* Pieces follow each other through a tree without a pause, so that all its edges are busy at once: a round each way,
- * which is as long as the fullest link and starts as late as a piece takes up and down. */
+/* Blocks follow each other through a tree without a pause, so that all its edges are busy at once. One round each
+ * way models this: its time is that of the fullest link plus one block's latency up and down. */
 static bool double_tree(struct builder *b)
 {
     struct sim_groups *trees = base_new(b->network->arena, struct sim_groups, 2 * SIM_MOST_RINGS);
@@ -257,7 +257,7 @@ static bool pairwise(struct builder *b)
     return true;
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 bool sim_schedule_build(const struct topo_network *network, const struct sim_groups *groups,
                         enum sim_collective collective, enum sim_algorithm algorithm, double bytes,

@@ -1,11 +1,11 @@
-/* Max-min fair rates by progressive filling: the links with least for each of their flows settle those, then the next
- * ones with what is left. */
+/* Max-min fair rates by progressive filling: the links with the least bandwidth per flow settle their flows; then
+ * the next links share what is left. */
 #include "sim/network/sharing.h"
 
 #include <math.h>
 #include <string.h>
 
-static const double rounding = 1e-12; /* levels as near as this, relatively, are one */
+static const double rounding = 1e-12; /* levels within this relative distance are equal */
 
 void sim_sharing_begin(struct base_arena *arena, const double *link_bytes_per_s, int link_count,
                        struct sim_sharing *out)
@@ -22,7 +22,7 @@ void sim_sharing_begin(struct base_arena *arena, const double *link_bytes_per_s,
     for (int i = 0; i < link_count; i++) out->first_hop[i] = -1;
 }
 
-/* ---- which flows there are ---- */
+/* ---- active flows ---- */
 
 static void has_changed(struct sim_sharing *s, int link)
 {
@@ -104,7 +104,7 @@ void sim_sharing_compact(struct sim_sharing *s)
     s->over_count = 0;
 }
 
-/* ---- what they get ---- */
+/* ---- rates ---- */
 
 static const double unsettled = -1;
 
@@ -134,7 +134,7 @@ static void find_flow(struct sim_sharing *s, int flow, int *link_count, int *mem
     }
 }
 
-/* The links and flows that hang together with a link, none of which has a rate yet. */
+/* The links and flows connected to a link; none of them has a rate yet. */
 static int find_component(struct sim_sharing *s, int link, int *link_count)
 {
     int members = 0;
@@ -153,7 +153,7 @@ static double level_of(const struct sim_sharing *s, int link)
     return free_bytes_per_s > 0 ? free_bytes_per_s / s->weight[link] : 0;
 }
 
-/* The flows of a link that have no rate yet get this one; what remains of their links is for others. */
+/* Gives the link's unsettled flows this rate and takes it from the bandwidth of their other links. */
 static void settle(struct sim_sharing *s, int link, double level)
 {
     for (int user = s->first_hop[link]; user >= 0; user = s->hops[user].next) {
@@ -189,7 +189,7 @@ static void fill(struct sim_sharing *s, int open)
     }
 }
 
-/* Where the rate stays, so does the end, to the last bit: what is alike ends at once. */
+/* An unchanged rate keeps its end to the last bit, so that equal flows end at the same time. */
 static void take_rate(struct sim_sharing *s, int flow, double now_s)
 {
     struct sim_flow *f = &s->flows[flow];
@@ -206,7 +206,7 @@ void sim_share(struct sim_sharing *s, double now_s)
     for (int i = 0, links; i < s->changed_count; i++) {
         const int link = s->changed[i];
         s->is_changed[link] = false;
-        if (s->link_component[link] > before) continue; /* found from another one */
+        if (s->link_component[link] > before) continue; /* already in the component of another link */
         const int members = find_component(s, link, &links);
         fill(s, links);
         for (int m = 0; m < members; m++) take_rate(s, s->members[m], now_s);

@@ -1,55 +1,55 @@
-/* Private to sim/network: what flows over shared links get. */
+/* Private to sim/network: bandwidth of flows on shared links. */
 #ifndef SIM_SHARING_H
 #define SIM_SHARING_H
 
 #include "base/base.h"
 
-/* A part of a message that takes one way. */
+/* The part of a message that takes one route. */
 struct sim_flow {
     int chain;
     int first_hop, hop_count; /* into hops */
     double weight;            /* its share of the message */
-    double left_bytes;        /* yet to arrive at since_s, when its rate last changed */
+    double left_bytes;        /* not yet arrived at since_s, when its rate last changed */
     double since_s, rate_bytes_per_s;
     bool is_over; /* taken out, but still in the list */
     /* scratch of sim_share */
-    int component; /* the last one that it was found in */
+    int component; /* the last component that contained it */
     double next_rate_bytes_per_s;
 };
 
-/* A flow on a link of its way; the hops of a link are a list. */
+/* A flow on one link of its route; the hops of a link form a list. */
 struct sim_hop {
-    int link, flow, before, next; /* hops, -1: none */
+    int link, flow, before, next; /* before, next: hops; -1: none */
 };
 
-/* Flows that are under way. A flow that starts or ends changes the rates of those alone that it shares a link with, and
- * of those that these share one with, and so on: only such components are shared out anew. */
+/* Active flows. A flow that starts or ends changes the rates only of flows that share a link with it, directly or
+ * through others. Only such connected components are shared out again. */
 struct sim_sharing {
     struct base_arena *arena;
     struct sim_flow *flows;
     int flow_count, flow_capacity, over_count;
-    double *ends_s; /* [flow], at the rates of the last sim_share; INFINITY: taken out, or nothing is free for it */
+    double *ends_s; /* [flow], at the rates of the last sim_share; INFINITY: taken out, or no bandwidth left */
     int ends_capacity;
-    struct sim_hop *hops; /* of flows, one flow's behind the other's */
+    struct sim_hop *hops; /* grouped by flow */
     int hop_count, hop_capacity;
     const double *link_bytes_per_s; /* [link] */
-    int *first_hop;                 /* [link], -1: nothing crosses it */
-    int *changed, changed_count;    /* links whose flows are not those of the last sim_share */
+    int *first_hop;                 /* [link]; -1: no flow crosses it */
+    int *changed, changed_count;    /* links whose flows changed since the last sim_share */
     bool *is_changed;               /* [link] */
     /* scratch of sim_share: one component at a time */
-    int component, *link_component;    /* its number; [link] the last one that it was found in */
+    int component, *link_component;    /* the component's number; [link] the last component that contained it */
     double *free_bytes_per_s, *weight; /* [link] */
-    int *open_count, *links;           /* [link]; those of the component */
-    int *members, member_capacity;     /* its flows */
+    int *open_count, *links;           /* [link]; links of the component */
+    int *members, member_capacity;     /* flows of the component */
 };
 void sim_sharing_begin(struct base_arena *arena, const double *link_bytes_per_s, int link_count,
                        struct sim_sharing *out);
-/* A flow over these links, from now on; flow.first_hop and hop_count are set here. */
+/* Adds a flow over these links, from now on. Sets flow.first_hop and hop_count. */
 void sim_sharing_put(struct sim_sharing *sharing, struct sim_flow flow, const int *links, int count);
 void sim_sharing_take_out(struct sim_sharing *sharing, int flow);
-/* Gives each flow its max-min fair rate, per weight. */
+/* Gives each flow its max-min fair rate per weight. */
 void sim_share(struct sim_sharing *sharing, double now_s);
-/* Forgets those taken out once they are many; numbers of flows change. */
+/* Removes flows that were taken out, once they are many. Renumbers the flows. */
 void sim_sharing_compact(struct sim_sharing *sharing);
 
 #endif

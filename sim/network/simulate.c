@@ -1,18 +1,18 @@
-/* A schedule on a network, from event to event: a round's messages become flows, flows end, the last one of a round
- * starts the chain's next. */
+/* Simulates a schedule on a network by events: a round's messages become flows, flows end, and the last flow of a
+ * round starts the chain's next round. */
 #include "sim/network/network.h"
 #include "sim/network/sharing.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A chain of rounds, and the one that is under way. */
+/* A chain of rounds and its current round. */
 struct chain {
-    int round;            /* into the schedule; round_count: done */
-    int under_way;        /* flows of that round */
+    int round;            /* index into the schedule; round_count: done */
+    int under_way;        /* active flows of that round */
     double latency_s;     /* of that round, where rounds wait for it */
-    double due_s;         /* when the next one starts */
-    double hop_latency_s; /* latencies of all */
+    double due_s;         /* when the next round starts */
+    double hop_latency_s; /* latencies of all rounds */
 };
 
 struct simulation {
@@ -25,14 +25,14 @@ struct simulation {
     double *link_bytes_per_s, *link_bytes, *link_weight; /* [link] */
     double now_s, busiest_s;
     int64_t message_count, event_count;
-    bool alike; /* messages of a round are alike, and it has the network for itself: only sums count */
+    bool alike; /* all messages under way at once have one size: only byte sums count */
 };
 
 /* ---- the messages of a round ---- */
 
-/* NCCL's tree of nodes: node 0 is the root, its only child is the largest power of two, and every other node's children
- * are half of its lowest set bit away on either side. A parent beyond the last node is replaced by a nearer one. So no
- * node has more than two children. */
+/* NCCL's tree of nodes. Node 0 is the root; its only child is the largest power of two. The children of any other
+ * node are half of its lowest set bit away on either side. A nearer node replaces a parent beyond the last one. So
+ * no node has more than two children. */
 static int parent_of_node(int node, int nodes)
 {
     const int bit = node & -node, parent = (node ^ bit) | (bit << 1);
@@ -46,8 +46,8 @@ static int parent_in_tree(int place, int members, int n)
     return parent < 0 ? -1 : parent * members;
 }
 
-/* The place that one place of a group of n sends to; -1: none. A negative distance is the other direction. Down a tree
- * it is the place that it receives from. */
+/* The place that receives from a place of a group of n; -1: none. A negative distance is the other direction. Down a
+ * tree, the place that it receives from. */
 static int receiver(enum sim_pattern pattern, int place, int distance, int n)
 {
     switch (pattern) {
@@ -82,7 +82,7 @@ static void tally(struct simulation *s, int link, double share, double bytes)
     if (busy_s > s->busiest_s) s->busiest_s = busy_s;
 }
 
-/* Sends a message over its paths; returns the latency of the longest. */
+/* Sends a message over its paths; returns the latency of the longest path. */
 static double send(struct simulation *s, int chain, double bytes)
 {
     double longest_s = 0, share = s->paths.count ? 1.0 / s->paths.count : 0;
@@ -105,9 +105,9 @@ static bool is_tree(enum sim_pattern pattern)
     return pattern == SIM_TO_PARENT || pattern == SIM_TO_CHILDREN;
 }
 
-/* Bytes that are passed on round after round travel one message's path after another, so a step's latency is the mean
- * of a group's messages; the slowest group counts. Up and down a tree of nodes it is the longest path, between nodes.
- */
+/* Bytes that are forwarded round after round travel along one message's path after another. A step's latency is
+ * therefore the mean over a group's messages, and the slowest group counts. In a tree of nodes it is the longest
+ * path between nodes. */
 static void start_group(struct simulation *s, int chain, const struct sim_round *round, int group, double *latency_s)
 {
     int n = round->groups->size, count = 0;
@@ -138,7 +138,7 @@ static void start_round(struct simulation *s, int chain)
     c->under_way = s->alike ? 1 : s->sharing.flow_count - before;
     c->hop_latency_s += latency_s * round->steps;
     c->latency_s = s->rates->store_and_forward ? latency_s * round->steps : 0;
-    c->due_s = s->now_s + c->latency_s; /* later, if it has bytes to carry */
+    c->due_s = s->now_s + c->latency_s; /* later, if it has bytes to send */
 }
 
 static int next_round(const struct simulation *s, int chain, int after)
@@ -148,7 +148,7 @@ static int next_round(const struct simulation *s, int chain, int after)
     return round;
 }
 
-/* Starts the next rounds of chains that have nothing under way. */
+/* Starts the next rounds of idle chains. */
 static void start_what_is_due(struct simulation *s)
 {
     for (int i = 0; i < s->schedule->chain_count; i++) {
@@ -169,9 +169,9 @@ static bool goes_on(const struct simulation *s)
 
 /* ---- events ---- */
 
-static const double rounding = 1e-12; /* what ends as near together as this, relatively, ends at once */
+static const double rounding = 1e-12; /* events within this relative distance are simultaneous */
 
-/* When a flow ends, or a chain has waited long enough. */
+/* The next end of a flow, or of a chain's latency. */
 static double next_event_s(const struct simulation *s)
 {
     double soonest_s = INFINITY;
@@ -203,8 +203,8 @@ static void to_next_event(struct simulation *s)
     sim_sharing_compact(&s->sharing);
 }
 
-/* Flows of one size that start at once all get at least what the fullest link gives each of its own, and those get no
- * more: the last ones end when that link has carried all of its bytes. */
+/* Flows of one size that start at once get at least the fullest link's rate per flow, and that link's own flows get
+ * exactly this rate. So the round ends when that link has carried all its bytes. */
 static void to_end_of_round(struct simulation *s)
 {
     bool carries = s->busiest_s > 0;
@@ -218,7 +218,7 @@ static void to_end_of_round(struct simulation *s)
     memset(s->link_weight, 0, (size_t)s->network->link_count * sizeof *s->link_weight);
 }
 
-/* ---- the whole ---- */
+/* ---- entry point ---- */
 
 static bool rounds_are_alike(const struct sim_schedule *schedule)
 {
@@ -228,7 +228,7 @@ static bool rounds_are_alike(const struct sim_schedule *schedule)
     return schedule->round_count == schedule->chain_count;
 }
 
-/* What the answer holds is of the arena, all else of scratch. */
+/* The arena owns the answer; everything else is scratch. */
 static void begin(struct simulation *s, struct base_arena *arena, struct base_arena *scratch)
 {
     int links = s->network->link_count;

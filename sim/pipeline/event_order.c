@@ -1,40 +1,40 @@
-/* One order for the passes and messages of all stages, from which each rank that runs a pipeline takes its own events.
- */
+/* Orders the passes and messages of all stages, so that each rank of a pipeline can take its own events from one
+ * list. */
 #include "sim/pipeline/pipeline.h"
 
-/* Backward passes take about twice as long: what the order goes by, nothing else. */
+/* Only the order depends on these: backward passes take about twice as long. */
 static const double forward_s = 1, backward_s = 2;
 
 struct orderer {
     const struct sim_timetable *timetable;
     struct sim_event_order *out;
-    int pieces;
-    int *waiting;    /* [backward][piece]: the microbatch whose message waits there to be taken; -1: none */
-    double *ready_s; /* [backward][piece]: since when it waits, or since when there is room */
-    bool *through;   /* by microbatch: it has passed the last piece forward */
+    int stage_chunk_count;
+    int *waiting;    /* [backward][stage chunk]: the microbatch whose message is not yet received; -1: none */
+    double *ready_s; /* [backward][stage chunk]: when that message was sent, or when the buffer became free */
+    bool *through;   /* by microbatch: its last forward pass is done */
     double *done_s;  /* and when */
     double *free_s;  /* by stage */
     int *next;       /* by stage: its next pass */
 };
 
-static int piece_of(const struct orderer *o, const struct sim_pass_of *pass)
+static int stage_chunk_of(const struct orderer *o, const struct sim_pass_of *pass)
 {
     return pass->chunk * o->timetable->stages + pass->stage;
 }
 
-/* Where its message comes from, where its own goes to: places of `waiting`; -1: there is none. */
+/* Indices into `waiting`: the message that a pass receives, and the one that it sends; -1: none. */
 static int taken_from(const struct orderer *o, const struct sim_pass_of *pass)
 {
-    const int piece = piece_of(o, pass);
-    if (pass->backward) return piece + 1 < o->pieces ? o->pieces + piece + 1 : -1;
-    return piece - 1;
+    const int stage_chunk = stage_chunk_of(o, pass);
+    if (pass->backward) return stage_chunk + 1 < o->stage_chunk_count ? o->stage_chunk_count + stage_chunk + 1 : -1;
+    return stage_chunk - 1;
 }
 
 static int left_at(const struct orderer *o, const struct sim_pass_of *pass)
 {
-    const int piece = piece_of(o, pass);
-    if (pass->backward) return piece ? o->pieces + piece : -1;
-    return piece + 1 < o->pieces ? piece : -1;
+    const int stage_chunk = stage_chunk_of(o, pass);
+    if (pass->backward) return stage_chunk ? o->stage_chunk_count + stage_chunk : -1;
+    return stage_chunk + 1 < o->stage_chunk_count ? stage_chunk : -1;
 }
 
 static double larger(double a, double b)
@@ -42,7 +42,7 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* When the pass can begin; negative: not yet. */
+/* The earliest start of the pass; negative: it cannot start yet. */
 static double start_of(const struct orderer *o, const struct sim_pass_of *pass)
 {
     const int from = taken_from(o, pass), to = left_at(o, pass);
@@ -64,10 +64,10 @@ static void put(struct orderer *o, const struct sim_pass_of *pass, enum event ev
 
 static void run_pass(struct orderer *o, const struct sim_pass_of *pass, double start_s)
 {
-    const int from = taken_from(o, pass), to = left_at(o, pass), piece = piece_of(o, pass);
+    const int from = taken_from(o, pass), to = left_at(o, pass), stage_chunk = stage_chunk_of(o, pass);
     const double end_s = start_s + (pass->backward ? backward_s : forward_s);
     if (from >= 0) {
-        const int sender = from % o->pieces;
+        const int sender = from % o->stage_chunk_count;
         const struct sim_pass_of sent = {(short)(sender % o->timetable->stages), (short)(sender / o->timetable->stages),
                                          pass->microbatch, pass->backward};
         put(o, &sent, MESSAGE);
@@ -76,13 +76,13 @@ static void run_pass(struct orderer *o, const struct sim_pass_of *pass, double s
     }
     put(o, pass, PASS);
     if (to >= 0) o->waiting[to] = pass->microbatch, o->ready_s[to] = end_s;
-    if (!pass->backward && piece + 1 == o->pieces)
+    if (!pass->backward && stage_chunk + 1 == o->stage_chunk_count)
         o->through[pass->microbatch] = true, o->done_s[pass->microbatch] = end_s;
     o->free_s[pass->stage] = end_s;
     o->next[pass->stage]++;
 }
 
-/* Runs the pass that can begin first; false: none can. */
+/* Runs the pass that can start first; false: none can start. */
 static bool advance(struct orderer *o)
 {
     const struct sim_timetable *t = o->timetable;
@@ -100,16 +100,17 @@ static bool advance(struct orderer *o)
 enum base_status sim_event_order_make(struct base_arena *arena, const struct sim_timetable *timetable,
                                       struct sim_event_order *out, struct base_error *error)
 {
-    const int stages = timetable->stages, passes = timetable->first[stages], pieces = stages * timetable->chunks;
+    const int stages = timetable->stages, passes = timetable->first[stages],
+              stage_chunk_count = stages * timetable->chunks;
     *out = (struct sim_event_order){base_new(arena, struct sim_event_of, 2 * passes + 1), 0};
-    struct orderer o = {.timetable = timetable, .out = out, .pieces = pieces};
-    o.waiting = base_new(arena, int, 2 * pieces);
-    o.ready_s = base_new(arena, double, 2 * pieces);
+    struct orderer o = {.timetable = timetable, .out = out, .stage_chunk_count = stage_chunk_count};
+    o.waiting = base_new(arena, int, 2 * stage_chunk_count);
+    o.ready_s = base_new(arena, double, 2 * stage_chunk_count);
     o.through = base_new(arena, bool, timetable->microbatches);
     o.done_s = base_new(arena, double, timetable->microbatches);
     o.free_s = base_new(arena, double, stages);
     o.next = base_new(arena, int, stages);
-    for (int i = 0; i < 2 * pieces; i++) o.waiting[i] = -1;
+    for (int i = 0; i < 2 * stage_chunk_count; i++) o.waiting[i] = -1;
     for (int i = 0; i < stages; i++) o.next[i] = timetable->first[i];
     while (advance(&o)) continue;
     for (int i = 0; i < stages; i++)

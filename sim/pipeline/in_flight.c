@@ -1,5 +1,5 @@
-/* How much a stage holds while it runs its schedule: what each microbatch saves from its forward pass to its backward
- * pass, and what the pass that runs needs beside. */
+/* A stage's peak memory while it runs its schedule: what each microbatch saves from its forward to its backward
+ * pass, and what the running pass needs on top. */
 #include "sim/pipeline/pipeline.h"
 
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
@@ -32,7 +32,7 @@ double sim_most_in_flight(const struct sim_timetable *timetable, int stage)
         now += timetable->passes[i].backward ? -1 : 1;
         most = now > most ? now : most;
     }
-    if (now > 0) most = 1; /* nothing waits for a backward pass: a microbatch is in flight while its pass runs */
+    if (now > 0) most = 1; /* evaluation: a microbatch is in flight only while its pass runs */
     return (double)most / timetable->chunks;
 }
 

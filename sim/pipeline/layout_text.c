@@ -1,6 +1,7 @@
-/* Megatron-LM's --pipeline-model-parallel-layout: what each piece of the model has, in the order in which microbatches
- * pass them. E embeds, t is a layer, m one of multi-token prediction, L the loss, | ends a piece; (tt|)*30 repeats. Or
- * in words: "even", and "even over 126+2 slots", where embedding and loss count as layers; a remark may follow. */
+/* Megatron-LM's --pipeline-model-parallel-layout: the parts of each stage chunk, in the order in which microbatches
+ * pass them. E is the embedding, t a layer, m a multi-token prediction layer, L the loss; | ends a stage chunk,
+ * (tt|)*30 repeats. Two forms in words: "even", and "even over 126+2 slots", where embedding and loss count as
+ * layers; a remark may follow. */
 #include "sim/pipeline/pipeline.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ static enum base_status refuse(const char *why, struct base_error *error)
                      "pipeline_layout: %s; as in Et|(tt|)*30mL, with E, t, m, L and | alone, or even", why);
 }
 
-/* What stands from `begin` on is repeated so often in all. */
+/* Repeats the text from `begin` on; the count is the total number of copies. */
 static enum base_status repeat(struct reader *r, int begin, struct base_error *error)
 {
     const int length = r->length - begin;
@@ -52,7 +53,7 @@ static enum base_status expand(struct reader *r, int depth, struct base_error *e
     return *r->at && !depth ? refuse("a bracket was not opened", error) : BASE_OK;
 }
 
-/* Embedding before everything, the loss behind it, and layers of multi-token prediction beside the loss. */
+/* The embedding comes first and the loss last; multi-token prediction layers share the loss's stage chunk. */
 static bool is_in_order(const char *text)
 {
     const char *behind = strrchr(text, '|');
@@ -60,39 +61,40 @@ static bool is_in_order(const char *text)
            (!strchr(text, 'm') || !behind || strchr(text, 'm') > behind);
 }
 
-static enum base_status count_layers(const char *text, int64_t pieces, int64_t layers, int64_t mtp_layers,
+static enum base_status count_layers(const char *text, int64_t stage_chunk_count, int64_t layers, int64_t mtp_layers,
                                      int64_t *counts, struct base_error *error)
 {
-    int64_t piece = 0, sum = 0, predicted = 0;
+    int64_t stage_chunk = 0, sum = 0, predicted = 0;
     for (const char *at = text; *at; at++) {
-        if (*at == '|' && ++piece == pieces) break;
+        if (*at == '|' && ++stage_chunk == stage_chunk_count) break;
         if (*at != 't' && *at != 'm') continue;
-        counts[piece]++, sum += *at == 't', predicted += *at == 'm';
+        counts[stage_chunk]++, sum += *at == 't', predicted += *at == 'm';
     }
-    if (piece + 1 == pieces && sum == layers && predicted == mtp_layers) return BASE_OK;
+    if (stage_chunk + 1 == stage_chunk_count && sum == layers && predicted == mtp_layers) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "pipeline_layout: has %lld%s pieces of %lld layers and %lld of multi-token prediction; stages "
                      "times virtual_stages are %lld, layers %lld, mtp_layers %lld",
-                     (long long)piece + 1, piece == pieces ? " or more" : "", (long long)sum, (long long)predicted,
-                     (long long)pieces, (long long)layers, (long long)mtp_layers);
+                     (long long)stage_chunk + 1, stage_chunk == stage_chunk_count ? " or more" : "", (long long)sum,
+                     (long long)predicted, (long long)stage_chunk_count, (long long)layers, (long long)mtp_layers);
 }
 
 enum base_status sim_layout_read(struct base_arena *arena, const char *text, int64_t layers, int64_t mtp_layers,
                                  struct sim_pipeline *pipeline, struct base_error *error)
 {
     static const char even[] = "even", one[] = "one stage", over[] = "even over ";
-    const int64_t pieces = pipeline->stages * pipeline->chunks;
+    const int64_t stage_chunk_count = pipeline->stages * pipeline->chunks;
     struct reader r = {text, base_new(arena, char, LONGEST + 1), 0};
     if (!strncmp(text, over, sizeof over - 1)) {
         pipeline->partition = SIM_BY_LAYERS_AND_EMBEDDINGS;
         return BASE_OK;
     }
-    if (!strncmp(text, even, sizeof even - 1) || (pieces == 1 && !strncmp(text, one, sizeof one - 1))) return BASE_OK;
+    if (!strncmp(text, even, sizeof even - 1) || (stage_chunk_count == 1 && !strncmp(text, one, sizeof one - 1)))
+        return BASE_OK;
     BASE_TRY(expand(&r, 0, error));
     if (r.length < 2 || !is_in_order(r.expanded)) return refuse("begins with E, ends with mL or L", error);
-    if (pieces > SIM_MOST_STAGE_CHUNKS) return refuse("there are too many pieces", error);
-    int64_t *counts = base_new(arena, int64_t, (int)pieces);
-    BASE_TRY(count_layers(r.expanded, pieces, layers, mtp_layers, counts, error));
-    pipeline->layers = pieces > 1 ? counts : NULL;
+    if (stage_chunk_count > SIM_MOST_STAGE_CHUNKS) return refuse("there are too many pieces", error);
+    int64_t *counts = base_new(arena, int64_t, (int)stage_chunk_count);
+    BASE_TRY(count_layers(r.expanded, stage_chunk_count, layers, mtp_layers, counts, error));
+    pipeline->layers = stage_chunk_count > 1 ? counts : NULL;
     return BASE_OK;
 }

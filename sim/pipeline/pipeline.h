@@ -1,107 +1,110 @@
-/* sim/pipeline: how a model's layers are split into stages, in which order each stage runs its passes, how long that
- * takes and how much of it is in flight at once. It knows of no program and no device: costs are given. */
+/* sim/pipeline: splits a model's layers into stages, orders each stage's passes, and finds how long a schedule takes
+ * and how much it keeps in flight. It knows no program and no device: the caller gives the costs. */
 #ifndef SIM_PIPELINE_H
 #define SIM_PIPELINE_H
 
 #include "base/base.h"
 #include "model/model.h"
 
-/* Models of 2024 have up to 126 layers (Llama 3.1 405B): no stages of a layer each meet these. */
-enum { SIM_MOST_STAGES = 512, SIM_MOST_CHUNKS = 64, SIM_MOST_STAGE_CHUNKS = 2048 /* chunks of all stages */ };
+/* Models of 2024 have up to 126 layers (Llama 3.1 405B), so one layer per stage stays within these limits. */
+enum { SIM_MOST_STAGES = 512, SIM_MOST_CHUNKS = 64, SIM_MOST_STAGE_CHUNKS = 2048 /* of a whole pipeline */ };
 
 /* 1F1B: Narayanan et al., PipeDream, and Megatron-LM. Interleaved: Narayanan et al., arXiv:2104.04473, 2.2. GPipe:
  * arXiv:1811.06965. */
 enum sim_schedule_kind { SIM_ONE_FORWARD_ONE_BACKWARD, SIM_INTERLEAVED, SIM_GPIPE, SIM_SCHEDULE_KINDS };
 enum sim_cut { SIM_BY_LAYERS, SIM_BY_LAYERS_AND_EMBEDDINGS, SIM_BY_COMPUTE_COST, SIM_BY_TORCHTITAN, SIM_CUT_COUNT };
 
-/* What a plan says of its pipeline. */
+/* The pipeline settings of a plan. */
 struct sim_pipeline {
-    int64_t stages, chunks; /* of layers on each stage: virtual stages */
+    int64_t stages, chunks; /* chunks of layers on each stage: virtual stages */
     enum sim_schedule_kind schedule;
     enum sim_cut partition;
-    int64_t split_rank;    /* first stage of the decoder behind an encoder; 0: half of the stages */
-    int64_t first_layers;  /* of the first stage, where the partition leaves it open; 0: as it usually comes out */
-    const int64_t *layers; /* of each piece, where a plan says them; NULL: as the software shares them out */
-    bool forward_alone;    /* an evaluation: there are no backward passes */
+    int64_t split_rank;    /* first decoder stage of an encoder-decoder model; 0: half of the stages */
+    int64_t first_layers;  /* on the first stage, where the partition leaves it open; 0: the default cut */
+    const int64_t *layers; /* of each stage chunk, where a plan gives them; NULL: the software's own split */
+    bool forward_alone;    /* evaluation: no backward passes */
 };
 
-/* ---- software (traits.c, pipelines.csv) ---- */
+/* ---- software (pipeline_traits.c, pipelines.csv) ---- */
 
-/* Layers that stages do not divide are refused, or the last stages get fewer, or every few stages get one less, even
- * none. */
+/* How software treats layer counts that the stages do not divide. Evenly: it rejects them. Unevenly: the last stages
+ * get fewer layers. Finely: every few stages get one layer less, even none. */
 enum sim_division { SIM_DIVIDES_EVENLY, SIM_DIVIDES_UNEVENLY, SIM_DIVIDES_FINELY, SIM_DIVISION_COUNT };
 
-/* What was sent is freed; or stays until its gradient is there, whole or as the part that each device of a model group
- * sent; or until the step ends, beside buffers for what all microbatches will receive. */
+/* How long a stage keeps an output that it has sent. Freed: not at all. Until its gradient arrives: whole, or only
+ * the part that each device of a tensor-parallel group sent. Until the step ends: with receive buffers for all
+ * microbatches. */
 enum sim_outputs { SIM_FREED, SIM_UNTIL_GRADIENT, SIM_PART_UNTIL_GRADIENT, SIM_UNTIL_STEP_ENDS, SIM_OUTPUTS_COUNT };
 
 struct sim_pipeline_traits {
-    enum sim_division division; /* of layers among stages */
-    bool takes_layers;          /* it can be told how many each stage has */
-    unsigned schedules;         /* bits of enum sim_schedule_kind that it can be told */
-    const char *schedule_words; /* the same, as in "1f1b or gpipe" */
-    bool scatters_messages;     /* each device of a model group sends its part, and the receivers gather them */
-    bool hides_messages;        /* the sender computes on */
-    bool overlaps_interleaved;  /* the same, of the interleaved schedule, since there is fp8 */
-    enum sim_outputs outputs;   /* what becomes of what was sent */
-    bool keeps_weights;         /* that were gathered, until the step ends; their gradients whole, too */
-    double flat_float16_bytes, flat_bfloat16_bytes; /* a parameter, by compute dtype: the update's own flat arrays */
-    double held_in_flight_frac; /* of what the allocator holds because the host is ahead: what each other microbatch in
-                                   flight has of its own, since its blocks were split while it was */
-    double message_latency_s;   /* of the host, for each message, beside what the link takes */
+    enum sim_division division; /* how it divides layers among stages */
+    bool takes_layers;          /* it accepts a layer count for each stage */
+    unsigned schedules;         /* bits of enum sim_schedule_kind that it accepts */
+    const char *schedule_words; /* the same in words, for example "1f1b or gpipe" */
+    bool scatters_messages; /* each device of a tensor-parallel group sends its part; the receivers gather the parts */
+    bool hides_messages;    /* the sender computes while its message is sent */
+    bool overlaps_interleaved; /* the same for the interleaved schedule, in versions since fp8 */
+    enum sim_outputs outputs;  /* how long it keeps outputs that it has sent */
+    bool keeps_weights;        /* keeps gathered weights, and whole gradients, until the step ends */
+    double flat_float16_bytes, flat_bfloat16_bytes; /* per parameter, by compute dtype: arrays of the optimizer */
+    double held_in_flight_frac; /* share of scattered bytes that the allocator still holds, since the host runs ahead,
+                                   for each other microbatch in flight */
+    double message_latency_s;   /* host latency of each message, on top of the link time */
 };
-/* BASE_INPUT: the software has no pipelines. */
+/* BASE_INPUT: the software has no pipeline parallelism. */
 enum base_status sim_pipeline_traits_find(const char *software, struct sim_pipeline_traits *out,
                                           struct base_error *error);
 
-/* ---- what a plan says of its pieces (layout_text.c) ---- */
+/* ---- a plan's layout of stage chunks (layout_text.c) ---- */
 
-/* Into the layers, or the partition, of a pipeline whose stages and chunks are known; the arena holds the layers, with
- * those of multi-token prediction among the last piece's. BASE_INPUT: no such layout, or not of so many layers. */
+/* Reads a layout into the pipeline's layers or partition; its stages and chunks must be set. The arena owns the
+ * layers, which count multi-token prediction layers in the last stage chunk. BASE_INPUT: invalid layout, or another
+ * number of layers. */
 enum base_status sim_layout_read(struct base_arena *arena, const char *text, int64_t layers, int64_t mtp_layers,
                                  struct sim_pipeline *pipeline, struct base_error *error);
 
 /* ---- stages (stages.c) ---- */
 
-/* What one chunk of one stage has of the model. A pipeline's pieces stand in the order in which a microbatch passes
- * them: piece = chunk * stages + stage. */
+/* The part of the model on one chunk of one stage. Stage chunks are listed in the order in which a microbatch passes
+ * them: index = chunk * stages + stage. */
 struct sim_stage_chunk {
     unsigned parts;                                       /* bits of enum model_part */
-    int64_t encoder_layers, decoder_layers, dense_layers; /* the last: of the decoder, the first of them */
+    int64_t encoder_layers, decoder_layers, dense_layers; /* dense: the first decoder layers, without experts */
 };
-/* Fills pieces[stages * chunks]. Division is how the software shares layers out.
- * BASE_INPUT names the key of what does not go. */
+/* Fills stage_chunks[stages * chunks]. division: how the software divides layers. BASE_INPUT names the key to
+ * change. */
 enum base_status sim_split_model(const struct model_config *config, const struct sim_pipeline *pipeline,
-                                 enum sim_division division, struct sim_stage_chunk *pieces, struct base_error *error);
+                                 enum sim_division division, struct sim_stage_chunk *stage_chunks,
+                                 struct base_error *error);
 
 /* ---- timetables (timetable.c) ---- */
 
-const char *sim_schedule_name(enum sim_schedule_kind kind); /* as plans and pipelines.csv say it */
+const char *sim_schedule_name(enum sim_schedule_kind kind); /* as in plans and pipelines.csv */
 
-/* One microbatch goes through one chunk of one stage, one way. */
+/* The forward or backward pass of one microbatch through one chunk of one stage. */
 struct sim_pass_of {
     short stage, chunk;
     int microbatch;
     bool backward;
 };
-/* Each stage's passes in the order in which it runs them: those of stage i stand from first[i] to first[i + 1]. */
+/* Each stage's passes in execution order: those of stage i are first[i] to first[i + 1] - 1. */
 struct sim_timetable {
     int stages, chunks, microbatches;
     int *first; /* stages + 1 */
     struct sim_pass_of *passes;
 };
-/* Lists live in the arena. BASE_INPUT: such a schedule cannot be, or has too many passes. */
+/* The arena owns the lists. BASE_INPUT: the schedule is impossible or has too many passes. */
 enum base_status sim_timetable_make(struct base_arena *arena, const struct sim_pipeline *pipeline, int64_t microbatches,
                                     struct sim_timetable *out, struct base_error *error);
 
-/* The same of one stage alone: other stages have no passes. */
+/* The timetable of one stage alone: other stages have no passes. */
 enum base_status sim_timetable_of_stage(struct base_arena *arena, const struct sim_pipeline *pipeline,
                                         int64_t microbatches, int stage, struct sim_timetable *out,
                                         struct base_error *error);
 
 /* ---- one order for all stages (event_order.c) ---- */
 
-/* A pass, or the message that it has made on its way to the piece that needs it. */
+/* A pass, or the message that carries its result to the stage chunk that needs it. */
 struct sim_event_of {
     struct sim_pass_of pass;
     bool is_message;
@@ -110,55 +113,56 @@ struct sim_event_order {
     struct sim_event_of *events;
     int count;
 };
-/* An order in which all passes can run one after the other, each message just before the pass that needs it. A piece
- * has room for one message each way, so that it runs no further pass that way before that one is gone. Stages that each
- * take their own events in this order, and wait for each other at messages, never wait for ever. BASE_INPUT: there is
- * none. */
+/* An order in which all passes can run one after another, with each message just before the pass that needs it. A
+ * stage chunk buffers one message per direction, so its next pass in that direction waits until that message is
+ * gone. Stages that execute their own events in this order, and block on messages, never deadlock. BASE_INPUT: no
+ * such order exists. */
 enum base_status sim_event_order_make(struct base_arena *arena, const struct sim_timetable *timetable,
                                       struct sim_event_order *out, struct base_error *error);
 
 /* ---- time (pipeline_time.c) ---- */
 
 struct sim_pipeline_costs {
-    const double *forward_s, *backward_s; /* of one microbatch, by piece */
-    const double *send_s, *send_back_s;   /* from each piece to the next one, and the gradient back; by the first */
-    bool hidden;                          /* messages go while the sender computes on; else it waits for them */
+    const double *forward_s, *backward_s; /* of one microbatch, by stage chunk */
+    const double *send_s, *send_back_s;   /* from each stage chunk to the next, and its gradient back; indexed by the
+                                             sender of the activation */
+    bool hidden; /* messages overlap the sender's computation; otherwise the sender waits for them */
 };
 struct sim_pipeline_time {
     double *start_s, *end_s; /* of each pass of the schedule; without its message */
-    double *busy_s;          /* of each stage: its passes alone */
-    double *waited_s;        /* of each stage: for its own messages */
+    double *busy_s;          /* by stage: its passes alone */
+    double *waited_s;        /* by stage: waiting for its own messages */
     double total_s;          /* to the end of the last pass */
 };
-/* Each pass begins as soon as its stage is done with the one before and what it needs has come. BASE_INPUT: stages
- * that wait for each other for ever, or passes that are missing. */
+/* Each pass starts as soon as its stage is free and its input has arrived. BASE_INPUT: the stages deadlock, or
+ * passes are missing. */
 enum base_status sim_pipeline_run(struct base_arena *arena, const struct sim_timetable *timetable,
                                   const struct sim_pipeline_costs *costs, struct sim_pipeline_time *out,
                                   struct base_error *error);
 
 /* ---- memory (in_flight.c) ---- */
 
-/* What a pass holds beside what other microbatches have left, by piece. */
+/* Memory that a pass adds to what other microbatches hold, by stage chunk. */
 struct sim_pass_memory {
     double saved;    /* from its forward pass to its backward pass */
-    double forward;  /* at the most during its forward pass, what it will save included */
-    double backward; /* the same during its backward pass */
+    double forward;  /* peak during its forward pass, with what it will save */
+    double backward; /* peak during its backward pass */
     double left;     /* from its backward pass to the end of the step */
 };
 struct sim_stage_peak {
     double bytes;
-    int pass;                       /* of the schedule */
-    int in_flight[SIM_MOST_CHUNKS]; /* microbatches whose forward pass is done there and whose backward pass is not,
-                                       without the one that runs */
-    int done[SIM_MOST_CHUNKS];      /* those whose backward pass is */
+    int pass;                       /* index into the schedule */
+    int in_flight[SIM_MOST_CHUNKS]; /* microbatches after their forward and before their backward pass, without the
+                                       running one */
+    int done[SIM_MOST_CHUNKS];      /* microbatches after their backward pass */
 };
-/* At the most on one stage. memory: by its chunks. */
+/* The peak of one stage. memory: indexed by its chunks. */
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
                          struct sim_stage_peak *out);
-/* Places for what a microbatch saves from its forward pass to its backward pass on one piece, each used again as soon
- * as it is free: slots[microbatch] of piece chunk * stages + stage. Returns how many there are. */
+/* Assigns slots for what a microbatch saves from its forward to its backward pass on one stage chunk; free slots are
+ * reused. Fills slots[microbatch]; returns the number of slots. */
 int sim_slots_assign(struct base_arena *arena, const struct sim_timetable *timetable, int stage, int chunk, int *slots);
-/* The most microbatches that a stage holds at once, in chunks of 1/chunks each. */
+/* The most microbatches that a stage holds at once; each of its chunks counts as 1/chunks. */
 double sim_most_in_flight(const struct sim_timetable *timetable, int stage);
 
 #endif

@@ -1,46 +1,46 @@
-/* How long a schedule takes: its critical path. */
+/* The time that a schedule takes: its critical path. */
 #include "sim/pipeline/pipeline.h"
 
-/* Passes of one direction on one piece. */
+/* The passes of one direction on one stage chunk. */
 struct way {
-    double took_s, message_s; /* to the piece that needs what is made, which may be the same one */
-    double *arrived_s;        /* by microbatch: when what the pass needs is there; negative: not yet */
-    double *needed_s;         /* the same of the passes that need what is made; NULL: there are none */
-    double link_s;            /* when the last hidden message from there has gone */
+    double took_s, message_s; /* message_s: to the stage chunk that needs the result, which may be the same one */
+    double *arrived_s;        /* by microbatch: when the pass's input has arrived; negative: not yet */
+    double *needed_s;         /* arrived_s of the pass that needs the result; NULL: no pass does */
+    double link_s;            /* when the last overlapped message has left */
 };
 
 struct runner {
     const struct sim_timetable *timetable;
     const struct sim_pipeline_costs *costs;
     struct sim_pipeline_time *out;
-    int pieces;
-    struct way *ways; /* [piece][backward] */
-    double *free_s;   /* by stage: done with what it ran so far */
-    int *next;        /* by stage: the pass that it runs next */
+    int stage_chunk_count;
+    struct way *ways; /* [stage chunk][backward] */
+    double *free_s;   /* by stage: end of the last pass that it ran */
+    int *next;        /* by stage: its next pass */
 };
 
-/* The last piece goes on by itself. */
+/* The last stage chunk needs no message: its backward pass takes the result of its own forward pass. */
 static void lay_ways(struct base_arena *arena, struct runner *r)
 {
     const struct sim_pipeline_costs *costs = r->costs;
-    const int microbatches = r->timetable->microbatches, count = 2 * r->pieces;
+    const int microbatches = r->timetable->microbatches, count = 2 * r->stage_chunk_count;
     double *arrived_s = base_reserve(arena, (size_t)count * (size_t)microbatches + 1, sizeof *arrived_s);
     r->ways = base_new(arena, struct way, count);
     for (int i = 0; i < count * microbatches; i++) arrived_s[i] = -1;
     for (int i = 0; i < microbatches; i++) arrived_s[i] = 0;
     for (int i = 0; i < count; i++) r->ways[i].arrived_s = arrived_s + (size_t)i * (size_t)microbatches;
-    for (int piece = 0; piece < r->pieces; piece++) {
-        struct way *forward = &r->ways[2 * piece], *backward = forward + 1;
-        const bool last = piece + 1 == r->pieces;
-        forward->took_s = costs->forward_s[piece], backward->took_s = costs->backward_s[piece];
-        forward->message_s = last ? 0 : costs->send_s[piece];
+    for (int stage_chunk = 0; stage_chunk < r->stage_chunk_count; stage_chunk++) {
+        struct way *forward = &r->ways[2 * stage_chunk], *backward = forward + 1;
+        const bool last = stage_chunk + 1 == r->stage_chunk_count;
+        forward->took_s = costs->forward_s[stage_chunk], backward->took_s = costs->backward_s[stage_chunk];
+        forward->message_s = last ? 0 : costs->send_s[stage_chunk];
         forward->needed_s = last ? backward->arrived_s : forward[2].arrived_s;
-        backward->message_s = piece ? costs->send_back_s[piece - 1] : 0;
-        backward->needed_s = piece ? backward[-2].arrived_s : NULL;
+        backward->message_s = stage_chunk ? costs->send_back_s[stage_chunk - 1] : 0;
+        backward->needed_s = stage_chunk ? backward[-2].arrived_s : NULL;
     }
 }
 
-/* Runs a stage as far as it can get; false if that is nowhere. Thousands of passes go through here for each plan. */
+/* Runs a stage until it blocks; false if it cannot run any pass. This is a hot loop: thousands of passes per plan. */
 static bool advance(struct runner *r, int stage)
 {
     const struct sim_timetable *s = r->timetable;
@@ -62,7 +62,7 @@ static bool advance(struct runner *r, int stage)
         busy_s += way->took_s;
         if (end_s > total_s) total_s = end_s;
         if (way->needed_s) way->needed_s[pass->microbatch] = sent_s;
-        way->link_s = sent_s; /* one message after the other */
+        way->link_s = sent_s; /* messages of one direction share the link in order */
         free_s = hidden ? end_s : sent_s;
         waited_s += hidden ? 0 : way->message_s;
     }
@@ -77,7 +77,7 @@ enum base_status sim_pipeline_run(struct base_arena *arena, const struct sim_tim
 {
     const int passes = timetable->first[timetable->stages];
     struct runner r = {
-        .timetable = timetable, .costs = costs, .out = out, .pieces = timetable->stages * timetable->chunks};
+        .timetable = timetable, .costs = costs, .out = out, .stage_chunk_count = timetable->stages * timetable->chunks};
     *out = (struct sim_pipeline_time){.start_s = base_reserve(arena, (size_t)passes + 1, sizeof(double)),
                                       .end_s = base_reserve(arena, (size_t)passes + 1, sizeof(double)),
                                       .busy_s = base_new(arena, double, timetable->stages),

@@ -1,4 +1,4 @@
-/* What each training software's pipelines do: rows of pipelines.csv. */
+/* Pipeline traits of each training software: the rows of pipelines.csv. */
 #include "sim/pipeline/pipeline.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static enum base_status read_words(int row, struct sim_pipeline_traits *out, str
     return BASE_OK;
 }
 
-/* Names of schedules with " or " between them. */
+/* Schedule names joined by " or ". */
 static enum base_status read_schedules(const char *words, unsigned *out, struct base_error *error)
 {
     static const char between[] = " or ";

@@ -1,5 +1,5 @@
-/* How training software splits a model into pieces: runs of whole layers, with the embedding on the first and the head
- * on the last. */
+/* Splits a model into stage chunks as training software does: runs of whole layers, with the embedding first and the
+ * output head last. */
 #include "sim/pipeline/pipeline.h"
 
 #include <string.h>
@@ -9,17 +9,18 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* What stands before and behind a decoder's layers. */
+/* The parts after the decoder's layers. */
 enum { BEHIND = MODEL_PART_FINAL_NORM | MODEL_PART_LOGITS | MODEL_PART_LOSS };
 
-static enum base_status refuse_layers(const char *key, int64_t layers, const char *of, int64_t pieces,
+static enum base_status refuse_layers(const char *key, int64_t layers, const char *of, int64_t stage_chunk_count,
                                       struct base_error *error)
 {
     return base_fail(error, BASE_INPUT, "%s: %lld %slayers do not divide by %lld %s; use a number that divides them",
-                     key, (long long)layers, of, (long long)pieces, pieces == 1 ? "stage" : "stages");
+                     key, (long long)layers, of, (long long)stage_chunk_count,
+                     stage_chunk_count == 1 ? "stage" : "stages");
 }
 
-/* The same of a decoder's stages, which may have chunks, or layers that a software is told. */
+/* The same message for decoder stages, which may have chunks, or layer counts where the software accepts them. */
 static enum base_status refuse_shares(int64_t layers, const struct sim_pipeline *pipeline, struct base_error *error)
 {
     if (pipeline->chunks > 1)
@@ -34,70 +35,74 @@ static enum base_status refuse_shares(int64_t layers, const struct sim_pipeline 
                      (long long)layers, (long long)pipeline->stages);
 }
 
-static bool is_cut_evenly(int64_t layers, int64_t pieces, enum sim_division division)
+static bool is_cut_evenly(int64_t layers, int64_t stage_chunk_count, enum sim_division division)
 {
-    return layers % pieces == 0 ||
-           (division != SIM_DIVIDES_EVENLY && base_ceil_div(layers, pieces) * (pieces - 1) < layers);
+    return layers % stage_chunk_count == 0 ||
+           (division != SIM_DIVIDES_EVENLY &&
+            base_ceil_div(layers, stage_chunk_count) * (stage_chunk_count - 1) < layers);
 }
 
-/* Layers of an even share each; where they do not divide, whole shares until there are none left. */
-static enum base_status cut_evenly(int64_t layers, int64_t pieces, enum sim_division division, const char *of,
-                                   int64_t *counts, struct base_error *error)
+/* Equal shares; if they do not divide, full shares until no layers are left. */
+static enum base_status cut_evenly(int64_t layers, int64_t stage_chunk_count, enum sim_division division,
+                                   const char *of, int64_t *counts, struct base_error *error)
 {
-    const int64_t share = base_ceil_div(layers, pieces);
-    if (!is_cut_evenly(layers, pieces, division)) return refuse_layers("pipeline_stages", layers, of, pieces, error);
-    for (int64_t i = 0; i < pieces; i++) {
+    const int64_t share = base_ceil_div(layers, stage_chunk_count);
+    if (!is_cut_evenly(layers, stage_chunk_count, division))
+        return refuse_layers("pipeline_stages", layers, of, stage_chunk_count, error);
+    for (int64_t i = 0; i < stage_chunk_count; i++) {
         counts[i] = smaller(share, layers);
         layers -= counts[i];
     }
     return BASE_OK;
 }
 
-/* Alpa's stages are runs of operations that read about as much of the weights each, and may end inside a layer. Here a
- * stage has whole layers, as even as it goes, the first more since the last has the head. Where there are more stages
- * than layers, embedding and head have stages of their own, and some others none: the slowest, of one whole layer, is
- * as slow as Alpa's, whose clusters do not end between the products of a sublayer. */
-static enum base_status cut_finely(int64_t layers, int64_t pieces, int64_t *counts, struct base_error *error)
+/* Alpa's stages are runs of operations that read about equally many weights, and may end inside a layer. Here a
+ * stage has whole layers, as evenly as possible; the first stages get more because the last one has the head. With
+ * more stages than layers, embedding and head have their own stages and some stages have no layer. The slowest
+ * stage, with one whole layer, is then as slow as Alpa's: its clusters do not end between the products of a
+ * sublayer. */
+static enum base_status cut_finely(int64_t layers, int64_t stage_chunk_count, int64_t *counts, struct base_error *error)
 {
-    const int64_t ends = pieces > layers ? 1 : 0, stages = pieces - 2 * ends;
-    if (stages < layers && ends) return refuse_layers("pipeline_stages", layers, "", pieces, error);
-    counts[0] = counts[pieces - 1] = 0;
+    const int64_t ends = stage_chunk_count > layers ? 1 : 0, stages = stage_chunk_count - 2 * ends;
+    if (stages < layers && ends) return refuse_layers("pipeline_stages", layers, "", stage_chunk_count, error);
+    counts[0] = counts[stage_chunk_count - 1] = 0;
     for (int64_t i = 0; i < stages; i++)
         counts[ends + i] = base_ceil_div((i + 1) * layers, stages) - base_ceil_div(i * layers, stages);
     return BASE_OK;
 }
 
-/* Embedding and head count as a layer each. */
-static enum base_status cut_with_embeddings(int64_t layers, int64_t pieces, enum sim_division division, int64_t *counts,
-                                            struct base_error *error)
+/* Embedding and head count as one layer each. */
+static enum base_status cut_with_embeddings(int64_t layers, int64_t stage_chunk_count, enum sim_division division,
+                                            int64_t *counts, struct base_error *error)
 {
-    if (layers + 2 < pieces) return refuse_layers("pipeline_stages", layers, "", pieces, error);
-    BASE_TRY(cut_evenly(layers + 2, pieces, division, "(with embedding and head) ", counts, error));
+    if (layers + 2 < stage_chunk_count) return refuse_layers("pipeline_stages", layers, "", stage_chunk_count, error);
+    BASE_TRY(cut_evenly(layers + 2, stage_chunk_count, division, "(with embedding and head) ", counts, error));
     counts[0]--;
-    counts[pieces - 1]--;
+    counts[stage_chunk_count - 1]--;
     return BASE_OK;
 }
 
-/* As even as it goes: those behind the first have the remainder, and the last has what is left. */
-static enum base_status cut_torchtitan(int64_t layers, int64_t pieces, int64_t *counts, struct base_error *error)
+/* As evenly as possible: the stages after the first take the remainder, and the last takes what is left. */
+static enum base_status cut_torchtitan(int64_t layers, int64_t stage_chunk_count, int64_t *counts,
+                                       struct base_error *error)
 {
-    const int64_t share = layers / pieces;
-    int64_t more = layers % pieces;
-    if (!share) return refuse_layers("pipeline_stages", layers, "", pieces, error);
-    for (int64_t i = 0; i < pieces; i++) {
+    const int64_t share = layers / stage_chunk_count;
+    int64_t more = layers % stage_chunk_count;
+    if (!share) return refuse_layers("pipeline_stages", layers, "", stage_chunk_count, error);
+    for (int64_t i = 0; i < stage_chunk_count; i++) {
         counts[i] = i > 0 && more > 0 ? share + 1 : share;
         more -= counts[i] - share;
     }
     return BASE_OK;
 }
 
-/* Blocks in their order go to the present stage; then the next one is present if the costs so far are more than the
- * present one's share. As huggingface/nanotron does (models/base.py), with its costs: 4 embed^2 + 3 embed mlp a layer,
- * whatever the heads are, and embed vocab for the head; everything else costs nothing. */
+/* As in huggingface/nanotron (models/base.py): blocks go, in order, to the current stage. The next stage becomes
+ * current when the costs so far exceed the share of the stages so far. Costs are nanotron's: 4 embed^2 + 3 embed mlp
+ * per layer, whatever the heads are, and embed vocab for the head; everything else costs nothing. */
 struct costs {
     double sum, total;
     int64_t stages, at;
-    bool ties_end; /* a stage that has its share to the last bit is full; else it gets one more block */
+    bool ties_end; /* a stage that has exactly its share is full; otherwise it takes one more block */
 };
 
 static int64_t place_block(struct costs *c, double cost)
@@ -112,21 +117,21 @@ static int64_t place_block(struct costs *c, double cost)
 enum ties { TIES_GO_ON, TIES_END_STAGES };
 
 static void cut_by_cost(const struct model_config *config, int64_t stages, enum ties ties,
-                        struct sim_stage_chunk *pieces)
+                        struct sim_stage_chunk *stage_chunks)
 {
     const double embed = (double)config->emb_dim, layer = 4 * embed * embed + 3 * embed * (double)config->mlp_dim,
                  head = embed * (double)config->vocab_size;
     struct costs c = {0, layer * (double)config->num_decoder_layers + head, stages, 0, ties == TIES_END_STAGES};
-    memset(pieces, 0, (size_t)stages * sizeof *pieces);
-    pieces[place_block(&c, 0)].parts |= MODEL_PART_EMBEDDING;
-    for (int64_t i = 0; i < config->num_decoder_layers; i++) pieces[place_block(&c, layer)].decoder_layers++;
-    pieces[place_block(&c, 0)].parts |= MODEL_PART_FINAL_NORM;
-    pieces[place_block(&c, head)].parts |= MODEL_PART_LOGITS;
-    pieces[place_block(&c, 0)].parts |= MODEL_PART_LOSS; /* the cast before it */
+    memset(stage_chunks, 0, (size_t)stages * sizeof *stage_chunks);
+    stage_chunks[place_block(&c, 0)].parts |= MODEL_PART_EMBEDDING;
+    for (int64_t i = 0; i < config->num_decoder_layers; i++) stage_chunks[place_block(&c, layer)].decoder_layers++;
+    stage_chunks[place_block(&c, 0)].parts |= MODEL_PART_FINAL_NORM;
+    stage_chunks[place_block(&c, head)].parts |= MODEL_PART_LOGITS;
+    stage_chunks[place_block(&c, 0)].parts |= MODEL_PART_LOSS; /* the cast before the loss */
 }
 
 static enum base_status cut_decoder(const struct model_config *config, const struct sim_pipeline *pipeline,
-                                    enum sim_division division, struct sim_stage_chunk *pieces,
+                                    enum sim_division division, struct sim_stage_chunk *stage_chunks,
                                     struct base_error *error)
 {
     const int64_t count = pipeline->stages * pipeline->chunks, layers = config->num_decoder_layers;
@@ -139,9 +144,9 @@ static enum base_status cut_decoder(const struct model_config *config, const str
             return base_fail(error, BASE_INPUT,
                              "pipeline_partition: compute_cost is nanotron's, which has one chunk a stage; use "
                              "virtual_stages 1");
-        cut_by_cost(config, count, TIES_GO_ON, pieces);
-        if (pipeline->first_layers && pieces[0].decoder_layers != pipeline->first_layers)
-            cut_by_cost(config, count, TIES_END_STAGES, pieces);
+        cut_by_cost(config, count, TIES_GO_ON, stage_chunks);
+        if (pipeline->first_layers && stage_chunks[0].decoder_layers != pipeline->first_layers)
+            cut_by_cost(config, count, TIES_END_STAGES, stage_chunks);
         return BASE_OK;
     }
     if (pipeline->layers) memcpy(counts, pipeline->layers, (size_t)count * sizeof *counts);
@@ -152,15 +157,15 @@ static enum base_status cut_decoder(const struct model_config *config, const str
         return refuse_shares(layers, pipeline, error);
     else if (pipeline->partition == SIM_BY_LAYERS) BASE_TRY(cut_evenly(layers, count, division, "", counts, error));
     else BASE_TRY(cut_with_embeddings(layers, count, division, counts, error));
-    for (int64_t i = 0; i < count; i++) pieces[i].decoder_layers = counts[i];
-    pieces[0].parts |= MODEL_PART_EMBEDDING;
-    pieces[count - 1].parts |= BEHIND;
+    for (int64_t i = 0; i < count; i++) stage_chunks[i].decoder_layers = counts[i];
+    stage_chunks[0].parts |= MODEL_PART_EMBEDDING;
+    stage_chunks[count - 1].parts |= BEHIND;
     return BASE_OK;
 }
 
-/* Encoder and decoder have stages of their own; the decoder's inputs are embedded where it begins. */
+/* Encoder and decoder have separate stages; the decoder's inputs are embedded on its first stage. */
 static enum base_status cut_encoder_decoder(const struct model_config *config, const struct sim_pipeline *pipeline,
-                                            enum sim_division division, struct sim_stage_chunk *pieces,
+                                            enum sim_division division, struct sim_stage_chunk *stage_chunks,
                                             struct base_error *error)
 {
     const int64_t stages = pipeline->stages, split = pipeline->split_rank ? pipeline->split_rank : stages / 2;
@@ -176,35 +181,35 @@ static enum base_status cut_encoder_decoder(const struct model_config *config, c
     BASE_TRY(cut_evenly(config->num_encoder_layers, split, division, "encoder ", counts, error));
     BASE_TRY(cut_evenly(config->num_decoder_layers, stages - split, division, "decoder ", counts + split, error));
     for (int64_t i = 0; i < stages; i++) {
-        if (i < split) pieces[i].encoder_layers = counts[i];
-        else pieces[i].decoder_layers = counts[i];
+        if (i < split) stage_chunks[i].encoder_layers = counts[i];
+        else stage_chunks[i].decoder_layers = counts[i];
     }
-    pieces[0].parts |= MODEL_PART_ENCODER_EMBEDDING;
-    pieces[split - 1].parts |= MODEL_PART_ENCODER_NORM;
-    pieces[split].parts |= MODEL_PART_EMBEDDING;
-    pieces[stages - 1].parts |= BEHIND;
+    stage_chunks[0].parts |= MODEL_PART_ENCODER_EMBEDDING;
+    stage_chunks[split - 1].parts |= MODEL_PART_ENCODER_NORM;
+    stage_chunks[split].parts |= MODEL_PART_EMBEDDING;
+    stage_chunks[stages - 1].parts |= BEHIND;
     return BASE_OK;
 }
 
-/* Layers without experts come first, in the order in which microbatches pass the pieces. */
-static void share_dense_layers(const struct model_config *config, struct sim_stage_chunk *pieces, int64_t count)
+/* Layers without experts come first, in the order in which microbatches pass the stage chunks. */
+static void share_dense_layers(const struct model_config *config, struct sim_stage_chunk *stage_chunks, int64_t count)
 {
     int64_t left = config->experts.first_dense_layers;
     for (int64_t i = 0; i < count; i++) {
-        pieces[i].dense_layers = smaller(left, pieces[i].decoder_layers);
-        left -= pieces[i].dense_layers;
+        stage_chunks[i].dense_layers = smaller(left, stage_chunks[i].decoder_layers);
+        left -= stage_chunks[i].dense_layers;
     }
 }
 
-/* Layers whose last is one of experts stay together. */
-static enum base_status check_blocks(const struct model_config *config, const struct sim_stage_chunk *piece,
+/* A run of layers that ends with an expert layer stays on one stage. */
+static enum base_status check_blocks(const struct model_config *config, const struct sim_stage_chunk *stage_chunk,
                                      struct base_error *error)
 {
     const int64_t encoder = model_layers_per_block(config, MODEL_ENCODER_STACK),
                   decoder = model_layers_per_block(config, MODEL_DECODER_STACK);
-    const bool cuts = piece->encoder_layers % encoder != 0;
-    const int64_t layers = cuts ? piece->encoder_layers : piece->decoder_layers;
-    if (!cuts && (piece->decoder_layers - piece->dense_layers) % decoder == 0) return BASE_OK;
+    const bool cuts = stage_chunk->encoder_layers % encoder != 0;
+    const int64_t layers = cuts ? stage_chunk->encoder_layers : stage_chunk->decoder_layers;
+    if (!cuts && (stage_chunk->decoder_layers - stage_chunk->dense_layers) % decoder == 0) return BASE_OK;
     return base_fail(
         error, BASE_INPUT,
         "pipeline_stages: a stage would have %lld layer%s, and one in %lld has experts; use stages of whole "
@@ -214,7 +219,8 @@ static enum base_status check_blocks(const struct model_config *config, const st
 }
 
 enum base_status sim_split_model(const struct model_config *config, const struct sim_pipeline *pipeline,
-                                 enum sim_division division, struct sim_stage_chunk *pieces, struct base_error *error)
+                                 enum sim_division division, struct sim_stage_chunk *stage_chunks,
+                                 struct base_error *error)
 {
     const int64_t count = pipeline->stages * pipeline->chunks;
     if (count > SIM_MOST_STAGE_CHUNKS)
@@ -228,15 +234,16 @@ enum base_status sim_split_model(const struct model_config *config, const struct
     if (pipeline->split_rank && !config->encoder)
         return base_fail(error, BASE_INPUT, "pipeline_split_rank: %s has no encoder to be split from; leave it out",
                          config->name);
-    memset(pieces, 0, (size_t)count * sizeof *pieces);
-    BASE_TRY((config->encoder ? cut_encoder_decoder : cut_decoder)(config, pipeline, division, pieces, error));
+    memset(stage_chunks, 0, (size_t)count * sizeof *stage_chunks);
+    BASE_TRY((config->encoder ? cut_encoder_decoder : cut_decoder)(config, pipeline, division, stage_chunks, error));
     for (int64_t i = 0; i < count; i++) {
-        if (pieces[i].encoder_layers) pieces[i].parts |= MODEL_PART_ENCODER_LAYERS;
-        if (pieces[i].decoder_layers || !pieces[i].parts) pieces[i].parts |= MODEL_PART_LAYERS; /* perhaps none */
+        if (stage_chunks[i].encoder_layers) stage_chunks[i].parts |= MODEL_PART_ENCODER_LAYERS;
+        if (stage_chunks[i].decoder_layers || !stage_chunks[i].parts)
+            stage_chunks[i].parts |= MODEL_PART_LAYERS; /* a stage chunk may have no layers */
     }
-    share_dense_layers(config, pieces, count);
-    for (int64_t i = 0; i < count; i++) BASE_TRY(check_blocks(config, &pieces[i], error));
-    const int64_t first = pieces[0].encoder_layers + pieces[0].decoder_layers;
+    share_dense_layers(config, stage_chunks, count);
+    for (int64_t i = 0; i < count; i++) BASE_TRY(check_blocks(config, &stage_chunks[i], error));
+    const int64_t first = stage_chunks[0].encoder_layers + stage_chunks[0].decoder_layers;
     if (!pipeline->first_layers || pipeline->first_layers == first) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "first_stage_layers: the first of %lld stages comes to %lld layer%s by this pipeline_partition; "

@@ -1,5 +1,5 @@
-/* The order in which each stage runs its passes. A schedule is a function that lists one stage's; a new one is a row of
- * the table. */
+/* The order in which each stage runs its passes. A schedule is a function that lists one stage's passes; add a new
+ * one as a row of the table. */
 #include "sim/pipeline/pipeline.h"
 
 enum { MOST_PASSES = 1 << 23 };
@@ -25,7 +25,7 @@ static void put(struct lister *l, int chunk, int microbatch, enum direction dire
         (struct sim_pass_of){(short)l->stage, (short)chunk, microbatch, .backward = direction == BACKWARD};
 }
 
-/* As many forward passes as there are stages behind, then one backward pass after each forward pass. */
+/* A warm-up of as many forward passes as stages follow, then one backward pass after each forward pass. */
 static void list_1f1b(struct lister *l)
 {
     const int ahead = smaller(l->microbatches, (int)l->pipeline->stages - 1 - l->stage);
@@ -42,8 +42,7 @@ static void list_gpipe(struct lister *l)
     for (int i = 0; i < l->microbatches; i++) put(l, 0, i, BACKWARD);
 }
 
-/* The n-th pass of one direction: as many microbatches as there are stages go through a chunk, then through the next
- * one. */
+/* The n-th pass of one direction: groups of as many microbatches as stages pass a chunk, then the next chunk. */
 static void put_interleaved(struct lister *l, int n, enum direction direction)
 {
     const int stages = (int)l->pipeline->stages, chunks = (int)l->pipeline->chunks, round = n / (stages * chunks),
@@ -65,7 +64,7 @@ static void list_interleaved(struct lister *l)
 
 static const struct {
     const char *name;
-    void (*list)(struct lister *l); /* of one stage, all passes */
+    void (*list)(struct lister *l); /* lists all passes of one stage */
 } schedules[SIM_SCHEDULE_KINDS] = {[SIM_ONE_FORWARD_ONE_BACKWARD] = {"1f1b", list_1f1b},
                                    [SIM_INTERLEAVED] = {"interleaved", list_interleaved},
                                    [SIM_GPIPE] = {"gpipe", list_gpipe}};
@@ -92,7 +91,7 @@ static enum base_status check(const struct sim_pipeline *pipeline, int64_t micro
     return BASE_OK;
 }
 
-/* Those of stages first_stage to end_stage - 1. */
+/* Lists the passes of stages first_stage to end_stage - 1. */
 static enum base_status list_stages(struct base_arena *arena, const struct sim_pipeline *pipeline, int64_t microbatches,
                                     int first_stage, int end_stage, struct sim_timetable *out, struct base_error *error)
 {
@@ -100,7 +99,7 @@ static enum base_status list_stages(struct base_arena *arena, const struct sim_p
     const int stages = (int)pipeline->stages, chunks = (int)pipeline->chunks, ways = pipeline->forward_alone ? 1 : 2,
               each = ways * (int)microbatches * chunks;
     struct sim_timetable s = {stages, chunks, (int)microbatches, NULL, NULL};
-    const bool interleaved = pipeline->schedule == SIM_INTERLEAVED; /* of one chunk there is nothing to interleave */
+    const bool interleaved = pipeline->schedule == SIM_INTERLEAVED; /* a single chunk leaves nothing to interleave */
     const enum sim_schedule_kind kind = chunks > 1    ? SIM_INTERLEAVED
                                         : interleaved ? SIM_ONE_FORWARD_ONE_BACKWARD
                                                       : pipeline->schedule;
