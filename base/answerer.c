@@ -1,5 +1,5 @@
-/* A program that answers lines: started once, asked a line at a time, ended where it takes too long. */
-#define _DEFAULT_SOURCE /* sys/prctl.h wants it for nothing but names */
+/* A server process that answers lines: started once, asked one line at a time, killed if it takes too long. */
+#define _DEFAULT_SOURCE /* sys/prctl.h needs it for its names only */
 #include "base/base.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum { READ_END, WRITE_END, NOT_STARTED = 127 };
 
-/* Sealed for good: no file is opened behind this, and what is asked cannot take all of the machine's memory. */
+/* Irreversible: no file can be opened afterwards, and no request can use all of the machine's memory. */
 bool base_seal(int64_t most_bytes)
 {
     const struct rlimit files = {STDERR_FILENO + 1, STDERR_FILENO + 1};
@@ -31,7 +31,7 @@ static void become(const char *const *arguments, const int *in, const int *out)
     union {
         const char *const *given;
         char *const *taken;
-    } list = {.given = arguments}; /* execv does not write there */
+    } list = {.given = arguments}; /* execv does not modify it */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(in[READ_END], STDIN_FILENO);
@@ -40,7 +40,7 @@ static void become(const char *const *arguments, const int *in, const int *out)
     _exit(NOT_STARTED);
 }
 
-/* Those that are started later do not inherit the pipes: each sees the end of its own. */
+/* Processes that start later must not inherit the pipes: each needs to see the end of its own. */
 static bool open_pipe(int *ends)
 {
     if (pipe(ends) != 0) return false;
@@ -96,7 +96,7 @@ enum base_heard base_answerer_hear(struct base_answerer *answerer, int wait_ms, 
         const int ready = poll(&end, 1, wait_ms);
         if (ready < 0 && errno == EINTR) continue;
         if (ready <= 0) return BASE_HEARD_NOTHING;
-        /* A line ends what was written: only then is the next one asked for. */
+        /* Each answer ends with a line feed, and the next question comes only after it. */
         ssize_t got = read(answerer->from, block, sizeof block);
         if (got <= 0) return BASE_HEARD_END;
         base_put_bytes(line, block, (size_t)got);

@@ -1,11 +1,11 @@
-/* Memory: an arena hands out pieces of chunks and gives all of them back at once. */
+/* Memory: an arena hands out parts of large chunks and frees all of them at once. */
 #include "base/base.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The chunk's memory follows its header. */
+/* The header of a chunk; its memory follows. */
 struct base_chunk {
     struct base_chunk *older;
     size_t size_bytes;
@@ -34,7 +34,7 @@ static void use_chunk(struct base_arena *arena, struct base_chunk *chunk)
     arena->end = arena->at + chunk->size_bytes;
 }
 
-/* Chunks double, so that a command of any size makes few of them. */
+/* Chunks double in size, so that even a large command needs few. */
 static void grow(struct base_arena *arena, size_t need_bytes)
 {
     size_t size_bytes = arena->chunk ? 2 * arena->chunk->size_bytes : FIRST_CHUNK_BYTES;
@@ -77,8 +77,8 @@ char *base_copy(struct base_arena *arena, const char *text)
     return base_copy_bytes(arena, text, strlen(text));
 }
 
-/* Names are put together from strings alone, thousands of times a plan: for formats of nothing but text and %s, how
- * long the result is, written to text unless that is NULL; -1: the format has other conversions. */
+/* A fast path for formats that hold only text and %s: plans build thousands of names. Returns the length of the
+ * result and writes it to text unless that is NULL; -1: the format has other conversions. */
 static int64_t join(const char *format, va_list arguments, char *text)
 {
     int64_t length = 0;
@@ -88,7 +88,7 @@ static int64_t join(const char *format, va_list arguments, char *text)
         if (*at == '%' && at[1] != 's') return -1;
         if (*at == '%') {
             piece = va_arg(arguments, const char *);
-            if (!piece) piece = "(null)"; /* as printf has it */
+            if (!piece) piece = "(null)"; /* as printf does */
             size = strlen(piece);
             at++;
         } else {
@@ -144,7 +144,7 @@ void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, 
     if (count < *capacity) return old;
     int larger = *capacity ? 2 * *capacity : 16;
     char *table =
-        base_reserve(arena, (size_t)larger, size_bytes); /* may longjmp: the table is the old one until it returns */
+        base_reserve(arena, (size_t)larger, size_bytes); /* may longjmp: the old table stays until it returns */
     const size_t used_bytes = (size_t)count * size_bytes;
     if (count) memcpy(table, old, used_bytes);
     memset(table + used_bytes, 0, (size_t)larger * size_bytes - used_bytes);

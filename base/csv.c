@@ -1,4 +1,4 @@
-/* Reads RFC 4180 tables row by row, from a file or a text. */
+/* Reads RFC 4180 tables row by row from a file or a text. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum { LONGEST_ROW_BYTES = 1 << 20, MOST_COLUMNS = 4096, WINDOW_BYTES = 1 << 16 };
 
-/* False at the end, or where reading fails. A pipe gives what it has. */
+/* False at the end or on a read error. A short read from a pipe is fine. */
 static bool refill(struct base_csv *csv)
 {
     if (csv->file < 0) return false;
@@ -43,13 +43,13 @@ static inline void push(struct base_csv *csv, char byte)
     csv->buffer[csv->buffer_length++] = byte;
 }
 
-/* What goes on as it began is taken in one piece; the first bytes of headers (which may be a mark of their byte order)
- * go one by one. */
+/* Copies a run of ordinary bytes at once. The first bytes of a header go one by one, since they may be a byte order
+ * mark. */
 static void push_run(struct base_csv *csv, const char *ends)
 {
     if ((!csv->names && csv->buffer_length < 3) || csv->buffer_length > LONGEST_ROW_BYTES) return;
     const size_t room = csv->buffer_capacity - csv->buffer_length, rest = LONGEST_ROW_BYTES - csv->buffer_length,
-                 most = rest < room ? rest : room; /* the byte after it makes room, or is one too many */
+                 most = rest < room ? rest : room; /* push() handles the byte after it */
     size_t length = strcspn(csv->text, ends);
     if (length > most) length = most;
     memcpy(csv->buffer + csv->buffer_length, csv->text, length);
@@ -62,7 +62,7 @@ static enum base_status bad_row(const struct base_csv *csv, struct base_error *e
     return base_fail(error, BASE_INPUT, "%s: line %lld: %s", csv->path, (long long)csv->line_number, what);
 }
 
-/* Spreadsheets put a byte order mark before the header. */
+/* Spreadsheets write a byte order mark before the header. */
 static bool ends_byte_order_mark(const struct base_csv *csv, int byte)
 {
     return byte == 0xbf && !csv->names && csv->buffer_length == 2 && !memcmp(csv->buffer, "\xef\xbb", 2);
@@ -77,7 +77,7 @@ static void end_field(struct base_csv *csv, int *fields)
 /* Reads one record into the buffer, fields separated by NUL. *fields is 0 at the end of the file. */
 static enum base_status read_record(struct base_csv *csv, int *fields, struct base_error *error)
 {
-    enum { AT_START, PLAIN, QUOTED, AFTER_QUOTE } state = AT_START; /* of the current field */
+    enum { AT_START, PLAIN, QUOTED, AFTER_QUOTE } state = AT_START; /* within the current field */
     bool any = false;
     csv->buffer_length = 0;
     csv->line_number = csv->next_line_number;
@@ -210,11 +210,11 @@ void base_csv_close(struct base_csv *csv)
     csv->file = -1;
 }
 
-/* A spreadsheet would take it for a formula and run it: what begins as one and is no number. */
+/* A spreadsheet would run this field: it starts like a formula and is not a number. */
 static bool is_formula(const char *field)
 {
     char *end;
-    if (*field == '@') return strchr(field, '(') != NULL; /* else a file, as in @model.json */
+    if (*field == '@') return strchr(field, '(') != NULL; /* otherwise a file, as in @model.json */
     if (!*field || !strchr("=+-", *field)) return false;
     strtod(field, &end);
     return end == field || *end != '\0';

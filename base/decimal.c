@@ -1,6 +1,6 @@
-/* Doubles as decimal text: the fewest of 15 to 17 significant digits that read back as the same number, written as
- * printf's %g writes them. A table of plans holds a hundred thousand of them and printf is slow, so most are written
- * in whole numbers of 128 bits here, exactly; printf writes the others. */
+/* Doubles as decimal text: the fewest of 15 to 17 significant digits that read back as the same number, in the form
+ * of printf's %g. A table of plans holds a hundred thousand of them and printf is slow. So most are converted here
+ * with exact 128-bit integers; printf converts the rest. */
 #include "base/base.h"
 
 #include <math.h>
@@ -11,29 +11,29 @@ enum { FEWEST_DIGITS = 15, MOST_DIGITS = 17, MANTISSA_BITS = 53 };
 
 __extension__ typedef unsigned __int128 wide; /* gcc and clang have it on every 64-bit machine */
 
-/* ---- by printf ---- */
+/* ---- with printf ---- */
 
 static void print_double(struct base_text *text, double value)
 {
     char written[40];
     for (int digits = FEWEST_DIGITS; digits <= MOST_DIGITS; digits++) {
         snprintf(written, sizeof written, "%.*g", digits, value);
-        if (strtod(written, NULL) == value) break; /* 17 digits always do */
+        if (strtod(written, NULL) == value) break; /* 17 digits always read back */
     }
     base_put(text, written);
 }
 
-/* ---- in whole numbers ---- */
+/* ---- with integers ---- */
 
-/* value * 10^decimals = scaled / 2^shift, exactly; whole is what stands before the binary point, of 17 digits. */
+/* value * 10^decimals = scaled / 2^shift, exactly. whole is the integer part, of 17 digits. */
 struct scaled {
     wide scaled, power_of_ten;
     uint64_t whole;
     int decimals, shift;
-    bool even; /* the mantissa: halfway between two doubles is read as the one with an even mantissa */
+    bool even; /* the mantissa is even: a decimal halfway between two doubles reads as the even one */
 };
 
-static const uint64_t seventeen_digits = 100000000000000000; /* the smallest number of 18 */
+static const uint64_t seventeen_digits = 100000000000000000; /* 10^17: the smallest number with 18 digits */
 
 static wide power_of_ten(int exponent)
 {
@@ -42,8 +42,8 @@ static wide power_of_ten(int exponent)
     return power;
 }
 
-/* False for what %g writes with an exponent, for what has no fraction, and for a power of two, below which doubles lie
- * closer than above it. From 10^-4 on a mantissa times 10^21 or less has fewer than 2^(53 + 70) units. */
+/* False: %g writes an exponent, the value has no fraction, or it is a power of two (doubles below it are closer than
+ * above). From 10^-4 on, a mantissa times 10^21 or less stays below 2^(53 + 70). */
 static bool scale(double value, struct scaled *out)
 {
     int exponent;
@@ -52,7 +52,7 @@ static bool scale(double value, struct scaled *out)
     if (mantissa == UINT64_C(1) << (MANTISSA_BITS - 1) || exponent >= MANTISSA_BITS) return false;
     out->shift = MANTISSA_BITS - exponent;
     out->even = mantissa % 2 == 0;
-    out->decimals = MOST_DIGITS - 1 - (int)floor(0.30102999566398 * (exponent - 1)); /* right, or one too many */
+    out->decimals = MOST_DIGITS - 1 - (int)floor(0.30102999566398 * (exponent - 1)); /* exact, or one too many */
     for (;; out->decimals--) {
         out->power_of_ten = power_of_ten(out->decimals);
         out->scaled = mantissa * out->power_of_ten;
@@ -61,7 +61,7 @@ static bool scale(double value, struct scaled *out)
     }
 }
 
-/* The number in units of 10^(cut - decimals), rounded to the nearest, halves to even, as printf does. */
+/* The number in units of 10^(cut - decimals), rounded to nearest, ties to even, as printf does. */
 static uint64_t round_off(const struct scaled *s, int cut)
 {
     uint64_t unit = cut == 2 ? 100 : cut == 1 ? 10 : 1, kept = s->whole / unit;
@@ -69,7 +69,7 @@ static uint64_t round_off(const struct scaled *s, int cut)
     return kept + (rest > half || (rest == half && kept % 2));
 }
 
-/* Whether it is nearer to the double that was scaled than to any other: within half a unit of its mantissa. */
+/* Whether the decimal is nearer to the scaled double than to any other: within half a unit of its mantissa. */
 static bool reads_back(const struct scaled *s, uint64_t digits, int cut)
 {
     wide decimal = (wide)(digits * (cut == 2 ? 100 : cut == 1 ? 10 : 1)) << s->shift;
@@ -77,7 +77,7 @@ static bool reads_back(const struct scaled *s, uint64_t digits, int cut)
     return 2 * off < s->power_of_ten || (2 * off == s->power_of_ten && s->even);
 }
 
-/* digits / 10^decimals, without zeros at the end. */
+/* Writes digits / 10^decimals without trailing zeros. */
 static void put_decimal(struct base_text *text, bool negative, uint64_t digits, int decimals)
 {
     char written[40];

@@ -1,4 +1,4 @@
-/* Directories: made, listed, renamed and removed with what is in them. */
+/* Directories: create, list, rename, and remove with their contents. */
 #define _GNU_SOURCE /* syncfs */
 #include "base/base.h"
 
@@ -32,7 +32,7 @@ enum base_status base_directory_rename(const char *from, const char *to, struct 
     return base_fail(error, BASE_INPUT, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
 }
 
-/* A file system that has nothing to synchronise says so with EINVAL. */
+/* File systems without fsync for directories return EINVAL. */
 enum base_status base_directory_sync(const char *path, struct base_error *error)
 {
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -74,7 +74,7 @@ static int count_entries(DIR *directory)
     return count;
 }
 
-/* An arena that runs out jumps; the handle must not be lost with the frame. */
+/* An exhausted arena jumps; this frame must close the handle first. */
 static void read_entries(struct base_arena *arena, DIR *directory, const char ***out, int *count)
 {
     jmp_buf here, *outer = arena->exhausted;
@@ -109,7 +109,7 @@ enum base_status base_directory_list(struct base_arena *arena, const char *path,
 static void remove_below(struct base_arena *arena, const char *path, int depth)
 {
     const char *const *names;
-    struct base_error ignored; /* what cannot be listed cannot be emptied; rmdir then leaves it */
+    struct base_error ignored; /* a directory that cannot be listed cannot be emptied, so rmdir keeps it */
     int count;
     struct stat status;
     if (lstat(path, &status) != 0) return;

@@ -1,4 +1,4 @@
-/* Tables that are part of the program: constant, so that all threads may read them. */
+/* Tables built into the program: constant, so that all threads may read them. */
 #include "base/base.h"
 
 #include <string.h>

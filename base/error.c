@@ -1,11 +1,11 @@
-/* One status and one message: what went wrong, where, and what to do about it. */
+/* One status and one message: what is wrong, where, and how to fix it. */
 #include "base/base.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-/* A message is text for a terminal: a control character of a file's name becomes '?'. Only our own indented lines go
- * on. */
+/* Messages go to terminals, so control characters (from a file's name, say) become '?'. Only our own indented
+ * continuation lines keep their line feed. */
 static void drop_controls(char *text)
 {
     for (char *at = text; *at; at++) {
@@ -36,7 +36,7 @@ enum base_status base_fail_in(struct base_error *error, const char *format, ...)
     drop_controls(place);
     char rest[sizeof error->text];
     memcpy(rest, error->text, sizeof rest);
-    /* Cutting a message that is too long is what snprintf is asked for here. */
+    /* snprintf truncates a message that is too long, as intended. */
     int written = snprintf(error->text, sizeof error->text, "%s: ", place);
     size_t used = written < 0 ? 0 : (size_t)written;
     if (used >= sizeof error->text) used = sizeof error->text - 1;

@@ -1,4 +1,4 @@
-/* Files: reading with a limit, and writing beside the target and renaming, so that none is left half-written. */
+/* Files: reading with a size limit; writing under a temporary name and renaming, so that none is left half-written. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "base/base.h"
 
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Copies of this process's open outputs, each with the thread that writes it: a jump out of the middle, whose frames
- * are gone, leaves no file behind, nor does a signal. */
+/* Copies of this process's open outputs, each with its writing thread. They let a longjmp or a signal handler remove
+ * partial files when the writing frames are gone. */
 enum { OPEN_OUTPUTS = 16 };
 static struct {
     struct base_output output;
@@ -71,7 +71,7 @@ enum base_status base_read_file(struct base_arena *arena, const char *path, size
     return read_all(arena, file, path, limit_bytes, text, length, error);
 }
 
-/* Without O_NONBLOCK, opening a pipe that nobody writes to would wait. */
+/* Without O_NONBLOCK, opening a pipe without a writer would block. */
 enum base_status base_read_stored_file(struct base_arena *arena, const char *path, size_t limit_bytes,
                                        const char **text, size_t *length, struct base_error *error)
 {
@@ -106,7 +106,7 @@ static void forget(const FILE *file)
     pthread_mutex_unlock(&open_outputs_lock);
 }
 
-/* False: another thread writes that one, or nobody any more. */
+/* Copies output i if this thread writes it; false otherwise. */
 static bool is_mine(int i, struct base_output *output)
 {
     pthread_mutex_lock(&open_outputs_lock);
@@ -122,7 +122,7 @@ static bool is_link(const char *path)
     return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
-/* Where the bytes go in the end: behind a link its target, so that the link stays one. */
+/* The final path of the output. A symbolic link resolves to its target, so that the link survives. */
 static enum base_status find_place(struct base_output *output, const char *path, struct base_error *error)
 {
     char *target = realpath(path, NULL);
@@ -138,8 +138,8 @@ static enum base_status find_place(struct base_output *output, const char *path,
     return BASE_OK;
 }
 
-/* A file that was not there, with the permissions of the one that it will replace; a name that somebody has taken, even
- * by a link, is left alone. */
+/* Creates a new file with the permissions of the one that it will replace. Names that exist, even as links, are
+ * skipped. */
 static FILE *open_beside(struct base_output *output, const struct stat *target)
 {
     enum { MOST_NAMES = 100 };
@@ -150,7 +150,7 @@ static FILE *open_beside(struct base_output *output, const struct stat *target)
         descriptor = open(output->partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     }
     if (descriptor < 0) return *output->partial = '\0', NULL;
-    if (target && fchmod(descriptor, target->st_mode & 07777) != 0) errno = 0; /* another's file: as well as can be */
+    if (target && fchmod(descriptor, target->st_mode & 07777) != 0) errno = 0; /* another user's file */
     return fdopen(descriptor, "wb");
 }
 
@@ -162,7 +162,7 @@ enum base_status base_output_open(struct base_output *output, const char *path, 
     bool exists = stat(output->path, &status) == 0;
     if (exists && S_ISDIR(status.st_mode))
         return base_fail(error, BASE_INPUT, "%s: is a directory; a file is needed", path);
-    /* A device or a pipe is written to: renaming onto /dev/null as root would replace it. */
+    /* Devices and pipes are written directly: as root, renaming would replace /dev/null. */
     if (!exists || S_ISREG(status.st_mode)) output->file = open_beside(output, exists ? &status : NULL);
     else output->file = fopen(output->path, "wb");
     if (!output->file) return base_fail(error, BASE_INPUT, "%s: cannot be written: %s", path, strerror(errno));
@@ -179,7 +179,7 @@ void base_output_abandon(struct base_output *output)
     if (*output->partial) unlink(output->partial);
 }
 
-/* The new name outlives a power cut; where a directory cannot be synchronised, it outlives this process at least. */
+/* Makes the new name survive a power failure where the directory can be synchronised. */
 static void sync_place(const char *path)
 {
     char directory[sizeof((struct base_output *)0)->path];
@@ -194,7 +194,7 @@ enum base_status base_output_commit(struct base_output *output, struct base_erro
 {
     bool bad = fflush(output->file) != 0 || ferror(output->file) || fsync(fileno(output->file)) != 0;
     int why = errno;
-    /* Devices and pipes cannot be synchronised, and need not be. */
+    /* Devices and pipes cannot be synchronised and need not be. */
     if (bad && !ferror(output->file) && (why == EINVAL || why == EROFS)) bad = false;
     const FILE *file = output->file;
     if (fclose(output->file) != 0 && !bad) {

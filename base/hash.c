@@ -1,11 +1,11 @@
-/* Hashes, and where the items of a list are found by them: one table for all who keep each thing once. */
+/* Hashes, and a hash index over a caller's list: one implementation for all lists without duplicates. */
 #include "base/base.h"
 
 #include <string.h>
 
 enum { FIRST_SLOTS = 64 };
 
-/* The multiplication carries a word's bits up; the shift brings them down again, to where slots are counted. */
+/* The multiplication carries a word's bits up; the shift brings them back down to the bits that select a slot. */
 static uint64_t take_word(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * UINT64_C(1099511628211);
@@ -46,7 +46,7 @@ static void put(int *slots, int slot_count, uint64_t hash, int item)
     slots[at & mask] = item + 1;
 }
 
-/* An allocation may jump: until the last of them the index is what it was. */
+/* An allocation may jump: the index stays unchanged until the last one has succeeded. */
 void base_index_add(struct base_arena *arena, struct base_index *index, uint64_t hash)
 {
     if (2 * (index->count + 1) > index->slot_count) {

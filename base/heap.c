@@ -1,5 +1,5 @@
-/* How the heap of a program is laid out that lives for milliseconds: a page that is touched for the first time costs
- * more than what is mostly done with it, so the heap begins in large pages and is kept. */
+/* The heap of a program that lives for milliseconds. Touching a page for the first time costs more than most of the
+ * work on it, so the heap starts in large pages and never shrinks. */
 #define _DEFAULT_SOURCE /* sbrk, madvise */
 #include "base/base.h"
 
@@ -30,5 +30,5 @@ void base_heap_begin(void)
     void *first = malloc(LARGE_PAGE_BYTES);
     const uintptr_t at = (uintptr_t)first, end = (uintptr_t)sbrk(0);
     free(first);
-    if (end - at < KEPT_BYTES) ask_for_large_pages(at, end); /* where that is where the heap ends */
+    if (end - at < KEPT_BYTES) ask_for_large_pages(at, end); /* only if the heap ends there */
 }

@@ -1,5 +1,5 @@
-/* The only file that knows cJSON. cJSON parses; everything that it lets pass (trailing text, duplicate keys, NUL
- * bytes, bad UTF-8, any depth up to a thousand) is refused here, and its tree is copied into the arena. */
+/* The only file that uses cJSON. It rejects what cJSON accepts (trailing text, duplicate keys, NUL bytes, invalid
+ * UTF-8, up to a thousand levels) and copies cJSON's tree into the arena. */
 #include "base/base.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ static enum base_status not_json(const char *text, const char *at, struct base_e
                      shown < 24 ? shown : 24, at);
 }
 
-/* The end of the number that begins here, or NULL if RFC 8259 does not take it for one: 01, 1., .5, 1e. */
+/* The end of the number that starts here; NULL if RFC 8259 forbids it: 01, 1., .5, 1e. */
 static const char *number_end(const char *at)
 {
     static const char digits[] = "0123456789";
@@ -51,7 +51,7 @@ static const char *number_end(const char *at)
     return exponent == 0 ? NULL : at + exponent;
 }
 
-/* The end of the string whose quote stands here, or NULL if it holds a control character or a NUL. */
+/* The end of the string that starts at this quote; NULL if it contains a control character or a NUL. */
 static const char *string_end(const char *at)
 {
     for (at++; *at && *at != '"'; at++) {
@@ -61,7 +61,7 @@ static const char *string_end(const char *at)
     return *at ? at + 1 : at;
 }
 
-/* Refuses what cJSON lets pass. Depth is counted before parsing, so that no parser recurses into a hostile document. */
+/* Rejects what cJSON accepts. Depth is checked before parsing, so that no parser recurses into a hostile document. */
 static enum base_status check_tokens(const char *text, struct base_error *error)
 {
     int depth = 0;
@@ -118,7 +118,7 @@ static int by_key(const void *a, const void *b)
     return strcmp((*first)->key, (*second)->key);
 }
 
-/* Sorted, because a hostile object may have as many keys as it likes. */
+/* Sorting keeps this fast for hostile objects with very many keys. */
 static enum base_status check_keys(struct base_arena *arena, const struct base_json *object, struct base_error *error)
 {
     const struct base_json **members = base_new(arena, const struct base_json *, object->count);
@@ -143,7 +143,7 @@ static enum base_status check_values(struct base_arena *arena, const struct base
 enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length,
                                  const struct base_json **out, struct base_error *error)
 {
-    /* Without a byte there may be no text either: what a program printed that printed nothing. */
+    /* An empty text may not even have an address, for example the output of a program that printed nothing. */
     if (length == 0) return base_fail(error, BASE_INPUT, "is empty; a JSON document is needed");
     const char *nul = memchr(text, 0, length), *bad = base_bad_utf8(text, length);
     if (nul) return base_fail(error, BASE_INPUT, "line %d: a NUL byte; JSON is text", line_of(text, nul));
@@ -153,7 +153,7 @@ enum base_status base_json_parse(struct base_arena *arena, const char *text, siz
     const char *end = NULL;
     cJSON *tree = cJSON_ParseWithLengthOpts(text, length + 1, &end, 1);
     if (!tree) return not_json(text, end ? end : text, error);
-    /* An exhausted arena must not lose cJSON's own tree. */
+    /* If the arena is exhausted, cJSON's own tree must still be freed. */
     jmp_buf here, *outer = arena->exhausted;
     struct base_json *copy = NULL;
     if (setjmp(here) == 0) {
@@ -194,7 +194,7 @@ enum base_status base_json_int(const struct base_json *value, const char *what, 
                          base_json_kind_name(value->kind));
     double number = value->number;
     if (number != floor(number)) return base_fail(error, BASE_INPUT, "%s: %.15g is not a whole number", what, number);
-    /* Doubles are exact up to 2^53; a larger one may already have been changed by reading it. */
+    /* Doubles are exact up to 2^53; reading may already have rounded a larger number. */
     if (fabs(number) > 9007199254740992.0 || number < (double)low || number > (double)high)
         return base_fail(error, BASE_INPUT, "%s: %.15g is out of range; use a number from %" PRId64 " to %" PRId64,
                          what, number, low, high);
@@ -210,7 +210,7 @@ static void indent(struct base_json_writer *writer)
     for (int i = 0; i < writer->depth; i++) base_put(writer->text, "  ");
 }
 
-/* Whatever comes next in an array or object: its comma and its line. */
+/* Starts the next item of an array or object: its comma and its line. */
 static void separate(struct base_json_writer *writer)
 {
     if (writer->after_key) {
@@ -269,7 +269,7 @@ static void put_escaped(struct base_text *text, const char *value)
         int length = base_utf8_length(at, end);
         if (special) base_put(text, escaped[special - plain]);
         else if ((unsigned char)*at < 0x20) base_putf(text, "\\u%04x", (unsigned)(unsigned char)*at);
-        else if (length == 0) base_put(text, "\xef\xbf\xbd"); /* U+FFFD: what is written is always JSON */
+        else if (length == 0) base_put(text, "\xef\xbf\xbd"); /* U+FFFD: the output is always valid JSON */
         else base_put_bytes(text, at, (size_t)length);
         at += length == 0 ? 1 : length;
     }
@@ -368,7 +368,7 @@ void base_json_member_bool(struct base_json_writer *writer, const char *key, boo
     base_json_put_bool(writer, value);
 }
 
-/* ---- numbers of a struct ---- */
+/* ---- numeric fields of a struct ---- */
 
 double base_json_number(const struct base_json *object, const char *key)
 {

@@ -1,4 +1,4 @@
-/* Locks on files: who writes into a directory is alone there. */
+/* File locks: only one process at a time writes into a directory. */
 #define _DEFAULT_SOURCE /* flock */
 #include "base/base.h"
 
@@ -18,7 +18,7 @@ void base_process_name(char *out, size_t size)
     snprintf(out, size, "%s-%ld", host, (long)getpid());
 }
 
-/* What the holder wrote there; nothing if it has not come to it. */
+/* The holder's name from the lock file; empty if it is not written yet. */
 static void read_holder(int descriptor, char *out, size_t size)
 {
     ssize_t got = pread(descriptor, out, size - 1, 0);

@@ -9,17 +9,17 @@
 #include <string.h>
 #include <strings.h>
 
-/* Shown values are truncated so that a hostile one cannot fill the message. */
+/* Messages truncate values, so that a hostile one cannot fill them. */
 enum { SHOWN = 60 };
 
-enum { SURE_DIGITS = 18 }; /* every number of so many fits into 64 bits */
+enum { SURE_DIGITS = 18 }; /* every number with this many digits fits into 64 bits */
 
 struct unit {
     double size;
     const char *name;
 };
 
-/* "4k" is 4000 to some and 4096 to others, and what is written otherwise is said as a number. */
+/* "4k" means 4000 to some and 4096 to others, so the message spells the number out. */
 static enum base_status no_whole_number(const char *text, const char *what, int64_t low, int64_t high,
                                         struct base_error *error)
 {
@@ -75,9 +75,9 @@ enum base_status base_parse_bytes(const char *text, const char *what, int64_t hi
     return BASE_OK;
 }
 
-/* Two whole numbers that doubles hold exactly, multiplied or divided, are rounded once, as strtod would: fifteen digits
- * and a power of ten up to the 22nd. strtod is slow, and tables hold hundreds of numbers. False: it is no such
- * number. */
+/* Fast path for strtod, which is slow for tables with hundreds of numbers. Fifteen digits and powers of ten up to
+ * the 22nd are exact in doubles, so one product or quotient rounds once, as strtod would. False: the number is
+ * longer. */
 static bool read_short_double(const char *text, double *out)
 {
     enum { MOST_DIGITS = 15, MOST_POWER = 22 };
@@ -130,7 +130,7 @@ enum base_status base_parse_double(const char *text, const char *what, double lo
     return BASE_OK;
 }
 
-/* "300_000,000" without what groups digits by three; NULL: it is too long, or grouped otherwise. */
+/* "300_000,000" without its separators; NULL: too long, or not grouped by three. */
 static const char *ungrouped(const char *text, size_t length, char digits[SHOWN])
 {
     size_t used = 0, group = 0;
@@ -173,7 +173,7 @@ enum base_status base_parse_count(const char *text, const char *what, int64_t lo
     return BASE_OK;
 }
 
-/* A tuple as Python writes it: what stands inside "(4, 2)" or "[4, 2]"; text itself if it is none. length: of it. */
+/* The inside of a Python tuple or list, "(4, 2)" or "[4, 2]"; otherwise text itself. length: of the result. */
 static const char *inside_brackets(const char *text, size_t *length)
 {
     *length = strlen(text);
@@ -221,12 +221,12 @@ int64_t base_next_divisor(int64_t number, int64_t after)
     for (int64_t d = 1; d <= number / d; d++) {
         if (number % d) continue;
         if (d > after) return d;
-        if (number / d > after) next = number / d; /* partners of growing divisors fall */
+        if (number / d > after) next = number / d; /* partners of increasing divisors decrease */
     }
     return next;
 }
 
-/* The largest unit that leaves at least one before the point, rounding included. A whole number is shown as one. */
+/* Uses the largest unit that leaves at least one before the decimal point after rounding. Whole numbers stay whole. */
 static char *format_scaled(char buffer[BASE_HUMANE], double value, const struct unit *units, int count)
 {
     if (!isfinite(value)) {
@@ -268,7 +268,7 @@ char *base_format_count(char buffer[BASE_HUMANE], double count)
 
 enum { LONGEST_NAME = 64 };
 
-/* Levenshtein's distance, with three rows: two neighbours that changed places are one slip. */
+/* Levenshtein distance with three rows; swapping two neighbours counts as one edit. */
 int base_edit_distance(const char *a, const char *b)
 {
     int rows[3][LONGEST_NAME + 1];
@@ -296,7 +296,7 @@ const char *base_nearest(const char *text, const char *const *names, int count)
     const char *nearest = NULL;
     int length = (int)strlen(text), bound = length > LONGEST_NAME ? 0 : length < 4 ? 1 : (length + 1) / 3;
     for (int i = 0; i < count; i++) {
-        if (abs((int)strlen(names[i]) - length) > bound) continue; /* a slip changes the length by one at most */
+        if (abs((int)strlen(names[i]) - length) > bound) continue; /* an edit changes the length by at most one */
         int d = base_edit_distance(text, names[i]);
         if (d > bound || (nearest && d == bound)) continue;
         bound = d;

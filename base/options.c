@@ -1,4 +1,4 @@
-/* Command-line options: one table gives parsing, help, man page and completion. */
+/* Command-line options: one table for parsing, help, man page and completion. */
 #include "base/base.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 
 enum { MOST_OPTIONS = 128 };
 
-/* By its name, or by another software's word for it where the command has none that is called so. */
+/* Finds an option by its name, or by another software's word if the command has no option of that name. */
 static int find_option(const struct base_option *options, int count, const char *name, size_t length)
 {
     for (int i = 0; i < count; i++)
@@ -17,7 +17,7 @@ static int find_option(const struct base_option *options, int count, const char 
     return -1;
 }
 
-/* The only name that begins with what is given; NULL: none, or several. */
+/* The only name that starts with the given one; NULL: none or several. */
 static const char *only_longer(const char *name, const char *const *names, int count)
 {
     const char *found = NULL;
@@ -30,8 +30,8 @@ static const char *only_longer(const char *name, const char *const *names, int c
     return length > strlen("--") ? found : NULL;
 }
 
-/* The only option that ends as what is given does, after a dash: "rules", or "rulse", for "logical-axis-rules". NULL:
- * none, or several alike. */
+/* The only option that ends like the given text after a dash: "rules", or "rulse", for "logical-axis-rules". NULL:
+ * none, or several equally close. */
 static const char *only_ending(const char *name, const char *const *names, int count, int slips)
 {
     enum { SHORTEST = 4 };
@@ -57,7 +57,7 @@ static enum base_status unknown_option(const struct base_option *options, int co
     if (count > MOST_OPTIONS) count = MOST_OPTIONS;
     const char *nearest = only_longer(name, names, count), *word = name + strspn(name, "-"),
                *meant = base_synonym("option", word, strlen(word), BASE_SUGGESTED);
-    /* The dashes are no likeness. */
+    /* Compare without the leading dashes. */
     for (int i = 0; i < count; i++) names[i] += strspn(names[i], "-");
     for (int i = 0; meant && i < count; i++) {
         const size_t length = strcspn(meant + 2, " ");
@@ -74,13 +74,13 @@ static enum base_status unknown_option(const struct base_option *options, int co
     return base_fail(error, BASE_USAGE, "unknown option %s: --help all lists them", name);
 }
 
-/* "-x" is taken for an option that nobody knows, "-" and "-5" for arguments. */
+/* "-x" is an unknown option; "-" and "-5" are arguments. */
 static bool is_option(const char *given)
 {
     return given[0] == '-' && given[1] && !(given[1] >= '0' && given[1] <= '9');
 }
 
-/* T5X's own options, which are no command's: arguments, each with its value behind an equals sign. */
+/* T5X's own options are arguments, whatever the command; each becomes one argument, NAME=VALUE. */
 static bool is_gin(const char *given)
 {
     static const char *const names[] = {"--gin_file", "--gin_bindings"};

@@ -1,5 +1,5 @@
-/* Starts another program, hands it a document and takes back what it prints. */
-#define _DEFAULT_SOURCE /* sys/prctl.h wants it for nothing but names */
+/* Runs another program: sends it a document and reads its output. */
+#define _DEFAULT_SOURCE /* sys/prctl.h needs it for its names only */
 #include "base/base.h"
 
 #include <errno.h>
@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 enum { READ_END, WRITE_END, NOT_STARTED = 127, LONGEST_LINE = 2000 };
-/* In tenths of a second, after its last word or after it was asked to end. */
+/* In tenths of a second, after its last output or after the request to end. */
 enum { TICK_NS = 100000000, TICKS_A_SECOND = 10, TICKS_TO_END = 10, TICKS_TO_KILL = 20, TICKS_TO_LEAVE = 25 };
 
-/* A signal handler has no other way to it. */
+/* Signal handlers can only reach static variables. */
 static volatile sig_atomic_t running_child, child_is_deaf, child_is_patient, child_is_ready, child_is_failing,
     asked_count, child_is_to_come; /* running_child 0: none */
 
-/* mpirun loses what it is to pass on to ranks that are not there yet: so it is asked once more when they are. */
+/* mpirun drops signals for ranks that do not exist yet, so the signal is sent again once they run. */
 void base_child_is_ready(void)
 {
     if (!child_is_ready && child_is_patient && asked_count == 1 && running_child > 0)
@@ -73,7 +73,7 @@ bool base_parent_is(const char *name)
 
 static int end_signal(void)
 {
-    return child_is_deaf ? SIGALRM : SIGTERM; /* ends by default, and nobody else sends it */
+    return child_is_deaf ? SIGALRM : SIGTERM; /* its default action ends the process, and nobody else sends it */
 }
 
 bool base_stop_child(void)
@@ -126,7 +126,7 @@ static void close_pipes(struct pipes *p)
     close_end(&p->timer);
 }
 
-/* Ten times a second; -1: there can be none. */
+/* Fires ten times a second; -1: not available. */
 static int start_timer(void)
 {
     const struct itimerspec every = {{0, TICK_NS}, {0, TICK_NS}};
@@ -141,13 +141,13 @@ static bool open_pipes(const struct base_child *child, struct pipes *p)
     return p->timer >= 0 && pipe(p->in) == 0 && pipe(p->out) == 0 && (!child->line || pipe(p->err) == 0);
 }
 
-/* In a group of its own: what a terminal sends to ours is passed on by us alone. It goes with us. */
+/* The child gets its own process group, so that terminal signals reach it only through us. It dies with us. */
 static void become(const struct base_child *child, pid_t parent, struct pipes *p)
 {
     union {
         const char *const *given;
         char *const *taken;
-    } list = {.given = child->arguments}; /* execvp does not write there */
+    } list = {.given = child->arguments}; /* execvp does not modify it */
     sigset_t unheard;
     sigemptyset(&unheard);
     sigaddset(&unheard, SIGTERM);
@@ -165,9 +165,9 @@ static void become(const struct base_child *child, pid_t parent, struct pipes *p
     _exit(NOT_STARTED);
 }
 
-/* ---- talking ---- */
+/* ---- conversation ---- */
 
-/* What came of a line so far; a longer one is truncated. */
+/* The line read so far; a longer one is truncated. */
 struct line {
     char text[LONGEST_LINE + 1];
     size_t length;
@@ -197,8 +197,8 @@ struct waits {
     bool has_heard;
 };
 
-/* Ends what does not end by itself, in the end by force; it has a group of its own, with what it started. False: who
- * still holds its pipes has left that group, and is not waited for any longer. */
+/* Ends a child that does not end by itself, at last by force; its process group includes what it started. False:
+ * whoever still holds its pipes has left the group, so stop waiting. */
 static bool press(int *ticks)
 {
     ++*ticks;
@@ -207,21 +207,21 @@ static bool press(int *ticks)
     return *ticks < TICKS_TO_LEAVE;
 }
 
-/* A program that said why it failed and does not end. */
+/* Ends a program that reported its failure but still runs. */
 static bool hurry(struct waits *waits)
 {
     return !child_is_failing || press(&waits->failing);
 }
 
-/* Who was asked to end, and a second later has still not come to its work, is ended; after another, by force: mpirun
- * waits for ever for ranks that die of the first signal while it still starts the others. */
+/* Ends a child that was asked to end and has still not started its work a second later; another second later, by
+ * force. mpirun hangs if ranks die of the first signal while it still starts others. */
 static bool ask_again(struct waits *waits)
 {
     if (!child_is_patient || asked_count != 1 || child_is_ready) return true;
     return press(&waits->asked);
 }
 
-/* A program that has said nothing for as long as it may is asked to end at once. */
+/* Ends a program that was silent for too long. */
 static bool bear_silence(const struct base_child *child, struct waits *waits)
 {
     if (!child->longest_silence_s) return true;
@@ -231,7 +231,7 @@ static bool bear_silence(const struct base_child *child, struct waits *waits)
     return press(&waits->pressed);
 }
 
-/* The signals that were sent to a process and that it blocks: bit N - 1 of signal N. */
+/* A process's blocked and pending signals: bit N - 1 is signal N. */
 static uint64_t pending_signals(long process)
 {
     char path[64], line[128];
@@ -244,7 +244,7 @@ static uint64_t pending_signals(long process)
     return pending;
 }
 
-/* A signal that was meant for a deaf child is ours: the run is saved, and ends. */
+/* A signal that was sent to a deaf child is ours: the run saves its state and ends. */
 static void hear_for_child(const struct base_child *child, struct waits *waits)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
@@ -262,16 +262,15 @@ static bool wait_on(const struct base_child *child, struct waits *waits)
     return hurry(waits) && ask_again(waits) && bear_silence(child, waits);
 }
 
-/* Several that came since the last look, while this program was stopped or the machine slept, are one: nobody is to
- * blame for them. */
+/* Missed ticks count once: while this program was stopped or the machine slept, the child could not talk. */
 static bool take_tick(int timer)
 {
     uint64_t count;
     return read(timer, &count, sizeof count) == sizeof count;
 }
 
-/* Writes and reads by turns, so that neither side waits for the other for ever. Ends when the program has closed its
- * stdout and its stderr. False: it said nothing for as long as it may, and was ended. */
+/* Writes and reads in turns, so that neither side blocks the other. Ends when the program has closed stdout and
+ * stderr. False: it was silent for too long and was ended. */
 static bool converse(const struct base_child *child, struct pipes *p)
 {
     const char *text = child->text;
@@ -320,8 +319,8 @@ static enum base_status verdict(const char *name, int status, struct base_error 
     return error->status = (enum base_status)code;
 }
 
-/* Starts it unless this program was asked to end before; a signal that comes meanwhile waits until it can be passed on.
- * 0: it was not started. */
+/* Starts the child unless this program was asked to end. Signals stay blocked until they can be forwarded. 0: not
+ * started. */
 static pid_t start_unless_asked(const struct base_child *child, struct pipes *p)
 {
     const pid_t parent = getpid();

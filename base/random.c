@@ -22,7 +22,7 @@ void base_random_seed(struct base_random *random, uint64_t seed)
 
 int64_t base_random_below(struct base_random *random, int64_t bound)
 {
-    /* One draw a statement: the operands of | may be evaluated in either order. */
+    /* One draw per statement: the operands of | may be evaluated in either order. */
     uint64_t high = base_random_next(random), low = base_random_next(random);
     return (int64_t)((high << 32 | low) % (uint64_t)bound);
 }

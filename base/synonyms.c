@@ -1,5 +1,5 @@
-/* Words that other software has for a key, an option or a value of this one (synonyms.csv): what (lists of words joined
- * by blanks), given (folded: small letters and digits alone), meant, and whether it is taken so or only suggested. */
+/* Other software's words for a key, an option or a value of ours. Columns of synonyms.csv: what (words joined by
+ * spaces), given (folded to lower-case letters and digits), meant, and whether it is accepted or only suggested. */
 #include "base/base.h"
 
 #include <ctype.h>

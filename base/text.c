@@ -7,7 +7,7 @@
 
 enum { FIRST_TEXT_BYTES = 512 };
 
-/* The outgrown buffer stays in the arena: doubling keeps that waste below the text's own size. */
+/* The outgrown buffer stays in the arena: doubling keeps this waste below the text's own size. */
 static void reserve(struct base_text *text, size_t more)
 {
     if (text->capacity - text->length > more) return;
@@ -74,7 +74,7 @@ void base_text_disarm(struct base_text *text)
 {
     for (size_t i = 0; i < text->length; i++) {
         unsigned char byte = (unsigned char)text->data[i];
-        bool second = i > 0 && (unsigned char)text->data[i - 1] == 0xc2; /* U+0080 to U+009F obey terminals, too */
+        bool second = i > 0 && (unsigned char)text->data[i - 1] == 0xc2; /* terminals obey U+0080 to U+009F, too */
         if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f) text->data[i] = '?';
         else if (second && byte >= 0x80 && byte < 0xa0) text->data[i - 1] = text->data[i] = '?';
     }

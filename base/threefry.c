@@ -1,5 +1,5 @@
-/* Threefry-2x32 with 20 rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011), and what JAX makes
- * of it: keys, bits in the order of its default implementation, and Gumbel noise. */
+/* Threefry-2x32 with 20 rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011) as JAX uses it:
+ * keys, bits in the order of its default implementation, and Gumbel noise. */
 #include "base/base.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ struct base_key base_key_of_seed(int64_t seed)
     return (struct base_key){{(uint32_t)((uint64_t)seed >> 32), (uint32_t)seed}};
 }
 
-/* Counters 0 … count-1 are split into two halves, one for each word of a block; an odd one is filled up with a 0. */
+/* Counters 0 … count-1 form two halves, one for each word of a block; an odd count is padded with a 0. */
 uint32_t base_key_bits(const struct base_key *key, int64_t count, int64_t at)
 {
     int64_t half = (count + 1) / 2, low = at < half ? at : at - half, high = low + half;
@@ -53,8 +53,8 @@ struct base_key base_key_fold_in(const struct base_key *key, uint32_t data)
     return folded;
 }
 
-/* The upper 23 bits are the fraction of a float in [1, 2). Logarithms are rounded from double, so that every machine
- * has the same. */
+/* The upper 23 bits are the fraction of a float in [1, 2). Logarithms are computed in double and rounded, so that
+ * every machine agrees. */
 float base_gumbel(uint32_t bits)
 {
     const float tiny = 0x1p-126F;

@@ -1,10 +1,9 @@
-/* Text in UTF-8: how long a character is, and which bytes are none. */
+/* UTF-8: the length of a character, and invalid bytes. */
 #include "base/base.h"
 
 #include <string.h>
 
-/* Bytes of the character at `at`, or 0 if it is none. RFC 3629: no overlong forms, no surrogates, nothing above
- * U+10FFFF. */
+/* Bytes of the character at text; 0: invalid. RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 int base_utf8_length(const char *text, const char *text_end)
 {
     const unsigned char *at = (const unsigned char *)text;

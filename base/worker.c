@@ -1,6 +1,6 @@
-/* A copy of this process that answers questions one at a time. A question that ends it, or that it answers too late,
- * costs that answer alone: another copy takes its place for the next one. */
-#define _DEFAULT_SOURCE /* sys/prctl.h wants it for nothing but names */
+/* A copy of this process that answers one question at a time. A question that kills it, or times out, costs only its
+ * own answer: a new copy takes the next one. */
+#define _DEFAULT_SOURCE /* sys/prctl.h needs it for its names only */
 #include "base/base.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static bool send_text(int to, const char *bytes, size_t length)
     return write_whole(to, &length, sizeof length) && write_whole(to, bytes, length);
 }
 
-/* The copy's whole life: it ends when nobody asks any more. */
+/* The copy's main loop; it ends when the question pipe closes. */
 static void serve(const struct base_worker *worker, int from, int to)
 {
     struct base_arena arena = {.exhausted = NULL};
@@ -93,7 +93,7 @@ static enum base_status start(struct base_worker *worker, struct base_error *err
     return base_fail(error, BASE_INTERNAL, "no process could be started: %s", strerror(errno));
 }
 
-/* How it ended: a signal's number, or 0. */
+/* Returns the signal that ended the copy, or 0. */
 static int end(struct base_worker *worker, bool by_force)
 {
     int status = 0;
