@@ -1,4 +1,4 @@
-/* The catalogue of chips and slices: chips.csv and slices.csv, which the build makes constant. */
+/* The catalogue of chips and slices: chips.csv and slices.csv as constants. */
 #include "topo/topo.h"
 
 extern const struct topo_chip embedded_topo_chips_csv[];

@@ -1,13 +1,13 @@
-/* Which part of a global batch each host reads: T5X's get_data_layout (t5x/partitioning.py) on the boxes that the
- * hosts' devices are in the mesh (JAX's local mesh). A shard's number follows the mesh, not the number of the process.
- */
+/* The part of a global batch that each host reads: T5X's get_data_layout (t5x/partitioning.py), applied to the boxes
+ * that the hosts' devices form in the mesh (JAX's local mesh). A shard's number follows the mesh, not the process
+ * number. */
 #include "topo/topo.h"
 
 #include <string.h>
 
 enum { AXES = TOPO_MOST_AXES };
 
-/* The positions in the mesh that the devices of one process take. */
+/* The mesh positions of one process's devices. */
 struct box {
     int low[AXES], high[AXES], device_count;
 };
@@ -115,7 +115,7 @@ static enum base_status refuse_batch(int64_t batch_size, int64_t divisor, const 
                      (long long)batch_size, what, (long long)divisor, (long long)lower, (long long)upper);
 }
 
-/* The number of a process among those that differ along the axes, counted row-major, the first axis slowest. */
+/* The number of a process among those that differ along the axes: row-major, first axis slowest. */
 static int number_along(const struct topo_mesh *mesh, const struct box *box, const int *axes, int count)
 {
     int number = 0;
@@ -135,7 +135,7 @@ static int remaining_axes(const struct topo_mesh *mesh, const int *axes, int cou
     return rest_count;
 }
 
-/* A batch that no axis shards is read whole by every process, and T5X checks nothing. */
+/* If no axis shards the batch, every process reads all of it, and T5X checks nothing. */
 static void read_whole(struct topo_process_layout *processes, struct topo_data_layout *layout)
 {
     layout->num_shards = 1;

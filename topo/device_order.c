@@ -1,4 +1,4 @@
-/* Counting through the digits of a device order. */
+/* Counts through the digits of a device order. */
 #include "topo/device_order.h"
 
 #include <string.h>

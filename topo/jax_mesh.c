@@ -1,25 +1,25 @@
-/* JAX's own device order for a mesh of any named axes: create_device_mesh and create_hybrid_device_mesh of jax 0.8.2
- * to 0.11.1 (jax/_src/mesh_utils.py), of which 0.11.1 gives axes of TPU7x the cores of chips first. A granule, all
- * devices or those of one slice or process, is ordered by what JAX has for its kind of device: a ring through a small
- * tray, the list as it is, or torus dimensions for axes. Granules then stand side by side: the coordinate on an axis is
- * the granule's times the granule's size, plus that inside it. */
+/* JAX's device order for a mesh of any named axes: create_device_mesh and create_hybrid_device_mesh of jax 0.8.2 to
+ * 0.11.1 (jax/_src/mesh_utils.py). In 0.11.1, axes of TPU7x take the cores of a chip first. A granule is all
+ * devices, or those of one slice or process. Its order depends on the kind of device: a ring through a small tray,
+ * the plain list, or torus dimensions assigned to axes. Granules then form a grid: an axis coordinate is the
+ * granule's coordinate times the granule's size, plus the coordinate inside it. */
 #include "topo/device_order.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What is being placed: how many granules there are, and what one is. */
+/* The devices to place: how many granules, and the contents of one. */
 struct granules {
     int count;
-    int device_count; /* of one */
-    int slice_count;  /* in one: more than 1 where no dcn mesh is given */
+    int device_count; /* devices of one granule */
+    int slice_count;  /* slices of one granule: more than 1 only without a dcn mesh */
 };
 
 /* ---- rings through trays, and lists ---- */
 
-/* Orders in which JAX lists small slices so that neighbours in a mesh are neighbours on the wire. Inside each run of
- * `run` devices the position p takes the device order[p] of the run; NULL leaves the listing as it is. The devices are
- * listed slice by slice and host by host, or by coordinates with x fastest. */
+/* JAX's orders for small slices, in which mesh neighbours are wired neighbours. Position p of each run of `run`
+ * devices takes device order[p] of that run; NULL keeps the list. Devices are listed slice by slice and host by
+ * host, or by coordinates with x fastest. */
 enum ring_condition { ALWAYS, LAST_AXIS_IS_8, ONE_AXIS_HAS_ALL };
 struct ring {
     const char *device_kind;
@@ -36,7 +36,7 @@ static const int tray_of_8_cores[] = {0, 1, 2, 3, 6, 7, 4, 5}, square_2x2[] = {0
                  plane_4x4[] = {0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4},
                  cube_2x2x2[] = {0, 1, 3, 2, 6, 7, 5, 4};
 
-/* The first row that applies counts. */
+/* The first matching row applies. */
 static const struct ring rings[] = {
     {"TPU v2", 0, 0, 0, 8, 0, ALWAYS, true, 8, tray_of_8_cores},
     {"TPU v2", 0, 0, 0, 0, 0, LAST_AXIS_IS_8, true, 8, tray_of_8_cores},
@@ -52,7 +52,7 @@ static const struct ring rings[] = {
     {"TPU v6 lite", 0, 0, 0, 8, 0, ALWAYS, false, 8, plane_2x4},
     {"TPU v6 lite", 4, 4, 1, 16, 0, ONE_AXIS_HAS_ALL, false, 16, plane_4x4},
     {"TPU v5p", 2, 2, 2, 0, 0, ALWAYS, false, 8, cube_2x2x2},
-    {"TPU7x", -2, -2, 0, 0, 32, ALWAYS, true, 8, tray_of_8_cores}, /* below 0: at most so many */
+    {"TPU7x", -2, -2, 0, 0, 32, ALWAYS, true, 8, tray_of_8_cores}, /* negative: at most that many */
 };
 
 static bool fits_shape(int wanted, int chips)
@@ -81,7 +81,7 @@ static const struct ring *find_ring(const struct topo_topology *topology, const 
     return NULL;
 }
 
-/* A tray's order is for as many devices as it has, and JAX cannot reshape them where there are more. */
+/* A tray's order has a fixed number of devices, and JAX cannot reshape it to more. */
 static enum base_status check_ring(const struct topo_topology *topology, const struct ring *ring, int device_count,
                                    struct base_error *error)
 {
@@ -92,7 +92,7 @@ static enum base_status check_ring(const struct topo_topology *topology, const s
                      topology->chip.full_name, ring->run, device_count);
 }
 
-/* Turns n into x, y, z, c of a box, core fastest, then x. */
+/* Splits n into coordinates x, y, z, c of a box; core fastest, then x. */
 static void unravel(int n, const int box[4], int place[4])
 {
     static const int fastest_first[] = {3, 0, 1, 2};
@@ -117,8 +117,8 @@ static void listed_in_slice(const struct topo_topology *topology, bool by_host, 
     for (int i = 0; i < 3; i++) place[i] += host[i] * h[i];
 }
 
-/* devices hold (granule, position in its mesh): both become coordinates. Sorted by coordinates, the devices of several
- * slices in one granule stand beside their like. */
+/* Replaces (granule, position in its mesh) in devices by coordinates. JAX sorts by coordinates, so devices with
+ * equal coordinates in several slices of one granule are adjacent. */
 static void place_on_ring(const struct topo_topology *topology, const struct ring *ring, const struct granules *g,
                           struct topo_mesh *mesh)
 {
@@ -132,7 +132,7 @@ static void place_on_ring(const struct topo_topology *topology, const struct rin
     }
 }
 
-/* GPUs, CPUs and ranks: the list, process by process; a torus of ranks row by row. */
+/* GPUs, CPUs and ranks: the plain list, process by process; a torus of ranks row by row. */
 static void place_on_nodes(const struct topo_topology *topology, const struct granules *g, struct topo_mesh *mesh)
 {
     for (int n = 0; n < mesh->device_count; n++) {
@@ -168,8 +168,8 @@ static enum base_status find_torus(const struct topo_topology *topology, const s
     return BASE_OK;
 }
 
-/* JAX's table of slices whose models lie in compact boxes, by physical shape and the sizes of the axes that are not 1.
- * Rows that say so swap y and z before dimensions are assigned. */
+/* JAX's table of slices whose models occupy compact boxes, by physical shape and the axis sizes other than 1. Rows
+ * with `swaps` swap y and z before the assignment of dimensions. */
 static const struct contiguous {
     int shape[3], axes[2];
     bool swaps;
@@ -225,8 +225,8 @@ static enum base_status assign(const struct topo_topology *topology, const struc
     return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", request->ici_name);
 }
 
-/* The digits of one axis inside a granule: for each dimension that it has a part of, that part. Of a dimension that
- * several axes share, the first axis counts the largest steps. */
+/* Adds the digits of one axis inside a granule: its part of each dimension. If several axes share a dimension, the
+ * first has the largest steps. */
 static void add_parts(const struct topo_torus *torus, const struct topo_axes *ici, const topo_assignment assignment,
                       int axis, struct topo_order *order)
 {
@@ -273,7 +273,7 @@ int topo_ici_device_count(const struct topo_topology *topology, enum topo_dcn_me
     return topology->kind == TOPO_TPU ? topology->devices_per_slice : topology->bounds[1];
 }
 
-/* "; use tensor=2", the last axis that alone makes the product right; "" if none does. */
+/* "; use tensor=2": the last axis whose change alone makes the product right; "" if none. */
 static const char *one_axis_instead(const struct topo_axes *ici, int64_t product, int devices, char out[80])
 {
     out[0] = '\0';
@@ -335,7 +335,7 @@ static void take_out_slices(struct topo_mesh *mesh)
         memmove(mesh->devices[n], mesh->devices[n] + 1, 4 * sizeof *mesh->devices[n]);
 }
 
-/* How one granule is ordered: by a ring or list, or by an assignment of torus dimensions; nodes have neither. */
+/* The order of one granule: a ring, the list, or an assignment of torus dimensions; nodes have neither. */
 struct placing {
     const struct ring *ring;
     struct topo_torus torus; /* rank 0: none */

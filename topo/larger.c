@@ -1,4 +1,4 @@
-/* Which topology comes next where one is too small. */
+/* The next larger topology. */
 #include "topo/topo.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static const char *next_slice(const char *chip, int *device_count)
 
 const char *topo_next_larger(struct base_arena *arena, const struct topo_topology *topology, int *device_count)
 {
-    if (strchr(topology->name, '@')) return NULL; /* what was changed of it holds for no other */
+    if (strchr(topology->name, '@')) return NULL; /* overrides hold for this topology only */
     if (topology->kind == TOPO_TPU) return next_slice(topology->chip.name, device_count);
     if (topology->kind != TOPO_GPU || *device_count >= MOST_GPUS) return NULL;
     *device_count *= 2;

@@ -1,7 +1,7 @@
-/* What a ring collective of every group of a mesh axis does to the links. A group's ring goes through its devices in
- * the mesh's order and closes; half of the bytes go round one way, half the other. Each step of the ring takes the
- * shortest ways, in equal shares. XLA:TPU does so for all groups but whole planes of a torus: the tables of neighbours
- * in programs that libtpu 0.0.2 (2024) and 0.0.42.1 (2026) compile for v4 follow the listed order, shuffled or not. */
+/* The link load of a ring collective over every group of a mesh axis. A group's ring visits its devices in mesh
+ * order and closes; half of the bytes go in each direction. Each ring step takes the shortest routes, in equal
+ * shares. XLA:TPU does this for all groups except whole planes of a torus. The neighbour tables in v4 programs
+ * compiled by libtpu 0.0.2 (2024) and 0.0.42.1 (2026) follow the listed order, shuffled or not. */
 #include "topo/topo.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@ enum { DIMENSIONS = 3, DIRECTIONS = 2 };
 
 struct router {
     const struct topo_topology *topology;
-    double *load;     /* [chip][dimension][direction], ring edges over that link, all bytes going round one way */
-    double *backward; /* the same, all going round the other way */
+    double *load;     /* [chip][dimension][direction]: ring edges over that link, all bytes in one direction */
+    double *backward; /* the same for the opposite direction */
     int64_t hops;
 };
 
@@ -22,7 +22,7 @@ static int chip_index(const struct topo_topology *t, const int *at)
     return at[0] + t->bounds[0] * (at[1] + t->bounds[1] * at[2]);
 }
 
-/* Adds an edge of a ring to the links that its ways cross. */
+/* Adds a ring edge to all links on its routes. */
 static void walk(const struct topo_topology *t, const struct topo_ways *ways, const int *from, double *loads)
 {
     for (int w = 0; w < ways->count; w++) {
@@ -35,7 +35,7 @@ static void walk(const struct topo_topology *t, const struct topo_ways *ways, co
     }
 }
 
-/* The only dimension in which two chips differ; -1 if they differ in several, or in none. */
+/* The only dimension in which two chips differ; -1: none or several. */
 static int only_dimension(const int *from, const int *to)
 {
     int differing = 0, last = -1;
@@ -44,7 +44,7 @@ static int only_dimension(const int *from, const int *to)
     return differing == 1 ? last : -1;
 }
 
-/* Along a line that is not twisted the way back crosses the same links: both are added on one walk. */
+/* On a line without twist the reverse route crosses the same links, so both are added at once. */
 static void walk_line(struct router *r, const int *from, int dimension, int steps, double share)
 {
     const int *bounds = r->topology->bounds;
@@ -88,20 +88,20 @@ static void route_group(struct router *r, const struct topo_mesh *mesh, unsigned
     }
 }
 
-/* Directed links of one dimension: two for each pair of neighbours. */
+/* Directed links of one dimension: two per pair of neighbours. */
 static double directed_links(const struct topo_topology *t, int dimension)
 {
     int size = t->bounds[dimension], lines = t->bounds[0] * t->bounds[1] * t->bounds[2] / size;
     return 2.0 * lines * (topo_closes(t, dimension) ? size : size - 1);
 }
 
-/* Half of the bytes going round each way. */
+/* Half of the bytes in each direction. */
 static double both_ways(const struct router *r, int link)
 {
     return (r->load[link] + r->backward[link]) / 2;
 }
 
-/* The busiest link and the mean one. */
+/* Finds the busiest link and the mean. */
 static void summarize(const struct router *r, struct topo_ring_load *out)
 {
     const struct topo_topology *t = r->topology;
@@ -139,7 +139,7 @@ static int chip_count(const struct topo_topology *t)
     return t->bounds[0] * t->bounds[1] * t->bounds[2];
 }
 
-/* Routes the rings of all groups; returns how many groups there are, and their size. */
+/* Routes the rings of all groups; returns the number and size of groups. */
 static int route_all(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
                      unsigned axes, struct router *r, int *group_size)
 {
@@ -154,8 +154,8 @@ static int route_all(struct base_arena *arena, const struct topo_topology *topol
     return group_count;
 }
 
-/* A group that is a box of the torus may go along one dimension after the other: first and last byte then cross the sum
- * of its sides, and not their product. A side that does not close is crossed there and back. */
+/* A group that is a box of the torus may go along one dimension after another. The distance is then the sum of its
+ * sides, not their product. A side that does not wrap around is crossed in both directions. */
 static int walk_of_box(const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes, int size, int hops)
 {
     enum { MOST_CORES = 64 };
@@ -182,8 +182,8 @@ static int walk_of_box(const struct topo_topology *t, const struct topo_mesh *me
     return box && walk < hops ? walk : hops;
 }
 
-/* Links in a row along one dimension, from one place up: those of a line that closes go on at its beginning. What each
- * carries is the sum of `changes` up to it. */
+/* Adds consecutive links along one dimension, upwards from one place; a ring continues at its beginning. A link's
+ * load is the prefix sum of `changes`. */
 static void add_way(double *changes, int bound, int from, int steps, double share)
 {
     const int end = from + steps;
@@ -195,8 +195,8 @@ static void add_way(double *changes, int bound, int from, int steps, double shar
     }
 }
 
-/* Messages of one group that go up along a dimension: those that go down are their answers, on the same links. Two that
- * are half a closed line apart take both ways alike. Returns how far the farthest goes. */
+/* Adds the upward messages of one group along a dimension; downward messages mirror them on the same links. Two
+ * places half a ring apart use both directions equally. Returns the distance of the farthest message. */
 static int add_exchange(const struct topo_topology *t, int dimension, const int *counts, double size, double *changes)
 {
     const int bound = t->bounds[dimension];
@@ -215,9 +215,7 @@ static int add_exchange(const struct topo_topology *t, int dimension, const int 
     return farthest;
 }
 
-/* A group's exchange along each dimension, added up. Returns how far the farthest message goes, all dimensions
- * together.
- */
+/* Adds a group's exchange along each dimension. Returns the farthest message's distance over all dimensions. */
 static int add_group(const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes, int base, int size,
                      int *counts[DIMENSIONS], double *changes[DIMENSIONS])
 {
@@ -231,7 +229,7 @@ static int add_group(const struct topo_topology *t, const struct topo_mesh *mesh
     return farthest;
 }
 
-/* What the busiest place carries that these sums lead to. */
+/* The load of the busiest link: the largest prefix sum. */
 static double busiest_place(const double *changes, int bound)
 {
     double now = 0, most = 0;
@@ -242,8 +240,8 @@ static double busiest_place(const double *changes, int bound)
     return most;
 }
 
-/* On a twisted torus dimensions depend on each other: what a device sends along each, in the mean. The first device's
- * neighbourhood is everyone's. */
+/* On a twisted torus the dimensions depend on each other, so this takes a device's mean load per dimension. All
+ * devices have the same neighbourhood as the first. */
 static void exchange_twisted(const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes, int groups,
                              struct topo_ring_load *out)
 {

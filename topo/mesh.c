@@ -1,10 +1,10 @@
-/* T5X's meshes: which device stands where. get_mesh, default_mesh with its table, and the meshes of GPU and CPU hosts
- * (t5x/partitioning.py). Meshes over several slices and of named axes go on to JAX's order (jax_mesh.c). */
+/* T5X's meshes: get_mesh, default_mesh with its table, and the meshes of GPU and CPU hosts (t5x/partitioning.py).
+ * Meshes over several slices and meshes of named axes use JAX's order (jax_mesh.c). */
 #include "topo/device_order.h"
 
 #include <string.h>
 
-/* "1, 2, 4", the divisors of a dimension, cut at the end of the buffer. */
+/* "1, 2, 4": the divisors of a dimension, truncated to the buffer. */
 static const char *divisors(char buffer[TOPO_TUPLE], int of)
 {
     size_t used = 0;
@@ -19,8 +19,8 @@ struct tiling {
     const struct topo_topology *topology;
     const int *submesh;
     int submesh_count;
-    int rank;               /* dimensions that tile: the shorter of the submesh and the device coordinates */
-    int host[4];            /* what T5X takes for one host's box */
+    int rank;               /* tiled dimensions: the shorter of submesh and device coordinates */
+    int host[4];            /* T5X's idea of one host's box */
     char shown[TOPO_TUPLE]; /* the submesh, for messages */
 };
 
@@ -65,8 +65,8 @@ static enum base_status check_factors(const struct tiling *tiling, struct base_e
     return BASE_OK;
 }
 
-/* A submesh that spans a plane or a line of the torus in one of these ways makes T5X list z before what is spanned,
- * and leave the hosts' tiles aside. */
+/* If a submesh spans a plane or line of the torus in one of these ways, T5X puts z before the spanned axes and
+ * ignores host tiles. */
 static const char *zmajor(const struct tiling *tiling, const int **axes)
 {
     static const int xzyc[] = {0, 2, 1, 3}, zyxc[] = {2, 1, 0, 3};
@@ -106,7 +106,7 @@ static enum base_status check_hosts(const struct tiling *tiling, struct base_err
     return BASE_OK;
 }
 
-/* c = D·m + M in each dimension: the tiles in the order of the axes, then the places inside a tile. */
+/* c = D·m + M in each dimension: first the tiles in axis order, then the places inside a tile. */
 static void tile_plainly(const struct tiling *tiling, const int *axes, struct topo_order *order)
 {
     const int *g = tiling->topology->bounds, *m = tiling->submesh;
@@ -114,7 +114,7 @@ static void tile_plainly(const struct tiling *tiling, const int *axes, struct to
     for (int i = 0; i < tiling->rank; i++) topo_order_add(order, axes[i], m[axes[i]], 1);
 }
 
-/* c = ((DH·dd + DD)·mh + MH)·md + MD: hosts before the devices inside them, on the data axis and on the model axis. */
+/* c = ((DH·dd + DD)·mh + MH)·md + MD: on both axes, hosts come before the devices inside them. */
 static void tile_by_host(const struct tiling *tiling, struct topo_order *order)
 {
     int dh[4], dd[4], mh[4], md[4];
@@ -151,8 +151,8 @@ static enum base_status tile_slice(const struct tiling *tiling, bool by_host, st
     return BASE_OK;
 }
 
-/* The model axis has the product of the whole submesh, whatever part of it tiled: on GPU and CPU hosts two numbers of
- * a longer submesh tile, and T5X takes the model axis from the resulting order all the same. */
+/* The model axis has the product of the whole submesh, whatever part of it tiled. On GPU and CPU hosts only two
+ * numbers of a longer submesh tile, and T5X still takes the model axis from the resulting order. */
 static enum base_status cut(const struct tiling *tiling, struct topo_mesh *mesh, struct base_error *error)
 {
     int device_count = tiling->topology->device_count;
@@ -175,7 +175,7 @@ static enum base_status get_mesh(const struct topo_topology *topology, const int
     bool slice = topology->bounds_count == 4;
     topo_tuple(tiling.shown, submesh, count);
     tiling.rank = count < topology->bounds_count ? count : topology->bounds_count;
-    /* Without coordinates T5X takes the whole world for one host, so that its tiles change nothing. */
+    /* Without coordinates T5X treats all devices as one host, so its tiles change nothing. */
     memcpy(tiling.host, slice ? topology->host : topology->bounds, sizeof tiling.host);
     if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
@@ -204,8 +204,8 @@ static enum base_status get_mesh(const struct topo_topology *topology, const int
 
 /* ---- default_mesh ---- */
 
-/* T5X's submesh for num_partitions, by device kind; the first row that holds wins. x and z: the slice must have at
- * least so many chips along them. */
+/* T5X's submesh for num_partitions, by device kind; the first matching row applies. x and z: minimum chips of the
+ * slice along them. */
 struct default_row {
     const char *kinds[2];
     int num_partitions, x, z, submesh[4];
@@ -234,7 +234,7 @@ static const struct default_row *find_default(const struct topo_topology *topolo
         const struct default_row *row = &default_table[i];
         bool first = !strcmp(row->kinds[0], topology->chip.device_kind),
              second = !strcmp(row->kinds[1], topology->chip.device_kind);
-        /* T5X's v4 rows are for chips whose cores are one device. */
+        /* T5X's v4 rows assume that a chip's cores are one device. */
         bool cores = !strcmp(row->kinds[0], "TPU v2") || topology->bounds[3] == 1;
         if ((first || second) && cores && row->num_partitions == num_partitions && topology->bounds[0] >= row->x &&
             topology->bounds[2] >= row->z)
@@ -243,8 +243,8 @@ static const struct default_row *find_default(const struct topo_topology *topolo
     return NULL;
 }
 
-/* ", such as 2,1,1,2, or …": a tile of so many devices, cores first, as T5X's table has them, and the same in named
- * axes; "" where there is none. */
+/* ", such as 2,1,1,2, or …": a submesh with this many devices, cores first as in T5X's table, and the same as named
+ * axes; "" if there is none. */
 static const char *tile_of(char text[static TOPO_TUPLE], const struct topo_topology *topology, int64_t num_partitions)
 {
     static const int order[4] = {3, 0, 1, 2};
@@ -282,7 +282,7 @@ static enum base_status default_slice_mesh(const struct topo_topology *topology,
     return BASE_OK;
 }
 
-/* The model axis fills a node first, then spans nodes. A local topology is one node, whatever its torus. */
+/* The model axis fills a node first, then spans nodes. A local topology is a single node, even if it is a torus. */
 static enum base_status node_mesh(const struct topo_topology *topology, int64_t num_partitions,
                                   struct topo_order *order, struct topo_mesh *mesh, struct base_error *error)
 {
@@ -360,7 +360,7 @@ static enum base_status multislice_mesh(struct base_arena *arena, const struct t
 
 /* ---- named axes ---- */
 
-/* dcn_mesh may leave out axes that no slice boundary crosses. */
+/* dcn_mesh may omit axes that do not cross slices. */
 static enum base_status named_mesh(struct base_arena *arena, const struct topo_topology *topology,
                                    const struct topo_mesh_request *request, enum topo_extent extent,
                                    struct topo_mesh *mesh, struct base_error *error)
@@ -387,8 +387,8 @@ static enum base_status named_mesh(struct base_arena *arena, const struct topo_t
 
 /* ---- experts ---- */
 
-/* T5X's default_moe_mesh: the largest number of expert groups, from the wanted one down, that divides the data axis is
- * cut off its fast end. The order of the devices stays. */
+/* T5X's default_moe_mesh splits the expert axis off the fast end of the data axis. It uses the largest number of
+ * expert groups, at most the requested one, that divides the data axis. The device order stays. */
 static enum base_status cut_experts(const struct topo_mesh_request *request, struct topo_mesh *mesh,
                                     struct base_error *error)
 {
@@ -414,7 +414,7 @@ static enum base_status refuse_experts(const char *mesh, struct base_error *erro
                      mesh);
 }
 
-/* ---- the door ---- */
+/* ---- entry point ---- */
 
 
 enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology,

@@ -1,4 +1,4 @@
-/* The named axes of a logical mesh, and sets of them: the one place where axes are spelled and read. */
+/* Named axes of a logical mesh and sets of them; only this file spells and parses axes. */
 #include "topo/topo.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ enum base_status topo_axes_read(const struct topo_axes *axes, const char *text, 
     return BASE_OK;
 }
 
-/* A name that the separators of this file, of specs and of JSON leave whole. */
+/* Excludes the separators of this file, of specs and of JSON. */
 static bool is_name(const char *name)
 {
     size_t length = strlen(name);
@@ -117,7 +117,7 @@ enum base_status topo_axes_add(struct topo_axes *axes, const char *name, int64_t
     return BASE_OK;
 }
 
-/* Where "-1" stands as a size; NULL: nowhere. */
+/* The position of "-1" as a size; NULL: none. */
 static char *filled_size(char *text)
 {
     char *at = strstr(text, "-1");

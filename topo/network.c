@@ -1,6 +1,6 @@
-/* A topology as a graph: chips, hosts, switches and network cards, and every directed link between them. Tori have
- * their links, and their hosts' way to the data-centre network where several slices are joined; GPUs hang on the switch
- * of their node, and network cards on rails: the cards of one number in all nodes share a switch. */
+/* A topology as a graph: chips, hosts, switches, network cards, and all directed links between them. A torus has its
+ * own links and, for several slices, its hosts' uplinks to the data-center network. GPUs connect to their node's
+ * switch. Network cards form rails: cards with the same number in all nodes share a switch. */
 #include "topo/topo.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static int host_of(const struct topo_topology *t, const int at[3])
     return at[0] / h[0] + across[0] * (at[1] / h[1] + across[1] * (at[2] / h[2]));
 }
 
-/* Chips reach their host over PCIe, hosts the data-centre network with what each of their chips is given. */
+/* Chips reach their host over PCIe; the host's data-center uplink has the bandwidth of all its chips' shares. */
 static void link_hosts(struct topo_network *n)
 {
     const struct topo_topology *t = &n->topology;
@@ -103,13 +103,13 @@ static void build_torus(struct topo_network *n)
 
 /* ---- nodes of GPUs, CPU hosts, ranks of one machine ---- */
 
-/* Links, in order: two for each device and its switch; two for each network card and its leaf. */
+/* Link order: two for each device and its switch, then two for each network card and its leaf switch. */
 static void build_nodes(struct topo_network *n)
 {
     const struct topo_topology *t = &n->topology;
     int nodes = t->bounds[0], local = t->bounds[1], cards = t->chip.nics_per_node > 0 ? t->chip.nics_per_node : 1;
     n->cards = cards < local ? cards : local;
-    /* Cards beyond one a device are taken together with it. */
+    /* More than one card per device counts as one wider card. */
     double card_width = (double)cards / n->cards;
     n->device_nodes = nodes * local;
     int first_switch = n->device_nodes, first_card = first_switch + nodes, first_leaf = first_card + nodes * n->cards;
@@ -126,7 +126,7 @@ static void build_nodes(struct topo_network *n)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 bool topo_has_torus(const struct topo_topology *t)
 {
@@ -165,7 +165,7 @@ static void put_hop(const struct topo_network *n, struct topo_paths *p, int link
     p->links[(*end)++] = link;
 }
 
-/* One of the shortest ways. */
+/* Adds one of the shortest routes. */
 static void walk(const struct topo_network *n, int node, const int steps[3], struct topo_paths *p)
 {
     begin_path(p);
@@ -195,14 +195,14 @@ static void torus_paths(const struct topo_network *n, int from, int to, struct t
     for (int w = 0; w < ways.count; w++) walk(n, from, ways.steps[w], p);
 }
 
-/* The card that a device's messages go through: one each where there are enough. */
+/* The card that a device sends through: its own if there are enough. */
 static int card_of(const struct topo_network *n, int device)
 {
     int local = n->topology.bounds[1];
     return device / local * n->cards + device % local * n->cards / local;
 }
 
-/* A message for another rail goes over the switch of its own node to the device on that rail, and leaves by its card
+/* A message for another rail crosses its node's switch to the device on that rail and leaves by that device's card
  * (NCCL's PXN). */
 static void node_paths(const struct topo_network *n, int from, int to, struct topo_paths *p)
 {

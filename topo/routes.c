@@ -1,6 +1,6 @@
-/* Ways from chip to chip on a torus: steps up or down x, then y, then z, the shorter way round a dimension that closes.
- * Of a twisted torus, the wraps of the short dimensions also lead along the long ones, so that several combinations of
- * wraps come into question; the shortest are taken, all of them. */
+/* Routes from chip to chip on a torus: steps along x, then y, then z, in the shorter direction where a dimension
+ * wraps around. On a twisted torus, wrapping around a short dimension also moves along the long ones. Several
+ * combinations of wraps are therefore tried, and all of the shortest are kept. */
 #include "topo/topo.h"
 
 #include <stdlib.h>
@@ -31,8 +31,8 @@ struct range {
     int low, high;
 };
 
-/* Wraps, counted upwards, that a shortest way on a twisted torus may cross: one either way, and up to two where the
- * wraps of other dimensions lead along this one. */
+/* Upward wraps that a shortest route on a twisted torus may use: one in either direction, or up to two if other
+ * dimensions' wraps move along this one. */
 static struct range likely_wraps(const struct topo_topology *t, int dimension)
 {
     bool twisted_into = false;
@@ -41,7 +41,7 @@ static struct range likely_wraps(const struct topo_topology *t, int dimension)
     return twisted_into ? (struct range){-2, 2} : (struct range){-1, 1};
 }
 
-/* Ranks of one machine have static routes: of ways as long, the last to come, which goes up. */
+/* Ranks of one machine have static routes: among equally long routes the last one, which goes up. */
 static void keep_if_shortest(const struct topo_topology *t, struct topo_ways *ways, const int steps[3])
 {
     int length = abs(steps[0]) + abs(steps[1]) + abs(steps[2]);
@@ -67,7 +67,7 @@ static void twisted_ways(const struct topo_topology *t, const int from[3], const
             }
 }
 
-/* Steps along one dimension of a torus that is not twisted: down and up, if both ways round are as long. */
+/* Steps along one dimension of an untwisted torus: down and up, if both are equally long. */
 struct shorter {
     int count, steps[2];
 };
@@ -81,7 +81,7 @@ static struct shorter shorter_way(const struct topo_topology *t, int dimension, 
     return (struct shorter){2, {down, up}};
 }
 
-/* The dimensions do not ask each other. */
+/* Untwisted: the dimensions are independent. */
 static void straight_ways(const struct topo_topology *t, const int from[3], const int to[3], struct topo_ways *out)
 {
     struct shorter along[3];

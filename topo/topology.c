@@ -1,5 +1,5 @@
-/* What a TOPOLOGY names: an accelerator type, a generation and a shape, GPU or CPU nodes, ranks of this machine, or a
- * file with the same words. */
+/* Parses a TOPOLOGY: an accelerator type, a generation and shape, GPU or CPU nodes, ranks of this machine, or a file
+ * with the same keys. */
 #include "topo/topology_names.h"
 
 #include <ctype.h>
@@ -32,7 +32,7 @@ static enum base_status parse_box(const char *text, const char *what, int limit,
     return BASE_OK;
 }
 
-/* The rule of the chip's generation, as the vendor's shape table applies it. */
+/* Applies the generation's wraparound rule from the vendor's shape table. */
 static void set_wraps(struct topo_topology *topology)
 {
     const struct topo_chip *chip = &topology->chip;
@@ -97,8 +97,8 @@ static enum base_status node_shape(struct topo_topology *topology, const char *t
     return BASE_OK;
 }
 
-/* local:N is one host whose ranks all reach each other; local:AxB and local:AxBxC are tori of ranks. A ring of two has
- * one link, so nothing is left to close. */
+/* local:N is one host whose ranks are all connected; local:AxB and local:AxBxC are tori of ranks. A ring of two has
+ * one link, so it needs no wraparound. */
 static enum base_status local_shape(struct topo_topology *topology, const char *text, struct base_error *error)
 {
     int numbers[3] = {1, 1, 1}, count;
@@ -122,21 +122,20 @@ static enum base_status parse_shape(struct topo_topology *topology, const char *
 
 /* ---- names ---- */
 
-/* Of one node, for an example: its NVLink domain, or eight where each GPU is a domain of its own. */
+/* Example size of a node: its NVLink domain, or eight if each GPU is its own domain. */
 static int gpus_of_node(const struct topo_chip *chip)
 {
     return chip->domain_size > 1 ? chip->domain_size : 8;
 }
 
-/* Such nodes that hold so many GPUs. */
+/* Number of such nodes for this many GPUs. */
 static int gpu_nodes(const struct topo_chip *chip, const char *digits)
 {
     const int most = 1 << 20, gpus = strlen(digits) < 8 ? atoi(digits) : most;
     return gpus < gpus_of_node(chip) ? 1 : gpus / gpus_of_node(chip);
 }
 
-/* "v6e-8x4", "h100 16x8": the name that this is by its colon, where that is a topology. NULL: it is nothing of the
- * kind. */
+/* "v6e-8x4", "h100 16x8": the same name with a colon, if that is a topology; otherwise NULL. */
 static const char *with_colon(const char *name, char meant[SHOWN])
 {
     const char *shape = name + strlen(name);
@@ -183,8 +182,8 @@ static enum base_status bare_name(struct base_arena *arena, struct topo_topology
     return BASE_OK;
 }
 
-/* Twisted tori exist as n x n x 2n and n x 2n x 2n with n at least 4 (Cloud TPU documentation, v4 and v5p). The wraps
- * of dimensions of n chips also lead n chips along those of 2n. */
+/* Twisted tori exist as n x n x 2n and n x 2n x 2n with n at least 4 (Cloud TPU documentation, v4 and v5p). Wrapping
+ * around a dimension of n chips also moves n chips along those of 2n. */
 static enum base_status twist(struct topo_topology *topology, struct base_error *error)
 {
     const int *b = topology->bounds, n = b[0];
@@ -202,7 +201,7 @@ static enum base_status twist(struct topo_topology *topology, struct base_error 
     return BASE_OK;
 }
 
-/* NAME or NAME:SHAPE, with or without _twisted. */
+/* NAME or NAME:SHAPE, optionally with _twisted. */
 static enum base_status parse_name(struct base_arena *arena, struct topo_topology *topology, char *name,
                                    struct base_error *error)
 {
@@ -238,11 +237,11 @@ struct override {
 
 static const struct override overrides[] = {
     {"host", HOST, ON_TPU, 0},         /* chips of one host: 2x4 */
-    {"wrap", WRAP, ON_TPU, 0},         /* dimensions that close: x+y, or none */
-    {"memory_gib", MEMORY, ON_ALL, 0}, /* of a chip, a GPU, a rank */
+    {"wrap", WRAP, ON_TPU, 0},         /* dimensions that wrap around: x+y, or none */
+    {"memory_gib", MEMORY, ON_ALL, 0}, /* per chip, GPU or rank */
     {"slices", NUMBER, ON_TPU, offsetof(struct topo_topology, slice_count)},
     {"nics", NUMBER, ON_GPU, offsetof(struct topo_topology, chip.nics_per_node)},
-    {"domain", NUMBER, ON_GPU, offsetof(struct topo_topology, chip.domain_size)}, /* GPUs that NVLink joins */
+    {"domain", NUMBER, ON_GPU, offsetof(struct topo_topology, chip.domain_size)}, /* GPUs in an NVLink domain */
     {"nic_gbps", GBPS, ON_GPU, offsetof(struct topo_topology, chip.nic_bytes_per_s)},
     {"nic_latency_us", MICROSECONDS, ON_GPU, offsetof(struct topo_topology, chip.nic_latency_s)},
     {"dcn_gbps", GBPS, ON_TPU, offsetof(struct topo_topology, chip.dcn_bytes_per_s)},
@@ -273,7 +272,7 @@ static enum base_status set_wrap(struct topo_topology *topology, const char *val
     return BASE_OK;
 }
 
-/* What XLA keeps for itself stays; what it lets a program use changes with the memory. */
+/* XLA's own reserve stays; the limit for programs follows the memory. */
 static enum base_status set_memory(struct topo_topology *topology, const char *value, struct base_error *error)
 {
     struct topo_chip *chip = &topology->chip;
@@ -326,7 +325,7 @@ static enum base_status apply_override(struct topo_topology *topology, const cha
     return BASE_OK;
 }
 
-/* "key=value,key=value", taken apart in place. */
+/* "key=value,key=value"; parsed in place. */
 static enum base_status apply_overrides(struct topo_topology *topology, char *list, struct base_error *error)
 {
     unsigned given = 0;
@@ -347,10 +346,11 @@ static enum base_status apply_overrides(struct topo_topology *topology, char *li
     return BASE_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
-/* Hosts that NVLink joins are one node, however they are spelled: 18 hosts of four GB200 are a rack of 72. More than a
- * domain holds is shared out evenly over as few as can be, as schedulers place jobs: 128 hosts are 8 nodes of 64. */
+/* Hosts joined by NVLink form one node, however they are written: 18 hosts of four GB200 are a rack of 72. Hosts
+ * beyond one domain spread evenly over as few domains as possible, as schedulers place jobs: 128 hosts are 8 nodes
+ * of 64. */
 static void join_hosts(struct topo_topology *topology)
 {
     const int hosts = topology->bounds[0], of_host = topology->bounds[1], domain = topology->chip.domain_size,
@@ -372,12 +372,12 @@ static enum base_status finish(struct topo_topology *topology, struct base_error
     if (devices <= MOST_DEVICES) devices *= topology->slice_count;
     if (devices > MOST_DEVICES)
         return base_fail(error, BASE_INPUT, "has more than %d devices; use a smaller shape", MOST_DEVICES);
-    /* Walks along a dimension grow with its square. */
+    /* The work along a dimension grows with its square. */
     for (int i = 0; i < 3; i++)
         if (topology->kind == TOPO_TPU && b[i] > LONGEST_SIDE)
             return base_fail(error, BASE_INPUT, "has a side of %d chips; %d is the longest that is modelled", b[i],
                              LONGEST_SIDE);
-    /* T5X asserts that the hosts tile the slice; a slice for which they do not is not one. */
+    /* T5X asserts that hosts tile the slice, so other shapes are not slices. */
     for (int i = 0; topology->kind == TOPO_TPU && i < 3; i++)
         if (b[i] % h[i] != 0)
             return base_fail(error, BASE_INPUT,
@@ -390,7 +390,7 @@ static enum base_status finish(struct topo_topology *topology, struct base_error
     return BASE_OK;
 }
 
-/* NAME[:SHAPE][@key=value,…], all but finish(). */
+/* NAME[:SHAPE][@key=value,…]: everything but finish(). */
 static enum base_status parse_words(struct base_arena *arena, const char *text, struct topo_topology *topology,
                                     struct base_error *error)
 {
@@ -408,7 +408,7 @@ static enum base_status parse_words(struct base_arena *arena, const char *text, 
     return at ? apply_overrides(topology, at + 1, error) : BASE_OK;
 }
 
-/* A value of a file as the command line writes it: 2, "2x4" or [2, 4]. */
+/* A value of a topology file as on the command line: 2, "2x4" or [2, 4]. */
 static enum base_status value_text(struct base_arena *arena, const struct base_json *value, const char **out,
                                    struct base_error *error)
 {

@@ -1,4 +1,4 @@
-/* Names of chips and accelerator types: what the catalogue has under them, and what to use where it has nothing. */
+/* Names of chips and accelerator types: catalogue look-ups, and suggestions for unknown names. */
 #include "topo/topology_names.h"
 
 #include <ctype.h>
@@ -24,7 +24,7 @@ const struct topo_slice *topo_slice_named(const char *accelerator_type)
     return NULL;
 }
 
-/* "v9-64": the accelerator types that end in "-64", one after the other. */
+/* "v9-64": lists the accelerator types that end in "-64". */
 static void list_of_size(const char *name, char *out, size_t size)
 {
     int count;
@@ -61,7 +61,7 @@ static enum base_status unknown_name(const char *name, struct base_error *error)
         nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : ". ");
 }
 
-/* "a100" is the beginning of several chips' names: their memory differs, so nobody can guess which. */
+/* "a100" starts the names of several chips with different memory, so it is ambiguous. */
 enum base_status topo_refuse_name(const char *name, struct base_error *error)
 {
     char known[200] = "";
@@ -77,7 +77,7 @@ enum base_status topo_refuse_name(const char *name, struct base_error *error)
     return unknown_name(name, error);
 }
 
-/* gcloud's and people's spellings of what the catalogue has: "v5litepod-16", "tpu_v4:2x2x2", "V4-512". */
+/* Other spellings of catalogue names, by gcloud and by people: "v5litepod-16", "tpu_v4:2x2x2", "V4-512". */
 void topo_as_catalogued(char *name)
 {
     static const struct {
@@ -92,7 +92,7 @@ void topo_as_catalogued(char *name)
     }
 }
 
-/* "v4-513": the chip is known and the size is not. Names the sizes around it. */
+/* "v4-513": a known chip with an unknown size. The message names the nearest sizes. */
 enum base_status topo_refuse_size(const struct topo_chip *chip, const char *digits, struct base_error *error)
 {
     const struct topo_slice *below = NULL, *above = NULL;
@@ -103,7 +103,7 @@ enum base_status topo_refuse_size(const struct topo_chip *chip, const char *digi
         if (strcmp(slices[i].chip, chip->name) != 0) continue;
         const char *size = slices[i].accelerator_type + prefix;
         bool less = strlen(size) != width ? strlen(size) < width : strcmp(size, digits) < 0;
-        if (less) below = &slices[i]; /* rows go from small to large */
+        if (less) below = &slices[i]; /* rows are sorted by size */
         else if (!above) above = &slices[i];
     }
     if (!below && !above)

@@ -1,18 +1,18 @@
-/* Private to topo/: names as users write them, and the catalogue. */
+/* Private to topo/: names as users write them, and their catalogue entries. */
 #ifndef TOPO_TOPOLOGY_NAMES_H
 #define TOPO_TOPOLOGY_NAMES_H
 
 #include "topo/topo.h"
 
-/* The first length characters of name; NULL: the catalogue has no such chip. */
+/* Looks up the first length characters of name; NULL: no such chip. */
 const struct topo_chip *topo_chip_named(const char *name, size_t length);
-const struct topo_slice *topo_slice_named(const char *accelerator_type); /* NULL: there is none */
-/* By its words, "H100 SXM", "a100-80gb"; NULL: no chip, or several, have them all. */
+const struct topo_slice *topo_slice_named(const char *accelerator_type); /* NULL: none */
+/* The only chip whose names contain all these words: "H100 SXM", "a100-80gb". NULL: none or several. */
 const struct topo_chip *topo_chip_spelled(const char *text, size_t length);
-void topo_as_catalogued(char *name); /* rewrites another spelling of a catalogued name in place */
+void topo_as_catalogued(char *name); /* rewrites other spellings of a catalogue name in place */
 
-/* These return BASE_INPUT and say what to use: for a name that is neither a chip's nor an accelerator type's, and for
- * the size behind a known chip's name. */
+/* These return BASE_INPUT and suggest a name: for a name that is neither a chip nor an accelerator type, and for an
+ * unknown size of a known chip. */
 enum base_status topo_refuse_name(const char *name, struct base_error *error);
 enum base_status topo_refuse_counted(struct base_arena *arena, const char *text,
                                      struct base_error *error); /* "33 v4" */

@@ -1,4 +1,4 @@
-/* How people write what a topology is: "8xH100", "64 x H100 SXM", "32 v4 chips", "h100-80gb:1x8", "8 x v5e-256". */
+/* Common spellings of topologies: "8xH100", "64 x H100 SXM", "32 v4 chips", "h100-80gb:1x8", "8 x v5e-256". */
 #include "topo/topology_names.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@ struct tokens {
     int count;
 };
 
-/* Letters and digits between anything else; "80gb" and "80g" are one, and so are "sxm5" and "sxm". False: too many. */
+/* Splits text into runs of letters and digits; "80gb" equals "80g", and "sxm5" equals "sxm". False: too many. */
 static bool split(const char *text, size_t length, struct tokens *out)
 {
     out->count = 0;
@@ -38,7 +38,7 @@ static bool holds(const struct tokens *tokens, const char *word)
     return false;
 }
 
-/* Words that say nothing about which chip it is. */
+/* Words that do not identify a chip. */
 static bool is_filler(const char *word)
 {
     static const char *const fillers[] = {"x",     "nvidia", "google", "cloud", "tpu",  "tpus",    "gpu", "gpus",
@@ -63,7 +63,7 @@ static bool is_called(const struct topo_chip *chip, const struct tokens *given)
     return any;
 }
 
-/* The only chip that has all these words in its names, or of several the one whose name is a word. */
+/* The only chip whose names contain all these words; of several, the one that has a word as its name. */
 static const struct topo_chip *chip_of(const struct tokens *given)
 {
     int count;
@@ -94,7 +94,7 @@ enum base_status topo_chip_called(struct base_arena *arena, const char *name, co
     return *out ? BASE_OK : topo_refuse_name(called, error);
 }
 
-/* The smallest accelerator type of so many chips, or cores; NULL: none is listed. */
+/* The smallest accelerator type with this many chips or cores; NULL: none is listed. */
 static const struct topo_slice *slice_of(const struct topo_chip *chip, int64_t chips)
 {
     int count;
@@ -106,7 +106,7 @@ static const struct topo_slice *slice_of(const struct topo_chip *chip, int64_t c
     return NULL;
 }
 
-/* GPUs that one host of such chips has usually. */
+/* Usual number of GPUs per host of these chips. */
 static int gpus_of_host(const struct topo_chip *chip)
 {
     if (chip->domain_size > 16 && chip->chips_per_host > 0) return chip->chips_per_host;
@@ -126,7 +126,7 @@ const char *topo_devices_name(struct base_arena *arena, const struct topo_chip *
                       (long long)(count > each ? each : count));
 }
 
-/* "8xH100", "64 x H100", "32 v4 chips", "H100x8": the number, and the name beside it. 0: there is none. */
+/* "8xH100", "64 x H100", "32 v4 chips", "H100x8": the count, and the name next to it; 0: none. */
 static int64_t count_beside(struct base_arena *arena, const char *text, const char **name)
 {
     const size_t length = strlen(text), digits = strspn(text, "0123456789");
@@ -160,7 +160,7 @@ enum base_status topo_refuse_counted(struct base_arena *arena, const char *text,
                      (long long)count, each, chip->name, (long long)(count / each), each, chip->name);
 }
 
-/* What is counted, as its devices: of "8 x v5e-256" slices. NULL: nothing of the kind. */
+/* The counted items as a topology, for example the slices of "8 x v5e-256"; NULL: not a count. */
 static const char *counted(struct base_arena *arena, const char *text)
 {
     const char *name;
@@ -184,7 +184,7 @@ const char *topo_spelled(struct base_arena *arena, const char *text)
     if (*text == '@' || strlen(text) >= LONGEST || !length || text[length] == '@' || topo_chip_named(text, length) ||
         topo_slice_named(text))
         return text;
-    char lower[LONGEST]; /* no memory of the arena's: a session keeps nothing of a name that is refused */
+    char lower[LONGEST]; /* not in the arena: a session must not keep rejected names */
     memcpy(lower, text, length);
     lower[length] = '\0';
     topo_as_catalogued(lower);

@@ -1,5 +1,5 @@
-/* Which part of which torus dimension an axis of a mesh gets: the assignment of jax/_src/mesh_utils.py, of whole
- * dimensions and, where that fails and may, of parts. Both serve the last axis first and never take a choice back. */
+/* Assigns torus dimensions to mesh axes as jax/_src/mesh_utils.py does: whole dimensions, or parts of them if that
+ * fails and is allowed. Both serve the last axis first and never backtrack. */
 #include "topo/device_order.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static bool is_product(const int *sizes, int rank, unsigned set, int members, in
     return members == 0 && product == size;
 }
 
-/* How late a set comes: that with the cores first, then by its dimension that is best and by the sum of all. */
+/* Sort key of a set: sets with the cores first, then by the best dimension, then by the sum of all. */
 static int lateness(const struct topo_torus *torus, unsigned set)
 {
     enum { MORE_THAN_ALL = 16 };
@@ -31,8 +31,8 @@ static int lateness(const struct topo_torus *torus, unsigned set)
     return MORE_THAN_ALL * best + sum;
 }
 
-/* Of the free dimensions the first set whose sizes multiply to size: larger sets first, then those that are not late,
- * then in lexicographic order, which is descending order when dimension 0 is the highest bit. 0: none. */
+/* The first set of free dimensions whose sizes multiply to size. Order: larger sets, then lower lateness, then
+ * lexicographic, which is descending if dimension 0 is the highest bit. 0: none. */
 static unsigned find_dimensions(const struct topo_torus *torus, unsigned free_dims, int size)
 {
     unsigned found = 0;
@@ -81,8 +81,8 @@ enum base_status topo_assign_whole(const struct topo_torus *torus, const struct 
 
 /* ---- parts of dimensions ---- */
 
-/* The product of the prime factors that JAX of before 0.11.1 finds in a number. Its search ends at the square root plus
- * one; a prime that is then left over is returned alone, and the others are lost: 10 gives 5, 44 gives 11. */
+/* The product of the prime factors that JAX before 0.11.1 finds. Its search stops at the square root plus one. A
+ * leftover prime is returned alone and the other factors are lost: 10 gives 5, 44 gives 11. */
 static int found_factors(const struct topo_torus *torus, int number)
 {
     if (!torus->loses_factors) return number;
@@ -93,18 +93,18 @@ static int found_factors(const struct topo_torus *torus, int number)
     return rest == 1 ? number : rest;
 }
 
-/* One way to write an axis over the dimensions, and what JAX judges it by, most important first. */
+/* A way to write an axis over the dimensions, with JAX's criteria, most important first. */
 struct choice {
     int parts[TOPO_TORUS_RANK];
-    int64_t whole_size;  /* product of the parts that are whole dimensions */
-    int whole_count;     /* how many of them have more than one chip */
-    int64_t shared_size; /* product of the parts on dimensions that a later axis has a part of: more is preferred */
+    int64_t whole_size;  /* product of parts that are whole dimensions */
+    int whole_count;     /* how many of these have more than one chip */
+    int64_t shared_size; /* product of parts on dimensions shared with a later axis: more is preferred */
 };
 
 struct search {
     const struct topo_torus *torus;
-    int taken[TOPO_TORUS_RANK];     /* what later axes have of each dimension */
-    int available[TOPO_TORUS_RANK]; /* what JAX finds in the rest */
+    int taken[TOPO_TORUS_RANK];     /* used by later axes, per dimension */
+    int available[TOPO_TORUS_RANK]; /* JAX's factors of what is left */
     struct choice best;
     bool found;
 };
@@ -134,7 +134,7 @@ static void judge(struct search *search, const int *parts)
     search->found = true;
 }
 
-/* Every way to write `rest` as a product of one divisor of what is available in each dimension from `dimension` on. */
+/* Tries every way to write `rest` as a product of one divisor per dimension from `dimension` on. */
 static void try_parts(struct search *search, int *parts, int dimension, int rest)
 {
     if (dimension == search->torus->rank) {
