@@ -1,5 +1,4 @@
-/* Bytes that no prediction goes below: what is allocated and freed in a step is allocated and freed in that order, and
- * the train state stands there always. */
+/* Lower bounds on memory: the step's allocations and frees in program order, and the persistent train state. */
 #include "tuner/bounds.h"
 
 #include <string.h>
@@ -8,9 +7,8 @@ struct level {
     double at_begin, peak;
 };
 
-/* The walk of the simulator over allocations and frees of what is saved for later, sharded as far as propagation may
- * have gone. What comes and goes in between is left out: when it does depends on what collectives stand between its
- * users. */
+/* Follows the simulator's allocations and frees of saved tensors, sharded as far as propagation might. Transient
+ * buffers are ignored: their lifetimes depend on the collectives between their users. */
 static double peak_of_events(const struct tuner_work *w)
 {
     enum { DEPTH = 8 };
@@ -35,7 +33,7 @@ static double peak_of_events(const struct tuner_work *w)
     return levels[0].peak;
 }
 
-/* Each tensor as its own class is sharded. */
+/* Each tensor with the shards of its own class. */
 static double state_bytes(const struct tuner_work *w, int i)
 {
     const struct sim_shape *shape = &w->o->shapes[w->o->persistent_shapes[i]];
@@ -61,13 +59,13 @@ static double weight_of(const struct tuner_work *w, const double *counts)
     return bytes;
 }
 
-/* Loops over layers are taken as a whole. */
+/* Treats loops over layers as a whole. */
 void tuner_work_saved(const struct tuner_work *w, double most[TUNER_MOST_SHAPES])
 {
     enum { DEPTH = 8 };
     static const size_t size = sizeof(double) * TUNER_MOST_SHAPES;
     double now[TUNER_MOST_SHAPES] = {0}, begin_of[DEPTH][TUNER_MOST_SHAPES], most_bytes = 0;
-    int depth = 0, layers = 0; /* layers: loops around, but those over microbatches */
+    int depth = 0, layers = 0; /* layers: enclosing loops, except those over microbatches */
     memset(most, 0, size);
     for (int i = 0; i < w->o->event_count; i++) {
         const struct sim_event *event = &w->o->events[i];

@@ -1,10 +1,9 @@
-/* From an outline, rules and sizes to seconds and bytes that no prediction goes below. Each part is a minimum by
- * itself:
- * - an operation's shards are no smaller than the mesh axes allow that some tensor of it has by the rules;
- * - a kernel takes at least its arithmetic, and at least its bytes, whichever is longer, and its launch;
- * - a sum over a sharded label is reduced; a parameter that comes in another sharding is moved; a reduction of a
- * sharded parameter is summed over the devices;
- * - what is allocated and freed in a step is in bound_memory.c. */
+/* From a relaxed program, rules and sizes to lower bounds on seconds and bytes. Each part is a minimum on its own:
+ * - an operation's shards are no smaller than the mesh axes of its tensors' rules allow;
+ * - a kernel takes its launch, plus the longer of its arithmetic and its bytes;
+ * - a sum over a sharded label is reduced; a parameter needed in another sharding is moved; a reduction of a sharded
+ *   parameter is summed over devices;
+ * - allocations and frees of a step are in bound_memory.c. */
 #include "tuner/bounds.h"
 
 #include <math.h>
@@ -20,8 +19,8 @@ static unsigned axes_of_classes(const struct tuner_work *w, uint64_t classes)
     return axes;
 }
 
-/* The smallest shard that a tensor of the shape may be: each dimension as the classes shard it; where they disagree, by
- * all that any of them has. */
+/* The smallest possible shard of a tensor with this shape: each dimension as its classes shard it or, if they
+ * disagree, by all their axes. */
 static void size_shape(struct tuner_work *w, int s)
 {
     const struct sim_shape *shape = &w->o->shapes[s];
@@ -39,7 +38,7 @@ static void size_shape(struct tuner_work *w, int s)
     w->axes[s] = seen | followed;
 }
 
-/* Propagation shards a dimension as some tensor with such a dimension is sharded, by one axis of them or by all. */
+/* Propagation may shard a dimension like any tensor with such a dimension, by one or all of that tensor's axes. */
 static void size_unannotated(struct tuner_work *w)
 {
     memset(w->axes_of_size, 0, sizeof w->axes_of_size);
@@ -85,8 +84,8 @@ static double collective_s(const struct tuner_work *w, enum sim_collective kind,
     return sim_collective_s(w->placement, kind, axes, bytes);
 }
 
-/* Where the compiler starts reductions of gradients together, one is charged for its bytes alone, at the rate of very
- * many. */
+/* If the compiler combines gradient reductions, a single one is charged only for its bytes, at the rate of a huge
+ * reduction. */
 static double gradient_s(const struct tuner_work *w, enum sim_collective kind, unsigned axes, double bytes)
 {
     static const double many_bytes = 1e15;
@@ -107,13 +106,13 @@ static bool is_scattered(const struct tuner_work *w, const struct tuner_outline_
     return !dot->settled || class_has(w, dot->result_class, axis);
 }
 
-/* How often a contraction is carried out: in all, and in one microbatch. */
+/* Executions of a contraction: in total, and in one microbatch. */
 struct turns {
     double each, once;
 };
 
-/* What is summed into an accumulator may wait until all microbatches are added up, but not where the accumulator is
- * sharded over the axis: then each device adds up its part alone (hoist_gradient_all_reduce and its kind). */
+/* A sum into an accumulator may wait until all microbatches are done (hoist_gradient_all_reduce and similar passes).
+ * It cannot if the accumulator is sharded over the axis, since each device then sums only its own part. */
 static bool waits(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axes)
 {
     if (!dot->hoistable) return false;
@@ -121,7 +120,7 @@ static bool waits(const struct tuner_work *w, const struct tuner_outline_dot *do
     return !known || !class_has(w, dot->result_class, axes);
 }
 
-/* Of a contraction's result, sharded over no more than these axes. */
+/* Bytes of a contraction's result, sharded over at most these axes. */
 static double result_bytes(const struct tuner_work *w, const struct tuner_outline_dot *dot,
                            const struct tuner_dot_choice *choice, unsigned axes)
 {
@@ -131,8 +130,8 @@ static double result_bytes(const struct tuner_work *w, const struct tuner_outlin
     return bytes;
 }
 
-/* What is scattered may be summed whole and cut, which is faster where an all-reduce uses more links than a ring does.
- */
+/* Instead of a reduce-scatter, an all-reduce and a slice may be faster, if the all-reduce uses more links than a
+ * ring. */
 static double summing_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, bool scattered, unsigned axes,
                         double bytes)
 {
@@ -141,8 +140,8 @@ static double summing_s(const struct tuner_work *w, const struct tuner_outline_d
     return s / dot->result_divisor;
 }
 
-/* A label that is summed over and sharded leaves partial sums. Where the result is sharded over that axis itself, each
- * device needs its part alone; else all of it. What another axis scatters may be scattered before: a part is left. */
+/* Summing over a sharded label leaves partial sums. If that axis shards the result, each device needs only its part,
+ * otherwise all of it. Another axis may scatter the result first, so that only a part is left. */
 static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot,
                           const struct tuner_dot_choice *choice, int index)
 {
@@ -157,7 +156,7 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
     return summing_s(w, dot, is_scattered(w, dot, axis), axis, bytes);
 }
 
-/* One axis after the other, or all in one sum. */
+/* One axis after another, or all axes in one reduction. */
 static double reductions_s(const struct tuner_work *w, const struct tuner_outline_dot *dot,
                            const struct tuner_dot_choice *choice, const struct turns *turns)
 {
@@ -176,7 +175,7 @@ static double reductions_s(const struct tuner_work *w, const struct tuner_outlin
     return fmin(s, at_once_s * (waits(w, dot, summed) ? turns->once : turns->each));
 }
 
-/* Of an operand as the rules shard it: the dimension that has the axis; -1. */
+/* The dimension of an operand that its rules shard over the axis; -1: none. */
 static int dim_with(const struct tuner_work *w, const struct tuner_outline_operand *operand, unsigned axis)
 {
     int dim = -1;
@@ -185,7 +184,7 @@ static int dim_with(const struct tuner_work *w, const struct tuner_outline_opera
     return dim;
 }
 
-/* An operand stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
+/* The operand has the sharding of its rules; if the contraction needs the axis elsewhere, it must move. */
 static double fetching_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
                          const struct tuner_dot_choice *choice, int index)
 {
@@ -201,7 +200,7 @@ static double fetching_s(const struct tuner_work *w, const struct tuner_outline_
     return collective_s(w, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, w->bytes[operand->shape]) / operand->divisor;
 }
 
-/* One axis after the other, or where several move, all of them in one collective, which more links may carry. */
+/* One axis after another or, if several move, all in one collective, which may use more links. */
 static double operand_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
                         const struct tuner_dot_choice *choice)
 {
@@ -220,7 +219,8 @@ static double operand_s(const struct tuner_work *w, const struct tuner_outline_o
     return fmin(s, at_once_s / operand->divisor);
 }
 
-/* No compiler takes the gathers of a weight out of the loop over microbatches: what is gathered would stay alive. */
+/* No compiler hoists a weight's all-gathers out of the loop over microbatches, because the gathered weight would
+ * stay in memory. */
 static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot,
                       const struct tuner_dot_choice *choice, const struct turns *turns)
 {
@@ -231,9 +231,9 @@ static double links_s(const struct tuner_work *w, const struct tuner_outline_dot
 
 /* ---- kernels ---- */
 
-/* Axes, and those that idle beside them: where the former are in each other's way, the partitioner may have what they
- * would shard sharded by an idle one, if that has as many devices or a multiple. Of three axes or more an idle one may
- * hold a part of the pieces, whatever its size. */
+/* These axes plus idle ones that may replace them. If axes conflict, the partitioner may use an idle axis with as
+ * many devices, or a multiple. With three or more mesh axes, an idle axis may hold a part of the shards, whatever
+ * its size. */
 static unsigned with_stand_in(const struct tuner_work *w, unsigned axes)
 {
     const struct topo_axes *mesh = &w->placement->axes;
@@ -243,7 +243,7 @@ static unsigned with_stand_in(const struct tuner_work *w, unsigned axes)
     return one && fmod(w->shards[idle], w->shards[axes]) == 0 ? axes | idle : axes;
 }
 
-/* Bit 0: no label; bit i + 1: label i, if some tensor has the axis over such a dimension. */
+/* Bit 0: no label; bit i + 1: label i, if some tensor shards such a dimension over the axis. */
 static unsigned labels_with(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
 {
     unsigned allowed = 1;
@@ -261,19 +261,19 @@ static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_ou
     return allowed;
 }
 
-/* What a contraction takes, axis by axis: the labels that it may be over, and the cheapest choice so far. */
+/* The search for a contraction's cheapest sharding, axis by axis: the allowed labels, and the best choice so far. */
 struct dot_search {
     const struct tuner_work *w;
     const struct tuner_outline_dot *dot;
-    double fastest; /* times the rate in bfloat16 */
+    double fastest; /* relative to the bfloat16 rate */
     double bytes_s, best_s;
     struct turns turns;
-    double extents; /* the product of what a device has of the labels, but for rounding */
+    double extents; /* product of the labels' local extents, except for rounding */
     unsigned allowed[TOPO_MOST_AXES];
     struct tuner_dot_choice choice;
 };
 
-/* Its arithmetic or the kernel's bytes, each time. */
+/* The longer of its arithmetic and the kernel's bytes, for all executions. */
 static double work_s(const struct dot_search *search)
 {
     const struct tuner_work *w = search->w;
@@ -298,7 +298,7 @@ static void price_choice(struct dot_search *search)
     if (s < search->best_s) search->best_s = s;
 }
 
-/* Choices that shard by more axes first: what they compute is least, and rules most of the others out. */
+/* Tries choices that shard over more axes first: they compute least, so they exclude most others. */
 static void try_labels(struct dot_search *search, int axis)
 {
     if (axis == search->choice.axis_count) {
@@ -306,8 +306,7 @@ static void try_labels(struct dot_search *search, int axis)
         return;
     }
     const double extents = search->extents;
-    const double least_s =
-        search->bytes_s * search->turns.each; /* of any choice: once one is as cheap, none is cheaper */
+    const double least_s = search->bytes_s * search->turns.each; /* a lower bound for all choices */
     for (int label = search->dot->label_count; label >= 0 && search->best_s > least_s; label--) {
         if (!(search->allowed[axis] >> label & 1u)) continue;
         search->choice.label[axis] = label - 1;
@@ -323,14 +322,13 @@ static void try_labels(struct dot_search *search, int axis)
     }
 }
 
-/* All that the price of a contraction goes by, beside what is the same for a whole work. */
+/* Everything that affects a contraction's price, besides what is constant for a work. */
 struct dot_key {
     double bytes_s, operand_bytes[2];
     int dot;
-    uint16_t allowed[SIM_MOST_AXES]; /* bits of labels_with */
-    signed char stands[2]
-                      [SIM_MOST_AXES]; /* of each operand that stands just so: the dimension that an axis shards; -1 */
-    unsigned char scattered, waiting;  /* axes over which the result is scattered; whose sums wait */
+    uint16_t allowed[SIM_MOST_AXES];      /* bit masks of labels_with */
+    signed char stands[2][SIM_MOST_AXES]; /* exact operands: the dimension of an axis; -1 */
+    unsigned char scattered, waiting;     /* axes that scatter the result; axes whose sums wait */
 };
 struct tuner_known_dot {
     struct dot_key key;
@@ -341,7 +339,7 @@ static struct dot_key key_of(const struct dot_search *search)
 {
     const struct tuner_work *w = search->w;
     struct dot_key key;
-    memset(&key, 0, sizeof key); /* compared with its padding */
+    memset(&key, 0, sizeof key); /* the comparison includes padding */
     key.bytes_s = search->bytes_s;
     key.dot = (int)(search->dot - w->o->dots);
     for (int axis = 0; axis < search->choice.axis_count; axis++) {
@@ -373,7 +371,7 @@ static double known_dot_s(struct tuner_dot_memo *memo, struct dot_search *search
     return search->best_s;
 }
 
-/* Done as the partitioner does it. */
+/* The price with the partitioner's actual choice. */
 static double done_s(struct dot_search *search, const struct tuner_done *done)
 {
     search->choice = done->choice;
@@ -381,8 +379,8 @@ static double done_s(struct dot_search *search, const struct tuner_done *done)
            reductions_s(search->w, search->dot, &search->choice, &search->turns);
 }
 
-/* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. done: or
- * this one; NULL. */
+/* The cheapest choice: the longer of the kernel's bytes and the contraction's arithmetic, plus links. done: the only
+ * choice to price; NULL: all. */
 static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, struct turns turns,
                     const struct tuner_done *done)
 {
@@ -406,8 +404,8 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
     return search.best_s;
 }
 
-/* The parts that devices have are summed: whatever the bytes, and over however many of the axes at once, the sum has to
- * start. Where the compiler starts sums together, none is charged. */
+/* Devices sum their partial results. Whatever the bytes and the number of axes at once, the sum must at least start.
+ * If the compiler combines sums, none is charged. */
 static double reduce_s(const struct tuner_work *w, const struct tuner_outline_reduce *reduce)
 {
     const unsigned char *spec = w->spec[reduce->class];

@@ -1,6 +1,6 @@
-/* Private to tuner/: what no plan can go below. Read off the program of one device, which has every operation and no
- * collective: whatever a partitioner does, these operations are done, on shards that are no smaller than the axes that
- * the rules give to their tensors allow. */
+/* Private to tuner/: lower bounds of plans. They come from the program of one device, which has all operations and
+ * no collectives. Any partitioner performs these operations, on shards no smaller than the mesh axes of their
+ * tensors' rules allow. */
 #ifndef TUNER_BOUNDS_H
 #define TUNER_BOUNDS_H
 
@@ -8,22 +8,22 @@
 
 enum { TUNER_MOST_CLASSES = 64, TUNER_MOST_SHAPES = 1024, TUNER_MOST_TRIPS = 4 };
 
-/* Tensors of equal logical axes and treatment: rules shard them alike. */
+/* Tensors with the same logical axes and treatment: all rules shard them alike. */
 struct tuner_class {
     int rank;
     const char *names[MODEL_MAX_RANK];
-    bool residual; /* what sequence parallelism shards on the length */
-    bool zero;     /* what optimizer partitioning shards over data */
-    bool state;    /* parameters or optimizer state have it */
-    bool given;    /* rules shard a tensor of it; without one they say nothing that a partitioner hears */
+    bool residual; /* sequence parallelism shards it over the length */
+    bool zero;     /* optimizer partitioning shards it over data */
+    bool state;    /* some parameter or optimizer state has it */
+    bool given;    /* rules shard a tensor of it directly; otherwise a partitioner does not see these rules */
 };
 
-/* How rules shard each class: of the outline, and of the one of least memory. */
+/* How rules shard each class: in the relaxed program, and in the one with the least memory. */
 struct tuner_ruled {
     unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK], least[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
 };
 
-/* What a label is to a contraction. */
+/* The role of a label in a contraction. */
 enum tuner_role { TUNER_BATCH_LABEL, TUNER_ROW_LABEL, TUNER_COLUMN_LABEL, TUNER_CONTRACTED_LABEL, TUNER_ROLE_COUNT };
 
 /* A label of a contraction. */
@@ -33,78 +33,77 @@ struct tuner_outline_label {
     enum tuner_role role;
 };
 
-/* An operand as it comes to a contraction: sharded as the rules say. divisor: contractions that may share what is
- * moved. */
+/* An operand of a contraction, sharded as the rules say. divisor: how many contractions may share its move. */
 struct tuner_outline_operand {
-    int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels that a dimension becomes; -1 */, divisor, rank;
+    int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels of a dimension; -1: none */, divisor, rank;
     bool weight;
 };
 
 struct tuner_outline_dot {
     int label_count;
     struct tuner_outline_label labels[SIM_MOST_LABELS];
-    int result_shape, result_class, result_divisor; /* dots whose partial sums may be added before they are reduced */
-    bool settled;                                   /* rules decide how the result is sharded, not propagation */
-    bool hoistable;                                 /* a gradient of a parameter: reduced once a step at the least */
-    uint64_t classes;                               /* of its operands and its result */
-    bool attention, causal;                         /* inside a flash attention kernel; one that skips later keys */
+    int result_shape, result_class, result_divisor; /* divisor: dots whose partial sums may be added first */
+    bool settled;                                   /* rules shard the result, not propagation */
+    bool hoistable;                                 /* a parameter gradient: reduced at least once per step */
+    uint64_t classes;                               /* of its operands and result */
+    bool attention, causal;                         /* inside a flash attention kernel; causal: it skips later keys */
     int operand_count;
     struct tuner_outline_operand operands[2];
 };
 
-/* A reduction of the train state, or of a gradient or update of it, over some of its dimensions, as Adafactor's means
- * and root mean squares are. What a device has of it is a part wherever mesh axes shard one of them. */
+/* A reduction of the train state, or of a gradient or update, over some dimensions, for example Adafactor's means
+ * and root mean squares. A device has only a partial result if mesh axes shard a reduced dimension. */
 struct tuner_outline_reduce {
     int class;
-    unsigned dims; /* bits of those that it reduces */
+    unsigned dims; /* bit mask of the reduced dimensions */
 };
 
-/* The contraction of a kernel, as the partitioner finds it. Equal kernels are one, but each has contractions of its
- * own: tensors that rules shard alike may come out of propagation otherwise. */
+/* The contraction of a kernel as the partitioner sees it. Equal kernels are stored once, but each copy has its own
+ * contractions: propagation may treat tensors differently that rules shard alike. */
 struct tuner_outline_contraction {
-    int kernel, dot;           /* of the outline */
-    int tensors[3], blocks[3]; /* of the program: its operands and its result, and the blocks that make them */
+    int kernel, dot;           /* indices into the relaxed program */
+    int tensors[3], blocks[3]; /* of the model program: operands and result, and the blocks that define them */
     char letters[3][MODEL_MAX_RANK + 1];
     struct sim_shape shapes[3];
-    int divisors[2]; /* contractions that may share what is moved of an operand; 0: it is not known to be moved */
+    int divisors[2]; /* contractions that may share the move of an operand; 0: it is not known to move */
     enum model_dtype moved_as[2];
-    bool gradient, reshaped[3] /* made by a reshape, which may leave it less sharded than propagation has it */;
+    bool gradient, reshaped[3] /* reshaped: made by a reshape, and possibly less sharded than propagation says */;
 };
 
 struct tuner_outline_kernel {
-    int first_read, read_count, first_write, write_count, first_dot, dot_count; /* into shapes' lists, into dots */
+    int first_read, read_count, first_write, write_count, first_dot, dot_count; /* into lists of shapes, into dots */
     int first_reduce, reduce_count;
-    unsigned char trips[TUNER_MOST_TRIPS]; /* enum model_size of the loops around it */
-    int copies;                            /* equal kernels */
+    unsigned char trips[TUNER_MOST_TRIPS]; /* enum model_size of the enclosing loops */
+    int copies;                            /* number of equal kernels */
     uint64_t classes;                      /* of all tensors that it touches */
 };
 
-/* The program of one device, for one variant, with or without microbatches. */
+/* The program of one device for one variant, with or without microbatches. */
 struct tuner_outline {
     struct tuner_class classes[TUNER_MOST_CLASSES];
     int class_count;
-    uint32_t sizes_of_class[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; /* by dimension: bits of enum model_size, those that
-                                                                    carry each other's shards as one */
-    unsigned char carriers[MODEL_SIZE_COUNT]; /* by enum model_size: heads and what they are joined to have one carrier
-                                                 of shards, and so have the two batches */
+    uint32_t sizes_of_class[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; /* by dimension: bits of enum model_size, where sizes
+                                                                    that propagate each other's shards count as one */
+    unsigned char carriers[MODEL_SIZE_COUNT]; /* by enum model_size: the size that represents it in propagation; heads
+                                                 and joined heads share one, and so do the two batches */
     struct sim_shape *shapes;
-    uint64_t *shape_classes;   /* of the tensors that have a shape */
-    uint64_t *shape_followers; /* of the parameters that a tensor of that shape is a reshaping of */
+    uint64_t *shape_classes;   /* of the tensors with this shape */
+    uint64_t *shape_followers; /* of the parameters that a tensor of this shape is reshaped from */
     int shape_count;
     struct tuner_outline_kernel *kernels;
     int kernel_count;
     int *reads, *writes;
     struct tuner_outline_dot *dots;
     struct tuner_outline_reduce *reduces;
-    struct tuner_outline_contraction *contractions; /* those of each kernel that was made together, in order */
+    struct tuner_outline_contraction *contractions; /* grouped by the original kernel, in order */
     int contraction_count;
     struct sim_event *events;
     int event_count;
     int *persistent_shapes, *persistent_classes, persistent_count;
-    bool executable, hides_collectives /* behind what computes: links cannot be charged */;
-    const struct tuner_outline *least_memory; /* what the compiler may fall back on; NULL: this one */
+    bool executable, hides_collectives /* hides_collectives: computation overlaps them, so links cannot be charged */;
+    const struct tuner_outline *least_memory; /* the compiler's fallback when memory is short; NULL: this program */
     const struct model_config *config;        /* owned by the arena */
-    enum model_dtype dtype;                   /* of the plan: products may be cast to it, or be wider */
+    enum model_dtype dtype;                   /* of the plan; products may be cast to it or be wider */
     int64_t inputs_length, targets_length;
 };
 
@@ -112,25 +111,25 @@ struct tuner_bound {
     double step_s, peak_bytes;
 };
 
-/* What is charged beside operations, launches and the train state. */
+/* Optional charges besides operations, launches and the train state. */
 struct tuner_charges {
     bool links, lifetimes;
 };
 
-/* Which label of a contraction each mesh axis is over, -1: none; and the same by label. */
+/* The label that each mesh axis shards in a contraction (-1: none), and the inverse. */
 struct tuner_dot_choice {
     int axis_count, label[TOPO_MOST_AXES];
     unsigned axes[SIM_MOST_LABELS];
 };
-/* A contraction as the partitioner does it, and the seconds of what brings its operands there each time. */
+/* A contraction as the partitioner does it, and the seconds to move its operands each time. */
 struct tuner_done {
     bool known;
     struct tuner_dot_choice choice;
     double moved_s;
 };
 
-/* What contractions came to before, of one work whose classes are sharded anew again and again: all that the answer
- * goes by is the key (bounds.c), so that it is the same with and without. */
+/* A memo of contraction prices for a work whose classes are resharded many times. Its key holds everything that
+ * affects the price (bounds.c), so results do not depend on it. */
 struct tuner_known_dot;
 struct tuner_dot_memo {
     struct base_arena *arena;
@@ -139,37 +138,37 @@ struct tuner_dot_memo {
     struct base_index index;
 };
 
-/* Sizes and rates put into an outline. */
+/* A relaxed program with sizes and rates. */
 struct tuner_work {
     const struct tuner_outline *o;
     const unsigned char (*spec)[MODEL_MAX_RANK];
-    uint64_t exact; /* classes that the rules shard just so; the others at most so */
+    uint64_t exact; /* bits of classes that the rules shard exactly like spec; others at most like it */
     const struct sim_placement *placement;
     struct tuner_charges charges;
     int64_t sizes[MODEL_SIZE_COUNT];
-    double shards[SIM_ALL_AXES + 1];         /* devices in a group of each set of mesh axes */
-    double bytes[TUNER_MOST_SHAPES];         /* as the rules shard the tensors of a shape */
-    unsigned axes[TUNER_MOST_SHAPES];        /* with these axes */
-    unsigned axes_of_size[MODEL_SIZE_COUNT]; /* mesh axes that some tensor has over a dimension of that size */
-    double least_bytes[TUNER_MOST_SHAPES];   /* of a tensor that nobody annotated */
+    double shards[SIM_ALL_AXES + 1];         /* devices per group, for each set of mesh axes */
+    double bytes[TUNER_MOST_SHAPES];         /* of a shape, with the rules' shards */
+    unsigned axes[TUNER_MOST_SHAPES];        /* and these axes */
+    unsigned axes_of_size[MODEL_SIZE_COUNT]; /* mesh axes that shard some tensor's dimension of that size */
+    double least_bytes[TUNER_MOST_SHAPES];   /* of a tensor without annotation */
     unsigned least_axes[TUNER_MOST_SHAPES];
-    double local[MODEL_SIZE_COUNT][SIM_ALL_AXES + 1]; /* what a device has of a dimension that such axes shard */
-    struct tuner_dot_memo *memo;                      /* NULL: contractions are worked out each time */
-    const struct tuner_done *done; /* of each contraction of the kernel that is asked for; NULL: any way of doing it */
+    double local[MODEL_SIZE_COUNT][SIM_ALL_AXES + 1]; /* local extent of a dimension that these axes shard */
+    struct tuner_dot_memo *memo;                      /* NULL: contractions are priced each time */
+    const struct tuner_done *done; /* by contraction of the requested kernel; NULL: any way to do it */
 };
 
 void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline,
                       const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
                       int64_t microbatches, struct tuner_charges charges);
-void tuner_work_size(struct tuner_work *work, uint64_t classes);       /* after their spec has changed */
-double tuner_work_kernel_s(const struct tuner_work *work, int kernel); /* with its copies and repetitions */
-/* How many of each shape are saved for later at the moment when they weigh most, in the first microbatch. */
+void tuner_work_size(struct tuner_work *work, uint64_t classes);       /* call after a change of the classes' spec */
+double tuner_work_kernel_s(const struct tuner_work *work, int kernel); /* all copies and repetitions */
+/* How many tensors of each shape are saved at the peak of saved bytes, in the first microbatch. */
 void tuner_work_saved(const struct tuner_work *work, double counts[TUNER_MOST_SHAPES]);
 double tuner_work_peak_bytes(const struct tuner_work *work);
-double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); /* of what stands in memory always */
+double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); /* of persistent tensors */
 
 enum tuner_batch { TUNER_WHOLE_BATCH, TUNER_IN_MICROBATCHES };
-/* plan: a checked plan of the variant. The outline owns all that it holds. */
+/* plan: a checked plan of the variant. The relaxed program owns all its contents. */
 enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                                      enum tuner_batch batch, const struct tuner_outline **out,
                                      struct base_error *error);
@@ -177,13 +176,14 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
                                   const struct sim_plan *plan, unsigned char *spec, struct base_error *error);
 enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules,
                                     const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
-/* A lower bound on every prediction of such a plan, whatever submesh of the placement's shape it has. placement: link
- * rates are the best of those submeshes. memo: of plans that differ in their rules alone, or NULL. */
+/* A lower bound on every prediction of such a plan, for any submesh of the placement's shape. placement: link rates
+ * are the best of those submeshes. memo: shared by plans that differ only in rules, or NULL. */
 struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                                   struct tuner_charges charges, struct tuner_dot_memo *memo);
-/* propagated_bound.c: the same seconds where propagation is known, and with it what each contraction is made of: a plan
- * of the family, as checked, and the outline of its rules. What takes limit_s or more is not added up to its end. */
+/* propagated_bound.c: the same seconds with the actual propagation, which tells how each contraction is partitioned.
+ * plan: a checked plan of the family; the relaxed program must be that of its rules. The sum may stop early once it
+ * reaches limit_s. */
 enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_outline *outline,
                                     const struct tuner_ruled *ruled, const struct sim_placement *placement,
                                     const struct sim_plan *plan, int64_t batch, int64_t microbatches,

@@ -1,5 +1,5 @@
-/* Private to tuner/: an integer program of choices, as its two solvers see it: GLPK (ilp.c), and a list of all choices
- * where they are few (listed_choices.c). */
+/* Private to tuner/: the shared state of the two solvers of a choice program: GLPK (ilp.c), and a full list if
+ * choices are few (listed_choices.c). */
 #ifndef TUNER_CHOICES_H
 #define TUNER_CHOICES_H
 
@@ -14,7 +14,7 @@ struct option {
 
 struct tuner_choices {
     struct base_arena *arena;
-    struct base_arena own; /* of the list and the cuts: freed with the program */
+    struct base_arena own; /* of the list and the cuts; freed with the program */
     struct option *options;
     int option_count, option_capacity, group_count;
     struct need {
@@ -24,18 +24,18 @@ struct tuner_choices {
     int need_count;
     struct cut {
         int *options, count, most;
-        bool *has; /* by option */
+        bool *has; /* indexed by option */
         struct cut *next;
     } * cuts;
     int cut_count;
     double unit_worth;
     bool by_glpk;
-    struct glp_prob *program; /* made when it is first solved */
-    int *columns, *rows;      /* scratch of one row */
+    struct glp_prob *program; /* created by the first solve */
+    int *columns, *rows;      /* scratch for one row */
     double *values;
-    struct listed *list; /* all choices, the cheapest first; NULL: they are not listed */
+    struct listed *list; /* all choices, cheapest first; NULL: not listed */
     int list_count, at;
-    double listed_limit; /* that `at` is for */
+    double listed_limit; /* the limit that `at` belongs to */
 };
 
 bool tuner_is_listable(const struct tuner_choices *choices);

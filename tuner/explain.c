@@ -1,5 +1,4 @@
-/* Why the answer is what it is: where two plans differ, what each choice costs by itself, and what would have to
- * change. */
+/* Explains the answer: how two plans differ, what each choice costs alone, and what would have to change. */
 #include "tuner/tuner.h"
 
 #include <math.h>
@@ -8,8 +7,8 @@
 
 /* ---- why one plan beats another ---- */
 
-/* Where a compiler fuses, an operation's time goes to its neighbour; parts of the model keep theirs. The first that is
- * found in an operation's name. */
+/* The part of the model that an operation belongs to; fusion moves time between neighbouring operations, but not
+ * between parts. The first word found in the operation's name decides. */
 static const char *part_of(const struct sim_entry *entry)
 {
     static const struct {
@@ -56,7 +55,7 @@ static struct tuner_difference *find_difference(struct record *record, const str
     return &record->differences[record->count++];
 }
 
-/* Side 0 is the better plan; scale: as many sequences as that one's step has. */
+/* Side 0 is the better plan. scale: makes both sides count equally many sequences. */
 static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side, double scale,
                                  struct record *record, struct tuner_comparison *comparison, struct base_error *error)
 {
@@ -123,8 +122,8 @@ enum base_status tuner_compare(const struct tuner_space *space, enum tuner_objec
 
 /* ---- what the slower plan would need ---- */
 
-/* By which factor a resource would have to be faster for the worse plan to be as fast, if the better one did not gain.
- */
+/* The factor by which a resource would have to be faster for the worse plan to catch up, if the better plan did not
+ * gain. */
 int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse, double scale,
                 struct tuner_need needs[TUNER_MOST_NEEDS])
 {
@@ -155,7 +154,7 @@ static int find_group(const struct tuner_space *space, struct tuner_group wanted
     return -1;
 }
 
-/* How many variants one step of the dimension skips. */
+/* Number of variants between neighbouring values of the dimension. */
 static int stride_of(const struct tuner_space *space, enum tuner_dimension d)
 {
     int stride = 1;
@@ -170,7 +169,7 @@ static int same_text(const struct tuner_values *values, const char *text)
     return -1;
 }
 
-/* The plan with another value of one dimension; group -1 where there is none. *same: it is the plan itself. */
+/* The plan with another value of one dimension; group -1: none exists. *same: it is the plan itself. */
 static struct tuner_plan with_value(const struct tuner_space *space, struct tuner_plan plan, enum tuner_dimension d,
                                     int value, bool *same)
 {
@@ -233,7 +232,7 @@ enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner
     return BASE_OK;
 }
 
-/* ---- the first question: on how many devices does one copy of the model fit? ---- */
+/* ---- the smallest number of devices that one copy of the model fits on ---- */
 
 enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows,
                            int *count, struct base_error *error)

@@ -1,5 +1,4 @@
-/* Bounds of families of plans and of the cells that families are in: the outline of a program and how rules shard it,
- * asked once. */
+/* Bounds of families and of their cells. Relaxed programs and their shardings are built once. */
 #include "tuner/search.h"
 
 #include <math.h>
@@ -15,7 +14,7 @@ enum base_status tuner_search_find_outline(struct search *s, int variant, const 
     return BASE_OK;
 }
 
-/* How the rules of a group shard the classes of its outline. */
+/* The shards that a group's rules give to the classes of its relaxed program. */
 static enum base_status find_ruled(struct search *s, int group, enum tuner_batch batch,
                                    const struct tuner_outline **outline, const struct tuner_ruled **out)
 {
@@ -36,7 +35,7 @@ static enum base_status find_ruled(struct search *s, int group, enum tuner_batch
     return BASE_OK;
 }
 
-/* As sharded as any rule set of the cell shards a class. */
+/* Shards each class as much as any rule set of the cell does. */
 static enum base_status find_any(struct search *s, int first, enum tuner_batch batch,
                                  const struct tuner_outline **outline, const struct tuner_ruled **out)
 {
@@ -70,7 +69,7 @@ enum base_status tuner_search_add_cell(struct search *s, int first, int microbat
     return BASE_OK;
 }
 
-/* One plan stands for many that save less of the forward pass: only the state is certain. */
+/* One plan represents many that save less of the forward pass, so only the state's memory is certain. */
 struct tuner_charges tuner_search_charges(const struct search *s, int variant)
 {
     struct tuner_charges charges = s->charges;

@@ -1,10 +1,10 @@
-/* Integer programs, by GLPK. It ends the process on arguments that it does not like, prints, and keeps memory of its
- * own: so every argument is checked here, the terminal is off, and what it allocates is freed with the program.
- * Coefficients are scaled to about one, since its tolerances are absolute.
+/* Integer programs with GLPK. GLPK exits on invalid arguments, prints, and keeps its own memory. So every argument is
+ * checked here, its terminal is off, and its memory is freed with the program. Coefficients are scaled to about one,
+ * since its tolerances are absolute.
  *
- * Another solver was measured in its place: HiGHS 1.16 finds the same optima of 242 programs of two searches (T5 11B on
- * v4-512 with --search rules, Llama 70B on v5p-512 with --search rules,remat; at most 165 rows) in 1.46 s of
- * CPU, GLPK in 0.13 s. They are small, and HiGHS's start is most of it. So there is one back end. */
+ * HiGHS 1.16 was measured as an alternative: it finds the same optima for 242 programs of two searches (T5 11B on
+ * v4-512 with --search rules, Llama 70B on v5p-512 with --search rules,remat; at most 165 rows) in 1.46 s of CPU;
+ * GLPK needs 0.13 s. The programs are small, and most of that is HiGHS's start-up. So there is one back end. */
 #include "tuner/ilp.h"
 
 #include <assert.h>
@@ -14,16 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whole numbers are whole to GLPK within 1e-5 of a variable, rows within 1e-7: a bound gives way by as much. */
+/* GLPK accepts integers within 1e-5 of a variable and rows within 1e-7, so bounds are lowered by as much. */
 static const double tolerance = 1e-5;
 
-/* What it may take is counted, not timed: an answer must not depend on the machine's speed. */
+/* Limits are counts, not times: an answer must not depend on the machine's speed. */
 enum { MOST_PIVOTS = 5000, MOST_NODES = 500 };
 
-/* GLPK lists all of its memory in one place of the process: whoever asks it waits for the others. Nobody may jump away
- * meanwhile, so nothing is allocated from an arena under the lock. */
+/* GLPK keeps one memory list per process, so its users lock. A longjmp must not happen under the lock, so nothing is
+ * allocated from an arena there. */
 static pthread_mutex_t glpk = PTHREAD_MUTEX_INITIALIZER;
-static int program_count; /* that stand */
+static int program_count; /* existing programs */
 
 static glp_prob *create_program(void)
 {
@@ -87,7 +87,7 @@ static void drop_program(struct tuner_choices *c)
     c->program = NULL;
 }
 
-/* The program has one row more, and is made anew. */
+/* The program needs one more row, so it is rebuilt. */
 void tuner_choices_at_most(struct tuner_choices *choices, const int *options, int count, int most)
 {
     struct cut *cut = base_new(&choices->own, struct cut, 1);
@@ -126,7 +126,7 @@ static void put_cuts(struct tuner_choices *c, int row)
     }
 }
 
-/* Rows: one a group, one a need, one a cut, and the limit, which stands last. GLPK counts from 1. */
+/* Rows: one per group, one per requirement, one per cut, and the limit last. GLPK counts from 1. */
 static void make_program(struct tuner_choices *c)
 {
     c->program = create_program();
@@ -152,7 +152,7 @@ static void make_program(struct tuner_choices *c)
     put_cuts(c, c->group_count + c->need_count + 1);
 }
 
-/* Weights as parts of the limit, costs as parts of the largest. */
+/* Weights relative to the limit, costs relative to the largest. */
 static double put_coefficients(struct tuner_choices *c, double weight_limit)
 {
     int row = row_count(c), length = 0;
@@ -165,7 +165,7 @@ static double put_coefficients(struct tuner_choices *c, double weight_limit)
             c->columns[++length] = i + 1, c->values[length] = c->options[i].weight / weight_limit;
     }
     glp_set_mat_row(c->program, row, length, c->columns, c->values);
-    /* What its tolerance lets pass is a little more than the limit, never less: the bound stays one. */
+    /* The tolerance only raises the limit slightly, so the result stays a bound. */
     glp_set_row_bnds(c->program, row, GLP_UP, 0, 1 + 1e-9);
     return largest;
 }
@@ -180,7 +180,7 @@ static bool is_usable(const struct tuner_choices *c, double weight_limit)
     return usable;
 }
 
-/* The best bound that is left where branching was cut short. */
+/* The best remaining bound if branching stops early. */
 struct watch {
     double bound;
     int nodes;
@@ -205,7 +205,7 @@ static enum tuner_choices_outcome solve(struct tuner_choices *c, double weight_l
     simplex.it_lim = MOST_PIVOTS;
     int failure = glp_simplex(c->program, &simplex);
     if (failure == GLP_EBADB || failure == GLP_ESING || failure == GLP_ECOND) {
-        glp_std_basis(c->program); /* where the last one ended is no place to begin */
+        glp_std_basis(c->program); /* the last solution is a bad start here */
         failure = glp_simplex(c->program, &simplex);
     }
     if (failure) return TUNER_UNDECIDED;
@@ -254,8 +254,8 @@ void tuner_choices_free(struct tuner_choices *c)
 struct layer_columns {
     const struct tuner_layer_program *p;
     glp_prob *program;
-    int *number, count; /* of each option: its column, 0: none; columns of options */
-    int *at, length;    /* of the row that is being put */
+    int *number, count; /* number: by option, its column or 0; count: columns of options */
+    int *at, length;    /* of the current row */
     double *value, scale;
     int rows;
 };
@@ -279,7 +279,7 @@ static void end_row(struct layer_columns *c, int kind, double low, double high)
 
 enum weight { EACH_ONCE, AS_ITS_LAYERS };
 
-/* All options' columns, with what each is worth, of one stage or (-1) of all. */
+/* Puts the columns of all options of one stage, or (-1) of all stages, with their coefficients. */
 static void put_options(struct layer_columns *c, const double *worth, enum weight weight, int stage)
 {
     const struct tuner_layer_program *p = c->p;
@@ -289,8 +289,8 @@ static void put_options(struct layer_columns *c, const double *worth, enum weigh
     }
 }
 
-/* Columns: options; the largest sum; the largest cost at the end. Sums are parts of the largest, whose tolerance lets a
- * bound give way by as much. */
+/* Columns: options, the largest sum, the largest final cost. Sums are relative to the largest one, and bounds are
+ * lowered by the tolerance on it. */
 static void put_layer_rows(struct layer_columns *c)
 {
     const struct tuner_layer_program *p = c->p;
@@ -316,7 +316,7 @@ static void put_layer_rows(struct layer_columns *c)
     }
 }
 
-/* False: some stage has no option, or a cost is no number. */
+/* False: some stage has no option, or a cost is not a number. */
 static bool make_layer_columns(struct base_arena *arena, struct layer_columns *c)
 {
     const struct tuner_layer_program *p = c->p;

@@ -1,60 +1,58 @@
-/* Private to tuner/: integer programs of choices (ilp.c, the door to GLPK). */
+/* Private to tuner/: integer programs (ilp.c, the only user of GLPK). */
 #ifndef TUNER_ILP_H
 #define TUNER_ILP_H
 
 #include "tuner/choices.h"
 
-/* Groups of options, of which one each is taken; the sum of costs is made least, the sum of weights stays within a
- * limit. An option of one group may need one of several options of another group. */
+/* Choice programs: one option is taken of each group. The sum of costs is minimized, and the sum of weights is
+ * limited. An option may require one of several options of another group. */
 
-enum { TUNER_MOST_OPTIONS = 20000 }; /* of all groups; programs of more are not decided */
+enum { TUNER_MOST_OPTIONS = 20000 }; /* in all groups; larger programs stay undecided */
 struct tuner_choices *tuner_choices_new(struct base_arena *arena);
-/* Where choices are few and none needs another they are listed; this has GLPK solve those, too. */
+/* Few choices without requirements are normally listed; this makes GLPK solve them, too. */
 void tuner_choices_by_glpk(struct tuner_choices *choices);
-int tuner_choices_group(struct tuner_choices *choices); /* a new group */
+int tuner_choices_group(struct tuner_choices *choices); /* adds a group */
 int tuner_choices_option(struct tuner_choices *choices,
-                         int group); /* a new option of it; options are numbered in all */
+                         int group); /* adds an option; option numbers run over all groups */
 void tuner_choices_need(struct tuner_choices *choices, int option, const int *any_of,
-                        int count); /* taken only with one of these */
+                        int count); /* it may only be taken with one of these */
 void tuner_choices_set(struct tuner_choices *choices, int option, double cost, double weight);
-/* A cut: of these options no more than `most` are taken together. Between solutions, too. */
+/* A cut: at most `most` of these options together. May be added between solves. */
 void tuner_choices_at_most(struct tuner_choices *choices, const int *options, int count, int most);
-bool tuner_choices_is_taken(const struct tuner_choices *choices, int option); /* after TUNER_CHOSEN */
-/* What one more unit of weight would save, by the relaxation of the last solution (its dual price); 0: it does not
- * bind. */
+bool tuner_choices_is_taken(const struct tuner_choices *choices, int option); /* valid after TUNER_CHOSEN */
+/* The cost that one more unit of weight would save: the dual price in the relaxation of the last solve. 0: the limit
+ * does not bind. */
 double tuner_choices_unit_worth(const struct tuner_choices *choices);
-/* *bound: no choice within the limit costs less. Solved to the end unless it takes too many steps, which are counted
- * and not timed (TUNER_UNDECIDED, with the bound so far). A choice that was solved before is where the next search
- * begins. Costs and weights of any size. */
+/* *bound: no choice within the limit costs less. The solve stops after a fixed number of steps, not a time
+ * (TUNER_UNDECIDED, with the bound so far). It starts from the last solution. Costs and weights may have any scale. */
 enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *choices, double weight_limit, double *bound);
-void tuner_choices_free(struct tuner_choices *choices); /* GLPK's memory is not the arena's */
+void tuner_choices_free(struct tuner_choices *choices); /* GLPK's memory is outside the arena */
 
-/* Layers to stages: each stage takes one number of layers, all together so many. What is made small is the largest of
- * some sums over the stages, and the largest of what they cost at the end beside it. Assignments that are out are
- * cuts. */
+/* Assigns layers to stages: each stage takes one layer count, and the counts add up to `layers`. Minimizes the
+ * largest of some sums over the stages plus the largest of the stages' final costs. Cuts exclude assignments. */
 struct tuner_layer_program {
     int stages, most /* layers of a stage */, rows, cuts;
     int64_t layers;
     const bool *allowed;      /* [stage * most + layers - 1] */
-    const double *const *row; /* [row][stage * most + layers - 1]: the sums, as many of each stage, stage by stage */
-    const double *last;       /* [stage * most + layers - 1]: the costs at the end */
-    const short *const *cut;  /* [cut][stage]: layers */
+    const double *const *row; /* [row][stage * most + layers - 1]: the sums, equally many per stage, grouped by stage */
+    const double *last;       /* [stage * most + layers - 1]: the final costs */
+    const short *const *cut;  /* [cut][stage]: layer counts */
 };
-/* As above; fills layers[stages] if it is solved. The arena holds its working tables. */
+/* Outcomes as above; fills layers[stages] if solved. The arena holds its working tables. */
 enum tuner_choices_outcome tuner_layers_solve(struct base_arena *arena, const struct tuner_layer_program *program,
                                               short *layers, double *bound);
 
-/* The same without GLPK, stage by stage (layer_bound.c): bounds of both parts, and all assignments below a limit. Cuts
- * do not count. */
+/* The same without GLPK, stage by stage (layer_bound.c): bounds of both parts, and all assignments below a limit.
+ * Ignores cuts. */
 struct tuner_layer_list *tuner_layer_list_new(struct base_arena *arena, const struct tuner_layer_program *program);
 double tuner_layer_list_least(struct tuner_layer_list *list); /* INFINITY: no assignment is allowed */
 double tuner_layers_least_last(const struct tuner_layer_program *program);
-/* Assignments of which both parts are below the limit, into found[most * stages]; false: there are more than these, or
- * too many that had to be looked at. */
+/* Lists the assignments whose total is below the limit in found[most * stages]. False: more than `most`, or too many
+ * to enumerate. */
 bool tuner_layer_list_below(struct tuner_layer_list *list, double limit, int most, short *found, int *count);
-/* Both parts of one assignment. */
+/* The sum of both parts for one assignment. */
 double tuner_layers_sum(const struct tuner_layer_program *program, const short *layers);
 
-void tuner_choices_end(void); /* after the last one: what GLPK keeps for all of them */
+void tuner_choices_end(void); /* frees GLPK's environment; call after the last solve */
 
 #endif

@@ -1,13 +1,13 @@
-/* What no assignment of layers to stages undercuts, found stage by stage: what stages other than one add to that one's
- * sums is at least a line of how many layers they have together, so that it is known from how many came before. Where
- * stages cost the same but for their number of layers, as all between the first and the last do, the line is exact and
- * so is the bound, which a program whose variables may be broken only comes near. The first stage, which reduces its
- * gradients when all else has ended, is given each number of layers in turn. */
+/* A lower bound on all assignments of layers to stages, computed stage by stage. The other stages add to one stage's
+ * sums at least a linear function of their total layers, so the number of layers before the stage determines it. If
+ * stages differ only in their number of layers, as those between the first and the last do, the function and the
+ * bound are exact; a linear relaxation only comes close. Every layer count of the first stage is tried, because it
+ * reduces its gradients after everything else has ended. */
 #include "tuner/ilp.h"
 
 #include <math.h>
 
-/* Of one sum: what stages before and behind its own add at least, beside a slope for each layer. */
+/* For one sum: the least that stages before and after its own add, as constant and slope per layer. */
 struct lines {
     double before, behind, slope_before, slope_behind;
 };
@@ -21,11 +21,11 @@ enum { MOST_SEEN = 200000 /* assignments, of one list */ };
 
 struct tuner_layer_list {
     const struct tuner_layer_program *program;
-    int sums;              /* of each stage */
-    int first;             /* layers of the first stage, which what follows is for */
-    struct lines *lines;   /* [stage * sums + sum], as the program's rows */
-    double *rest;          /* [stage * (layers + 1) + layers before it]: the least largest sum from it on */
-    short *found, *chosen; /* assignments, and the one that is being made */
+    int sums;              /* per stage */
+    int first;             /* layers of the first stage that the tables below assume */
+    struct lines *lines;   /* [stage * sums + sum], like the program's rows */
+    double *rest;          /* [stage * (layers + 1) + layers before it]: the smallest largest sum from it on */
+    short *found, *chosen; /* the assignments found, and the current one */
     int count, most, seen;
 };
 
@@ -34,7 +34,7 @@ static bool is_allowed(const struct tuner_layer_list *l, int stage, int layers)
     return l->program->allowed[stage * l->program->most + layers - 1] && (stage > 0 || layers == l->first);
 }
 
-/* Of a stage in the middle of those from first to last, between the fewest and the most layers that it may have. */
+/* Slope of a middle stage of first to last, between its fewest and most layers. */
 static double slope_of(const struct tuner_layer_list *l, const double *row, int first, int last)
 {
     const int stage = (first + (first == 0 && last > 0) + last - (last == l->program->stages - 1 && last > first)) / 2;
@@ -71,7 +71,7 @@ static struct lines lines_of(const struct tuner_layer_list *list, const double *
     return l;
 }
 
-/* The largest sum of a stage with so many layers, and so many on those before it: at least. */
+/* A lower bound on the largest sum of a stage, given its layers and those of earlier stages. */
 static double sum_of(const struct tuner_layer_list *l, int stage, int64_t before, int layers)
 {
     const struct tuner_layer_program *p = l->program;
@@ -82,7 +82,7 @@ static double sum_of(const struct tuner_layer_list *l, int stage, int64_t before
                                     value_at(p, p->row[stage * l->sums + i], stage, layers) + line->behind +
                                     line->slope_behind * (double)(p->layers - before - layers));
     }
-    return largest * (1 - 1e-9); /* sums in another order may differ in their last bits */
+    return largest * (1 - 1e-9); /* another order of summation may change the last bits */
 }
 
 static double *rest_at(const struct tuner_layer_list *l, int stage, int64_t before)
@@ -102,7 +102,7 @@ static void fill_rest(struct tuner_layer_list *l, int stage)
     }
 }
 
-/* For so many layers of the first stage. Returns whether there may be so many. */
+/* Fills the tables for one layer count of the first stage. False: it is impossible. */
 static bool begin_first(struct tuner_layer_list *l, int first)
 {
     const struct tuner_layer_program *p = l->program;
@@ -145,7 +145,7 @@ double tuner_layers_sum(const struct tuner_layer_program *p, const short *layers
     return (largest + last) * (1 - 1e-9);
 }
 
-/* Some stage has its share of the layers or more, and every stage some number of them. */
+/* Some stage has at least its share of the layers, and every stage has some number of them. */
 double tuner_layers_least_last(const struct tuner_layer_program *p)
 {
     const int64_t share = (p->layers + p->stages - 1) / p->stages;
@@ -162,7 +162,7 @@ double tuner_layers_least_last(const struct tuner_layer_program *p)
     return fmax(most, least_with_share) * (1 - 1e-9);
 }
 
-/* Both parts of what is made, against the limit of both. */
+/* Checks the sum of both parts of a complete assignment against the limit. */
 static void take(struct tuner_layer_list *l, double limit)
 {
     const struct tuner_layer_program *p = l->program;

@@ -1,5 +1,5 @@
-/* Integer programs whose choices are few: all of them in a list, the cheapest first. Cuts take choices away and never
- * bring one back, so that the next solution stands behind the last one. */
+/* Integer programs with few choices: a list of all choices, cheapest first. Cuts only remove choices, so the next
+ * solution always follows the last one. */
 #include "tuner/choices.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static int by_cost(const void *a, const void *b)
 {
     const struct listed *x = a, *y = b;
     if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
-    if (x->weight != y->weight) return x->weight < y->weight ? -1 : 1; /* the sooner something fits */
+    if (x->weight != y->weight) return x->weight < y->weight ? -1 : 1; /* lighter ones fit sooner */
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
@@ -70,7 +70,7 @@ static bool is_cut_off(const struct tuner_choices *c, const struct listed *l)
     return false;
 }
 
-/* The steepest way down from here to any choice that weighs more than the limit: the slope of the relaxation. */
+/* The steepest descent from here to any choice above the weight limit: the slope of the relaxation. */
 static double steepest(const struct tuner_choices *c, double weight_limit)
 {
     double slope = 0;

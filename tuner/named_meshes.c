@@ -1,5 +1,5 @@
-/* The meshes of named axes that a search looks at: those that were given, and where an axis has no size, one for each
- * way to share the devices among such axes. */
+/* Meshes of named axes for a search: the given ones and, for axes without a size, one mesh for each way to split the
+ * devices among these axes. */
 #include "tuner/space.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ enum { MOST_MESHES = 1 << 14 };
 
 struct sharing {
     struct tuner_space *space;
-    struct topo_axes axes; /* a size of 0 is open */
+    struct topo_axes axes; /* 0: open */
     struct tuner_values *out;
     int sizes[TOPO_MOST_AXES];
 };
@@ -43,7 +43,7 @@ static enum base_status add_mesh(struct sharing *s, struct base_error *error)
     return BASE_OK;
 }
 
-/* Every size of the open axes from this one on, the last one fastest; the last open axis takes what is left. */
+/* Tries every size of the open axes from this one on, the last one fastest. The last open axis takes the rest. */
 static enum base_status share(struct sharing *s, int axis, int64_t left, struct base_error *error)
 {
     int later = 0;

@@ -1,10 +1,10 @@
-/* The program of one device, as bounds need it. It is what the simulator itself prices on a mesh of one: kernels with
- * the bytes that they read and write, contractions, and the order of allocations. */
+/* The relaxed program: the program of one device, as bounds need it. The simulator prices the same program on a mesh
+ * of one device: kernels with bytes read and written, contractions, and the order of allocations. */
 #include "tuner/outline_parts.h"
 
 #include <string.h>
 
-/* A dimension that is part of another, or repeated into it, has that one's carrier. */
+/* A dimension that is part of another, or repeated into it, is represented by the other. */
 static const struct model_dimension *carrier_of(const struct model_program *program, const struct model_dimension *d)
 {
     for (int i = 0; i < program->dimension_count; i++) {
@@ -35,8 +35,8 @@ static void find_sizes(struct drafter *d)
     }
 }
 
-/* A contraction's result that is cast to a wider type as it is made is not stored before the cast. Where a collective
- * stands between them it is, and the cast is made by whoever reads it: fewer bytes. */
+/* A contraction's result that is cast to a wider type on the fly is not stored before the cast. If a collective
+ * comes between, it is stored, and its readers do the cast: fewer bytes. */
 static void find_narrow(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
@@ -53,7 +53,7 @@ static void find_narrow(struct drafter *d)
     }
 }
 
-/* Of a value and what it is added up of, the narrowest dtype: a sum over devices may stand anywhere between them. */
+/* The narrowest dtype of a value and its summands: a sum over devices may happen at any point between them. */
 static enum model_dtype narrowest_dtype(const struct drafter *d, int value)
 {
     enum model_dtype narrowest = d->s->values[value].dtype;
@@ -92,9 +92,9 @@ static int count_readers(const struct drafter *d, int accumulator)
     return count;
 }
 
-/* An accumulator that is summed behind the loop over microbatches may be so in the dtype that its summands had
- * (keep_sum_dtype): whoever reads the sum reads fewer bytes than of the accumulator. The cast is not charged; where it
- * takes more than the readers spare, they are taken for readers of the accumulator. */
+/* An accumulator that is summed after the loop over microbatches may be summed in its summands' dtype
+ * (keep_sum_dtype), so readers of the sum read fewer bytes. The cast is not charged; if it costs more than the
+ * readers save, they count as readers of the accumulator. */
 static void find_summed(struct drafter *d, const struct sim_plan *plan)
 {
     const bool keeps_dtype = sim_passes_of(plan) >> SIM_PASS_KEEP_SUM_DTYPE & 1;
@@ -122,7 +122,7 @@ static void copy_shapes(struct drafter *d)
     const struct sim_sharded *s = d->s;
     struct tuner_outline *out = d->out;
     out->shape_count = s->shape_count;
-    int room = s->shape_count + 2 * s->program->tensor_count; /* with those of what persists, and of its sums */
+    int room = s->shape_count + 2 * s->program->tensor_count; /* with persistent tensors and their sums */
     out->shapes = base_new(d->arena, struct sim_shape, room);
     out->shape_classes = base_new(d->arena, uint64_t, room);
     out->shape_followers = base_new(d->arena, uint64_t, room);
@@ -133,7 +133,7 @@ static void copy_shapes(struct drafter *d)
         (own_dims ? out->shape_classes : out->shape_followers)[s->values[v].shape] |= UINT64_C(1)
                                                                                       << d->class_of[tensor];
     }
-    /* Shapes that stand for several layers are those of one, repeated. */
+    /* A shape for several layers has the classes of the same shape for one layer. */
     for (int i = 0; i < s->shape_count; i++) {
         struct sim_shape one = s->shapes[i];
         one.layers = MODEL_ONE;
@@ -174,7 +174,7 @@ static void find_persistent(struct drafter *d)
     }
 }
 
-/* Contractions that read the value, or any form of the parameter, in the same loop: they may share a copy. */
+/* Number of contractions in the same loop that read the value, or any form of the parameter, and may share a copy. */
 static int count_sharers(const struct drafter *d, const struct sim_op *op, int value, int root)
 {
     int count = 0;
@@ -272,8 +272,8 @@ static uint64_t classes_of(const struct tuner_outline *outline, int shape)
     return outline->shape_classes[shape] | outline->shape_followers[shape];
 }
 
-/* A kernel that recomputes a contraction's result, since nothing stored it, could read it where a collective needs it
- * stored: only what it writes is certain. */
+/* A kernel that recomputes a contraction's result, because nothing stored it, could read it if a collective needs it
+ * stored. Only its writes are certain. */
 static bool repeats_a_dot(const struct drafter *d, const struct sim_kernel *kernel)
 {
     for (int i = 0; i < kernel->dot_count; i++)
@@ -303,7 +303,7 @@ static void replace(int *shapes, int count, int from, int to)
     }
 }
 
-/* What an operation reads, itself or through what is fused into it. */
+/* Narrows the values that an operation reads, directly or through fused operations. */
 static void narrow_reads(struct drafter *d, const struct sim_op *op, int *reads, int count)
 {
     for (int i = 0; i < op->input_count; i++) {
@@ -421,8 +421,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     return BASE_OK;
 }
 
-/* The compiler may recompute what does not fit (XLA's rematerialisation): it cannot save less than full
- * rematerialisation does. */
+/* The compiler may rematerialise what does not fit, as XLA does. It cannot save less than full rematerialisation. */
 enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                                      enum tuner_batch batch, const struct tuner_outline **out, struct base_error *error)
 {

@@ -1,9 +1,9 @@
-/* Classes of an outline: tensors that have the same logical axes are sharded alike, whatever the rules. */
+/* Classes of a relaxed program: all rules shard tensors with the same logical axes alike. */
 #include "tuner/outline_parts.h"
 
 #include <string.h>
 
-/* Casts and reshapes of a parameter, and gradients of them, follow it. */
+/* Casts, reshapes and gradients of a parameter follow it. */
 void tuner_find_roots(struct drafter *d)
 {
     const struct model_program *program = d->s->program;

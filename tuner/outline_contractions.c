@@ -1,10 +1,10 @@
-/* Contractions of an outline as a partitioner finds them: tensors, letters and shapes, and who shares what is moved. */
+/* Contractions of a relaxed program as a partitioner sees them: tensors, letters, shapes, and shared moves. */
 #include "tuner/outline_parts.h"
 
 #include <string.h>
 
-/* Contractions that read the value, or any form of the parameter, wherever they stand: what the forward pass has moved
- * serves the backward pass, too. */
+/* Number of contractions anywhere that read the value, or any form of the parameter: the backward pass may reuse a
+ * move of the forward pass. */
 static int count_sharers(const struct drafter *d, int value, int root)
 {
     int count = 0;
@@ -72,7 +72,7 @@ bool tuner_is_weight(const struct drafter *d, int tensor)
            tuner_tensor_at(d, tensor)->category != MODEL_GRADIENT;
 }
 
-/* What is made where it is used is never moved. */
+/* A value generated where it is used never moves. */
 bool tuner_is_generated(const struct drafter *d, int value)
 {
     int definition = d->s->values[value].definition;

@@ -1,4 +1,4 @@
-/* Private to tuner/: what the files that make an outline share. */
+/* Private to tuner/: shared by the files that build a relaxed program. */
 #ifndef TUNER_OUTLINE_PARTS_H
 #define TUNER_OUTLINE_PARTS_H
 
@@ -8,15 +8,15 @@ struct drafter {
     struct base_arena *arena;
     const struct sim_sharded *s;
     struct tuner_outline *out;
-    int *class_of; /* of each tensor, or of the parameter that it is made from */
-    int *root;     /* the tensor whose axes decide how this one is sharded */
-    int *sum;      /* representative of the sum that a contraction's result becomes part of, or -1 */
-    int *sum_size; /* contractions in a sum, by representative */
-    bool *charged; /* of each operation: a contraction that a kernel has already */
-    int *narrow;   /* by value: the shape of what is stored in its place where a collective reduces it first; or -1 */
-    int *summed;   /* by value: of an accumulator, the shape of its sum where that is of a narrower dtype; or -1 */
-    bool *seen;    /* by value */
-    const struct sim_op **dot_ops; /* contractions of the kernel that is drafted */
+    int *class_of;                 /* of each tensor, or of the parameter that it is made from */
+    int *root;                     /* the tensor whose axes decide its sharding */
+    int *sum;                      /* representative of the sum that a contraction's result belongs to, or -1 */
+    int *sum_size;                 /* contractions in a sum, by representative */
+    bool *charged;                 /* by operation: a contraction that a kernel already has */
+    int *narrow;                   /* by value: the shape stored in its place if a collective reduces it first; or -1 */
+    int *summed;                   /* by value: an accumulator's sum, if its dtype is narrower; or -1 */
+    bool *seen;                    /* by value */
+    const struct sim_op **dot_ops; /* contractions of the current kernel */
     enum sim_optimizer_partitioning partitioning;
 };
 
@@ -25,19 +25,18 @@ static inline const struct model_tensor *tuner_tensor_at(const struct drafter *d
     return &d->s->program->tensors[tensor];
 }
 
-/* outline_classes.c: the root of each tensor, and the class of each. BASE_INTERNAL: more classes than an outline
- * holds. */
+/* outline_classes.c: each tensor's root and class. BASE_INTERNAL: too many classes. */
 void tuner_find_roots(struct drafter *d);
 enum base_status tuner_find_classes(struct drafter *d, const struct sim_plan *plan, struct base_error *error);
 
-/* outline_sums.c: contractions whose results are added up, and the one that stands for such a sum. */
+/* outline_sums.c: finds contractions whose results are added, and the representative of each sum. */
 void tuner_find_sums(struct drafter *d);
 int tuner_find_sum(const struct drafter *d, int tensor);
-/* Reductions of the train state in a kernel of the program, which becomes that of the outline. */
+/* Adds the reductions of the train state in a kernel of the program to the relaxed kernel. */
 void tuner_draft_reduces(struct drafter *d, int from, struct tuner_outline_kernel *kernel);
 
-/* outline_contractions.c: those of the kernel that was drafted last, which is this one of the outline, or equal to it.
- */
+/* outline_contractions.c: adds the contractions of the latest kernel, which is, or equals, this kernel of the
+ * relaxed program. */
 void tuner_draft_contractions(struct drafter *d, int kernel);
 bool tuner_is_generated(const struct drafter *d, int value);
 bool tuner_is_weight(const struct drafter *d, int tensor);

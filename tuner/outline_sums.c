@@ -1,5 +1,5 @@
-/* What devices sum among themselves: partial results of contractions, which may be added up before, and reductions of
- * what stands as the rules say. */
+/* Sums over devices: partial results of contractions, which may be added before, and reductions of tensors with the
+ * rules' sharding. */
 #include "tuner/outline_parts.h"
 
 #include <string.h>
@@ -18,8 +18,7 @@ static void join_sums(struct drafter *d, int a, int b)
     d->sum_size[x] += d->sum_size[y];
 }
 
-/* Results of contractions, and sums, casts and reshapes of nothing else: a compiler may add them before it reduces
- * them. */
+/* Contraction results, and sums, casts and reshapes of only these: a compiler may add them before the reduction. */
 void tuner_find_sums(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
@@ -41,7 +40,7 @@ void tuner_find_sums(struct drafter *d)
     }
 }
 
-/* Parameters, state, gradients and updates that follow them, in their own dimensions. */
+/* Parameters, state, and gradients and updates with the same dimensions. */
 static bool stands_as_ruled(const struct drafter *d, int tensor)
 {
     const struct model_tensor *root = tuner_tensor_at(d, d->root[tensor]);

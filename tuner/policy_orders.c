@@ -1,7 +1,7 @@
-/* Policies on each order of a submesh. What a step takes that offloads nothing is asked once of each pattern of what is
- * saved and each order, where it may matter at all; a policy that offloads some of the pattern does the same, and waits
- * for its transfers where they move for longer than a pass computes (sim/cost/offload.c). So the time of every policy
- * on every order is known before it is predicted, and its memory does not depend on the order. */
+/* Policies on each device order of a submesh. The step time without offloading is predicted once per pattern of
+ * saved tensors and order, where it may matter. A policy that offloads part of the pattern does the same work, and
+ * waits for transfers that take longer than a pass computes (sim/cost/offload.c). So the time of every policy on
+ * every order is known before its prediction. Its memory does not depend on the order. */
 #include "tuner/policies.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static enum base_status price_pattern(struct tuner_chooser *c, int pattern, stru
     return BASE_OK;
 }
 
-/* Patterns of which the best links say that they are too slow keep that as their bound. */
+/* Patterns that are too slow even with the best links keep that time as their bound. */
 static bool may_matter(const struct tuner_chooser *c, int pattern)
 {
     struct node node = *c->node;
@@ -48,10 +48,10 @@ enum base_status tuner_orders_price(struct tuner_chooser *c)
 
 /* ---- what a policy takes ---- */
 
-/* What it takes on one order: a bound where its pattern was not priced there. */
+/* The time on one order; a lower bound if its pattern was not priced there. */
 struct taken {
     double step_s;
-    bool waits; /* for transfers: added up otherwise than a prediction adds */
+    bool waits; /* for transfers; the prediction adds these in another order */
 };
 
 static struct taken taken_on(const struct tuner_chooser *c, const struct model_saved *policy, int order)
@@ -90,7 +90,7 @@ static double host_bytes_of(const struct tuner_chooser *c, const struct model_sa
     return bytes;
 }
 
-/* Of policies that take as long the one that offloads least is the best (ranking.c). */
+/* Of equally fast policies, the one that offloads least is best (ranking.c). */
 static bool is_beaten(const struct tuner_chooser *c, const struct model_saved *policy, int order)
 {
     const struct tuner_order *o = &c->orders[order];
@@ -100,7 +100,7 @@ static bool is_beaten(const struct tuner_chooser *c, const struct model_saved *p
                             (!(taken.step_s < o->best_s) && host_bytes_of(c, policy) > o->best_host_bytes + 1));
 }
 
-/* The order behind this one in time; -1: none. Begins behind -1. */
+/* The next order by time; -1: none. Start with last = -1. */
 static int next_order(const struct tuner_chooser *c, const struct model_saved *policy, int last)
 {
     const double last_s = last < 0 ? -(double)INFINITY : taken_on(c, policy, last).step_s;

@@ -1,5 +1,5 @@
-/* One plan of a search, predicted in full; where each submesh of a mesh shape stands, and what that tells of the other
- * orders of a submesh. */
+/* Predicts one plan of a search in full, places the submeshes of a mesh shape, and bounds the other orders of a
+ * submesh. */
 #include "tuner/search.h"
 
 #include <math.h>
@@ -14,11 +14,12 @@ enum base_status tuner_predict(const struct tuner_space *space, struct tuner_pla
     struct sim_plan_text text = tuner_plan_text(space, plan);
     BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, error));
     BASE_TRY(sim_predict(space->cache, &checked, out, detail, error));
-    out->profile = base_copy(space->arena, out->profile); /* a result outlives what the cache may forget */
+    out->profile = base_copy(space->arena, out->profile); /* a result must outlive the cache's entries */
     return BASE_OK;
 }
 
-/* A bound that a full prediction undercuts is invalid: the search goes on without bounds of its kind. */
+/* A full prediction below its bound shows that the bound is invalid: the search continues without this kind of
+ * bound. */
 static void audit(struct search *s, const struct node *node, const struct tuner_found *found)
 {
     if (!s->use_bounds) return;
@@ -82,7 +83,7 @@ static const struct sim_link_cost *copy_wires(struct base_arena *arena, const st
     return own;
 }
 
-/* A cache that has grown too large is emptied; what a search keeps is its own. */
+/* The cache is emptied when it grows too large, so a search copies what it keeps. */
 static const struct sim_placement *copy_placement(struct base_arena *arena, const struct sim_placement *placement)
 {
     struct sim_placement *own = base_new(arena, struct sim_placement, 1);
@@ -100,7 +101,7 @@ static const struct sim_placement *copy_placement(struct base_arena *arena, cons
     return own;
 }
 
-/* What links took, of the best submesh for each kind of collective. */
+/* The best submesh's link costs for each kind of collective. */
 static const struct sim_link_cost *least_wires(struct base_arena *arena, const struct sim_link_cost *a,
                                                const struct sim_link_cost *b)
 {
@@ -125,7 +126,7 @@ static int least_int(int a, int b)
     return a < b ? a : b;
 }
 
-/* Rates of all submeshes of the shape; the group tells the plan. */
+/* Finds the link rates of all submeshes of the shape; the group defines the plan. */
 enum base_status tuner_search_place_shape(struct search *s, int group)
 {
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[group].shape];
@@ -133,7 +134,7 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
     for (int i = 0; i < shape->submesh_count; i++) {
         BASE_TRY(place_submesh(s, group, i, &s->space->placements[shape->first_submesh + i]));
         const struct sim_placement *own = s->space->placements[shape->first_submesh + i];
-        const unsigned all = topo_axes_all(&own->axes); /* fewer than the shape's, if that has more than eight */
+        const unsigned all = topo_axes_all(&own->axes); /* fewer than the shape's if that has more than eight */
         if (i == 0) {
             *best = *own;
             best->groups = base_new(s->space->arena, struct sim_group, (int64_t)all + 1);
@@ -155,18 +156,17 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
         }
     }
     s->limit_bytes = (1 - s->options->headroom_frac) * best->profile.constants[SIM_CAPACITY_BYTES];
-    /* On a mesh of three axes or more several may move in one collective, which may take less than one after the other.
-     */
-    if (shape->axes.count > 2) s->charges.links = false;
-    /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same
+    /* On a mesh of three or more axes, several may move in one collective, which may be faster than one axis at a
      * time. */
+    if (shape->axes.count > 2) s->charges.links = false;
+    /* Overlapped collectives may cost nothing, and their timing decides what is in memory at the same time. */
     if (sim_asynchronous_kinds(best->profile.passes)) s->charges = (struct tuner_charges){false, false};
-    /* What is sent link by link costs what the simulation says, and no proof relates the costs of two collectives. */
+    /* Link-by-link simulation gives no provable relation between the costs of two collectives. */
     if (sim_asks_links(best)) s->charges.links = false;
     return BASE_OK;
 }
 
-/* The submesh of the shape whose links are fastest, all axes together: a good guess at the family's best. */
+/* The submesh with the fastest links over all axes together: a good guess at the family's best. */
 int tuner_search_quickest_submesh(const struct search *s, const struct tuner_shape *shape)
 {
     int best = 0;
@@ -182,16 +182,16 @@ int tuner_search_quickest_submesh(const struct search *s, const struct tuner_sha
 
 /* ---- families ---- */
 
-/* Seconds that each byte adds to a collective of so many. */
+/* Marginal seconds per byte of a collective of this size. */
 static double byte_s(const struct sim_placement *placement, const struct sim_collective_row *row, double bytes)
 {
     double start_s = sim_collective_s(placement, row->kind, row->axes, 0);
     return bytes > 0 ? (sim_collective_s(placement, row->kind, row->axes, bytes) - start_s) / bytes : 0;
 }
 
-/* Seconds of the same collectives on another submesh, at least: compilers start several together, and on GPUs many
- * bytes travel faster than as many pieces, so a byte costs what it would in the collective itself, or in one of all
- * bytes. Where communication is hidden, what is left without it is the bound. */
+/* A lower bound on the same collectives with another submesh. Compilers combine collectives, and on GPUs large
+ * messages are more efficient; so a byte costs at least its price in the collective itself or in one of all bytes.
+ * If communication is overlapped, the bound is the time without it. */
 double tuner_search_sibling_s(const struct sim_prediction *p, const struct sim_detail *detail,
                               const struct sim_placement *placement)
 {
@@ -205,7 +205,7 @@ double tuner_search_sibling_s(const struct sim_prediction *p, const struct sim_d
         there_s += (double)row->count * (double)row->bytes * fmin(alone_s, together_s) +
                    row->launch_count * sim_collective_s(placement, row->kind, row->axes, 0);
     }
-    /* Sent link by link, pieces may take the schedule that their sum does not. */
+    /* In a link-by-link simulation, parts may use another schedule than their sum. */
     bool alone = true;
     for (int i = 0; i < detail->collectives.count; i++)
         alone = alone && detail->collectives.rows[i].launch_count == (double)detail->collectives.rows[i].count;
@@ -215,7 +215,7 @@ double tuner_search_sibling_s(const struct sim_prediction *p, const struct sim_d
     return p->step_s - p->exposed_communication_s + (all ? there_s : 0);
 }
 
-/* Rule sets without a name are checked when they are met. */
+/* Unnamed rule sets are checked when they are found. */
 bool tuner_search_refuses(struct search *s, const struct node *node)
 {
     struct sim_plan plan;

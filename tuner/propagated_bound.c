@@ -1,6 +1,6 @@
-/* A bound on the time of one rule set: what its rules say is propagated through the program, and each contraction asked
- * where the partitioner does it and what brings its operands there. That is most of what links carry, and takes a
- * fraction of partitioning. What stands between contractions is bounded as for any rules (bounds.c). */
+/* A time bound for one rule set. Its rules are propagated through the program, and the partitioner's function says
+ * how each contraction is partitioned and which moves its operands need. This covers most link traffic, at a
+ * fraction of the cost of partitioning. Everything between contractions is bounded as for any rules (bounds.c). */
 #include "tuner/bounds.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ struct propagated {
     bool keeps_shards;
 };
 
-/* As the operation finds an operand, or leaves its result (sim_part_found_as). */
+/* The spec in which the operation finds an operand or leaves its result (sim_part_found_as). */
 static sim_spec spec_of(const struct sim_shardings *s, const struct tuner_outline_contraction *c, int operand,
                         int instance)
 {
@@ -36,7 +36,7 @@ static bool is_uneven(const struct tuner_work *w, const struct tuner_outline_con
     return uneven;
 }
 
-/* false: it may find its operands otherwise. */
+/* False: the operands' shardings may differ from these. */
 static bool ask(const struct propagated *p, const struct tuner_outline_contraction *c, int instance,
                 struct sim_contraction_done *out)
 {
@@ -52,7 +52,7 @@ static bool ask(const struct propagated *p, const struct tuner_outline_contracti
     return true;
 }
 
-/* Labels are counted as they are met: those of the left operand, then what the right one has beside them. */
+/* Labels are numbered as found: those of the left operand, then those only in the right one. */
 static int label_of(const struct tuner_outline_contraction *c, int operand, int dim)
 {
     const char *left = c->letters[0], *found = strchr(left, c->letters[operand][dim]);
@@ -62,7 +62,7 @@ static int label_of(const struct tuner_outline_contraction *c, int operand, int 
     return label;
 }
 
-/* false: an axis is over several labels. */
+/* False: an axis shards several labels. */
 static bool choose(const struct propagated *p, const struct tuner_outline_contraction *c,
                    const struct sim_contraction_done *done, struct tuner_dot_choice *choice)
 {
@@ -100,7 +100,7 @@ static struct tuner_done done_in(const struct propagated *p, const struct tuner_
     return out;
 }
 
-/* One of the kernels that are equal to a kernel of the outline; its contractions begin here. */
+/* The time of one copy of a relaxed kernel; `first` is its first contraction. */
 static double kernel_s(struct propagated *p, const struct tuner_outline_contraction *first, int instance)
 {
     struct tuner_done done[MOST_DONE];
@@ -112,7 +112,7 @@ static double kernel_s(struct propagated *p, const struct tuner_outline_contract
     return s;
 }
 
-/* Of layers that are not scanned the first may be sharded otherwise than the rest. */
+/* Without scan, the first layer may be sharded differently from the rest. */
 static double layers_s(struct propagated *p, const struct tuner_outline_contraction *first)
 {
     const unsigned char *trips = p->outline->kernels[first->kernel].trips;

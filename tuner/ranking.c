@@ -1,4 +1,4 @@
-/* What a search has found, in one order of all plans, and from which cost on nothing changes it. */
+/* The results of a search in a total order of plans, and the cost from which on nothing changes them. */
 #include "tuner/search.h"
 
 #include <math.h>
@@ -15,8 +15,7 @@ bool tuner_search_is_same_plan(const struct tuner_plan *a, const struct tuner_pl
            a->saved == b->saved;
 }
 
-/* Rule sets in the order of the space, those that were found behind them by what they say: their numbers are in the
- * order in which a search met them. */
+/* Rule sets in order of the space; found ones follow, ordered by text, since their numbers depend on the search. */
 static int by_rules(const struct tuner_space *space, int a, int b)
 {
     const int named = space->named_rule_count;
@@ -24,7 +23,7 @@ static int by_rules(const struct tuner_space *space, int a, int b)
     return strcmp(space->values[TUNER_RULES].values[a], space->values[TUNER_RULES].values[b]);
 }
 
-/* The place in the space, whatever way led there; of policies by tensor, that of all together. */
+/* The place in the space, however it was reached; per-tensor policies share one place. */
 static int by_place(const struct tuner_space *space, const struct tuner_plan *a, const struct tuner_plan *b)
 {
     const struct tuner_group *x = &space->groups[a->group], *y = &space->groups[b->group];
@@ -36,7 +35,7 @@ static int by_place(const struct tuner_space *space, const struct tuner_plan *a,
     return a->submesh != b->submesh ? a->submesh - b->submesh : a->microbatches - b->microbatches;
 }
 
-/* Of policies that are as fast the one that offloads least, then the one that takes least of the device's memory. */
+/* Of equally fast policies, the one that offloads least comes first, then the one with the least device memory. */
 static int by_policy(const struct tuner_space *space, const struct tuner_found *a, const struct tuner_found *b)
 {
     const struct sim_memory *x = &a->prediction.memory, *y = &b->prediction.memory;
@@ -46,7 +45,7 @@ static int by_policy(const struct tuner_space *space, const struct tuner_found *
     return strcmp(space->saved.found[a->plan.saved], space->saved.found[b->plan.saved]);
 }
 
-/* One order of all plans, so that the same one is best whatever order they are predicted in. */
+/* A total order, so that the best plan does not depend on the order of predictions. */
 static bool comes_before(const struct search *s, const struct tuner_found *a, const struct tuner_found *b)
 {
     const double x = tuner_search_found_cost(s, a), y = tuner_search_found_cost(s, b);
@@ -55,8 +54,8 @@ static bool comes_before(const struct search *s, const struct tuner_found *a, co
     return place ? place < 0 : by_policy(s->space, a, b) < 0;
 }
 
-/* Of remat by tensor the best policy alone is ranked for each mesh, rule set and number of microbatches: returns where
- * the one known so far stands, or count. */
+/* Only the best per-tensor policy is ranked for each mesh, rule set and number of microbatches. Returns the index of
+ * the known one, or count. */
 static int find_other_policy(const struct search *s, const struct tuner_found *plans, int count,
                              const struct tuner_found *found)
 {
@@ -86,7 +85,7 @@ void tuner_search_insert_plan(const struct search *s, struct tuner_found *plans,
     plans[at] = *found;
 }
 
-/* The front is kept in the order of time, and so in the reverse order of memory. */
+/* The front is sorted by time, hence in descending order of memory. */
 static bool dominated(const struct search *s, double cost, double peak_bytes)
 {
     for (int i = 0; i < s->result->front_count; i++) {
@@ -124,19 +123,19 @@ void tuner_search_note_nearest(struct search *s, const struct tuner_found *found
 void tuner_search_note_unfit(struct search *s, const struct tuner_found *found)
 {
     struct tuner_result *r = s->result;
-    if (found->prediction.free_bytes >= 0) return; /* it is the host that is too small: no device's memory would help */
+    if (found->prediction.free_bytes >= 0) return; /* the host is too small; more device memory would not help */
     if (!r->has_unfit || tuner_search_found_cost(s, found) < tuner_search_found_cost(s, &r->unfit)) r->unfit = *found;
     r->has_unfit = true;
 }
 
-/* What is better by no more than the gap that is asked for is not sought. Without a gap equal plans are: a bound is
- * below the cost of its plan by the slack. */
+/* A plan within the requested gap of the best is not sought. Without a gap, equal plans are: a bound is below its
+ * plan's cost by the slack. */
 static double enough(const struct search *s)
 {
     return s->options->gap_frac > 0 ? (1 - slack) * (1 - s->options->gap_frac) : 1;
 }
 
-/* No plan whose cost is this, or more, changes the answer. */
+/* A plan with this cost or more does not change the answer. */
 double tuner_search_threshold(const struct search *s)
 {
     const struct tuner_result *r = s->result;
@@ -144,13 +143,13 @@ double tuner_search_threshold(const struct search *s)
                                             : (double)INFINITY;
 }
 
-/* Of rule sets without a name only the best is sought: there are many that differ from it in what hardly matters. */
+/* Of unnamed rule sets only the best is sought, since many are nearly equal. */
 double tuner_search_best_threshold(const struct search *s)
 {
     return s->result->plan_count ? tuner_search_found_cost(s, &s->result->plans[0]) * enough(s) : (double)INFINITY;
 }
 
-/* Tight plans are shown where they are faster than the best, as many as are ranked. */
+/* Tight plans are shown if they beat the best, at most as many as are ranked. */
 static double tight_threshold(const struct search *s)
 {
     const struct tuner_result *r = s->result;

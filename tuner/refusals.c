@@ -1,10 +1,10 @@
-/* Why plans cannot be launched, counted: each reason once, with an example. */
+/* Counts why plans are invalid: each reason once, with an example. */
 #include "tuner/space.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* Messages that differ in numbers alone are one reason. */
+/* Messages that differ only in numbers are one reason. */
 static const char *reason_of(struct base_arena *arena, const char *message)
 {
     char *reason = base_copy(arena, message), *out = reason;

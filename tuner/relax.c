@@ -1,5 +1,5 @@
-/* Bounds for all rule sets of a cell: a choice of rules has a price and a weight, both sums over parts, and the weight
- * of what is saved in memory has a limit. Which choice is cheapest is an integer program. */
+/* Bounds for all rule sets of a cell. A choice of rules has a price and a weight, both sums over parts, and saved
+ * memory limits the weight. The cheapest choice is an integer program. */
 #include "tuner/relax.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ struct tuner_table tuner_table_new(struct base_arena *arena, int context_count, 
     return table;
 }
 
-/* An option that another one of its context beats in both is never needed. */
+/* An option is useless if another one of its context is at least as good in both. */
 static bool is_beaten(const double *s, const double *bytes, int count, int option)
 {
     for (int i = 0; i < count; i++) {
@@ -29,7 +29,7 @@ static bool is_beaten(const double *s, const double *bytes, int count, int optio
     return false;
 }
 
-/* The context's own part stands with its option, so that only differences are left to the components. */
+/* The context's own part belongs to the context's option, so components only add differences. */
 static void add_component(struct tuner_choices *choices, const struct tuner_table *table, int component,
                           const int *contexts)
 {

@@ -1,4 +1,4 @@
-/* How rules shard each class of an outline. */
+/* The shards that rules give to each class of a relaxed program. */
 #include "tuner/bounds.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@ static unsigned axis_bit(const struct topo_axes *mesh, const char *name)
     return axis < 0 ? 0 : 1u << axis;
 }
 
-/* The first dimension that the data axis can still shard, since no axis of several devices does; whether it divides
- * that one or a later one, the bytes are as few. */
+/* Adds the data axis to the first dimension without a sharding axis of several devices. Later dimensions would give
+ * the same bytes if they divide. */
 static void add_data_axis(const struct tuner_class *class, const struct topo_axes *mesh, unsigned data,
                           unsigned char *spec)
 {

@@ -1,4 +1,4 @@
-/* Private to tuner/: what rule_codings.c and rule_prices.c share. */
+/* Private to tuner/: shared by rule_codings.c and rule_prices.c. */
 #ifndef TUNER_RULE_CODING_H
 #define TUNER_RULE_CODING_H
 
@@ -7,10 +7,11 @@
 enum { MOST_RULES = 24 };
 
 struct coded_class {
-    unsigned scope; /* digits that matter to it */
+    unsigned scope; /* bits of the digits that affect it */
     int count;      /* product of their radices */
     unsigned char (*spec)[MODEL_MAX_RANK];
-    int64_t divides[MODEL_MAX_RANK]; /* what shards of each dimension must divide, as JAX demands; 0: nothing */
+    int64_t divides[MODEL_MAX_RANK]; /* number that the shards of each dimension must divide, as JAX requires; 0: no
+                                        condition */
 };
 
 struct component {
@@ -26,15 +27,15 @@ struct tuner_coding {
     unsigned context_scope, *kernel_scopes;
     struct component components[TUNER_MOST_COMPONENTS];
     int component_count, context_count;
-    int *alike[TUNER_MOST_COMPONENTS]; /* by context and option: the first option that shards every class so */
-    const struct tuner_coding *least;  /* of the outline of least memory, or NULL */
+    int *alike[TUNER_MOST_COMPONENTS]; /* by context and option: the first option with equal specs */
+    const struct tuner_coding *least;  /* of the program with the least memory, or NULL */
 };
 
 int tuner_rules_count_of(const struct tuner_rule_space *space, unsigned scope);
 int tuner_rules_number_of(const struct tuner_rule_space *space, unsigned scope, const int *digits);
 void tuner_rules_put_digits(const struct tuner_rule_space *space, unsigned scope, int number, int *digits);
 const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, int c, const int *digits);
-/* Of the dimensions of one scope, or of those that the context of all scopes decides. */
+/* Checks the dimensions of one scope, or those decided by the context of all scopes. */
 enum tuner_scope { TUNER_OWN_AXES, TUNER_AXES_IN_CONTEXT };
 bool tuner_rules_all_divide(const struct tuner_coding *coding, unsigned scope, enum tuner_scope within,
                             const int *digits, const struct topo_axes *mesh);

@@ -1,5 +1,5 @@
-/* The space of rule sets, and how it comes apart: given what batch, length and embed take, the axes of the MLP, of
- * attention and of the vocabulary share no operation, so that seconds and bytes of a rule set are sums over those
+/* The space of rule sets and its decomposition. Once batch, length and embed are fixed, the axes of the MLP, of
+ * attention and of the vocabulary share no operation. Seconds and bytes of a rule set are therefore sums over these
  * components. */
 #include "tuner/rule_coding.h"
 
@@ -67,7 +67,7 @@ static void add_rule(struct model_rule *rules, int *count, const char *axis, int
     for (int i = 0; i < takes[choice].count; i++) rule->value.names[i] = takes[choice].names[i];
 }
 
-/* The rule or rules of an axis: none, data, model; of batch both together, of embed one and then the other. */
+/* The rules of an axis: none, data, or model; for batch also both; for embed also one and then the other. */
 static void add_axis(const struct tuner_rule_space *space, const int *digits, const char *axis,
                      struct model_rule *rules, int *count)
 {
@@ -146,7 +146,7 @@ int tuner_rules_count_of(const struct tuner_rule_space *space, unsigned scope)
     return count;
 }
 
-/* Digits of a scope to their number in it, and back. */
+/* Converts the digits of a scope to their number in it, and back. */
 int tuner_rules_number_of(const struct tuner_rule_space *space, unsigned scope, const int *digits)
 {
     int number = 0;
@@ -173,7 +173,7 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Parameters and their state divide; what optimizer partitioning shards is nobody's argument. */
+/* Parameters and their state must divide; optimizer partitioning shards arrays that are not arguments. */
 static void find_divided(const struct tuner_outline *o, int c, struct coded_class *coded)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
@@ -268,7 +268,7 @@ const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, i
     return coding->classes[c].spec[tuner_rules_number_of(coding->space, coding->classes[c].scope, digits)];
 }
 
-/* Whether what rules give is given alike by both: what they would make of other tensors nobody asks them, so that
+/* Whether two choices give equal specs to the classes that rules shard directly. Other specs are never used, so
  * program and prediction are the same. */
 static bool are_alike(const struct tuner_coding *coding, unsigned scope, const int *digits, const int *other)
 {
@@ -296,7 +296,7 @@ void tuner_rules_given(const struct tuner_coding *coding, unsigned live, const i
     }
 }
 
-/* An earlier option of the component that is alike, or the option itself. */
+/* An earlier equivalent option of the component, or the option itself. */
 static int find_alike(const struct tuner_coding *coding, unsigned scope, int option, const int *digits)
 {
     int other[TUNER_MOST_DIGITS];
@@ -364,7 +364,7 @@ bool tuner_rules_batch_divides(const struct tuner_coding *coding, const int *dig
                                int64_t batch)
 {
     int digit = digit_of(coding->space, "batch", WHICH_AXES),
-        takes = digit < 0 ? 0 : digits[digit]; /* 3: both, which are bits as in a spec */
+        takes = digit < 0 ? 0 : digits[digit]; /* 3: both; the bits are those of a spec */
     return batch % topo_axes_product(mesh, (unsigned)takes) == 0;
 }
 
@@ -391,11 +391,11 @@ int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const struct to
     return count;
 }
 
-/* ---- one by one ---- */
+/* ---- enumeration ---- */
 
 struct visitor {
     const struct tuner_rule_cell *cell;
-    double limit_s, limit_bytes, least_s[TUNER_MOST_COMPONENTS + 1]; /* of this component and all after it */
+    double limit_s, limit_bytes, least_s[TUNER_MOST_COMPONENTS + 1]; /* of this and all later components */
     int context, digits[TUNER_MOST_DIGITS];
     tuner_visit_rules *visit;
     void *where;

@@ -13,7 +13,7 @@ double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_pl
     return tuner_relaxed_s(coding->o, coding->any, placement, batch, microbatches, charges);
 }
 
-/* One outline under digits of which some are settled. */
+/* A relaxed program with some digits fixed. */
 struct view {
     const struct tuner_coding *coding;
     struct tuner_work work;
@@ -22,7 +22,7 @@ struct view {
 
 struct pricer {
     const struct tuner_coding *coding;
-    struct view timed, weighed; /* weighed: of least memory, if there is one */
+    struct view timed, weighed; /* weighed: the program with the least memory, if there is one */
     struct tuner_dot_memo memo;
     double saved[TUNER_MOST_SHAPES];
     int digits[TUNER_MOST_DIGITS];
@@ -30,7 +30,7 @@ struct pricer {
     int *longest_first; /* kernels */
 };
 
-/* Classes whose digits are all settled are sharded just so; the others as any choice of the rest shards them. */
+/* Classes with all digits fixed get exactly their shards; others those of any choice of the open digits. */
 static void settle(struct view *v, unsigned settled, unsigned touched, const int *digits)
 {
     const struct tuner_coding *coding = v->coding;
@@ -60,7 +60,7 @@ static void settle_both(struct pricer *p, unsigned settled, unsigned touched)
     if (p->coding->least) settle(&p->weighed, settled, touched, p->digits);
 }
 
-/* Kernels of the context (scope 0), or of a component. What takes limit_s or more is not added up to its end. */
+/* Time of the context's kernels (scope 0) or a component's. The sum may stop once it reaches limit_s. */
 static double kernels_s(const struct pricer *p, unsigned scope, double limit_s)
 {
     const struct tuner_coding *coding = p->coding;
@@ -85,7 +85,7 @@ static int by_time(const void *a, const void *b)
     return x->kernel - y->kernel;
 }
 
-/* Longest first, with everything sharded as much as it can be: so sums reach their limit soon. */
+/* Longest first, with everything sharded as much as possible, so that sums reach their limit early. */
 static void order_kernels(struct base_arena *arena, struct pricer *p)
 {
     const int count = p->coding->o->kernel_count;
@@ -105,7 +105,7 @@ static unsigned scope_of_shape(const struct tuner_coding *coding, int shape)
     return scope;
 }
 
-/* State and what is saved of tensors of the context (scope 0), or of a component and no other. */
+/* Bytes of state and saved tensors of the context (scope 0), or of a single component. */
 static double bytes_of(const struct pricer *p, unsigned scope)
 {
     const struct view *w = p->coding->least ? &p->weighed : &p->timed;
@@ -124,7 +124,7 @@ static double bytes_of(const struct pricer *p, unsigned scope)
     return bytes + tuner_work_state_bytes(&p->timed.work, classes);
 }
 
-/* A component of one context: below which seconds its options are of use, and the least that one of them takes. */
+/* One component in one context: the useful time limit of its options, and the fastest of them. */
 struct component_search {
     struct pricer *p;
     struct tuner_rule_cell *cell;
@@ -132,7 +132,7 @@ struct component_search {
     double limit_s, least_s;
 };
 
-/* Too slow an option is none. */
+/* Options at or above the limit are excluded. */
 static void price_option(struct component_search *search, int option)
 {
     struct pricer *p = search->p;
@@ -148,7 +148,7 @@ static void price_option(struct component_search *search, int option)
     search->least_s = fmin(search->least_s, s);
 }
 
-/* Returns the least that an option of less than limit_s takes; INFINITY: there is none. */
+/* Returns the least time of an option below limit_s; INFINITY: none. */
 static double price_component(struct pricer *p, struct tuner_rule_cell *cell, int context, int j, double limit_s)
 {
     const struct component *component = &p->coding->components[j];
@@ -165,7 +165,7 @@ static double price_component(struct pricer *p, struct tuner_rule_cell *cell, in
     return search.least_s;
 }
 
-/* Components of few options first: once these take too long the others need not be priced. */
+/* Components with few options come first: if they are too slow, the others need no prices. */
 static void order_components(const struct tuner_coding *coding, int order[TUNER_MOST_COMPONENTS])
 {
     for (int j = 0; j < coding->component_count; j++) {
@@ -189,8 +189,8 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
         return;
     settle_both(p, coding->context_scope, 0);
     const double own_s = kernels_s(p, 0, limit_s), bytes = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
-    /* What the components may take together. None is counted before it is priced: with digits open a kernel may come
-     * out above what it takes with some of them settled. */
+    /* The time left for the components. None is counted before it is priced: with open digits a kernel's bound may
+     * exceed its time with some digits fixed. */
     double room_s = limit_s - own_s;
     order_components(coding, order);
     for (int i = 0; i < coding->component_count && room_s > 0; i++)

@@ -1,5 +1,5 @@
-/* Private to tuner/: rule sets that nobody has named. Each logical axis takes a mesh axis or none, in one order of
- * priority or another; what they make of a tensor is the resolver's business. */
+/* Private to tuner/: unnamed rule sets. Each logical axis takes a mesh axis or none, in one of several priority
+ * orders; the resolver turns them into shardings. */
 #ifndef TUNER_RULE_SPACE_H
 #define TUNER_RULE_SPACE_H
 
@@ -7,8 +7,8 @@
 
 enum { TUNER_MOST_DIGITS = 12 };
 
-/* A rule set is a number in mixed radix: a digit for what each axis takes, and one for whether embed comes before it.
- */
+/* A rule set is a mixed-radix number: one digit per axis for its mesh axis, and one for whether embed comes before
+ * it. */
 struct tuner_digit {
     const char *axis;
     bool order;
@@ -20,41 +20,42 @@ struct tuner_rule_space {
     int64_t count;
 };
 
-/* The axes that the classes of an outline have. */
+/* The axes that occur in the classes of a relaxed program. */
 struct tuner_rule_space tuner_rule_space_of(const struct tuner_outline *outline);
-/* The rules as a JSON list that T5X takes. */
+/* The rules as a JSON list for T5X. */
 const char *tuner_rule_text(struct base_arena *arena, const struct tuner_rule_space *space,
                             const int digits[TUNER_MOST_DIGITS]);
 
-/* What every rule set makes of the classes of an outline. */
+/* The shardings that each rule set gives to the classes of a relaxed program. */
 struct tuner_coding;
 enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_rule_space *space,
                                   const struct tuner_outline *outline, const struct sim_plan *plan,
                                   const struct tuner_coding **out, struct base_error *error);
 
-/* The rule sets of one cell. Those whose tensors are all sharded alike are one. */
+/* The rule sets of one cell. Rule sets that shard all tensors alike count as one. */
 struct tuner_rule_cell {
     struct tuner_table table;
-    int64_t rule_set_count; /* that JAX accepts */
+    int64_t rule_set_count; /* accepted by JAX */
     const struct tuner_coding *coding;
-    int *equals[TUNER_MOST_COMPONENTS]; /* by context and option: how many options are one; 0: it is another's */
+    int *equals[TUNER_MOST_COMPONENTS]; /* by context and option: number of equal options; 0: it belongs to another one
+                                         */
 };
-/* How many rule sets JAX accepts on a mesh of that shape. */
+/* Number of rule sets that JAX accepts on a mesh of that shape. */
 int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const struct topo_axes *mesh, int64_t batch);
 double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
                           int64_t microbatches, struct tuner_charges charges);
-/* Contexts that no rule set of less than limit_s has are closed. */
+/* Contexts without a rule set below limit_s are excluded. */
 struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
                                               const struct sim_placement *placement, int64_t batch,
                                               int64_t microbatches, struct tuner_charges charges, double limit_s);
-/* What rules give the classes that they shard themselves, of the outline and of that of least memory, over the axes
- * `live`: rule sets that give the same have one program, and one prediction. */
+/* The specs that rules give directly to classes, in the relaxed program and in that with the least memory, over the
+ * mesh axes `live`. Rule sets with equal specs have the same program and prediction. */
 struct tuner_rules_given {
     unsigned char spec[2][TUNER_MOST_CLASSES][MODEL_MAX_RANK];
 };
 void tuner_rules_given(const struct tuner_coding *coding, unsigned live, const int *digits,
                        struct tuner_rules_given *out);
-/* Calls visit for each choice below limit_s and within limit_bytes, with how many rule sets it stands for. */
+/* Calls visit for each choice below limit_s and within limit_bytes, with the number of rule sets that it represents. */
 typedef void tuner_visit_rules(void *where, const int digits[TUNER_MOST_DIGITS], double s, double bytes,
                                int64_t equals);
 void tuner_rule_cell_visit(const struct tuner_rule_cell *cell, double limit_s, double limit_bytes,

@@ -1,13 +1,13 @@
-/* Which tensors to save, to offload and to recompute, where the policy that recomputes least does not fit: an integer
- * program of one choice among all policies, which are listed, with cuts. What each takes is known from predictions of
- * what is recomputed (saved_prices.c, policy_orders.c); what is saved weighs its bytes at least. A solution is
- * predicted in full. One that does not fit is cut off together with all that save more; one that fits is cut off
- * alone, until what is left is no better than what is ranked. */
+/* Chooses which tensors to save, offload and recompute if the policy that recomputes least does not fit. The integer
+ * program is one choice among all policies, which are listed, with cuts. Times come from predictions of
+ * recomputation (saved_prices.c, policy_orders.c); a saved tensor weighs at least its bytes. Each solution is
+ * predicted in full. If it does not fit, it is cut with all policies that save more. If it fits, it alone is cut,
+ * until the rest cannot beat the ranked plans. */
 #include "tuner/policies.h"
 
 #include <math.h>
 
-enum { MOST_ROUNDS = 5000 }; /* more than there are policies */
+enum { MOST_ROUNDS = 5000 }; /* more than the number of policies */
 
 /* ---- the program ---- */
 
@@ -19,14 +19,14 @@ static void add_option(struct tuner_chooser *c, int group, struct model_saved po
         if (policy.device >> name & 1) weight += c->bytes[name];
         if (policy.host >> name & 1) held += c->bytes[name];
     }
-    /* More than the host holds weighs more than any device does. */
+    /* A policy that exceeds the host's memory gets a weight above any device's. */
     if (held > c->host_capacity_bytes) weight += c->s->limit_bytes;
     tuner_choices_set(c->choices, option, tuner_orders_least_s(c, &policy) - c->all_s, weight);
     c->options[option] = policy;
     c->option_count++;
 }
 
-/* One group: each tensor in the device's memory, in the host's or recomputed, and the layer's input saved somewhere. */
+/* One group: each tensor on the device, on the host or recomputed, and the layer's input on the device or host. */
 static void make_program(struct tuner_chooser *c)
 {
     const unsigned names = c->all.device & ~tuner_input_name, input = tuner_input_name;
@@ -50,7 +50,7 @@ static int taken(const struct tuner_chooser *c)
     return -1;
 }
 
-/* Whether the other differs in tensors alone that are in the device's memory instead, and take more of it there. */
+/* Whether the other policy only moves tensors to device memory, where they take more. */
 static bool saves_more(const struct tuner_chooser *c, const struct model_saved *own, const struct model_saved *other)
 {
     const unsigned added = other->device & ~own->device;
@@ -60,8 +60,8 @@ static bool saves_more(const struct tuner_chooser *c, const struct model_saved *
 
 enum cut_of { ALONE, AND_ALL_LARGER };
 
-/* This choice, and with it all that save more. What is offloaded or recomputed otherwise may take less while it comes
- * and goes. */
+/* Cuts this choice and, if asked, all that save more. A tensor that is offloaded or recomputed elsewhere may still
+ * take less while transient. */
 static void cut_off(struct tuner_chooser *c, int choice, enum cut_of which)
 {
     int cut[TUNER_MOST_POLICY_OPTIONS], count = 0;
@@ -79,14 +79,13 @@ static void leave_open(struct search *s, double bound)
     s->least_open = fmin(s->least_open, bound);
 }
 
-/* Too large for the device; what the host holds is not asked. */
+/* Too large for the device; the host's memory does not count. */
 static bool is_too_large(const struct search *s, const struct sim_prediction *p)
 {
     return (double)p->free_bytes < s->options->headroom_frac * (double)p->memory.capacity_bytes;
 }
 
-/* One solution, predicted in full where it may be the best of an order. *adds_up: it takes no less than its prices
- * say. */
+/* Predicts a solution in full if it may be the best of an order. *adds_up: it takes no less than its prices say. */
 static enum base_status try_choice(struct tuner_chooser *c, int choice, bool *adds_up)
 {
     struct search *s = c->s;
@@ -124,15 +123,15 @@ static enum base_status branch_and_cut(struct tuner_chooser *c, int first)
     return BASE_OK;
 }
 
-/* The family's own plan saves all, and was predicted before. */
+/* The family's own plan saves all and was predicted before. */
 static void cut_off_the_family(struct tuner_chooser *c)
 {
     for (int i = 0; i < c->option_count; i++)
         if (c->options[i].device == c->all.device) cut_off(c, i, ALONE);
 }
 
-/* One tensor after the other goes where the peak is lowest, until a policy fits or none is lower: to save what a layer
- * has to recompute beside all else of that moment may take less than to recompute it. */
+/* Moves one tensor at a time to where the peak is lowest, until a policy fits or none is lower. Saving a tensor may
+ * take less memory than recomputing it at the layer's peak. */
 static enum base_status lower(struct tuner_chooser *c, struct model_saved *policy, double peak_bytes, bool *fits)
 {
     for (bool improved = true; improved && !*fits;) {
@@ -157,8 +156,8 @@ static enum base_status lower(struct tuner_chooser *c, struct model_saved *polic
     return BASE_OK;
 }
 
-/* Policies that save least: nothing but the layer's input in the device's memory, and of the parts all recomputed or
- * all offloaded; then those near the least of them. Where none of them fits, no policy does. */
+/* Policies that save least: only the layer's input on the device, and each part recomputed or offloaded as a whole;
+ * then policies near the least of these. If none fits, no policy fits. */
 static enum base_status least_fits(struct tuner_chooser *c, bool *fits)
 {
     const unsigned input = tuner_input_name, attention = tuner_attention_names & c->all.device,
@@ -186,7 +185,7 @@ static enum base_status least_fits(struct tuner_chooser *c, bool *fits)
     return *fits ? BASE_OK : lower(c, &lowest, lowest_bytes, fits);
 }
 
-/* What stands in memory always, with what is reserved. */
+/* Weighs persistent tensors and reserved memory. */
 static enum base_status weigh_state(struct tuner_chooser *c)
 {
     struct search *s = c->s;
@@ -219,9 +218,9 @@ static enum base_status begin(struct tuner_chooser *c, struct search *s, const s
     return BASE_OK;
 }
 
-/* Whether another policy than the family's own, which saves all, may change the answer: it does not fit, and would if
- * it did; or to recompute takes less, since a policy changes how tensors are sharded. That is asked of each tensor, of
- * all of attention and of all of the MLP. */
+/* Whether another policy than the family's own, which saves all, may change the answer. Either the own one does not
+ * fit and would matter if it did, or recomputation is faster because a policy changes shardings. The latter is
+ * checked for each tensor, for all of attention and for all of the MLP. */
 static enum base_status ask_for_others(struct tuner_chooser *c, enum tuner_fit fit, bool *others)
 {
     const struct tuner_names *layer = &c->layer;

@@ -1,8 +1,7 @@
-/* What remat policies by tensor take and weigh: full predictions of one family's plan with one tensor offloaded, or
- * some recomputed, over the best links of any order of its submesh. Where nothing is hidden, what a step takes is what
- * it took with all saved, what is recomputed in attention, and what is recomputed in the MLP. The last depends on
- * whether attention's result is saved, since the norm between them is made of it, or its context, and on nothing else
- * inside attention. */
+/* Time and memory of per-tensor remat policies: full predictions of a family's plan with one tensor offloaded or
+ * some recomputed, over the best links of any order of its submesh. Without overlap, a step takes its time with all
+ * saved, plus recomputation in attention, plus recomputation in the MLP. The last depends only on whether
+ * attention's result or its context is saved, since the norm between them is made of it. */
 #include "tuner/policies.h"
 
 #include <math.h>
@@ -47,14 +46,14 @@ enum base_status tuner_policies_price_kept(struct tuner_chooser *c)
     return BASE_OK;
 }
 
-/* Of shallow stacks, and where what comes and goes is sharded otherwise, a tensor may take more that is not saved.
- * Where it alone is not, the peak is lower by half its weight and more: then it is so beside others, too. */
+/* In shallow stacks, or if transient buffers are sharded differently, not saving a tensor may take more memory. If
+ * dropping only this tensor lowers the peak by at least half its weight, it also does so together with others. */
 static bool is_lighter(const struct tuner_chooser *c, int name, const struct sim_prediction *p)
 {
     return c->all_bytes - (double)p->memory.peak_bytes >= 0.5 * c->bytes[name] && c->bytes[name] > 0;
 }
 
-/* What a tensor takes of the host's memory is what keeping it weighs; each microbatch moves as much. */
+/* A tensor's weight is the host memory that it takes when offloaded; each microbatch moves as much. */
 enum base_status tuner_policies_weigh(struct tuner_chooser *c, int name)
 {
     struct sim_prediction p;
@@ -91,7 +90,7 @@ int tuner_pattern_of(const struct tuner_names *names, unsigned set)
     return pattern;
 }
 
-/* What a step takes more where these names are recomputed than where none is. */
+/* Extra time of a step that recomputes these tensors. */
 enum base_status tuner_policy_price_without(struct tuner_chooser *c, unsigned names, double *more_s)
 {
     struct sim_prediction p;
@@ -101,8 +100,8 @@ enum base_status tuner_policy_price_without(struct tuner_chooser *c, unsigned na
     return BASE_OK;
 }
 
-/* What of attention the MLP's norm is made of is saved: its result; else what its last product is made of; else
- * neither, and what is recomputed for one may be gathered for the other, too. */
+/* What is saved of attention below the MLP's norm: its result; or the input of its last product; or neither, and
+ * then one recomputation may serve the other. */
 enum beneath { RESULT, CONTEXT_ALONE, NEITHER, BENEATH_COUNT };
 
 static enum beneath beneath_mlp(unsigned saved)
@@ -111,7 +110,7 @@ static enum beneath beneath_mlp(unsigned saved)
     return has_result ? RESULT : saved & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;
 }
 
-/* What is recomputed in attention, and in the MLP above each of these: the sum. */
+/* The sum of recomputation in attention, and in the MLP on top of each of these. */
 static enum base_status price_halves(struct tuner_chooser *c)
 {
     static const unsigned dropped[BENEATH_COUNT] = {0, 1u << MODEL_SAVED_OUT,
@@ -136,8 +135,8 @@ static enum base_status price_halves(struct tuner_chooser *c)
     return BASE_OK;
 }
 
-/* Attention and MLP of a parallel block read the same norm: what is recomputed for one serves the other; and beside
- * collectives that are hidden, half of a layer's work may take no time. So each pattern of both is priced by itself. */
+/* Attention and MLP of a parallel block read the same norm, so recomputation for one serves the other. With
+ * overlapped collectives, half of a layer's work may take no time. So each pattern of both is priced separately. */
 enum base_status tuner_policies_price_patterns(struct tuner_chooser *c)
 {
     const struct tuner_names *layer = &c->layer;

@@ -1,10 +1,10 @@
-/* Remat by tensor as a part of the space. What a policy does not name is recomputed, and the layer's input is always
- * saved somewhere; a search meets a few of these policies, and each is named when it is met. */
+/* Per-tensor remat in the space. Tensors that a policy does not name are recomputed, and the layer's input is always
+ * saved. A search finds a few of these policies and names them as it finds them. */
 #include "tuner/space.h"
 
 #include <string.h>
 
-enum { STATES = 3 /* in the device's memory, in the host's, recomputed */, STATES_OF_INPUT = 2 };
+enum { STATES = 3 /* on the device, on the host, recomputed */, STATES_OF_INPUT = 2 };
 
 static unsigned names_of(const struct model_config *config)
 {
@@ -15,7 +15,7 @@ static unsigned names_of(const struct model_config *config)
     return names;
 }
 
-/* Nothing needs the MLP's last product again: to save it spares no time. */
+/* Nothing reads the MLP's last product again, so saving it saves no time. */
 unsigned tuner_saved_useful(const struct tuner_saved_space *saved)
 {
     return saved->names & ~(1u << MODEL_SAVED_WO);
@@ -39,7 +39,7 @@ enum base_status tuner_saved_open(struct tuner_space *space, const struct model_
     *values = (struct tuner_values){more, values->count + 1};
     saved->value = values->count;
     saved->found = base_grown(space->arena, NULL, 0, &saved->found_capacity, sizeof *saved->found);
-    saved->found_count = 1; /* 0 is none of them */
+    saved->found_count = 1; /* 0 is not a policy */
     return BASE_OK;
 }
 

@@ -1,14 +1,14 @@
-/* The search: best bound first, full predictions only where a bound does not decide. Plans are looked at in families:
- * one group, one number of microbatches, all orders of the submesh. A family has one bound; when it is no longer good
- * enough, one of its plans is predicted in full. That says whether the family fits, and, since its plans do the same
- * work on the same mesh and differ in links alone, what the others will take. Each full prediction is held against the
- * bounds that it had; a kind of bound that it undercuts is given up, and the search begins anew without it. */
+/* The search: best bound first, with full predictions only where bounds do not decide. Plans form families: one
+ * group and number of microbatches, all orders of the submesh. A family has one bound. When the bound no longer
+ * decides, one of its plans is predicted in full. This tells whether the family fits. It also tells the other plans'
+ * times, since they do the same work on the same mesh and differ only in links. Each full prediction is checked
+ * against its bounds; if one is violated, the search restarts without that kind of bound. */
 #include "tuner/search.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Rule sets share programs over cells, and a search comes back to them: 15,000 programs of T5 XL take 1 GiB. */
+/* Rule sets share programs across cells, and a search returns to them: 15,000 programs of T5 XL take 1 GiB. */
 static const int64_t searched_cache_bytes = (int64_t)2 << 30;
 
 const char *tuner_objective_name(enum tuner_objective objective)
@@ -18,7 +18,7 @@ const char *tuner_objective_name(enum tuner_objective objective)
     return names[objective];
 }
 
-/* The groups of a cell differ in their rules alone, and contractions that they shard alike take as long. */
+/* Groups of a cell differ only in rules, so contractions that they shard alike take equally long. */
 static enum base_status bound_families(struct search *s, const struct node *cell, struct tuner_table *out)
 {
     struct base_arena known = {.exhausted = s->space->arena->exhausted};
@@ -35,7 +35,7 @@ static enum base_status bound_families(struct search *s, const struct node *cell
     return status;
 }
 
-/* The bound of an integer program in place of the first one: a rule set whose weight is within the device's memory. */
+/* Replaces the cell's first bound by an integer program's: the least of rule sets within the device's memory. */
 static enum base_status bound_cell(struct search *s, struct node cell)
 {
     if (s->options->no_integer_program) return cell.kind = PROGRAM, tuner_search_push(s, cell), BASE_OK;
@@ -52,7 +52,7 @@ static enum base_status bound_cell(struct search *s, struct node cell)
     return BASE_OK;
 }
 
-/* ---- the walk ---- */
+/* ---- main loop ---- */
 
 static void report_progress(const struct search *s)
 {
@@ -85,8 +85,8 @@ static enum base_status walk(struct search *s)
     while (s->heap_count && !s->restart && !tuner_search_time_is_up(s)) {
         struct node node = tuner_search_pop(s);
         if (tuner_search_decided(s, &node)) {
-            /* The heap is sorted, so without a front all that is left is decided with this node; but plans with names
-             * are ranked, too. */
+            /* The heap is sorted, so without a front this node decides everything left; but named plans are ranked,
+             * too. */
             if (!s->options->pareto && node.bound >= tuner_search_threshold(s))
                 return tuner_search_push(s, node), BASE_OK;
             count_as_decided(s, &node);
@@ -105,7 +105,7 @@ static int by_peak(const void *a, const void *b)
     return tuner_search_before(x, y) ? -1 : tuner_search_before(y, x);
 }
 
-/* Nothing fits: which plan comes nearest? Cells that an integer program found too large are looked into before. */
+/* Nothing fits: find the plan nearest to fitting. Cells that an integer program found too large are opened first. */
 static enum base_status find_nearest(struct search *s)
 {
     struct tuner_result *r = s->result;
@@ -124,7 +124,7 @@ static enum base_status find_nearest(struct search *s)
         if (s->too_large[i].kind != FAMILY) continue;
         if (r->has_nearest && s->too_large[i].peak_bytes >= (double)r->nearest.prediction.memory.peak_bytes) break;
         BASE_TRY(tuner_search_evaluate(s, &s->too_large[i], 0, NULL, &found));
-        r->counts.by_memory--; /* it is predicted now */
+        r->counts.by_memory--; /* it is now predicted */
     }
     return BASE_OK;
 }
@@ -152,9 +152,9 @@ static enum base_status run_phase(struct search *s, const struct phase *phase)
     return walk(s);
 }
 
-/* First the plain space, that of rule sets and policies with names, so that a larger search never ends with less than
- * a smaller one; and what is known of it decides most of the others. Where seconds are limited, rules without remat by
- * tensor come next, since every family of that takes many predictions. */
+/* The plain space of named rule sets and policies comes first, so that a larger search never ends with less; its
+ * results also decide most of the rest. If time is limited, rules without per-tensor remat come next, since each
+ * per-tensor family takes many predictions. */
 static enum base_status run_phases(struct search *s)
 {
     static const struct phase phases[] = {{.named_policies = true},
@@ -182,7 +182,7 @@ static enum base_status run_once(struct search *s)
 
 enum reason { BY_TIME, BY_MEMORY };
 
-/* Families and plans that bounds alone decided; cells stand for too many plans to be shown. */
+/* Reports families and plans decided by bounds alone; cells represent too many plans. */
 static void show_ruled_out(const struct search *s, const struct node *nodes, int64_t count, enum reason reason)
 {
     for (int64_t i = 0; i < count && s->options->looked; i++) {
@@ -198,8 +198,8 @@ static void show_ruled_out(const struct search *s, const struct node *nodes, int
     }
 }
 
-/* Plans that leave too little memory free, or do not fit, are shown where they are faster than the best, or nothing
- * else fits. */
+/* Plans without enough free memory, and plans that do not fit, are shown only if they beat the best or nothing else
+ * fits. */
 static void drop_slow_unranked(const struct search *s)
 {
     struct tuner_result *r = s->result;
@@ -209,7 +209,7 @@ static void drop_slow_unranked(const struct search *s)
     while (r->tight_count && tuner_search_found_cost(s, &r->tight[r->tight_count - 1]) >= best) r->tight_count--;
 }
 
-/* What the heap still holds: decided by its bounds, or open where the time was up. */
+/* Counts what is left in the heap: decided by bounds, or open if time ran out. */
 static void settle(struct search *s)
 {
     struct tuner_result *r = s->result;

@@ -1,4 +1,4 @@
-/* What a search counts in: costs and seconds, batches and microbatches, plans, and the time it has taken. */
+/* The units of a search: costs and seconds, batches and microbatches, plans, elapsed time. */
 #include "tuner/search.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ int64_t tuner_search_microbatch_count(const struct search *s, int group, int mic
     return n > 1 ? n : 1;
 }
 
-/* What is made small: seconds a sequence, or seconds a step. Lengths, devices and their price are the same for all
- * plans of a space, so that a token's price goes by the seconds, too. */
+/* The objective: seconds per sequence, or seconds per step. All plans of a space have the same lengths, devices and
+ * device price, so the price per token also follows the seconds. */
 double tuner_search_cost_of(const struct search *s, int group, double step_s)
 {
     return s->options->objective == TUNER_STEP_S ? step_s : step_s / (double)tuner_search_batch_size(s, group);
@@ -32,7 +32,7 @@ bool tuner_search_time_is_up(struct search *s)
     return s->stopped;
 }
 
-/* How many plans a node stands for, as far as none of them is counted yet. */
+/* Number of plans that a node represents and that are not yet counted. */
 int64_t tuner_search_plans_of(const struct search *s, const struct node *node)
 {
     int64_t submeshes = (int64_t)tuner_group_submesh_count(s->space, node->group) *

@@ -1,4 +1,4 @@
-/* What the search has yet to look at: least bound first, then in the order of the space. */
+/* The open nodes of a search: smallest bound first, ties in order of the space. */
 #include "tuner/search.h"
 
 #include <string.h>

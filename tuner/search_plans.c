@@ -1,9 +1,9 @@
-/* Families of plans that differ in what no bound sees: which of them are predicted, and which are too slow for that. */
+/* Opens families whose plans differ in ways that no bound sees: predicts plans, or skips those that are too slow. */
 #include "tuner/search.h"
 
 #include <math.h>
 
-/* A step of which the compiler recomputes something takes at least this (tuner.h). */
+/* A lower bound on a step with rematerialisation by the compiler (tuner.h). */
 static double least_recomputed_s(const struct sim_prediction *p, double step_s)
 {
     return step_s - p->memory_bound_s;
@@ -32,8 +32,7 @@ static void count_as_slow(struct search *s, const struct node *node, const struc
                                                   node->peak_bytes, false});
 }
 
-/* One plan of the family is predicted; *slow: none of them is of use, and what the compiler would recompute was left
- * out. */
+/* Predicts one plan of the family. *slow: none of its plans is useful, and rematerialisation was not predicted. */
 static enum base_status predict_first(struct search *s, const struct node *node, int first, struct sim_detail *detail,
                                       struct tuner_found *found, bool *slow)
 {
@@ -58,7 +57,7 @@ enum base_status tuner_search_open_family(struct search *s, const struct node *n
     int first = tuner_search_quickest_submesh(s, shape);
     bool slow;
     if (!node->propagated && node->group >= s->base_groups && tuner_search_refuses(s, node)) return BASE_OK;
-    if (!node->propagated && isfinite(tuner_search_best_threshold(s))) { /* before there is a plan none is ruled out */
+    if (!node->propagated && isfinite(tuner_search_best_threshold(s))) { /* the first plan must not be ruled out */
         struct node bounded = *node;
         BASE_TRY(tuner_search_bound_propagated(s, &bounded));
         if (bounded.bound > node->bound) return tuner_search_push(s, bounded), BASE_OK;
@@ -81,7 +80,7 @@ enum base_status tuner_search_open_plan(struct search *s, const struct node *nod
 {
     struct tuner_found found;
     struct tuner_counts *counts = &s->result->counts;
-    --*(node->saved ? &counts->by_program : &counts->by_sibling); /* that counted it so far */
+    --*(node->saved ? &counts->by_program : &counts->by_sibling); /* undo how it was counted so far */
     return tuner_search_evaluate(s, node, node->submesh, NULL, &found);
 }
 

@@ -1,10 +1,10 @@
-/* The search where rule sets have no names: cells of rule sets are bounded, opened and split. */
+/* The search of unnamed rule sets: cells of rule sets are bounded, opened and split. */
 #include "tuner/search.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- rule sets without a name ---- */
+/* ---- unnamed rule sets ---- */
 
 static enum base_status find_coding(struct search *s, int first, enum tuner_batch batch,
                                     const struct tuner_coding **out)
@@ -25,7 +25,7 @@ static enum base_status find_coding(struct search *s, int first, enum tuner_batc
     return BASE_OK;
 }
 
-/* How many rule sets without a name JAX accepts on the mesh of a cell: of the space, whatever the search looks at. */
+/* Number of unnamed rule sets that JAX accepts on a cell's mesh: a property of the space, not of the search. */
 static enum base_status count_rules(struct search *s, int first)
 {
     const struct tuner_coding *coding;
@@ -42,8 +42,7 @@ static enum base_status count_rules(struct search *s, int first)
     return BASE_OK;
 }
 
-/* Named and unnamed rule sets have nodes of their own; the first bound is that of any sharding that some rule set has.
- */
+/* Named and unnamed rule sets have separate nodes; the first bound is that of the union of all rule sets' shards. */
 static enum base_status add_rules(struct search *s, int first, int microbatches)
 {
     const struct tuner_coding *coding;
@@ -58,14 +57,14 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     return BASE_OK;
 }
 
-/* Of rule sets without a name those are looked at that may be the best, or equal to it. */
+/* Unnamed rule sets are only explored if they may equal or beat the best. */
 static double rule_limit_s(const struct search *s, int group)
 {
     return s->options->pareto ? (double)INFINITY
                               : tuner_search_seconds_of_cost(s, group, tuner_search_best_threshold(s)) * (1 + slack);
 }
 
-/* A cell without one is too slow, whatever its weight. */
+/* A cell without an open context is too slow, whatever its weight. */
 static bool has_open_context(const struct tuner_rule_cell *cell)
 {
     for (int context = 0; context < cell->table.context_count; context++)
@@ -105,7 +104,7 @@ void *tuner_search_more(struct base_arena *arena, void *old, int count, int *cap
     return larger;
 }
 
-/* A family of rule sets that give the same. */
+/* A family of rule sets with equal specs. */
 struct alike_rules {
     struct tuner_rules_given given;
     struct node node;
@@ -114,15 +113,15 @@ struct alike_rules {
 struct finder {
     struct search *s;
     const struct node *cell;
-    unsigned live; /* mesh axes of several devices */
+    unsigned live; /* mesh axes with several devices */
     int64_t found;
-    struct base_arena own; /* of the list: freed with it */
+    struct base_arena own; /* memory of the list */
     struct base_index index;
     struct alike_rules *list;
     int capacity;
 };
 
-/* A new group for a rule set that nobody has named. */
+/* Adds a group for an unnamed rule set. */
 static int add_rule_set(struct search *s, int like, const int *digits)
 {
     struct tuner_space *space = s->space;
@@ -155,7 +154,7 @@ static struct alike_rules *find_alike(struct finder *f, const int *digits)
     return alike;
 }
 
-/* Of alike rule sets each bound is one of all of them. */
+/* Any bound of equivalent rule sets holds for all of them. */
 static void add_found(void *where, const int *digits, double step_s, double bytes, int64_t equals)
 {
     struct finder *f = where;
@@ -192,7 +191,7 @@ enum base_status tuner_search_open_cell(struct search *s, const struct node *cel
     return BASE_OK;
 }
 
-/* Groups stand in the order of variant, batch and shape: those of one cell stand together. */
+/* Groups are sorted by variant, batch and shape, so those of a cell are adjacent. */
 static int end_of_cell(const struct search *s, int first)
 {
     const struct tuner_group *a = &s->space->groups[first];

@@ -1,5 +1,5 @@
-/* Plans of inference: every one of a space is predicted, so that the best is proven. A space has few programs, one a
- * mesh and rule set, which batches and beams share, and each of its predictions takes microseconds. */
+/* Inference plans: all plans of a space are predicted, so the best is proven. A space has few programs, one per mesh
+ * and rule set, shared by batches and beams; each prediction takes microseconds. */
 #include "tuner/space.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@ enum { MOST_PLANS = 1 << 22, LARGEST_SHARE = 32 };
 
 /* ---- the space ---- */
 
-/* Powers of two up to 32 sequences a device: answers come sooner from small batches, more of them from large ones. */
+/* Powers of two up to 32 sequences per device: small batches answer sooner, large ones give more throughput. */
 static enum base_status find_batches(struct base_arena *arena, const struct sim_plan_text *plan,
                                      struct tuner_values *out, struct base_error *error)
 {
@@ -30,8 +30,7 @@ static void pin(struct base_arena *arena, struct tuner_request *request, enum tu
     given->values[0] = value;
 }
 
-/* Keys of training alone do not vary, and the space is built without those of inference, which change neither meshes
- * nor what rules may shard. */
+/* Training keys do not vary. The space is built without inference keys, which affect neither meshes nor rules. */
 static enum base_status build_space(struct base_arena *arena, struct sim_cache *cache,
                                     const struct tuner_serving_request *request, struct tuner_space *out,
                                     struct base_error *error)
@@ -63,10 +62,9 @@ struct sim_plan_text tuner_served_text(const struct tuner_serving_result *result
     return text_of(result, plan);
 }
 
-/* ---- what is best ---- */
+/* ---- ranking ---- */
 
-/* By the objective (latency or tokens/s), then by the other of the two, then by memory; equal ones stay in the order of
- * the space. */
+/* By the objective (latency or tokens/s), then by the other of the two, then by memory; ties in order of the space. */
 static int by_cost(enum tuner_serving_objective objective, const struct tuner_served *a, const struct tuner_served *b)
 {
     const bool latency = objective == TUNER_LATENCY;
@@ -95,7 +93,7 @@ static bool is_within_bounds(const struct tuner_serving_request *request, const 
            (!(request->least_tokens_per_s > 0) || plan->tokens_per_s >= request->least_tokens_per_s);
 }
 
-/* In the order of latency those that give more tokens than all before. */
+/* In order of latency: plans with more tokens/s than all before. */
 static void find_front(struct base_arena *arena, struct tuner_serving_result *r)
 {
     double most = 0;
@@ -121,14 +119,14 @@ static void rank(struct base_arena *arena, const struct tuner_serving_request *r
     r->plan_count = (int)(count < request->top ? count : request->top);
 }
 
-/* ---- the walk ---- */
+/* ---- main loop ---- */
 
 struct walk {
     const struct tuner_serving_request *request;
     struct tuner_serving_result *result;
     struct tuner_space *space;
     struct sim_cache *cache;
-    struct base_arena scratch; /* of one plan */
+    struct base_arena scratch; /* memory for one plan */
 };
 
 static enum base_status look_at(struct walk *w, struct tuner_served *plan, struct base_error *error)
@@ -170,7 +168,7 @@ static enum base_status look_at_all(struct walk *w, struct base_error *error)
     return BASE_OK;
 }
 
-/* As the plan says, or the values that are tried where it says nothing. */
+/* The plan's own values or, without them, the default candidates. */
 static struct tuner_values values_of(struct base_arena *arena, const struct tuner_values *given, const char *first,
                                      const char *second)
 {

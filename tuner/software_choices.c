@@ -1,4 +1,4 @@
-/* What a search varies where nobody says: what the plan's software can be told, a row each of software_choices.csv. */
+/* The default range of a search: the options of the plan's software, one row of software_choices.csv each. */
 #include "tuner/space.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static const char *field(int row, const char *column)
     return base_table_field(table, row, base_table_column(table, column));
 }
 
-/* The last row that is about it: what stands beyond comes behind what is usual. -1: none. */
+/* The last matching row: rows beyond the usual scope follow the usual ones. -1: none. */
 static int find_row(const char *software, bool beyond)
 {
     int found = -1;

@@ -1,5 +1,5 @@
-/* The space of plans: what may vary, which plans T5X and JAX accept, and why they refuse the others. Whether a plan is
- * accepted depends neither on the order of its submesh nor on its microbatches, so that plans are kept in groups. */
+/* The space of plans: what may vary, which plans T5X and JAX accept, and why they reject others. Acceptance does not
+ * depend on the order of the submesh or the number of microbatches, so plans are kept in groups. */
 #include "tuner/space.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static struct tuner_values copy_values(struct base_arena *arena, const char *con
 
 /* ---- the range of each dimension ---- */
 
-/* T5X offers rematerialisation for scanned models alone. */
+/* T5X offers rematerialisation only for scanned models. */
 static struct tuner_values words(struct tuner_space *space, enum tuner_dimension d, const struct tuner_request *request,
                                  const struct tuner_software *choices, bool scanned)
 {
@@ -43,8 +43,8 @@ static struct tuner_values words(struct tuner_space *space, enum tuner_dimension
     return values.count && !(own[0] && *own[0]) ? values : copy_values(space->arena, own, 1);
 }
 
-/* Powers of two and half as much again, up to 32 sequences a device. There is no natural end, since a larger batch
- * always puts off the optimizer; the answer says where the search ended. */
+/* Powers of two and their 1.5-fold, up to 32 sequences per device. There is no natural end, since a larger batch
+ * always amortizes the optimizer better; the answer says where the search ended. */
 struct tuner_values tuner_auto_batches(struct base_arena *arena, int device_count)
 {
     const char *texts[64];
@@ -103,7 +103,7 @@ static enum base_status read_request(const struct tuner_space *space, const char
     return sim_plan_mesh_request(space->arena, &plan, request, error);
 }
 
-/* Every tuple of divisors of the topology's dimensions, the last one fastest. */
+/* All tuples of divisors of the topology's dimensions, last one fastest. */
 static enum base_status every_submesh(struct base_arena *arena, const struct topo_topology *topology,
                                       struct tuner_values *out, struct base_error *error)
 {
@@ -127,7 +127,7 @@ static enum base_status every_submesh(struct base_arena *arena, const struct top
     }
 }
 
-/* What the software can be told of its mesh: any submesh, or so many consecutive ranks. */
+/* The meshes that the software can use: any submesh, or a number of consecutive ranks. */
 static enum base_status every_mesh(struct tuner_space *space, const struct tuner_software *choices,
                                    const struct topo_topology *topology, struct tuner_values *out,
                                    struct base_error *error)
@@ -140,8 +140,8 @@ static enum base_status every_mesh(struct tuner_space *space, const struct tuner
     return BASE_OK;
 }
 
-/* Adds a mesh that T5X or JAX accepts, and counts one that they refuse. Meshes of named axes must all have the same
- * names in one order. */
+/* Adds a mesh that T5X or JAX accepts, and counts one that they reject. Meshes of named axes must share their names
+ * and order. */
 static enum base_status accept(struct tuner_space *space, const struct topo_topology *topology, const char *text,
                                int64_t plans_each, struct submesh *accepted, int *count, struct base_error *error)
 {
@@ -167,7 +167,7 @@ static enum base_status accept(struct tuner_space *space, const struct topo_topo
     return BASE_OK;
 }
 
-/* The meshes that T5X or JAX accept, those of one shape together. */
+/* Finds the meshes that T5X or JAX accept, grouped by shape. */
 static enum base_status find_shapes(struct tuner_space *space, const struct topo_topology *topology,
                                     struct tuner_values given, int64_t plans_each, struct base_error *error)
 {
@@ -235,8 +235,8 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group)
            tuner_variant_plan_count(space, space->groups[group].variant);
 }
 
-/* Sequence parallelism shards over the model axis. Where that has one device, and nothing is left to propagation, it is
- * the plan without it, which stands in the space already. */
+/* Sequence parallelism shards over the model axis. If that has one device and nothing is propagated, the plan equals
+ * the one without it, which is already in the space. */
 static bool is_a_repetition(const struct tuner_space *space, const struct sim_plan *plan)
 {
     const struct tuner_values *values = &space->values[TUNER_SEQUENCE];
@@ -246,7 +246,7 @@ static bool is_a_repetition(const struct tuner_space *space, const struct sim_pl
     return both && plan->sequence_parallel && !propagates && topo_axes_product(mesh, sim_model_axis(mesh)) == 1;
 }
 
-/* Whether T5X and JAX accept the group with that number of microbatches; if not, so many plans are refused. */
+/* Whether T5X and JAX accept the group with that number of microbatches; if not, counts plan_count refusals. */
 static bool check_group(struct tuner_space *space, int microbatches, int64_t plan_count, struct sim_plan *out)
 {
     struct base_error why;
@@ -258,8 +258,8 @@ static bool check_group(struct tuner_space *space, int microbatches, int64_t pla
     return false;
 }
 
-/* A group is accepted as its first plan is, with experts each number of microbatches by itself. What fails is counted
- * as often as it has plans. */
+/* A group is accepted if its first plan is; with experts, each number of microbatches is checked. A rejected group
+ * counts with all its plans. */
 static void add_group(struct tuner_space *space, struct tuner_group group)
 {
     struct sim_plan plan, checked;
@@ -300,7 +300,7 @@ static enum base_status find_groups(struct tuner_space *space, struct base_error
 
 /* ---- microbatches ---- */
 
-/* Those given that divide the batch; the others are refused as often as they would have stood in the space. */
+/* Keeps the given counts that divide the batch; counts the others as refused plans. */
 static void take_microbatches(struct tuner_space *space, int batch, int64_t size, struct tuner_values given,
                               int64_t plans_each)
 {
@@ -335,7 +335,7 @@ static enum base_status find_microbatches(struct tuner_space *space, struct tune
     return BASE_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole space ---- */
 
 static enum base_status check_each_value(struct tuner_space *space, const char *on_one_device, struct base_error *error)
 {
@@ -350,7 +350,8 @@ static enum base_status check_each_value(struct tuner_space *space, const char *
             text.values[keys[d]] = space->values[d].values[i];
             text.values[SIM_TOPOLOGY] = "h100:1x1";
             text.values[SIM_NUM_MICROBATCHES] = NULL;
-            /* It may not run there; that of the plan is asked on its own topology, with what it alone can be told. */
+            /* The software may not run on this topology; the plan's own software and its keys are checked on its own
+             * topology. */
             text.values[SIM_SOFTWARE] = text.values[SIM_COMPILE] = text.values[SIM_GRADIENT_DTYPE] = NULL;
             for (int key = SIM_TP_COMM_OVERLAP; key <= SIM_DDP_BUCKET_SIZE; key++) text.values[key] = NULL;
             for (int key = 0; key < SIM_KEY_COUNT; key++)
@@ -364,8 +365,8 @@ static enum base_status check_each_value(struct tuner_space *space, const char *
     return BASE_OK;
 }
 
-/* What cannot be at all, whatever the topology, is an error of the input and no refusal: one device divides everything.
- * A profile of another chip has no say in it. */
+/* A value that is invalid on every topology is an input error, not a refusal: one device divides everything. A
+ * profile of another chip does not matter here. */
 static enum base_status check_values(struct tuner_space *space, const char *on_one_device, struct base_error *error)
 {
     const struct base_json *profile = sim_cache_overrides(space->cache);
@@ -391,7 +392,7 @@ static bool names_only(const struct model_rules *rules, const struct topo_axes *
     return true;
 }
 
-/* Of the named rule sets those that name no other axes than the mesh has. */
+/* The named rule sets that use only axes of the mesh. */
 static struct tuner_values rules_for(struct tuner_space *space, struct tuner_values named, const struct topo_axes *axes)
 {
     struct tuner_values fitting = {base_new(space->arena, const char *, named.count), 0};
@@ -423,7 +424,7 @@ static void find_ranges(struct tuner_space *space, const struct tuner_request *r
     }
 }
 
-/* Bounds hold for the compiler of the software's date, and so does a search on TPUs that is not told another. */
+/* Bounds hold for the compiler of the software's date, so a TPU search defaults to it. */
 static void go_by_software(struct sim_plan_text *plan, const struct topo_topology *topology)
 {
     const bool said = sim_key_is_given(plan, SIM_COMPILER) || sim_key_is_given(plan, SIM_MEMORY_MODEL) ||

@@ -1,7 +1,7 @@
-/* Which layers each stage of a pipeline gets, embedding and head counted: an integer program over the prices of stages
- * with every number of layers. Its sums are what no schedule of one forward, one backward pass undercuts, so that its
- * answer is a bound. Where few assignments may be better than the best that is known they are listed (layer_bound.c)
- * and predicted in full; else the assignment that GLPK names is, and cut off, until none that is left can be better. */
+/* Assigns layers to pipeline stages, with embedding and head counted: an integer program over the prices of stages
+ * with every number of layers. No 1F1B schedule is below its sums, so its answer is a bound. If few assignments can
+ * beat the best, they are listed (layer_bound.c) and predicted in full. Otherwise GLPK's solution is predicted and
+ * cut, until no other can be better. */
 #include "tuner/stage_layers.h"
 #include "tuner/ilp.h"
 
@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIALS = 16 };  /* of one plan; then its best layers are not proven */
-enum { MOST_LISTED = 256 }; /* of one plan: what may be better and is predicted without a program */
-enum { MOST_STAGES = 32 };  /* with more the integer program takes minutes */
+enum { MOST_TRIALS = 16 };  /* per plan; after these its best layers stay unproven */
+enum { MOST_LISTED = 256 }; /* per plan: candidates that are predicted without a program */
+enum { MOST_STAGES = 32 };  /* the integer program takes minutes with more */
 
 /* Costs of every stage with every number of layers: [stage * most + layers - 1]. */
 struct table {
     int stages, most;
     int64_t microbatches;
-    bool alternates; /* 1F1B; else all forward passes come first */
+    bool alternates; /* 1F1B; otherwise all forward passes come first */
     struct sim_stage_cost *costs;
 };
 
@@ -26,7 +26,7 @@ static const struct sim_stage_cost *at(const struct table *t, int stage, int lay
     return &t->costs[stage * t->most + layers - 1];
 }
 
-/* What a stage does at least: all its passes, and the messages that it waits for, but for the last one. */
+/* A lower bound on a stage's time: all its passes, and the messages that it waits for except the last. */
 static double busy_s(const struct table *t, int stage, const struct sim_stage_cost *c)
 {
     const double m = (double)t->microbatches;
@@ -35,8 +35,8 @@ static double busy_s(const struct table *t, int stage, const struct sim_stage_co
 
 enum pass { FORWARD, BACKWARD };
 
-/* Sums that a step is no shorter than. The way forward to stage k, all that k does, and the way back to the first
- * stage, or only what k reduces then. */
+/* Lower bounds on a step: the path forward to stage k, all work of k, and the path back to the first stage or only
+ * k's own reductions. */
 static double way_and_work_s(const struct table *t, int k, enum pass pass, int stage, const struct sim_stage_cost *c)
 {
     if (stage > k) return 0;
@@ -45,16 +45,16 @@ static double way_and_work_s(const struct table *t, int k, enum pass pass, int s
     return sum + (pass == BACKWARD && stage == 0 ? c->reduce_s : 0) + (pass == FORWARD && stage == k ? c->reduce_s : 0);
 }
 
-/* How many forward passes 1F1B has stage k run after its first backward pass. */
+/* Number of forward passes that 1F1B runs on stage k after its first backward pass. */
 static int64_t left_forward(const struct table *t, int k)
 {
     const int64_t left = t->microbatches - (t->stages - k);
     return t->alternates && left > 0 ? left : 0;
 }
 
-/* The first microbatch through all stages and back to k, what k has left by then, and the way back to the first stage:
- * backward passes of all microbatches; or, of 1F1B, forward passes, each with a backward pass before it, and then the
- * last microbatch through the stages behind and all the way back. */
+/* The first microbatch through all stages and back to k, then k's remaining work, then the path back to the first
+ * stage. The remaining work is the backward passes of all microbatches. In 1F1B it is forward passes, each after a
+ * backward pass, and then the last microbatch through the later stages and all the way back. */
 static double round_s(const struct table *t, int k, int stage, const struct sim_stage_cost *c)
 {
     const double left = (double)left_forward(t, k), others = (double)(t->microbatches - 1),
@@ -67,7 +67,7 @@ static double round_s(const struct table *t, int k, int stage, const struct sim_
     return sum + left * (c->forward_s + c->backward_s + c->waited_s) + (waits ? 0 : c->send_s);
 }
 
-/* Every stage with a single layer: embedding or head may take longest by themselves. */
+/* Every stage with a single layer: embedding or head may be the slowest. */
 static double bare_s(const struct table *t, const struct sim_stage_cost *costs)
 {
     double most = 0;
@@ -82,7 +82,7 @@ static double bare_s(const struct table *t, const struct sim_stage_cost *costs)
     return most;
 }
 
-/* What a stage adds to the mean of the sums that a step is no shorter than. */
+/* A stage's contribution to the mean of the lower bounds. */
 static double mean_s(const struct table *t, int stage, const struct sim_stage_cost *c)
 {
     double sum = 0;
@@ -102,14 +102,14 @@ enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_pl
     for (int i = 0; i < TRIED; i++) BASE_TRY(sim_stage_costs(cache, plan, tried[i], SIM_TIME_ALONE, costs[i], error));
     const int middle = stages > 2;
     const double worth = mean_s(&t, middle, &costs[MORE][middle]) - mean_s(&t, middle, &costs[SHARE][middle]);
-    double shared_s = worth * (double)layers, least_update_s = INFINITY; /* some stage has that share */
+    double shared_s = worth * (double)layers, least_update_s = INFINITY; /* some stage has at least this share */
     for (int s = 0; s < stages; s++) {
         double least = INFINITY;
         for (int i = 0; i < TRIED; i++) least = fmin(least, mean_s(&t, s, &costs[i][s]) - worth * (double)tried[i]);
         shared_s += least;
         least_update_s = fmin(least_update_s, costs[SHARE][s].update_s);
     }
-    /* Sums in another order may differ in their last bits. */
+    /* Another order of summation may change the last bits. */
     *least_s = (fmax(shared_s, bare_s(&t, costs[ONE])) + costs[SHARE][0].tied_s + least_update_s) * (1 - 1e-9);
     return BASE_OK;
 }
@@ -138,7 +138,7 @@ struct assigning {
     const short **cuts;
 };
 
-/* More layers than a stage can have within the time that is to be undercut are not priced. */
+/* Layer counts that a stage cannot run below the time limit are not priced. */
 static enum base_status find_costs(struct assigning *a, double below_s, struct base_error *error)
 {
     struct table *t = &a->table;
@@ -195,7 +195,7 @@ static void make_program(struct assigning *a, double below_s)
         for (int kind = 0; kind < SUMS; kind++) rows[a->program.rows++] = row_of(a, (enum sum)kind, k);
 }
 
-/* Predicts an assignment, and takes it if it is the best; while none fits, if it comes nearest to that. */
+/* Predicts an assignment and keeps it if it is the best or, while none fits, the nearest to fitting. */
 static enum base_status try_layers(struct assigning *a, const short *layers, double bound_s, struct base_error *error)
 {
     struct sim_plan plan = *a->plan;
@@ -215,7 +215,7 @@ static enum base_status try_layers(struct assigning *a, const short *layers, dou
     return BASE_OK;
 }
 
-/* As even as it goes: what the program has to undercut. */
+/* The most even assignment: the time that the program must beat. */
 static enum base_status try_even(struct assigning *a, struct base_error *error)
 {
     const int stages = (int)a->plan->pipeline.stages;
@@ -226,8 +226,8 @@ static enum base_status try_even(struct assigning *a, struct base_error *error)
     return try_layers(a, even, 0, error);
 }
 
-/* The relaxation of tuner_layers_bound over what is allowed, so that memory counts, too; INFINITY: stages cannot hold
- * all layers. Any worth of a layer gives a bound. */
+/* The relaxation of tuner_layers_bound over allowed counts, so that memory matters, too; INFINITY: the stages cannot
+ * hold all layers. Any `worth` gives a valid bound. */
 static double relaxed_s(const struct assigning *a, double worth)
 {
     const struct table *t = &a->table;
@@ -269,10 +269,10 @@ static int by_bound(const void *a, const void *b)
 {
     const struct listed *x = a, *y = b;
     if (x->bound_s != y->bound_s) return x->bound_s < y->bound_s ? -1 : 1;
-    return x->layers < y->layers ? -1 : x->layers > y->layers; /* in the order in which they were listed */
+    return x->layers < y->layers ? -1 : x->layers > y->layers; /* ties in listing order */
 }
 
-/* Predicts those that may be better, the best of their bounds first, but for those that were tried before. */
+/* Predicts the candidates by increasing bound, except those already tried. */
 static enum base_status try_found(struct assigning *a, const short *found, int count, double tried_s,
                                   struct base_error *error)
 {
@@ -288,8 +288,8 @@ static enum base_status try_found(struct assigning *a, const short *found, int c
     return BASE_OK;
 }
 
-/* Without a program: assignments whose bounds are near the least of all, and, as long as they are few enough to predict
- * all of them, those farther off, up to what was found. */
+/* Without a program: assignments with bounds near the least of all; then farther ones up to the best, while all of
+ * them can be predicted. */
 static enum base_status try_listed(struct assigning *a, struct base_error *error)
 {
     static const double parts[] = {1e-6, 1e-3, 0.03, 0.3, 1};
@@ -297,7 +297,7 @@ static enum base_status try_listed(struct assigning *a, struct base_error *error
     struct tuner_layer_list *list = tuner_layer_list_new(a->arena, &a->program);
     const double least_s = tuner_layer_list_least(list) + tuner_layers_least_last(&a->program) + tied_s;
     short *found = base_new(a->arena, short, MOST_LISTED * a->table.stages);
-    double tried_s = 0; /* below it all were predicted */
+    double tried_s = 0; /* all assignments below it were predicted */
     a->out->least_s = least_s;
     for (int i = 0; i < BASE_COUNT(parts) && a->out->least_s < a->out->step_s; i++) {
         const bool bounded = isfinite(a->out->step_s);
@@ -309,7 +309,7 @@ static enum base_status try_listed(struct assigning *a, struct base_error *error
         BASE_TRY(try_found(a, found, whole || count < MOST_TRIALS ? count : MOST_TRIALS, tried_s, error));
         if (!whole) continue;
         a->out->least_s = limit_s;
-        tried_s = limit_s * (1 - 1e-12); /* bounds that are summed in another order may differ in their last bits */
+        tried_s = limit_s * (1 - 1e-12); /* another order of summation may change the last bits */
     }
     a->out->proven = a->out->least_s >= a->out->step_s;
     return BASE_OK;

@@ -1,5 +1,5 @@
-/* The search of plans with pipeline stages: in the order of bounds plans are predicted in full until the best of them
- * are faster than any bound that is left. */
+/* The search of pipeline plans: plans are predicted in full by increasing bound, until the best beat all remaining
+ * bounds. */
 #include "tuner/ilp.h"
 #include "tuner/stage_layers.h"
 #include "tuner/stage_walk.h"
@@ -21,7 +21,7 @@ static bool is_better(const struct tuner_staged_plan *a, const struct tuner_stag
     return a->step_s != b->step_s ? a->step_s < b->step_s : a->place < b->place;
 }
 
-/* Into a list that holds the best top plans. */
+/* Inserts into a list of the best `top` plans. */
 static void insert_into(struct tuner_staged_plan *list, int *count, int top, const struct tuner_staged_plan *plan)
 {
     int at = *count;
@@ -37,10 +37,9 @@ static void insert(const struct staged_walk *w, const struct tuner_staged_plan *
     insert_into(w->result->best, &w->result->best_count, w->request->top, plan);
 }
 
-/* ---- plans that fit, and leave less free than they should ---- */
+/* ---- plans that fit without the headroom ---- */
 
-/* Whether a plan that does not leave the headroom may fit all the same, and be faster than the best that does. Layers
- * are assigned for plans that leave it. */
+/* Whether a plan without the headroom may fit and beat the best one. Assigned layers always leave the headroom. */
 static bool may_be_tight(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const struct tuner_stages_result *r = w->result;
@@ -49,7 +48,7 @@ static bool may_be_tight(const struct staged_walk *w, const struct tuner_staged_
     return r->tight_count < w->request->top || plan->least_s < r->tight[r->tight_count - 1].step_s;
 }
 
-/* Those found before a best plan that is faster. */
+/* Drops tight plans that a later best plan beats. */
 static void drop_slow_tight(struct tuner_stages_result *r)
 {
     while (r->best_count && r->tight_count && r->tight[r->tight_count - 1].step_s >= r->best[0].step_s)
@@ -63,7 +62,7 @@ static const char *layers_text(struct base_arena *arena, const short *layers, in
     return out.data;
 }
 
-/* The plan with the best layers of each stage, unless none are better than what was found. */
+/* Assigns the best layers to the plan's stages, unless none beats what was found. */
 static enum base_status assign(struct staged_walk *w, const struct sim_plan *checked, struct tuner_staged_plan *plan,
                                struct base_error *error)
 {
@@ -94,7 +93,7 @@ static enum base_status assign(struct staged_walk *w, const struct sim_plan *che
 
 /* ---- the front ---- */
 
-/* Some plan that was found is as fast and leaves as much memory free. */
+/* Some found plan is as fast and leaves as much memory free. */
 static bool is_dominated(const struct tuner_stages_result *r, double least_s, double free_bytes)
 {
     for (int i = 0; i < r->front_count; i++)
@@ -102,7 +101,7 @@ static bool is_dominated(const struct tuner_stages_result *r, double least_s, do
     return false;
 }
 
-/* In the order of time, and so in that of memory. */
+/* Sorted by time, hence also by memory. */
 static void insert_front(struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     struct tuner_stages_result *r = w->result;
@@ -118,7 +117,7 @@ static void insert_front(struct staged_walk *w, const struct tuner_staged_plan *
     r->front[at] = *plan;
 }
 
-/* ---- plan after plan ---- */
+/* ---- single plans ---- */
 
 static enum base_status predict(struct staged_walk *w, struct tuner_staged_plan *plan, struct base_error *error)
 {
@@ -142,14 +141,14 @@ static enum base_status predict(struct staged_walk *w, struct tuner_staged_plan 
     return BASE_OK;
 }
 
-/* Other layers of its stages may be among the best. */
+/* A better assignment of its layers may be among the best. */
 static bool is_undecided(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const struct tuner_stages_result *r = w->result;
     return plan->undecided && (r->best_count < w->request->top || plan->least_s < r->best[r->best_count - 1].step_s);
 }
 
-/* From which bound on a plan is not ranked: better by no more than the gap that is allowed is not sought. */
+/* Whether the bound excludes the plan from the ranking; gains within the allowed gap are not sought. */
 static bool is_too_slow(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const struct tuner_stages_result *r = w->result;
@@ -158,13 +157,13 @@ static bool is_too_slow(const struct staged_walk *w, const struct tuner_staged_p
     return r->best_count == w->request->top && plan->least_s > r->best[r->best_count - 1].step_s;
 }
 
-/* By its bound it does not leave the headroom, and is not ranked. */
+/* Its bound excludes the headroom, so it is not ranked. */
 static bool is_too_large(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     return !w->request->no_bounds && plan->free_bytes < w->request->headroom_frac * w->result->capacity_bytes;
 }
 
-/* What decides a plan, without a prediction: or OPEN. */
+/* The decision about a plan without a prediction, or OPEN. */
 static enum tuner_staged_end decide(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const struct tuner_stages_request *asked = w->request;
@@ -174,7 +173,7 @@ static enum tuner_staged_end decide(const struct staged_walk *w, const struct tu
     return is_too_large(w, plan) && !may_be_tight(w, plan) ? TUNER_STAGED_BY_MEMORY : TUNER_STAGED_OPEN;
 }
 
-/* How much less than the best what is left open may cost. */
+/* How much cheaper than the best an open plan may be. */
 static void find_gap(struct tuner_stages_result *r, const struct staged_walk *w)
 {
     const bool ends = !r->open_count;
@@ -192,7 +191,7 @@ static void find_gap(struct tuner_stages_result *r, const struct staged_walk *w)
 
 /* ---- in the order of bounds ---- */
 
-/* Plans that are not decided, the one with the least bound first. */
+/* Undecided plans, smallest bound first. */
 struct queue {
     struct tuner_staged_plan **plans;
     int count;
@@ -225,8 +224,7 @@ static void drop_first(struct queue *q)
     if (q->count) sink(q, 0);
 }
 
-/* The plan is decided, by a prediction or by what is known; or it has got its bounds, and waits for its turn by them.
- */
+/* Decides the plan, by a prediction or by what is known; or computes its bounds and puts it back into the queue. */
 static enum base_status step(struct staged_walk *w, struct tuner_staged_plan *plan, bool *waits,
                              struct base_error *error)
 {
@@ -239,13 +237,13 @@ static enum base_status step(struct staged_walk *w, struct tuner_staged_plan *pl
     *waits = goes_on && plan->outlined;
     if (*waits) return tuner_staged_bound(w, plan, error);
     if (goes_on) return predict(w, plan, error);
-    /* What might have been tight is decided all the same when the time is up. */
+    /* When time runs out, a possibly tight plan is decided nevertheless. */
     if (plan->end == TUNER_STAGED_OPEN && is_too_large(w, plan)) plan->end = TUNER_STAGED_BY_MEMORY;
     ++*counts[plan->end];
     return BASE_OK;
 }
 
-/* Plans that could not be predicted are none of the space. */
+/* Plans that cannot be predicted do not belong to the space. */
 static void drop_refused(struct tuner_stages_result *r)
 {
     int count = 0;

@@ -1,5 +1,5 @@
-/* The space of plans with pipeline stages: stages, chunks and microbatches together with tensor, data, sequence and
- * context parallelism. It is listed whole, each plan with a bound that is worked out from the prices of its pieces. */
+/* The space of pipeline plans: stages, chunks and microbatches, with tensor, data, sequence and context parallelism.
+ * It is listed completely, each plan with a bound from the prices of its stage chunks. */
 #include "tuner/stage_layers.h"
 #include "tuner/stage_walk.h"
 
@@ -9,13 +9,13 @@
 
 enum { MOST_PLANS = 1 << 22, MOST_VALUES = TUNER_STAGED_MOST_VALUES };
 
-/* Of a time limit: after it plans are listed without bounds, so that some are predicted. */
+/* Of the time limit: later plans are listed without bounds, so that some get predicted. */
 static const double LISTING_SHARE = 0.5;
 
 static const struct {
     enum sim_key key;
-    const char *defaults[4];   /* none: those that divide what they are of, or the plan's own */
-    enum tuner_dimension told; /* what the software can be told (software_choices.csv) comes before these; 0: nothing */
+    const char *defaults[4];   /* none: divisors, or the plan's own value */
+    enum tuner_dimension told; /* the software's options (software_choices.csv) take precedence; 0: none */
 } dimensions[TUNER_STAGED_COUNT] = {
     [TUNER_STAGED_BATCH] = {SIM_BATCH_SIZE, {NULL}},
     [TUNER_STAGED_OPTIMIZER] = {SIM_OPTIMIZER, {NULL}},
@@ -49,14 +49,14 @@ static void add(struct staged_walk *w, enum tuner_staged d, const char *text)
     else w->overflows = true;
 }
 
-/* Numbers from 1 to most that divide. */
+/* Divisors from 1 to most. */
 static void add_divisors(struct staged_walk *w, enum tuner_staged d, int64_t of, int64_t most)
 {
     for (int64_t n = 1; n <= of && n <= most; n++)
         if (of % n == 0) add(w, d, base_print(w->arena, "%lld", (long long)n));
 }
 
-/* Schedules that nobody names are those that the chunks of a plan ask for. */
+/* An unnamed schedule follows from the plan's number of chunks. */
 enum { BY_CHUNKS = -1 };
 
 static bool has_schedule(const struct staged_walk *w, int schedule)
@@ -67,7 +67,7 @@ static bool has_schedule(const struct staged_walk *w, int schedule)
     return has;
 }
 
-/* Chunks of one layer at least; where layers do not divide, the software may cut them all the same. */
+/* Chunks have at least one layer. If the layers do not divide, the software may still accept them. */
 static void add_chunks(struct staged_walk *w)
 {
     const int64_t layers = w->config.num_decoder_layers;
@@ -77,7 +77,7 @@ static void add_chunks(struct staged_walk *w)
     for (int64_t n = 1; n <= most; n++) add(w, TUNER_STAGED_CHUNKS, base_print(w->arena, "%lld", (long long)n));
 }
 
-/* Divisors of every batch. */
+/* Divisors of any batch. */
 static void add_microbatches(struct staged_walk *w)
 {
     const struct tuner_values *batches = &w->result->values[TUNER_STAGED_BATCH];
@@ -92,7 +92,7 @@ static void add_microbatches(struct staged_walk *w)
     }
 }
 
-/* What the software can be told, or what stands in the table. */
+/* The software's options, or the defaults of the table. */
 static void add_usual(struct staged_walk *w, enum tuner_staged d)
 {
     const bool is_rules = d == TUNER_STAGED_RULES;
@@ -108,7 +108,7 @@ static bool is_number(enum tuner_staged d)
     return d == TUNER_STAGED_BATCH || d >= TUNER_STAGED_CONTEXT;
 }
 
-/* Whose words decide which plans there are. */
+/* Keys whose words decide which plans exist. */
 static bool is_word(enum tuner_staged d)
 {
     return d == TUNER_STAGED_DIVISION || d == TUNER_STAGED_SCHEDULE || d == TUNER_STAGED_EXCHANGE;
@@ -122,7 +122,7 @@ static const char *words_of(struct base_arena *arena, const struct sim_plan_key 
     return text.data;
 }
 
-/* A word as the plan's key has it; unsaid, it is by layers, and by chunks. */
+/* Reads a word of the plan's key; by default by layers, and by chunks. */
 static enum base_status read_words(struct staged_walk *w, enum tuner_staged d, struct base_error *error)
 {
     const struct tuner_values *values = &w->result->values[d];
@@ -220,7 +220,7 @@ static bool is_given(const struct staged_walk *w, enum tuner_staged d)
     return w->request->given[d].count > 0;
 }
 
-/* Whether the software takes so many microbatches where no stages do. */
+/* Whether the software accumulates over this many microbatches without stages. */
 static bool accumulates(const struct staged_walk *w, int64_t microbatches)
 {
     const struct tuner_values *told = &w->choices.microbatches;
@@ -229,8 +229,8 @@ static bool accumulates(const struct staged_walk *w, int64_t microbatches)
     return has;
 }
 
-/* Of several words one alone where they say nothing: of a single stage, or of a sequence on one device; and chunks have
- * the schedule that takes turns, where it is among them. */
+/* Avoids duplicates: a word without effect takes only its first value, for a single stage or a sequence on one
+ * device. Chunks use the interleaved schedule if it is among the values. */
 static bool is_said_once(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const bool staged = number(w, plan, TUNER_STAGED_STAGES) > 1, sharded = number(w, plan, TUNER_STAGED_CONTEXT) > 1;
@@ -242,14 +242,14 @@ static bool is_said_once(const struct staged_walk *w, const struct tuner_staged_
     return !takes_turns || !has_schedule(w, SIM_ONE_FORWARD_ONE_BACKWARD);
 }
 
-/* What devices, layers and batch do not divide by is no plan; nor is one that says what another one says, too: chunks
- * of a single stage, sequence parallelism of one device, ZeRO without replicas. */
+/* Rejects plans that devices, layers or batch do not divide, and plans that equal another one: chunks of a single
+ * stage, sequence parallelism on one device, ZeRO without replicas. */
 static bool divides(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS),
                   model = number(w, plan, TUNER_STAGED_PARTITIONS), m = number(w, plan, TUNER_STAGED_MICROBATCHES),
                   context = number(w, plan, TUNER_STAGED_CONTEXT), devices = w->topology.device_count;
-    if (stages > devices || model > devices || context > devices) return false; /* and their product is no overflow */
+    if (stages > devices || model > devices || context > devices) return false; /* no overflow below */
     const int64_t copy = stages * model * context;
     if (devices % copy != 0 || (chunks > 1 && (stages == 1 || m % stages != 0))) return false;
     if (stages * chunks > w->config.num_encoder_layers + w->config.num_decoder_layers + 2) return false;
@@ -278,7 +278,7 @@ bool tuner_staged_is_assigned(const struct staged_walk *w, const struct tuner_st
            number(w, plan, TUNER_STAGED_CHUNKS) == 1;
 }
 
-/* Whether the software would cut the model so. */
+/* Whether the software accepts this cut of the model. */
 static bool is_cut(struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS);
@@ -302,7 +302,7 @@ double tuner_staged_cost(const struct staged_walk *w, const struct tuner_staged_
     return w->request->objective == TUNER_STEP_S ? step_s : step_s / (double)number(w, plan, TUNER_STAGED_BATCH);
 }
 
-/* Of most plans that is enough to see that they are slow; a front asks of each how much memory it leaves, too. */
+/* For most plans this bound shows that they are slow. A front also needs each plan's free memory. */
 static enum base_status outline(struct staged_walk *w, const struct sim_plan *checked, struct tuner_staged_plan *plan,
                                 struct base_error *error)
 {
@@ -361,12 +361,12 @@ static enum base_status add_plan(struct staged_walk *w, struct tuner_staged_plan
     w->assigns = w->assigns || tuner_staged_is_assigned(w, plan);
     r->space[r->plan_count] = *plan;
     if (!w->searches && tuner_staged_is_assigned(w, plan))
-        r->space[r->plan_count].layers = "auto"; /* as the table says it */
+        r->space[r->plan_count].layers = "auto"; /* as the table shows it */
     r->plan_count++;
     return BASE_OK;
 }
 
-/* Like an odometer, the last dimension fastest. */
+/* Counts like an odometer, last dimension fastest. */
 static enum base_status list_plans(struct staged_walk *w, struct base_error *error)
 {
     struct tuner_staged_plan plan = {.place = 0};
@@ -398,7 +398,7 @@ static const char *software_of(const struct staged_walk *w)
     return sim_key_is_given(plan, SIM_SOFTWARE) ? plan->values[SIM_SOFTWARE] : "t5x";
 }
 
-/* A schedule that the software has not is no plan of it. */
+/* Rejects schedules that the software lacks. */
 static enum base_status check_schedules(const struct staged_walk *w, struct base_error *error)
 {
     for (int i = 0; i < w->result->values[TUNER_STAGED_SCHEDULE].count; i++) {
@@ -418,7 +418,7 @@ static bool divides_by_layers(const struct staged_walk *w)
     return by_layers;
 }
 
-/* Chunks were named that the software has no schedule for. */
+/* Rejects chunks if the software has no schedule for them. */
 static enum base_status check_chunks(const struct staged_walk *w, struct base_error *error)
 {
     if (w->traits.schedules & 1u << SIM_INTERLEAVED) return BASE_OK;

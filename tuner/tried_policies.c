@@ -1,4 +1,4 @@
-/* One policy of a search tried: predicted in full, with the other orders of its submesh. */
+/* Tries one policy of a search: predicts it in full, with the other orders of its submesh. */
 #include "tuner/policies.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ enum base_status tuner_policy_try(struct search *s, const struct node *node, int
     s->rows = detail.collectives;
     s->result->counts.by_program--;
     if (!found->prediction.fits || s->restart) return BASE_OK;
-    /* While too few plans are ranked no bound decides: what other orders take is known at once. */
+    /* While too few plans are ranked, no bound decides, so the other orders are predicted at once. */
     if (s->result->plan_count < s->options->top) return try_other_orders(s, &chosen, first);
     tuner_search_push_siblings(s, &chosen, first, found, &detail);
     return BASE_OK;

@@ -1,5 +1,5 @@
-/* Where nothing of a space fits: which wider space, or which larger topology, has a plan that does. Each is searched
- * before it is named. */
+/* For a space in which nothing fits: a wider space, or a larger topology, with a plan that fits. Each is searched
+ * before it is suggested. */
 #include "tuner/tuner.h"
 
 #include <string.h>
@@ -26,11 +26,11 @@ static void set_free(struct tuner_request *request, enum tuner_dimension d)
     if (d == TUNER_SUBMESH) request->plan.values[SIM_NUM_PARTITIONS] = NULL;
 }
 
-/* The request with more of its choices open; returns in words which, NULL where that is no wider. */
+/* Opens more choices of the request; returns their names, or NULL if nothing changes. */
 static const char *widen(struct base_arena *arena, struct tuner_request *request, int step)
 {
     static const struct {
-        int after; /* from which step on */
+        int after; /* the first step that opens it */
         enum tuner_dimension d;
         bool beyond;
     } opened[] = {{1, TUNER_SUBMESH, false}, {2, TUNER_RULES, false},       {2, TUNER_MICROBATCHES, false},
@@ -52,7 +52,7 @@ static const char *widen(struct base_arena *arena, struct tuner_request *request
 
 enum outcome { NOT_SETTLED, NOTHING_FITS, FITS };
 
-/* Whether a plan fits there; then it is noted. What T5X or JAX refuse altogether is no advice. */
+/* Searches a space and notes its best plan if one fits. Topologies that T5X or JAX reject are no advice. */
 static enum base_status try_space(struct trial *t, const struct tuner_request *request, const char *freed,
                                   const char *topology, enum outcome *outcome, struct base_error *error)
 {
@@ -73,7 +73,7 @@ static enum base_status try_space(struct trial *t, const struct tuner_request *r
     return BASE_OK;
 }
 
-/* The least widening with a plan that fits, and a larger one where its best plan is faster. */
+/* Finds the smallest extension with a plan that fits, and a larger one with a faster best plan. */
 static enum base_status try_here(struct trial *t, const struct tuner_request *request, int first, int last,
                                  struct base_error *error)
 {
@@ -90,7 +90,7 @@ static enum base_status try_here(struct trial *t, const struct tuner_request *re
     return BASE_OK;
 }
 
-/* step 0: the request as it is. */
+/* step 0: the unchanged request. */
 static enum base_status try_larger(struct trial *t, const struct tuner_request *request, int step,
                                    struct base_error *error)
 {
@@ -99,7 +99,7 @@ static enum base_status try_larger(struct trial *t, const struct tuner_request *
     const char *freed = step ? widen(t->arena, &wider, step) : NULL;
     BASE_TRY(topo_parse(t->arena, request->plan.values[SIM_TOPOLOGY], &now, error));
     int devices = now.device_count;
-    bool smallest = !step; /* that all smaller ones are known to hold no plan; of GPUs, numbers of nodes are left out */
+    bool smallest = !step; /* all smaller ones are known to hold no plan; for GPUs, some node counts are skipped */
     enum outcome outcome = NOTHING_FITS;
     for (int i = 0; i < MOST_TOPOLOGIES && outcome != FITS && (freed || !step); i++) {
         const char *name = topo_next_larger(t->arena, &now, &devices);
@@ -117,13 +117,13 @@ enum base_status tuner_wider_that_fit(struct base_arena *arena, struct sim_cache
                                       struct tuner_wider out[TUNER_MOST_WIDER], int *count, struct base_error *error)
 {
     struct trial trial = {arena, cache, options, out, count};
-    /* Rule sets and policies without a name are not sought here: that takes many times what the search itself took. */
+    /* Unnamed rule sets and policies are not searched here: that takes many times the original search. */
     struct tuner_request named = *request;
     named.search_rules = named.search_saved = false;
     *count = 0;
     BASE_TRY(try_here(&trial, &named, 1, 2, error));
     BASE_TRY(try_larger(&trial, &named, 0, error));
-    if (!*count) BASE_TRY(try_here(&trial, &named, 3, 3, error)); /* many plans, and none that T5X launches */
+    if (!*count) BASE_TRY(try_here(&trial, &named, 3, 3, error)); /* many plans, and none that T5X can run */
     for (int step = 2; step <= 3 && !*count; step++) BASE_TRY(try_larger(&trial, &named, step, error));
     for (int i = 0; i < *count; i++) out[i].smallest &= !request->search_rules && !request->search_saved;
     return BASE_OK;
