@@ -178,9 +178,11 @@ void commands_warn_of_version(struct commands_context *context, struct base_aren
                               const struct sim_plan_text *text);
 /* Of what takes time or memory otherwise and the plan's software cannot be told (reports_untold). */
 void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan);
-/* That the answer is faster than anything measured. */
+/* That a training step is faster than most that are measured; BASE_INTERNAL: it is faster than any could be. */
 void commands_warn_of_speed(struct commands_context *context, const struct sim_plan *plan,
                             const struct sim_prediction *p);
+enum base_status commands_refuse_impossible(const struct commands_context *context, const struct sim_plan *plan,
+                                            const struct sim_prediction *p, struct base_error *error);
 /* Of a plan that export would refuse to write for its software of PyTorch: who plans is told before. */
 void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan);
 /* Of experts that rules leave whole on every device, or that are T5X's under other software. */

@@ -74,7 +74,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
     commands_warn_of_untold(context, context->arena, plan);
-    if (plan->options.step == MODEL_STEP_TRAIN) commands_warn_of_speed(context, plan, &prediction);
+    BASE_TRY(commands_refuse_impossible(context, plan, &prediction, error));
+    commands_warn_of_speed(context, plan, &prediction);
     if (plan->options.step == MODEL_STEP_TRAIN && !context->json) commands_note_unlaunched(context, plan);
     struct sim_confidence confidence = sim_confidence_of(context->arena, plan, &prediction);
     struct reports_prediction report = {.plan = *text,
@@ -146,6 +147,7 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     commands_warn_of_plan(context, &choice->plan, plan->config);
     commands_warn_of_experts(context, &choice->plan, plan->config);
     BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
+    BASE_TRY(commands_refuse_impossible(context, plan, prediction, error));
     commands_warn_of_untold(context, context->arena, plan);
     *confidence = sim_confidence_of(context->arena, plan, prediction);
     choice->said = reports_plan_said(context->arena, &choice->plan, plan);

@@ -4,6 +4,7 @@
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
 
+#include <math.h>
 #include <string.h>
 
 void commands_warn(struct commands_context *context, const char *text)
@@ -70,15 +71,37 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
                                  unreplayed, plan->software));
 }
 
+/* Of the peak of products in the plan's dtype; 0: nothing is judged by it, as a local device's rate is what its
+ * products reach. */
+static double products_frac(const struct sim_plan *plan, const struct sim_prediction *p)
+{
+    if (plan->options.step != MODEL_STEP_TRAIN || sim_is_executed(plan)) return 0;
+    return p->mfu_frac / fmax(1, sim_rate_frac(&plan->placement->profile, plan->options.dtype));
+}
+
 void commands_warn_of_speed(struct commands_context *context, const struct sim_plan *plan,
                             const struct sim_prediction *p)
 {
-    static const double published_frac = 0.65; /* of the peak in the dtype of activations */
-    if (model_dtype_is_quantized(plan->options.dtype) || p->mfu_frac <= published_frac) return;
+    static const double published_frac = 0.65;
+    const double frac = products_frac(plan, p);
+    if (frac <= published_frac) return;
     commands_warn(context, base_print(context->arena,
-                                      "an MFU of %.1f %% is above %.0f %%, which few published runs reach: the plan "
-                                      "may be slower than predicted",
-                                      100 * p->mfu_frac, 100 * published_frac));
+                                      "%.1f %% of the peak of products is above %.0f %%, which few published runs "
+                                      "reach: the plan may be slower than predicted",
+                                      100 * frac, 100 * published_frac));
+}
+
+enum base_status commands_refuse_impossible(const struct commands_context *context, const struct sim_plan *plan,
+                                            const struct sim_prediction *p, struct base_error *error)
+{
+    static const double possible_frac = 0.75;
+    const double frac = products_frac(plan, p);
+    const bool own_constants = sim_cache_overrides(context->cache) != NULL;
+    if (!p->fits || own_constants || frac <= possible_frac) return BASE_OK;
+    return base_fail(error, BASE_INTERNAL,
+                     "no answer: it would be %.1f %% of the peak of products, and no training step reaches %.0f %%; "
+                     "that is a fault of the prediction: please report the plan",
+                     100 * frac, 100 * possible_frac);
 }
 
 void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan)

@@ -53,7 +53,7 @@ static void put_row(const struct reports_choice *c, int width, struct base_text 
     if (training->train_tokens > 0) {
         struct reports_run_length run = reports_length_of_run(training, p);
         base_putf(out, " %12s", reports_wall_words(out->arena, run.wall_s));
-        if (training->device_hour_price > 0) base_putf(out, " %12.2f", run.price);
+        if (training->device_hour_price > 0) base_putf(out, " %12s", reports_price_words(out->arena, run.price));
     }
     base_putf(out, "  %s\n", c->words);
 }

@@ -62,6 +62,7 @@ void reports_put_training(struct base_json_writer *writer, const struct reports_
 void reports_training_text(const struct reports_training *training, const struct sim_prediction *prediction,
                            struct base_text *out);
 const char *reports_wall_words(struct base_arena *arena, double wall_s); /* "41.6 days" */
+const char *reports_price_words(struct base_arena *arena, double price); /* "52.30", "189.5 k" */
 
 /* ---- totals of a step, and its checkpoint (totals.c) ---- */
 

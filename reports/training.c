@@ -27,6 +27,13 @@ void reports_put_training(struct base_json_writer *w, const struct reports_train
     base_json_close(w, '}');
 }
 
+/* As many digits as a prediction is worth. */
+const char *reports_price_words(struct base_arena *arena, double price)
+{
+    char buffer[BASE_HUMANE];
+    return price < 1000 ? base_print(arena, "%.2f", price) : base_copy(arena, base_format_count(buffer, price));
+}
+
 const char *reports_wall_words(struct base_arena *arena, double wall_s)
 {
     char buffer[BASE_HUMANE];
@@ -43,6 +50,7 @@ void reports_training_text(const struct reports_training *t, const struct sim_pr
     base_putf(out, "%s target tokens take %s steps, %s, %s device-hours", base_format_count(tokens, t->train_tokens),
               base_format_count(steps, run.steps), reports_wall_words(out->arena, run.wall_s),
               base_format_count(hours, run.device_hours));
-    if (t->device_hour_price > 0) base_putf(out, ": %.2f at %.4g a device-hour", run.price, t->device_hour_price);
+    if (t->device_hour_price > 0)
+        base_putf(out, ": %s at %.4g a device-hour", reports_price_words(out->arena, run.price), t->device_hour_price);
     base_put(out, "\n");
 }

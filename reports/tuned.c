@@ -49,7 +49,8 @@ static void put_line_of_table(const struct reports_tuned *r, const char *rank, c
               base_format_bytes(peak, (double)f->prediction.memory.peak_bytes),
               base_format_bytes(left, (double)f->prediction.free_bytes));
     if (r->training.device_hour_price > 0)
-        base_putf(out, "%12.2f  ", reports_length_of_run(&r->training, &f->prediction).price);
+        base_putf(out, "%12s  ",
+                  reports_price_words(r->arena, reports_length_of_run(&r->training, &f->prediction).price));
     reports_tuned_put_plan(r, f, out);
     base_put(out, "\n");
 }

@@ -135,6 +135,39 @@ static void every_option_table_is_well_formed(struct base_arena *arena)
     }
 }
 
+/* Faster than any training is a fault, and no answer; above what is published it is said. */
+static void steps_that_cannot_be_are_refused(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *dtype;
+        double mfu_frac;
+        bool fits, refused, warned;
+    } rows[] = {{"h100:1x8", "bfloat16", 0.60, true, false, false}, {"h100:1x8", "bfloat16", 0.70, true, false, true},
+                {"h100:1x8", "bfloat16", 0.76, true, true, true},   {"h100:1x8", "bfloat16", 0.76, false, false, true},
+                {"h100:1x8", "fp8", 0.76, true, false, false},      {"h100:1x8", "fp8", 1.40, true, true, true},
+                {"local:8", "bfloat16", 0.90, true, false, false}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct commands_context context = {.arena = arena, .cache = cache};
+        struct sim_plan_text text = {{[SIM_MODEL] = "llama2_7b",
+                                      [SIM_TOPOLOGY] = rows[i].topology,
+                                      [SIM_BATCH_SIZE] = "64",
+                                      [SIM_TARGETS_LENGTH] = "2048",
+                                      [SIM_SOFTWARE] = *rows[i].topology == 'l' ? NULL : "megatron",
+                                      [SIM_DTYPE] = rows[i].dtype}};
+        struct sim_plan plan;
+        struct base_error error;
+        const struct sim_prediction p = {.mfu_frac = rows[i].mfu_frac, .fits = rows[i].fits};
+        TEST_ROW("%s %s %g", rows[i].topology, rows[i].dtype, rows[i].mfu_frac);
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_int_equal(commands_refuse_impossible(&context, &plan, &p, &error),
+                         rows[i].refused ? BASE_INTERNAL : BASE_OK);
+        commands_warn_of_speed(&context, &plan, &p);
+        assert_int_equal(context.warning_count, rows[i].warned);
+    }
+    sim_cache_free(cache);
+}
+
 /* Each example of each command does what it shows, one after the other in one folder. */
 static void every_example_runs(struct base_arena *arena)
 {
@@ -678,6 +711,7 @@ int main(int argument_count, char **arguments)
         TEST(every_help_is_complete_and_narrow),
         TEST(messages_hold_no_control_characters),
         TEST(every_option_table_is_well_formed),
+        TEST(steps_that_cannot_be_are_refused),
         TEST(every_example_runs),
         TEST(a_terminal_sees_colour_and_blocks),
         TEST(man_page_has_every_option_of_every_command),
