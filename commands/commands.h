@@ -191,9 +191,6 @@ void commands_warn_of_experts(struct commands_context *context, const struct sim
 /* What a plan leaves out of what was asked. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);
-/* Which of the plans that a search on TPUs found do not fit as the newest compiler lays memory out. */
-enum base_status commands_warn_of_newest_compiler(struct commands_context *context, const struct sim_plan_text *plans,
-                                                  int count, struct base_error *error);
 /* Puts the warnings into the document; where it has no place for them they are notes. */
 void commands_put_warnings(struct commands_context *context, const struct commands_command *command,
                            struct base_text *out);

@@ -200,14 +200,6 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
     return BASE_OK;
 }
 
-static enum base_status warn_of_newest_compiler(struct commands_context *context, const struct tuner_space *space,
-                                                const struct tuner_result *result, struct base_error *error)
-{
-    struct sim_plan_text *plans = base_new(context->arena, struct sim_plan_text, result->plan_count + 1);
-    for (int i = 0; i < result->plan_count; i++) plans[i] = tuner_plan_text(space, result->plans[i].plan);
-    return commands_warn_of_newest_compiler(context, plans, result->plan_count, error);
-}
-
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct tuner_request *request, struct tuner_space *space,
                                const struct tuner_options *options, const struct reports_training *training,
@@ -224,7 +216,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     watched.looked = looked ? reports_looked_add : NULL;
     watched.looked_where = looked;
     watched.pareto = options->pareto || (looked && !request->search_saved);
-    BASE_TRY(commands_tune_search(space, &watched, &result, error));
+    BASE_TRY(commands_tune_search(context, space, &watched, &result, error));
     if (!base_argument(arguments, "--stats")) result.wall_s = 0;
     struct reports_tuned report = {.arena = context->arena,
                                    .space = space,
@@ -248,7 +240,6 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(
             tuner_wider_that_fit(context->arena, context->cache, request, options, wider, &report.wider_count, error));
-    BASE_TRY(warn_of_newest_compiler(context, space, &result, error));
     if (format && result.plan_count) {
         const struct sim_plan_text best = tuner_plan_text(space, result.plans[0].plan);
         BASE_TRY(commands_tune_launch(context, &best, format, &launcher, error));

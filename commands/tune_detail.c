@@ -51,8 +51,8 @@ static void add_search(struct tuner_result *out, const struct tuner_result *othe
     out->wall_s += other->wall_s;
 }
 
-enum base_status commands_tune_search(struct tuner_space *space, const struct tuner_options *options,
-                                      struct tuner_result *out, struct base_error *error)
+enum base_status commands_tune_search_once(struct tuner_space *space, const struct tuner_options *options,
+                                           struct tuner_result *out, struct base_error *error)
 {
     struct tuner_options all = *options;
     struct tuner_result every;

@@ -154,32 +154,6 @@ void commands_warn_of_plan(struct commands_context *context, const struct sim_pl
                                       inputs, text->values[SIM_MODEL], text->values[SIM_TARGETS_LENGTH]));
 }
 
-enum base_status commands_warn_of_newest_compiler(struct commands_context *context, const struct sim_plan_text *plans,
-                                                  int count, struct base_error *error)
-{
-    struct base_text refused = {.arena = context->arena};
-    char peak[BASE_HUMANE];
-    for (int i = 0; i < count; i++) {
-        struct sim_plan_text text = plans[i];
-        struct sim_plan plan;
-        struct sim_prediction p;
-        if (!text.values[SIM_COMPILER] || strcmp(text.values[SIM_COMPILER], "software") != 0) return BASE_OK;
-        text.values[SIM_COMPILER] = "latest";
-        BASE_TRY(
-            sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
-        BASE_TRY(sim_predict(context->cache, &plan, &p, NULL, error));
-        if (!p.fits)
-            base_putf(&refused, "%splan %d (%s)", refused.length ? ", " : "", i + 1,
-                      base_format_bytes(peak, (double)p.memory.peak_bytes));
-    }
-    if (refused.length)
-        commands_warn(context, base_print(context->arena,
-                                          "the search goes by the compiler of the software's date; the newest compiler "
-                                          "refuses %s: predict without --compiler software says why",
-                                          refused.data));
-    return BASE_OK;
-}
-
 /* At the head of a text, or as the first member of an object. */
 static void put_before(const struct commands_context *context, struct base_text *out)
 {

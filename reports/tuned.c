@@ -104,6 +104,22 @@ static void put_lines(const struct reports_tuned *r, const struct tuner_found *p
     }
 }
 
+/* What the newest compiler says of plans that were sought for that of the software's date. */
+static void put_newest(const struct reports_tuned *r, struct base_text *out)
+{
+    const struct tuner_result *result = r->result;
+    char best[BASE_HUMANE], refused[BASE_HUMANE];
+    if (result->plan_count && result->newest_peak_bytes > 0)
+        base_putf(out, "The search goes by the compiler of the software's date; by the newest one the best needs %s.\n",
+                  base_format_bytes(best, result->newest_peak_bytes));
+    if (!result->refused_count) return;
+    base_putf(out, "%s left out, since it refuses them: %lld; the best of these: ",
+              result->plan_count ? "Plans" : "Nothing fits by the newest compiler. Plans",
+              (long long)result->refused_count);
+    reports_tuned_put_plan(r, &result->refused, out);
+    base_putf(out, ", which needs %s\n", base_format_bytes(refused, result->refused_peak_bytes));
+}
+
 static void put_table(const struct reports_tuned *r, struct base_text *out)
 {
     base_putf(out, "\n      %15s %10s %11s %11s  ", "target tokens/s", "step", "peak", "free");
@@ -156,7 +172,9 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     double all = (double)r->space->plan_count;
     if (!result->proven_optimal && result->proven_within_frac < 1 && result->plan_count)
         base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * result->gap_frac);
-    else if (result->proven_optimal && result->plan_count) base_put(out, "Proven: no plan of the space is better.\n");
+    else if (result->proven_optimal && result->plan_count)
+        base_putf(out, "Proven: no plan of the space%s is better.\n",
+                  result->refused_count ? " that the newest compiler takes" : "");
     else if (result->proven_optimal && r->warned)
         base_put(out, "No plan of the space fits, as far as the warnings above let it be said.\n");
     else if (result->proven_optimal)
@@ -325,6 +343,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     }
     if (r->result->plan_count) put_table(r, out);
     if (r->result->plan_count) base_putf(out, "Reproduce the best: %s\n", r->plans[0].again);
+    put_newest(r, out);
     if (r->result->tight_count) put_tight(r, out);
     reports_uncertain_text(r, out);
     if (r->result->front) put_front_table(r, out);

@@ -56,6 +56,13 @@ static void put_search(struct base_json_writer *w, const struct reports_tuned *r
     base_json_member_int(w, "integer_program_count", result->counts.programs);
     base_json_member_int(w, "coefficient_prediction_count", result->counts.priced);
     base_json_member_int(w, "bound_violation_count", result->bound_violations);
+    if (r->space->by_software) {
+        base_json_key(w, "newest_compiler");
+        base_json_open_inline(w, '{');
+        base_json_member_int(w, "refused_count", result->refused_count);
+        base_json_member_double(w, "best_peak_bytes", result->newest_peak_bytes);
+        base_json_close(w, '}');
+    }
     reports_put_refusals(w, r->space);
     base_json_close(w, '}');
 }

@@ -425,11 +425,13 @@ static void find_ranges(struct tuner_space *space, const struct tuner_request *r
 }
 
 /* Bounds hold for the compiler of the software's date, so a TPU search defaults to it. */
-static void go_by_software(struct sim_plan_text *plan, const struct topo_topology *topology)
+static bool go_by_software(struct sim_plan_text *plan, const struct topo_topology *topology)
 {
     const bool said = sim_key_is_given(plan, SIM_COMPILER) || sim_key_is_given(plan, SIM_MEMORY_MODEL) ||
                       sim_key_is_given(plan, SIM_MEMORY_KIND);
-    if (!said && topology->kind == TOPO_TPU) plan->values[SIM_COMPILER] = "software";
+    if (said || topology->kind != TOPO_TPU) return false;
+    plan->values[SIM_COMPILER] = "software";
+    return true;
 }
 
 enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache,
@@ -457,7 +459,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
                          "lora_rank: plans with adapters are predicted, not searched; use predict, or sweep");
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], sim_cache_gin_search_path(cache), &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
-    go_by_software(&space->plan, &topology);
+    space->by_software = go_by_software(&space->plan, &topology);
     BASE_TRY(tuner_software_find(arena, request, &choices, error));
     space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
     space->has_experts = config.experts.count > 0;

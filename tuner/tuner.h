@@ -106,7 +106,8 @@ struct tuner_space {
     int64_t plan_count, refused_count;
     struct tuner_refusal *refusals;
     int refusal_count;
-    int named_rule_count;                  /* the first values of TUNER_RULES: named or given */
+    int named_rule_count; /* the first values of TUNER_RULES: named or given */
+    bool by_software;     /* no compiler was given: the search uses that of the software's date, as its bounds do */
     const struct tuner_outline **outlines; /* search.c: by variant, twice: without and with microbatches */
     int64_t rule_set_count;                /* searched rule sets, equal ones counted separately */
 };
@@ -228,6 +229,12 @@ struct tuner_result {
     bool has_unfit;
     struct tuner_counts counts;
     double memory_worth_s_per_byte; /* step time saved per additional byte, by the best plan's integer program */
+    /* Of a space by_software, filled by the caller that asks the newest compiler: the plans that it refuses although
+     * they rank before those that stay, the best of them, its bytes, and the bytes of the best that stays. */
+    int64_t refused_count;
+    struct tuner_found refused;
+    double refused_peak_bytes, newest_peak_bytes; /* 0: not asked */
+    bool by_software; /* no compiler was given: the search uses that of the software's date, as its bounds do */
     bool proven_optimal;
     double proven_within_frac; /* the requested gap, if the search finished; otherwise 1 */
     double gap_frac;           /* the best is at most this share above the optimum; 0 if proven */
