@@ -25,15 +25,15 @@ static bool combine_alike(const struct sim_cost_context *p, const struct sim_uni
 }
 
 /* Where buckets overlap, they are not as large as they could be; of a gather each device gives its part. Megatron-LM's
- * own, at least: megatron/core/distributed/distributed_data_parallel.py. */
+ * own grow with the data ranks (megatron/core/distributed/distributed_data_parallel.py); one that is told does not. */
 static double most_bytes_of(const struct sim_cost_context *p, const struct sim_price_collective *c)
 {
     static const double least = 40e6, each_device = 1e6;
     const struct sim_plan *plan = p->plan;
     const double usual = p->placement->profile.bucket_parameters,
                  devices = p->placement->groups[c->axes].load.group_size,
-                 most = plan->ddp_bucket_size ? (double)plan->ddp_bucket_size
-                                              : fmax(usual, fmax(least, each_device * devices));
+                 own = usual > least ? usual : fmax(least, each_device * devices),
+                 most = plan->ddp_bucket_size ? (double)plan->ddp_bucket_size : own;
     const bool buckets = plan->overlaps[c->gradient ? SIM_OVERLAP_GRADIENTS : SIM_OVERLAP_PARAMETERS];
     if (!(usual > 0) || !buckets) return p->placement->profile.constants[SIM_COMBINE_BYTES];
     return most * (double)model_dtype_bytes(c->dtype) / (c->kind == SIM_ALL_GATHER ? devices : 1);
