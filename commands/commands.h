@@ -178,6 +178,9 @@ void commands_warn_of_version(struct commands_context *context, struct base_aren
                               const struct sim_plan_text *text);
 /* Of what takes time or memory otherwise and the plan's software cannot be told (reports_untold). */
 void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan);
+/* Of copies of weights that Megatron-LM's engine keeps beside those that are counted. */
+void commands_warn_of_copies(struct commands_context *context, const struct sim_plan *plan,
+                             const struct sim_prediction *p);
 /* That a training step is faster than most that are measured; BASE_INTERNAL: it is faster than any could be. */
 void commands_warn_of_speed(struct commands_context *context, const struct sim_plan *plan,
                             const struct sim_prediction *p);

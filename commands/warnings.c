@@ -91,6 +91,25 @@ void commands_warn_of_speed(struct commands_context *context, const struct sim_p
                                       100 * frac, 100 * published_frac));
 }
 
+void commands_warn_of_copies(struct commands_context *context, const struct sim_plan *plan,
+                             const struct sim_prediction *p)
+{
+    const struct sim_profile *profile = &plan->placement->profile;
+    const bool is_megatron =
+                   profile->bucket_parameters > 0, /* whose later bridge gathers parameters as products read */
+        gathers_quantized = profile->traits >> MODEL_TRAIT_ENGINE_CASTS & 1;
+    char bytes[BASE_HUMANE];
+    if (!is_megatron || gathers_quantized || !model_dtype_is_quantized(plan->options.dtype)) return;
+    if (plan->options.step != MODEL_STEP_TRAIN) return;
+    commands_warn(context, base_print(context->arena,
+                                      "memory counts the weights in bfloat16: Transformer Engine keeps copies of them "
+                                      "in %s, too, up to %s here, unless --fp8-param-gather has these alone; what it "
+                                      "saves for the backward pass in %s is less",
+                                      model_dtype_name(plan->options.dtype),
+                                      base_format_bytes(bytes, (double)p->memory.parameter_bytes),
+                                      model_dtype_name(plan->options.dtype)));
+}
+
 enum base_status commands_refuse_impossible(const struct commands_context *context, const struct sim_plan *plan,
                                             const struct sim_prediction *p, struct base_error *error)
 {
