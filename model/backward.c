@@ -254,6 +254,7 @@ static void transpose_loop(struct builder_pass *outer, const struct model_op *op
     builder->cotangent[x->out] = in;
     bool replays = builder->options.remat == MODEL_REMAT_FULL && builder_has(builder, MODEL_TRAIT_REPLAYS_LAYERS);
     if (replays || model_builder_saves_every_second(builder)) model_builder_need(&pass, x->out);
+    model_builder_replay_core(&pass);
     transpose_block(&pass, forward_count);
     model_builder_constrain_like(builder, builder->cotangent[x->in], x->in);
     builder->block = outer_block;

@@ -24,6 +24,7 @@ void model_builder_contribute(struct builder_pass *pass, int tensor, int contrib
 void model_builder_finish_gradient_of(struct builder *builder, int tensor);
 bool model_builder_has_gradient(const struct builder *builder, int tensor); /* what is chosen or generated has none */
 bool model_builder_saves_every_second(const struct builder *builder);       /* of its products with weights */
+void model_builder_replay_core(struct builder_pass *pass);                  /* of attention, where it is checkpointed */
 
 /* ring_backward.c. Transposes the attention over a ring that ends with that operation of the forward block, and returns
  * its first operation; -1: none ends there. */

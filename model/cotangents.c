@@ -78,10 +78,43 @@ static int recompute(struct builder_pass *pass, int tensor)
     return copy;
 }
 
+/* Megatron's selective recomputation: of the core of attention alone, its checkpoint, and of nothing else. */
+static bool replays_core(const struct builder *builder)
+{
+    return builder->options.remat == MODEL_REMAT_SELECTIVE && builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS) &&
+           !model_builder_saves_every_second(builder);
+}
+
+/* A checkpoint runs whole: what attention gives is saved for the product behind it, and made again all the same. A
+ * flash kernel runs once more, and leaves nothing for the one of the backward pass. Rings are transposed as a whole. */
+void model_builder_replay_core(struct builder_pass *pass)
+{
+    struct builder *builder = pass->builder;
+    const struct model_block *block = &builder->program->blocks[pass->forward_block];
+    const int tensors = builder->program->tensor_count;
+    if (!replays_core(builder) || builder->options.ring_devices > 1) return;
+    for (int i = 0; i < block->op_count; i++) {
+        const int out = block->ops[i].outputs[0], first = builder->program->blocks[builder->block].op_count;
+        if (model_builder_get(builder, out)->role != MODEL_ROLE_CONTEXT) continue;
+        recompute(pass, out);
+        if (builder->options.flash_attention) builder_group_from(builder, first);
+    }
+    for (int i = 0; builder->options.flash_attention && i < tensors; i++)
+        if (builder->clone[i] >= tensors) builder->clone[i] = -1;
+}
+
 /* A tensor as it is, only on other devices, too: it moves once more rather than being saved there. */
 static bool is_gathered(const struct model_op *made)
 {
     return made->kind == MODEL_RESHAPE && !strcmp(made->input_labels[0], made->output_labels);
+}
+
+/* Of attention's scores, which its core makes again. */
+static bool is_of_scores(const struct builder *builder, const struct model_op *made)
+{
+    for (int i = 0; i < made->input_count; i++)
+        if (model_builder_get(builder, made->inputs[i])->role == MODEL_ROLE_SOFTMAX) return true;
+    return false;
 }
 
 /* What a contraction reads is saved where the loop over the layers is the program's own (JAX's scan stacks what
@@ -90,9 +123,12 @@ static bool is_saved_operand(const struct builder_pass *pass, int tensor)
 {
     const struct builder *builder = pass->builder;
     const struct model_block *block = &builder->program->blocks[pass->forward_block];
+    const bool core = replays_core(builder);
+    const struct model_op *made = producer_of(builder, tensor);
     if (!(builder->config->scan_layers || builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS)) ||
-        builder->options.remat != MODEL_REMAT_NONE || model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED ||
-        producer_of(builder, tensor)->input_count == 0 || is_gathered(producer_of(builder, tensor)))
+        !(builder->options.remat == MODEL_REMAT_NONE || core) ||
+        model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED || made->input_count == 0 || is_gathered(made) ||
+        (core && is_of_scores(builder, made)))
         return false;
     for (int i = 0; i < block->op_count; i++)
         for (int j = 0; block->ops[i].kind == MODEL_EINSUM && j < block->ops[i].input_count; j++)

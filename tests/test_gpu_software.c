@@ -747,6 +747,52 @@ static void what_was_scattered_is_held_in_flight(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+static struct sim_prediction of_megatron(struct base_arena *arena, struct sim_cache *cache, const char *version,
+                                         const char *remat)
+{
+    struct sim_plan_text text = {
+        .values = {[SIM_MODEL] = "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=4,"
+                                 "vocab_size=32000,mlp_activations=silu+linear,logits_via_embedding=0",
+                   [SIM_TOPOLOGY] = "h100:1x8",
+                   [SIM_SOFTWARE] = "megatron",
+                   [SIM_SOFTWARE_VERSION] = version,
+                   [SIM_OPTIMIZER] = "adamw",
+                   [SIM_GRADIENT_DTYPE] = "float32",
+                   [SIM_REMAT_POLICY] = remat,
+                   [SIM_ATTENTION] = "flash",
+                   [SIM_NUM_PARTITIONS] = "2",
+                   [SIM_SEQUENCE_PARALLEL] = "1",
+                   [SIM_BATCH_SIZE] = "8",
+                   [SIM_TARGETS_LENGTH] = "4096"}};
+    return predicted(arena, cache, &text);
+}
+
+/* Megatron's selective recomputation runs the kernel of attention once more and saves all that products read, so that
+ * beside flash attention it costs time and wins nothing. */
+static void a_core_is_checkpointed_alone(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_prediction none = of_megatron(arena, cache, "", "none"),
+                                core = of_megatron(arena, cache, "", "selective"),
+                                full = of_megatron(arena, cache, "", "full");
+    assert_int_equal(core.memory.peak_bytes, none.memory.peak_bytes);
+    assert_true(core.step_s > 1.01 * none.step_s && core.step_s < full.step_s);
+    sim_cache_free(cache);
+}
+
+/* Of Megatron-LM's layers two outputs each wait for the stream that scatters them, and the embedding's; NeMo's launcher
+ * sets TORCH_NCCL_AVOID_RECORD_STREAMS. */
+static void what_megatron_scatters_waits(struct base_arena *arena)
+{
+    enum { LAYERS = 4 };
+    const double scattered_bytes = (2 * LAYERS + 1) * 2.0 * 2 * 4096 * 2048; /* bfloat16, two sequences */
+    struct sim_cache *cache = sim_cache_new(arena);
+    const double held_bytes = (double)(of_megatron(arena, cache, "", "none").memory.peak_bytes -
+                                       of_megatron(arena, cache, "NeMo", "none").memory.peak_bytes);
+    assert_near(held_bytes, scattered_bytes, 1e-6);
+    sim_cache_free(cache);
+}
+
 /* Software that runs layer by layer has no scan: a model that T5X would scan costs what one of single layers does. */
 static void nobody_scans_but_xla(struct base_arena *arena)
 {
@@ -813,6 +859,8 @@ static const struct test tests[] = {
     TEST(peaks_are_those_of_the_runs),
     TEST(the_only_layer_is_recomputed_alone),
     TEST(what_was_scattered_is_held_in_flight),
+    TEST(a_core_is_checkpointed_alone),
+    TEST(what_megatron_scatters_waits),
     TEST(states_are_what_each_software_keeps),
     TEST(kernels_are_those_of_the_software),
     TEST(sequence_parallelism_scatters),

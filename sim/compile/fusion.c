@@ -73,7 +73,7 @@ static bool in_one_group(const struct fuser *f, int value)
 {
     const struct sim_op *made = &f->s->ops[f->s->values[value].definition];
     const int last = f->s->values[value].last_use; /* nobody reads it behind that */
-    if (made->kind != SIM_COMPUTE || !made->op->group) return false;
+    if (made->kind != SIM_COMPUTE || !made->op->group || !f->consumers[value]) return false;
     for (int i = f->s->values[value].definition + 1; i < f->s->op_count && i <= last; i++)
         for (int j = 0; j < f->s->ops[i].input_count; j++)
             if (f->s->ops[i].inputs[j] == value &&

@@ -140,6 +140,7 @@ static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_cost
     const double *c = p->placement->profile.constants;
     struct line line = {.launch_s = c[SIM_HOST_LAUNCH_S]};
     double forward = 0, updates_s = 0, all_s = p->exposed_s;
+    p->launch_slack_frac = 1; /* of a host that takes no time */
     if (!(c[SIM_HOST_LAUNCH_S] > 0)) return;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
