@@ -247,7 +247,7 @@ int model_builder_last_dropout(struct builder *builder, const char *name, int x,
 
 /* forward.c */
 struct builder_forward {
-    int logits, targets, weights, loss;
+    int logits, targets, weights, loss, table, hidden; /* hidden: what the logits are of */
 };
 struct builder_forward model_builder_forward_pass(struct builder *builder);
 int model_builder_feature(struct builder *builder, const char *name, char length); /* "decoder_input_tokens" */

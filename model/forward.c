@@ -412,7 +412,7 @@ int model_builder_decode(struct builder *builder, int table, const struct builde
 struct builder_forward model_builder_forward_pass(struct builder *builder)
 {
     const struct model_config *config = builder->config;
-    struct builder_forward forward = {-1, -1, -1, -1};
+    struct builder_forward forward = {-1, -1, -1, -1, -1, -1};
     bool embeds = builder_has_part(builder, MODEL_PART_EMBEDDING),
          decodes = builder_has_part(builder, MODEL_DECODER_PARTS);
     int encoder_tokens = config->encoder ? feature(builder, "encoder_input_tokens", BUILDER_INPUTS) : -1;
@@ -441,7 +441,7 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
         model_builder_send(builder, (int[]){made, decoder.encoded}, 1 + (goes_on && decoder.encoded >= 0));
         return forward;
     }
-    forward.logits = made;
+    forward.logits = made, forward.table = table, forward.hidden = decoder.normed;
     if (!with_loss) return forward;
     forward.weights = feature(builder, "decoder_loss_weights", BUILDER_TARGETS);
     if (builder_has(builder, MODEL_TRAIT_WIDE_LOSS) && builder->options.step != MODEL_STEP_EVALUATE)

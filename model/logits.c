@@ -129,6 +129,24 @@ void model_builder_wide_loss(struct builder *builder, struct builder_forward *fo
     builder->cotangent[forward->logits] = half;
 }
 
+/* Of tiles that are gone the logits are made once more for their gradient. */
+static int logits_for_gradient(struct builder *builder, const struct builder_forward *forward)
+{
+    if (!builder->options.remakes_logits || !builder_has_part(builder, MODEL_PART_LOGITS)) return forward->logits;
+    const char *scope = builder->scope;
+    const int first = builder->program->blocks[builder->block].op_count;
+    builder->scope = "decoder";
+    const int again = model_builder_logits(builder, forward->table, forward->hidden);
+    builder->scope = scope;
+    struct model_block *block = &builder->program->blocks[builder->block];
+    for (int i = first; i < block->op_count; i++) {
+        block->ops[i].phase = MODEL_BACKWARD;
+        block->ops[i].recomputed = true;
+        block->ops[i].needed = false;
+    }
+    return again;
+}
+
 /* Sum of exponentials, the target's logit, loss with z_loss; and the accuracy that T5X's metrics report. */
 void model_builder_loss(struct builder *builder, struct builder_forward *forward)
 {
@@ -150,7 +168,7 @@ void model_builder_loss(struct builder *builder, struct builder_forward *forward
         model_builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", by_tokens ? "bt,bt,bt,bt,->" : "bt,bt,bt,bt->",
                             NULL, dtype, MODEL_ROLE_STATISTIC, summed, 4 + by_tokens);
     if (builder->options.step == MODEL_STEP_EVALUATE) return;
-    int inputs[] = {forward->logits, max, sum, forward->targets, forward->weights, tokens};
+    int inputs[] = {logits_for_gradient(builder, forward), max, sum, forward->targets, forward->weights, tokens};
     int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient",
                                        by_tokens ? "btv,bt,bt,bt,bt,->btv" : "btv,bt,bt,bt,bt->btv", NULL, dtype,
                                        MODEL_ROLE_PROJECTION, inputs, 5 + by_tokens);

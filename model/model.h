@@ -71,6 +71,7 @@ struct model_options {
     bool gathers_keys; /* sequences are sharded, keys and values are not */
     int ring_devices;  /* more than 1: keys and values go round a ring of so many, which the sequence is sharded over */
     int sequence_pieces;       /* more than 0: sequences lie over devices in so many pieces (model_sequence_position) */
+    bool remakes_logits;       /* for their gradient, in the same tiles as for the loss */
     bool normalizes_by_tokens; /* the loss, by the number of a microbatch's tokens, not by a constant */
     const struct model_adafactor *adafactor; /* NULL: the defaults */
     const struct model_parameter

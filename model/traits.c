@@ -53,6 +53,9 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_HF_MODULES] = "hf_modules",
         [MODEL_TRAIT_WEIGHS_HIDDEN] = "weighs_hidden",
         [MODEL_TRAIT_ENGINE_CASTS] = "engine_casts",
+        [MODEL_TRAIT_CHUNKS_LOSS] = "chunks_loss",
+        [MODEL_TRAIT_REMAKES_LOGITS] = "remakes_logits",
+        [MODEL_TRAIT_FUSES_LOSS] = "fuses_loss",
     };
     return names[trait];
 }

@@ -49,6 +49,7 @@ void reports_put_maxtext_plan(const struct sim_plan *plan, const char *between, 
     if (plan->num_microbatches > 1)
         base_putf(out, "%sgradient_accumulation_steps=%lld", between, (long long)plan->num_microbatches);
     base_putf(out, "%smax_target_length=%lld", between, (long long)plan->targets_length);
+    if (plan->loss_tiles > 1) base_putf(out, "%snum_vocab_tiling=%lld", between, (long long)plan->loss_tiles);
     if (strchr(remat, ':')) put_saved(remat, between, out);
     else base_putf(out, "%sremat_policy=%s", between, remat);
     base_putf(out, "%sattention=%s", between, plan->options.flash_attention ? "flash" : "dot_product");

@@ -250,6 +250,7 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
         {c->parallel_block, "parallel_block", "use 0"},
         {!plain_mlp, "mlp_activations", "use gelu or silu+linear"},
         {plan->options.optimizer != MODEL_ADAMW, "optimizer", "use adamw"},
+        {plan->loss_tiles > 1, "loss", "use full"},
         {plan->remat_every > 0, "remat_policy", "use full, selective or none"},
         {plan->options.remat != MODEL_REMAT_NONE && plan->options.remat != MODEL_REMAT_SELECTIVE &&
              plan->options.remat != MODEL_REMAT_FULL,

@@ -122,7 +122,7 @@ static bool lists(const char *list, const char *text)
     return false;
 }
 
-/* "theirs=ours": ours; NULL: no row has it. */
+/* "theirs=ours": ours, a "*" at whose end stands for theirs; NULL: no row has it. */
 static const char *mapped(struct base_arena *arena, const char *list, const char *text)
 {
     for (const char *at = list; *at; at += strspn(at, " ")) {
@@ -195,7 +195,9 @@ static enum base_status take(struct import_draft *draft, const struct import_set
         return BASE_OK;
     }
     if (*values) value = mapped(draft->arena, values, value);
-    if (value && !strcmp(value, "*")) value = setting->value;
+    const size_t length = value ? strlen(value) : 0;
+    if (length && value[length - 1] == '*')
+        value = base_print(draft->arena, "%.*s%s", (int)length - 1, value, setting->value);
     if (!value && !strcmp(setting->value, "auto")) return BASE_OK;
     if (!value)
         return model_import_fail(draft, &given, "\"%.60s\" is not known here; known are %.300s", setting->value,

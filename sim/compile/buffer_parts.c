@@ -22,7 +22,10 @@ double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *val
 {
     const int64_t element_bytes = a->is_one_hot[value->tensor] ? 1 : model_dtype_bytes(value->dtype);
     double *const known = &a->known_bytes[value->shape][element_bytes];
-    if (*known == 0) *known = shape_bytes(a, &a->s->shapes[value->shape], (double)element_bytes);
+    const struct sim_shape *shape = &a->s->shapes[value->shape];
+    const bool tiled = a->options->loss_tiles > 1 && sim_is_of_logits(shape) && !a->is_one_hot[value->tensor];
+    if (*known == 0)
+        *known = shape_bytes(a, shape, (double)element_bytes) / (tiled ? (double)a->options->loss_tiles : 1);
     return *known;
 }
 

@@ -230,6 +230,7 @@ struct sim_compiled_options {
     const struct topo_axes *mesh;
     bool scanned;                  /* layers are while loops of the program */
     bool saves_all;                /* what autodiff saves is saved: no remat policy */
+    int64_t loss_tiles;            /* of which one's logits stand */
     int block_layers;              /* that are recomputed together, and save one input */
     bool over_slices;              /* joined by a data-centre network */
     int unrolled;                  /* microbatches whose forward passes come before any backward pass */

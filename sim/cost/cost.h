@@ -169,6 +169,7 @@ struct sim_factors {
 struct sim_price_shape {
     struct sim_factors elements;
     double element_bytes;
+    bool is_of_logits; /* of which one tile stands where the loss goes over tiles */
 };
 struct sim_price_dot {
     struct sim_factors batch, rows, columns, contracted;
@@ -384,6 +385,7 @@ bool sim_is_of_sharded_weights(const struct sim_cost_context *p, const struct si
 void sim_price_time(struct sim_cost_context *p, struct sim_detail *detail);
 void sim_price_memory(struct sim_cost_context *p); /* price_memory.c: the peak */
 double sim_product_of(const struct sim_cost_context *p, const struct sim_factors *factors);
+double sim_standing_bytes(const struct sim_cost_context *p, int shape); /* in memory at once, of what is computed */
 /* price_events.c: what memory does; steps_before: per operation, steps of the list that come before it */
 void sim_list_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *steps_before,
                      struct sim_cost_program *out);

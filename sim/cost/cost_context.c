@@ -22,6 +22,12 @@ double sim_product_of(const struct sim_cost_context *p, const struct sim_factors
     return result;
 }
 
+double sim_standing_bytes(const struct sim_cost_context *p, int shape)
+{
+    const bool tiled = p->plan->loss_tiles > 1 && p->list->shapes[shape].is_of_logits;
+    return tiled ? p->bytes[shape] / (double)p->plan->loss_tiles : p->bytes[shape];
+}
+
 static enum base_status price_shapes(struct sim_cost_context *p, struct base_error *error)
 {
     for (int i = 0; i < p->list->shape_count; i++) {

@@ -69,6 +69,7 @@ static void list_shapes(struct maker *m)
         multiply(m, &listed->elements, shape->layers, 0);
         for (int d = 0; d < shape->rank; d++) multiply(m, &listed->elements, shape->dims[d], shape->spec[d]);
         listed->element_bytes = (double)model_dtype_bytes(shape->dtype);
+        listed->is_of_logits = sim_is_of_logits(shape);
     }
 }
 

@@ -86,7 +86,7 @@ static void walk_events(struct walk *w)
     int depth = 0;
     for (int i = 0; i < w->p->list->event_count;) {
         const struct sim_price_event *event = &w->p->list->events[i];
-        if (!event->bracket) w->now[event->category] += event->count * w->p->bytes[event->shape];
+        if (!event->bracket) w->now[event->category] += event->count * sim_standing_bytes(w->p, event->shape);
         if (event->bracket || event->may_peak) {
             move_to(w, event->step);
             note(w, event);

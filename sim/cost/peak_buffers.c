@@ -24,7 +24,7 @@ struct loop_frame {
 
 static double bytes_of(const struct sim_cost_context *p, const struct sim_event *event)
 {
-    return event->sign * p->bytes[event->shape];
+    return event->sign * sim_standing_bytes(p, event->shape);
 }
 
 /* As price_memory.c walks: every loop once, and the growth of its other iterations in one piece. -1: nothing comes. */
@@ -157,7 +157,7 @@ static void add_values(const struct alive *a, int peak_op, struct base_arena *ar
     for (int v = 0; v < a->s->value_count; v++) {
         const struct sim_value *value = &a->s->values[v];
         const int layers = layers_of(a->s, a->p, value->loop);
-        const double one_bytes = a->p->bytes[value->shape];
+        const double one_bytes = sim_standing_bytes(a->p, value->shape);
         const int alive = layers && one_bytes > 0 ? (int)fmin(layers, round(a->peak[v] / one_bytes)) : 0;
         sim_add_peak_buffer(
             arena, out,

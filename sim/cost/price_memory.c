@@ -52,11 +52,14 @@ static struct sim_phase_peak walk(const struct sim_cost_context *p, struct sim_p
 {
     const struct sim_price_event *events = p->list->events;
     const int count = p->list->event_count, backward = phases ? p->list->backward_event : -1;
-    const double *bytes_of = p->bytes;
+    double standing_bytes[SIM_MOST_SHAPES];
+    const double *bytes_of = p->plan->loss_tiles > 1 ? standing_bytes : p->bytes;
     struct frame frames[MOST_DEPTH];
     struct sim_category_bytes now = {0};
     double total_bytes = 0, peak_bytes = 0; /* now, and at the peak of the innermost loop */
     int depth = 0;
+    for (int i = 0; p->plan->loss_tiles > 1 && i < p->list->shape_count; i++)
+        standing_bytes[i] = sim_standing_bytes(p, i);
     frames[0] = (struct frame){.peak_event = NULL};
     for (int i = 0; i < count; i++) {
         const struct sim_price_event *event = &events[i];

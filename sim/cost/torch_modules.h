@@ -21,8 +21,8 @@ struct torch_transformer {
     struct torch_tape tape;
     const struct model_config *config;
     struct torch_block *encoder, *decoder;
-    int64_t lora_rank, rows, encoder_rows, batch, length, encoder_length;
-    bool four_bits /* linear layers of the frozen base */, drops_out, checkpoints, lora_attention_only;
+    int64_t lora_rank, rows, encoder_rows, batch, length, encoder_length, loss_tiles;
+    bool fuses_loss, four_bits /* linear layers of the frozen base */, drops_out, checkpoints, lora_attention_only;
     int embedding, positions, relative[2] /* of the encoder, the decoder */, last_norm[2], last_bias, head;
     int bias[2], encoded; /* while a step runs */
     int *weights, weight_count, weight_capacity;

@@ -69,8 +69,9 @@ static void reduce(struct torch_step *s, struct torch_group *group)
 struct torch_model {
     struct torch_group *groups; /* embedding, layers, last norm and logits */
     struct torch_layer *layers;
-    int layer_count, embedded, last_norm, last_rstd, last_gathered, logits;
-    int64_t microbatches;
+    int layer_count, embedded, last_norm, last_rstd, last_gathered, logits,
+        head_input_gradient; /* of a loss in tiles, which leaves it */
+    int64_t microbatches, loss_tiles;
     enum torch_keeps keeps;
     int every; /* 0: of all layers; else of one of so many */
 };
@@ -124,7 +125,7 @@ static void forward(struct torch_step *s, struct torch_model *m)
         m->last_gathered = sim_torch_take(s, s->whole, MODEL_ACTIVATION);
         TORCH_DROP(s, &m->last_norm);
     }
-    m->logits = sim_torch_take(s, s->logits, MODEL_ACTIVATION);
+    if (m->loss_tiles == 1) m->logits = sim_torch_take(s, s->logits, MODEL_ACTIVATION);
     TORCH_DROP(s, &head->flat);
 }
 
@@ -164,11 +165,34 @@ static void compiled_loss(struct torch_step *s, struct torch_model *m)
     m->logits = gradient;
 }
 
+static void loss(struct torch_step *s, struct torch_model *m)
+{
+    (s->compiles ? compiled_loss : eager_loss)(s, m);
+}
+
+/* Each tile's logits, their loss and their gradients before the next tile's: those of the weight are added up, and each
+ * of the hidden states' is copied into its place. Tiles behind the second one find what it left. */
+static void loss_in_tiles(struct torch_step *s, struct torch_model *m)
+{
+    struct torch_group *head = &m->groups[m->layer_count + 1];
+    m->head_input_gradient = sim_torch_take(s, s->whole, MODEL_TEMPORARY);
+    for (int tile = 0; tile < 2; tile++) {
+        s->phase = MODEL_FORWARD;
+        m->logits = sim_torch_take(s, s->logits, MODEL_ACTIVATION);
+        loss(s, m);
+        int again = tile ? sim_torch_take(s, 2 * head->elements[1], MODEL_GRADIENT) : TORCH_NONE;
+        if (!tile) sim_torch_take_gradient(s, head, 1);
+        int piece = sim_torch_take(s, (s->whole + m->loss_tiles - 1) / m->loss_tiles, MODEL_TEMPORARY);
+        TORCH_DROP(s, &again, &piece, &m->logits);
+    }
+}
+
 static int backward_of_head(struct torch_step *s, struct torch_model *m)
 {
     struct torch_group *head = &m->groups[m->layer_count + 1];
-    sim_torch_take_gradient(s, head, 1);
-    int of_norm = sim_torch_take(s, s->whole, MODEL_TEMPORARY), pieces = TORCH_NONE;
+    if (m->loss_tiles == 1) sim_torch_take_gradient(s, head, 1);
+    int of_norm = m->loss_tiles == 1 ? sim_torch_take(s, s->whole, MODEL_TEMPORARY) : m->head_input_gradient,
+        pieces = TORCH_NONE;
     TORCH_DROP(s, &m->logits, &m->last_norm, &m->last_gathered);
     if (s->tensor > 1) {
         pieces = sim_torch_take(s, s->whole, MODEL_TEMPORARY);
@@ -186,7 +210,7 @@ static int backward_of_head(struct torch_step *s, struct torch_model *m)
 
 static void backward(struct torch_step *s, struct torch_model *m)
 {
-    (s->compiles ? compiled_loss : eager_loss)(s, m);
+    (m->loss_tiles == 1 ? loss : loss_in_tiles)(s, m);
     s->where = "backward";
     gather(s, &m->groups[m->layer_count]);
     int gradient = backward_of_head(s, m);
@@ -290,7 +314,8 @@ static void set_sizes(struct torch_step *s, const struct sim_cost_context *p, in
     s->rows = rows, s->joins = sequences > 1;
     s->whole = 2 * rows * c->emb_dim, s->residual = s->whole / t, s->rstd = 4 * rows / t;
     s->queries = 2 * rows * c->num_heads * c->head_dim / t, s->keys = 2 * rows * c->num_kv_heads * c->head_dim / t;
-    s->mlp = 2 * rows * c->mlp_dim / t, s->logits = 2 * rows * c->vocab_size / t;
+    s->mlp = 2 * rows * c->mlp_dim / t;
+    s->logits = 2 * ((rows + p->plan->loss_tiles - 1) / p->plan->loss_tiles) * c->vocab_size / t;
     s->logsumexp = 4 * rows * c->num_heads / t, s->rotations = 4 * length * c->head_dim;
 }
 
@@ -337,6 +362,7 @@ static void replay(struct base_arena *scratch, struct torch_step *s, const struc
     const double *c = p->placement->profile.constants;
     struct torch_model m = {.layer_count = (int)plan->config->num_decoder_layers,
                             .microbatches = plan->num_microbatches,
+                            .loss_tiles = plan->loss_tiles,
                             .every = plan->remat_every};
     sim_allocator_begin(&s->allocator, scratch, (int64_t)(c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]));
     if (is_transformers(plan)) {
@@ -350,7 +376,7 @@ static void replay(struct base_arena *scratch, struct torch_step *s, const struc
     m.groups = base_new(scratch, struct torch_group, m.layer_count + 2);
     m.layers = base_new(scratch, struct torch_layer, m.layer_count);
     for (int i = 0; i < m.layer_count; i++) m.layers[i] = nothing();
-    m.embedded = m.last_norm = m.last_rstd = m.last_gathered = m.logits = TORCH_NONE;
+    m.embedded = m.last_norm = m.last_rstd = m.last_gathered = m.logits = m.head_input_gradient = TORCH_NONE;
     make_groups(s, plan->config, &m);
     run_steps(s, &m, plan->options.optimizer);
 }

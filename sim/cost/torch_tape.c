@@ -128,6 +128,41 @@ int sim_tape_linear(struct torch_tape *t, int x, int weight, int bias, int64_t e
     return out;
 }
 
+/* Of one tile: logits, which become their gradient in place; what that gives the tile's hidden states; and the weight's
+ * part, cast to float32 before it is added. */
+static void fused_tile(struct torch_tape *t, int by, int64_t logits, int64_t hidden, bool trains)
+{
+    enum { HALF = 2, WIDE = 4 };
+    const int tile = sim_tape_new(t, logits, HALF, false), piece = sim_tape_new(t, hidden, HALF, false);
+    sim_tape_drop(t, piece);
+    if (trains) {
+        const int product = sim_tape_new(t, t->values[by].elements, HALF, false),
+                  wide = sim_tape_new(t, t->values[by].elements, WIDE, false);
+        sim_tape_drop(t, product), sim_tape_drop(t, wide);
+    }
+    sim_tape_drop(t, tile);
+}
+
+int sim_tape_fused_loss(struct torch_tape *t, int x, int weight, int64_t tile_elements, int64_t tiles)
+{
+    enum { WIDE = 4 };
+    const enum model_category category = t->category;
+    const struct torch_value hidden = t->values[x], head = t->values[weight];
+    const int read = operand(t, x), by = operand(t, weight);
+    const int of_hidden = sim_tape_new(t, hidden.elements, hidden.width, false);
+    t->category = MODEL_GRADIENT;
+    const int of_head = head.wants ? sim_tape_new(t, head.elements, head.width, false) : TORCH_NONE;
+    t->category = MODEL_TEMPORARY;
+    for (int64_t i = 0; i < tiles && i < 2; i++) /* later ones find what the second left */
+        fused_tile(t, by, tile_elements, (hidden.elements + tiles - 1) / tiles, head.wants);
+    t->category = category;
+    sim_tape_drop(t, read), sim_tape_drop(t, by);
+    const int out = sim_tape_new(t, 1, WIDE, false);
+    sim_tape_note(t, TORCH_FUSED_LOSS, out, (const int[]){x, weight}, 2, (const int[]){of_hidden, of_head}, 2);
+    sim_tape_drop(t, of_hidden), sim_tape_drop(t, of_head);
+    return out;
+}
+
 void sim_tape_forget_casts(struct torch_tape *t)
 {
     for (int i = 0; i < t->weights_end; i++) {
@@ -244,6 +279,15 @@ static void linear_backward(struct torch_tape *t, const struct torch_node *node)
     give_new(t, node->in[2]);
 }
 
+static void fused_loss_backward(struct torch_tape *t, const struct torch_node *node)
+{
+    for (int i = 0; i < 2; i++) {
+        if (!wants(t, node->in[i])) continue;
+        sim_tape_keep(t, node->saved[i]);
+        sim_tape_give(t, node->in[i], node->saved[i]);
+    }
+}
+
 static void apply_backward(struct torch_tape *t, const struct torch_node *node, int gradient)
 {
     const struct torch_value out = t->values[node->out];
@@ -264,6 +308,7 @@ static void apply_backward(struct torch_tape *t, const struct torch_node *node, 
     case TORCH_ATTENTION: attention_backward(t, node); break;
     case TORCH_ROTARY: rotary_backward(t, &out, node->in[0]); break;
     case TORCH_CROSS_ENTROPY: cross_entropy_backward(t, node); break;
+    case TORCH_FUSED_LOSS: fused_loss_backward(t, node); break;
     case TORCH_CHECKPOINT: break;
     case TORCH_HALVES:
         give_new(t, node->in[0]);

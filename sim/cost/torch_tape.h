@@ -30,6 +30,7 @@ enum torch_kind {
     TORCH_LOOKUP,
     TORCH_BIAS, /* what is added to scores in place, one for all sequences */
     TORCH_CROSS_ENTROPY,
+    TORCH_FUSED_LOSS, /* Liger's: gradients are made in the forward pass, and saved */
     TORCH_CHECKPOINT
 };
 
@@ -64,6 +65,9 @@ int sim_tape_apply(struct torch_tape *t, enum torch_kind kind, int64_t elements,
 int sim_tape_as(struct torch_tape *t, int value, int width); /* itself, or a cast */
 int sim_tape_add(struct torch_tape *t, int a, int b);
 int sim_tape_linear(struct torch_tape *t, int x, int weight, int bias, int64_t elements);
+/* Product and loss of one tile of so many logits after the other (linkedin/Liger-Kernel
+ * src/liger_kernel/ops/fused_linear_cross_entropy.py). */
+int sim_tape_fused_loss(struct torch_tape *t, int x, int weight, int64_t tile_elements, int64_t tiles);
 void sim_tape_forget_casts(struct torch_tape *t); /* autocast's block ends */
 /* The gradient of value, whose storage is handed over. Then all nodes behind the first `from`, last to first. */
 void sim_tape_give(struct torch_tape *t, int value, int gradient);

@@ -180,10 +180,20 @@ static void encode(struct torch_transformer *m)
     m->encoded = normed(m, 0, x, m->encoder_rows);
 }
 
-/* Cross entropy in float32 but for T5's logits in bfloat16. */
-static int loss_of(struct torch_transformer *m, int logits)
+/* Cross entropy in float32 but for T5's logits in bfloat16; of hidden states, whose caller has no further use for them.
+ */
+static int loss_of(struct torch_transformer *m, int x)
 {
     struct torch_tape *t = &m->tape;
+    const int64_t words = m->config->vocab_size;
+    if (m->fuses_loss) {
+        const int fused =
+            sim_tape_fused_loss(t, x, m->head, (m->rows + m->loss_tiles - 1) / m->loss_tiles * words, m->loss_tiles);
+        sim_tape_drop(t, x);
+        return fused;
+    }
+    const int logits = sim_tape_linear(t, x, m->head, TORCH_NONE, m->rows * words);
+    sim_tape_drop(t, x);
     const int wide = sim_tape_as(t, logits, m->config->encoder && !t->autocast ? t->values[logits].width : WIDE);
     const int logarithms = sim_tape_new(t, t->values[wide].elements, t->values[wide].width, false);
     sim_tape_note(t, TORCH_CROSS_ENTROPY, logarithms, &wide, 1, &logarithms, 1);
@@ -203,9 +213,7 @@ static void forward_and_backward(struct torch_transformer *m)
     const int first = embedded(m, m->rows);
     const int x = normed(m, 1, run_layers(m, 1, first), m->rows);
     t->storages->where = "loss";
-    const int logits = sim_tape_linear(t, x, m->head, TORCH_NONE, m->rows * c->vocab_size);
-    sim_tape_drop(t, x);
-    const int logarithms = loss_of(m, logits);
+    const int logarithms = loss_of(m, x);
     for (int i = 0; i < 2; i++) sim_tape_drop(t, m->bias[i]);
     sim_tape_drop(t, m->encoded);
     sim_tape_forget_casts(t);
@@ -287,6 +295,8 @@ void sim_torch_replay_transformers(const struct sim_cost_context *p, struct torc
                                   .encoder_length = plan->inputs_length,
                                   .rows = sequences * plan->targets_length,
                                   .encoder_rows = plan->config->encoder ? sequences * plan->inputs_length : 0,
+                                  .fuses_loss = plan->fuses_loss,
+                                  .loss_tiles = plan->loss_tiles,
                                   .drops_out = plan->options.dropout,
                                   .checkpoints = plan->options.remat == MODEL_REMAT_FULL,
                                   .stream_width = plan->options.weight_dtype != MODEL_FLOAT32 ? HALF : WIDE,

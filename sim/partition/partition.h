@@ -64,6 +64,8 @@ struct sim_shape {
     enum model_dtype dtype;
 };
 
+bool sim_is_of_logits(const struct sim_shape *shape); /* of each token one number for each word */
+
 enum sim_op_kind { SIM_COMPUTE, SIM_COMMUNICATE, SIM_LOOP_BEGIN, SIM_LOOP_END };
 
 /* A label of an operation: its size, and the axes that shard it. */

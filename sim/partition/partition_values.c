@@ -84,3 +84,13 @@ const char *sim_collective_name(enum sim_collective kind)
                                                             "collective_permute"};
     return names[kind];
 }
+
+bool sim_is_of_logits(const struct sim_shape *shape)
+{
+    bool rows = false, words = false;
+    for (int d = 0; d < shape->rank; d++) {
+        rows = rows || model_counted_by(shape->dims[d]) == MODEL_COUNTS_ROWS;
+        words = words || shape->dims[d] == MODEL_VOCAB;
+    }
+    return rows && words;
+}

@@ -45,6 +45,7 @@ static enum base_status read_values(struct sim_cache *cache, const struct sim_pl
     BASE_TRY(check_required(text, plan, error));
     BASE_TRY(sim_plan_read_values(cache, text, setting, plan, error));
     plan->scans = plan->config->scan_layers;
+    plan->loss_text = sim_key_is_given(text, SIM_LOSS) ? text->values[SIM_LOSS] : sim_plan_keys[SIM_LOSS].fallback;
     if (plan->is_unrolled && plan->placement->topology.kind != TOPO_TPU)
         return base_fail(error, BASE_INPUT, "scanned: 0 is of TPU slices alone; elsewhere no layer is unrolled");
     plan->compiles = plan->placement->profile.compile.runs;
@@ -296,6 +297,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     const bool trains = plan.options.step == MODEL_STEP_TRAIN || plan.options.step == MODEL_STEP_GRADIENT;
     if (!trains && plan.pipeline.stages == 1) plan.num_microbatches = 1;
     plan.pipeline.forward_alone = !trains;
+    BASE_TRY(sim_plan_take_loss(&plan, error));
     BASE_TRY(sim_plan_read_decoding(&cache->arena, text, &plan, error));
     if (plan.placement->topology.kind == TOPO_LOCAL)
         plan.form = sim_runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;

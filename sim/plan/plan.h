@@ -80,6 +80,7 @@ enum sim_key {
     SIM_LEARNING_RATE,
     SIM_Z_LOSS,
     SIM_LOSS_NORMALIZING_FACTOR,
+    SIM_LOSS,
     SIM_SEED,
     SIM_STEP,      /* what the plan is of: training, or a step of inference */
     SIM_DECODE_FN, /* from here on: of inference */
@@ -250,6 +251,9 @@ struct sim_plan {
     bool says_learning_rate; /* else learning_rate is the default, and a model's own may take its place */
     const char *normalizing_text;
     double loss_normalizing_factor; /* 0: batch times targets length, or options.normalizes_by_tokens */
+    const char *loss_text;
+    int64_t loss_tiles; /* of a microbatch's tokens, whose logits stand one after the other; 1: all at once */
+    bool fuses_loss;    /* in the kernel that makes them */
     int64_t seed;
     struct sim_decoding decoding; /* of steps of inference */
     const char *temperature_text;

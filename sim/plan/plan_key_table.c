@@ -607,6 +607,18 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                                                 "batch size times targets length"},
                                      .type = SIM_OF_TEXT,
                                      FIELD(normalizing_text)},
+    [SIM_LOSS] = {.name = "loss",
+                  .json = TEXT,
+                  .option = {"--loss", "full|chunked:N|fused",
+                             "from all logits at once, from those of one of N tiles of a microbatch's tokens after the "
+                             "other (MaxText, Levanter, torchtitan), or fused with their product (Liger, of "
+                             "transformers and deepspeed)",
+                             NULL},
+                  .fallback = "full",
+                  .default_unsaid = true,
+                  .t5x_lacks = "a loss in tiles",
+                  .type = SIM_OF_TEXT,
+                  FIELD(loss_text)},
     [SIM_SEED] = {.name = "seed",
                   .json = NUMBER,
                   .option = {"--seed", "N", "initial values and data", NULL},

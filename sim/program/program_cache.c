@@ -65,6 +65,8 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
     options.lora_rank = plan->options.lora_rank, options.lora_attention_only = plan->options.lora_attention_only;
     options.traits = sim_plan_traits(plan);
+    if (plan->fuses_loss) options.traits |= MODEL_TRAIT_BIT(MODEL_TRAIT_COMPILED_LOSS); /* float32 inside of kernels */
+    options.remakes_logits = plan->options.remakes_logits;
     options.sorts_tokens = plan->options.sorts_tokens;
     options.gathers_keys = plan->options.gathers_keys, options.ring_devices = plan->options.ring_devices;
     options.sequence_pieces = plan->options.sequence_pieces;
@@ -417,6 +419,7 @@ void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum s
     sim_key_bytes(cache, &plan->form, sizeof plan->form);
     sim_key_bytes(cache, plan->overlaps, sizeof plan->overlaps);
     sim_key_bytes(cache, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
+    sim_key_bytes(cache, &plan->loss_tiles, sizeof plan->loss_tiles);
     sim_key_bytes(cache, &plan->expert_parallel, sizeof plan->expert_parallel);
     sim_key_bytes(cache, &plan->moe_dispatcher, sizeof plan->moe_dispatcher);
     sim_key_bytes(cache, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
