@@ -32,7 +32,7 @@ found_all      = $(if $(and $(found_links),$(found_loaded)),,$(error pkg-config 
 
 # What makes an overrun buffer end the program, where the compiler has it; sanitizers bring their own.
 supported  = $(foreach flag,$(1),$(shell $(CC) -Werror $(flag) -x c -c -o /dev/null /dev/null 2>/dev/null && echo $(flag)))
-hardening := $(if $(sanitizers),,$(call supported,-fstack-protector-strong -fcf-protection) -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+hardening := $(if $(sanitizers),,$(call supported,-fstack-protector-strong -fcf-protection) -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 hardened_links := $(if $(sanitizers),,-Wl$(comma)-z$(comma)relro -Wl$(comma)-z$(comma)now)
 
 # libmeshwright.so is of the same objects as the program, whose calls stay direct.

@@ -160,7 +160,7 @@ struct base_json {
 };
 
 /* Strict RFC 8259: one document, no trailing text, no duplicate keys, no NUL byte (escaped or not), valid UTF-8,
- * numbers within double range, at most 64 levels. text[length] must be NUL. */
+ * numbers within double range, at most 64 levels. Nothing after text[length - 1] is read. */
 enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length,
                                  const struct base_json **out, struct base_error *error);
 const struct base_json *base_json_get(const struct base_json *object, const char *key); /* NULL if absent */
@@ -331,6 +331,8 @@ struct base_child {
     /* A child that prints nothing for this long is ended: BASE_RUN. May change while it runs; NULL: no limit. */
     const int *longest_silence_s;
     void (*silent)(void *where); /* called when that happens; may be NULL */
+    bool alone; /* runs in a network namespace of its own where the system allows it; else a line says that it does not
+                 */
     bool patient; /* on SIGUSR1 it finishes in its own time, or ends at once if its work has not started */
     void (*died)(void *where, int number); /* called with the signal that ended it; may be NULL */
 };
@@ -362,6 +364,9 @@ struct base_worker {
 enum base_status base_worker_ask(struct base_worker *worker, const char *question, size_t length, struct base_text *out,
                                  struct base_error *error);
 void base_worker_end(struct base_worker *worker);
+/* This process and what it starts are on a network of their own from now on, a loopback (own_network.c). False: the
+ * system allows none, and nothing has changed. */
+bool base_leave_network(void);
 bool base_parent_is(const char *name); /* short name of this process's parent */
 bool base_may_map(size_t bytes);       /* this process and its children may map that much address space (ulimit -v) */
 bool base_may_write(size_t bytes);     /* they may write a file that large (ulimit -f) */

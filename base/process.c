@@ -148,6 +148,9 @@ static void become(const struct base_child *child, pid_t parent, struct pipes *p
         const char *const *given;
         char *const *taken;
     } list = {.given = child->arguments}; /* execvp does not modify it */
+    static const char shares_network[] = "@warning mpirun: listens on every network of this host, since the system "
+                                         "allows no namespaces; --in-process listens on none\n";
+    const bool shares = child->alone && !base_leave_network();
     sigset_t unheard;
     sigemptyset(&unheard);
     sigaddset(&unheard, SIGTERM);
@@ -161,6 +164,7 @@ static void become(const struct base_child *child, pid_t parent, struct pipes *p
     dup2(p->out[WRITE_END], STDOUT_FILENO);
     if (child->line) dup2(p->err[WRITE_END], STDERR_FILENO);
     close_pipes(p);
+    if (shares && write(STDERR_FILENO, shares_network, sizeof shares_network - 1) < 0) _exit(NOT_STARTED);
     execvp(child->program, list.taken);
     _exit(NOT_STARTED);
 }
@@ -313,7 +317,7 @@ static enum base_status verdict(const char *name, int status, struct base_error 
                          strsignal(WTERMSIG(status)));
     int code = WEXITSTATUS(status);
     if (code == NOT_STARTED)
-        return base_fail(error, BASE_RUN, "%s: cannot be started; `make deps` installs what is needed", name);
+        return base_fail(error, BASE_RUN, "%s: is not on PATH, or cannot be run; `make deps` installs it", name);
     if (code > BASE_STOPPED) return base_fail(error, BASE_RUN, "%s: ended with the exit code %d", name, code);
     error->text[0] = '\0';
     return error->status = (enum base_status)code;

@@ -185,9 +185,9 @@ static enum base_status start(struct commands_context *context, const struct com
     BASE_TRY(check_limits(starts_ranks && !executor->hostfile ? executor->rank_count : 0, error));
     if (setenv(threads_of_openblas, "1", 1) != 0) return base_fail(error, BASE_RUN, "out of memory");
     const char *folder = starts_ranks && !executor->hostfile ? commands_run_folder(context->arena) : NULL;
-    /* Ranks of one machine talk through shared memory: no port of theirs is open to a network. */
-    const char *const here[] = {"--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo", "--mca",
-                                "oob_tcp_disable_ipv6_family", "1",
+    /* Ranks of one machine talk through shared memory, and mpirun needs no ssh for them. */
+    const char *const here[] = {"--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo", "--mca", "plm",
+                                "isolated",
                                 /* With a folder of its own: */
                                 "--mca", "btl_vader_backing_directory", folder, "--mca", "orte_tmpdir_base", folder};
     const int here_count = BASE_COUNT(here) - (folder ? 0 : 6);
@@ -222,6 +222,7 @@ static enum base_status start(struct commands_context *context, const struct com
                                .where = talk,
                                .longest_silence_s = executor->rank_count ? &talk->longest_silence_s : NULL,
                                .deaf = starts_ranks,
+                               .alone = starts_ranks && !executor->hostfile,
                                .patient = true,
                                .died = starts_ranks ? NULL : hear_end};
     enum base_status status = base_run_child(&child, error);
@@ -312,16 +313,6 @@ enum base_status commands_ask_executor(struct commands_context *context, const s
     status = explain(talk, answer, status, error);
     if (status == BASE_STOPPED && context->launched_rank == 0) commands_note(context, error->text);
     return status;
-}
-
-void commands_answer_stopped(struct commands_context *context, struct base_text *out)
-{
-    struct base_json_writer w = {.text = out, .layout = context->layout};
-    if (!context->json || context->page) return;
-    base_json_open(&w, '{');
-    base_json_member_bool(&w, "stopped", true);
-    base_json_close(&w, '}');
-    context->answers = true;
 }
 
 enum base_status commands_check_memory(const struct commands_context *context, const struct commands_executor *executor,

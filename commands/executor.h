@@ -26,9 +26,6 @@ enum base_status commands_ask_executor(struct commands_context *context, const s
                                        const struct base_text *request, struct base_text *answer,
                                        struct base_error *error);
 
-/* {"stopped": true}, where an answer was asked for as JSON and there was no step to answer of. */
-void commands_answer_stopped(struct commands_context *context, struct base_text *out);
-
 /* Ranks that would stand on this machine together: none of them is started if it cannot hold them all. BASE_INPUT: it
  * cannot. */
 enum base_status commands_check_memory(const struct commands_context *context, const struct commands_executor *executor,

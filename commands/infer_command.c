@@ -97,6 +97,9 @@ static enum base_status refuse(struct commands_context *context, const struct qu
 
 /* ---- the answer ---- */
 
+static const char stopped_before_it_began[] =
+    "{\"decodes\": [], \"scores\": [], \"stopped\": true, \"memory\": {}, \"collectives\": []}";
+
 static double sum_of(const struct base_json *list)
 {
     double sum = 0;
@@ -297,8 +300,9 @@ static enum base_status infer_run(struct commands_context *context, const struct
             return base_fail(error, BASE_USAGE, "--checkpoint-period: is of --output-dir DIR");
         put_request(context, arguments, q, NULL, &request);
         status = commands_ask_executor(context, &executor, &request, &answer, error);
-        if (status == BASE_STOPPED && !answer.length) commands_answer_stopped(context, out);
-        if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
+        if (context->launched_rank > 0) return status;
+        if (status == BASE_STOPPED && !answer.length) base_put(&answer, stopped_before_it_began);
+        if (!answer.length || *answer.data != '{') return status;
         BASE_TRY(base_json_parse(context->arena, answer.data, answer.length, &result, error));
     }
     if (context->json) answer_json(context, q, result, out);

@@ -24,6 +24,10 @@ static void put_request(const struct commands_context *context, const struct sim
 
 /* ---- the result ---- */
 
+static const char stopped_before_its_first_step[] =
+    "{\"stopped\": 1, \"hosts\": [], \"loss\": [], \"gradient_norm\": [], \"step_s\": [], \"processor_s\": [], "
+    "\"accuracy\": [], \"weight\": [], \"memory\": {}, \"collectives\": [], \"timeline\": []}";
+
 static void note_stop(const struct commands_context *context, const struct reports_measured *steps)
 {
     const char *name = commands_stop_name(context);
@@ -42,7 +46,7 @@ static enum base_status put_result(struct commands_context *context, const struc
     struct reports_measured steps = result->steps;
     const char *trace = base_argument(arguments, "--trace");
     commands_result_prediction(result, plan, predicted, &measured);
-    if (steps.stopped) note_stop(context, &steps);
+    if (steps.stopped && steps.step_count) note_stop(context, &steps);
     steps.timeline = &result->timeline;
     steps.predicted = sim_hides_collectives(plan) ? predicted : NULL;
     if (result->passes.count == detail->passes->count) result->passes.passes = detail->passes->passes;
@@ -240,8 +244,9 @@ static enum base_status run_run(struct commands_context *context, const struct b
     name_owner(context, &asked, &executor);
     put_request(context, &text, &asked, &request);
     status = commands_ask_executor(context, &executor, &request, &answer, error);
-    if (status == BASE_STOPPED && !answer.length) commands_answer_stopped(context, out);
-    if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
+    if (context->launched_rank > 0) return status;
+    if (status == BASE_STOPPED && !answer.length) base_put(&answer, stopped_before_its_first_step);
+    if (!answer.length || *answer.data != '{') return status;
     BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count,
                                   asked.evaluates ? COMMANDS_RUN_EVALUATES : COMMANDS_RUN_TRAINS, &result, error));
     if (status == BASE_RUN && !result.steps.failure) result.steps.failure = base_copy(context->arena, error->text);
@@ -261,8 +266,7 @@ static const struct base_option options[] = {
     {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to resume from",
      "seeded initial values"},
     {"--checkpoint", "DIR", "resume from its last checkpoint, and leave checkpoint_K there", NULL},
-    {"--allow-changed", "KEY,…", "keys of the plan that may differ from the one that is resumed: learning_rate,…",
-     "none"},
+    {"--allow-changed", "KEY,…", "what may differ from the run that is resumed: keys of the plan, or data", "none"},
     {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},
     {"--keep", "N", "the N checkpoints that were written last stay, the others of runs here go", "all stay"},
     {"--memory-bytes", "N", "what a rank may use; a plan that needs more is refused", "the profile's capacity_bytes"},

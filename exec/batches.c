@@ -2,6 +2,7 @@
 #include "exec/corpus.h"
 #include "exec/texts.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const char *const exec_feature_names[EXEC_FEATURE_COUNT] = {"encoder_input_tokens", "decoder_input_tokens",
@@ -158,8 +159,14 @@ static enum base_status read_lines(struct base_arena *arena, const struct sim_pl
     return status;
 }
 
+static const char *content_of(struct base_arena *arena, const char *kind, const char *bytes, size_t length)
+{
+    return base_print(arena, "%s of %zu bytes, checksum %016" PRIx64, kind, length,
+                      base_hash(BASE_HASH_START, bytes, length));
+}
+
 static enum base_status read_file(struct base_arena *arena, const struct sim_plan *plan, const char *path,
-                                  int64_t count, struct exec_batch **out, struct base_error *error)
+                                  int64_t count, struct exec_data *out, struct base_error *error)
 {
     const char *text;
     size_t length;
@@ -171,7 +178,8 @@ static enum base_status read_file(struct base_arena *arena, const struct sim_pla
                          (long long)lines, (long long)count);
     struct exec_batch *batches = base_new(arena, struct exec_batch, count);
     BASE_TRY(read_lines(arena, plan, path, text, length, count, batches, error));
-    *out = batches;
+    out->batches = batches;
+    out->content = content_of(arena, "batches", text, length);
     return BASE_OK;
 }
 
@@ -219,11 +227,12 @@ static void random_batch(const struct exec_data *data, int64_t step, int32_t *in
 enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count,
                                 enum exec_examples_of examples, struct exec_data *out, struct base_error *error)
 {
-    struct exec_data data = {.plan = plan, .held_out = examples == EXEC_HELD_OUT};
-    if (path && ends_in(path, ".jsonl")) BASE_TRY(read_file(arena, plan, path, count, &data.batches, error));
+    struct exec_data data = {.plan = plan, .held_out = examples == EXEC_HELD_OUT, .content = "seeded random tokens"};
+    if (path && ends_in(path, ".jsonl")) BASE_TRY(read_file(arena, plan, path, count, &data, error));
     else if (path) {
         data.corpus = base_new(arena, struct exec_corpus, 1);
         BASE_TRY(exec_corpus_open(arena, plan, path, examples, data.corpus, error));
+        data.content = content_of(arena, "text", data.corpus->text, (size_t)data.corpus->length);
     }
     *out = data;
     return BASE_OK;

@@ -114,21 +114,23 @@ struct exec_manifest {
     int64_t step, seed;
     const char *path, *optimizer;
     const struct base_json *model, *arrays, *plan;
+    const struct base_json *data; /* {"content": which, "next_row": to be fed next}; NULL: not said */
 };
 /* *found false: there is none, as in what T5X writes. BASE_INPUT: it cannot be read. */
 enum base_status exec_manifest_read(struct base_arena *arena, const char *checkpoint, struct exec_manifest *out,
                                     bool *found, struct base_error *error);
 enum base_status exec_manifest_write(struct base_arena *arena, const struct exec_holders *holders,
-                                     const char *checkpoint, int64_t save, int64_t step, const uint64_t *checksums,
-                                     struct base_error *error);
+                                     const char *checkpoint, int64_t save, int64_t step, const char *data,
+                                     const uint64_t *checksums, struct base_error *error);
 /* BASE_INPUT: its model is not the plan's, or its optimizer or seed where `also` has them; names what differs. */
 enum { EXEC_CHECK_OPTIMIZER = 1, EXEC_CHECK_SEED = 2 };
 enum base_status exec_manifest_check(struct base_arena *arena, const struct exec_manifest *manifest,
                                      const struct sim_plan *plan, unsigned also, struct base_error *error);
-/* BASE_INPUT: a key of the plan that changes what training means is another than in the plan that wrote it, and is not
- * among the names of allowed ("learning_rate,batch_size"; NULL: none). */
+/* BASE_INPUT: a key of the plan that changes what training means, or the data, is another than when it was written, and
+ * is not among the names of allowed ("learning_rate,data"; NULL: none). */
 enum base_status exec_manifest_check_plan(struct base_arena *arena, const struct exec_manifest *manifest,
-                                          const struct sim_plan *plan, const char *allowed, struct base_error *error);
+                                          const struct sim_plan *plan, const char *data, const char *allowed,
+                                          struct base_error *error);
 /* BASE_INPUT: a folder named checkpoint_N holds another step. */
 enum base_status exec_manifest_check_name(const struct exec_manifest *manifest, const char *checkpoint,
                                           struct base_error *error);
@@ -136,8 +138,13 @@ enum base_status exec_manifest_check_name(const struct exec_manifest *manifest, 
 enum base_status exec_manifest_check_array(const struct exec_manifest *manifest, const struct exec_array *array,
                                            const uint64_t *checksum, struct base_error *error);
 
-/* verify_checkpoint.c: {"whole", "step", "array_count", "bytes", "problems", "plan"} of the checkpoint, or of the one
- * that was written last into the folder. BASE_INPUT: it is not whole, then with the answer, or none can be read. */
+/* restore.c: what state.step says. BASE_INPUT: it is not there, or is not the manifest's, which may be NULL. */
+enum base_status exec_read_step(struct base_arena *arena, const char *checkpoint, const struct exec_manifest *manifest,
+                                int64_t *step, struct base_error *error);
+
+/* verify_checkpoint.c: {"whole", "step", "array_count", "bytes", "problems", "plan", "data"} of the checkpoint, or of
+ * the one that was written last into the folder. BASE_INPUT: it is not whole, then with the answer, or none can be
+ * read. */
 enum base_status exec_verify_checkpoint(struct base_arena *arena, const char *path, struct base_text *out,
                                         struct base_error *error);
 
@@ -148,6 +155,7 @@ struct exec_saved {
 };
 struct exec_home {
     const char *directory;
+    const char *data;    /* the content that its run is fed */
     char owner[200];     /* in the names of what is half written; the same on all ranks */
     int64_t latest_step; /* in the name of the checkpoint that was written last; -1: there is none */
     struct base_lock lock;
@@ -185,7 +193,8 @@ struct exec_restoring {
     const char *path;
     bool resumes;                   /* the run goes on where that was written: its seed is to be the same */
     bool evaluates;                 /* parameters alone count */
-    const char *allowed;            /* keys of the plan that may have changed since; NULL: none */
+    const char *data;               /* the content that the run is fed */
+    const char *allowed;            /* keys of the plan, or "data", that may have changed since; NULL: none */
     void (*warn)(const char *text); /* what could not be checked. May be NULL */
 };
 /* *step: the one to resume from. Collective; all return the same. */

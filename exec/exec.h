@@ -188,6 +188,7 @@ struct exec_data {
     struct exec_batch *batches;
     struct exec_corpus *corpus;
     bool held_out;
+    const char *content; /* which data: "text of 3040 bytes, checksum 0123456789abcdef" */
 };
 /* For steps 0 … count-1. A .jsonl is checked whole, before the first step. Held out: a text in its order, or other
  * random tokens than those of training. */

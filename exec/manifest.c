@@ -64,7 +64,7 @@ static enum base_status read_document(const struct base_json *document, const ch
 {
     const int64_t largest = INT64_C(1) << 53; /* that JSON holds exactly */
     int64_t version;
-    const struct base_json *optimizer;
+    const struct base_json *optimizer, *content;
     BASE_TRY(need_int(document, "manifest", VERSION, VERSION, &version, error));
     BASE_TRY(check_text(text, length, error));
     BASE_TRY(need_int(document, "save", 1, largest, &out->save, error));
@@ -74,6 +74,8 @@ static enum base_status read_document(const struct base_json *document, const ch
     BASE_TRY(need(document, "model", BASE_JSON_OBJECT, &out->model, error));
     BASE_TRY(need(document, "arrays", BASE_JSON_OBJECT, &out->arrays, error));
     BASE_TRY(need(document, "plan", BASE_JSON_OBJECT, &out->plan, error));
+    out->data = base_json_get(document, "data"); /* earlier versions wrote none */
+    if (out->data) BASE_TRY(need(out->data, "content", BASE_JSON_STRING, &content, error));
     out->optimizer = optimizer->string;
     return BASE_OK;
 }
@@ -164,20 +166,26 @@ static bool is_listed(const char *names, const char *name)
     return false;
 }
 
+static enum base_status check_kept(const struct exec_manifest *manifest, const char *name, const char *before,
+                                   const char *now, const char *allowed, struct base_error *error)
+{
+    if (!before || !*before || !now || !strcmp(before, now) || is_listed(allowed, name)) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "%s: %s: is %.80s there and %.80s here; keep it, or say --allow-changed %s",
+                     manifest->path, name, before, now, name);
+}
+
 enum base_status exec_manifest_check_plan(struct base_arena *arena, const struct exec_manifest *manifest,
-                                          const struct sim_plan *plan, const char *allowed, struct base_error *error)
+                                          const struct sim_plan *plan, const char *data, const char *allowed,
+                                          struct base_error *error)
 {
     struct sim_plan_text was, is = sim_plan_filled(arena, plan);
     BASE_TRY(sim_plan_from_json(arena, manifest->plan, &was, error));
     for (int i = 0; i < BASE_COUNT(kept_keys); i++) {
         const enum sim_key key = kept_keys[i];
-        const char *name = sim_plan_keys[key].name, *before = was.values[key], *now = is.values[key];
-        if (!before || !*before || !now || !strcmp(before, now) || is_listed(allowed, name)) continue;
-        return base_fail(error, BASE_INPUT,
-                         "%s: %s: is %.40s there and %.40s in the plan; keep it, or say --allow-changed %s",
-                         manifest->path, name, before, now, name);
+        BASE_TRY(check_kept(manifest, sim_plan_keys[key].name, was.values[key], is.values[key], allowed, error));
     }
-    return BASE_OK;
+    const char *before = manifest->data ? base_json_get(manifest->data, "content")->string : NULL;
+    return check_kept(manifest, "data", before, data, allowed, error);
 }
 
 enum base_status exec_manifest_check_name(const struct exec_manifest *manifest, const char *checkpoint,
@@ -250,8 +258,8 @@ static void put_arrays(struct base_json_writer *w, const struct exec_array *arra
 }
 
 enum base_status exec_manifest_write(struct base_arena *arena, const struct exec_holders *holders,
-                                     const char *checkpoint, int64_t save, int64_t step, const uint64_t *checksums,
-                                     struct base_error *error)
+                                     const char *checkpoint, int64_t save, int64_t step, const char *data,
+                                     const uint64_t *checksums, struct base_error *error)
 {
     const struct topo_axes *mesh = &holders->plan->placement->axes;
     char sum[CHECKSUM_DIGITS + 1];
@@ -272,6 +280,11 @@ enum base_status exec_manifest_write(struct base_arena *arena, const struct exec
     for (int i = 0; i < mesh->count; i++) base_json_member_int(&w, mesh->names[i], mesh->sizes[i]);
     base_json_close(&w, '}');
     base_json_member_int(&w, "seed", holders->plan->seed);
+    base_json_key(&w, "data");
+    base_json_open_inline(&w, '{');
+    base_json_member_string(&w, "content", data);
+    base_json_member_int(&w, "next_row", step * holders->plan->batch_size);
+    base_json_close(&w, '}');
     put_arrays(&w, holders->arrays, holders->count, checksums);
     base_json_member_string(&w, "checksum", no_digits);
     base_json_close(&w, '}');

@@ -149,7 +149,7 @@ static enum base_status read_manifest(struct restoring *r)
     if (!r->has_manifest) return BASE_OK;
     BASE_TRY(exec_manifest_check_name(&r->manifest, how->path, r->error));
     if (how->resumes)
-        BASE_TRY(exec_manifest_check_plan(r->arena, &r->manifest, r->holders.plan, how->allowed, r->error));
+        BASE_TRY(exec_manifest_check_plan(r->arena, &r->manifest, r->holders.plan, how->data, how->allowed, r->error));
     const unsigned also = (how->evaluates ? 0 : EXEC_CHECK_OPTIMIZER) | (how->resumes ? EXEC_CHECK_SEED : 0);
     return exec_manifest_check(r->arena, &r->manifest, r->holders.plan, also, r->error);
 }
@@ -168,22 +168,21 @@ static void warn_of_unchecked(const struct restoring *r)
 
 /* ---- values ---- */
 
-static enum base_status read_step(const struct restoring *r, int64_t *step)
+enum base_status exec_read_step(struct base_arena *arena, const char *checkpoint, const struct exec_manifest *manifest,
+                                int64_t *step, struct base_error *error)
 {
     struct exec_zarr z;
     int32_t value;
-    const char *path = path_of(r->arena, r, "state.step");
-    *step = 0;
-    if (!base_directory_exists(path)) return BASE_OK;
-    BASE_TRY(exec_zarr_read(r->arena, path, &z, r->error));
+    const char *path = base_print(arena, "%s/state.step", checkpoint);
+    BASE_TRY(exec_zarr_read(arena, path, &z, error));
     if (z.rank != 0 || strcmp(z.dtype, "<i4") != 0)
-        return base_fail(r->error, BASE_INPUT, "%s: has %d dimensions and dtype %s; a single <i4 is expected", path,
+        return base_fail(error, BASE_INPUT, "%s: has %d dimensions and dtype %s; a single <i4 is expected", path,
                          z.rank, z.dtype);
-    BASE_TRY(exec_zarr_read_chunk(r->arena, path, &z, NULL, &value, sizeof value, r->error));
-    if (value < 0) return base_fail(r->error, BASE_INPUT, "%s: the step is %d", path, (int)value);
-    if (r->has_manifest && value != r->manifest.step)
-        return base_fail(r->error, BASE_INPUT, "%s: the step is %d, but %lld in %s", path, (int)value,
-                         (long long)r->manifest.step, r->manifest.path);
+    BASE_TRY(exec_zarr_read_chunk(arena, path, &z, NULL, &value, sizeof value, error));
+    if (value < 0) return base_fail(error, BASE_INPUT, "%s: the step is %d", path, (int)value);
+    if (manifest && value != manifest->step)
+        return base_fail(error, BASE_INPUT, "%s: the step is %d, but %lld in %s", path, (int)value,
+                         (long long)manifest->step, manifest->path);
     *step = value;
     return BASE_OK;
 }
@@ -240,7 +239,9 @@ static enum base_status check_arrays(struct restoring *r, int64_t *step)
     BASE_TRY(read_manifest(r));
     BASE_TRY(check_is_checkpoint(r));
     BASE_TRY(choose_arrays(r));
-    BASE_TRY(read_step(r, step));
+    *step = 0;
+    if (base_directory_exists(path_of(r->arena, r, "state.step")))
+        BASE_TRY(exec_read_step(r->arena, r->how->path, r->has_manifest ? &r->manifest : NULL, step, r->error));
     for (int i = 0; i < r->holders.count; i++)
         if (is_wanted(r, i)) BASE_TRY(read_metadata(r, &r->holders.arrays[i], &z));
     return BASE_OK;

@@ -68,6 +68,7 @@ static enum base_status begin(struct run *run, int64_t *first_step)
     struct exec_restoring restoring = {.path = request->restore,
                                        .resumes = home->latest_step >= 0 && !request->evaluates,
                                        .evaluates = request->evaluates,
+                                       .data = run->data.content,
                                        .allowed = request->allow_changed,
                                        .warn = request->warn};
     enum base_status status = BASE_OK;
@@ -391,6 +392,7 @@ enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, con
     *run = (struct run){.arena = arena, .request = request, .result = &result, .error = error};
     BASE_TRY(exec_agree(request->transport, prepare(run, cache, plan), error));
     BASE_TRY(exec_home_open(arena, request, &run->home, error));
+    run->home.data = run->data.content;
     enum base_status status = run_and_measure(run, plan);
     exec_home_close(&run->home);
     if (status == BASE_OK || result.step_count) *out = result;

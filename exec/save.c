@@ -94,8 +94,8 @@ static enum base_status commit(const struct saving *s, const struct exec_home *h
 
 static enum base_status write_end(const struct saving *s, const struct exec_home *home, const uint64_t *checksums)
 {
-    BASE_TRY(exec_manifest_write(s->arena, &s->holders, s->directory, exec_home_next_save(home), s->step, checksums,
-                                 s->error));
+    BASE_TRY(exec_manifest_write(s->arena, &s->holders, s->directory, exec_home_next_save(home), s->step, home->data,
+                                 checksums, s->error));
     return commit(s, home);
 }
 

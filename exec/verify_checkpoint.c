@@ -75,6 +75,24 @@ static void verify_array(struct verifying *v, const struct base_json *entry)
     if (status != BASE_OK) note(v, error.text);
 }
 
+/* What a run writes beside the arrays that it lists: the step, and nothing else. */
+static enum base_status verify_rest(struct verifying *v, struct base_error *error)
+{
+    const char *const *names;
+    int count;
+    int64_t step;
+    struct base_error why;
+    if (exec_read_step(v->arena, v->path, &v->manifest, &step, &why) != BASE_OK) note(v, why.text);
+    BASE_TRY(base_directory_list(v->arena, v->path, &names, &count, error));
+    for (int i = 0; i < count; i++) {
+        if (base_json_get(v->manifest.arrays, names[i]) || !strcmp(names[i], "state.step")) continue;
+        if (strncmp(names[i], "target.", strlen("target.")) != 0 && strncmp(names[i], "state.", strlen("state.")) != 0)
+            continue;
+        note(v, base_print(v->arena, "%s/%s: is not in the manifest", v->path, names[i]));
+    }
+    return BASE_OK;
+}
+
 static void put_answer(const struct verifying *v, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
@@ -89,6 +107,7 @@ static void put_answer(const struct verifying *v, struct base_text *out)
     base_json_close(&w, ']');
     base_json_key(&w, "plan");
     base_json_put_value(&w, v->manifest.plan);
+    if (v->manifest.data) base_json_key(&w, "data"), base_json_put_value(&w, v->manifest.data);
     base_json_close(&w, '}');
 }
 
@@ -108,6 +127,7 @@ enum base_status exec_verify_checkpoint(struct base_arena *arena, const char *pa
     BASE_TRY(exec_manifest_check_name(&v.manifest, v.path, error));
     for (const struct base_json *entry = v.manifest.arrays->child; entry; entry = entry->next) verify_array(&v, entry);
     base_arena_free(&scratch);
+    BASE_TRY(verify_rest(&v, error));
     put_answer(&v, out);
     return v.problem_count ? base_fail(error, BASE_INPUT, "%s: is not whole: %s", v.path, v.problems[0]) : BASE_OK;
 }

@@ -1,8 +1,10 @@
 /* Tests of base/: what base.h promises, on input that means harm. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/test.h"
 
 #include <dirent.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -686,6 +688,26 @@ static const char *nested(struct base_arena *arena, int levels)
     base_put(&text, "1");
     for (int i = levels - 1; i >= 0; i--) base_put(&text, i % 2 ? "}" : "]");
     return text.data;
+}
+
+/* The page behind the document is nobody's. */
+static void json_reads_nothing_behind_its_end(struct base_arena *arena)
+{
+    static const char *const documents[] = {"1", "\"a\"", "[1]", "{\"a\":1.5e3}", "-", "\"a", " "};
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+    for (int i = 0; i < BASE_COUNT(documents); i++) {
+        const struct base_json *document;
+        struct base_error error;
+        const size_t length = strlen(documents[i]);
+        TEST_ROW("%s", documents[i]);
+        memcpy(pages + page - length, documents[i], length);
+        assert_int_equal(base_json_parse(arena, pages + page - length, length, &document, &error),
+                         i < 4 ? BASE_OK : BASE_INPUT);
+    }
+    munmap(pages, 2 * page);
 }
 
 static void json_depth_is_bounded(struct base_arena *arena)
@@ -1477,6 +1499,7 @@ int main(int argument_count, char **arguments)
         TEST(json_reads_what_is_json),
         TEST(json_refuses_what_is_not),
         TEST(json_refuses_nul_bytes),
+        TEST(json_reads_nothing_behind_its_end),
         TEST(json_depth_is_bounded),
         TEST(json_deepest_document_is_written_again),
         TEST(json_many_keys_take_no_quadratic_time),

@@ -1230,9 +1230,9 @@ static void a_manifest_holds_a_run_to_its_plan(struct base_arena *arena)
         {SIM_OPTIMIZER, "sgd", "optimizer: is adamw there and sgd in the plan",
          "optimizer: is adamw there and sgd in the plan"},
         {SIM_SEED, "7", "seed: is 0 there and 7 in the plan", NULL},
-        {SIM_LEARNING_RATE, "1e-4",
-         "learning_rate: is 0.01 there and 0.0001 in the plan; keep it, or say --allow-changed", NULL},
-        {SIM_BATCH_SIZE, "12", "batch_size: is 6 there and 12 in the plan", NULL},
+        {SIM_LEARNING_RATE, "1e-4", "learning_rate: is 0.01 there and 0.0001 here; keep it, or say --allow-changed",
+         NULL},
+        {SIM_BATCH_SIZE, "12", "batch_size: is 6 there and 12 here", NULL},
         {SIM_TOPOLOGY, "local:2", NULL, NULL},
     };
     static const char base[] = "decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,vocab_size=32";
@@ -1259,6 +1259,32 @@ static void a_manifest_holds_a_run_to_its_plan(struct base_arena *arena)
             assert_fails(go_on(arena, &other, &restored, &error), BASE_INPUT, &error, changes[i].restored);
         else assert_ok(go_on(arena, &other, &restored, &error), &error);
     }
+    base_directory_remove(arena, folder);
+}
+
+/* Nor may the data change, unless that is meant. */
+static void a_manifest_holds_a_run_to_its_data(struct base_arena *arena)
+{
+    static const char text[] = "What shall we do with the drunken sailor?\nPut him in the long boat till he's sober.\n";
+    struct sim_plan_text plan = small_plan(arena, 0, "adamw");
+    plan.values[SIM_MODEL] = "decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=1,vocab_size=260";
+    const char *folder = new_folder(arena), *one = base_print(arena, "%s/one.txt", folder),
+               *other = base_print(arena, "%s/other.txt", folder), *runs = base_print(arena, "%s/runs", folder);
+    struct base_error error;
+    struct base_text answer = {.arena = arena};
+    assert_ok(base_write_file(one, text, sizeof text - 1, &error), &error);
+    assert_ok(base_write_file(other, text, sizeof text - 2, &error), &error);
+    run_of(arena, &plan, &(struct exec_request){.steps = 1, .checkpoint = runs, .data = one});
+    assert_ok(exec_verify_checkpoint(arena, runs, &answer, &error), &error);
+    assert_non_null(strstr(answer.data, "\"data\": {\"content\": \"text of 84 bytes, checksum "));
+    assert_non_null(strstr(answer.data, "\"next_row\": 6}"));
+    assert_fails(go_on(arena, &plan, &(struct exec_request){.steps = 2, .checkpoint = runs, .data = other}, &error),
+                 BASE_INPUT, &error, "data: is text of 84 bytes, checksum ");
+    assert_fails(go_on(arena, &plan, &(struct exec_request){.steps = 2, .checkpoint = runs}, &error), BASE_INPUT,
+                 &error, "and seeded random tokens here; keep it, or say --allow-changed data");
+    assert_ok(go_on(arena, &plan, &(struct exec_request){.steps = 2, .checkpoint = runs, .data = one}, &error), &error);
+    const struct exec_request meant = {.steps = 3, .checkpoint = runs, .data = other, .allow_changed = "data"};
+    assert_ok(go_on(arena, &plan, &meant, &error), &error);
     base_directory_remove(arena, folder);
 }
 
@@ -1916,6 +1942,7 @@ static const struct test tests[] = {
     TEST(a_folder_without_a_checkpoint_is_named),
     TEST(products_by_onednn_are_blas_products),
     TEST(a_manifest_holds_a_run_to_its_plan),
+    TEST(a_manifest_holds_a_run_to_its_data),
     TEST(a_damaged_manifest_is_refused),
     TEST(damage_that_reads_well_is_found),
     TEST(the_last_written_is_the_last),

@@ -389,6 +389,8 @@ static void a_rank_that_is_stopped_before_the_first_step_is_named(struct base_ar
         struct outcome o = finish(arena, run);
         assert_outcome(&o, 6, "\"stopped\": true");
         assert_non_null(strstr(o.err, "stopped by "));
+        assert_non_null(strstr(o.out, "\"loss\": [")); /* whatever was done, the members are those of any run */
+        assert_non_null(strstr(o.out, "\"throughput\": {"));
     }
 }
 
@@ -483,6 +485,64 @@ static pid_t launcher_of(struct run run, pid_t rank)
     char name[64];
     for (pid_t at = rank; at > 1 && at != run.pid; at = parent_of(at, name)) launcher = at;
     return launcher;
+}
+
+/* Whether a table of sockets (/proc/net/tcp) has this one, in hexadecimal 0A for listening, at an address that is not
+ * the loopback's. */
+static bool listens_on_a_network(const char *table, const char *inode)
+{
+    char line[512], address[64], state[8], own[32];
+    bool found = false;
+    FILE *file = fopen(table, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%*d: %63[0-9A-F]:%*x %*s %7s %*s %*s %*s %*s %*s %31s", address, state, own) != 3) continue;
+        found = found || (!strcmp(own, inode) && !strcmp(state, "0A") && strcmp(address, "0100007F") != 0);
+    }
+    if (file) fclose(file);
+    return found;
+}
+
+static bool process_listens(struct base_arena *arena, pid_t process)
+{
+    const char *path = base_print(arena, "/proc/%ld/fd", (long)process), *const * names;
+    struct base_error error;
+    int count;
+    bool found = false;
+    assert_ok(base_directory_list(arena, path, &names, &count, &error), &error);
+    for (int i = 0; i < count; i++) {
+        char link[256] = "", inode[32];
+        if (readlink(base_print(arena, "%s/%s", path, names[i]), link, sizeof link - 1) <= 0) continue;
+        if (sscanf(link, "socket:[%31[0-9]", inode) != 1) continue;
+        found = found || listens_on_a_network("/proc/net/tcp", inode) || listens_on_a_network("/proc/net/tcp6", inode);
+    }
+    return found;
+}
+
+/* Ranks of one machine have a network of their own; where the system allows none, that is said. */
+static void local_ranks_listen_on_no_network(struct base_arena *arena)
+{
+    pid_t ranks[MOST_PROCESSES];
+    struct run run = start_long(arena, "listens", "");
+    const int count = wait_for_steps(arena, run, "listens", ranks);
+    bool listens = process_listens(arena, launcher_of(run, ranks[0]));
+    for (int i = 0; i < count; i++) listens = listens || process_listens(arena, ranks[i]);
+    kill(run.pid, SIGTERM);
+    struct outcome o = finish(arena, run);
+    assert_outcome(&o, 6, "run here on 4 ranks");
+    if (listens) assert_non_null(strstr(o.err, "listens on every network"));
+}
+
+/* mpirun is found where the system has it; a PATH without it is a word. */
+static void no_path_is_no_riddle(struct base_arena *arena)
+{
+    const char *before = base_copy(arena, getenv("PATH"));
+    unsetenv("PATH");
+    struct outcome without = run_whole(arena, "local:2", 1, "");
+    setenv("PATH", folder, 1);
+    struct outcome elsewhere = run_whole(arena, "local:2", 1, "");
+    setenv("PATH", before, 1);
+    assert_outcome(&without, 0, "run here on 2 ranks");
+    assert_outcome(&elsewhere, 5, "mpirun: is not on PATH");
 }
 
 /* Whoever is sent the signal, the work is saved. */
@@ -1076,6 +1136,8 @@ int main(int count, char **arguments)
         TEST(sigterm_before_ranks_is_heeded),
         TEST(sigterm_to_all_leaves_a_checkpoint),
         TEST(a_signal_to_mpirun_leaves_a_checkpoint),
+        TEST(local_ranks_listen_on_no_network),
+        TEST(no_path_is_no_riddle),
         TEST(two_runs_do_not_share_a_directory),
         TEST(a_pipe_for_a_chunk_is_refused),
         TEST(losses_outlive_a_failure_at_the_end),
