@@ -218,6 +218,29 @@ static const char *price_words(const struct question *q)
                                   : "a ring at the rate of its slowest part";
 }
 
+/* The way that NCCL's tuner takes, and the fastest. */
+static void nccl_json(const struct question *q, struct base_json_writer *w)
+{
+    const struct sim_nccl_price price = sim_nccl_price_of_loads(&q->placement, q->kind, q->priced_axes, q->bytes);
+    base_json_key(w, "nccl");
+    base_json_open_inline(w, '{');
+    base_json_member_string(w, "way", price.way);
+    base_json_member_string(w, "fastest", price.fastest);
+    base_json_member_double(w, "fastest_s", price.fastest_s);
+    base_json_close(w, '}');
+}
+
+/* NCCL reckons wrongly now and then: a faster link may then take more time. */
+static void nccl_text(const struct question *q, struct base_text *out)
+{
+    const double notable_frac = 0.02;
+    const struct sim_nccl_price price = sim_nccl_price_of_loads(&q->placement, q->kind, q->priced_axes, q->bytes);
+    char time[BASE_HUMANE];
+    if (price.seconds <= (1 + notable_frac) * price.fastest_s) return;
+    base_putf(out, "  tuner      takes %s; %s would take %s\n", price.way, price.fastest,
+              base_format_seconds(time, price.fastest_s));
+}
+
 static void answer_json(const struct question *q, bool with_links, struct base_json_writer *w)
 {
     base_json_open(w, '{');
@@ -229,6 +252,7 @@ static void answer_json(const struct question *q, bool with_links, struct base_j
     base_json_member_double(w, "analytic_s", q->analytic_s);
     base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->priced_axes));
     base_json_member_string(w, "analytic_basis", price_words(q));
+    if (sim_is_of_nccl(&q->placement, q->kind)) nccl_json(q, w);
     base_json_member_double(w, "simulated_s", q->sent_s);
     base_json_member_int(w, "groups", q->groups.count);
     base_json_member_int(w, "group_size", q->groups.size);
@@ -247,6 +271,7 @@ static void answer_text(const struct question *q, const char *axes, struct base_
     base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_format_seconds(time, answer_s(q)),
               base_format_bytes(rate, bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
     base_putf(out, "  analytic   %s, %s\n", base_format_seconds(other, q->analytic_s), price_words(q));
+    if (sim_is_of_nccl(&q->placement, q->kind)) nccl_text(q, out);
     base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, q->sent_s),
               sim_algorithm_name(q->sent.algorithm), (long long)t->message_count, bound_by(out->arena, q));
     if (t->busiest_link >= 0)

@@ -521,6 +521,47 @@ static void slices_are_joined_at_the_measured_rate(struct base_arena *arena)
     assert_true(!sim_price_is_exact(&placement, SIM_ALL_REDUCE, 2));
 }
 
+/* Of faster cards or links no collective takes more, unless NCCL's tuner passes over its fastest way. */
+static void faster_links_are_slower_by_the_tuner_alone(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology;
+        int gbps[9];
+    } rows[] = {{"a100-40g:2x8@nic_gbps=", {50, 75, 100, 150, 200, 300, 400, 600, 800}},
+                {"h100:4x8@nic_gbps=", {50, 75, 100, 150, 200, 300, 400, 600, 800}},
+                {"b200:2x8@nic_gbps=", {50, 75, 100, 150, 200, 300, 400, 600, 800}},
+                {"gb200:4x4@link_gbps=", {100, 150, 200, 300, 450, 600, 900, 1200, 1800}}};
+    const struct topo_mesh_request request = {.num_partitions = 1};
+    enum { KINDS = SIM_REDUCE_SCATTER + 1, SIZES = 21, SMALLEST_LOG2 = 10 };
+    int misjudged = 0;
+    for (int r = 0; r < BASE_COUNT(rows); r++) {
+        struct sim_nccl_price before[KINDS][SIZES];
+        for (int g = 0; g < BASE_COUNT(rows[r].gbps); g++) {
+            struct topo_topology topology;
+            struct sim_profile profile;
+            struct sim_placement placement;
+            struct base_error error;
+            const char *name = base_print(arena, "%s%d", rows[r].topology, rows[r].gbps[g]);
+            assert_ok(topo_parse(arena, name, &topology, &error), &error);
+            assert_ok(sim_profile_build(&topology, "t5x", NULL, NULL, &profile, &error), &error);
+            assert_ok(sim_placement_build(arena, &topology, &request, &profile, &placement, &error), &error);
+            for (int at = 0; at < KINDS * SIZES; at++) {
+                struct sim_nccl_price *then = &before[at / SIZES][at % SIZES];
+                const enum sim_collective kind = (enum sim_collective)(at / SIZES);
+                const struct sim_nccl_price now =
+                    sim_nccl_price_of_loads(&placement, kind, 1, ldexp(1, SMALLEST_LOG2 + at % SIZES));
+                TEST_ROW("%s of 2^%d bytes on %s", sim_collective_name(kind), SMALLEST_LOG2 + at % SIZES, name);
+                assert_true(now.fastest_s <= now.seconds);
+                assert_true(!g || now.fastest_s <= then->fastest_s * (1 + 1e-9));
+                assert_true(!g || now.seconds <= then->seconds * (1 + 1e-9) || strcmp(now.way, now.fastest) != 0);
+                misjudged += g && now.seconds > then->seconds * (1 + 1e-9);
+                *then = now;
+            }
+        }
+    }
+    assert_true(misjudged > 0 && misjudged < 40);
+}
+
 /* ---- one packet at a time ---- */
 
 enum { PACKETS = 96, MOST_STREAMS = 4096, MOST_HOPS = 24 };
@@ -651,6 +692,7 @@ int main(int argument_count, char **arguments)
         TEST(nodes_are_joined_by_their_cards),
         TEST(trees_of_nodes_load_cards_as_rings_do),
         TEST(slices_are_joined_at_the_measured_rate),
+        TEST(faster_links_are_slower_by_the_tuner_alone),
         TEST(packets_take_as_long_as_flows),
     };
     return test_main(tests, BASE_COUNT(tests), argument_count, arguments);

@@ -326,11 +326,17 @@ struct sim_nccl_latency {
     double once_s, inside_s;
 };
 struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, int64_t nodes);
-/* Whether a collective is priced by NCCL's own reckoning; and its seconds then, on GPUs behind NVLink whose slowest
- * part has this bus bandwidth. */
+/* Whether a collective is priced by NCCL's own reckoning; and its price then, on GPUs behind NVLink whose slowest part
+ * has this bus bandwidth, or that of the placement's loads. */
 bool sim_is_of_nccl(const struct sim_placement *placement, enum sim_collective kind);
-double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
-                  double bus_bytes_per_s);
+struct sim_nccl_price {
+    double seconds, fastest_s; /* of the way that NCCL takes, and of the fastest, which it may reckon to be slower */
+    const char *way, *fastest; /* "tree with LL128"; NULL: nothing is sent */
+};
+struct sim_nccl_price sim_nccl_price(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
+                                     double bytes, double bus_bytes_per_s);
+struct sim_nccl_price sim_nccl_price_of_loads(const struct sim_placement *placement, enum sim_collective kind,
+                                              unsigned axes, double bytes);
 /* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
 /* The same of a decode step, whose collectives are a few KiB and take as long as their hops: a group that is a box of a

@@ -28,7 +28,11 @@ struct collective {
 };
 struct way {
     double reckoned_s, seconds;
+    const char *name;
 };
+static const char *const ring_names[SIM_PROTOCOL_COUNT] = {"ring with LL", "ring with LL128", "ring with Simple"},
+                         *const tree_names[SIM_PROTOCOL_COUNT] = {"tree with LL", "tree with LL128",
+                                                                  "tree with Simple"};
 
 static double ring_rounds(const struct collective *c)
 {
@@ -87,7 +91,8 @@ static struct way ring(const struct collective *c, int protocol)
     const bool ramps = protocol == SIM_SIMPLE && c->nodes == 1;
     return (struct way){latency_s + c->bytes / reckoned,
                         latency_s + c->bytes / (rate * channels_frac(c, SIM_RING_CHANNEL_BYTES, protocol)) +
-                            (ramps ? ramp_s(c, rate) : 0)};
+                            (ramps ? ramp_s(c, rate) : 0),
+                        ring_names[protocol]};
 }
 
 /* Between what waits for latency and what fills all channels there is a dip (NVIDIA's own correction of its reckoning).
@@ -119,7 +124,8 @@ static struct way tree(const struct collective *c, int protocol)
                                              log2(c->nodes) * (of[SIM_TREE_BETWEEN_STEP_S][protocol] + c->nic_s));
     const double rate = tree_rate(c, protocol) / 2 * tree_correction(c->nccl, c->bytes, protocol);
     return (struct way){latency_s + c->bytes / rate,
-                        latency_s + c->bytes / (rate * channels_frac(c, SIM_TREE_CHANNEL_BYTES, protocol))};
+                        latency_s + c->bytes / (rate * channels_frac(c, SIM_TREE_CHANNEL_BYTES, protocol)),
+                        tree_names[protocol]};
 }
 
 /* A chunk of each channel for each GPU: what goes through the switch at a time. */
@@ -166,35 +172,40 @@ static struct way nvls(const struct collective *c)
                  stages = c->nodes > 1 ? hops : of[SIM_NVLS_STAGES][SIM_SIMPLE],
                  filling_s = of[SIM_NVLS_BASE_S][SIM_SIMPLE] + hops * c->nic_s + stages * nvls_stage_s(c, moved, 1);
     const double stage_s = nvls_stage_s(c, moved, c->nodes > 2 ? ring_rounds(c) : 1);
-    return (struct way){nvls_reckoned_s(c), filling_s + fmax(1, c->bytes / loop) * stage_s};
+    return (struct way){nvls_reckoned_s(c), filling_s + fmax(1, c->bytes / loop) * stage_s, "NVLS"};
 }
 
-static void take_faster(struct way *best, struct way other)
+/* What is reckoned to be the fastest, and what is. */
+struct choice {
+    struct way taken, fastest;
+};
+
+static void offer(struct choice *choice, struct way other)
 {
-    if (other.reckoned_s < best->reckoned_s) *best = other;
+    if (!choice->taken.name || other.reckoned_s < choice->taken.reckoned_s) choice->taken = other;
+    if (!choice->fastest.name || other.seconds < choice->fastest.seconds) choice->fastest = other;
 }
 
-static struct way chosen(const struct collective *c, bool all_reduce)
+static struct choice choose(const struct collective *c, bool all_reduce)
 {
-    struct way best = ring(c, SIM_LL);
-    for (int protocol = SIM_LL128; protocol < SIM_PROTOCOL_COUNT; protocol++)
-        if (protocol != SIM_LL128 || c->ring_ll128) take_faster(&best, ring(c, protocol));
-    if (!all_reduce) return best;
+    struct choice choice = {.taken = {.name = NULL}};
+    for (int protocol = SIM_LL; protocol < SIM_PROTOCOL_COUNT; protocol++)
+        if (protocol != SIM_LL128 || c->ring_ll128) offer(&choice, ring(c, protocol));
+    if (!all_reduce) return choice;
     for (int protocol = SIM_LL; protocol < SIM_PROTOCOL_COUNT && c->nodes > 1; protocol++)
-        take_faster(&best, tree(c, protocol));
-    if (c->nvls_bytes_per_s > 0 && c->in_node >= c->nccl->of[SIM_NVLS_LEAST_GPUS][SIM_SIMPLE])
-        take_faster(&best, nvls(c));
-    return best;
+        offer(&choice, tree(c, protocol));
+    if (c->nvls_bytes_per_s > 0 && c->in_node >= c->nccl->of[SIM_NVLS_LEAST_GPUS][SIM_SIMPLE]) offer(&choice, nvls(c));
+    return choice;
 }
 
-double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
-                  double bus)
+struct sim_nccl_price sim_nccl_price(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
+                                     double bytes, double bus)
 {
     const double *k = placement->profile.constants;
     const struct topo_chip *chip = &placement->topology.chip;
     const struct sim_group *group = &placement->groups[axes];
     const double ranks = group->load.group_size, nodes = group->step_hops;
-    if (ranks < 2) return 0;
+    if (ranks < 2) return (struct sim_nccl_price){.seconds = 0};
     struct collective c = {.nccl = &placement->profile.nccl,
                            .ranks = ranks,
                            .nodes = nodes,
@@ -212,5 +223,8 @@ double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kin
     const int scale = nodes > 2 ? 2 : nodes > 1 ? 1 : 0;
     for (int i = 0; i < SIM_NCCL_LIMIT_COUNT; i++) c.limits[i] = placement->profile.nccl_limits.of[i][scale];
     if (nodes == 1) c.limits[SIM_LL_MOST] = k[SIM_LL_BYTES_PER_S];
-    return k[SIM_COLLECTIVE_LATENCY_S] + chosen(&c, kind == SIM_ALL_REDUCE).seconds;
+    const struct choice choice = choose(&c, kind == SIM_ALL_REDUCE);
+    const double start_s = k[SIM_COLLECTIVE_LATENCY_S];
+    return (struct sim_nccl_price){start_s + choice.taken.seconds, start_s + choice.fastest.seconds, choice.taken.name,
+                                   choice.fastest.name};
 }

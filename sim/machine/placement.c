@@ -334,6 +334,13 @@ static double between_nodes_s(const struct sim_placement *placement, enum sim_co
            (kind == SIM_ALL_REDUCE ? 2 * steps_of_tree(nodes) : nodes - 1);
 }
 
+struct sim_nccl_price sim_nccl_price_of_loads(const struct sim_placement *placement, enum sim_collective kind,
+                                              unsigned axes, double bytes)
+{
+    const double size = placement->groups[axes].load.group_size;
+    return sim_nccl_price(placement, kind, axes, bytes, (size - 1) / size / placement->groups[axes].seconds_per_byte);
+}
+
 /* Passes round the ring, and whether an operand of each device is gathered in one. */
 static double by_loads_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
                          int hops)
@@ -348,9 +355,7 @@ static double by_loads_s(const struct sim_placement *placement, enum sim_collect
                                       [SIM_COLLECTIVE_PERMUTE] = {1, false}};
     const double *c = placement->profile.constants;
     int size = placement->groups[axes].load.group_size;
-    const double part = (size - 1.0) / size;
-    if (sim_is_of_nccl(placement, kind))
-        return sim_nccl_s(placement, kind, axes, bytes, part / placement->groups[axes].seconds_per_byte);
+    if (sim_is_of_nccl(placement, kind)) return sim_nccl_price_of_loads(placement, kind, axes, bytes).seconds;
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
     const struct sim_group *group = &placement->groups[axes];
     const double pass_s = uses_ring(kind) ? group->ring_seconds_per_byte : group->seconds_per_byte;
@@ -384,7 +389,7 @@ double sim_lowered_s(const struct sim_placement *p, const struct sim_link_cost *
                  bus = passes * (size - 1.0) / size * operands / byte_s,
                  late_s = wire->start_s - p->profile.constants[SIM_COLLECTIVE_LATENCY_S] -
                           sim_nccl_latency(&p->profile.nccl, p->topology.bounds[0]).once_s;
-    return sim_nccl_s(p, kind, axes, bytes, bus) + late_s;
+    return sim_nccl_price(p, kind, axes, bytes, bus).seconds + late_s;
 }
 
 static double collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
