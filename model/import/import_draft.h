@@ -43,13 +43,15 @@ enum base_status model_import_fail(const struct import_draft *draft, const struc
                                    ...) __attribute__((format(printf, 3, 4)));
 /* Each setting by its row of import_keys.csv. BASE_INPUT: a value that its row does not know. */
 enum base_status model_import_take(struct import_draft *draft);
+/* What is not said, by the rows of import_defaults.csv. */
+void model_import_defaults(struct import_draft *draft);
 
 /* ---- what the slots come to ---- */
 
 enum base_status model_import_maxtext(struct import_draft *draft);  /* import_maxtext.c: mesh, rules, remat */
 enum base_status model_import_layout(struct import_draft *draft);   /* import_layout.c: degrees and batch, of PyTorch */
 enum base_status model_import_megatron(struct import_draft *draft); /* import_megatron.c: its defaults */
-enum base_status model_import_torch(struct import_draft *draft);    /* import_layout.c: torchtitan's, llm-foundry's */
+void model_import_torch(struct import_draft *draft);                /* import_layout.c: torchtitan's */
 enum base_status model_import_stage_batches(struct import_draft *draft); /* import_layout.c: of torchtitan */
 enum base_status model_import_shards(struct import_draft *draft);        /* import_layout.c: ZeRO's stages as rules */
 enum base_status model_import_model(struct import_draft *draft); /* import_model.c: a name, or one line of sizes */

@@ -37,9 +37,12 @@ static const struct {
     {"axolotl", "base_model", "micro_batch_size"},
     {"llamafactory", "model_name_or_path", "cutoff_len"},
     {"llamafactory", "model_name_or_path", "finetuning_type"},
+    {"llamafactory", "model_class", "cutoff_len"},
     {"accelerate", "compute_environment", ""},
     {"accelerate", "distributed_type", ""},
-    {"levanter", "trainer", "train_batch_size"},
+    {"levanter", "trainer:", "train_batch_size"},
+    {"levanter", "trainer:", "model_axis_size"},
+    {"levanter", "trainer:", "hidden_dim"},
     {"deepspeed", "zero_optimization", ""},
     {"deepspeed", "train_micro_batch_size_per_gpu", ""},
     {"transformers", "per_device_train_batch_size", ""},
@@ -207,6 +210,17 @@ static enum base_status find_devices(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* Levanter's checkpoint of Hugging Face is the model where the file says no sizes. */
+static void name_model(struct import_draft *draft)
+{
+    const char *name = model_import_said(draft, ".hf", NULL);
+    bool sizes = false;
+    for (int i = 0; i < draft->slot_count; i++) sizes = sizes || !strncmp(draft->slots[i].name, "model.", 6);
+    if (!name || sizes) return;
+    model_import_put(draft, "model", base_copy_bytes(draft->arena, name, strcspn(name, "@")));
+    model_import_put(draft, ".family", "");
+}
+
 static enum base_status finish(struct import_draft *draft)
 {
     const bool megatron = is_kind(draft->kind, "megatron") || is_kind(draft->kind, "nemo");
@@ -218,25 +232,22 @@ static enum base_status finish(struct import_draft *draft)
     if (is_kind(draft->kind, "maxtext")) BASE_TRY(model_import_maxtext(draft));
     else {
         if (megatron) BASE_TRY(model_import_megatron(draft));
-        BASE_TRY(model_import_torch(draft));
+        model_import_torch(draft);
+        name_model(draft);
+        model_import_defaults(draft);
         BASE_TRY(model_import_layout(draft));
         if (is_kind(draft->kind, "torchtitan")) {
             BASE_TRY(model_import_stage_batches(draft));
-            model_import_default(draft, ".zero", "3");
             if (model_import_slot(draft, "num_partitions")) model_import_default(draft, "sequence_parallel", "1");
         }
         BASE_TRY(model_import_shards(draft));
     }
-    if (is_kind(draft->kind, "torchtitan") || is_kind(draft->kind, "nanotron"))
-        model_import_default(draft, "attention", "flash");
-    model_import_default(draft, "optimizer", "adamw");
     const bool hugging =
         is_kind(draft->kind, "accelerate") || is_kind(draft->kind, "llamafactory") || is_kind(draft->kind, "axolotl");
     const struct import_slot *zero_file = model_import_slot(draft, ".deepspeed");
     if (zero_file && ends_in(zero_file->value, ".json") && !model_import_slot(draft, ".zero"))
         model_import_warn(draft, zero_file->place, "%.200s is not read: give it as a file, too, for its ZeRO stage",
                           zero_file->value);
-    if (strstr(model_import_said(draft, ".adapter", ""), "lora")) model_import_default(draft, "lora_rank", "8");
     const bool deep = is_kind(draft->kind, "deepspeed") || model_import_slot(draft, ".deepspeed");
     model_import_put(draft, "software", deep ? "deepspeed" : hugging ? "transformers" : draft->kind);
     return model_import_model(draft);

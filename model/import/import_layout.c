@@ -132,28 +132,15 @@ enum base_status model_import_shards(struct import_draft *draft)
     return BASE_OK;
 }
 
-/* torchtitan's activation checkpointing, and llm-foundry's sizes of MPT. */
-enum base_status model_import_torch(struct import_draft *draft)
+/* torchtitan's activation checkpointing and converters. */
+void model_import_torch(struct import_draft *draft)
 {
     const char *mode = model_import_said(draft, ".granularity_titan", NULL),
                *option = model_import_said(draft, ".selective_option", "2"),
-               *converters = model_import_said(draft, ".converters", ""),
-               *family = model_import_said(draft, ".family", "");
-    int64_t width, expansion;
+               *converters = model_import_said(draft, ".converters", "");
     if (mode && !strcmp(mode, "selective") && strcmp(option, "op") != 0)
         model_import_put(draft, "remat_policy",
                          strcmp(option, "1") != 0 ? base_print(draft->arena, "full;every:%.20s", option) : "full");
     else if (mode) model_import_put(draft, "remat_policy", mode);
     if (strstr(converters, "float8")) model_import_put(draft, "dtype", "fp8");
-    if (!strncmp(family, "mpt", 3)) {
-        BASE_TRY(model_import_int(draft, "model.emb_dim", 1, &width));
-        BASE_TRY(model_import_int(draft, ".expansion", 4, &expansion));
-        if (width > 1 << 20 || expansion > 64) return BASE_OK;
-        model_import_default(draft, "model.mlp_activations", "gelu");
-        model_import_default(draft, "model.norm", "layer");
-        model_import_default(draft, "model.position_encoding", "learned");
-        model_import_default(draft, "model.logits_via_embedding", "1");
-        model_import_put_int(draft, "model.mlp_dim", width * expansion);
-    }
-    return BASE_OK;
 }

@@ -109,16 +109,27 @@ static enum base_status put_batch(struct import_draft *draft)
     return BASE_OK;
 }
 
-/* base_* of base.yml are for global_parameter_scale 1; those of "default" are 2.7 thousand million parameters. */
-static void put_model_defaults(struct import_draft *draft)
+/* base_* of base.yml are for global_parameter_scale 1: each doubling goes to heads and the MLP, the width, the layers in
+ * turn (configs/types.py get_individual_scales). */
+static enum base_status scale_model(struct import_draft *draft)
 {
-    static const char *const defaults[][2] = {{"emb_dim", "2048"},           {"num_heads", "16"},
-                                              {"num_kv_heads", "16"},        {"mlp_dim", "7168"},
-                                              {"num_layers", "16"},          {"head_dim", "128"},
-                                              {"vocab_size", "32000"},       {"mlp_activations", "silu+linear"},
-                                              {"logits_via_embedding", "0"}, {"position_encoding", "rotary"}};
-    for (int i = 0; i < BASE_COUNT(defaults); i++)
-        model_import_default(draft, base_print(draft->arena, "model.%s", defaults[i][0]), defaults[i][1]);
+    static const struct {
+        const char *key;
+        int rest; /* of three doublings, from which on this one is doubled once more */
+    } sizes[] = {{"num_heads", 1}, {"num_kv_heads", 1}, {"mlp_dim", 1}, {"emb_dim", 2}, {"num_layers", 3}};
+    int64_t scale, size;
+    int doublings = 0;
+    BASE_TRY(model_import_int(draft, ".scale", 1, &scale));
+    while (doublings < 30 && INT64_C(1) << doublings < scale) doublings++;
+    if (INT64_C(1) << doublings != scale)
+        return model_import_fail(draft, model_import_slot(draft, ".scale"), "MaxText takes a power of two");
+    for (int i = 0; i < BASE_COUNT(sizes) && doublings; i++) {
+        const char *key = base_print(draft->arena, "model.%s", sizes[i].key);
+        BASE_TRY(model_import_int(draft, key, 1, &size));
+        if (size > 1 << 20) return BASE_OK; /* the model's line refuses it */
+        model_import_put_int(draft, key, size << (doublings / 3 + (doublings % 3 >= sizes[i].rest)));
+    }
+    return BASE_OK;
 }
 
 /* Of TPUs each slice is one; of GPUs each node, where the mesh says that axes are over nodes. */
@@ -146,12 +157,6 @@ enum base_status model_import_maxtext(struct import_draft *draft)
     BASE_TRY(put_batch(draft));
     BASE_TRY(put_remat(draft));
     if (quantized) model_import_put(draft, "dtype", quantized);
-    put_model_defaults(draft);
-    static const char *const defaults[][2] = {{"logical_axis_rules", "maxtext"},
-                                              {"optimizer", "adamw"},
-                                              {"attention", "flash"},
-                                              {"remat_policy", "full"},
-                                              {"targets_length", "2048"}};
-    for (int i = 0; i < BASE_COUNT(defaults); i++) model_import_default(draft, defaults[i][0], defaults[i][1]);
-    return BASE_OK;
+    model_import_defaults(draft);
+    return scale_model(draft);
 }

@@ -53,30 +53,22 @@ static enum base_status put_mlp(struct import_draft *draft)
     return BASE_OK;
 }
 
-/* Where the tokenizer's file is not at hand, that of its kind is taken, with a word. */
+/* NullTokenizer has one token more than it is told, for the end of a document; one of a model that the zoo knows has
+ * that model's. */
 static void put_vocabulary(struct import_draft *draft)
 {
-    static const char *const sizes[][2] = {
-        {"GPT2BPE", "50257"}, {"GPTSentencePiece", "32000"}, {"Llama2", "32000"}, {"SentencePiece", "32000"},
-        {"Llama3", "128256"}, {"HuggingFace", "128256"},     {"TikTok", "131072"}};
+    const char *name = model_import_said(draft, ".tokenizer_model", "");
     int64_t size;
-    if (!strcmp(draft->kind, "megatron"))
-        model_import_default(draft, ".tokenizer", "GPT2BPETokenizer"); /* pretrain_gpt */
-    const struct import_slot *slot = model_import_slot(draft, ".tokenizer");
-    /* It has one token more than it is told, for the end of a document. */
-    if (slot && !strcmp(slot->value, "NullTokenizer") &&
+    int count;
+    struct model_config config;
+    struct base_error ignored;
+    if (!strcmp(model_import_said(draft, ".tokenizer", ""), "NullTokenizer") &&
         model_import_int(draft, "model.vocab_size", 0, &size) == BASE_OK && size)
         model_import_put_int(draft, "model.vocab_size", size + 1);
-    if (!slot || model_import_slot(draft, "model.vocab_size")) return;
-    for (int i = 0; i < BASE_COUNT(sizes); i++)
-        if (!strncmp(slot->value, sizes[i][0], strlen(sizes[i][0]))) {
-            model_import_warn(draft, slot->place,
-                              "the tokenizer is not at hand: a vocabulary of %s is taken; vocab_size=N "
-                              "says its own",
-                              sizes[i][1]);
-            model_import_put(draft, "model.vocab_size", sizes[i][1]);
-            return;
-        }
+    const struct model_zoo_model *zoo = model_zoo(draft->arena, &count);
+    const char *meant = model_zoo_meant(zoo, count, name);
+    if (meant && model_config_parse(draft->arena, meant, &config, &ignored) == BASE_OK)
+        model_import_default(draft, "model.vocab_size", base_print(draft->arena, "%lld", (long long)config.vocab_size));
 }
 
 /* arguments.py: sequence parallelism without tensor parallelism is turned off. */
@@ -88,20 +80,13 @@ static void put_sequence(struct import_draft *draft)
 
 enum base_status model_import_megatron(struct import_draft *draft)
 {
-    static const char *const defaults[][2] = {{"dtype", "float32"},
-                                              {"optimizer", "adamw"},
-                                              {"model.mlp_activations", "gelu"},
-                                              {"model.norm", "layer"},
-                                              {"model.biases", "1"},
-                                              {"model.logits_via_embedding", "1"},
-                                              {"model.position_encoding", "learned"}};
     BASE_TRY(put_stages(draft));
     put_sequence(draft);
     put_remat(draft);
     BASE_TRY(put_mlp(draft));
     put_vocabulary(draft);
     if (!strcmp(draft->kind, "megatron") && model_import_slot(draft, ".fp8")) model_import_put(draft, "dtype", "fp8");
-    for (int i = 0; i < BASE_COUNT(defaults); i++) model_import_default(draft, defaults[i][0], defaults[i][1]);
+    model_import_defaults(draft);
     if (!strcmp(model_import_said(draft, "model.position_encoding", ""), "learned") &&
         model_import_slot(draft, ".positions"))
         model_import_default(draft, "model.num_positions", model_import_said(draft, ".positions", NULL));

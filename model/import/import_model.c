@@ -29,17 +29,19 @@ static const char *size_of(const struct import_draft *draft, const char *name)
 
 static enum base_status find_defaults(struct import_draft *draft)
 {
-    int64_t width, heads, kv;
+    int64_t width, heads, kv, expansion;
     BASE_TRY(model_import_int(draft, "model.emb_dim", 1, &width));
     BASE_TRY(model_import_int(draft, "model.num_heads", 1, &heads));
     BASE_TRY(model_import_int(draft, "model.num_kv_heads", heads, &kv));
+    BASE_TRY(model_import_int(draft, ".expansion", 4, &expansion));
     if (!model_import_slot(draft, "model.head_dim")) {
         if (width % heads)
             return model_import_fail(draft, model_import_slot(draft, "model.emb_dim"),
                                      "%lld is no multiple of %lld heads", (long long)width, (long long)heads);
         model_import_put_int(draft, "model.head_dim", width / heads);
     }
-    if (!model_import_slot(draft, "model.mlp_dim")) model_import_put_int(draft, "model.mlp_dim", 4 * width);
+    if (!size_of(draft, "mlp_dim") && width <= 1 << 20 && expansion <= 64)
+        model_import_put_int(draft, "model.mlp_dim", expansion * width);
     return BASE_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Settings as slots, by the rows of import_keys.csv: software (of which file), key (names joined by blanks, "*" stands
  * for anything), to (a slot; "!": it changes an answer and is not modelled; empty: it changes none), values
- * ("theirs=ours" joined by blanks; behind "!" the values that change nothing). */
+ * ("theirs=ours" joined by blanks, "ours!" with a warning; behind "!" the values that change nothing). What is not said
+ * is by the rows of import_defaults.csv, in their order: software, when ("slot=values", or always), key, value. */
 #include "model/import/import_draft.h"
 
 #include <ctype.h>
@@ -8,7 +9,9 @@
 #include <string.h>
 
 extern const struct base_table embedded_model_import_import_keys_csv;
+extern const struct base_table embedded_model_import_import_defaults_csv;
 static const struct base_table *const keys = &embedded_model_import_import_keys_csv;
+static const struct base_table *const defaults = &embedded_model_import_import_defaults_csv;
 
 const struct import_slot *model_import_slot(const struct import_draft *draft, const char *name)
 {
@@ -177,6 +180,12 @@ static void note_unknown(struct import_draft *draft, const struct import_setting
     else note(draft, setting, "no key that is known here; skipped");
 }
 
+/* "full!": taken, and what else the setting says is not modelled. */
+static bool ends_marked(const char *value)
+{
+    return *value && value[strlen(value) - 1] == '!';
+}
+
 static enum base_status take(struct import_draft *draft, const struct import_setting *setting)
 {
     static const char inside[] = "deepspeed."; /* the Trainer's arguments may hold DeepSpeed's file */
@@ -202,10 +211,10 @@ static enum base_status take(struct import_draft *draft, const struct import_set
     if (!value)
         return model_import_fail(draft, &given, "\"%.60s\" is not known here; known are %.300s", setting->value,
                                  values);
-    if (!strcmp(value, "!")) {
+    if (ends_marked(value)) {
         model_import_warn(draft, setting->place, "%.100s = %.60s changes the answer and is not modelled", setting->name,
                           setting->value);
-        return BASE_OK;
+        value = base_copy_bytes(draft->arena, value, strlen(value) - 1);
     }
     if (!*value || !strcmp(value, "auto")) return BASE_OK;
     const struct import_slot *old = model_import_slot(draft, to);
@@ -222,4 +231,23 @@ enum base_status model_import_take(struct import_draft *draft)
 {
     for (int i = 0; i < draft->settings.count; i++) BASE_TRY(take(draft, &draft->settings.items[i]));
     return BASE_OK;
+}
+
+void model_import_defaults(struct import_draft *draft)
+{
+    enum { OF_SOFTWARE, WHEN, OF_KEY, VALUE };
+    for (int row = 0; row < defaults->row_count; row++) {
+        const char *when = base_table_field(defaults, row, WHEN), *equals = strchr(when, '='),
+                   *key = base_table_field(defaults, row, OF_KEY), *value = base_table_field(defaults, row, VALUE);
+        const struct import_slot *slot =
+            equals ? model_import_slot(draft, base_copy_bytes(draft->arena, when, (size_t)(equals - when))) : NULL;
+        if (!lists(base_table_field(defaults, row, OF_SOFTWARE), draft->kind) || model_import_slot(draft, key)) continue;
+        if (equals && (!slot || !lists(equals + 1, slot->value))) continue;
+        if (ends_marked(value)) {
+            value = base_copy_bytes(draft->arena, value, strlen(value) - 1);
+            model_import_warn(draft, slot->place, "%.60s is not at hand: %s is taken; %s=N says its own", slot->value,
+                              value, strchr(key, '.') + 1);
+        }
+        model_import_put(draft, key, value);
+    }
 }

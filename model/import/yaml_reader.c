@@ -10,6 +10,7 @@ struct reading {
     yaml_document_t *document;
     struct base_error *error;
     int visited; /* nodes, an alias counted as often as it stands */
+    int depth;   /* of files that include others */
 };
 
 static enum base_status fail_at(const struct reading *reading, const yaml_node_t *node, const char *what)
@@ -119,8 +120,30 @@ static enum base_status read_sequence(struct reading *reading, const char *prefi
     return BASE_OK;
 }
 
+static enum base_status read_text(struct reading *reading, const char *prefix, const char *text, size_t length);
+
+/* "!include FILE", as Levanter has it: the file's keys, under the key that includes it. */
+static enum base_status read_included(struct reading *reading, const char *prefix, const yaml_node_t *node)
+{
+    enum { DEEPEST_FILE = 4 };
+    struct base_arena *arena = reading->settings->arena;
+    const char *name = (const char *)node->data.scalar.value, *slash = strrchr(reading->file, '/'), *text;
+    struct reading inner = *reading;
+    size_t length;
+    if (*name != '/' && slash) name = base_print(arena, "%.*s/%s", (int)(slash - reading->file), reading->file, name);
+    if (++inner.depth > DEEPEST_FILE) return fail_at(reading, node, "files include each other too deep");
+    if (base_read_file(arena, name, IMPORT_LARGEST_BYTES, &text, &length, reading->error) != BASE_OK)
+        return base_fail_in(reading->error, "%.300s:%d", reading->file, (int)node->start_mark.line + 1);
+    inner.file = base_copy(arena, name);
+    BASE_TRY(read_text(&inner, prefix, text, length));
+    reading->visited = inner.visited;
+    return BASE_OK;
+}
+
 static enum base_status read_node(struct reading *reading, const char *prefix, const yaml_node_t *node, int depth)
 {
+    if (node->tag && !strcmp((const char *)node->tag, "!include") && node->type == YAML_SCALAR_NODE)
+        return read_included(reading, prefix, node);
     if (depth > IMPORT_DEEPEST) return fail_at(reading, node, "nested too deep");
     if (++reading->visited > IMPORT_MOST_SETTINGS) return fail_at(reading, node, "says too many things");
     if (node->type == YAML_MAPPING_NODE) return read_mapping(reading, prefix, node, depth);
@@ -131,24 +154,30 @@ static enum base_status read_node(struct reading *reading, const char *prefix, c
 }
 
 /* libyaml's memory is its own: what it holds is copied, and a jump out of the arena only loses it. */
-enum base_status model_import_yaml(struct import_settings *settings, const char *kind, const char *file,
-                                   const char *text, size_t length, struct base_error *error)
+static enum base_status read_text(struct reading *reading, const char *prefix, const char *text, size_t length)
 {
     yaml_parser_t parser;
     yaml_document_t document;
     enum base_status status = BASE_OK;
-    if (!yaml_parser_initialize(&parser)) return base_fail(error, BASE_INTERNAL, "libyaml: out of memory");
+    if (!yaml_parser_initialize(&parser)) return base_fail(reading->error, BASE_INTERNAL, "libyaml: out of memory");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
     if (!yaml_parser_load(&parser, &document)) {
-        status = base_fail(error, BASE_INPUT, "%.300s:%d: is no YAML: %.200s", file, (int)parser.problem_mark.line + 1,
-                           parser.problem ? parser.problem : "cannot be read");
+        status = base_fail(reading->error, BASE_INPUT, "%.300s:%d: is no YAML: %.200s", reading->file,
+                           (int)parser.problem_mark.line + 1, parser.problem ? parser.problem : "cannot be read");
     } else {
-        struct reading reading = {settings, kind, file, &document, error, 0};
+        reading->document = &document;
         const yaml_node_t *root = yaml_document_get_root_node(&document);
-        if (!root) status = base_fail(error, BASE_INPUT, "%.300s: is empty", file);
-        else status = read_node(&reading, "", root, 0);
+        if (!root) status = base_fail(reading->error, BASE_INPUT, "%.300s: is empty", reading->file);
+        else status = read_node(reading, prefix, root, 0);
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);
     return status;
+}
+
+enum base_status model_import_yaml(struct import_settings *settings, const char *kind, const char *file,
+                                   const char *text, size_t length, struct base_error *error)
+{
+    struct reading reading = {.settings = settings, .kind = kind, .file = file, .error = error};
+    return read_text(&reading, "", text, length);
 }
