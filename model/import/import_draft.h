@@ -49,6 +49,7 @@ void model_import_defaults(struct import_draft *draft);
 /* ---- what the slots come to ---- */
 
 enum base_status model_import_maxtext(struct import_draft *draft);  /* import_maxtext.c: mesh, rules, remat */
+void model_import_rules(struct import_draft *draft);                /* import_rules.c: MaxText's axis rules */
 enum base_status model_import_layout(struct import_draft *draft);   /* import_layout.c: degrees and batch, of PyTorch */
 enum base_status model_import_megatron(struct import_draft *draft); /* import_megatron.c: its defaults */
 void model_import_torch(struct import_draft *draft);                /* import_layout.c: torchtitan's */

@@ -24,6 +24,8 @@ static const struct {
     {"maxtext", "base_emb_dim", ""},
     {"maxtext", "ici_", "_parallelism"},
     {"maxtext", "max_target_length", ""},
+    {"maxtext", "base_config", "base.yml"},
+    {"maxtext", "logical_axis_rules", "activation_"},
     {"nanotron", "tokens", "batch_accumulation_per_replica"},
     {"nanotron", "model_config", "num_hidden_layers"},
     {"torchtitan", "[training]", ""},
@@ -163,6 +165,7 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
     size_t length;
     BASE_TRY(base_read_file(draft->arena, path, IMPORT_LARGEST_BYTES, &text, &length, draft->error));
     const char *kind = from ? from : recognised(text);
+    if (!kind) kind = draft->kind; /* of the files before it */
     if (strlen(text) != length)
         return base_fail(draft->error, BASE_INPUT, "%.300s: holds a NUL byte and is no text", path);
     if (!kind)

@@ -15,9 +15,11 @@ static enum base_status put_mesh(struct import_draft *draft, const char *level, 
     struct base_text text = {.arena = draft->arena};
     int64_t sizes[BASE_COUNT(axes)], product = 1;
     int fills = -1;
+    const struct import_slot *any = NULL;
     for (int i = 0; i < BASE_COUNT(axes); i++) {
         const char *name = base_print(draft->arena, ".%s.%s", level, axes[i]);
         const struct import_slot *slot = model_import_slot(draft, name);
+        any = slot && slot->place.line ? slot : any;
         sizes[i] = 1;
         if (slot && !strcmp(slot->value, "-1")) {
             if (fills >= 0) return model_import_fail(draft, slot, "-1 stands at two axes; MaxText takes one");
@@ -28,10 +30,8 @@ static enum base_status put_mesh(struct import_draft *draft, const char *level, 
         if (__builtin_mul_overflow(product, sizes[i], &product))
             return model_import_fail(draft, slot, "the mesh is larger than any machine");
     }
-    const struct import_slot *any =
-        model_import_slot(draft, base_print(draft->arena, ".%s.%s", level, axes[fills < 0 ? 2 : fills]));
     if (!devices) return BASE_OK;
-    if (devices % product || (fills < 0 && product != devices && any))
+    if (devices % product || (fills < 0 && product != devices))
         return base_fail(draft->error, BASE_INPUT,
                          "%.300s: %s_*_parallelism: the axes come to %lld, and there are %lld %s",
                          any ? any->place.file : "MaxText", level, (long long)product, (long long)devices,
@@ -141,22 +141,37 @@ static bool has_dcn(const struct import_draft *draft)
     return said;
 }
 
+/* Sizes on the command line beside a name: MaxText refuses them unless override_model_config says they are meant. */
+static enum base_status refuse_sizes(struct import_draft *draft)
+{
+    const char *name = model_import_said(draft, "model", "");
+    if (!*name) return BASE_OK;
+    struct base_text changes = {.arena = draft->arena};
+    for (int i = 0; i < draft->slot_count; i++) {
+        const struct import_slot *slot = &draft->slots[i];
+        const char *file = slot->place.file;
+        if (strncmp(slot->name, "model.", 6) != 0 || strstr(file, ".yml") || strstr(file, ".yaml")) continue;
+        if (!slot->place.line && strcmp(file, "the command line") != 0) continue;
+        if (!model_import_is_true(model_import_said(draft, ".override", "false")))
+            return model_import_fail(draft, slot, "%.60s has its own, and MaxText refuses another unless "
+                                     "override_model_config=True", name);
+        base_putf(&changes, "%c%s=%.80s", changes.length ? ',' : ':', slot->name + 6, slot->value);
+    }
+    model_import_put(draft, ".changes", changes.data ? changes.data : "");
+    return BASE_OK;
+}
+
 enum base_status model_import_maxtext(struct import_draft *draft)
 {
     const char *quantized = model_import_said(draft, ".quantization", NULL);
-    const struct import_slot *rules = model_import_slot(draft, ".rules");
-    if (rules && !strstr(rules->place.file, "base.yml"))
-        model_import_warn(draft, rules->place,
-                          "rules of another file than base.yml are not read: MaxText's own are taken; "
-                          "--logical-axis-rules says others");
-    model_import_default(draft, ".ici.fsdp", "-1");
+    model_import_defaults(draft);
+    model_import_rules(draft);
     const int64_t slices = draft->slice_count && has_dcn(draft) ? draft->slice_count : 1;
-    model_import_default(draft, ".dcn.data", "-1");
+    BASE_TRY(refuse_sizes(draft));
     BASE_TRY(put_mesh(draft, "ici", "ici_mesh", draft->device_count / slices));
     if (slices > 1) BASE_TRY(put_mesh(draft, "dcn", "dcn_mesh", slices));
     BASE_TRY(put_batch(draft));
     BASE_TRY(put_remat(draft));
     if (quantized) model_import_put(draft, "dtype", quantized);
-    model_import_defaults(draft);
     return scale_model(draft);
 }

@@ -18,6 +18,7 @@ static const char *const sizes[] = {"emb_dim",
                                     "qk_norm",
                                     "num_positions",
                                     "sliding_window",
+                                    "sliding_window_every",
                                     "num_experts",
                                     "num_selected_experts",
                                     "expert_mlp_dim"};
@@ -86,6 +87,7 @@ enum base_status model_import_model(struct import_draft *draft)
         model_import_put(draft, "model", "");
         return BASE_OK;
     }
-    model_import_put(draft, "model", meant ? meant : name);
+    model_import_put(draft, "model",
+                     base_print(draft->arena, "%s%s", meant ? meant : name, model_import_said(draft, ".changes", "")));
     return BASE_OK;
 }

@@ -80,7 +80,7 @@ enum base_status model_import_shell_add(struct import_shell *shell, struct impor
                                         size_t length, int line);
 const struct import_words *model_import_variable(const struct import_shell *shell, const char *name); /* NULL: unset */
 enum base_status model_import_assign(struct import_shell *shell, const char *name, const struct import_words *words);
-/* shell_arithmetic.c: the value of what stands in $(( )), names and all. */
-enum base_status model_import_arithmetic(const struct import_shell *shell, const char *text, int line, int64_t *out);
+/* shell_arithmetic.c: the value of what stands in $(( )), names and all. false: it is no number. */
+bool model_import_arithmetic(const struct import_shell *shell, const char *text, int64_t *out);
 
 #endif

@@ -75,7 +75,8 @@ enum base_status model_import_int(const struct import_draft *draft, const char *
     *out = fallback;
     if (!slot || !*slot->value) return BASE_OK;
     if (base_parse_double(slot->value, "", 1, 1e12, &value, &ignored) != BASE_OK || (double)(int64_t)value < value)
-        return model_import_fail(draft, slot, "\"%.60s\" is given; a whole number from 1 on is needed", slot->value);
+        return model_import_fail(draft, slot, "\"%.60s\" is given; a whole number from 1 on is needed: %.100s=N behind the "
+                                 "file says it", strcmp(slot->value, "true") != 0 ? slot->value : "", slot->from);
     *out = (int64_t)value;
     return BASE_OK;
 }

@@ -11,7 +11,7 @@ enum { DEEPEST = 48 };
 struct sum {
     const struct import_shell *shell;
     const char *at;
-    int line, depth;
+    int depth;
     bool failed;
 };
 
@@ -151,14 +151,10 @@ static int64_t whole(struct sum *sum)
     return value ? yes : no;
 }
 
-enum base_status model_import_arithmetic(const struct import_shell *shell, const char *text, int line, int64_t *out)
+bool model_import_arithmetic(const struct import_shell *shell, const char *text, int64_t *out)
 {
-    struct sum sum = {.shell = shell, .at = text, .line = line};
-    const int64_t value = whole(&sum);
+    struct sum sum = {.shell = shell, .at = text};
+    *out = whole(&sum);
     if (!sum.failed) skip(&sum);
-    if (sum.failed || *sum.at)
-        return base_fail(shell->error, BASE_INPUT, "%.300s:%d: $((%.80s)): whole numbers and + - * / %% are read here",
-                         shell->file, line, text);
-    *out = value;
-    return BASE_OK;
+    return !sum.failed && !*sum.at;
 }

@@ -96,7 +96,18 @@ static size_t name_length(const char *at)
     return length;
 }
 
-/* ${NAME}, ${NAME[@]}, ${NAME:-text}, ${#NAME[@]}; other forms are the variable itself. */
+/* ${NAME:=text}, where NAME is empty: from here on it is that. */
+static enum base_status assign_default(struct import_shell *shell, struct field *field, const char *name,
+                                       const char *text, int depth)
+{
+    struct import_words words = {0};
+    struct field inner = {.text = {.arena = shell->arena}, .words = &words, .line = field->line};
+    BASE_TRY(expand(shell, &inner, text, true, depth + 1));
+    BASE_TRY(finish(shell, &inner));
+    return model_import_assign(shell, name, &words);
+}
+
+/* ${NAME}, ${NAME[@]}, ${NAME:-text}, ${NAME:=text}, ${#NAME[@]}; other forms are the variable itself. */
 static enum base_status put_parameter(struct import_shell *shell, struct field *field, const char *text, bool quoted,
                                       int depth)
 {
@@ -125,6 +136,7 @@ static enum base_status put_parameter(struct import_shell *shell, struct field *
     const bool empty = !words || !words->count || (words->count == 1 && !*words->items[0].text);
     const char *form = *rest == ':' && rest[1] && strchr("-=+?", rest[1]) ? rest + 1 : rest;
     if (*form == '-' || *form == '=') {
+        if (empty && *form == '=') BASE_TRY(assign_default(shell, field, name, form + 1, depth));
         if (empty) return expand(shell, field, form + 1, quoted, depth + 1);
     } else if (*form == '+') return empty ? BASE_OK : expand(shell, field, form + 1, quoted, depth + 1);
     if (quoted && empty && !all) field->any = true;
@@ -138,7 +150,8 @@ static enum base_status put_arithmetic(struct import_shell *shell, struct field 
     int64_t value;
     BASE_TRY(expand(shell, &inner, text, true, depth + 1));
     BASE_TRY(finish(shell, &inner));
-    BASE_TRY(model_import_arithmetic(shell, words.count ? words.items[0].text : "0", field->line, &value));
+    /* Where a variable in it is empty nobody knows the number, and it may not matter. */
+    if (!model_import_arithmetic(shell, words.count ? words.items[0].text : "0", &value)) return BASE_OK;
     const char *digits = base_print(shell->arena, "%lld", (long long)value);
     return put(shell, field, digits, strlen(digits));
 }
@@ -180,10 +193,18 @@ static enum base_status dollar(struct import_shell *shell, struct field *field, 
     return put_parameter(shell, field, text, quoted, depth);
 }
 
+/* "$@" and "${NAME[@]}" are as many words as there are: none, where there are none. */
+static bool is_list(const char *quoted)
+{
+    const char *end = strchr(quoted, '"');
+    if (!end || *quoted != '$') return false;
+    return !strncmp(quoted, "$@\"", 3) || (quoted[1] == '{' && end - quoted > 6 && !strncmp(end - 4, "[@]}", 4));
+}
+
 static enum base_status in_double_quotes(struct import_shell *shell, struct field *field, const char **at, int *line,
                                          int depth)
 {
-    field->any = true;
+    if (!is_list(*at + 1)) field->any = true;
     for (++*at; **at && **at != '"';) {
         if (**at == '$') {
             BASE_TRY(dollar(shell, field, at, line, true, depth));
