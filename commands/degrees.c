@@ -127,11 +127,14 @@ static enum base_status check_data(struct commands_context *context, struct degr
                          "dp x fsdp is %lld here",
                          option, (long long)d->devices, (long long)dp, (long long)fsdp, (long long)d->tensor,
                          (long long)d->stages, (long long)d->context, (long long)*data);
-    if (fsdp > 1 && !sim_key_is_given(d->plan, SIM_RULES)) d->plan->values[SIM_RULES] = "zero3";
-    if (fsdp > 1 && dp > 1)
+    const bool hybrid = fsdp > 1 && dp > 1 && group == 1;
+    if (hybrid)
+        d->plan->values[SIM_ICI_MESH] = base_print(d->arena, "data=%lld,fsdp=%lld", (long long)dp, (long long)fsdp);
+    if (fsdp > 1 && !sim_key_is_given(d->plan, SIM_RULES)) d->plan->values[SIM_RULES] = hybrid ? "maxtext" : "zero3";
+    if (fsdp > 1 && dp > 1 && !hybrid)
         commands_warn(context, base_print(d->arena,
-                                          "replicas of %lld sharded devices are not modelled: parameters are taken as "
-                                          "sharded over all %lld",
+                                          "replicas of %lld sharded devices beside other degrees are not modelled: "
+                                          "parameters are taken as sharded over all %lld",
                                           (long long)fsdp, (long long)*data));
     return BASE_OK;
 }

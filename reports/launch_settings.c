@@ -154,6 +154,25 @@ static bool has_half_gradients(const struct sim_plan *plan)
                                                              : plan->gradient_dtype == SIM_BFLOAT16_GRADIENTS;
 }
 
+static void put_megatron_experts(const struct sim_plan *plan, struct base_text *out)
+{
+    const struct model_experts *e = &plan->config->experts;
+    const enum sim_dispatcher how = plan->moe_dispatcher;
+    const struct number numbers[] = {
+        {"num-experts", e->count},
+        {"moe-router-topk", e->selected},
+        {"moe-ffn-hidden-size", e->mlp_dim},
+        {"moe-shared-expert-intermediate-size", e->shared_mlp_dim ? e->shared_mlp_dim : left_out},
+        {"expert-model-parallel-size", plan->expert_parallel}};
+    const struct line lines[] = {
+        {"--moe-grouped-gemm", true},
+        {"--moe-token-dispatcher-type alltoall", how == SIM_DISPATCH_ALLTOALL},
+        {"--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend deepep", how == SIM_DISPATCH_DEEPEP},
+        {"--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend hybridep", how == SIM_DISPATCH_HYBRIDEP}};
+    put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
+    put_lines(lines, BASE_COUNT(lines), out);
+}
+
 void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     const struct number numbers[] = {
@@ -187,6 +206,7 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
     put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
     put_megatron_model(plan, out);
+    if (plan->config->experts.count) put_megatron_experts(plan, out);
     reports_put_megatron_training(plan, out);
     put_dropout(plan, "--hidden-dropout ", "--attention-dropout ", out);
 }
@@ -337,11 +357,13 @@ void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_to
     static const char *const schedules[SIM_SCHEDULE_KINDS] = {
         [SIM_ONE_FORWARD_ONE_BACKWARD] = "1F1B", [SIM_INTERLEAVED] = "Interleaved1F1B", [SIM_GPIPE] = "GPipe"};
     const struct model_config *c = plan->config;
-    const struct number training[] = {{"batch_size", plan->batch_size / sizes->data},
-                                      {"seq_len", plan->targets_length},
-                                      {"data_parallel_shard_degree", sizes->data},
-                                      {"tensor_parallel_degree", sizes->tensor},
-                                      {"seed", plan->seed}};
+    const struct number training[] = {
+        {"batch_size", plan->batch_size / sizes->data},
+        {"seq_len", plan->targets_length},
+        {"data_parallel_replicate_degree", sizes->shards > 1 ? sizes->data / sizes->shards : left_out},
+        {"data_parallel_shard_degree", sizes->shards > 1 ? sizes->shards : sizes->data},
+        {"tensor_parallel_degree", sizes->tensor},
+        {"seed", plan->seed}};
     const struct number experimental[] = {
         {"context_parallel_degree", sizes->context},
         {"pipeline_parallel_degree", sizes->stages},

@@ -19,7 +19,8 @@ static const struct reports_torch_job jobs[] = {
     {"megatron", "args", "DATA_PATH TRAIN_STEPS",
      "pretrain_gpt.py $(grep -v \"^#\" \"$PLAN_FILE\") --data-path \"$DATA_PATH\" --train-iters \"$TRAIN_STEPS\"",
      MEGATRON | REPORTS_TORCH_CHUNKS | REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_GATED |
-         REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_QK_NORM | REPORTS_TORCH_FLASH,
+         REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_QK_NORM | REPORTS_TORCH_FLASH |
+         REPORTS_TORCH_EXPERTS,
      reports_put_megatron},
     {"megatron_deepspeed", "args", "DATA_PATH VOCAB_FILE MERGE_FILE TRAIN_STEPS",
      "pretrain_gpt.py $(grep -v \"^#\" \"$PLAN_FILE\") --deepspeed --deepspeed_config \"$PLAN_FILE.json\" "
@@ -47,7 +48,7 @@ static const struct reports_torch_job jobs[] = {
      REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_CHUNKS |
          REPORTS_TORCH_CONTEXT | REPORTS_TORCH_SELECTIVE | REPORTS_TORCH_FP8 | REPORTS_TORCH_SHARDS |
          REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE | REPORTS_TORCH_FLASH |
-         REPORTS_TORCH_MLP,
+         REPORTS_TORCH_MLP | REPORTS_TORCH_HYBRID,
      reports_put_torchtitan},
     {"fsdp", "yaml", "DATA_PATH TRAIN_STEPS",
      "scripts/train/train.py \"$PLAN_FILE\" data_local=\"$DATA_PATH\" max_duration=\"${TRAIN_STEPS}ba\"",
@@ -70,6 +71,23 @@ bool reports_launches_itself(const struct sim_plan *plan)
 
 /* ---- what a plan needs ---- */
 
+int64_t reports_replicas(const struct sim_plan *plan)
+{
+    const struct topo_axes *axes = &plan->placement->axes;
+    const int expert = topo_axis_named(axes, "expert");
+    const int64_t data = topo_axes_product(axes, sim_data_axis(axes)) / plan->context_parallel;
+    return (data > 1 ? data : 1) * (expert < 0 ? 1 : axes->sizes[expert]) * reports_hybrid_shards(plan);
+}
+
+int64_t reports_hybrid_shards(const struct sim_plan *plan)
+{
+    const struct topo_axes *axes = &plan->placement->axes;
+    const int fsdp = topo_axis_named(axes, "fsdp"), data = topo_axis_named(axes, "data");
+    for (int i = 0; i < axes->count; i++)
+        if (axes->sizes[i] > 1 && i != fsdp && i != data) return 1;
+    return fsdp < 0 || strcmp(plan->rules_text, "maxtext") != 0 ? 1 : axes->sizes[fsdp];
+}
+
 static bool has_activations(const struct model_config *config, enum model_activation first, int count)
 {
     return config->mlp_activation_count == count && config->mlp_activations[0] == first &&
@@ -85,6 +103,7 @@ static unsigned needs_of_model(const struct model_config *c)
     if (c->num_heads * c->head_dim != c->emb_dim) needs |= REPORTS_TORCH_HEADS;
     if (c->mlp_dim % c->emb_dim != 0) needs |= REPORTS_TORCH_MLP;
     if (c->qk_norm) needs |= REPORTS_TORCH_QK_NORM;
+    if (c->experts.count > 0) needs |= REPORTS_TORCH_EXPERTS;
     return needs;
 }
 
@@ -111,6 +130,7 @@ static unsigned needs_of(const struct sim_plan *plan, const struct reports_torch
     if (plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA) needs |= REPORTS_TORCH_GRADIENTS;
     needs |= plan->options.flash_attention ? REPORTS_TORCH_FLASH : REPORTS_TORCH_PLAIN;
     if (sizes->stages == 1 && plan->num_microbatches > 1) needs |= REPORTS_TORCH_ACCUMULATES;
+    if (reports_hybrid_shards(plan) > 1) return needs | REPORTS_TORCH_SHARDS | REPORTS_TORCH_HYBRID;
     return needs | (strcmp(plan->rules_text, "zero3") != 0 ? REPORTS_TORCH_WHOLE : REPORTS_TORCH_SHARDS);
 }
 
@@ -144,6 +164,8 @@ static const struct {
     {REPORTS_TORCH_PLAIN, "attention", "use flash"},
     {REPORTS_TORCH_FLASH, "attention", "use unfused"},
     {REPORTS_TORCH_ACCUMULATES, "num_microbatches", "use 1"},
+    {REPORTS_TORCH_HYBRID, "ici_mesh", "use data alone, with logical_axis_rules zero3"},
+    {REPORTS_TORCH_EXPERTS, "num_experts", "use none"},
 };
 
 static enum base_status refuse_lacks(const struct reports_torch_job *job, unsigned needs, struct base_error *error)
@@ -210,8 +232,9 @@ static enum base_status find_sizes(const struct sim_plan *plan, struct reports_t
                                         .gpus = topology->bounds[1] / hosts,
                                         .tensor = topo_axes_product(axes, sim_model_axis(axes)),
                                         .context = plan->context_parallel,
+                                        .shards = reports_hybrid_shards(plan),
                                         .stages = plan->pipeline.stages};
-    out->data = topo_axes_product(axes, sim_data_axis(axes)) / out->context;
+    out->data = reports_replicas(plan);
     const int64_t passes = out->data * plan->num_microbatches;
     out->micro_batch = plan->batch_size / passes;
     if (plan->batch_size % passes != 0)
@@ -245,7 +268,9 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
         const char *key, *use;
     } lacks[] = {
         {c->encoder, "model", "use a decoder"},
-        {c->experts.count > 0, "num_experts", "use none"},
+        {c->latent.key_value_rank > 0, "kv_lora_rank", "use none"},
+        {c->experts.first_dense_layers > 0, "first_dense_layers", "use 0"},
+        {c->attention_sinks, "attention_sinks", "use 0"},
         {c->sliding_window > 0, "sliding_window", "use 0"},
         {c->parallel_block, "parallel_block", "use 0"},
         {!plain_mlp, "mlp_activations", "use gelu or silu+linear"},
@@ -256,8 +281,9 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
              plan->options.remat != MODEL_REMAT_FULL,
          "remat_policy", "use none, selective or full; of a scanned model that says none, it is T5X's minimal"},
         {plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_INT8, "dtype", "use bfloat16"},
-        {strcmp(plan->rules_text, "zero3") != 0 && strcmp(plan->rules_text, "standard:1,1") != 0, "logical_axis_rules",
-         "use standard:1,1 or zero3"},
+        {strcmp(plan->rules_text, "zero3") != 0 && strcmp(plan->rules_text, "standard:1,1") != 0 &&
+             reports_hybrid_shards(plan) == 1,
+         "logical_axis_rules", "use standard:1,1 or zero3"},
     };
     for (int i = 0; i < BASE_COUNT(lacks); i++)
         if (lacks[i].lacks)

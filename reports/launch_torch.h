@@ -6,7 +6,10 @@
 
 /* How a plan's devices are used, in numbers that all of these programs are told. */
 struct reports_torch_sizes {
-    int64_t nodes, gpus /* of a node */, tensor, data, context, stages, micro_batch /* sequences of one replica */;
+    int64_t nodes, gpus /* of a node */, tensor, data, shards /* of data, where replicas are sharded;
+        else 1 */
+        ,
+        context, stages, micro_batch /* sequences of one replica */;
 };
 struct reports_torch_job {
     const char *software, *extension /* of the settings' file */, *answers /* that a job needs, separated by blanks */,
@@ -39,7 +42,9 @@ enum reports_torch_feature {
     REPORTS_TORCH_FLASH = 1 << 21,       /* attention as a kernel */
     REPORTS_TORCH_ACCUMULATES = 1 << 22, /* gradients of several microbatches, without stages */
     REPORTS_TORCH_MLP = 1 << 23,         /* of any mlp_dim, not multiples of emb_dim alone */
-    REPORTS_TORCH_INT8 = 1 << 24
+    REPORTS_TORCH_INT8 = 1 << 24,
+    REPORTS_TORCH_HYBRID = 1 << 25, /* replicas of sharded devices */
+    REPORTS_TORCH_EXPERTS = 1 << 26
 };
 
 /* The job of a plan's software, or NULL: there is none (launch_torch.c). */

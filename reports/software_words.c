@@ -68,26 +68,27 @@ const char *reports_plan_command(struct base_arena *arena, const struct sim_plan
 /* ---- its software's words ---- */
 
 struct sizes {
-    int64_t tensor, data, stages, context, micro_batch, steps, expert;
+    int64_t tensor, data, shards /* of data, where replicas are sharded; else 1 */, stages, context, micro_batch, steps,
+        expert;
 };
 
 static struct sizes sizes_of(const struct sim_plan *plan)
 {
     const struct topo_axes *axes = &plan->placement->axes;
     struct sizes s = {.tensor = topo_axes_product(axes, sim_model_axis(axes)),
-                      .data = topo_axes_product(axes, sim_data_axis(axes)) / plan->context_parallel,
+                      .data = reports_replicas(plan),
+                      .shards = reports_hybrid_shards(plan),
                       .stages = plan->pipeline.stages,
                       .context = plan->context_parallel,
                       .steps = plan->num_microbatches,
                       .expert = plan->expert_parallel};
-    if (s.data < 1) s.data = 1;
     s.micro_batch = plan->batch_size / (s.data * s.steps);
     return s;
 }
 
 static bool is_sharded(const struct sim_plan *plan)
 {
-    return !strcmp(plan->rules_text, "zero3");
+    return !strcmp(plan->rules_text, "zero3") || reports_hybrid_shards(plan) > 1;
 }
 
 static int zero_stage(const struct sim_plan *plan)
@@ -118,7 +119,9 @@ static const char *const remat_words[] = {
 
 static void put_torchtitan(const struct sim_plan *plan, const struct sizes *s, struct base_text *out)
 {
-    base_putf(out, "data_parallel_%s_degree=%lld", is_sharded(plan) ? "shard" : "replicate", (long long)s->data);
+    if (s->shards > 1) base_putf(out, "data_parallel_replicate_degree=%lld ", (long long)(s->data / s->shards));
+    base_putf(out, "data_parallel_%s_degree=%lld", is_sharded(plan) ? "shard" : "replicate",
+              (long long)(s->shards > 1 ? s->shards : s->data));
     base_putf(out, " tensor_parallel_degree=%lld pipeline_parallel_degree=%lld context_parallel_degree=%lld",
               (long long)s->tensor, (long long)s->stages, (long long)s->context);
     base_putf(out, " local_batch_size=%lld seq_len=%lld", (long long)(plan->batch_size / s->data),
@@ -146,7 +149,8 @@ static void put_transformers(const struct sim_plan *plan, const struct sizes *s,
 {
     static const char *const strategies[] = {"none (DDP)", "ZeRO-1", "shard_grad_op", "full_shard"};
     base_putf(out, "fsdp=%s per_device_train_batch_size=%lld gradient_accumulation_steps=%lld on %lld GPUs",
-              strategies[zero_stage(plan)], (long long)s->micro_batch, (long long)s->steps, (long long)s->data);
+              s->shards > 1 ? "hybrid_shard" : strategies[zero_stage(plan)], (long long)s->micro_batch,
+              (long long)s->steps, (long long)s->data);
 }
 
 static void put_maxtext(const struct sim_plan *plan, const struct sizes *s, struct base_text *out)

@@ -252,7 +252,10 @@ static enum base_status finish(struct import_draft *draft)
         model_import_warn(draft, zero_file->place, "%.200s is not read: give it as a file, too, for its ZeRO stage",
                           zero_file->value);
     const bool deep = is_kind(draft->kind, "deepspeed") || model_import_slot(draft, ".deepspeed");
-    model_import_put(draft, "software", deep ? "deepspeed" : hugging ? "transformers" : draft->kind);
+    model_import_put(draft, "software",
+                     deep      ? (megatron ? "megatron_deepspeed" : "deepspeed")
+                     : hugging ? "transformers"
+                               : draft->kind);
     return model_import_model(draft);
 }
 

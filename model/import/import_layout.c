@@ -57,6 +57,16 @@ static enum base_status find_batch(struct import_draft *draft, int64_t data, int
     return BASE_OK;
 }
 
+/* Sharded over the devices of a node, whole on each node. */
+static void put_hybrid(struct import_draft *draft, int64_t data)
+{
+    const int64_t nodes = draft->is_gpu && data % draft->slice_count == 0 ? draft->slice_count : 1;
+    model_import_put(draft, ".zero", "3");
+    if (nodes == 1 || nodes == data) return;
+    model_import_put_int(draft, ".replicate", nodes);
+    model_import_put_int(draft, ".shard", data / nodes);
+}
+
 enum base_status model_import_layout(struct import_draft *draft)
 {
     int64_t world, tensor, stages, context, replicate, shard, data;
@@ -76,6 +86,7 @@ enum base_status model_import_layout(struct import_draft *draft)
             "%s refuses that",
             (long long)world, (long long)tensor, (long long)stages, (long long)context, (long long)group, draft->kind);
     data = world / group;
+    if (!strcmp(model_import_said(draft, ".zero", ""), "hybrid")) put_hybrid(draft, data);
     BASE_TRY(fill(draft, ".replicate", data, &replicate));
     BASE_TRY(fill(draft, ".shard", replicate ? data / replicate : 0, &shard));
     const struct import_slot *said = model_import_slot(draft, ".data");
@@ -93,9 +104,13 @@ enum base_status model_import_layout(struct import_draft *draft)
                          "--topology, as in h100:4x8",
                          model_import_slot(draft, ".micro_batch")->place.file);
     if (tensor > 1) model_import_put_int(draft, "num_partitions", tensor);
-    if (replicate > 1 && shard > 1)
+    if (replicate > 1 && shard > 1 && group == 1)
+        model_import_put(draft, "ici_mesh",
+                         base_print(draft->arena, "data=%lld,fsdp=%lld", (long long)replicate, (long long)shard));
+    else if (replicate > 1 && shard > 1)
         model_import_warn(draft, model_import_slot(draft, ".replicate")->place,
-                          "replicas of %lld sharded devices: parameters are taken as sharded over all of them",
+                          "replicas of %lld sharded devices beside other degrees: parameters are taken as sharded over "
+                          "all of them",
                           (long long)shard);
     if (replicate > 1 && shard == 1) model_import_put(draft, ".zero", "0");
     return data ? find_batch(draft, data, stages) : BASE_OK;
@@ -122,7 +137,8 @@ enum base_status model_import_shards(struct import_draft *draft)
 {
     const char *zero = model_import_said(draft, ".zero", "0");
     const bool whole = model_import_is_true(model_import_said(draft, ".offload_parameters", "false"));
-    if (*zero == '3') model_import_put(draft, "logical_axis_rules", "zero3");
+    if (*zero == '3')
+        model_import_put(draft, "logical_axis_rules", model_import_slot(draft, "ici_mesh") ? "maxtext" : "zero3");
     else if (!strcmp(draft->kind, "transformers") || !strcmp(draft->kind, "deepspeed") ||
              !strcmp(draft->kind, "fsdp") || !strcmp(draft->kind, "torchtitan"))
         model_import_default(draft, "logical_axis_rules", "data_only");

@@ -109,14 +109,15 @@ static enum base_status put_batch(struct import_draft *draft)
     return BASE_OK;
 }
 
-/* base_* of base.yml are for global_parameter_scale 1: each doubling goes to heads and the MLP, the width, the layers in
- * turn (configs/types.py get_individual_scales). */
+/* base_* of base.yml are for global_parameter_scale 1: each doubling goes to heads and the MLP, the width, the layers
+ * in turn (configs/types.py get_individual_scales). */
 static enum base_status scale_model(struct import_draft *draft)
 {
     static const struct {
         const char *key;
         int rest; /* of three doublings, from which on this one is doubled once more */
-    } sizes[] = {{"num_heads", 1}, {"num_kv_heads", 1}, {"mlp_dim", 1}, {"emb_dim", 2}, {"num_layers", 3}};
+    } sizes[] = {{"num_heads", 1},      {"num_kv_heads", 1}, {"mlp_dim", 1},
+                 {"expert_mlp_dim", 1}, {"emb_dim", 2},      {"num_layers", 3}};
     int64_t scale, size;
     int doublings = 0;
     BASE_TRY(model_import_int(draft, ".scale", 1, &scale));
@@ -125,7 +126,8 @@ static enum base_status scale_model(struct import_draft *draft)
         return model_import_fail(draft, model_import_slot(draft, ".scale"), "MaxText takes a power of two");
     for (int i = 0; i < BASE_COUNT(sizes) && doublings; i++) {
         const char *key = base_print(draft->arena, "model.%s", sizes[i].key);
-        BASE_TRY(model_import_int(draft, key, 1, &size));
+        BASE_TRY(model_import_int(draft, key, 0, &size));
+        if (!size) continue;
         if (size > 1 << 20) return BASE_OK; /* the model's line refuses it */
         model_import_put_int(draft, key, size << (doublings / 3 + (doublings % 3 >= sizes[i].rest)));
     }
@@ -153,8 +155,10 @@ static enum base_status refuse_sizes(struct import_draft *draft)
         if (strncmp(slot->name, "model.", 6) != 0 || strstr(file, ".yml") || strstr(file, ".yaml")) continue;
         if (!slot->place.line && strcmp(file, "the command line") != 0) continue;
         if (!model_import_is_true(model_import_said(draft, ".override", "false")))
-            return model_import_fail(draft, slot, "%.60s has its own, and MaxText refuses another unless "
-                                     "override_model_config=True", name);
+            return model_import_fail(draft, slot,
+                                     "%.60s has its own, and MaxText refuses another unless "
+                                     "override_model_config=True",
+                                     name);
         base_putf(&changes, "%c%s=%.80s", changes.length ? ',' : ':', slot->name + 6, slot->value);
     }
     model_import_put(draft, ".changes", changes.data ? changes.data : "");

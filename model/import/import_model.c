@@ -1,27 +1,8 @@
 /* The model: a name that the zoo knows, or one line of sizes. */
+#include "model/config_keys.h"
 #include "model/import/import_draft.h"
 
 #include <string.h>
-
-static const char *const sizes[] = {"emb_dim",
-                                    "num_heads",
-                                    "num_kv_heads",
-                                    "head_dim",
-                                    "mlp_dim",
-                                    "num_layers",
-                                    "vocab_size",
-                                    "mlp_activations",
-                                    "logits_via_embedding",
-                                    "position_encoding",
-                                    "norm",
-                                    "biases",
-                                    "qk_norm",
-                                    "num_positions",
-                                    "sliding_window",
-                                    "sliding_window_every",
-                                    "num_experts",
-                                    "num_selected_experts",
-                                    "expert_mlp_dim"};
 
 static const char *size_of(const struct import_draft *draft, const char *name)
 {
@@ -46,6 +27,26 @@ static enum base_status find_defaults(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* Latent attention: ranks, and a head's two parts; experts that every token passes, as one wide MLP. */
+static enum base_status put_latent(struct import_draft *draft)
+{
+    static const char *const parts[] = {"q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "v_head_dim"};
+    int64_t plain, turned, shared, width;
+    BASE_TRY(model_import_int(draft, ".shared_experts", 0, &shared));
+    BASE_TRY(model_import_int(draft, "model.expert_mlp_dim", 0, &width));
+    if (shared && shared < 1 << 10 && width < 1 << 20)
+        model_import_put_int(draft, "model.shared_expert_mlp_dim", shared * width);
+    if (strcmp(model_import_said(draft, ".attention_type", ""), "mla") != 0) return BASE_OK;
+    BASE_TRY(model_import_int(draft, ".qk_nope_head_dim", 0, &plain));
+    BASE_TRY(model_import_int(draft, ".qk_rope_head_dim", 0, &turned));
+    if (plain < 1 << 12 && turned < 1 << 12) model_import_put_int(draft, "model.head_dim", plain + turned);
+    for (int i = 0; i < BASE_COUNT(parts); i++) {
+        const char *value = model_import_said(draft, base_print(draft->arena, ".%s", parts[i]), NULL);
+        if (value) model_import_put(draft, base_print(draft->arena, "model.%s", parts[i]), value);
+    }
+    return BASE_OK;
+}
+
 static const char *const needed[] = {"emb_dim", "num_heads", "num_layers", "vocab_size"};
 
 static enum base_status put_line(struct import_draft *draft)
@@ -53,18 +54,23 @@ static enum base_status put_line(struct import_draft *draft)
     const char *file = draft->settings.count ? draft->settings.items[0].place.file : "";
     struct base_text line = {.arena = draft->arena};
     struct model_config config;
-    const bool scans =
-        !strcmp(draft->kind, "maxtext") && strcmp(model_import_said(draft, ".scan", "true"), "false") != 0;
     for (int i = 0; i < BASE_COUNT(needed); i++)
         if (!size_of(draft, needed[i]))
             return base_fail(draft->error, BASE_INPUT,
                              "%.300s: the model's %s is not said; give it as KEY=VALUE, or --model NAME", file,
                              needed[i]);
+    BASE_TRY(put_latent(draft));
     BASE_TRY(find_defaults(draft));
+    /* Latent attention is known for scanned layers alone. */
+    const bool scans =
+        size_of(draft, "kv_lora_rank") ||
+        (!strcmp(draft->kind, "maxtext") && strcmp(model_import_said(draft, ".scan", "true"), "false") != 0);
     base_put(&line, scans ? "scalable_decoder_only:" : "decoder_only:");
-    for (int i = 0, any = 0; i < BASE_COUNT(sizes); i++)
-        if (size_of(draft, sizes[i]))
-            base_putf(&line, "%s%s=%.80s", any++ ? "," : "", sizes[i], size_of(draft, sizes[i]));
+    const bool routes = size_of(draft, "num_experts") != NULL;
+    for (int i = 0, any = 0; i < KEY_COUNT; i++) {
+        const char *name = model_config_keys[i].name, *value = size_of(draft, name);
+        if (value && (routes || !strstr(name, "expert"))) base_putf(&line, "%s%s=%.80s", any++ ? "," : "", name, value);
+    }
     if (model_config_parse(draft->arena, line.data, &config, draft->error) != BASE_OK)
         return base_fail_in(draft->error, "%.300s: the model", file);
     model_import_put(draft, "model", line.data);

@@ -75,8 +75,10 @@ enum base_status model_import_int(const struct import_draft *draft, const char *
     *out = fallback;
     if (!slot || !*slot->value) return BASE_OK;
     if (base_parse_double(slot->value, "", 1, 1e12, &value, &ignored) != BASE_OK || (double)(int64_t)value < value)
-        return model_import_fail(draft, slot, "\"%.60s\" is given; a whole number from 1 on is needed: %.100s=N behind the "
-                                 "file says it", strcmp(slot->value, "true") != 0 ? slot->value : "", slot->from);
+        return model_import_fail(draft, slot,
+                                 "\"%.60s\" is given; a whole number from 1 on is needed: %.100s=N behind the "
+                                 "file says it",
+                                 strcmp(slot->value, "true") != 0 ? slot->value : "", slot->from);
     *out = (int64_t)value;
     return BASE_OK;
 }
@@ -242,7 +244,8 @@ void model_import_defaults(struct import_draft *draft)
                    *key = base_table_field(defaults, row, OF_KEY), *value = base_table_field(defaults, row, VALUE);
         const struct import_slot *slot =
             equals ? model_import_slot(draft, base_copy_bytes(draft->arena, when, (size_t)(equals - when))) : NULL;
-        if (!lists(base_table_field(defaults, row, OF_SOFTWARE), draft->kind) || model_import_slot(draft, key)) continue;
+        if (!lists(base_table_field(defaults, row, OF_SOFTWARE), draft->kind) || model_import_slot(draft, key))
+            continue;
         if (equals && (!slot || !lists(equals + 1, slot->value))) continue;
         if (ends_marked(value)) {
             value = base_copy_bytes(draft->arena, value, strlen(value) - 1);
