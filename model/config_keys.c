@@ -89,6 +89,11 @@ const struct model_config_key model_config_keys[KEY_COUNT] = {
     [ROUTER_SCORE] = {"router_score", WORD, FIELD(experts.score), BASE_COUNT(router_scores), router_scores},
 };
 
+const char *model_config_key_name(int at)
+{
+    return at < KEY_COUNT ? model_config_keys[at].name : NULL;
+}
+
 static const char *list_keys(char *list, size_t size)
 {
     size_t used = 0;

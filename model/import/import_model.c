@@ -1,5 +1,4 @@
 /* The model: a name that the zoo knows, or one line of sizes. */
-#include "model/config_keys.h"
 #include "model/import/import_draft.h"
 
 #include <string.h>
@@ -67,8 +66,9 @@ static enum base_status put_line(struct import_draft *draft)
         (!strcmp(draft->kind, "maxtext") && strcmp(model_import_said(draft, ".scan", "true"), "false") != 0);
     base_put(&line, scans ? "scalable_decoder_only:" : "decoder_only:");
     const bool routes = size_of(draft, "num_experts") != NULL;
-    for (int i = 0, any = 0; i < KEY_COUNT; i++) {
-        const char *name = model_config_keys[i].name, *value = size_of(draft, name);
+    const char *name;
+    for (int i = 0, any = 0; (name = model_config_key_name(i)) != NULL; i++) {
+        const char *value = size_of(draft, name);
         if (value && (routes || !strstr(name, "expert"))) base_putf(&line, "%s%s=%.80s", any++ ? "," : "", name, value);
     }
     if (model_config_parse(draft->arena, line.data, &config, draft->error) != BASE_OK)
