@@ -256,7 +256,8 @@ static enum base_status finish(struct import_draft *draft)
                      deep      ? (megatron ? "megatron_deepspeed" : "deepspeed")
                      : hugging ? "transformers"
                                : draft->kind);
-    return model_import_model(draft);
+    BASE_TRY(model_import_model(draft));
+    return is_kind(draft->kind, "torchtitan") ? model_import_chunks(draft) : BASE_OK;
 }
 
 static void put_values(const struct import_draft *draft, struct model_import *out)

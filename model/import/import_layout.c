@@ -133,6 +133,38 @@ enum base_status model_import_stage_batches(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* pipeline_parallel.py of torchtitan: embedding and output weigh as many layers as the first and last stages are told
+ * to have less; two chunks a device where nothing is said. */
+enum base_status model_import_chunks(struct import_draft *draft)
+{
+    const char *first = model_import_said(draft, ".less_first", "1"),
+               *last = model_import_said(draft, ".less_last", "1");
+    int64_t stages, each, less[2] = {1, 1}, layers = 0;
+    struct model_config config;
+    struct base_error ignored;
+    BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
+    BASE_TRY(model_import_int(draft, ".layers_of_chunk", 0, &each));
+    BASE_TRY(base_parse_int(first, "pipeline_parallel_first_stage_less_layers", 0, 4096, &less[0], draft->error));
+    BASE_TRY(base_parse_int(last, "pipeline_parallel_last_stage_less_layers", 0, 4096, &less[1], draft->error));
+    if (stages == 1) {
+        model_import_put(draft, "pipeline_schedule", "");
+        return BASE_OK;
+    }
+    if (strcmp(model_import_said(draft, "pipeline_schedule", ""), "interleaved") != 0) return BASE_OK;
+    if (each && model_config_parse(draft->arena, model_import_said(draft, "model", ""), &config, &ignored) == BASE_OK)
+        layers = config.num_decoder_layers + less[0] + less[1];
+    if (!layers) return model_import_put_int(draft, "virtual_stages", 2), BASE_OK;
+    const int64_t chunks = base_ceil_div(layers, each);
+    if (chunks % stages || chunks / stages < 2)
+        return model_import_fail(
+            draft, model_import_slot(draft, ".layers_of_chunk"),
+            "%lld chunks of %lld layers are not two or more for each of %lld stages, and torchtitan "
+            "refuses that",
+            (long long)chunks, (long long)each, (long long)stages);
+    model_import_put_int(draft, "virtual_stages", chunks / stages);
+    return BASE_OK;
+}
+
 enum base_status model_import_shards(struct import_draft *draft)
 {
     const char *zero = model_import_said(draft, ".zero", "0");

@@ -21,25 +21,46 @@ static enum base_status put_stages(struct import_draft *draft)
     return BASE_OK;
 }
 
-static void put_remat(struct import_draft *draft)
+/* "[core_attn, mlp]" and "core_attn mlp" as "core_attn+mlp". */
+static const char *joined(struct base_arena *arena, const char *list)
+{
+    struct base_text out = {.arena = arena};
+    base_put(&out, "");
+    for (const char *at = list; *at;) {
+        const size_t gap = strspn(at, "[]\"', +"), length = strcspn(at + gap, "[]\"', +");
+        if (length && out.length) base_put(&out, "+");
+        base_put_bytes(&out, at + gap, length);
+        at += gap + length;
+    }
+    return out.data;
+}
+
+static enum base_status put_remat(struct import_draft *draft)
 {
     const char *granularity = model_import_said(draft, ".granularity", NULL),
-               *count = model_import_said(draft, ".recompute_layers", "1"),
                *modules = model_import_said(draft, ".recompute_modules", NULL);
-    if (!granularity) return;
+    int64_t count, layers, stages, chunks;
+    BASE_TRY(model_import_int(draft, ".recompute_layers", 1, &count));
+    BASE_TRY(model_import_int(draft, "model.num_layers", 0, &layers));
+    BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
+    BASE_TRY(model_import_int(draft, "virtual_stages", 1, &chunks));
+    const int64_t each = layers / stages / chunks;
+    if (!granularity) return BASE_OK;
     if (!strcmp(granularity, "selective"))
         model_import_put(draft, "remat_policy",
-                         modules && strcmp(modules, "core_attn") != 0
-                             ? base_print(draft->arena, "modules:%.100s", modules)
+                         modules && strcmp(joined(draft->arena, modules), "core_attn") != 0
+                             ? base_print(draft->arena, "modules:%.100s", joined(draft->arena, modules))
                              : "selective");
-    else if (!strcmp(model_import_said(draft, ".recompute_method", "uniform"), "block"))
-        model_import_put(draft, "remat_policy", base_print(draft->arena, "full;layers:%.20s", count));
     else {
-        if (strcmp(count, "1") != 0)
+        const bool block = !strcmp(model_import_said(draft, ".recompute_method", "uniform"), "block");
+        if (block ? each > 0 && count < each : count > 1)
             model_import_warn(draft, model_import_slot(draft, ".recompute_layers")->place,
-                              "inputs are kept of each %.20s layers; those of each layer are taken", count);
+                              block ? "%lld layers of each stage are recomputed; all are taken"
+                                    : "inputs are kept of each %lld layers; those of each layer are taken",
+                              (long long)count);
         model_import_put(draft, "remat_policy", "full");
     }
+    return BASE_OK;
 }
 
 static enum base_status put_mlp(struct import_draft *draft)
@@ -82,7 +103,7 @@ enum base_status model_import_megatron(struct import_draft *draft)
 {
     BASE_TRY(put_stages(draft));
     put_sequence(draft);
-    put_remat(draft);
+    BASE_TRY(put_remat(draft));
     BASE_TRY(put_mlp(draft));
     put_vocabulary(draft);
     if (!strcmp(draft->kind, "megatron") && model_import_slot(draft, ".fp8")) model_import_put(draft, "dtype", "fp8");
