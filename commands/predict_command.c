@@ -7,11 +7,22 @@
 #include <string.h>
 
 static enum base_status write_trace(struct commands_context *context, const struct base_arguments *arguments,
-                                    const struct sim_timeline *timeline, const struct sim_memory_curve *curve,
-                                    const struct sim_passes *passes, struct base_error *error)
+                                    const struct sim_prediction *prediction, const struct sim_detail *detail,
+                                    struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
-    reports_trace(&(struct reports_trace_parts){.predicted = timeline, .curve = curve, .predicted_passes = passes},
+    struct sim_memory_curve curve = *detail->curve;
+    if (detail->spans->count) {
+        curve.points = base_new(context->arena, struct sim_memory_point, curve.count + 1);
+        memcpy(curve.points, detail->curve->points, (size_t)curve.count * sizeof *curve.points);
+        sim_curve_by_spans(&curve, detail->spans);
+    }
+    reports_trace(&(struct reports_trace_parts){.predicted = detail->timeline,
+                                                .spans = detail->spans,
+                                                .step_s = prediction->decode_steps > 1 ? prediction->latency_s
+                                                                                       : prediction->step_s,
+                                                .curve = &curve,
+                                                .predicted_passes = detail->passes},
                   &text);
     return base_write_file(base_argument(arguments, "--trace"), text.data, text.length, error);
 }
@@ -63,12 +74,14 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct sim_memory_curve curve = {0};
     struct sim_passes passes = {.count = 0};
     struct sim_peak_buffers peak = {.count = 0};
+    struct sim_spans spans = {.count = 0};
     bool detailed = context->page || base_argument(arguments, "--detail");
     struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
     struct sim_detail detail = {.lists_collectives = true,
                                 .timeline = trace || detailed ? &timeline : NULL,
                                 .curve = trace || detailed ? &curve : NULL,
+                                .spans = trace ? &spans : NULL,
                                 .passes = trace || detailed ? &passes : NULL,
                                 .peak = detailed || base_argument(arguments, "--peak") ? &peak : NULL,
                                 .arena = context->arena};
@@ -110,7 +123,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (!prediction.fits)
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
-    if (trace) BASE_TRY(write_trace(context, arguments, &timeline, &curve, &passes, error));
+    if (trace) BASE_TRY(write_trace(context, arguments, &prediction, &detail, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     return prediction.fits ? BASE_OK : BASE_NO_FIT;

@@ -183,12 +183,15 @@ void reports_prediction_text(const struct reports_prediction *report, struct bas
 void reports_put_answer(struct base_json_writer *writer, const struct reports_prediction *report);
 /* A run as text: its steps, then time, memory and collectives as measured (run.c). */
 void reports_run_text(const struct reports_prediction *report, struct base_text *out);
-/* The step as a Chrome trace, which Perfetto reads: a track of computation and one of links, operations inside their
- * part of the model inside their phase; a process of them for what was predicted, and for what was measured (or NULL);
- * a counter of memory (NULL: none); and a track a stage of a pipeline's passes, as predicted and as measured (NULL:
- * none). timelines.c */
+/* The step as a Chrome trace, which Perfetto reads: a track of computation and one of links. Of what was predicted
+ * every iteration on the step's clock, which ends at step_s, with arrows from collectives to what waits for them
+ * (spans; NULL or none: each operation with its repetitions, end to end, as of what was measured, or NULL); a counter
+ * of memory, whose curve has the spans' times (NULL: none); and a track a stage of a pipeline's passes, as predicted
+ * and as measured (NULL: none). traces.c */
 struct reports_trace_parts {
     const struct sim_timeline *predicted, *measured;
+    const struct sim_spans *spans;
+    double step_s;
     const struct sim_memory_curve *curve;
     const struct sim_passes *predicted_passes, *measured_passes;
 };

@@ -58,7 +58,7 @@ static void check_trace(struct base_arena *arena, const struct base_json *events
         assert_non_null(base_json_get(event, "name")->string);
         assert_true(base_json_get(event, "pid")->number > 0 && base_json_get(event, "tid")->number > 0);
         if (!strcmp(kind, "X")) spans[count++] = event;
-        else assert_non_null(base_json_get(event, "args")->child);
+        if (strchr("MC", *kind)) assert_non_null(base_json_get(event, "args")->child);
         if (strcmp(kind, "C") != 0) continue;
         assert_true(base_json_get(event, "ts")->number >= counted_us);
         counted_us = base_json_get(event, "ts")->number;
@@ -116,6 +116,111 @@ static void traces_have_a_track_for_each(struct base_arena *arena)
     }
     assert_null(event);
     check_trace(arena, base_json_get(document, "traceEvents"));
+}
+
+/* A step by its clock: where it ends, and what of each kind it has. seconds: of collectives and kernels, by track. */
+static const struct traced {
+    const char *plan[SIM_KEY_COUNT];
+    int microbatches, forwards;
+    bool overlaps;
+} traced[] = {
+    {.plan = {[SIM_MODEL] = "t5_1_1_base",
+              [SIM_TOPOLOGY] = "v4-16",
+              [SIM_NUM_PARTITIONS] = "4",
+              [SIM_INPUTS_LENGTH] = "512",
+              [SIM_TARGETS_LENGTH] = "114",
+              [SIM_BATCH_SIZE] = "64",
+              [SIM_NUM_MICROBATCHES] = "4"},
+     .microbatches = 4,
+     .forwards = 4},
+    {.plan = {[SIM_MODEL] = "llama3_8b",
+              [SIM_TOPOLOGY] = "v5e-256",
+              [SIM_ICI_MESH] = "fsdp=256",
+              [SIM_SOFTWARE] = "maxtext",
+              [SIM_TARGETS_LENGTH] = "2048",
+              [SIM_BATCH_SIZE] = "256"},
+     .forwards = 1,
+     .overlaps = true},
+    {.plan = {[SIM_MODEL] = "llama3_8b",
+              [SIM_TOPOLOGY] = "h100:2x8",
+              [SIM_SOFTWARE] = "megatron",
+              [SIM_NUM_PARTITIONS] = "2",
+              [SIM_TARGETS_LENGTH] = "1024",
+              [SIM_BATCH_SIZE] = "64",
+              [SIM_NUM_MICROBATCHES] = "2",
+              [SIM_OVERLAP_GRAD_REDUCE] = "1"},
+     .microbatches = 2,
+     .forwards = 2,
+     .overlaps = true},
+    {.plan = {[SIM_MODEL] = "llama3_8b",
+              [SIM_TOPOLOGY] = "h100:2x8",
+              [SIM_SOFTWARE] = "megatron",
+              [SIM_PIPELINE_STAGES] = "4",
+              [SIM_TARGETS_LENGTH] = "1024",
+              [SIM_BATCH_SIZE] = "64",
+              [SIM_NUM_MICROBATCHES] = "8"}},
+};
+
+static const struct base_json *predict_trace(struct base_arena *arena, struct sim_cache *cache,
+                                             const struct traced *row, struct sim_prediction *prediction)
+{
+    struct sim_plan_text plan_text;
+    struct sim_plan plan;
+    struct sim_timeline timeline = {0};
+    struct sim_memory_curve curve = {0};
+    struct sim_passes passes = {.count = 0};
+    struct sim_spans spans = {.count = 0};
+    struct sim_detail detail = {
+        .timeline = &timeline, .curve = &curve, .passes = &passes, .spans = &spans, .arena = arena};
+    struct base_error error;
+    struct base_text text = {.arena = arena};
+    const struct base_json *document;
+    memcpy(plan_text.values, row->plan, sizeof plan_text.values);
+    assert_ok(sim_plan_check(cache, arena, &plan_text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, prediction, &detail, &error), &error);
+    assert_int_equal(spans.count > 0, !passes.count);
+    sim_curve_by_spans(&curve, &spans);
+    reports_trace(&(struct reports_trace_parts){.predicted = &timeline,
+                                                .spans = &spans,
+                                                .step_s = prediction->step_s,
+                                                .curve = &curve,
+                                                .predicted_passes = &passes},
+                  &text);
+    assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
+    return base_json_get(document, "traceEvents");
+}
+
+static void traces_end_with_the_step_and_show_what_overlaps(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(traced); i++) {
+        TEST_ROW("plan %d", i);
+        struct sim_prediction p;
+        const struct base_json *events = predict_trace(arena, cache, &traced[i], &p);
+        double end_us = 0, links_us = 0, kernels_us = 0, flows = 0, counted_us = 0;
+        int microbatches = 0, forwards = 0;
+        check_trace(arena, events);
+        for (const struct base_json *event = events->child; event; event = event->next) {
+            const char *kind = base_json_get(event, "ph")->string, *name = base_json_get(event, "name")->string;
+            if (*kind == 's' || *kind == 'f') flows += *kind == 's' ? 1 : -1;
+            if (*kind == 'C') counted_us = base_json_get(event, "ts")->number;
+            if (*kind != 'X') continue;
+            const double us = base_json_get(event, "dur")->number, at_us = base_json_get(event, "ts")->number;
+            end_us = fmax(end_us, at_us + us);
+            microbatches += !strncmp(name, "microbatch ", 11);
+            forwards += !strcmp(name, "forward");
+            if (base_json_get(event, "cat")) *(base_json_get(event, "tid")->number > 1 ? &links_us : &kernels_us) += us;
+        }
+        assert_near(end_us, p.step_s * 1e6, 0.2);
+        assert_true(counted_us <= end_us);
+        assert_near(flows, 0, 0);
+        assert_int_equal(microbatches, traced[i].microbatches);
+        assert_int_equal(forwards, traced[i].forwards);
+        if (p.pipeline.stages) continue;
+        assert_near(links_us / p.communication_s, kernels_us / (p.step_s - p.exposed_communication_s), 4e4);
+        assert_true((links_us + kernels_us > 1.001 * end_us) == traced[i].overlaps);
+    }
+    sim_cache_free(cache);
 }
 
 /* What would end a cell does not. */
@@ -176,6 +281,7 @@ static void the_best_plans_stay_to_look_at(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each),
+                                        TEST(traces_end_with_the_step_and_show_what_overlaps),
                                         TEST(reports_say_the_same_in_both_forms), TEST(the_best_plans_stay_to_look_at)};
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

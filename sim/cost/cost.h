@@ -122,15 +122,6 @@ struct sim_memory_curve {
     int count;
 };
 
-/* When each pass of a pipeline's schedule begins and ends; all microbatches, stage by stage. */
-struct sim_passes {
-    const struct sim_pass_of *passes;
-    const double *start_s, *end_s;
-    int count;
-    const int64_t *stage_bytes; /* by stage: at the most on one of its devices */
-    int stage_count;
-};
-
 /* Optional parts of an answer. NULL members are not made; a sweep makes none. */
 struct sim_detail {
     bool lists_collectives;
@@ -138,6 +129,7 @@ struct sim_detail {
     struct sim_timeline *timeline;
     struct sim_memory_curve *curve;
     struct sim_peak_buffers *peak;
+    struct sim_spans *spans;   /* with a timeline, whose entries they are of */
     struct sim_passes *passes; /* count 0: there is no pipeline */
     struct base_arena *arena;  /* of all of it */
     /* Asked for: of a step that only fits where the compiler recomputes something, and then takes this long at the
@@ -495,6 +487,7 @@ enum base_status sim_price_device(const struct sim_cost_context *p, struct sim_p
 extern const double
     sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */
 
+#include "sim/cost/spans.h"
 #include "sim/cost/torch_allocations.h"
 
 #endif

@@ -3,16 +3,33 @@
  * take as long as they do alone. */
 #include "sim/cost/cost.h"
 
+#include <math.h>
+
 struct clock {
     const struct sim_cost_context *p;
     const double *kernels_s, *collectives_s;
-    double now_s, links_free_s, worked_s, beside_s /* on other streams, in this loop's iteration */;
+    double now_s, links_free_s, worked_s, beside_s /* on other streams, in this loop's iteration */,
+        iteration_s /* when that began */;
     bool windowed;               /* products and collectives go in pieces */
     unsigned kinds;              /* of collectives that are asynchronous as a whole */
     double pieces_end_s, pieces; /* of a gather whose pieces the next product takes; 0: none */
     double product_s;            /* of the kernel just done, if it is one */
     int starts;
     struct sim_started *started;
+    const struct sim_schedule_event *moments;
+    int moment_count, step;    /* of the list, that the next moment is of */
+    struct recorder *recorder; /* NULL: only the end is asked for */
+};
+
+enum { MOST_WAITED = 16 };
+/* What happens, with every iteration, as long as there are not too many. */
+struct recorder {
+    const double *early_s; /* by step: how long before its place in the program a collective starts */
+    struct sim_spans *out;
+    double serial_s, beside_free_s;
+    int *started;                          /* by start: its span */
+    int waited[MOST_WAITED], waited_count; /* spans of collectives that the next kernel waits for */
+    bool folds_layers, folds_all;
 };
 
 static int run(struct clock *c, int at);
@@ -23,14 +40,43 @@ static double later(double a_s, double b_s)
     return a_s > b_s ? a_s : b_s;
 }
 
+static struct sim_span *record(struct clock *c, struct sim_span span)
+{
+    struct sim_spans *out = c->recorder->out;
+    span.step = c->step, span.serial_s = c->recorder->serial_s, span.waiter = -1;
+    out->spans[out->count] = span;
+    return &out->spans[out->count++];
+}
+
+static void record_kernel(struct clock *c, int kernel, double start_s)
+{
+    struct recorder *r = c->recorder;
+    record(c, (struct sim_span){.kind = SIM_SPAN_KERNEL, .start_s = start_s, .end_s = c->now_s});
+    for (int i = 0; i < r->waited_count; i++) r->out->spans[r->waited[i]].waiter = r->out->count - 1;
+    r->waited_count = 0;
+    r->serial_s += c->kernels_s[kernel];
+}
+
+static void record_collective(struct clock *c, enum sim_span_kind kind, int what, double end_s)
+{
+    const double takes_s = c->collectives_s[what];
+    record(c, (struct sim_span){.kind = kind, .start_s = end_s - takes_s, .end_s = end_s});
+    c->recorder->serial_s += takes_s;
+}
+
+static void record_wait(struct recorder *r, int start)
+{
+    if (r->waited_count < MOST_WAITED) r->waited[r->waited_count++] = r->started[start];
+}
+
 /* Other streams carry as much in an iteration as it has on them, and it lasts until they are done. */
 static int iterate(struct clock *c, int at)
 {
-    double outer_s = c->beside_s, begin_s = c->now_s;
-    c->beside_s = 0;
+    double outer_s = c->beside_s, outer_began_s = c->iteration_s, begin_s = c->now_s;
+    c->beside_s = 0, c->iteration_s = begin_s;
     int next = run(c, at);
     c->now_s = later(c->now_s, begin_s + c->beside_s);
-    c->beside_s = outer_s;
+    c->beside_s = outer_s, c->iteration_s = outer_began_s;
     return next;
 }
 
@@ -40,11 +86,55 @@ static bool is_idle(const struct clock *c)
     return c->links_free_s <= c->now_s && c->pieces_end_s == 0 && c->product_s == 0;
 }
 
+/* Of alike iterations all but the first, as one span. */
+static void record_others(struct clock *c, int64_t others, const struct sim_span *first, double worked_s)
+{
+    struct recorder *r = c->recorder;
+    const double more = (double)others, once_s = first->end_s - first->start_s,
+                 serial_s = r->serial_s - first->serial_s;
+    record(c, (struct sim_span){.kind = SIM_SPAN_ITERATION,
+                                .start_s = c->now_s,
+                                .end_s = c->now_s + more * once_s,
+                                .trips = first->trips,
+                                .iteration = 1,
+                                .iterations = others,
+                                .first = first->first,
+                                .last = r->out->count})
+        ->step = first->step;
+    c->now_s += more * once_s;
+    c->worked_s += more * (c->worked_s - worked_s);
+    r->serial_s += more * serial_s;
+}
+
+static int record_loop(struct clock *c, int at)
+{
+    struct recorder *r = c->recorder;
+    const int trips_of = c->moments[at].what, step = c->step, starts = c->starts;
+    const int64_t trips = c->p->sizes[trips_of];
+    const bool folds = r->folds_all || (r->folds_layers && trips_of != MODEL_MICROBATCHES);
+    int next = at + 1;
+    for (int64_t i = 0; !i || (i < trips && !folds); i++) {
+        const double worked_s = c->worked_s;
+        const int first = r->out->count;
+        c->step = step, c->starts = starts;
+        record(
+            c,
+            (struct sim_span){
+                .kind = SIM_SPAN_ITERATION, .start_s = c->now_s, .trips = trips_of, .iteration = i, .iterations = 1});
+        next = iterate(c, at + 1);
+        struct sim_span *span = &r->out->spans[first];
+        span->end_s = c->now_s, span->first = first, span->last = r->out->count - 1;
+        if (folds && trips > 1) record_others(c, trips - 1, span, worked_s);
+    }
+    return next;
+}
+
 /* What is started in a loop's body is waited for in it, so that all iterations but the first, which may find the links
  * taken, are alike; if it finds them idle and leaves them so, it is like the others. */
 static int run_loop(struct clock *c, int at)
 {
-    const double trips = (double)c->p->sizes[c->p->list->schedule_events[at].what];
+    if (c->recorder) return record_loop(c, at);
+    const double trips = (double)c->p->sizes[c->moments[at].what];
     const bool idle = is_idle(c);
     const int starts = c->starts;
     double begin_s = c->now_s, worked_s = c->worked_s, more = trips - 1;
@@ -82,8 +172,13 @@ static bool is_waited_for(const struct clock *c, int what)
 static void start(struct clock *c, int what)
 {
     const bool early = goes_in_pieces(c, what) && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
-    const double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
+    double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
+    if (c->recorder) first_s = later(0, first_s - c->recorder->early_s[c->step]);
     c->links_free_s = later(first_s, c->links_free_s) + c->collectives_s[what];
+    if (c->recorder) {
+        c->recorder->started[c->starts] = c->recorder->out->count;
+        record_collective(c, SIM_SPAN_COLLECTIVE, what, c->links_free_s);
+    }
     c->started[c->starts++] = (struct sim_started){what, later(c->links_free_s, c->now_s)};
     if (is_waited_for(c, what)) c->now_s = later(c->now_s, c->links_free_s);
 }
@@ -93,6 +188,7 @@ static void wait(struct clock *c, int start)
 {
     const int what = c->started[start].what;
     const double end_s = c->started[start].end_s;
+    if (c->recorder) record_wait(c->recorder, start);
     if (!goes_in_pieces(c, what) || c->p->list->collectives[what].kind != SIM_ALL_GATHER) {
         c->now_s = later(c->now_s, end_s);
         return;
@@ -117,17 +213,35 @@ static void work(struct clock *c, int kernel)
     c->product_s = product ? kernel_s : 0;
 }
 
+static void work_here(struct clock *c, int kernel)
+{
+    const double start_s = c->now_s;
+    work(c, kernel);
+    if (c->recorder) record_kernel(c, kernel, start_s);
+    c->step++;
+}
+
+static void carry_beside(struct clock *c, int what)
+{
+    struct recorder *r = c->recorder;
+    c->beside_s += c->collectives_s[what];
+    if (r) {
+        r->beside_free_s = later(r->beside_free_s + c->collectives_s[what], c->iteration_s + c->beside_s);
+        record_collective(c, SIM_SPAN_BESIDE, what, r->beside_free_s);
+    }
+    c->step++;
+}
+
 /* Up to the end of a loop, or of the step; returns what stands behind it. */
 static int run(struct clock *c, int at)
 {
-    const struct sim_cost_program *list = c->p->list;
-    while (at < list->schedule_event_count) {
-        const struct sim_schedule_event *moment = &list->schedule_events[at];
+    while (at < c->moment_count) {
+        const struct sim_schedule_event *moment = &c->moments[at];
         switch (moment->kind) {
-        case SIM_EVENT_WORK: work(c, moment->what); break;
-        case SIM_EVENT_START: start(c, moment->what); break;
+        case SIM_EVENT_WORK: work_here(c, moment->what); break;
+        case SIM_EVENT_START: start(c, moment->what), c->step++; break;
         case SIM_EVENT_WAIT: wait(c, moment->what); break;
-        case SIM_EVENT_SIDE_STREAM: c->beside_s += c->collectives_s[moment->what]; break;
+        case SIM_EVENT_SIDE_STREAM: carry_beside(c, moment->what); break;
         case SIM_EVENT_LOOP: at = run_loop(c, at) - 1; break;
         case SIM_EVENT_END: return at + 1;
         }
@@ -136,14 +250,82 @@ static int run(struct clock *c, int at)
     return at;
 }
 
-double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices)
+static struct clock clock_of(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices)
 {
-    struct clock c = {
-        .p = p, .kernels_s = kernels_s, .collectives_s = prices->collectives_s, .started = prices->started};
+    struct clock c = {.p = p,
+                      .kernels_s = kernels_s,
+                      .collectives_s = prices->collectives_s,
+                      .started = prices->started,
+                      .moments = p->list->schedule_events,
+                      .moment_count = p->list->schedule_event_count};
     c.windowed = p->plan && sim_passes_of(p->plan) >> SIM_PASS_COLLECTIVE_MATMUL & 1;
     if (c.windowed) c.kinds = sim_asynchronous_kinds(sim_passes_of(p->plan));
+    return c;
+}
+
+double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices)
+{
+    struct clock c = clock_of(p, kernels_s, prices);
     iterate(&c, 0);
     return later(later(c.now_s, c.pieces_end_s), c.links_free_s) - c.worked_s;
+}
+
+/* How many spans the moments make. */
+static double count_spans(const struct clock *c, const struct recorder *r)
+{
+    enum { MOST_DEPTH = 8 };
+    double count = 0, trips[MOST_DEPTH] = {1};
+    int depth = 0;
+    for (int i = 0; i < c->moment_count; i++) {
+        const struct sim_schedule_event *moment = &c->moments[i];
+        const bool folds = r->folds_all || (r->folds_layers && moment->what != MODEL_MICROBATCHES);
+        if (moment->kind == SIM_EVENT_END) depth--;
+        else if (moment->kind != SIM_EVENT_WAIT && moment->kind != SIM_EVENT_LOOP) count += trips[depth];
+        if (moment->kind != SIM_EVENT_LOOP) continue;
+        if (++depth == MOST_DEPTH) return HUGE_VAL;
+        trips[depth] = trips[depth - 1] * (folds ? 1 : (double)c->p->sizes[moment->what]);
+        count += 2 * trips[depth]; /* it, and what stands for the others */
+    }
+    return count;
+}
+
+/* A run of collectives goes beside what is before it by what of all of them is hidden. */
+static const double *early_of(const struct sim_cost_context *p, const double *hidden_frac, struct base_arena *arena)
+{
+    const struct sim_price_step *steps = p->list->steps;
+    double *early_s = base_new(arena, double, p->list->step_count + 1);
+    for (int i = p->list->step_count - 1, first = i; i >= 0; i--) {
+        if (!steps[i].communicates) continue;
+        first = i && steps[i - 1].communicates && steps[i - 1].repeats == steps[i].repeats ? i - 1 : i;
+        early_s[first] = early_s[i] + p->list->unit_costs->collectives_s[steps[i].what] * hidden_frac[i];
+        if (first != i) early_s[i] = 0;
+    }
+    return early_s;
+}
+
+void sim_record_spans(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices,
+                      const double *hidden_frac, struct base_arena *arena, struct sim_spans *out)
+{
+    static const double most = 50000;
+    struct clock c = clock_of(p, kernels_s, prices);
+    int starts = 0;
+    for (int i = 0; i < p->list->step_count; i++) starts += p->list->steps[i].communicates;
+    *out = (struct sim_spans){.count = 0};
+    if (starts > SIM_MOST_DISTINCT) return;
+    if (!c.moment_count) {
+        struct sim_schedule_event *moments =
+            base_new(arena, struct sim_schedule_event, 2 * p->list->step_count + 2 * p->list->event_count + 1);
+        c.moments = moments, c.moment_count = sim_synchronous_moments(p, moments);
+    }
+    struct recorder r = {
+        .out = out, .early_s = early_of(p, hidden_frac, arena), .started = base_new(arena, int, starts + 1)};
+    double count = count_spans(&c, &r);
+    if (count > most) r.folds_layers = true, count = count_spans(&c, &r);
+    if (count > most) r.folds_all = true, count = count_spans(&c, &r);
+    out->spans = base_new(arena, struct sim_span, (int)count + 4);
+    c.recorder = &r;
+    iterate(&c, 0);
+    out->end_s = later(later(c.now_s, c.pieces_end_s), c.links_free_s);
 }
 
 bool sim_hides_collectives(const struct sim_plan *plan)

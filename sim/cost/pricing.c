@@ -195,40 +195,41 @@ static double price_exposed(const struct sim_cost_context *p, struct sim_unit_co
     return sim_exposed_s(p, kernels_s, prices);
 }
 
-/* Products are split into pieces, which gather what they read and scatter what they sum while the next one runs
- * (Transformer Engine's user buffers, ring attention); so are the same in torchtitan's asynchronous tensor parallelism.
- */
-static double overlapped_tensors_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+/* What may hide a collective. */
+enum hidden {
+    NOT_HIDDEN,
+    /* Products are split into pieces, which gather what they read and scatter what they sum while the next one runs
+     * (Transformer Engine's user buffers, ring attention); so are the same in torchtitan's asynchronous tensor
+     * parallelism. */
+    IN_PIECES,
+    /* Buckets of gradients, or of updated parameters, go beside one microbatch's pass. */
+    BUCKETS_OF_GRADIENTS,
+    BUCKETS_OF_PARAMETERS,
+    /* The forward pass of one microbatch runs beside the backward pass of another (Megatron-LM's
+     * --overlap-moe-expert-parallel-comm). */
+    EXCHANGES,
+    HIDDEN_COUNT
+};
+
+static bool goes_in_pieces(const struct sim_cost_context *p, const struct sim_price_step *step,
+                           const struct sim_price_collective *c)
 {
-    const double exposed_frac = p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC];
-    const unsigned model = sim_model_axis(&p->placement->axes);
-    double sum_s = 0;
-    if (!(exposed_frac > 0) || !p->plan->overlaps[SIM_OVERLAP_TENSOR] ||
-        (p->list->schedule_event_count && !p->plan->options.ring_devices))
-        return 0;
-    for (int i = 0; i < p->list->step_count; i++) {
-        const struct sim_price_step *step = &p->list->steps[i];
-        if (!step->communicates || step->phase == MODEL_OPTIMIZER) continue;
-        const struct sim_price_collective *c = &p->list->collectives[step->what];
-        const bool pieces = c->axes == model && p->plan->sequence_parallel &&
-                            (c->kind == SIM_ALL_GATHER || c->kind == SIM_REDUCE_SCATTER);
-        if (!c->gradient && (pieces || (p->plan->options.ring_devices && c->kind == SIM_COLLECTIVE_PERMUTE)))
-            sum_s += prices->collectives_s[step->what] * prices->repeats[step->repeats];
-    }
-    return (1 - exposed_frac) * sum_s;
+    const bool pieces = c->axes == sim_model_axis(&p->placement->axes) && p->plan->sequence_parallel &&
+                        (c->kind == SIM_ALL_GATHER || c->kind == SIM_REDUCE_SCATTER);
+    if (!(p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC] > 0) || !p->plan->overlaps[SIM_OVERLAP_TENSOR] ||
+        (p->list->schedule_event_count && !p->plan->options.ring_devices) || step->phase == MODEL_OPTIMIZER)
+        return false;
+    return !c->gradient && (pieces || (p->plan->options.ring_devices && c->kind == SIM_COLLECTIVE_PERMUTE));
 }
 
-/* The forward pass of one microbatch runs beside the backward pass of another (Megatron-LM's
- * --overlap-moe-expert-parallel-comm), so that one's exchanges wait for the other's products at the most. */
-static double overlapped_exchanges_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+static enum hidden hidden_by(const struct sim_cost_context *p, const struct sim_price_step *step)
 {
-    double sum_s = 0;
-    for (int i = 0; i < p->list->step_count && p->plan->overlaps_exchanges; i++) {
-        const struct sim_price_step *step = &p->list->steps[i];
-        if (step->communicates && p->list->collectives[step->what].kind == SIM_ALL_TO_ALL)
-            sum_s += prices->collectives_s[step->what] * prices->repeats[step->repeats];
-    }
-    return fmin(sum_s, p->totals_s[SIM_BY_COMPUTE] + p->totals_s[SIM_BY_MEMORY]);
+    if (!step->communicates) return NOT_HIDDEN;
+    const struct sim_price_collective *c = &p->list->collectives[step->what];
+    if (c->gradient && p->plan->overlaps[SIM_OVERLAP_GRADIENTS]) return BUCKETS_OF_GRADIENTS;
+    if (c->updated && p->plan->overlaps[SIM_OVERLAP_PARAMETERS]) return BUCKETS_OF_PARAMETERS;
+    if (c->kind == SIM_ALL_TO_ALL && p->plan->overlaps_exchanges) return EXCHANGES;
+    return goes_in_pieces(p, step, c) ? IN_PIECES : NOT_HIDDEN;
 }
 
 /* Multiprocessors that a collective of NCCL takes from the kernels beside it: one a channel. */
@@ -239,33 +240,57 @@ static double taken_frac(const struct sim_profile *profile)
     return all > 0 ? fmin(1, channels / all) : 0;
 }
 
-/* Buckets of gradients, or of updated parameters, go beside one microbatch's pass, all but one of them at the most: the
- * last bucket of gradients is full when the pass is through, the first of parameters is waited for. */
-static double overlapped_buckets_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices,
-                                   enum sim_overlap what, enum model_phase beside)
+/* All buckets but one at the most: the last bucket of gradients is full when the pass is through, the first of
+ * parameters is waited for. */
+static double hidden_buckets_s(const struct sim_cost_context *p, double sum_s, double started, double pass_s)
 {
-    double sum_s = 0, started = 0, pass_s = 0;
-    if (!p->plan->overlaps[what]) return 0;
-    for (int i = 0; i < p->list->step_count; i++) {
-        const struct sim_price_step *step = &p->list->steps[i];
-        const double count = prices->repeats[step->repeats];
-        if (!step->communicates) {
-            if (step->phase == beside) pass_s += count * sim_alone_s(p, &prices->kernels[step->what]);
-            continue;
-        }
-        const struct sim_price_collective *c = &p->list->collectives[step->what];
-        if (!(what == SIM_OVERLAP_GRADIENTS ? c->gradient : c->updated)) continue;
-        sum_s += count * prices->collectives_s[step->what];
-        started += count * prices->launched_frac[step->what];
-    }
     return (1 - taken_frac(&p->placement->profile)) *
            fmin(pass_s / (double)p->sizes[MODEL_MICROBATCHES], sum_s * (1 - 1 / fmax(1, started)));
 }
 
-static double overlapped_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+/* Of all collectives that the same hides: the share. Returns the seconds of all. */
+static double hide(const struct sim_cost_context *p, const struct sim_unit_costs *prices, double frac[HIDDEN_COUNT])
 {
-    return overlapped_tensors_s(p, prices) + overlapped_buckets_s(p, prices, SIM_OVERLAP_GRADIENTS, MODEL_BACKWARD) +
-           overlapped_buckets_s(p, prices, SIM_OVERLAP_PARAMETERS, MODEL_FORWARD);
+    const bool *overlaps = p->plan->overlaps;
+    for (int by = 0; by < HIDDEN_COUNT; by++) frac[by] = 0;
+    if (!overlaps[SIM_OVERLAP_TENSOR] && !overlaps[SIM_OVERLAP_GRADIENTS] && !overlaps[SIM_OVERLAP_PARAMETERS] &&
+        !p->plan->overlaps_exchanges)
+        return 0;
+    double sum_s[HIDDEN_COUNT] = {0}, started[HIDDEN_COUNT] = {0}, pass_s[MODEL_OPTIMIZER + 1] = {0}, all_s = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        if (!step->communicates) {
+            pass_s[step->phase] += count * sim_alone_s(p, &prices->kernels[step->what]);
+            continue;
+        }
+        const enum hidden by = hidden_by(p, step);
+        sum_s[by] += count * prices->collectives_s[step->what];
+        started[by] += count * prices->launched_frac[step->what];
+    }
+    const double hidden_s[HIDDEN_COUNT] = {
+        [IN_PIECES] = (1 - p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC]) * sum_s[IN_PIECES],
+        [BUCKETS_OF_GRADIENTS] =
+            hidden_buckets_s(p, sum_s[BUCKETS_OF_GRADIENTS], started[BUCKETS_OF_GRADIENTS], pass_s[MODEL_BACKWARD]),
+        [BUCKETS_OF_PARAMETERS] =
+            hidden_buckets_s(p, sum_s[BUCKETS_OF_PARAMETERS], started[BUCKETS_OF_PARAMETERS], pass_s[MODEL_FORWARD]),
+        [EXCHANGES] = fmin(sum_s[EXCHANGES], p->totals_s[SIM_BY_COMPUTE] + p->totals_s[SIM_BY_MEMORY])};
+    for (int by = 0; by < HIDDEN_COUNT; by++) {
+        if (sum_s[by] > 0) frac[by] = hidden_s[by] / sum_s[by];
+        all_s += hidden_s[by];
+    }
+    return all_s;
+}
+
+/* Where the clock of asynchronous collectives goes, it says itself what is hidden. */
+static void record(const struct sim_cost_context *p, struct sim_unit_costs *prices, const double frac[HIDDEN_COUNT],
+                   struct sim_detail *detail)
+{
+    double *hidden_frac = base_new(detail->arena, double, p->list->step_count + 1);
+    for (int i = 0; i < p->list->step_count && !p->list->schedule_event_count; i++)
+        hidden_frac[i] = frac[hidden_by(p, &p->list->steps[i])];
+    for (int i = 0; i < p->list->kernel_count; i++) prices->each[i] = sim_alone_s(p, &prices->kernels[i]);
+    sim_record_spans(p, prices->each, prices, hidden_frac, detail->arena, detail->spans);
 }
 
 /* What one device computes, padding and recomputation included, and what of its memory it reads and writes. */
@@ -293,8 +318,9 @@ void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices
         else if (detail->timeline) note_compute(p, step, prices, detail);
     }
     p->exposed_s = p->list->schedule_event_count ? price_exposed(p, prices) : p->totals_s[SIM_BY_COMMUNICATION];
-    p->exposed_s -= overlapped_s(p, prices);
-    p->exposed_s -= overlapped_exchanges_s(p, prices);
+    double hidden_frac[HIDDEN_COUNT];
+    p->exposed_s -= hide(p, prices, hidden_frac);
+    if (detail && detail->spans) record(p, prices, hidden_frac, detail);
     wait_for_host(p, prices);
     p->needed_flop = needed_flop(p, prices);
     p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p) + sim_waited_for_host_s(p);

@@ -289,20 +289,25 @@ static enum base_status list_detail(const struct sim_pipeline_prices *l, int sta
     struct model_config config;
     struct sim_plan of_piece;
     struct sim_cost_context *p = &sim_workspace_of(l->cache)->one;
-    int capacity = 1;
+    int capacity = 1, *first_entries = base_new(detail->arena, int, l->chunks + 1);
     for (int pass = 0; pass < 2; pass++) {
         for (int c = 0; c < l->chunks; c++) {
             BASE_TRY(sim_pipeline_begin_cost(l, c * l->stages + stage, &config, &of_piece, p, error));
             capacity += p->list->step_count;
             p->weight_gathers = l->traits.keeps_weights ? SIM_GATHERED_ONCE : SIM_GATHERED_EACH_TIME;
             if (pass) sim_price_time(p, detail);
+            if (pass && detail->timeline) first_entries[c + 1] = detail->timeline->count;
         }
         if (!pass) detail->collectives.count = 0;
         if (!pass && detail->timeline)
             *detail->timeline = (struct sim_timeline){base_new(detail->arena, struct sim_entry, capacity), 0};
     }
     if (detail->curve) detail->curve->count = 0;
-    if (detail->passes) list_passes(l, detail->arena, detail->passes);
+    if (detail->spans) detail->spans->count = 0;
+    if (!detail->passes) return BASE_OK;
+    list_passes(l, detail->arena, detail->passes);
+    detail->passes->slowest_stage = stage, detail->passes->chunk_count = l->chunks;
+    detail->passes->first_entries = first_entries;
     return BASE_OK;
 }
 

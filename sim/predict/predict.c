@@ -119,6 +119,7 @@ static void begin_detail(struct sim_detail *detail, const struct sim_program *pr
     if (!detail) return;
     detail->collectives.count = 0;
     if (detail->peak) detail->peak->count = 0;
+    if (detail->spans) detail->spans->count = 0;
     if (!detail->timeline) return;
     detail->timeline->entries = base_new(detail->arena, struct sim_entry, program->prices.step_count + 1);
     detail->timeline->count = 0;

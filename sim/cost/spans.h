@@ -1,0 +1,48 @@
+/* When each kernel and collective of a step runs, and each pass of a pipeline. Included by cost.h. */
+#ifndef SIM_SPANS_H
+#define SIM_SPANS_H
+
+/* In program order, with each iteration of a loop around what is in it; none of plans with stages. */
+enum sim_span_kind {
+    SIM_SPAN_KERNEL,
+    SIM_SPAN_COLLECTIVE,
+    SIM_SPAN_BESIDE /* on a stream of its own */,
+    SIM_SPAN_ITERATION
+};
+struct sim_span {
+    enum sim_span_kind kind;
+    int step; /* its entry of the timeline; of an iteration the first inside */
+    double start_s, end_s;
+    double serial_s;               /* by when the step would be here if nothing overlapped, as a memory curve has it */
+    int trips;                     /* enum model_size: of an iteration's loop */
+    int64_t iteration, iterations; /* its number; how many it stands for: of a long step the others are left out */
+    int first, last; /* spans inside an iteration; of others that it stands for: of the one that is like them */
+    int waiter;      /* the kernel that waits for a collective, or -1 */
+};
+struct sim_spans {
+    struct sim_span *spans;
+    int count;
+    double end_s; /* of the step by this clock, which knows nothing of waits for the host and layers computed again */
+};
+
+/* When each pass of a pipeline's schedule begins and ends; all microbatches, stage by stage. */
+struct sim_passes {
+    const struct sim_pass_of *passes;
+    const double *start_s, *end_s;
+    int count;
+    const int64_t *stage_bytes; /* by stage: at the most on one of its devices */
+    int stage_count;
+    int slowest_stage, chunk_count; /* whose timeline is listed, chunk after chunk */
+    const int *first_entries;       /* [chunk_count + 1] */
+};
+
+/* exposure.c: the clock of sim_exposed_s once more, with every iteration. hidden_frac: per step of the list, the share
+ * of a synchronous collective that runs beside what is before it. */
+void sim_record_spans(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices,
+                      const double *hidden_frac, struct base_arena *arena, struct sim_spans *out);
+/* step_spans.c: the moments of a list where nothing is asynchronous, started and waited for at once; how many */
+int sim_synchronous_moments(const struct sim_cost_context *p, struct sim_schedule_event *out);
+/* step_spans.c: the curve's times by the spans' clock. */
+void sim_curve_by_spans(struct sim_memory_curve *curve, const struct sim_spans *spans);
+
+#endif
