@@ -69,6 +69,7 @@ class Plan(TypedDict, total=False):
     learning_rate: float
     z_loss: float
     loss_normalizing_factor: Text
+    loss: Text
     seed: int
     decode_fn: Literal["model_default", "temperature_sample", "beam_search"]
     num_decodes: int
@@ -195,6 +196,7 @@ class Tune(TypedDict, total=False):
     learning_rate: Union[float, Literal["auto"], Sequence[float]]
     z_loss: Union[float, Literal["auto"], Sequence[float]]
     loss_normalizing_factor: Text
+    loss: Text
     seed: Union[int, Literal["auto"], Sequence[int]]
     decode_fn: Union[Literal["model_default", "temperature_sample", "beam_search"], Literal["auto"], Sequence[Literal["model_default", "temperature_sample", "beam_search"]]]
     num_decodes: Union[int, Literal["auto"], Sequence[int]]
