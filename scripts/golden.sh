@@ -2,7 +2,7 @@
 # golden.sh PROGRAM [--update]: runs the cases of tests/golden/*.case, each in a fresh folder that holds a copy of tests/golden/files.
 # A case is a file: the command lines, then the sections "=== out", "=== err" and "=== exit N" that are expected
 # (absent: nothing printed, exit 0). A command that refuses (exit 2 or 3) must leave no file behind. --update rewrites
-# the sections. A command line that an answer offers ("Again:") must give the figures of that answer.
+# the sections. A command line that an answer offers ("Reproduce:") must give the figures of that answer.
 set -eu
 program=$(realpath "$1")
 update=${2:-}

@@ -33,7 +33,7 @@ static struct tuner_values split(struct base_arena *arena, const char *words)
 enum base_status tuner_software_find(struct base_arena *arena, const struct tuner_request *request,
                                      struct tuner_software *out, struct base_error *error)
 {
-    static const char *const meshes[] = {"submesh", "num_partitions", "one"};
+    static const char *const meshes[] = {"submesh", "num_partitions", "one", "named"};
     const char *software = request->plan.values[SIM_SOFTWARE];
     int mesh;
     int row = find_row(software && *software ? software : "t5x", request->beyond_t5x);

@@ -15,7 +15,8 @@ struct tuner_values tuner_auto_batches(struct base_arena *arena, int device_coun
 enum tuner_software_mesh {
     TUNER_ANY_SUBMESH,
     TUNER_CONSECUTIVE_RANKS /* num_partitions consecutive ranks */,
-    TUNER_NO_MODEL_AXIS
+    TUNER_NO_MODEL_AXIS,
+    TUNER_NAMED_AXES /* every mesh of the axes that the software's usual ici_mesh names */
 };
 struct tuner_software {
     bool is_t5x; /* or searched like T5X because it has no row */
