@@ -125,6 +125,7 @@ struct grid {
     struct sim_plan_text text;
     struct base_json_writer w;
     int row_count;
+    int64_t batch_size, num_microbatches, device_count; /* of the plan that is asked about */
 };
 
 /* A row, unless the plan is one that T5X or JAX refuses. */
@@ -147,6 +148,9 @@ static void add_row(struct grid *g, const char *series)
     base_json_member_int(&g->w, "peak_bytes", p.memory.peak_bytes);
     base_json_member_int(&g->w, "capacity_bytes", p.memory.capacity_bytes);
     base_json_member_bool(&g->w, "fits", p.fits);
+    base_json_member_bool(&g->w, "asked",
+                          plan.batch_size == g->batch_size && plan.num_microbatches == g->num_microbatches &&
+                              plan.placement->topology.device_count == g->device_count);
     base_json_close(&g->w, '}');
     g->row_count++;
 }
@@ -160,6 +164,8 @@ static enum base_status begin_grid(struct grid *g, struct commands_context *cont
     if (sim_plan_check(context->cache, context->arena, &g->text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, error) !=
         BASE_OK)
         return base_fail_in(error, "%s", path);
+    g->batch_size = plan->batch_size, g->num_microbatches = plan->num_microbatches;
+    g->device_count = plan->placement->topology.device_count;
     base_json_open(&g->w, '{');
     base_json_key(&g->w, "plan");
     sim_plan_put_json(context->arena, &g->text, &g->w);

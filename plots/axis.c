@@ -87,12 +87,36 @@ struct plots_axis plots_axis_of(enum plots_unit unit, double high, double from_p
     return axis;
 }
 
+struct plots_axis plots_axis_within(enum plots_unit unit, double low, double high, double from_px, double to_px,
+                                    double spacing_px)
+{
+    static const double far_frac = 0.4, margin_frac = 0.2;
+    if (low < far_frac * high || low >= high) return plots_axis_of(unit, high, from_px, to_px, spacing_px);
+    const double scale = unit == PLOTS_GIB ? gib : 1;
+    struct plots_axis axis = {.low = fmax(0, low - margin_frac * (high - low)) / scale,
+                              .high = high / scale,
+                              .from_px = from_px,
+                              .to_px = to_px};
+    add_narrow_ticks(&axis, (int)fmin(fmax(fabs(to_px - from_px) / spacing_px, 1), PLOTS_MOST_TICKS - 1));
+    axis.low *= scale, axis.high *= scale;
+    for (int i = 0; i < axis.tick_count; i++) axis.ticks[i] *= scale;
+    return axis;
+}
+
+/* A picture has the sign that a terminal may lack. */
+static const char *with_micro(struct base_arena *arena, const char *seconds)
+{
+    const size_t length = strlen(seconds);
+    const bool micro = length > 3 && !strcmp(seconds + length - 3, " us");
+    return micro ? base_print(arena, "%.*s µs", (int)length - 3, seconds) : base_copy(arena, seconds);
+}
+
 const char *plots_amount(struct base_arena *arena, enum plots_unit unit, double value)
 {
     char buffer[BASE_HUMANE];
     switch (unit) {
     case PLOTS_GIB: return base_copy(arena, base_format_bytes(buffer, value));
-    case PLOTS_SECONDS: return base_copy(arena, base_format_seconds(buffer, value));
+    case PLOTS_SECONDS: return with_micro(arena, base_format_seconds(buffer, value));
     case PLOTS_PERCENT: return base_print(arena, "%.1f %%", 100 * value);
     case PLOTS_FLOP_PER_S: return base_print(arena, "%sFLOP/s", base_format_count(buffer, value));
     case PLOTS_NUMBER: return base_print(arena, "%.0f", value);

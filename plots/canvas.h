@@ -171,7 +171,10 @@ enum plots_unit {
 const char *plots_amount(struct base_arena *arena, enum plots_unit unit, double value);
 /* The same for a tick: without needless zeros. */
 const char *plots_tick_of(struct base_arena *arena, enum plots_unit unit, const struct plots_axis *axis, double value);
-/* From zero with ticks that are round in the unit. */
+/* Ticks that are round in the unit, from zero; or, where the lowest of what is shown is far from it (low), from below
+ * that. */
+struct plots_axis plots_axis_within(enum plots_unit unit, double low, double high, double from_px, double to_px,
+                                    double spacing_px);
 struct plots_axis plots_axis_of(enum plots_unit unit, double high, double from_px, double to_px, double spacing_px);
 
 /* ---- frames (frame.c): the area of a chart between two axes ---- */
@@ -206,6 +209,7 @@ void plots_label_points(struct plots_canvas *canvas, const struct plots_frame *f
 struct plots_series_point {
     double x, y;
     bool fits;         /* else the dot is hollow, in the colour of alarm */
+    bool asked;        /* the plan that the chart is about: in a ring */
     const char *words; /* for who points at it */
 };
 struct plots_series {
@@ -216,6 +220,7 @@ struct plots_series {
     bool dashed;      /* a line to compare with: without dots */
     const char *mark; /* a few letters left of where it begins, which tell it without its colour; or NULL */
 };
+extern const struct plots_look plots_asked_look;
 /* How many pixels right of the frame their names take. */
 double plots_series_room(const struct plots_series *series, int count);
 void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *frame, const struct plots_series *series,

@@ -2,6 +2,7 @@
 #include "plots/search_document.h"
 
 #include <math.h>
+#include <string.h>
 
 static const struct part {
     const char *key, *name;
@@ -53,6 +54,32 @@ static enum base_status put_parts(struct plots_canvas *canvas, const struct plot
     return BASE_OK;
 }
 
+/* "batch_size 896 → 448": the keys in which the plans differ; NULL: in too many to be read. */
+static const char *changes_of(struct base_arena *arena, const struct base_json *a, const struct base_json *b)
+{
+    enum { READABLE = 4 };
+    struct base_text text = {.arena = arena};
+    int count = 0;
+    const struct base_json *plans[] = {plots_member(a, "plan", BASE_JSON_OBJECT),
+                                       plots_member(b, "plan", BASE_JSON_OBJECT)};
+    for (int side = 0; side < 2 && plans[0] && plans[1]; side++)
+        for (const struct base_json *item = plans[side]->child; item; item = item->next) {
+            const struct base_json *values[] = {base_json_get(plans[0], item->key), base_json_get(plans[1], item->key)};
+            const char *words[2];
+            if (side && values[0]) continue; /* said from the other side */
+            for (int i = 0; i < 2; i++) {
+                struct base_text value = {.arena = arena};
+                struct base_json_writer w = {.text = &value, .layout = BASE_JSON_ONE_LINE};
+                if (values[i]) base_json_put_value(&w, values[i]);
+                while (value.length && value.data[value.length - 1] <= ' ') value.data[--value.length] = '\0';
+                words[i] = !values[i] ? "unsaid" : values[i]->kind == BASE_JSON_STRING ? values[i]->string : value.data;
+            }
+            if (!strcmp(words[0], words[1])) continue;
+            base_putf(&text, "%s%s %s → %s", count++ ? ", " : "", item->key, words[0], words[1]);
+        }
+    return count && count <= READABLE ? plots_clean(arena, text.data) : NULL;
+}
+
 static const char *title_of(struct base_arena *arena, double faster_s, double fewer_bytes, bool fits)
 {
     if (faster_s == 0 && fewer_bytes == 0) return "Both take the same time and the same memory";
@@ -79,9 +106,10 @@ enum base_status plots_difference(struct base_arena *arena, const struct plots_r
                          request->path);
     const char *title = title_of(arena, before_s - after_s, before_bytes - after_bytes,
                                  plots_member(b, "fits", BASE_JSON_TRUE) != NULL);
-    double y = plots_heading(
-        &canvas, title,
-        base_print(arena, "first: %s; second: %s", plots_answer_words(arena, a), plots_answer_words(arena, b)));
+    const char *changes = changes_of(arena, a, b), *words = plots_answer_words(arena, a);
+    double y = plots_heading(&canvas, title,
+                             changes ? base_print(arena, "%s; in the second: %s", words, changes)
+                                     : base_print(arena, "first: %s; second: %s", words, plots_answer_words(arena, b)));
     y += 10;
     BASE_TRY(put_parts(&canvas, request, "time", time_parts, BASE_COUNT(time_parts), PLOTS_SECONDS,
                        "change of the step's time", &y, error));

@@ -99,27 +99,28 @@ static bool find_straight(const struct plots_canvas *canvas, const struct plots_
     return false;
 }
 
-/* A line from the point to the nearer end of a label that stands off. */
-static void draw_leader(struct plots_canvas *canvas, const struct plots_labelled *point, struct plots_box box)
+/* A line from the point to the nearest place of a label that stands off, or beside another point's. */
+static void draw_leader(struct plots_canvas *canvas, struct plots_point at, struct plots_box box)
 {
+    static const double beside_px = 8.5;
     static const struct plots_look leader = {PLOTS_MUTED, 0, 0.8, false};
-    const double middle = box.y + box.height / 2, end = point->x < box.x ? box.x - 2 : box.x + box.width + 2;
-    if (fabs(middle - point->y) > box.height) plots_line(canvas, point->x, point->y, end, middle, leader);
+    const double x = fmin(fmax(at.x, box.x - 1), box.x + box.width + 1),
+                 y = fmin(fmax(at.y, box.y + 2), box.y + box.height - 2);
+    if (hypot(x - at.x, y - at.y) > beside_px) plots_line(canvas, at.x, at.y, x, y, leader);
 }
 
 bool plots_put_label(struct plots_canvas *canvas, const struct plots_frame *frame, struct plots_taken *taken, double x,
                      double y, enum plots_style style, enum plots_colour colour, const char *words)
 {
-    enum { BESIDE_PX = 9, STRAIGHT_PX = 11, FAR_PX = 45, NUMBER_PX = 20 };
+    enum { BESIDE_PX = 9, STRAIGHT_PX = 11, FAR_PX = 72 };
     struct plots_box box;
     const struct plots_point at = {x, y};
     const struct plots_box size = size_of(style, words);
-    const bool number = size.width <= NUMBER_PX; /* which may stand off, too: words would cross others' */
     if (!find_place(canvas, frame, taken, at, size, BESIDE_PX, &box) &&
-        !(number && (find_straight(canvas, frame, taken, at, size, STRAIGHT_PX, &box) ||
-                     find_place(canvas, frame, taken, at, size, FAR_PX, &box))))
+        !find_straight(canvas, frame, taken, at, size, STRAIGHT_PX, &box) &&
+        !find_place(canvas, frame, taken, at, size, FAR_PX, &box))
         return false;
-    draw_leader(canvas, &(struct plots_labelled){.x = x, .y = y}, box);
+    draw_leader(canvas, at, box);
     write_label(canvas, taken, box, style, colour, words);
     return true;
 }
@@ -152,7 +153,7 @@ void plots_label_points(struct plots_canvas *canvas, const struct plots_frame *f
             const bool free = find_place(canvas, frame, &all, at, size, far_px, &box);
             if (!free && !find_place(canvas, frame, &front, at, size, far_px, &box)) continue;
             if (!free) plots_rect(canvas, box, paper);
-            draw_leader(canvas, p, box);
+            draw_leader(canvas, (struct plots_point){p->x, p->y}, box);
             write_label(canvas, &all, box, style, PLOTS_INK, words);
             front.boxes[front.count++] = box;
         }

@@ -48,7 +48,7 @@ static enum base_status read_rows(struct base_arena *arena, const struct plots_r
             return base_fail(error, BASE_INPUT, "%s: rows: %s and tokens_per_s above 0 are needed", r->path, x);
         struct plots_series_point *p = &((struct plots_series_point *)s->points)[s->count++];
         *p = (struct plots_series_point){
-            at, tokens, fits,
+            at, tokens, fits, plots_member(item, "asked", BASE_JSON_TRUE) != NULL,
             base_print(arena, "%s%s%.0f%s, %s: %s target tokens/s, %s of %s%s", plots_string(item, "topology", ""),
                        *plots_string(item, "topology", "") ? ", batch " : "batch ", plots_number(item, "batch_size"),
                        "", s->name, plots_amount(arena, PLOTS_COUNT, tokens),
@@ -87,8 +87,9 @@ static enum base_status draw(struct plots_canvas *canvas, const struct plots_req
                              struct base_error *error)
 {
     double top = plots_heading(canvas, title, plots_answer_words(canvas->arena, request->document));
-    static const struct plots_key keys[] = {{"fits", {PLOTS_THROUGHPUT, 1, 0, false}},
-                                            {"does not fit", {PLOTS_ALARM, 0, 1.4, false}}};
+    const struct plots_key keys[] = {{"fits", {PLOTS_MUTED, 1, 0, false}},
+                                     {"does not fit", {PLOTS_ALARM, 0, 1.4, false}},
+                                     {"the plan that was asked", plots_asked_look}};
     top = plots_put_keys(canvas, top + 6, keys, BASE_COUNT(keys)) + 28;
     const double right_px = plots_width(canvas) - PLOTS_MARGIN_PX - plots_series_room(g->series, g->count);
     struct plots_frame frame = {.x = plots_axis_logarithmic(g->low_x, g->high_x, left_px, right_px, 60),
@@ -129,6 +130,19 @@ enum base_status plots_batch(struct base_arena *arena, const struct plots_reques
     return draw(&canvas, request, &g, title, "sequences in a global batch", FROM_ZERO, out, error);
 }
 
+/* In step with the devices, from the smallest slice on. */
+static void add_ideal(struct base_arena *arena, struct growth *g, const struct plots_series_point *first,
+                      const struct plots_series_point *last)
+{
+    if (first == last || g->count == MOST_SERIES) return;
+    struct plots_series_point *points = base_new(arena, struct plots_series_point, 2);
+    points[0] = *first, points[1] = *last;
+    points[1].y = first->y * last->x / first->x;
+    g->high_y = fmax(g->high_y, points[1].y);
+    g->series[g->count++] = (struct plots_series){
+        .name = "in step with the devices", .points = points, .count = 2, .colour = PLOTS_MUTED, .dashed = true};
+}
+
 enum base_status plots_scaling(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
                                struct base_error *error)
 {
@@ -144,6 +158,7 @@ enum base_status plots_scaling(struct base_arena *arena, const struct plots_requ
         title =
             base_print(arena, "From %.0f to %.0f devices, %s: %.3g times the devices, %.3g times the target tokens/s",
                        first->x, last->x, s->name, last->x / first->x, last->y / first->y);
+        add_ideal(arena, &g, first, last);
     }
     return draw(&canvas, request, &g, title, "devices", IN_STEP_IS_STRAIGHT, out, error);
 }

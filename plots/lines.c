@@ -6,6 +6,8 @@
 
 enum { BESIDE_PX = 22 };                         /* from the frame to the names */
 static const double dot_px = 3.2, ring_px = 4.6; /* a ring lies around the dot of another line at that place */
+static const double asked_px = 7;
+const struct plots_look plots_asked_look = {PLOTS_INK, 0, 1.6, false};
 
 static struct plots_point place(const struct plots_frame *f, const struct plots_series_point *p)
 {
@@ -33,6 +35,7 @@ static void put_dots(struct plots_canvas *canvas, const struct plots_frame *f, c
         if (s->points[i].fits != (dots == THAT_FIT)) continue;
         if (dots == THAT_DO_NOT_FIT) plots_circle(canvas, at.x, at.y, ring_px, paper);
         plots_circle(canvas, at.x, at.y, dots == THAT_FIT ? dot_px : ring_px, look);
+        if (s->points[i].asked) plots_circle(canvas, at.x, at.y, asked_px, plots_asked_look);
         plots_hover(canvas, (struct plots_box){at.x - 8, at.y - 8, 16, 16}, s->points[i].words);
     }
 }
@@ -81,12 +84,20 @@ static void put_names(struct plots_canvas *canvas, const struct plots_frame *f, 
     }
 }
 
-static void put_mark(struct plots_canvas *canvas, const struct plots_frame *f, const struct plots_series *s)
+static void put_marks(struct plots_canvas *canvas, const struct plots_frame *f, const struct plots_series *series,
+                      int count)
 {
     enum { LEFT_PX = 7 };
-    if (!s->mark || !s->count) return;
-    const struct plots_point begin = place(f, &s->points[0]);
-    plots_text(canvas, begin.x - LEFT_PX, begin.y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_INK, s->mark);
+    struct name *marks = base_new(canvas->arena, struct name, count + 1);
+    int marked = 0;
+    for (int i = 0; i < count; i++)
+        if (series[i].mark && series[i].count)
+            marks[marked++] = (struct name){&series[i], place(f, &series[i].points[0]), 0};
+    qsort(marks, (size_t)marked, sizeof *marks, by_height);
+    push_apart(f, marks, marked);
+    for (int i = 0; i < marked; i++)
+        plots_text(canvas, marks[i].end.x - (marks[i].series->points[0].asked ? asked_px + 4 : LEFT_PX), marks[i].y,
+                   PLOTS_RIGHT, PLOTS_SMALL, PLOTS_INK, marks[i].series->mark);
 }
 
 double plots_series_room(const struct plots_series *series, int count)
@@ -102,6 +113,6 @@ void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *f, 
     for (int i = 0; i < count; i++) put_line(canvas, f, &series[i]);
     for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], THAT_DO_NOT_FIT);
     for (int i = 0; i < count; i++) put_dots(canvas, f, &series[i], THAT_FIT);
-    for (int i = 0; i < count; i++) put_mark(canvas, f, &series[i]);
+    put_marks(canvas, f, series, count);
     put_names(canvas, f, series, count);
 }

@@ -149,13 +149,30 @@ static void draw_steps(struct plots_canvas *canvas, const struct front *f)
     }
 }
 
+/* Of words that " · " parts, those that not all plans of the front have. */
+static const char *apart_words(struct base_arena *arena, const struct front *f, const char *words)
+{
+    static const char between[] = " · ";
+    struct base_text text = {.arena = arena};
+    for (const char *part = words, *end; *part; part = end + (*end ? strlen(between) : 0)) {
+        bool shared = true;
+        end = strstr(part, between);
+        if (!end) end = part + strlen(part);
+        const char *own = base_copy_bytes(arena, part, (size_t)(end - part));
+        for (int i = 0; i < f->count; i++) shared = shared && strstr(f->points[i].words, own);
+        if (!shared) base_putf(&text, "%s%s", text.length ? between : "", own);
+    }
+    return text.length ? text.data : words;
+}
+
 static void label_points(struct plots_canvas *canvas, const struct front *f)
 {
     struct plots_labelled *labels = base_new(canvas->arena, struct plots_labelled, f->count);
     struct plots_point *behind = base_new(canvas->arena, struct plots_point, f->looked_count + 1);
     for (int i = 0; i < f->count; i++)
         labels[i] =
-            (struct plots_labelled){f->points[i].x, f->points[i].y, f->points[i].words, i == 0 || i == f->modest};
+            (struct plots_labelled){f->points[i].x, f->points[i].y, apart_words(canvas->arena, f, f->points[i].words),
+                                    i == 0 || i == f->modest};
     for (int i = 0; i < f->looked_count; i++)
         behind[i] = (struct plots_point){plots_axis_px(&f->frame.x, f->looked[i].peak_bytes),
                                          plots_axis_px(&f->frame.y, f->looked[i].tokens_per_s)};
@@ -201,12 +218,21 @@ enum base_status plots_pareto(struct base_arena *arena, const struct plots_reque
     top = draw_keys(&canvas, &f, top) + 30;
     double right_px = plots_width(&canvas) - PLOTS_MARGIN_PX - 8,
            high = fmin(fmax(f.most_bytes, 1.02 * f.capacity_bytes), 2 * f.capacity_bytes);
-    f.frame = (struct plots_frame){.x = plots_axis_of(PLOTS_GIB, high, left_px, right_px, 70),
-                                   .y = plots_axis_from_zero(f.most_tokens * 1.06, top + area_height_px, top, 34),
-                                   .x_unit = PLOTS_GIB,
-                                   .y_unit = PLOTS_COUNT,
-                                   .x_name = "peak memory of each device",
-                                   .y_name = "target tokens/s"};
+    double low_bytes = high, low_tokens = f.most_tokens;
+    for (int i = 0; i < f.count; i++)
+        low_bytes = fmin(low_bytes, f.points[i].peak_bytes), low_tokens = fmin(low_tokens, f.points[i].tokens_per_s);
+    for (int i = 0; i < f.looked_count; i++)
+        low_bytes = fmin(low_bytes, f.looked[i].peak_bytes), low_tokens = fmin(low_tokens, f.looked[i].tokens_per_s);
+    f.frame = (struct plots_frame){
+        .x = plots_axis_within(PLOTS_GIB, low_bytes, high, left_px, right_px, 70),
+        .y = plots_axis_within(PLOTS_COUNT, low_tokens,
+                               f.most_tokens +
+                                   0.1 * fmin(f.most_tokens, fmax(f.most_tokens - low_tokens, 0.1 * f.most_tokens)),
+                               top + area_height_px, top, 34),
+        .x_unit = PLOTS_GIB,
+        .y_unit = PLOTS_COUNT,
+        .x_name = "peak memory of each device",
+        .y_name = "target tokens/s"};
     for (int i = 0; i < f.count; i++) {
         f.points[i].x = plots_axis_px(&f.frame.x, f.points[i].peak_bytes);
         f.points[i].y = plots_axis_px(&f.frame.y, f.points[i].tokens_per_s);

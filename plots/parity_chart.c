@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum { NAMED = 8 };
-static const double left_px = 62, tallest_px = 384, dot_px = 3.4, list_gap_px = 24, list_px = 170, least_side_px = 300,
+static const double left_px = 62, tallest_px = 384, dot_px = 3.4, list_gap_px = 24, list_px = 244, least_side_px = 300,
                     entry_px = 46, below_px = 44;
 static const struct plots_look band_look = {PLOTS_GRID, 0.45, 0, false}, exact_look = {PLOTS_MUTED, 0, 1.2, false},
                                near_look = {PLOTS_THROUGHPUT, 0.25, 0.9, false},

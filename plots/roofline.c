@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_OPERATIONS = 20000, NAMED = 6, ROOF_BOXES = 40 };
+enum { MOST_OPERATIONS = 20000, NAMED = 6, ROOF_BOXES = 40, SAME_PX = 3 };
 static const double left_px = 84, area_height_px = 300;
 static const struct plots_look roof_look = {PLOTS_INK, 0, 1.6, false};
 
@@ -66,7 +66,7 @@ static void draw_roofs(struct plots_canvas *canvas, const struct roofline *r)
         base_print(canvas->arena, "matrix units %s", plots_amount(canvas->arena, PLOTS_FLOP_PER_S, r->flop_per_s)));
 }
 
-/* Words keep off the slope. */
+/* Words stand under the roof. */
 static void take_roof(const struct roofline *r, struct plots_taken *taken)
 {
     const struct plots_axis *x = &r->frame.x, *y = &r->frame.y;
@@ -76,12 +76,15 @@ static void take_roof(const struct roofline *r, struct plots_taken *taken)
         taken->boxes[taken->count++] =
             (struct plots_box){plots_axis_px(x, at) - 5, plots_axis_px(y, at * r->bytes_per_s) - 5, 10, 10};
     }
+    const double flat = plots_axis_px(y, r->flop_per_s);
+    taken->boxes[taken->count++] =
+        (struct plots_box){x->from_px, y->to_px - 20, x->to_px - x->from_px, flat - y->to_px + 22};
 }
 
 static void draw_dots(struct plots_canvas *canvas, const struct roofline *r)
 {
     bool *named = base_new(canvas->arena, bool, r->count);
-    struct plots_taken taken = {base_new(canvas->arena, struct plots_box, r->count + NAMED + ROOF_BOXES + 1), 0};
+    struct plots_taken taken = {base_new(canvas->arena, struct plots_box, r->count + NAMED + ROOF_BOXES + 2), 0};
     take_roof(r, &taken);
     for (int i = 0; i < r->count; i++) {
         const struct dot *d = &r->dots[i];
@@ -96,16 +99,20 @@ static void draw_dots(struct plots_canvas *canvas, const struct roofline *r)
                                100 * d->time_s / r->total_s));
         taken.boxes[taken.count++] = (struct plots_box){px - radius, py - radius, 2 * radius, 2 * radius};
     }
-    for (int n = 0; n < NAMED; n++) { /* the longest, where there is room */
+    /* The longest, where there is room; of those at one place one. */
+    for (int n = 0; n < NAMED; n++) {
         int most = -1;
         for (int i = 0; i < r->count; i++)
             if (!named[i] && (most < 0 || r->dots[i].time_s > r->dots[most].time_s)) most = i;
         if (most < 0) break;
-        named[most] = true;
-        const char *words = plots_fit(canvas->arena, PLOTS_SMALL, r->dots[most].name, 190);
-        plots_put_label(canvas, &r->frame, &taken, plots_axis_px(&r->frame.x, r->dots[most].flop_per_byte),
-                        plots_axis_px(&r->frame.y, r->dots[most].flop_per_s) + (n % 2 ? 9 : -9), PLOTS_SMALL, PLOTS_INK,
-                        words);
+        const struct dot *d = &r->dots[most];
+        const double x = plots_axis_px(&r->frame.x, d->flop_per_byte), y = plots_axis_px(&r->frame.y, d->flop_per_s);
+        for (int i = 0; i < r->count; i++)
+            if (hypot(plots_axis_px(&r->frame.x, r->dots[i].flop_per_byte) - x,
+                      plots_axis_px(&r->frame.y, r->dots[i].flop_per_s) - y) < SAME_PX)
+                named[i] = true;
+        plots_put_label(canvas, &r->frame, &taken, x, y, PLOTS_SMALL, PLOTS_INK,
+                        plots_fit(canvas->arena, PLOTS_SMALL, d->name, 230));
     }
 }
 

@@ -56,10 +56,14 @@ static size_t character_start(const char *text, size_t length)
     return length;
 }
 
+/* So many bytes of the text, less from its middle than from its ends: names of neighbours begin and end otherwise. */
 static const char *shortened(struct base_arena *arena, const char *text, size_t length)
 {
-    while (length > 0 && strchr(" ,", text[length - 1])) length--;
-    return base_print(arena, "%.*s…", (int)length, text);
+    const size_t all = strlen(text);
+    size_t head = character_start(text, length / 2), tail = all - (length - head);
+    while (tail < all && ((unsigned char)text[tail] & 0xC0) == 0x80) tail++;
+    while (head > 0 && strchr(" ,", text[head - 1])) head--;
+    return base_print(arena, "%.*s…%s", (int)head, text, text + tail);
 }
 
 const char *plots_fit(struct base_arena *arena, enum plots_style style, const char *text, double width_px)
@@ -68,10 +72,10 @@ const char *plots_fit(struct base_arena *arena, enum plots_style style, const ch
     size_t fits = 0, too_long = strlen(text);
     while (too_long - fits > 1) {
         size_t middle = (fits + too_long) / 2;
-        if (plots_text_width(style, shortened(arena, text, character_start(text, middle))) <= width_px) fits = middle;
+        if (plots_text_width(style, shortened(arena, text, middle)) <= width_px) fits = middle;
         else too_long = middle;
     }
-    return shortened(arena, text, character_start(text, fits));
+    return shortened(arena, text, fits);
 }
 
 /* Bytes of text that stand on one line: whole words, or 0 if the first is wider than the line. A number keeps its "%".

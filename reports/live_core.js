@@ -4,8 +4,10 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const unpacked = (v) => {
   if (!v || typeof v !== "object") return v;
   if (Array.isArray(v)) return v.map(unpacked);
-  const { $columns: columns, $words: words, $ends: ends } = v;
-  if (words) { const all = words.map(unpacked); return v.of.map((i) => all[i]); }
+  const { $columns: columns, $words: words, $ends: ends, $part: part } = v;
+  if (part) { let at = 0; return unpacked(v.steps).map((step) => part * (at += step)); }
+  if (words) { const all = words.map(unpacked); const place = (letter) => { const code = letter.charCodeAt(0); return code - 35 - (code > 60) - (code > 92); };
+    return (typeof v.of === "string" ? [...v.of].map(place) : v.of).map((i) => all[i]); }
   if (ends) { let name = ""; return ends.flatMap((end, i) => i % 2 ? [(name = name.slice(0, ends[i - 1]) + end)] : []); }
   const whole = Object.entries(columns || v).map(([key, value]) => [key, unpacked(value)]);
   if (!columns) return Object.fromEntries(whole);

@@ -75,7 +75,7 @@ const traceOf = (tracks, spans) => JSON.stringify({ traceEvents: [...tracks.map(
 const traceButton = (tracks, spans) => button("save trace for Perfetto", () => save("trace.json", "application/json", traceOf(tracks, spans)), { title: "open it at ui.perfetto.dev" });
 const drawPasses = (pipeline, step) => {
   const passes = pipeline.passes || [], tracks = [...Array(pipeline.stages).keys()].map((s) => "stage " + s);
-  if (!passes.length) return null;
+  if (!passes.length || passes.length < pipeline.pass_count) return null; // too many to be drawn
   const spans = passes.map((p) => ["stage " + p.stage, p.start_s, p.end_s - p.start_s, p.backward ? "throughput" : "compute", `stage ${p.stage}, microbatch ${p.microbatch}, ${p.backward ? "backward" : "forward"}`, p.chunk % 2]);
   return make("section", {}, [make("h3", {}, `Stages over a step: ${percent(pipeline.bubble_s / step)} of it a stage waits`), zoomed("passes", "passes of each stage", drawTracks(tracks, spans, Math.max(step, ...passes.map((p) => p.end_s)), `${pipeline.stages} stages, ${passes.length} passes`)),
     make("p", { class: "tools" }, traceButton(tracks, spans)), keyList([["forward", "compute"], ["backward", "throughput"]])]);

@@ -6,7 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST = 8, MOST_ROWS = 2000, MOST_COLUMNS = 64, MOST_WORDS = 250 };
+enum {
+    FEWEST = 8,
+    MOST_ROWS = 1500,
+    /* of plain values */ MOST_OBJECTS = 8192,
+    MOST_COLUMNS = 64,
+    MOST_WORDS = 250,
+    MOST_LETTERS = 89
+};
 
 static struct base_json *new_list(struct base_arena *arena)
 {
@@ -28,6 +35,18 @@ static void append(struct base_arena *arena, struct base_json *list, struct base
     list->count++;
 }
 
+/* Of any very long list the page holds the beginning. */
+static const struct base_json *beginning_of(struct base_arena *arena, const struct base_json *list, int most)
+{
+    struct base_json *cut = new_list(arena), *last = NULL;
+    if (list->count <= most) return list;
+    for (const struct base_json *item = list->child; cut->count < most; item = item->next)
+        append(arena, cut, &last, item);
+    return cut;
+}
+
+static void put_packed(struct base_json_writer *w, const struct base_json *value, int most_rows);
+
 /* ---- lists of objects ---- */
 
 /* The keys that any of the objects has, in order. 0: too many, or not all are objects or null. */
@@ -46,7 +65,7 @@ static int find_columns(const struct base_json *list, const char **keys)
     return count;
 }
 
-/* One value an object, null where it has none. Of any very long list the page holds the beginning. */
+/* One value an object, null where it has none. */
 static void put_columns(struct base_json_writer *w, const struct base_json *list, const char *const *keys, int count)
 {
     static const struct base_json none = {.kind = BASE_JSON_NULL};
@@ -56,12 +75,12 @@ static void put_columns(struct base_json_writer *w, const struct base_json *list
     base_json_open(w, '{');
     for (int k = 0; k < count; k++) {
         struct base_json *column = new_list(arena), *last = NULL;
-        for (const struct base_json *item = list->child; item && column->count < MOST_ROWS; item = item->next) {
+        for (const struct base_json *item = list->child; item; item = item->next) {
             const struct base_json *value = item->kind == BASE_JSON_OBJECT ? base_json_get(item, keys[k]) : NULL;
             append(arena, column, &last, value ? value : &none);
         }
         base_json_key(w, keys[k]);
-        reports_put_packed(w, column);
+        put_packed(w, column, MOST_OBJECTS);
     }
     base_json_close(w, '}');
     base_json_close(w, '}');
@@ -92,6 +111,26 @@ static bool find_words(const struct base_json *list, const struct base_json **wo
     return true;
 }
 
+/* A letter each where there are enough: from "#" on, without "<" and the backslash. */
+static void put_places(struct base_json_writer *w, int word_count, const int *of, int count)
+{
+    enum { FIRST = '#' };
+    char *letters = base_new(w->text->arena, char, count + 1);
+    for (int i = 0; i < count && word_count <= MOST_LETTERS; i++) {
+        int letter = FIRST + of[i];
+        if (letter >= '<') letter++;
+        if (letter >= '\\') letter++;
+        letters[i] = (char)letter;
+    }
+    if (word_count <= MOST_LETTERS) {
+        base_json_put_string(w, letters);
+        return;
+    }
+    base_json_open(w, '[');
+    for (int i = 0; i < count; i++) base_json_put_int(w, of[i]);
+    base_json_close(w, ']');
+}
+
 static void put_words(struct base_json_writer *w, const struct base_json *list, const struct base_json *const *words,
                       int word_count, const int *of)
 {
@@ -101,9 +140,7 @@ static void put_words(struct base_json_writer *w, const struct base_json *list, 
     for (int k = 0; k < word_count; k++) reports_put_packed(w, words[k]);
     base_json_close(w, ']');
     base_json_key(w, "of");
-    base_json_open(w, '[');
-    for (int i = 0; i < list->count && i < MOST_ROWS; i++) base_json_put_int(w, of[i]);
-    base_json_close(w, ']');
+    put_places(w, word_count, of, list->count);
     base_json_close(w, '}');
 }
 
@@ -132,8 +169,6 @@ static void put_ends(struct base_json_writer *w, const struct base_json *list)
     base_json_close(w, '}');
 }
 
-/* ---- any value ---- */
-
 /* Six digits are more than a page shows. Whole numbers stay. */
 static double shown_number(double number)
 {
@@ -143,6 +178,39 @@ static double shown_number(double number)
     return strtod(digits, NULL);
 }
 
+/* Times that go on in a few lengths of step, as passes of a pipeline do: as words of how far it is from each to the
+ * next, in whole parts of the longest. false: they do not. */
+static bool put_steps(struct base_json_writer *w, const struct base_json *list)
+{
+    enum { LONG = 64 };
+    static const double parts = 2e4;
+    const struct base_json *words[MOST_WORDS];
+    struct base_arena *arena = w->text->arena;
+    struct base_json *steps = new_list(arena), *last = NULL;
+    int *of = base_new(arena, int, list->count), count;
+    double most = 0, before = 0;
+    if (list->count < LONG) return false;
+    for (const struct base_json *item = list->child; item; item = item->next) {
+        if (item->kind != BASE_JSON_NUMBER) return false;
+        most = fmax(most, fabs(item->number));
+    }
+    for (const struct base_json *item = list->child; item && most > 0; item = item->next) {
+        const double at = floor(item->number / most * parts + 0.5);
+        append(arena, steps, &last, &(struct base_json){.kind = BASE_JSON_NUMBER, .number = at - before});
+        before = at;
+    }
+    if (!steps->count || !find_words(steps, words, &count, of) || count > MOST_LETTERS) return false;
+    base_json_open(w, '{');
+    base_json_key(w, "$part");
+    base_json_put_double(w, shown_number(most / parts));
+    base_json_key(w, "steps");
+    put_words(w, steps, words, count, of);
+    base_json_close(w, '}');
+    return true;
+}
+
+/* ---- any value ---- */
+
 static bool put_list_packed(struct base_json_writer *w, const struct base_json *list)
 {
     const char *keys[MOST_COLUMNS];
@@ -151,11 +219,11 @@ static bool put_list_packed(struct base_json_writer *w, const struct base_json *
     if (count) put_columns(w, list, keys, count);
     else if (find_words(list, words, &count, of)) put_words(w, list, words, count, of);
     else if (are_names(list)) put_ends(w, list);
-    else return false;
+    else return put_steps(w, list);
     return true;
 }
 
-void reports_put_packed(struct base_json_writer *w, const struct base_json *value)
+static void put_packed(struct base_json_writer *w, const struct base_json *value, int most_rows)
 {
     const bool is_list = value->kind == BASE_JSON_ARRAY;
     if (value->kind == BASE_JSON_NUMBER) {
@@ -166,12 +234,19 @@ void reports_put_packed(struct base_json_writer *w, const struct base_json *valu
         base_json_put_value(w, value);
         return;
     }
+    if (is_list)
+        value = beginning_of(w->text->arena, value,
+                             value->child && value->child->kind == BASE_JSON_OBJECT ? MOST_OBJECTS : most_rows);
     if (is_list && value->count >= FEWEST && put_list_packed(w, value)) return;
     base_json_open(w, is_list ? '[' : '{');
-    int row = 0;
-    for (const struct base_json *item = value->child; item && row < MOST_ROWS; item = item->next, row++) {
+    for (const struct base_json *item = value->child; item; item = item->next) {
         if (!is_list) base_json_key(w, item->key);
         reports_put_packed(w, item);
     }
     base_json_close(w, is_list ? ']' : '}');
+}
+
+void reports_put_packed(struct base_json_writer *w, const struct base_json *value)
+{
+    put_packed(w, value, MOST_ROWS);
 }

@@ -243,6 +243,40 @@ static void operations_of_an_answer_take_as_long_as_it(struct base_arena *arena)
     assert_true(last_s > 0.9 * number(answer, "latency_s") && last_s <= number(answer, "latency_s") * (1 + 1e-9));
 }
 
+/* 3,072 passes, all of them: a page without its last stages would be wrong, and one with their times in full too long.
+ */
+static void a_page_holds_a_whole_schedule_in_200_kb(struct base_arena *arena)
+{
+    const char *words[24] = {"--model",
+                             "gpt3_175b",
+                             "--topology",
+                             "a100-80g:32x8",
+                             "--batch-size",
+                             "256",
+                             "--software",
+                             "megatron",
+                             "--pipeline-stages",
+                             "8",
+                             "--virtual-stages",
+                             "12",
+                             "--num-partitions",
+                             "8",
+                             "--num-microbatches",
+                             "16",
+                             "--sequence-parallel",
+                             "1",
+                             "--task-feature-lengths",
+                             "2048"};
+    enum { PASSES = 3072, MOST_BYTES = 200000 };
+    const char *page = page_of(arena, "predict", words, 20),
+               *stages = strstr(page, "\"stage\":{\"$words\":[0,1,2,3,4,5,6,7],\"of\":\"");
+    assert_true(strlen(page) < MOST_BYTES);
+    assert_non_null(strstr(page, "\"pass_count\":3072"));
+    assert_non_null(stages);
+    assert_int_equal(strcspn(strstr(stages, "\"of\":\"") + strlen("\"of\":\""), "\""), PASSES);
+    assert_non_null(strstr(page, "\"start_s\":{\"$part\":"));
+}
+
 static void the_same_question_gives_the_same_page(struct base_arena *arena)
 {
     const char *words[12] = {"examples/t5_11b_v4_512.json"}, *again[12] = {"examples/t5_11b_v4_512.json"};
@@ -583,6 +617,7 @@ int main(int argument_count, char **arguments)
         TEST(operations_of_an_answer_take_as_long_as_it),
         TEST(pages_fetch_nothing_and_keep_names_as_text),
         TEST(every_answer_has_its_page),
+        TEST(a_page_holds_a_whole_schedule_in_200_kb),
         TEST(the_same_question_gives_the_same_page),
         TEST(a_saved_answer_has_its_page),
         TEST(what_was_looked_at_is_what_was_counted),

@@ -319,8 +319,36 @@ static void rows_can_be_told_apart(struct base_arena *arena)
         int ids = 0;
         for (int i = 0; i < canvas.mark_count; i++)
             ids += canvas.marks[i].kind == PLOTS_TEXT && !strncmp(canvas.marks[i].text, "row-", 4);
-        assert_int_equal(ids, long_words ? 24 : 12);
+        assert_int_equal(ids, 12); /* long words are cut in the middle, and end otherwise */
     }
+}
+
+static void what_is_cut_keeps_both_ends(struct base_arena *arena)
+{
+    static const char *const names[] = {"decoder/layers/self_attention/query_gradient_of_input_0",
+                                        "decoder/layers/self_attention/query_gradient_of_input_1",
+                                        "ä…ö ü, ä…ö ü, ä…ö ü, ä…ö ü"};
+    for (double width_px = 40; width_px < 300; width_px += 7)
+        for (int i = 0; i < BASE_COUNT(names); i++) {
+            const char *fit = plots_fit(arena, PLOTS_SMALL, names[i], width_px), *cut = strstr(fit, "…");
+            assert_true(plots_text_width(PLOTS_SMALL, fit) <= width_px);
+            if (fit == names[i] || i == 2) continue;
+            assert_non_null(cut);
+            assert_memory_equal(fit, names[i], (size_t)(cut - fit));
+            assert_string_equal(cut + strlen("…"), names[i] + strlen(names[i]) - strlen(cut + strlen("…")));
+            assert_int_equal(fit[strlen(fit) - 1], names[i][strlen(names[i]) - 1]);
+        }
+}
+
+static void an_axis_begins_near_what_it_shows(struct base_arena *arena)
+{
+    (void)arena;
+    const double gib = 1 << 30;
+    const struct plots_axis near = plots_axis_within(PLOTS_GIB, 67 * gib, 79 * gib, 0, 500, 70),
+                            far = plots_axis_within(PLOTS_GIB, 7 * gib, 79 * gib, 0, 500, 70);
+    assert_true(near.low > 60 * gib && near.low < 67 * gib && near.tick_count >= 3);
+    for (int i = 0; i < near.tick_count; i++) assert_true(near.ticks[i] >= near.low && near.ticks[i] <= near.high);
+    assert_near(far.low, 0, 0);
 }
 
 /* The number that stands after a mark of text with that beginning: its bar comes between. */
@@ -653,6 +681,8 @@ int main(int argument_count, char **arguments)
         TEST(the_same_table_gives_the_same_bytes),
         TEST(words_stay_apart_and_on_the_page),
         TEST(rows_can_be_told_apart),
+        TEST(what_is_cut_keeps_both_ends),
+        TEST(an_axis_begins_near_what_it_shows),
         TEST(bars_stand_in_the_order_of_speed),
         TEST(a_parity_chart_holds_every_pair),
         TEST(a_trust_chart_counts_step_times),
