@@ -86,7 +86,8 @@ static enum base_status put_optimizer_state(struct base_json_writer *writer, con
     base_json_key(writer, "optimizer_state");
     base_json_open_inline(writer, '{');
     const char *const *moments;
-    int moment_count = model_optimizer_moments(inventory->optimizer, &moments);
+    int moment_count = model_moments_of(inventory->optimizer, parameter->path,
+                                        model_dims_of_one(parameter->rank, parameter->axes), &moments);
     for (int i = 0; i < moment_count; i++) commands_put_shape(writer, moments[i], parameter->rank, parameter->shape);
     if (inventory->optimizer == MODEL_ADAFACTOR) {
         BASE_TRY(model_factor(&inventory->adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
@@ -179,7 +180,8 @@ static enum base_status state_text(struct base_arena *arena, const struct invent
 {
     struct model_factoring f;
     const char *const *moments;
-    int moment_count = model_optimizer_moments(inventory->optimizer, &moments);
+    int moment_count = model_moments_of(inventory->optimizer, parameter->path,
+                                        model_dims_of_one(parameter->rank, parameter->axes), &moments);
     *out = moment_count ? moments[0] : "-";
     for (int i = 1; i < moment_count; i++) *out = base_print(arena, "%s, %s", *out, moments[i]);
     if (inventory->optimizer != MODEL_ADAFACTOR) return BASE_OK;

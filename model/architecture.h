@@ -297,12 +297,18 @@ enum model_optimizer {
     MODEL_ADAMW8BIT, /* moments of one byte, each block of 256 with a scale, which is not counted: 1.6 % of them */
     MODEL_PAGED_ADAMW8BIT, /* the same in memory that the driver may page to the host */
     MODEL_ADAM_MINI,       /* one second moment a block, which is next to nothing */
+    MODEL_SGD_MOMENTUM,
+    MODEL_MUON, /* of matrices of layers a momentum, which is made orthogonal; of all else AdamW */
     MODEL_OPTIMIZER_COUNT
 };
 const char *model_optimizer_name(enum model_optimizer optimizer);
 /* Arrays as large as the parameter that it keeps of each, by name; returns how many. Adafactor's are others. */
 enum { MODEL_MOST_MOMENTS = 2 };
 int model_optimizer_moments(enum model_optimizer optimizer, const char *const **names);
+/* The same of one parameter, of so many dimensions beside layers. */
+int model_moments_of(enum model_optimizer optimizer, const char *path, int dims, const char *const **names);
+int model_dims_of_one(int rank, const char *const *axes); /* of an array's, those beside its stack of layers */
+bool model_is_orthogonalised(enum model_optimizer optimizer, const char *path, int dims);
 bool model_moments_are_bytes(enum model_optimizer optimizer);
 bool model_optimizer_is_run(enum model_optimizer optimizer); /* by the executor, too */
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error);

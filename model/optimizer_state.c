@@ -17,6 +17,8 @@ static const struct {
     [MODEL_ADAMW8BIT] = {"adamw8bit", {"mu", "nu"}, true, true},
     [MODEL_PAGED_ADAMW8BIT] = {"paged_adamw8bit", {"mu", "nu"}, true, true},
     [MODEL_ADAM_MINI] = {"adam_mini", {"mu"}, false, true},
+    [MODEL_SGD_MOMENTUM] = {"sgd_momentum", {"mu"}, false, true},
+    [MODEL_MUON] = {"muon", {"mu", "nu"}, false, true},
 };
 
 bool model_moments_are_bytes(enum model_optimizer optimizer)
@@ -40,6 +42,27 @@ int model_optimizer_moments(enum model_optimizer optimizer, const char *const **
     while (count < MODEL_MOST_MOMENTS && optimizers[optimizer].moments[count]) count++;
     *names = optimizers[optimizer].moments;
     return count;
+}
+
+bool model_is_orthogonalised(enum model_optimizer optimizer, const char *path, int dims)
+{
+    static const char *const others[] = {"embed", "logits", "bias"};
+    bool matrix = optimizer == MODEL_MUON && dims >= 2;
+    for (int i = 0; i < BASE_COUNT(others); i++) matrix = matrix && !strstr(path, others[i]);
+    return matrix;
+}
+
+int model_dims_of_one(int rank, const char *const *axes)
+{
+    int dims = 0;
+    for (int i = 0; i < rank; i++) dims += !axes[i] || strcmp(axes[i], "layers") != 0;
+    return dims;
+}
+
+int model_moments_of(enum model_optimizer optimizer, const char *path, int dims, const char *const **names)
+{
+    const int count = model_optimizer_moments(optimizer, names);
+    return model_is_orthogonalised(optimizer, path, dims) ? 1 : count;
 }
 
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error)

@@ -90,7 +90,8 @@ static enum base_status add_state(const struct model_parameter *parameter, int64
     struct model_factoring f;
     if (optimizer != MODEL_ADAFACTOR) {
         const char *const *moments;
-        int64_t state_count = model_optimizer_moments(optimizer, &moments) * local_count;
+        const int dims = model_dims_of_one(parameter->rank, parameter->axes);
+        int64_t state_count = model_moments_of(optimizer, parameter->path, dims, &moments) * local_count;
         sum->optimizer_state_count += state_count;
         sum->optimizer_state_bytes += (model_moments_are_bytes(optimizer) ? 1 : PARAMETER_BYTES) * state_count;
         return BASE_OK;

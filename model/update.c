@@ -85,7 +85,8 @@ static void declare_moments(struct builder *builder, struct builder_parameter *p
 {
     char labels[MODEL_MAX_RANK + 1];
     const char *const *moments;
-    int count = model_optimizer_moments(builder->options.optimizer, &moments);
+    int count = model_moments_of(builder->options.optimizer, parameter->path,
+                                 parameter->rank - (parameter->layers_dim >= 0), &moments);
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
     for (int i = 0; i < count; i++)
         parameter->state[i] = state_tensor(builder, parameter, moments[i], labels, LIKE_ITS_PARAMETER);
@@ -174,6 +175,11 @@ static void update_lion(struct builder *builder, const struct builder_parameter 
              2 + masters);
 }
 
+static void update_muon(struct builder *builder, const struct builder_parameter *parameter)
+{
+    (parameter->state[1] < 0 ? update_lion : update_adamw)(builder, parameter);
+}
+
 /* A running mean goes towards the second input: a mean of squares (decay), or a gradient that is squared on the way. */
 static void decay(struct builder *builder, enum model_function function, int state, int towards)
 {
@@ -221,6 +227,8 @@ static const struct {
     [MODEL_ADAMW8BIT] = {declare_moments, update_adamw},
     [MODEL_PAGED_ADAMW8BIT] = {declare_moments, update_adamw},
     [MODEL_ADAM_MINI] = {declare_moments, update_lion}, /* reads and writes the same */
+    [MODEL_SGD_MOMENTUM] = {declare_moments, update_lion},
+    [MODEL_MUON] = {declare_moments, update_muon},
 };
 
 void model_builder_declare_state(struct builder *builder)

@@ -793,6 +793,56 @@ static void what_megatron_scatters_waits(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+static struct sim_prediction with_optimizer(struct base_arena *arena, struct sim_cache *cache, const char *software,
+                                            const char *optimizer)
+{
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = "decoder_only:emb_dim=1024,num_heads=8,head_dim=128,"
+                                                          "mlp_dim=4096,num_layers=2,vocab_size=32768",
+                                            [SIM_TOPOLOGY] = "h100:1x4",
+                                            [SIM_SOFTWARE] = software,
+                                            [SIM_RULES] = "standard:1,1",
+                                            [SIM_OPTIMIZER] = optimizer,
+                                            [SIM_ATTENTION] = "flash",
+                                            [SIM_OPTIMIZER_PARTITIONING] = "data",
+                                            [SIM_BATCH_SIZE] = "8",
+                                            [SIM_TARGETS_LENGTH] = "128"}};
+    return predicted(arena, cache, &text);
+}
+
+/* Bytes of state a parameter on four devices: float32 masters and moments, an eighth of these for each byte. */
+static void states_are_a_row_of_each_optimizer(struct base_arena *arena)
+{
+    enum { E = 1024, F = 4096, V = 32768, LAYERS = 2 };
+    static const double matrices = LAYERS * (4.0 * E * E + 2.0 * E * F), rest = 2.0 * V * E + (2 * LAYERS + 1) * E;
+    static const struct {
+        const char *optimizer;
+        double of_matrix, of_rest;
+    } rows[] = {{"sgd", 4, 4},       {"sgd_momentum", 8, 8},    {"adam_mini", 8, 8}, {"adamw", 12, 12},
+                {"adamw8bit", 6, 6}, {"paged_adamw8bit", 6, 6}, {"lion", 8, 8},      {"muon", 8, 12}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].optimizer);
+        assert_near((double)with_optimizer(arena, cache, "megatron", rows[i].optimizer).memory.optimizer_state_bytes,
+                    (rows[i].of_matrix * matrices + rows[i].of_rest * rest) / 4, 1e-3);
+    }
+    sim_cache_free(cache);
+}
+
+/* Five Newton-Schulz steps of each matrix, each by the device that has its state. */
+static void muon_makes_momenta_orthogonal(struct base_arena *arena)
+{
+    static const double e = 1024, f = 4096, layers = 2;
+    const double step_flop = layers * (4 * 6 * e * e * e + 2 * (4 * e * e * f + 2 * e * e * e));
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_plan plan = plan_of(arena, cache, "megatron", "h100:1x4", "data");
+    const double *c = plan.placement->profile.constants;
+    const double expected_s = 5 * step_flop / 4 / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]);
+    assert_near(with_optimizer(arena, cache, "megatron", "muon").compute_s -
+                    with_optimizer(arena, cache, "megatron", "lion").compute_s,
+                expected_s, 1e-6);
+    sim_cache_free(cache);
+}
+
 /* Software that runs layer by layer has no scan: a model that T5X would scan costs what one of single layers does. */
 static void nobody_scans_but_xla(struct base_arena *arena)
 {
@@ -860,6 +910,8 @@ static const struct test tests[] = {
     TEST(the_only_layer_is_recomputed_alone),
     TEST(what_was_scattered_is_held_in_flight),
     TEST(a_core_is_checkpointed_alone),
+    TEST(states_are_a_row_of_each_optimizer),
+    TEST(muon_makes_momenta_orthogonal),
     TEST(what_megatron_scatters_waits),
     TEST(states_are_what_each_software_keeps),
     TEST(kernels_are_those_of_the_software),

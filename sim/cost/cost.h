@@ -270,9 +270,9 @@ struct sim_cost_program {
     int event_name_count;
     int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count,
         kernel_dot_count, step_count, schedule_event_count, need_count, event_count;
-    int *offloaded_shapes, *offloaded_repeats,
-        offloaded_count; /* what waits in the host's memory for the backward pass */
-    int *persistent_shapes, persistent_count;
+    int *offloaded_shapes, *offloaded_repeats, offloaded_count; /* what waits in the host's memory for gradients */
+    int *persistent_shapes, persistent_count, matrix_count;
+    struct sim_shape *matrices; /* that the optimizer makes orthogonal */
     unsigned char *persistent_categories;
     struct sim_price_saved {
         short shape;
@@ -288,6 +288,7 @@ struct sim_cost_program {
  * by kernels apart, if so; flash: groups with contractions are attention kernels. */
 struct sim_price_choices {
     enum model_dtype dtype;
+    enum model_optimizer optimizer; /* which matrices it makes orthogonal */
     bool casts_once /* activations, before the first product that reads them */, casts_apart,
         casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax, windows_products,
         scanned /* layers are loops of the compiled program */, aten /* optimizers are PyTorch's own kernels */,
@@ -385,6 +386,7 @@ void sim_list_events(struct base_arena *scratch, const struct sim_sharded *shard
  * it is, however often the compiler makes it, or -1; kernel_of: per kernel, the distinct one */
 void sim_list_schedule_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *sent_as,
                               const int *kernel_of, struct sim_cost_program *out);
+double sim_orthogonalised_s(const struct sim_cost_context *p); /* orthogonalised.c: of the matrices, on this device */
 /* offload.c; repeats_of_loop: per operation that begins a loop */
 void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sharded, const int *repeats_of_loop,
                         struct sim_cost_program *out);
@@ -463,8 +465,8 @@ void sim_price_counts(const struct sim_cost_context *p, struct sim_unit_costs *p
 /* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
  * takes */
 double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices);
-void sim_price_signature(const struct sim_cost_context *p,
-                         struct sim_memory *out); /* step_signature.c: argument_bytes and output_bytes */
+/* step_signature.c: argument_bytes and output_bytes */
+void sim_price_signature(const struct sim_cost_context *p, struct sim_memory *out);
 /* The same of a train step as XLA:TPU lays it out; always_bytes: what always stands there, in tiles. */
 void sim_compiled_signature(const struct sim_cost_context *p, const double always_bytes[MODEL_CATEGORY_COUNT],
                             struct sim_memory *out);
@@ -480,12 +482,10 @@ struct sim_priced {
 };
 /* Bytes of what always stands there are added to categories. */
 void sim_price_persistent(const struct sim_cost_context *p, double categories_bytes[MODEL_CATEGORY_COUNT]);
-/* price_memory.c. From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more than is counted in.
- */
+/* price_memory.c. From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more is there. */
 enum base_status sim_price_device(const struct sim_cost_context *p, struct sim_priced *out, struct base_error *error);
 
-extern const double
-    sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */
+extern const double sim_largest_bytes; /* what is not below this is refused: answers are whole numbers */
 
 #include "sim/cost/spans.h"
 #include "sim/cost/torch_allocations.h"

@@ -416,6 +416,20 @@ static void list_persistent(struct maker *m)
     }
 }
 
+static void list_matrices(struct maker *m)
+{
+    struct sim_cost_program *out = m->out;
+    out->matrices = base_new(m->scratch, struct sim_shape, m->s->persistent_count + 1);
+    for (int i = 0; i < m->s->persistent_count; i++) {
+        const struct sim_persistent *held = &m->s->persistent[i];
+        const struct model_tensor *of = &m->s->program->tensors[held->tensor];
+        const struct sim_shape *shape = &m->s->shapes[held->shape];
+        if (held->category == MODEL_PARAMETER && !of->frozen &&
+            model_is_orthogonalised(m->choices->optimizer, of->name, shape->rank))
+            out->matrices[out->matrix_count++] = *shape;
+    }
+}
+
 /* What other stages of a pipeline have sent. */
 static void list_received(struct maker *m)
 {
@@ -477,6 +491,7 @@ void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch,
     sim_list_schedule_events(scratch, sharded, m.sent_as, m.kernel_of, out);
     sim_list_events(scratch, sharded, m.steps_before, out);
     list_persistent(&m);
+    list_matrices(&m);
     list_saved(&m);
     list_received(&m);
     sim_list_offloaded(scratch, sharded, m.repeats_of, out);

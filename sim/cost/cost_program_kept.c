@@ -29,6 +29,7 @@ void sim_cost_program_keep(struct base_arena *arena, struct sim_cost_program *ou
     out->event_names = copied(arena, out->event_names, out->event_name_count, sizeof *out->event_names);
     out->persistent_shapes =
         copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
+    out->matrices = copied(arena, out->matrices, out->matrix_count, sizeof *out->matrices);
     out->persistent_categories =
         copied(arena, out->persistent_categories, out->persistent_count, sizeof *out->persistent_categories);
     out->saved = copied(arena, out->saved, out->saved_count, sizeof *out->saved);

@@ -323,6 +323,7 @@ void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices
     if (detail && detail->spans) record(p, prices, hidden_frac, detail);
     wait_for_host(p, prices);
     p->needed_flop = needed_flop(p, prices);
+    p->totals_s[SIM_BY_COMPUTE] += sim_orthogonalised_s(p);
     p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p) + sim_waited_for_host_s(p);
 }
 

@@ -25,7 +25,9 @@ static const int state_scalars[] = {[MODEL_ADAFACTOR] = 1 /* the step */,
                                     [MODEL_LION] = 2,
                                     [MODEL_ADAMW8BIT] = 2,
                                     [MODEL_PAGED_ADAMW8BIT] = 2,
-                                    [MODEL_ADAM_MINI] = 2};
+                                    [MODEL_ADAM_MINI] = 2,
+                                    [MODEL_SGD_MOMENTUM] = 2,
+                                    [MODEL_MUON] = 2};
 
 struct holdings {
     double bytes[MODEL_CATEGORY_COUNT];

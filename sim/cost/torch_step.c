@@ -274,12 +274,12 @@ static void make_groups(const struct torch_step *s, const struct model_config *c
 }
 
 static void take_for_each_parameter(struct torch_step *s, const struct torch_model *m, enum model_category category,
-                                    int arrays)
+                                    int arrays, int width)
 {
     for (int g = 0; g < m->layer_count + 2; g++)
         for (int i = 0; i < m->groups[g].count; i++) {
             if (category == MODEL_OPTIMIZER_STATE) sim_torch_take(s, 4, category); /* its count of steps */
-            for (int a = 0; a < arrays; a++) sim_torch_take(s, 4 * m->groups[g].shard_elements[i], category);
+            for (int a = 0; a < arrays; a++) sim_torch_take(s, width * m->groups[g].shard_elements[i], category);
         }
 }
 
@@ -324,7 +324,7 @@ static void run_steps(struct torch_step *s, struct torch_model *m, enum model_op
     const char *const *names;
     int tokens, inputs, targets;
     s->where = "parameters";
-    take_for_each_parameter(s, m, MODEL_PARAMETER, 1);
+    take_for_each_parameter(s, m, MODEL_PARAMETER, 1, 4);
     sim_torch_take(s, s->rotations, MODEL_INPUT);
     for (int i = 0; i < 2; i++)
         sim_torch_take(s, 32 << 20, MODEL_TEMPORARY); /* cuBLAS: of forward's thread and autograd's */
@@ -338,7 +338,9 @@ static void run_steps(struct torch_step *s, struct torch_model *m, enum model_op
             backward(s, m);
             TORCH_DROP(s, &inputs, &targets);
         }
-        if (step == 0) take_for_each_parameter(s, m, MODEL_OPTIMIZER_STATE, model_optimizer_moments(optimizer, &names));
+        if (step == 0)
+            take_for_each_parameter(s, m, MODEL_OPTIMIZER_STATE, model_optimizer_moments(optimizer, &names),
+                                    model_moments_are_bytes(optimizer) ? 1 : 4);
     }
 }
 

@@ -202,6 +202,24 @@ static bool offloads_state(const char *software)
     return false;
 }
 
+/* Over the data axis: FSDP. */
+static bool shards_weights(const struct sim_plan *plan)
+{
+    static const char *const axes[] = {"embed", "mlp"};
+    const struct topo_axes *mesh = &plan->placement->axes;
+    struct model_axes spec[BASE_COUNT(axes)];
+    struct base_error ignored;
+    bool found = false;
+    if (model_resolve(plan->rules, axes, BASE_COUNT(axes), MODEL_AXIS_IS_UNSHARDED, spec, NULL, &ignored) != BASE_OK)
+        return false;
+    for (int d = 0; d < BASE_COUNT(axes); d++)
+        for (int i = 0; i < spec[d].count; i++) {
+            const int axis = spec[d].names[i] ? topo_axis_named(mesh, spec[d].names[i]) : -1;
+            found = found || (axis >= 0 && sim_data_axis(mesh) >> axis & 1 && mesh->sizes[axis] > 1);
+        }
+    return found;
+}
+
 /* Parameters and moments in another dtype than float32 can be predicted and not run; only Adam has a first
  * moment. */
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error)
@@ -214,6 +232,10 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
         return base_fail(error, BASE_INPUT,
                          "optimizer: %s is PyTorch's, and predicted on GPUs alone; use adamw, or a GPU topology",
                          model_optimizer_name(plan->options.optimizer));
+    if (plan->options.optimizer == MODEL_MUON && shards_weights(plan))
+        return base_fail(error, BASE_INPUT,
+                         "optimizer: muon needs each matrix whole where it is updated, and the rules shard parameters "
+                         "over data; use logical_axis_rules standard:1,1 and optimizer_partitioning data, or adamw");
     if (plan->options.lora_rank &&
         (plan->placement->topology.kind == TOPO_LOCAL || plan->config->latent.key_value_rank))
         return base_fail(error, BASE_INPUT,

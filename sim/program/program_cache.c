@@ -215,6 +215,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     const bool library = compiler.traits >> MODEL_TRAIT_LIBRARY_DOTS & 1;
     struct sim_price_choices choices = {
         .dtype = plan->options.dtype,
+        .optimizer = plan->options.optimizer,
         .casts_apart = library || plan->options.dtype == MODEL_INT8,
         .casts_once = compiler.traits >> MODEL_TRAIT_ENGINE_CASTS & 1,
         .casts_before = plan->options.dtype == MODEL_INT8 ||
