@@ -60,7 +60,9 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
     const char *untold[REPORTS_MOST_UNTOLD];
     const int count = reports_untold(arena, plan, untold);
     const char *idle = sim_plan_idle_axes(arena, plan);
+    const char *unjoined = topo_unjoined_hosts(arena, &plan->placement->topology);
     if (idle) commands_warn(context, idle);
+    if (unjoined) commands_warn(context, unjoined);
     for (int i = 0; i < count; i++) commands_warn(context, untold[i]);
     const char *unreplayed = sim_torch_unreplayed(plan);
     if (unreplayed)

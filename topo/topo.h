@@ -103,6 +103,8 @@ enum base_status topo_parse(struct base_arena *arena, const char *text, struct t
 /* Hosts in a GPU node: NVLink may join several hosts, each with its own network cards. A GB200 NVL72 has 18 hosts of
  * four GPUs. */
 int topo_hosts_of_node(const struct topo_topology *topology);
+/* Warning about hosts that NVLink would join but that do not divide evenly among its domains. NULL: none. */
+const char *topo_unjoined_hosts(struct base_arena *arena, const struct topo_topology *topology);
 /* The chip with this name in common spellings: "v4", "tpu_v4", "V5e". BASE_INPUT: the message says what to use. */
 enum base_status topo_chip_called(struct base_arena *arena, const char *name, const struct topo_chip **out,
                                   struct base_error *error);

@@ -216,7 +216,7 @@ static enum base_status parse_name(struct base_arena *arena, struct topo_topolog
     }
     *colon = '\0';
     const struct topo_chip *chip = topo_chip_named(name, strlen(name));
-    if (!chip) return topo_refuse_name(name, error);
+    if (!chip) return topo_refuse_name(name, false, error);
     topology->kind = chip->kind;
     topology->chip = *chip;
     BASE_TRY(parse_shape(topology, colon + 1, error));
@@ -361,6 +361,20 @@ static void join_hosts(struct topo_topology *topology)
     const int joined = hosts / nodes;
     topology->bounds[0] = nodes, topology->bounds[1] = topology->host[1] = joined * of_host;
     topology->chip.nics_per_node *= joined;
+}
+
+const char *topo_unjoined_hosts(struct base_arena *arena, const struct topo_topology *topology)
+{
+    const int of_host = topology->chip.chips_per_host, domain = topology->chip.domain_size,
+              most = of_host > 0 ? domain / of_host : 1, nodes = topology->bounds[0], of_node = topology->bounds[1];
+    if (topology->kind != TOPO_GPU || most < 2 || nodes < 2 || of_node % of_host || 2 * of_node > domain) return NULL;
+    const int hosts = nodes * (of_node / of_host), racks = (hosts - 1) / most + 1;
+    if (hosts / racks < 2) return NULL;
+    return base_print(
+        arena,
+        "NVLink joins up to %d GPUs of %s, and %d hosts do not divide evenly among such domains: each %d GPUs "
+        "are modelled as a node; use %d hosts",
+        domain, topology->chip.name, hosts, of_node, hosts / racks * racks);
 }
 
 static enum base_status finish(struct topo_topology *topology, struct base_error *error)

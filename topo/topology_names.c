@@ -61,8 +61,25 @@ static enum base_status unknown_name(const char *name, struct base_error *error)
         nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : ". ");
 }
 
+/* Names the chip that is meant, or lists all chips. */
+static enum base_status unknown_chip(const char *name, struct base_error *error)
+{
+    const char *names[MOST_NAMES];
+    char all[500] = "";
+    int count;
+    const struct topo_chip *chips = topo_chips(&count);
+    for (int i = 0; i < count && i < MOST_NAMES; i++) {
+        const size_t used = strlen(all);
+        names[i] = chips[i].name;
+        snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", chips[i].name);
+    }
+    const char *nearest = base_nearest(name, names, count < MOST_NAMES ? count : MOST_NAMES);
+    if (nearest) return base_fail(error, BASE_INPUT, "\"%.40s\" is no chip; did you mean %s?", name, nearest);
+    return base_fail(error, BASE_INPUT, "\"%.40s\" is no chip; use one of %s", name, all);
+}
+
 /* "a100" starts the names of several chips with different memory, so it is ambiguous. */
-enum base_status topo_refuse_name(const char *name, struct base_error *error)
+enum base_status topo_refuse_name(const char *name, bool is_chip, struct base_error *error)
 {
     char known[200] = "";
     int count;
@@ -74,7 +91,7 @@ enum base_status topo_refuse_name(const char *name, struct base_error *error)
             snprintf(known + used, sizeof known - used, "%s%s", used ? " or " : "", chips[i].name);
         }
     if (*known) return base_fail(error, BASE_INPUT, "\"%.40s\" may be several chips; use %s", name, known);
-    return unknown_name(name, error);
+    return is_chip ? unknown_chip(name, error) : unknown_name(name, error);
 }
 
 /* Other spellings of catalogue names, by gcloud and by people: "v5litepod-16", "tpu_v4:2x2x2", "V4-512". */

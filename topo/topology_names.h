@@ -13,7 +13,7 @@ void topo_as_catalogued(char *name); /* rewrites other spellings of a catalogue 
 
 /* These return BASE_INPUT and suggest a name: for a name that is neither a chip nor an accelerator type, and for an
  * unknown size of a known chip. */
-enum base_status topo_refuse_name(const char *name, struct base_error *error);
+enum base_status topo_refuse_name(const char *name, bool is_chip, struct base_error *error); /* else a topology */
 enum base_status topo_refuse_counted(struct base_arena *arena, const char *text,
                                      struct base_error *error); /* "33 v4" */
 enum base_status topo_refuse_size(const struct topo_chip *chip, const char *digits, struct base_error *error);

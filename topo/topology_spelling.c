@@ -91,7 +91,7 @@ enum base_status topo_chip_called(struct base_arena *arena, const char *name, co
     topo_as_catalogued(called);
     *out = topo_chip_named(called, strlen(called));
     if (!*out) *out = topo_chip_spelled(called, strlen(called));
-    return *out ? BASE_OK : topo_refuse_name(called, error);
+    return *out ? BASE_OK : topo_refuse_name(called, true, error);
 }
 
 /* The smallest accelerator type with this many chips or cores; NULL: none is listed. */
@@ -154,7 +154,7 @@ enum base_status topo_refuse_counted(struct base_arena *arena, const char *text,
     const struct topo_chip *chip = count ? topo_chip_spelled(name, strlen(name)) : NULL;
     if (chip && chip->kind == TOPO_TPU)
         return topo_refuse_size(chip, base_print(arena, "%lld", (long long)count * chip->cores_per_chip), error);
-    if (!chip) return topo_refuse_name(isdigit((unsigned char)*text) ? name : text, error);
+    if (!chip) return topo_refuse_name(isdigit((unsigned char)*text) ? name : text, false, error);
     const int each = gpus_of_host(chip);
     return base_fail(error, BASE_INPUT, "%lld GPUs are no whole nodes of %d; use %s:%lldx%d, or %s:NODESxGPUS",
                      (long long)count, each, chip->name, (long long)(count / each), each, chip->name);
