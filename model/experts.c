@@ -48,6 +48,17 @@ static int64_t capacity_of(const struct model_experts *experts, double factor, i
     return capacity > experts->min_capacity ? capacity : experts->min_capacity;
 }
 
+/* Of both. */
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /* group_tokens and capacity follow the groups in enum model_size. */
 static enum base_status size_stack(const struct model_config *config, const struct model_expert_plan *plan,
                                    enum model_stack_kind stack, int64_t *sizes, struct base_error *error)
@@ -60,9 +71,10 @@ static enum base_status size_stack(const struct model_config *config, const stru
     if (tokens % partitions != 0)
         return base_fail(error, BASE_INPUT,
                          "batch_size: %lld rows of %lld tokens at once do not divide by %lld, the replicas of the "
-                         "experts times the experts: Flaxformer pads them, which is not modelled; use a batch that "
-                         "divides",
-                         (long long)rows, (long long)length, (long long)partitions);
+                         "experts times the experts: Flaxformer pads them, which is not modelled; use multiples of "
+                         "%lld rows at once, or another length",
+                         (long long)rows, (long long)length, (long long)partitions,
+                         (long long)(partitions / greatest_divisor(length, partitions)));
     int64_t groups = model_expert_groups(tokens, e->group_size, partitions);
     int64_t *out = &sizes[encoder ? MODEL_ENCODER_GROUPS : MODEL_DECODER_GROUPS];
     bool expert_choice = encoder && e->router == MODEL_EXPERTS_CHOOSE_MASKED;
