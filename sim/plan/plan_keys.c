@@ -144,6 +144,11 @@ enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_
         if (sim_key_is_given(text, key)) given[given_count++] = key;
         else memcpy((char *)plan + row->offset, (const char *)usual + row->offset, row->size);
     }
+    if (!sim_key_is_given(text, SIM_REMAT_POLICY)) { /* which may be more than its word */
+        plan->options.saved = usual->options.saved;
+        plan->options.recomputed_modules = usual->options.recomputed_modules;
+        plan->remat_every = usual->remat_every;
+    }
     for (int type = 0; type < BASE_COUNT(types); type++)
         for (int i = 0; i < given_count; i++) {
             const struct sim_plan_key *row = &sim_plan_keys[given[i]];
