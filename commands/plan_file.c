@@ -68,9 +68,9 @@ enum base_status commands_read_import(struct commands_context *context, const st
     for (int i = 0; i < import.warning_count; i++) commands_warn(context, import.warnings[i]);
     for (int i = 0; i < import.note_count && context->lists_notes; i++) commands_note(context, import.notes[i]);
     if (import.note_count && !context->lists_notes)
-        commands_note(context,
-                      base_print(context->arena, "%d keys change no answer, or are not known; --notes lists them",
-                                 import.note_count));
+        commands_note(context, base_print(context->arena, "%d key%s no answer, or %s not known; --notes lists them",
+                                          import.note_count, import.note_count == 1 ? " changes" : "s change",
+                                          import.note_count == 1 ? "is" : "are"));
     take_imported(context, &import, out);
     return BASE_OK;
 }
