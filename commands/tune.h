@@ -71,10 +71,11 @@ enum base_status commands_tune_detail_ranked(struct commands_context *context, c
  * the fastest of these. */
 enum base_status commands_tune_search_once(struct tuner_space *space, const struct tuner_options *options,
                                            struct tuner_result *out, struct base_error *error);
-/* tune_newest.c. The same; what is found on TPUs and the newest compiler refuses is left out, and counted. */
-enum base_status commands_tune_search(struct commands_context *context, struct tuner_space *space,
-                                      const struct tuner_options *options, struct tuner_result *out,
-                                      struct base_error *error);
+/* tune_newest.c. The same; what is found on TPUs and the newest compiler refuses is left out, and counted, and the
+ * search goes on, over the space of the request that is built again. */
+enum base_status commands_tune_search(struct commands_context *context, const struct tuner_request *request,
+                                      struct tuner_space *space, const struct tuner_options *options,
+                                      struct tuner_result *out, struct base_error *error);
 /* One plan as the newest compiler has it, in place of that of the software's date. */
 enum base_status commands_tune_newest(struct commands_context *context, const struct tuner_space *space,
                                       struct tuner_plan chosen, struct sim_plan_text *text, struct sim_prediction *out,

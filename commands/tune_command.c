@@ -216,7 +216,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     watched.looked = looked ? reports_looked_add : NULL;
     watched.looked_where = looked;
     watched.pareto = options->pareto || (looked && !request->search_saved);
-    BASE_TRY(commands_tune_search(context, space, &watched, &result, error));
+    BASE_TRY(commands_tune_search(context, request, space, &watched, &result, error));
     if (!base_argument(arguments, "--stats")) result.wall_s = 0;
     struct reports_tuned report = {.arena = context->arena,
                                    .space = space,

@@ -2,6 +2,7 @@
  * software's date; whoever runs the plan today compiles it with another, which may need more memory. */
 #include "commands/tune.h"
 
+#include <math.h>
 #include <string.h>
 
 enum base_status commands_tune_newest(struct commands_context *context, const struct tuner_space *space,
@@ -15,9 +16,15 @@ enum base_status commands_tune_newest(struct commands_context *context, const st
     return sim_predict(context->cache, &plan, out, NULL, error);
 }
 
+/* What the newest compiler said of a list: the share of a device's memory that the best of the refused lacks. */
+struct asked {
+    double lacking_frac;
+};
+
 /* Leaves those plans that the newest compiler takes, too, with the headroom. */
 static enum base_status leave_taken(struct commands_context *context, const struct tuner_space *space,
-                                    double headroom_frac, struct tuner_result *result, struct base_error *error)
+                                    double headroom_frac, struct tuner_result *result, struct asked *asked,
+                                    struct base_error *error)
 {
     int kept = 0;
     result->refused_count = 0;
@@ -25,43 +32,70 @@ static enum base_status leave_taken(struct commands_context *context, const stru
         struct sim_plan_text text;
         struct sim_prediction p;
         BASE_TRY(commands_tune_newest(context, space, result->plans[i].plan, &text, &p, error));
-        const bool taken = p.fits && (double)p.free_bytes >= headroom_frac * (double)p.memory.capacity_bytes;
+        const double lacking_frac = headroom_frac - (double)p.free_bytes / (double)p.memory.capacity_bytes;
+        const bool taken = p.fits && lacking_frac <= 0;
         if (taken && !kept) result->newest_peak_bytes = (double)p.memory.peak_bytes;
         if (taken) result->plans[kept++] = result->plans[i];
         else if (!result->refused_count++) {
-            result->refused = result->plans[i];
+            struct base_text words = {.arena = context->arena};
+            reports_put_found(context->arena, space, &result->plans[i], &words);
+            result->refused_words = words.data;
+            result->refused_text = text;
             result->refused_peak_bytes = (double)p.memory.peak_bytes;
+            asked->lacking_frac = fmax(lacking_frac, 0.01);
         }
     }
     result->plan_count = kept;
     return BASE_OK;
 }
 
-/* Searches for more plans until as many as were asked for are taken. Where a search changes its space (rules and remat
- * by tensor), those that it found first are all that are asked. */
-enum base_status commands_tune_search(struct commands_context *context, struct tuner_space *space,
-                                      const struct tuner_options *options, struct tuner_result *out,
-                                      struct base_error *error)
+/* The next search is for more plans, or, where there are no more and none is taken, for plans with what the refused
+ * lacked beside the headroom. false: there is none. */
+static bool widen(const struct tuner_options *options, const struct tuner_result *result, int found,
+                  const struct asked *asked, struct tuner_options *next)
 {
     enum { MOST_ASKED = 256, TIMES = 4 };
-    struct tuner_options wider = *options;
-    BASE_TRY(commands_tune_search_once(space, &wider, out, error));
-    if (!space->by_software) return BASE_OK;
-    for (;;) {
+    static const double most_headroom_frac = 0.5;
+    if (result->plan_count >= options->top || !result->refused_count) return false;
+    if (found >= next->top && next->top < MOST_ASKED) return next->top *= TIMES, true;
+    if (result->plan_count || next->headroom_frac + asked->lacking_frac > most_headroom_frac) return false;
+    next->headroom_frac += asked->lacking_frac;
+    return true;
+}
+
+enum base_status commands_tune_search(struct commands_context *context, const struct tuner_request *request,
+                                      struct tuner_space *space, const struct tuner_options *options,
+                                      struct tuner_result *out, struct base_error *error)
+{
+    enum { MOST_SEARCHES = 8 };
+    struct tuner_options next = *options;
+    struct asked asked = {0};
+    struct tuner_result first; /* whose best that is refused is the answer's, and its front */
+    const bool one_each = space->search_rules || space->saved.value;
+    for (int i = 0; i < MOST_SEARCHES; i++) {
+        if (i) BASE_TRY(tuner_space_build(context->arena, context->cache, request, space, error));
+        BASE_TRY(commands_tune_search_once(space, &next, out, error));
+        if (!space->by_software) return BASE_OK;
         const int found = out->plan_count;
-        const bool ended = found < wider.top || wider.top >= MOST_ASKED || space->search_rules || space->saved.value;
-        BASE_TRY(leave_taken(context, space, options->headroom_frac, out, error));
-        if (out->plan_count >= options->top || !out->refused_count || ended) {
-            if (!out->plan_count && found >= wider.top) out->proven_optimal = false;
-            return BASE_OK;
-        }
-        wider.top *= TIMES;
-        wider.looked = NULL; /* each plan was looked at before */
-        wider.pareto = false;
-        struct tuner_found *front = out->front;
-        const int front_count = out->front_count;
-        BASE_TRY(commands_tune_search_once(space, &wider, out, error));
-        out->front = front;
-        out->front_count = front_count;
+        BASE_TRY(leave_taken(context, space, options->headroom_frac, out, &asked, error));
+        if (!i) first = *out;
+        next.looked = NULL; /* each plan was looked at before */
+        next.pareto = options->pareto && one_each;
+        if (!widen(options, out, found, &asked, &next)) break;
     }
+    const bool had_less = next.headroom_frac > options->headroom_frac;
+    /* A search of rules or of remat by tensor adds to its space, and what another one found is none of it. */
+    if (had_less && !out->plan_count && !one_each) *out = first;
+    if (!one_each) out->front = first.front, out->front_count = first.front_count;
+    if (had_less) { /* tight plans are those of another headroom */
+        out->tight_count = 0;
+        out->refused_count = first.refused_count;
+        out->refused_words = first.refused_words;
+        out->refused_text = first.refused_text;
+        out->refused_peak_bytes = first.refused_peak_bytes;
+    }
+    /* Of remat by tensor and of rules without a name the best of each plan alone is ranked. */
+    out->unasked = had_less || (out->refused_count && (one_each || !out->plan_count));
+    out->proven_optimal = out->proven_optimal && !out->unasked;
+    return BASE_OK;
 }

@@ -16,24 +16,30 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     options.top = 1;
     options.pareto = false;
     BASE_TRY(tuner_space_build(arena, asked->context->cache, &request, space, error));
-    BASE_TRY(commands_tune_search(asked->context, space, &options, &result, error));
+    BASE_TRY(commands_tune_search(asked->context, &request, space, &options, &result, error));
     choice->space_count = space->plan_count;
     choice->evaluated_count = result.counts.evaluated;
     choice->proven = result.proven_optimal;
     const bool none_taken = !result.plan_count && result.refused_count;
-    if (!result.plan_count && !result.has_nearest)
+    if (!none_taken && !result.plan_count && !result.has_nearest)
         return base_fail(error, BASE_INPUT, "the search was ended before it found a plan");
-    const struct tuner_found *found = result.plan_count    ? &result.plans[0]
-                                      : none_taken         ? &result.refused
-                                      : result.tight_count ? &result.tight[0]
-                                                           : &result.nearest;
     struct sim_prediction *prediction = base_new(arena, struct sim_prediction, 1);
     struct sim_detail detail = {.lists_collectives = true, .arena = arena};
-    BASE_TRY(tuner_predict(space, found->plan, prediction, &detail, error));
-    choice->plan = tuner_plan_text(space, found->plan);
-    if (none_taken)
-        BASE_TRY(commands_tune_newest(asked->context, space, found->plan, &choice->plan, prediction, error));
-    reports_put_found(arena, space, found, &words);
+    if (none_taken) {
+        struct sim_plan plan;
+        choice->plan = result.refused_text;
+        base_put(&words, result.refused_words);
+        BASE_TRY(sim_plan_check(asked->context->cache, arena, &choice->plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
+                                error));
+        BASE_TRY(sim_predict(asked->context->cache, &plan, prediction, &detail, error));
+    } else {
+        const struct tuner_found *found = result.plan_count    ? &result.plans[0]
+                                          : result.tight_count ? &result.tight[0]
+                                                               : &result.nearest;
+        choice->plan = tuner_plan_text(space, found->plan);
+        BASE_TRY(tuner_predict(space, found->plan, prediction, &detail, error));
+        reports_put_found(arena, space, found, &words);
+    }
     if (prediction->fits && !result.plan_count) base_put(&words, ", tight");
     choice->said = reports_space_said(space);
     choice->words = words.data;

@@ -114,10 +114,10 @@ static void put_newest(const struct reports_tuned *r, struct base_text *out)
                   base_format_bytes(best, result->newest_peak_bytes));
     if (!result->refused_count) return;
     base_putf(out, "%s left out, since it refuses them: %lld; the best of these: ",
-              result->plan_count ? "Plans" : "Nothing fits by the newest compiler. Plans",
+              result->plan_count ? "Plans" : "None of what was found fits by the newest compiler. Plans",
               (long long)result->refused_count);
-    reports_tuned_put_plan(r, &result->refused, out);
-    base_putf(out, ", which needs %s\n", base_format_bytes(refused, result->refused_peak_bytes));
+    base_putf(out, "%s, which needs %s\n", result->refused_words,
+              base_format_bytes(refused, result->refused_peak_bytes));
 }
 
 static void put_table(const struct reports_tuned *r, struct base_text *out)
@@ -170,7 +170,10 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     const struct tuner_result *result = r->result;
     const struct tuner_counts *c = &result->counts;
     double all = (double)r->space->plan_count;
-    if (!result->proven_optimal && result->proven_within_frac < 1 && result->plan_count)
+    if (result->unasked)
+        base_putf(out, "Not proven: only %s that were found were checked against the newest compiler.\n",
+                  result->plan_count ? "the fastest plans" : "plans");
+    else if (!result->proven_optimal && result->proven_within_frac < 1 && result->plan_count)
         base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * result->gap_frac);
     else if (result->proven_optimal && result->plan_count)
         base_putf(out, "Proven: no plan of the space%s is better.\n",

@@ -232,9 +232,10 @@ struct tuner_result {
     /* Of a space by_software, filled by the caller that asks the newest compiler: the plans that it refuses although
      * they rank before those that stay, the best of them, its bytes, and the bytes of the best that stays. */
     int64_t refused_count;
-    struct tuner_found refused;
+    const char *refused_words;
+    struct sim_plan_text refused_text;            /* as the newest compiler is asked of it */
     double refused_peak_bytes, newest_peak_bytes; /* 0: not asked */
-    bool by_software; /* no compiler was given: the search uses that of the software's date, as its bounds do */
+    bool unasked;                                 /* plans that may be better than the best that stays were not asked */
     bool proven_optimal;
     double proven_within_frac; /* the requested gap, if the search finished; otherwise 1 */
     double gap_frac;           /* the best is at most this share above the optimum; 0 if proven */
