@@ -36,7 +36,7 @@ rule sets that are alike|tuner/rule_codings.c|bool asked = of->o->classes[c].giv
 options under their context|tuner/relax.c|tuner_choices_need(choices, option, &contexts[context], 1);|(void)contexts;|test_tuner|rule_sets_*
 state in the memory of rule sets|tuner/rule_prices.c|return bytes + tuner_work_state_bytes(&p->timed.work, classes);|return bytes + 0 * tuner_work_state_bytes(&p->timed.work, classes);|test_tuner|rule_sets_*
 sums in one collective|tuner/bounds.c|return fmin(s, at_once_s * (waits(w, dot, summed) ? turns->once : turns->each));|return s;|test_search_properties|sums_*
-dtype of summed accumulators|tuner/outline.c|if (count_readers(d, op->inputs[0]) * (wide - narrow) > wide + narrow)|if (wide < narrow)|test_search_properties|sums_of_accumulators*
+dtype of summed accumulators|tuner/relaxed_program.c|if (count_readers(d, op->inputs[0]) * (wide - narrow) > wide + narrow)|if (wide < narrow)|test_search_properties|sums_of_accumulators*
 sums that are cut|tuner/bounds.c|if (scattered) s = fmin(s, (dot->hoistable|if (scattered) s = (1 * (dot->hoistable|test_search_properties|sums_may_be_whole*
 reductions of sharded parameters|tuner/bounds.c|if (w->exact >> reduce->class & 1) s += reduce_s(w, reduce);|if (w->exact >> reduce->class & 1) s += 0 * reduce_s(w, reduce);|test_search_properties|reductions_*
 weights gathered in each microbatch|tuner/bounds.c|s += operand_s(w, &dot->operands[i], choice) * turns->each;|s += operand_s(w, &dot->operands[i], choice) * turns->once;|test_search_properties|shards_*

@@ -133,7 +133,7 @@ static inline struct ranked_policy best_policy(struct base_arena *arena, const s
 struct bounded_plan {
     struct sim_plan checked;
     struct tuner_ruled ruled;
-    const struct tuner_outline *outline;
+    const struct tuner_relaxed_program *relaxed;
 };
 static inline void begin_bound(struct base_arena *arena, const struct tuner_space *space, struct tuner_plan plan,
                                struct bounded_plan *out)
@@ -142,11 +142,11 @@ static inline void begin_bound(struct base_arena *arena, const struct tuner_spac
     struct sim_plan *checked = &out->checked;
     struct sim_plan_text text = tuner_plan_text(space, plan);
     assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, checked, &error), &error);
-    assert_ok(tuner_outline_build(arena, space->cache, checked,
-                                  checked->num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH,
-                                  &out->outline, &error),
+    assert_ok(tuner_relaxed_program_build(arena, space->cache, checked,
+                                          checked->num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH,
+                                          &out->relaxed, &error),
               &error);
-    assert_ok(tuner_rule_classes(out->outline, checked->rules, checked, &out->ruled, &error), &error);
+    assert_ok(tuner_rule_classes(out->relaxed, checked->rules, checked, &out->ruled, &error), &error);
 }
 
 /* The bound of a plan on its own links: step and memory. */
@@ -155,7 +155,7 @@ static inline struct tuner_bound bound_of_plan(struct base_arena *arena, const s
 {
     struct bounded_plan b;
     begin_bound(arena, space, plan, &b);
-    return tuner_bound_of(b.outline, &b.ruled, b.checked.placement, b.checked.batch_size, b.checked.num_microbatches,
+    return tuner_bound_of(b.relaxed, &b.ruled, b.checked.placement, b.checked.batch_size, b.checked.num_microbatches,
                           charges, NULL);
 }
 
@@ -167,7 +167,7 @@ static inline double propagated_bound_of_plan(struct base_arena *arena, const st
     struct bounded_plan b;
     double step_s;
     begin_bound(arena, space, plan, &b);
-    assert_ok(tuner_propagated_s(space->cache, b.outline, &b.ruled, b.checked.placement, &b.checked,
+    assert_ok(tuner_propagated_s(space->cache, b.relaxed, &b.ruled, b.checked.placement, &b.checked,
                                  b.checked.batch_size, b.checked.num_microbatches, charges, INFINITY, &step_s, &error),
               &error);
     return step_s;

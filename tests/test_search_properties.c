@@ -32,7 +32,7 @@ struct question {
     struct tuner_space space;
     struct tuner_plan named; /* of the space; its rules give way to what is asked about */
     struct sim_plan plan;
-    const struct tuner_outline *outline;
+    const struct tuner_relaxed_program *relaxed;
     struct tuner_rule_space rules;
     const struct tuner_coding *coding;
 };
@@ -50,18 +50,18 @@ static bool begin_question(struct question *q, struct base_arena *arena, struct 
                                    (int)base_random_below(random, tuner_group_microbatch_count(&q->space, group)), 0};
     struct sim_plan_text text = tuner_plan_text(&q->space, q->named);
     assert_ok(check_by_software(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &q->plan, &error), &error);
-    assert_ok(tuner_outline_build(&q->own, q->cache, &q->plan,
-                                  q->plan.num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &q->outline,
-                                  &error),
+    assert_ok(tuner_relaxed_program_build(&q->own, q->cache, &q->plan,
+                                          q->plan.num_microbatches > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH,
+                                          &q->relaxed, &error),
               &error);
-    q->rules = tuner_rule_space_of(q->outline);
+    q->rules = tuner_rule_space_of(q->relaxed);
     return true;
 }
 
 static void code_question(struct question *q)
 {
     struct base_error error;
-    assert_ok(tuner_code_rules(&q->own, &q->rules, q->outline, &q->plan, &q->coding, &error), &error);
+    assert_ok(tuner_code_rules(&q->own, &q->rules, q->relaxed, &q->plan, &q->coding, &error), &error);
 }
 
 static void end_question(struct question *q)
@@ -538,21 +538,21 @@ static void known_contractions_take_what_they_took(struct base_arena *arena)
         unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK] = {{0}};
         struct tuner_work work;
         struct tuner_dot_memo memo = {.arena = &q.own};
-        tuner_work_begin(&work, q.outline, (const unsigned char(*)[MODEL_MAX_RANK])spec, q.plan.placement,
+        tuner_work_begin(&work, q.relaxed, (const unsigned char(*)[MODEL_MAX_RANK])spec, q.plan.placement,
                          q.plan.batch_size, q.plan.num_microbatches, (struct tuner_charges){true, true});
         for (int i = 0; i < TIMES; i++) {
             int digits[TUNER_MOST_DIGITS];
             draw_digits(&q.rules, &random, digits);
-            for (int c = 0; c < q.outline->class_count; c++)
+            for (int c = 0; c < q.relaxed->class_count; c++)
                 memcpy(spec[c], tuner_rules_spec_under(q.coding, c, digits), sizeof spec[c]);
             work.exact = (uint64_t)base_random_next(&random) << 32 | base_random_next(&random);
             tuner_work_size(&work, UINT64_MAX);
-            for (int k = 0; k < q.outline->kernel_count; k++) {
+            for (int k = 0; k < q.relaxed->kernel_count; k++) {
                 work.memo = NULL;
                 const double plain_s = tuner_work_kernel_s(&work, k);
                 work.memo = &memo;
                 assert_near(tuner_work_kernel_s(&work, k), plain_s, 0);
-                asked += q.outline->kernels[k].dot_count;
+                asked += q.relaxed->kernels[k].dot_count;
             }
         }
         worked_out += memo.index.count;

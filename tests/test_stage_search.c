@@ -63,12 +63,12 @@ static void no_prediction_undercuts_its_bound(struct base_arena *arena)
             struct sim_plan plan;
             struct sim_prediction p;
             struct sim_pipeline_least least;
-            double outline_s;
+            double relaxed_s;
             assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
             if (plan.pipeline.stages == 1) continue;
-            assert_ok(sim_pipeline_relaxed_of(cache, &plan, &outline_s, &error), &error);
+            assert_ok(sim_pipeline_relaxed_of(cache, &plan, &relaxed_s, &error), &error);
             assert_ok(sim_pipeline_least_of(cache, &plan, &least, &error), &error);
-            if (outline_s > least.step_s) fail_msg("plan %d: %.17g s where %.17g is less", k, outline_s, least.step_s);
+            if (relaxed_s > least.step_s) fail_msg("plan %d: %.17g s where %.17g is less", k, relaxed_s, least.step_s);
             assert_ok(sim_predict(cache, &plan, &p, NULL, &error), &error);
             if (p.step_s < least.step_s || (double)p.free_bytes > least.free_bytes)
                 fail_msg("plan %d: %.17g s where %.17g s was the least", k, p.step_s, least.step_s);

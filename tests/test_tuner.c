@@ -1241,7 +1241,7 @@ static void rule_sets_come_apart(struct base_arena *arena)
 {
     struct base_error error;
     struct sim_plan plan;
-    const struct tuner_outline *outline;
+    const struct tuner_relaxed_program *relaxed;
     const struct tuner_coding *coding;
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan_text text = {{0}};
@@ -1251,10 +1251,10 @@ static void rule_sets_come_apart(struct base_arena *arena)
     text.values[SIM_BATCH_SIZE] = "16";
     text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "64";
     assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-    assert_ok(tuner_outline_build(arena, cache, &plan, TUNER_WHOLE_BATCH, &outline, &error), &error);
-    struct tuner_rule_space rules = tuner_rule_space_of(outline);
+    assert_ok(tuner_relaxed_program_build(arena, cache, &plan, TUNER_WHOLE_BATCH, &relaxed, &error), &error);
+    struct tuner_rule_space rules = tuner_rule_space_of(relaxed);
     assert_int_equal(rules.count, 4 * 3 * 5 * 3 * 3 * 3 * 3 * 3 * 2 * 2 * 2);
-    assert_ok(tuner_code_rules(arena, &rules, outline, &plan, &coding, &error), &error);
+    assert_ok(tuner_code_rules(arena, &rules, relaxed, &plan, &coding, &error), &error);
     struct tuner_rule_cell *cell = tuner_rule_cell_price(arena, coding, plan.placement, 16, 1,
                                                          (struct tuner_charges){true, true}, (double)INFINITY);
     struct tally tally = {(double)INFINITY, 0};

@@ -24,8 +24,8 @@ struct topo_chip {
     double xla_reserved_bytes_per_device;  /* what XLA reserves outside of that */
     double xla_window_rows; /* with N the devices that gather or scatter a product's bfloat16 weight: the product is a
                                windowed einsum from this many rows / N per device; 0: never (asked of libtpu 0.0.42) */
-    int xla_keeps_exponentials;      /* softmax of an unrolled model keeps the quotient and, 1: the exponentials, 2: the
-                                        scores; 0: only the scores (peak dumps of libtpu 0.0.42, decoders of 12 layers) */
+    int xla_keeps_exponentials; /* an unrolled softmax keeps the quotient and, 1: the exponentials, 2: the scores; 0:
+                                   only the scores (peak dumps of libtpu 0.0.42, decoders of 12 layers) */
     double xla_most_summed_elements; /* below this many scores, the product that makes them also sums them by rows; 0:
                                         always (dumps of libtpu 0.0.42: on v5p yes at 0.6 to 1.3e9, no from 2.5e9) */
     int xla_async_gathers;           /* 1: all-gathers overlap computation; 0: they block */
@@ -293,9 +293,9 @@ struct topo_ring_load {
     double busiest_link;    /* half of the bytes in each direction */
     double busiest_one_way; /* all bytes in one direction */
     double mean_link;       /* mean over the directed links of the dimensions that the groups span */
-    double exchange_link;   /* all-to-all: operands of one device that cross a directed link at the busiest place of the
-                               busiest dimension. Messages take the shortest routes, dimension by dimension; the value is
-                               the mean over the lines along it. Twisted torus: the mean over all its links */
+    double exchange_link;   /* all-to-all: operands of a device on a directed link at the busiest place of the busiest
+                               dimension. Messages take the shortest routes, by dimension; the mean over the lines along
+                               it. Twisted torus: the mean over all its links */
     int exchange_hops;      /* links crossed by the farthest message of an all-to-all */
     int dimension_count;    /* number of these dimensions */
     bool has_all_chips;     /* a group has all chips of these dimensions */

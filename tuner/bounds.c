@@ -101,7 +101,7 @@ static bool class_has(const struct tuner_work *w, int class, unsigned axis)
     return false;
 }
 
-static bool is_scattered(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
+static bool is_scattered(const struct tuner_work *w, const struct tuner_relaxed_dot *dot, unsigned axis)
 {
     return !dot->settled || class_has(w, dot->result_class, axis);
 }
@@ -113,7 +113,7 @@ struct turns {
 
 /* A sum into an accumulator may wait until all microbatches are done (hoist_gradient_all_reduce and similar passes).
  * It cannot if the accumulator is sharded over the axis, since each device then sums only its own part. */
-static bool waits(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axes)
+static bool waits(const struct tuner_work *w, const struct tuner_relaxed_dot *dot, unsigned axes)
 {
     if (!dot->hoistable) return false;
     const bool known = dot->settled && w->exact >> dot->result_class & 1;
@@ -121,7 +121,7 @@ static bool waits(const struct tuner_work *w, const struct tuner_outline_dot *do
 }
 
 /* Bytes of a contraction's result, sharded over at most these axes. */
-static double result_bytes(const struct tuner_work *w, const struct tuner_outline_dot *dot,
+static double result_bytes(const struct tuner_work *w, const struct tuner_relaxed_dot *dot,
                            const struct tuner_dot_choice *choice, unsigned axes)
 {
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
@@ -132,7 +132,7 @@ static double result_bytes(const struct tuner_work *w, const struct tuner_outlin
 
 /* Instead of a reduce-scatter, an all-reduce and a slice may be faster, if the all-reduce uses more links than a
  * ring. */
-static double summing_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, bool scattered, unsigned axes,
+static double summing_s(const struct tuner_work *w, const struct tuner_relaxed_dot *dot, bool scattered, unsigned axes,
                         double bytes)
 {
     double s = (dot->hoistable ? gradient_s : collective_s)(w, SIM_ALL_REDUCE, axes, bytes);
@@ -142,7 +142,7 @@ static double summing_s(const struct tuner_work *w, const struct tuner_outline_d
 
 /* Summing over a sharded label leaves partial sums. If that axis shards the result, each device needs only its part,
  * otherwise all of it. Another axis may scatter the result first, so that only a part is left. */
-static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot,
+static double reduction_s(const struct tuner_work *w, const struct tuner_relaxed_dot *dot,
                           const struct tuner_dot_choice *choice, int index)
 {
     int label = choice->label[index];
@@ -157,7 +157,7 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
 }
 
 /* One axis after another, or all axes in one reduction. */
-static double reductions_s(const struct tuner_work *w, const struct tuner_outline_dot *dot,
+static double reductions_s(const struct tuner_work *w, const struct tuner_relaxed_dot *dot,
                            const struct tuner_dot_choice *choice, const struct turns *turns)
 {
     const unsigned all = topo_axes_all(&w->placement->axes) & SIM_ALL_AXES;
@@ -176,7 +176,7 @@ static double reductions_s(const struct tuner_work *w, const struct tuner_outlin
 }
 
 /* The dimension of an operand that its rules shard over the axis; -1: none. */
-static int dim_with(const struct tuner_work *w, const struct tuner_outline_operand *operand, unsigned axis)
+static int dim_with(const struct tuner_work *w, const struct tuner_relaxed_operand *operand, unsigned axis)
 {
     int dim = -1;
     for (int i = 0; i < operand->rank; i++)
@@ -185,7 +185,7 @@ static int dim_with(const struct tuner_work *w, const struct tuner_outline_opera
 }
 
 /* The operand has the sharding of its rules; if the contraction needs the axis elsewhere, it must move. */
-static double fetching_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
+static double fetching_s(const struct tuner_work *w, const struct tuner_relaxed_operand *operand,
                          const struct tuner_dot_choice *choice, int index)
 {
     int label = choice->label[index];
@@ -201,7 +201,7 @@ static double fetching_s(const struct tuner_work *w, const struct tuner_outline_
 }
 
 /* One axis after another or, if several move, all in one collective, which may use more links. */
-static double operand_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
+static double operand_s(const struct tuner_work *w, const struct tuner_relaxed_operand *operand,
                         const struct tuner_dot_choice *choice)
 {
     double s = 0;
@@ -221,7 +221,7 @@ static double operand_s(const struct tuner_work *w, const struct tuner_outline_o
 
 /* No compiler hoists a weight's all-gathers out of the loop over microbatches, because the gathered weight would
  * stay in memory. */
-static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot,
+static double links_s(const struct tuner_work *w, const struct tuner_relaxed_dot *dot,
                       const struct tuner_dot_choice *choice, const struct turns *turns)
 {
     double s = reductions_s(w, dot, choice, turns);
@@ -244,7 +244,7 @@ static unsigned with_stand_in(const struct tuner_work *w, unsigned axes)
 }
 
 /* Bit 0: no label; bit i + 1: label i, if some tensor shards such a dimension over the axis. */
-static unsigned labels_with(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
+static unsigned labels_with(const struct tuner_work *w, const struct tuner_relaxed_dot *dot, unsigned axis)
 {
     unsigned allowed = 1;
     for (int i = 0; i < dot->label_count; i++)
@@ -252,7 +252,7 @@ static unsigned labels_with(const struct tuner_work *w, const struct tuner_outli
     return w->shards[axis] > 1 ? allowed : 1;
 }
 
-static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
+static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_relaxed_dot *dot, unsigned axis)
 {
     unsigned own = labels_with(w, dot, axis), others = (topo_axes_all(&w->placement->axes) & SIM_ALL_AXES) ^ axis,
              allowed = 1;
@@ -264,7 +264,7 @@ static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_ou
 /* The search for a contraction's cheapest sharding, axis by axis: the allowed labels, and the best choice so far. */
 struct dot_search {
     const struct tuner_work *w;
-    const struct tuner_outline_dot *dot;
+    const struct tuner_relaxed_dot *dot;
     double fastest; /* relative to the bfloat16 rate */
     double bytes_s, best_s;
     struct turns turns;
@@ -348,7 +348,7 @@ static struct dot_key key_of(const struct dot_search *search)
         key.waiting |= (unsigned char)(waits(w, search->dot, 1u << axis) << axis);
     }
     for (int i = 0; i < search->dot->operand_count && w->charges.links; i++) {
-        const struct tuner_outline_operand *operand = &search->dot->operands[i];
+        const struct tuner_relaxed_operand *operand = &search->dot->operands[i];
         const bool exact = w->exact >> operand->class & 1;
         if (exact) key.operand_bytes[i] = w->bytes[operand->shape];
         for (int axis = 0; axis < search->choice.axis_count; axis++)
@@ -381,7 +381,7 @@ static double done_s(struct dot_search *search, const struct tuner_done *done)
 
 /* The cheapest choice: the longer of the kernel's bytes and the contraction's arithmetic, plus links. done: the only
  * choice to price; NULL: all. */
-static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, struct turns turns,
+static double dot_s(const struct tuner_work *w, const struct tuner_relaxed_dot *dot, double bytes_s, struct turns turns,
                     const struct tuner_done *done)
 {
     const struct sim_profile *profile = &w->placement->profile;
@@ -406,7 +406,7 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
 
 /* Devices sum their partial results. Whatever the bytes and the number of axes at once, the sum must at least start.
  * If the compiler combines sums, none is charged. */
-static double reduce_s(const struct tuner_work *w, const struct tuner_outline_reduce *reduce)
+static double reduce_s(const struct tuner_work *w, const struct tuner_relaxed_reduce *reduce)
 {
     const unsigned char *spec = w->spec[reduce->class];
     unsigned axes = 0;
@@ -417,12 +417,12 @@ static double reduce_s(const struct tuner_work *w, const struct tuner_outline_re
     return isfinite(least) ? least : 0;
 }
 
-static double reduces_s(const struct tuner_work *w, const struct tuner_outline_kernel *kernel)
+static double reduces_s(const struct tuner_work *w, const struct tuner_relaxed_kernel *kernel)
 {
     const bool together = w->placement->profile.passes >> SIM_PASS_COMBINE_COLLECTIVES & 1;
     double s = 0;
     for (int i = 0; w->charges.links && !together && i < kernel->reduce_count; i++) {
-        const struct tuner_outline_reduce *reduce = &w->o->reduces[kernel->first_reduce + i];
+        const struct tuner_relaxed_reduce *reduce = &w->o->reduces[kernel->first_reduce + i];
         if (w->exact >> reduce->class & 1) s += reduce_s(w, reduce);
     }
     return s;
@@ -430,7 +430,7 @@ static double reduces_s(const struct tuner_work *w, const struct tuner_outline_k
 
 double tuner_work_kernel_s(const struct tuner_work *w, int index)
 {
-    const struct tuner_outline_kernel *kernel = &w->o->kernels[index];
+    const struct tuner_relaxed_kernel *kernel = &w->o->kernels[index];
     const struct sim_profile *profile = &w->placement->profile;
     unsigned axes = axes_of_classes(w, kernel->classes);
     if (kernel->dot_count) axes = with_stand_in(w, axes);
@@ -448,17 +448,17 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
 
 /* ---- both ---- */
 
-void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
+void tuner_work_begin(struct tuner_work *w, const struct tuner_relaxed_program *relaxed,
                       const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
                       int64_t microbatches, struct tuner_charges charges)
 {
-    w->o = outline;
+    w->o = relaxed;
     w->spec = spec;
     w->exact = UINT64_MAX;
     w->placement = placement;
     w->charges = charges;
-    w->charges.links = charges.links && !outline->hides_collectives;
-    model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
+    w->charges.links = charges.links && !relaxed->hides_collectives;
+    model_sizes(relaxed->config, batch, microbatches, relaxed->inputs_length, relaxed->targets_length, w->sizes);
     for (unsigned axes = 0; axes <= (topo_axes_all(&placement->axes) & SIM_ALL_AXES); axes++) {
         w->shards[axes] = topo_axes_product(&placement->axes, axes);
         for (int size = 0; size < MODEL_SIZE_COUNT; size++)
@@ -466,7 +466,7 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     }
     w->memo = NULL;
     w->done = NULL;
-    for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
+    for (int s = 0; s < relaxed->shape_count; s++) size_shape(w, s);
     size_unannotated(w);
 }
 
@@ -477,18 +477,18 @@ void tuner_work_size(struct tuner_work *w, uint64_t classes)
     size_unannotated(w);
 }
 
-struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
+struct tuner_bound tuner_bound_of(const struct tuner_relaxed_program *relaxed, const struct tuner_ruled *ruled,
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                                   struct tuner_charges charges, struct tuner_dot_memo *memo)
 {
     struct tuner_work w;
     struct tuner_bound bound = {0, 0};
-    tuner_work_begin(&w, outline, ruled->spec, placement, batch, microbatches, charges);
+    tuner_work_begin(&w, relaxed, ruled->spec, placement, batch, microbatches, charges);
     w.memo = memo;
-    for (int k = 0; k < outline->kernel_count; k++) bound.step_s += tuner_work_kernel_s(&w, k);
+    for (int k = 0; k < relaxed->kernel_count; k++) bound.step_s += tuner_work_kernel_s(&w, k);
     bound.peak_bytes = tuner_work_peak_bytes(&w);
-    if (outline->least_memory) {
-        tuner_work_begin(&w, outline->least_memory, ruled->least, placement, batch, microbatches, charges);
+    if (relaxed->least_memory) {
+        tuner_work_begin(&w, relaxed->least_memory, ruled->least, placement, batch, microbatches, charges);
         double least = tuner_work_peak_bytes(&w);
         if (least < bound.peak_bytes) bound.peak_bytes = least;
     }

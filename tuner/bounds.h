@@ -27,40 +27,40 @@ struct tuner_ruled {
 enum tuner_role { TUNER_BATCH_LABEL, TUNER_ROW_LABEL, TUNER_COLUMN_LABEL, TUNER_CONTRACTED_LABEL, TUNER_ROLE_COUNT };
 
 /* A label of a contraction. */
-struct tuner_outline_label {
+struct tuner_relaxed_label {
     unsigned char size;
     bool contracted, in_result;
     enum tuner_role role;
 };
 
 /* An operand of a contraction, sharded as the rules say. divisor: how many contractions may share its move. */
-struct tuner_outline_operand {
+struct tuner_relaxed_operand {
     int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels of a dimension; -1: none */, divisor, rank;
     bool weight;
 };
 
-struct tuner_outline_dot {
+struct tuner_relaxed_dot {
     int label_count;
-    struct tuner_outline_label labels[SIM_MOST_LABELS];
+    struct tuner_relaxed_label labels[SIM_MOST_LABELS];
     int result_shape, result_class, result_divisor; /* divisor: dots whose partial sums may be added first */
     bool settled;                                   /* rules shard the result, not propagation */
     bool hoistable;                                 /* a parameter gradient: reduced at least once per step */
     uint64_t classes;                               /* of its operands and result */
     bool attention, causal;                         /* inside a flash attention kernel; causal: it skips later keys */
     int operand_count;
-    struct tuner_outline_operand operands[2];
+    struct tuner_relaxed_operand operands[2];
 };
 
 /* A reduction of the train state, or of a gradient or update, over some dimensions, for example Adafactor's means
  * and root mean squares. A device has only a partial result if mesh axes shard a reduced dimension. */
-struct tuner_outline_reduce {
+struct tuner_relaxed_reduce {
     int class;
     unsigned dims; /* bit mask of the reduced dimensions */
 };
 
 /* The contraction of a kernel as the partitioner sees it. Equal kernels are stored once, but each copy has its own
  * contractions: propagation may treat tensors differently that rules shard alike. */
-struct tuner_outline_contraction {
+struct tuner_relaxed_contraction {
     int kernel, dot;           /* indices into the relaxed program */
     int tensors[3], blocks[3]; /* of the model program: operands and result, and the blocks that define them */
     char letters[3][MODEL_MAX_RANK + 1];
@@ -70,7 +70,7 @@ struct tuner_outline_contraction {
     bool gradient, reshaped[3] /* reshaped: made by a reshape, and possibly less sharded than propagation says */;
 };
 
-struct tuner_outline_kernel {
+struct tuner_relaxed_kernel {
     int first_read, read_count, first_write, write_count, first_dot, dot_count; /* into lists of shapes, into dots */
     int first_reduce, reduce_count;
     unsigned char trips[TUNER_MOST_TRIPS]; /* enum model_size of the enclosing loops */
@@ -79,7 +79,7 @@ struct tuner_outline_kernel {
 };
 
 /* The program of one device for one variant, with or without microbatches. */
-struct tuner_outline {
+struct tuner_relaxed_program {
     struct tuner_class classes[TUNER_MOST_CLASSES];
     int class_count;
     uint32_t sizes_of_class[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; /* by dimension: bits of enum model_size, where sizes
@@ -90,20 +90,21 @@ struct tuner_outline {
     uint64_t *shape_classes;   /* of the tensors with this shape */
     uint64_t *shape_followers; /* of the parameters that a tensor of this shape is reshaped from */
     int shape_count;
-    struct tuner_outline_kernel *kernels;
+    struct tuner_relaxed_kernel *kernels;
     int kernel_count;
     int *reads, *writes;
-    struct tuner_outline_dot *dots;
-    struct tuner_outline_reduce *reduces;
-    struct tuner_outline_contraction *contractions; /* grouped by the original kernel, in order */
+    struct tuner_relaxed_dot *dots;
+    struct tuner_relaxed_reduce *reduces;
+    struct tuner_relaxed_contraction *contractions; /* grouped by the original kernel, in order */
     int contraction_count;
     struct sim_event *events;
     int event_count;
     int *persistent_shapes, *persistent_classes, persistent_count;
     bool executable, hides_collectives /* hides_collectives: computation overlaps them, so links cannot be charged */;
-    const struct tuner_outline *least_memory; /* the compiler's fallback when memory is short; NULL: this program */
-    const struct model_config *config;        /* owned by the arena */
-    enum model_dtype dtype;                   /* of the plan; products may be cast to it or be wider */
+    const struct tuner_relaxed_program
+        *least_memory;                 /* the compiler's fallback when memory is short; NULL: this program */
+    const struct model_config *config; /* owned by the arena */
+    enum model_dtype dtype;            /* of the plan; products may be cast to it or be wider */
     int64_t inputs_length, targets_length;
 };
 
@@ -140,7 +141,7 @@ struct tuner_dot_memo {
 
 /* A relaxed program with sizes and rates. */
 struct tuner_work {
-    const struct tuner_outline *o;
+    const struct tuner_relaxed_program *o;
     const unsigned char (*spec)[MODEL_MAX_RANK];
     uint64_t exact; /* bits of classes that the rules shard exactly like spec; others at most like it */
     const struct sim_placement *placement;
@@ -157,7 +158,7 @@ struct tuner_work {
     const struct tuner_done *done; /* by contraction of the requested kernel; NULL: any way to do it */
 };
 
-void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline,
+void tuner_work_begin(struct tuner_work *work, const struct tuner_relaxed_program *relaxed,
                       const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
                       int64_t microbatches, struct tuner_charges charges);
 void tuner_work_size(struct tuner_work *work, uint64_t classes);       /* call after a change of the classes' spec */
@@ -169,22 +170,22 @@ double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); 
 
 enum tuner_batch { TUNER_WHOLE_BATCH, TUNER_IN_MICROBATCHES };
 /* plan: a checked plan of the variant. The relaxed program owns all its contents. */
-enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                                     enum tuner_batch batch, const struct tuner_outline **out,
-                                     struct base_error *error);
+enum base_status tuner_relaxed_program_build(struct base_arena *arena, struct sim_cache *cache,
+                                             const struct sim_plan *plan, enum tuner_batch batch,
+                                             const struct tuner_relaxed_program **out, struct base_error *error);
 enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules,
                                   const struct sim_plan *plan, unsigned char *spec, struct base_error *error);
-enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules,
+enum base_status tuner_rule_classes(const struct tuner_relaxed_program *relaxed, const struct model_rules *rules,
                                     const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
 /* A lower bound on every prediction of such a plan, for any submesh of the placement's shape. placement: link rates
  * are the best of those submeshes. memo: shared by plans that differ only in rules, or NULL. */
-struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
+struct tuner_bound tuner_bound_of(const struct tuner_relaxed_program *relaxed, const struct tuner_ruled *ruled,
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                                   struct tuner_charges charges, struct tuner_dot_memo *memo);
 /* propagated_bound.c: the same seconds with the actual propagation, which tells how each contraction is partitioned.
  * plan: a checked plan of the family; the relaxed program must be that of its rules. The sum may stop early once it
  * reaches limit_s. */
-enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_outline *outline,
+enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_relaxed_program *relaxed,
                                     const struct tuner_ruled *ruled, const struct sim_placement *placement,
                                     const struct sim_plan *plan, int64_t batch, int64_t microbatches,
                                     struct tuner_charges charges, double limit_s, double *out,

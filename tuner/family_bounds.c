@@ -5,18 +5,19 @@
 
 /* ---- bounds ---- */
 
-enum base_status tuner_search_find_outline(struct search *s, int variant, const struct sim_plan *plan,
-                                           enum tuner_batch batch, const struct tuner_outline **out)
+enum base_status tuner_search_find_relaxed(struct search *s, int variant, const struct sim_plan *plan,
+                                           enum tuner_batch batch, const struct tuner_relaxed_program **out)
 {
-    const struct tuner_outline **slot = &s->space->outlines[2 * variant + (batch == TUNER_IN_MICROBATCHES)];
-    if (!*slot) BASE_TRY(tuner_outline_build(s->space->arena, s->space->cache, plan, batch, slot, s->error));
+    const struct tuner_relaxed_program **slot =
+        &s->space->relaxed_programs[2 * variant + (batch == TUNER_IN_MICROBATCHES)];
+    if (!*slot) BASE_TRY(tuner_relaxed_program_build(s->space->arena, s->space->cache, plan, batch, slot, s->error));
     *out = *slot;
     return BASE_OK;
 }
 
 /* The shards that a group's rules give to the classes of its relaxed program. */
 static enum base_status find_ruled(struct search *s, int group, enum tuner_batch batch,
-                                   const struct tuner_outline **outline, const struct tuner_ruled **out)
+                                   const struct tuner_relaxed_program **relaxed, const struct tuner_ruled **out)
 {
     struct tuner_ruled **slot = &s->ruled[2 * group + (batch == TUNER_IN_MICROBATCHES)];
     int variant = s->space->groups[group].variant;
@@ -25,42 +26,42 @@ static enum base_status find_ruled(struct search *s, int group, enum tuner_batch
         struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, 0, 0, 0});
         BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
                                 s->error));
-        BASE_TRY(tuner_search_find_outline(s, variant, &plan, batch, outline));
+        BASE_TRY(tuner_search_find_relaxed(s, variant, &plan, batch, relaxed));
         struct tuner_ruled *ruled = base_new(s->space->arena, struct tuner_ruled, 1);
-        BASE_TRY(tuner_rule_classes(*outline, plan.rules, &plan, ruled, s->error));
+        BASE_TRY(tuner_rule_classes(*relaxed, plan.rules, &plan, ruled, s->error));
         *slot = ruled;
     }
-    *outline = s->space->outlines[2 * variant + (batch == TUNER_IN_MICROBATCHES)];
+    *relaxed = s->space->relaxed_programs[2 * variant + (batch == TUNER_IN_MICROBATCHES)];
     *out = *slot;
     return BASE_OK;
 }
 
 /* Shards each class as much as any rule set of the cell does. */
 static enum base_status find_any(struct search *s, int first, enum tuner_batch batch,
-                                 const struct tuner_outline **outline, const struct tuner_ruled **out)
+                                 const struct tuner_relaxed_program **relaxed, const struct tuner_ruled **out)
 {
     struct tuner_ruled **slot = &s->any[2 * first + (batch == TUNER_IN_MICROBATCHES)];
     const struct tuner_ruled *ruled;
     if (!*slot) {
         struct tuner_ruled *any = base_new(s->space->arena, struct tuner_ruled, 1);
         for (int group = first; group < s->cell_end[first]; group++) {
-            BASE_TRY(find_ruled(s, group, batch, outline, &ruled));
+            BASE_TRY(find_ruled(s, group, batch, relaxed, &ruled));
             for (int c = 0; c < TUNER_MOST_CLASSES; c++)
                 for (int d = 0; d < MODEL_MAX_RANK; d++) any->spec[c][d] |= ruled->spec[c][d];
         }
         *slot = any;
     }
     *out = *slot;
-    return find_ruled(s, first, batch, outline, &ruled);
+    return find_ruled(s, first, batch, relaxed, &ruled);
 }
 
 enum base_status tuner_search_add_cell(struct search *s, int first, int microbatches)
 {
-    const struct tuner_outline *outline;
+    const struct tuner_relaxed_program *relaxed;
     const struct tuner_ruled *any;
     int64_t n = tuner_search_microbatch_count(s, first, microbatches);
-    BASE_TRY(find_any(s, first, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline, &any));
-    double bound_s = tuner_relaxed_s(outline, any->spec, &s->best_links[s->space->groups[first].shape],
+    BASE_TRY(find_any(s, first, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &relaxed, &any));
+    double bound_s = tuner_relaxed_s(relaxed, any->spec, &s->best_links[s->space->groups[first].shape],
                                      tuner_search_batch_size(s, first), n, s->charges);
     tuner_search_push(s, (struct node){.bound = tuner_search_cost_of(s, first, bound_s) * (1 - slack),
                                        .kind = CELL,
@@ -81,13 +82,13 @@ enum base_status tuner_search_bound_family(struct search *s, int group, int micr
                                            struct node *node)
 {
     int64_t n = tuner_search_microbatch_count(s, group, microbatches);
-    const struct tuner_outline *outline;
+    const struct tuner_relaxed_program *relaxed;
     const struct tuner_ruled *ruled;
     *node = (struct node){.kind = FAMILY, .group = group, .microbatches = microbatches};
     if (!s->use_bounds) return BASE_OK;
-    BASE_TRY(find_ruled(s, group, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline, &ruled));
+    BASE_TRY(find_ruled(s, group, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &relaxed, &ruled));
     struct tuner_bound bound =
-        tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape], tuner_search_batch_size(s, group),
+        tuner_bound_of(relaxed, ruled, &s->best_links[s->space->groups[group].shape], tuner_search_batch_size(s, group),
                        n, tuner_search_charges(s, s->space->groups[group].variant), memo);
     node->bound = tuner_search_cost_of(s, group, bound.step_s) * (1 - slack);
     node->peak_bytes = bound.peak_bytes * (1 - slack);
@@ -97,7 +98,7 @@ enum base_status tuner_search_bound_family(struct search *s, int group, int micr
 enum base_status tuner_search_bound_propagated(struct search *s, struct node *node)
 {
     const int64_t n = tuner_search_microbatch_count(s, node->group, node->microbatches);
-    const struct tuner_outline *outline;
+    const struct tuner_relaxed_program *relaxed;
     struct tuner_ruled ruled;
     struct sim_plan plan;
     struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches, 0});
@@ -107,10 +108,10 @@ enum base_status tuner_search_bound_propagated(struct search *s, struct node *no
         return BASE_OK;
     BASE_TRY(
         sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
-    BASE_TRY(tuner_search_find_outline(s, s->space->groups[node->group].variant, &plan,
-                                       n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &outline));
-    BASE_TRY(tuner_rule_classes(outline, plan.rules, &plan, &ruled, s->error));
-    BASE_TRY(tuner_propagated_s(s->space->cache, outline, &ruled, &s->best_links[s->space->groups[node->group].shape],
+    BASE_TRY(tuner_search_find_relaxed(s, s->space->groups[node->group].variant, &plan,
+                                       n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &relaxed));
+    BASE_TRY(tuner_rule_classes(relaxed, plan.rules, &plan, &ruled, s->error));
+    BASE_TRY(tuner_propagated_s(s->space->cache, relaxed, &ruled, &s->best_links[s->space->groups[node->group].shape],
                                 &plan, tuner_search_batch_size(s, node->group), n, s->charges,
                                 tuner_search_slow_s(s, node->group), &step_s, s->error));
     node->bound = fmax(node->bound, tuner_search_cost_of(s, node->group, step_s) * (1 - slack));

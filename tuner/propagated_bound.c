@@ -9,7 +9,7 @@ enum { MOST_DONE = 8 };
 
 struct propagated {
     struct sim_cache *cache;
-    const struct tuner_outline *outline;
+    const struct tuner_relaxed_program *relaxed;
     struct tuner_work work;
     struct sim_shardings shardings;
     struct sim_extents extents;
@@ -17,7 +17,7 @@ struct propagated {
 };
 
 /* The spec in which the operation finds an operand or leaves its result (sim_part_found_as). */
-static sim_spec spec_of(const struct sim_shardings *s, const struct tuner_outline_contraction *c, int operand,
+static sim_spec spec_of(const struct sim_shardings *s, const struct tuner_relaxed_contraction *c, int operand,
                         int instance)
 {
     const int tensor = c->tensors[operand], block = c->blocks[operand];
@@ -27,7 +27,7 @@ static sim_spec spec_of(const struct sim_shardings *s, const struct tuner_outlin
     return block >= 0 && block != c->blocks[2] && !in_layer ? s->saved[tensor] : s->used[slot];
 }
 
-static bool is_uneven(const struct tuner_work *w, const struct tuner_outline_contraction *c, int operand,
+static bool is_uneven(const struct tuner_work *w, const struct tuner_relaxed_contraction *c, int operand,
                       const sim_order *spec)
 {
     bool uneven = false;
@@ -37,7 +37,7 @@ static bool is_uneven(const struct tuner_work *w, const struct tuner_outline_con
 }
 
 /* False: the operands' shardings may differ from these. */
-static bool ask(const struct propagated *p, const struct tuner_outline_contraction *c, int instance,
+static bool ask(const struct propagated *p, const struct tuner_relaxed_contraction *c, int instance,
                 struct sim_contraction_done *out)
 {
     struct sim_contraction_asked asked = {.gradient = c->gradient, .keeps_shards = p->keeps_shards};
@@ -53,7 +53,7 @@ static bool ask(const struct propagated *p, const struct tuner_outline_contracti
 }
 
 /* Labels are numbered as found: those of the left operand, then those only in the right one. */
-static int label_of(const struct tuner_outline_contraction *c, int operand, int dim)
+static int label_of(const struct tuner_relaxed_contraction *c, int operand, int dim)
 {
     const char *left = c->letters[0], *found = strchr(left, c->letters[operand][dim]);
     if (found) return (int)(found - left);
@@ -63,7 +63,7 @@ static int label_of(const struct tuner_outline_contraction *c, int operand, int 
 }
 
 /* False: an axis shards several labels. */
-static bool choose(const struct propagated *p, const struct tuner_outline_contraction *c,
+static bool choose(const struct propagated *p, const struct tuner_relaxed_contraction *c,
                    const struct sim_contraction_done *done, struct tuner_dot_choice *choice)
 {
     *choice = (struct tuner_dot_choice){.axis_count = p->extents.mesh->count};
@@ -87,7 +87,7 @@ static double move_s(const struct tuner_work *w, const struct sim_move *move, en
     return sim_collective_s(w->placement, move->kind, move->axes, bytes);
 }
 
-static struct tuner_done done_in(const struct propagated *p, const struct tuner_outline_contraction *c, int instance)
+static struct tuner_done done_in(const struct propagated *p, const struct tuner_relaxed_contraction *c, int instance)
 {
     struct sim_contraction_done done;
     struct tuner_done out = {.known = ask(p, c, instance, &done)};
@@ -101,10 +101,10 @@ static struct tuner_done done_in(const struct propagated *p, const struct tuner_
 }
 
 /* The time of one copy of a relaxed kernel; `first` is its first contraction. */
-static double kernel_s(struct propagated *p, const struct tuner_outline_contraction *first, int instance)
+static double kernel_s(struct propagated *p, const struct tuner_relaxed_contraction *first, int instance)
 {
     struct tuner_done done[MOST_DONE];
-    const struct tuner_outline_kernel *kernel = &p->outline->kernels[first->kernel];
+    const struct tuner_relaxed_kernel *kernel = &p->relaxed->kernels[first->kernel];
     for (int i = 0; i < kernel->dot_count && i < BASE_COUNT(done); i++) done[i] = done_in(p, &first[i], instance);
     p->work.done = kernel->dot_count <= BASE_COUNT(done) ? done : NULL;
     const double s = tuner_work_kernel_s(&p->work, first->kernel) / kernel->copies;
@@ -113,9 +113,9 @@ static double kernel_s(struct propagated *p, const struct tuner_outline_contract
 }
 
 /* Without scan, the first layer may be sharded differently from the rest. */
-static double layers_s(struct propagated *p, const struct tuner_outline_contraction *first)
+static double layers_s(struct propagated *p, const struct tuner_relaxed_contraction *first)
 {
-    const unsigned char *trips = p->outline->kernels[first->kernel].trips;
+    const unsigned char *trips = p->relaxed->kernels[first->kernel].trips;
     const double later_s = kernel_s(p, first, SIM_LATER_LAYERS);
     for (int i = 0; i < TUNER_MOST_TRIPS; i++) {
         const double share = 1 / (double)p->work.sizes[trips[i]];
@@ -125,21 +125,21 @@ static double layers_s(struct propagated *p, const struct tuner_outline_contract
     return later_s;
 }
 
-enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_outline *outline,
+enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_relaxed_program *relaxed,
                                     const struct tuner_ruled *ruled, const struct sim_placement *placement,
                                     const struct sim_plan *plan, int64_t batch, int64_t microbatches,
                                     struct tuner_charges charges, double limit_s, double *out, struct base_error *error)
 {
-    struct propagated p = {.cache = cache, .outline = outline, .keeps_shards = sim_keeps_shards(plan)};
+    struct propagated p = {.cache = cache, .relaxed = relaxed, .keeps_shards = sim_keeps_shards(plan)};
     double s = 0;
     BASE_TRY(sim_propagated_shardings(cache, plan, &p.shardings, error));
-    tuner_work_begin(&p.work, outline, ruled->spec, placement, batch, microbatches, charges);
+    tuner_work_begin(&p.work, relaxed, ruled->spec, placement, batch, microbatches, charges);
     p.extents = (struct sim_extents){p.work.sizes, &placement->axes, NULL};
-    for (int i = 0; i < outline->contraction_count && s < limit_s;
-         i += outline->kernels[outline->contractions[i].kernel].dot_count)
-        s += layers_s(&p, &outline->contractions[i]);
-    for (int k = 0; k < outline->kernel_count && s < limit_s; k++)
-        if (!outline->kernels[k].dot_count) s += tuner_work_kernel_s(&p.work, k);
+    for (int i = 0; i < relaxed->contraction_count && s < limit_s;
+         i += relaxed->kernels[relaxed->contractions[i].kernel].dot_count)
+        s += layers_s(&p, &relaxed->contractions[i]);
+    for (int k = 0; k < relaxed->kernel_count && s < limit_s; k++)
+        if (!relaxed->kernels[k].dot_count) s += tuner_work_kernel_s(&p.work, k);
     *out = s;
     return BASE_OK;
 }

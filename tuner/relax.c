@@ -78,14 +78,14 @@ enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const str
     return outcome;
 }
 
-double tuner_relaxed_s(const struct tuner_outline *outline, const unsigned char (*any)[MODEL_MAX_RANK],
+double tuner_relaxed_s(const struct tuner_relaxed_program *relaxed, const unsigned char (*any)[MODEL_MAX_RANK],
                        const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                        struct tuner_charges charges)
 {
     struct tuner_work w;
     double s = 0;
-    tuner_work_begin(&w, outline, any, placement, batch, microbatches, charges);
+    tuner_work_begin(&w, relaxed, any, placement, batch, microbatches, charges);
     w.exact = 0;
-    for (int k = 0; k < outline->kernel_count; k++) s += tuner_work_kernel_s(&w, k);
+    for (int k = 0; k < relaxed->kernel_count; k++) s += tuner_work_kernel_s(&w, k);
     return s;
 }

@@ -23,7 +23,7 @@ struct tuner_table tuner_table_new(struct base_arena *arena, int context_count, 
 enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const struct tuner_table *table,
                                              double limit_bytes, double *least_s);
 /* A lower bound on every rule set that shards its classes by at most `any`. */
-double tuner_relaxed_s(const struct tuner_outline *outline, const unsigned char (*any)[MODEL_MAX_RANK],
+double tuner_relaxed_s(const struct tuner_relaxed_program *relaxed, const unsigned char (*any)[MODEL_MAX_RANK],
                        const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                        struct tuner_charges charges);
 

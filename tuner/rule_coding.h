@@ -21,7 +21,7 @@ struct component {
 
 struct tuner_coding {
     const struct tuner_rule_space *space;
-    const struct tuner_outline *o;
+    const struct tuner_relaxed_program *o;
     struct coded_class classes[TUNER_MOST_CLASSES];
     unsigned char any[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
     unsigned context_scope, *kernel_scopes;

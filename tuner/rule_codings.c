@@ -18,7 +18,7 @@ static const struct {
     {"mlp", 3, false, true},   {"heads", 3, false, false}, {"kv", 3, false, false},   {"joined_kv", 3, false, true},
 };
 
-static bool has_axis(const struct tuner_outline *o, const char *axis)
+static bool has_axis(const struct tuner_relaxed_program *o, const char *axis)
 {
     for (int c = 0; c < o->class_count; c++)
         for (int i = 0; i < o->classes[c].rank; i++)
@@ -26,12 +26,12 @@ static bool has_axis(const struct tuner_outline *o, const char *axis)
     return false;
 }
 
-struct tuner_rule_space tuner_rule_space_of(const struct tuner_outline *outline)
+struct tuner_rule_space tuner_rule_space_of(const struct tuner_relaxed_program *relaxed)
 {
     struct tuner_rule_space space = {.count = 1};
     for (int order = 0; order <= 1; order++)
         for (int i = 0; i < BASE_COUNT(axes); i++) {
-            if (!has_axis(outline, axes[i].axis) || (order && !axes[i].ordered)) continue;
+            if (!has_axis(relaxed, axes[i].axis) || (order && !axes[i].ordered)) continue;
             space.digits[space.digit_count++] = (struct tuner_digit){axes[i].axis, order, order ? 2 : axes[i].radix};
             space.count *= order ? 2 : axes[i].radix;
         }
@@ -174,7 +174,7 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b)
 }
 
 /* Parameters and their state must divide; optimizer partitioning shards arrays that are not arguments. */
-static void find_divided(const struct tuner_outline *o, int c, struct coded_class *coded)
+static void find_divided(const struct tuner_relaxed_program *o, int c, struct coded_class *coded)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     memset(coded->divides, 0, sizeof coded->divides);
@@ -235,7 +235,7 @@ static enum base_status add_scope(struct tuner_coding *coding, unsigned scope, s
 
 static enum base_status find_components(struct base_arena *arena, struct tuner_coding *coding, struct base_error *error)
 {
-    const struct tuner_outline *o = coding->o;
+    const struct tuner_relaxed_program *o = coding->o;
     for (int d = 0; d < coding->space->digit_count; d++)
         if (is_context(coding->space, d)) coding->context_scope |= 1u << d;
     coding->kernel_scopes = base_new(arena, unsigned, o->kernel_count + 1);
@@ -251,14 +251,14 @@ static enum base_status find_components(struct base_arena *arena, struct tuner_c
     return BASE_OK;
 }
 
-static enum base_status code_outline(struct base_arena *arena, const struct tuner_rule_space *space,
-                                     const struct tuner_outline *outline, const struct sim_plan *plan,
+static enum base_status code_relaxed(struct base_arena *arena, const struct tuner_rule_space *space,
+                                     const struct tuner_relaxed_program *relaxed, const struct sim_plan *plan,
                                      struct tuner_coding **out, struct base_error *error)
 {
     struct tuner_coding *coding = base_new(arena, struct tuner_coding, 1);
     coding->space = space;
-    coding->o = outline;
-    for (int c = 0; c < outline->class_count; c++) BASE_TRY(code_class(arena, coding, c, plan, error));
+    coding->o = relaxed;
+    for (int c = 0; c < relaxed->class_count; c++) BASE_TRY(code_class(arena, coding, c, plan, error));
     *out = coding;
     return BASE_OK;
 }
@@ -324,14 +324,14 @@ static void find_all_alike(struct base_arena *arena, struct tuner_coding *coding
 }
 
 enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_rule_space *space,
-                                  const struct tuner_outline *outline, const struct sim_plan *plan,
+                                  const struct tuner_relaxed_program *relaxed, const struct sim_plan *plan,
                                   const struct tuner_coding **out, struct base_error *error)
 {
     struct tuner_coding *coding, *least;
-    BASE_TRY(code_outline(arena, space, outline, plan, &coding, error));
+    BASE_TRY(code_relaxed(arena, space, relaxed, plan, &coding, error));
     BASE_TRY(find_components(arena, coding, error));
-    if (outline->least_memory) {
-        BASE_TRY(code_outline(arena, space, outline->least_memory, plan, &least, error));
+    if (relaxed->least_memory) {
+        BASE_TRY(code_relaxed(arena, space, relaxed->least_memory, plan, &least, error));
         coding->least = least;
     }
     find_all_alike(arena, coding);

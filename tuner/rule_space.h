@@ -21,7 +21,7 @@ struct tuner_rule_space {
 };
 
 /* The axes that occur in the classes of a relaxed program. */
-struct tuner_rule_space tuner_rule_space_of(const struct tuner_outline *outline);
+struct tuner_rule_space tuner_rule_space_of(const struct tuner_relaxed_program *relaxed);
 /* The rules as a JSON list for T5X. */
 const char *tuner_rule_text(struct base_arena *arena, const struct tuner_rule_space *space,
                             const int digits[TUNER_MOST_DIGITS]);
@@ -29,7 +29,7 @@ const char *tuner_rule_text(struct base_arena *arena, const struct tuner_rule_sp
 /* The shardings that each rule set gives to the classes of a relaxed program. */
 struct tuner_coding;
 enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_rule_space *space,
-                                  const struct tuner_outline *outline, const struct sim_plan *plan,
+                                  const struct tuner_relaxed_program *relaxed, const struct sim_plan *plan,
                                   const struct tuner_coding **out, struct base_error *error);
 
 /* The rule sets of one cell. Rule sets that shard all tensors alike count as one. */

@@ -190,13 +190,13 @@ static enum base_status weigh_state(struct tuner_chooser *c)
 {
     struct search *s = c->s;
     const struct tuner_group *group = &s->space->groups[c->node->group];
-    const struct tuner_outline *outline;
+    const struct tuner_relaxed_program *relaxed;
     struct tuner_ruled *ruled = base_new(&c->own, struct tuner_ruled, 1);
     int64_t n = tuner_search_microbatch_count(s, c->node->group, c->node->microbatches);
-    BASE_TRY(tuner_search_find_outline(s, group->variant, &c->plan, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH,
-                                       &outline));
-    BASE_TRY(tuner_rule_classes(outline, c->plan.rules, &c->plan, ruled, s->error));
-    c->state_bytes = tuner_bound_of(outline, ruled, c->plan.placement, tuner_search_batch_size(s, c->node->group), n,
+    BASE_TRY(tuner_search_find_relaxed(s, group->variant, &c->plan, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH,
+                                       &relaxed));
+    BASE_TRY(tuner_rule_classes(relaxed, c->plan.rules, &c->plan, ruled, s->error));
+    c->state_bytes = tuner_bound_of(relaxed, ruled, c->plan.placement, tuner_search_batch_size(s, c->node->group), n,
                                     (struct tuner_charges){false, false}, NULL)
                          .peak_bytes;
     return BASE_OK;

@@ -247,8 +247,9 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
                        .charges = {true, true},
                        .least_open = INFINITY,
                        .use_bounds = !options->no_bounds};
-    if (!space->outlines)
-        space->outlines = base_new(space->arena, const struct tuner_outline *, 2 * space->variant_count);
+    if (!space->relaxed_programs)
+        space->relaxed_programs =
+            base_new(space->arena, const struct tuner_relaxed_program *, 2 * space->variant_count);
     if (!space->placements)
         space->placements =
             base_new(space->arena, const struct sim_placement *, space->values[TUNER_SUBMESH].count + 1);

@@ -69,8 +69,8 @@ void tuner_search_push(struct search *s, struct node node);
 void tuner_search_set_aside(struct search *s, struct node node);
 bool tuner_search_time_is_up(struct search *s);
 enum base_status tuner_search_place_shape(struct search *s, int group);
-enum base_status tuner_search_find_outline(struct search *s, int variant, const struct sim_plan *plan,
-                                           enum tuner_batch batch, const struct tuner_outline **out);
+enum base_status tuner_search_find_relaxed(struct search *s, int variant, const struct sim_plan *plan,
+                                           enum tuner_batch batch, const struct tuner_relaxed_program **out);
 int64_t tuner_search_plans_of(const struct search *s, const struct node *node);
 enum base_status tuner_search_add_cell(struct search *s, int first, int microbatches);
 /* memo: shared by the groups of one cell, or NULL. */

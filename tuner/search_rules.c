@@ -12,14 +12,14 @@ static enum base_status find_coding(struct search *s, int first, enum tuner_batc
     int variant = s->space->groups[first].variant;
     const struct tuner_coding **slot = &s->codings[2 * variant + (batch == TUNER_IN_MICROBATCHES)];
     if (!*slot) {
-        const struct tuner_outline *outline;
+        const struct tuner_relaxed_program *relaxed;
         struct sim_plan plan;
         struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){first, 0, 0, 0});
         BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
                                 s->error));
-        BASE_TRY(tuner_search_find_outline(s, variant, &plan, batch, &outline));
-        if (!s->rule_space.count) s->rule_space = tuner_rule_space_of(outline);
-        BASE_TRY(tuner_code_rules(s->space->arena, &s->rule_space, outline, &plan, slot, s->error));
+        BASE_TRY(tuner_search_find_relaxed(s, variant, &plan, batch, &relaxed));
+        if (!s->rule_space.count) s->rule_space = tuner_rule_space_of(relaxed);
+        BASE_TRY(tuner_code_rules(s->space->arena, &s->rule_space, relaxed, &plan, slot, s->error));
     }
     *out = *slot;
     return BASE_OK;

@@ -234,7 +234,7 @@ static enum base_status step(struct staged_walk *w, struct tuner_staged_plan *pl
                                [TUNER_STAGED_BY_MEMORY] = &r->by_memory_count};
     plan->end = decide(w, plan);
     const bool goes_on = plan->end == TUNER_STAGED_OPEN && !tuner_staged_time_is_up(w, 1);
-    *waits = goes_on && plan->outlined;
+    *waits = goes_on && plan->has_layers_bound_only;
     if (*waits) return tuner_staged_bound(w, plan, error);
     if (goes_on) return predict(w, plan, error);
     /* When time runs out, a possibly tight plan is decided nevertheless. */
@@ -268,7 +268,7 @@ static enum base_status search(struct staged_walk *w, struct base_error *error)
             sink(&q, 0);
             continue;
         }
-        const bool known = plan->end != TUNER_STAGED_OPEN && !plan->outlined && !plan->refused;
+        const bool known = plan->end != TUNER_STAGED_OPEN && !plan->has_layers_bound_only && !plan->refused;
         if (known && plan->free_bytes > r->nearest.free_bytes) r->nearest = *plan;
         if (w->request->progress)
             w->request->progress(w->request->progress_where, "plans decided", r->plan_count - q.count, r->plan_count);

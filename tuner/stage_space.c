@@ -303,14 +303,14 @@ double tuner_staged_cost(const struct staged_walk *w, const struct tuner_staged_
 }
 
 /* For most plans this bound shows that they are slow. A front also needs each plan's free memory. */
-static enum base_status outline(struct staged_walk *w, const struct sim_plan *checked, struct tuner_staged_plan *plan,
-                                struct base_error *error)
+static enum base_status bound_by_layers(struct staged_walk *w, const struct sim_plan *checked,
+                                        struct tuner_staged_plan *plan, struct base_error *error)
 {
     double least_s = 0;
     plan->least_s = 0;
     plan->free_bytes = w->result->capacity_bytes = checked->placement->profile.constants[SIM_CAPACITY_BYTES];
-    plan->outlined = checked->pipeline.stages > 1 && !w->request->no_bounds;
-    if (!plan->outlined || tuner_staged_is_assigned(w, plan) || w->request->pareto) return BASE_OK;
+    plan->has_layers_bound_only = checked->pipeline.stages > 1 && !w->request->no_bounds;
+    if (!plan->has_layers_bound_only || tuner_staged_is_assigned(w, plan) || w->request->pareto) return BASE_OK;
     BASE_TRY(sim_pipeline_relaxed_of(w->cache, checked, &least_s, error));
     plan->least_s = tuner_staged_cost(w, plan, least_s);
     return BASE_OK;
@@ -320,13 +320,13 @@ enum base_status tuner_staged_bound(struct staged_walk *w, struct tuner_staged_p
 {
     struct sim_pipeline_least least = {.free_bytes = plan->free_bytes};
     struct sim_plan checked;
-    if (!plan->outlined) return BASE_OK;
+    if (!plan->has_layers_bound_only) return BASE_OK;
     BASE_TRY(tuner_staged_check(w, plan, &checked, error));
     if (tuner_staged_is_assigned(w, plan)) BASE_TRY(tuner_layers_bound(w->cache, &checked, &least.step_s, error));
     else BASE_TRY(sim_pipeline_least_of(w->cache, &checked, &least, error));
     const double least_s = tuner_staged_cost(w, plan, least.step_s);
     w->result->bound_violations += least_s < plan->least_s;
-    plan->outlined = false;
+    plan->has_layers_bound_only = false;
     plan->least_s = least_s;
     plan->free_bytes = least.free_bytes;
     return BASE_OK;
@@ -352,7 +352,7 @@ static enum base_status add_plan(struct staged_walk *w, struct tuner_staged_plan
     if (no) return tuner_staged_refuse(w, no), BASE_OK;
     if (plan->unpriced) plan->least_s = 0, plan->free_bytes = INFINITY;
     else status = tuner_staged_check(w, plan, &checked, &why);
-    if (status == BASE_OK && w->searches && !plan->unpriced) status = outline(w, &checked, plan, &why);
+    if (status == BASE_OK && w->searches && !plan->unpriced) status = bound_by_layers(w, &checked, plan, &why);
     if (status != BASE_OK) return tuner_staged_refuse(w, why.text), BASE_OK;
     if (r->plan_count == MOST_PLANS)
         return base_fail(error, BASE_INPUT, "the space has more than %d plans; use fewer values", MOST_PLANS);

@@ -108,8 +108,9 @@ struct tuner_space {
     int refusal_count;
     int named_rule_count; /* the first values of TUNER_RULES: named or given */
     bool by_software;     /* no compiler was given: the search uses that of the software's date, as its bounds do */
-    const struct tuner_outline **outlines; /* search.c: by variant, twice: without and with microbatches */
-    int64_t rule_set_count;                /* searched rule sets, equal ones counted separately */
+    const struct tuner_relaxed_program *
+        *relaxed_programs;  /* search.c: by variant, twice: without and with microbatches */
+    int64_t rule_set_count; /* searched rule sets, equal ones counted separately */
 };
 
 /* Plans that differ only in device order of the submesh and in microbatches. */
@@ -411,15 +412,15 @@ enum tuner_staged_end { TUNER_STAGED_OPEN, TUNER_STAGED_PREDICTED, TUNER_STAGED_
 /* A plan as indices of its values, with its current state. */
 struct tuner_staged_plan {
     unsigned char value[TUNER_STAGED_COUNT];
-    unsigned char end;      /* enum tuner_staged_end: the decision */
-    bool unpriced;          /* time ran out before it had bounds or was checked */
-    bool refused;           /* valid for the software, but it cannot be predicted */
-    bool outlined;          /* it has only the layers-only time bound, and no memory bound yet */
-    int place;              /* in the space */
-    double least_s, step_s; /* per sequence or step: a lower bound, and the prediction */
-    double free_bytes;      /* an upper bound, or the predicted value */
-    const char *layers;     /* of each stage if assigned; "auto": to be assigned by a search; or NULL */
-    bool undecided;         /* a better assignment may exist, but none below least_s */
+    unsigned char end;          /* enum tuner_staged_end: the decision */
+    bool unpriced;              /* time ran out before it had bounds or was checked */
+    bool refused;               /* valid for the software, but it cannot be predicted */
+    bool has_layers_bound_only; /* it has only the layers-only time bound, and no memory bound yet */
+    int place;                  /* in the space */
+    double least_s, step_s;     /* per sequence or step: a lower bound, and the prediction */
+    double free_bytes;          /* an upper bound, or the predicted value */
+    const char *layers;         /* of each stage if assigned; "auto": to be assigned by a search; or NULL */
+    bool undecided;             /* a better assignment may exist, but none below least_s */
 };
 struct tuner_stages_result {
     struct sim_plan_text plan;

@@ -1,6 +1,6 @@
 /* Sums over devices: partial results of contractions, which may be added before, and reductions of tensors with the
  * rules' sharding. */
-#include "tuner/outline_parts.h"
+#include "tuner/relaxed_parts.h"
 
 #include <string.h>
 
@@ -48,15 +48,15 @@ static bool stands_as_ruled(const struct drafter *d, int tensor)
            !d->out->classes[d->class_of[d->root[tensor]]].zero;
 }
 
-void tuner_draft_reduces(struct drafter *d, int from, struct tuner_outline_kernel *kernel)
+void tuner_draft_reduces(struct drafter *d, int from, struct tuner_relaxed_kernel *kernel)
 {
     for (int i = 0; i < d->s->op_count; i++) {
         const struct model_op *op = d->s->ops[i].op;
         if (d->s->ops[i].kind != SIM_COMPUTE || d->s->ops[i].kernel != from || op->kind != MODEL_REDUCE ||
             !stands_as_ruled(d, op->inputs[0]))
             continue;
-        struct tuner_outline_reduce *reduce = &d->out->reduces[kernel->first_reduce + kernel->reduce_count++];
-        *reduce = (struct tuner_outline_reduce){.class = d->class_of[d->root[op->inputs[0]]]};
+        struct tuner_relaxed_reduce *reduce = &d->out->reduces[kernel->first_reduce + kernel->reduce_count++];
+        *reduce = (struct tuner_relaxed_reduce){.class = d->class_of[d->root[op->inputs[0]]]};
         for (int dim = 0; op->input_labels[0][dim]; dim++)
             if (!strchr(op->output_labels, op->input_labels[0][dim])) reduce->dims |= 1u << dim;
         kernel->classes |= UINT64_C(1) << reduce->class;

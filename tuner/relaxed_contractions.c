@@ -1,5 +1,5 @@
 /* Contractions of a relaxed program as a partitioner sees them: tensors, letters, shapes, and shared moves. */
-#include "tuner/outline_parts.h"
+#include "tuner/relaxed_parts.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@ static int divisor_of(const struct drafter *d, const struct sim_op *op, int inpu
 }
 
 static void draft_contraction(const struct drafter *d, const struct sim_op *op,
-                              struct tuner_outline_contraction *contraction)
+                              struct tuner_relaxed_contraction *contraction)
 {
     const struct model_op *source = op->op;
     const int values[] = {op->inputs[0], op->inputs[1], op->outputs[0]};
@@ -55,10 +55,10 @@ static void draft_contraction(const struct drafter *d, const struct sim_op *op,
 
 void tuner_draft_contractions(struct drafter *d, int kernel)
 {
-    struct tuner_outline *out = d->out;
+    struct tuner_relaxed_program *out = d->out;
     for (int i = 0; i < out->kernels[kernel].dot_count; i++) {
-        struct tuner_outline_contraction *contraction = &out->contractions[out->contraction_count++];
-        *contraction = (struct tuner_outline_contraction){.kernel = kernel, .dot = out->kernels[kernel].first_dot + i};
+        struct tuner_relaxed_contraction *contraction = &out->contractions[out->contraction_count++];
+        *contraction = (struct tuner_relaxed_contraction){.kernel = kernel, .dot = out->kernels[kernel].first_dot + i};
         draft_contraction(d, d->dot_ops[i], contraction);
     }
 }

@@ -1,5 +1,5 @@
 /* Classes of a relaxed program: all rules shard tensors with the same logical axes alike. */
-#include "tuner/outline_parts.h"
+#include "tuner/relaxed_parts.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The relaxed program: the program of one device, as bounds need it. The simulator prices the same program on a mesh
  * of one device: kernels with bytes read and written, contractions, and the order of allocations. */
-#include "tuner/outline_parts.h"
+#include "tuner/relaxed_parts.h"
 
 #include <string.h>
 
@@ -74,7 +74,7 @@ static bool accumulates(const struct sim_op *op)
     return op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE;
 }
 
-static int add_shape(struct tuner_outline *out, int like, enum model_dtype dtype)
+static int add_shape(struct tuner_relaxed_program *out, int like, enum model_dtype dtype)
 {
     out->shapes[out->shape_count] = out->shapes[like];
     out->shapes[out->shape_count].dtype = dtype;
@@ -120,7 +120,7 @@ static int narrow_gradient(const struct drafter *d, int shape)
 static void copy_shapes(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
-    struct tuner_outline *out = d->out;
+    struct tuner_relaxed_program *out = d->out;
     out->shape_count = s->shape_count;
     int room = s->shape_count + 2 * s->program->tensor_count; /* with persistent tensors and their sums */
     out->shapes = base_new(d->arena, struct sim_shape, room);
@@ -153,7 +153,7 @@ static void copy_shapes(struct drafter *d)
 /* Parameters, optimizer state, accumulators and the batch. */
 static void find_persistent(struct drafter *d)
 {
-    struct tuner_outline *out = d->out;
+    struct tuner_relaxed_program *out = d->out;
     const struct sim_sharded *s = d->s;
     out->persistent_shapes = base_new(d->arena, int, s->program->tensor_count);
     out->persistent_classes = base_new(d->arena, int, s->program->tensor_count);
@@ -187,7 +187,7 @@ static int count_sharers(const struct drafter *d, const struct sim_op *op, int v
     return count > 0 ? count : 1;
 }
 
-static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int input)
+static void add_operand(struct drafter *d, struct tuner_relaxed_dot *dot, const struct sim_op *op, int input)
 {
     int value = op->inputs[input], tensor = op->op->inputs[input], root = d->root[tensor];
     const struct model_tensor *r = tuner_tensor_at(d, root);
@@ -195,8 +195,8 @@ static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const 
     if (dot->operand_count == BASE_COUNT(dot->operands) ||
         (!weight && (!own_dims || tuner_is_generated(d, value) || !tuner_tensor_at(d, tensor)->constrained)))
         return;
-    struct tuner_outline_operand *operand = &dot->operands[dot->operand_count++];
-    *operand = (struct tuner_outline_operand){.shape = d->s->values[value].shape,
+    struct tuner_relaxed_operand *operand = &dot->operands[dot->operand_count++];
+    *operand = (struct tuner_relaxed_operand){.shape = d->s->values[value].shape,
                                               .class = weight ? d->class_of[root] : d->class_of[tensor],
                                               .rank = r->rank,
                                               .weight = weight};
@@ -214,7 +214,7 @@ static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const 
     }
 }
 
-static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_outline_dot *dot)
+static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_relaxed_dot *dot)
 {
     int out = op->op->outputs[0];
     memset(dot, 0, sizeof *dot);
@@ -244,8 +244,8 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
 
 /* ---- kernels ---- */
 
-static bool same_kernel(const struct tuner_outline *o, const struct tuner_outline_kernel *a,
-                        const struct tuner_outline_kernel *b)
+static bool same_kernel(const struct tuner_relaxed_program *o, const struct tuner_relaxed_kernel *a,
+                        const struct tuner_relaxed_kernel *b)
 {
     if (a->read_count != b->read_count || a->write_count != b->write_count || a->dot_count != b->dot_count ||
         a->reduce_count != b->reduce_count || memcmp(a->trips, b->trips, sizeof a->trips) != 0 ||
@@ -267,9 +267,9 @@ static void find_trips(const struct sim_sharded *s, int loop, unsigned char trip
     }
 }
 
-static uint64_t classes_of(const struct tuner_outline *outline, int shape)
+static uint64_t classes_of(const struct tuner_relaxed_program *relaxed, int shape)
 {
-    return outline->shape_classes[shape] | outline->shape_followers[shape];
+    return relaxed->shape_classes[shape] | relaxed->shape_followers[shape];
 }
 
 /* A kernel that recomputes a contraction's result, because nothing stored it, could read it if a collective needs it
@@ -281,14 +281,14 @@ static bool repeats_a_dot(const struct drafter *d, const struct sim_kernel *kern
     return false;
 }
 
-static void draft_dots(struct drafter *d, const struct sim_kernel *from, struct tuner_outline_kernel *kernel)
+static void draft_dots(struct drafter *d, const struct sim_kernel *from, struct tuner_relaxed_kernel *kernel)
 {
     for (int i = 0; i < from->dot_count; i++) {
         int op = d->s->dots[from->first_dot + i];
         if (d->charged[op]) continue;
         d->charged[op] = true;
         d->dot_ops[kernel->dot_count] = &d->s->ops[op];
-        struct tuner_outline_dot *dot = &d->out->dots[kernel->first_dot + kernel->dot_count++];
+        struct tuner_relaxed_dot *dot = &d->out->dots[kernel->first_dot + kernel->dot_count++];
         draft_dot(d, &d->s->ops[op], dot);
         kernel->classes |= dot->classes;
     }
@@ -317,7 +317,7 @@ static void narrow_reads(struct drafter *d, const struct sim_op *op, int *reads,
     }
 }
 
-static void narrow_kernel(struct drafter *d, int kernel, const struct tuner_outline_kernel *k)
+static void narrow_kernel(struct drafter *d, int kernel, const struct tuner_relaxed_kernel *k)
 {
     const struct sim_sharded *s = d->s;
     for (int i = 0; i < s->op_count; i++) {
@@ -335,20 +335,20 @@ static void narrow_kernel(struct drafter *d, int kernel, const struct tuner_outl
 static void draft_kernels(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
-    struct tuner_outline *out = d->out;
+    struct tuner_relaxed_program *out = d->out;
     int dot_count = 0, read_count = 0, write_count = 0, reduce_count = 0;
-    out->kernels = base_new(d->arena, struct tuner_outline_kernel, s->kernel_count + 1);
-    out->dots = base_new(d->arena, struct tuner_outline_dot, s->dot_count + 1);
-    out->reduces = base_new(d->arena, struct tuner_outline_reduce, s->op_count + 1);
-    out->contractions = base_new(d->arena, struct tuner_outline_contraction, s->dot_count + 1);
+    out->kernels = base_new(d->arena, struct tuner_relaxed_kernel, s->kernel_count + 1);
+    out->dots = base_new(d->arena, struct tuner_relaxed_dot, s->dot_count + 1);
+    out->reduces = base_new(d->arena, struct tuner_relaxed_reduce, s->op_count + 1);
+    out->contractions = base_new(d->arena, struct tuner_relaxed_contraction, s->dot_count + 1);
     d->dot_ops = base_new(d->arena, const struct sim_op *, s->dot_count + 1);
     out->reads = base_new(d->arena, int, s->read_count + 1);
     out->writes = base_new(d->arena, int, s->write_count + 1);
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_kernel *from = &s->kernels[k];
-        struct tuner_outline_kernel *kernel = &out->kernels[out->kernel_count];
+        struct tuner_relaxed_kernel *kernel = &out->kernels[out->kernel_count];
         int reads = repeats_a_dot(d, from) ? 0 : from->read_count;
-        *kernel = (struct tuner_outline_kernel){.first_read = read_count,
+        *kernel = (struct tuner_relaxed_kernel){.first_read = read_count,
                                                 .read_count = reads,
                                                 .first_write = write_count,
                                                 .write_count = from->write_count,
@@ -377,7 +377,7 @@ static void draft_kernels(struct drafter *d)
 }
 
 static enum base_status draft(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                              enum tuner_batch batch, struct tuner_outline *out, struct base_error *error)
+                              enum tuner_batch batch, struct tuner_relaxed_program *out, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     struct sim_placement *one = base_new(arena, struct sim_placement, 1);
@@ -422,19 +422,20 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
 }
 
 /* The compiler may rematerialise what does not fit, as XLA does. It cannot save less than full rematerialisation. */
-enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                                     enum tuner_batch batch, const struct tuner_outline **out, struct base_error *error)
+enum base_status tuner_relaxed_program_build(struct base_arena *arena, struct sim_cache *cache,
+                                             const struct sim_plan *plan, enum tuner_batch batch,
+                                             const struct tuner_relaxed_program **out, struct base_error *error)
 {
-    struct tuner_outline *outline = base_new(arena, struct tuner_outline, 1);
-    BASE_TRY(draft(arena, cache, plan, batch, outline, error));
+    struct tuner_relaxed_program *relaxed = base_new(arena, struct tuner_relaxed_program, 1);
+    BASE_TRY(draft(arena, cache, plan, batch, relaxed, error));
     if ((plan->placement->profile.passes & SIM_PASS_BIT(SIM_PASS_REMATERIALIZE)) &&
         plan->options.remat == MODEL_REMAT_NONE) {
-        struct tuner_outline *least = base_new(arena, struct tuner_outline, 1);
+        struct tuner_relaxed_program *least = base_new(arena, struct tuner_relaxed_program, 1);
         struct sim_plan full = *plan;
         full.options.remat = MODEL_REMAT_FULL;
         BASE_TRY(draft(arena, cache, &full, batch, least, error));
-        outline->least_memory = least;
+        relaxed->least_memory = least;
     }
-    *out = outline;
+    *out = relaxed;
     return BASE_OK;
 }

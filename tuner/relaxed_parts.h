@@ -1,13 +1,13 @@
 /* Private to tuner/: shared by the files that build a relaxed program. */
-#ifndef TUNER_OUTLINE_PARTS_H
-#define TUNER_OUTLINE_PARTS_H
+#ifndef TUNER_RELAXED_PARTS_H
+#define TUNER_RELAXED_PARTS_H
 
 #include "tuner/bounds.h"
 
 struct drafter {
     struct base_arena *arena;
     const struct sim_sharded *s;
-    struct tuner_outline *out;
+    struct tuner_relaxed_program *out;
     int *class_of;                 /* of each tensor, or of the parameter that it is made from */
     int *root;                     /* the tensor whose axes decide its sharding */
     int *sum;                      /* representative of the sum that a contraction's result belongs to, or -1 */
@@ -25,17 +25,17 @@ static inline const struct model_tensor *tuner_tensor_at(const struct drafter *d
     return &d->s->program->tensors[tensor];
 }
 
-/* outline_classes.c: each tensor's root and class. BASE_INTERNAL: too many classes. */
+/* relaxed_classes.c: each tensor's root and class. BASE_INTERNAL: too many classes. */
 void tuner_find_roots(struct drafter *d);
 enum base_status tuner_find_classes(struct drafter *d, const struct sim_plan *plan, struct base_error *error);
 
-/* outline_sums.c: finds contractions whose results are added, and the representative of each sum. */
+/* relaxed_sums.c: finds contractions whose results are added, and the representative of each sum. */
 void tuner_find_sums(struct drafter *d);
 int tuner_find_sum(const struct drafter *d, int tensor);
 /* Adds the reductions of the train state in a kernel of the program to the relaxed kernel. */
-void tuner_draft_reduces(struct drafter *d, int from, struct tuner_outline_kernel *kernel);
+void tuner_draft_reduces(struct drafter *d, int from, struct tuner_relaxed_kernel *kernel);
 
-/* outline_contractions.c: adds the contractions of the latest kernel, which is, or equals, this kernel of the
+/* relaxed_contractions.c: adds the contractions of the latest kernel, which is, or equals, this kernel of the
  * relaxed program. */
 void tuner_draft_contractions(struct drafter *d, int kernel);
 bool tuner_is_generated(const struct drafter *d, int value);
