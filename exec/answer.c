@@ -1,11 +1,11 @@
-/* A run from one JSON document to another: how the command line and the executor, two programs, talk to each other. */
+/* A run as JSON documents: the protocol between the command line and the executor, two programs. */
 #include "exec/checkpoint.h"
 #include "exec/infer_answer.h"
 #include "exec/ranks.h"
 
 #include <string.h>
 
-/* A plan as text by key, just as the command line has read it. */
+/* Reads a plan as text by key, exactly as the command line read it. */
 static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document,
                                   enum model_step step, struct sim_plan *out, struct base_error *error)
 {
@@ -50,7 +50,7 @@ static void put_timeline(struct base_json_writer *w, const struct sim_timeline *
     base_json_close(w, ']');
 }
 
-/* In the order of the timetable, which both programs make alike. */
+/* In timetable order; both programs build the same timetable. */
 static void put_passes(struct base_json_writer *w, const struct sim_passes *passes)
 {
     if (!passes->count) return;
@@ -87,7 +87,7 @@ static void put_result(const struct exec_result *r, const char *failure, struct 
     base_json_close(&w, '}');
 }
 
-/* "infer": whether targets are scored; else they are decoded. */
+/* "infer": scores targets if requested, otherwise decodes. */
 static enum base_status infer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way,
                               const struct base_json *document, struct base_text *out, struct base_error *error)
 {
@@ -128,7 +128,7 @@ static enum base_status answer(struct base_arena *arena, struct sim_cache *cache
     return status == BASE_OK && result.stopped ? BASE_STOPPED : status;
 }
 
-/* Rank 0 was given the request. */
+/* Rank 0 has the request; the others receive it. */
 static void share_request(struct base_arena *arena, const struct exec_transport *transport, const char **text,
                           size_t *length)
 {

@@ -1,6 +1,5 @@
-/* Inference chunk by chunk: each is a file of its own, written by rank 0 when its batches are done and named by its
- * number. A job that starts again runs those that are missing; files are renamed when they are whole, so that a chunk
- * is there or it is not. */
+/* Inference in chunks: rank 0 writes one numbered file per chunk when its batches are done. A restarted job runs the
+ * missing chunks. Complete files are renamed into place, so a chunk is either there or not. */
 #include "exec/infer_answer.h"
 #include "exec/ranks.h"
 
@@ -19,7 +18,7 @@ static enum base_status write_chunk(struct base_arena *arena, const struct exec_
     return base_directory_sync(request->chunks, error);
 }
 
-/* Rank 0 looks, and all go by what it sees. */
+/* Rank 0 checks, and all ranks use its result. */
 static bool is_there(const struct exec_transport *transport, const char *path)
 {
     bool there = exec_rank(transport) == 0 && base_is_file(path);
@@ -37,7 +36,7 @@ static enum base_status count_batches(struct base_arena *arena, const struct sim
     return exec_inference_batches(arena, plan, request->data, &batches, count, error);
 }
 
-/* Of one that was stopped before its last batch, nothing is written. */
+/* A chunk that stops before its last batch is not written. */
 static enum base_status run_chunk(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                                   const struct exec_infer_request *chunk, const char *path, struct base_error *error)
 {
@@ -61,7 +60,7 @@ static bool stops(const struct exec_infer_request *request)
 enum base_status exec_infer_chunks(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                                    const struct exec_infer_request *request, struct base_error *error)
 {
-    struct base_arena scratch = {.exhausted = arena->exhausted}; /* one chunk's memory at a time */
+    struct base_arena scratch = {.exhausted = arena->exhausted}; /* memory for one chunk at a time */
     int64_t total = 0;
     enum base_status status = count_batches(&scratch, plan, request, &total, error);
     status = exec_agree(request->transport, status, error);

@@ -1,5 +1,5 @@
-/* Rows of a run's answer as JSON. A file of its own: the command line reads them, and has nothing else of the executor.
- */
+/* JSON fields of a run's answer. In a separate file because the command line reads them and uses nothing else of the
+ * executor. */
 #include "exec/exec.h"
 
 #include <stddef.h>

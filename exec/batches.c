@@ -1,4 +1,4 @@
-/* What a step is fed: batches from a file, one JSON object a line; rows of a text; or seeded random tokens. */
+/* The input of a step: batches from a file with one JSON object per line, rows of a text, or seeded random tokens. */
 #include "exec/corpus.h"
 #include "exec/texts.h"
 
@@ -17,7 +17,7 @@ static bool has_feature(const struct sim_plan *plan, int feature)
     return feature != EXEC_ENCODER_INPUT || plan->config->encoder;
 }
 
-/* Inference reads what it has a use for: an encoder needs no targets, nor does a prompt need any. */
+/* Inference reads only what it uses: an encoder or a prompt needs no targets. */
 static bool needs_feature(const struct sim_plan *plan, int feature)
 {
     const bool scores = plan->options.step == MODEL_STEP_SCORE, encoder = plan->config->encoder;
@@ -131,7 +131,7 @@ static int64_t count_lines(const char *text, const char *end)
     return count;
 }
 
-/* A line's tree is much larger than its tokens, so it has an arena of its own. */
+/* A line's parsed tree is much larger than its tokens, so it has its own arena. */
 static enum base_status read_line(struct base_arena *arena, struct base_arena *scratch, const struct sim_plan *plan,
                                   const char *line, size_t length, struct exec_batch *out, struct base_error *error)
 {
@@ -216,7 +216,7 @@ static void random_batch(const struct exec_data *data, int64_t step, int32_t *in
 {
     struct base_random random;
     const struct sim_plan *plan = data->plan;
-    uint64_t other = data->held_out ? UINT64_C(1) << 63 : 0; /* steps of a run do not come so far */
+    uint64_t other = data->held_out ? UINT64_C(1) << 63 : 0; /* beyond the steps of any run */
     base_random_seed(&random, (uint64_t)plan->seed * 0x9e3779b97f4a7c15ULL + ((uint64_t)step | other));
     if (inputs) random_tokens(plan, &random, plan->batch_size * plan->inputs_length, inputs);
     random_tokens(plan, &random, plan->batch_size * plan->targets_length, targets);
@@ -256,7 +256,7 @@ void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int
         exec_corpus_row(data->corpus, step, row, scratch, encoder ? encoder + row * plan->inputs_length : NULL,
                         targets + row * length);
     for (int64_t i = 0; i < count; i++) {
-        inputs[i] = i % length ? targets[i - 1] : 0; /* shifted right; the first is the start of a sequence */
+        inputs[i] = i % length ? targets[i - 1] : 0; /* shifted right; the first token starts the sequence */
         weights[i] = targets[i] != 0;
     }
     *out = (struct exec_batch){.rows = plan->batch_size,

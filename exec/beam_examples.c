@@ -1,4 +1,4 @@
-/* T5X's beam_search, but for the model. Of equal values the one with the lower index comes first, as in lax.top_k. */
+/* T5X's beam_search without the model. Of equal values the lower index comes first, as in lax.top_k. */
 #include "exec/examples.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ static int64_t answer_length(const struct exec_example *e)
     return e->machine->sizes[MODEL_ANSWER_LENGTH];
 }
 
-/* By how much the log-probability of so many tokens is divided. */
+/* The length penalty: divides the log-probability of this many tokens. */
 static float penalty(const struct exec_example *e, int64_t length)
 {
     return powf((5.0f + (float)length) / 6.0f, (float)e->decoding->alpha);
@@ -20,7 +20,7 @@ static float penalty(const struct exec_example *e, int64_t length)
 
 /* ---- the start ---- */
 
-/* sequences, prompt lengths: live ones begin with the prompt's last token, the rest of it is set aside */
+/* sequences, prompt lengths: live ones begin with the prompt's last token; the rest of the prompt is set aside */
 void exec_beam_start(const struct exec_example *e)
 {
     int32_t *out = e->out;
@@ -46,7 +46,7 @@ void exec_beam_token(const struct exec_example *e)
 
 /* ---- candidates ---- */
 
-/* The largest `count` of n, in order: a short list is kept sorted. */
+/* The `count` largest of n, in order, with a short sorted list. */
 static void find_largest(const float *values, int64_t n, int64_t count, int64_t *found)
 {
     int64_t have = 0;
@@ -58,15 +58,15 @@ static void find_largest(const float *values, int64_t n, int64_t count, int64_t 
     }
 }
 
-/* The prompt's next token. JAX reads the last one of a prompt again where an index goes beyond it: a prompt that fills
- * its whole length is never left. */
+/* The prompt's next token. JAX rereads the prompt's last token beyond its end, so a prompt that fills its length
+ * never ends. */
 static int32_t forced_token(const struct exec_example *e)
 {
     const int64_t last = e->machine->sizes[MODEL_TARGETS_LENGTH] - 1, next = e->round + 1;
     return e->input_count > 1 ? exec_whole_in(e, 1)[next < last ? next : last] : 0;
 }
 
-/* log-probabilities, and the prompt that is fed token by token */
+/* log-probabilities, and the prompt that is fed one token at a time */
 void exec_beam_candidates(const struct exec_example *e)
 {
     const int64_t vocab = e->in_count[0] / e->decodes, count = 2 * e->decodes;
@@ -91,7 +91,7 @@ static float live_log_prob(const struct exec_example *e, const float *candidate)
     return candidate[LOG_PROB] + (ends(e, candidate) ? negative : 0.0f);
 }
 
-/* ---- what lives on ---- */
+/* ---- live beams ---- */
 
 void exec_beam_live(const struct exec_example *e)
 {
@@ -129,9 +129,9 @@ void exec_beam_parents(const struct exec_example *e)
         ((int32_t *)e->out)[k] = (int32_t)exec_real_in(e, 0)[exec_whole_in(e, 1)[k] * FIELDS + BEAM];
 }
 
-/* ---- what is finished ---- */
+/* ---- finished beams ---- */
 
-/* Old ones first, then the candidates; lengths count the prompt, too. */
+/* Old ones first, then the candidates; lengths include the prompt. */
 static float finished_score(const struct exec_example *e, const float *candidates, const float *scores,
                             const int32_t *prompts, int64_t which)
 {
@@ -181,7 +181,7 @@ void exec_beam_finished_sequences(const struct exec_example *e)
     }
 }
 
-/* ---- whether there is another round ---- */
+/* ---- loop condition ---- */
 
 static float best_live(const struct exec_example *e, const float *live)
 {
@@ -221,7 +221,7 @@ static bool any_finished(const struct exec_example *e, int flags)
     return false;
 }
 
-/* finished, flags, live, and prompts with their lengths: all of them and what was decoded have room for an answer */
+/* finished, flags, live, and prompts with their lengths: an answer has room for all of them and the decoded tokens */
 void exec_beam_result(const struct exec_example *e)
 {
     const int32_t *from = e->in[any_finished(e, 1) ? 0 : 2];

@@ -1,5 +1,5 @@
-/* Attention over blocks of a sequence that go round a ring: what a block of queries sees of a block of keys, and how
- * its results over several of them are merged. */
+/* Ring attention over blocks of a sequence: which keys of a block a query block sees, and how results over several
+ * blocks are merged. */
 #include "exec/kernels.h"
 #include "exec/row.h"
 #include "exec/vector_math.h"
@@ -11,14 +11,14 @@ static int64_t tokens_a_block(const struct exec_machine *machine)
     return machine->sizes[MODEL_BLOCK_TOKENS];
 }
 
-/* Whose keys stand where those of block `at` stood, after so many rolls. */
+/* The block whose keys are at `at` after this many rolls. */
 static int64_t rolled_from(const struct exec_machine *machine, int64_t at, int rolls)
 {
     const int64_t count = machine->sizes[MODEL_SEQUENCE_BLOCKS];
     return (at + count - rolls % count) % count;
 }
 
-/* [rows, tokens] to [rows, blocks, tokens of a block]. */
+/* [rows, tokens] to [rows, blocks, tokens per block]. */
 void exec_roll_tokens(const struct exec_machine *machine, const struct sim_op *op, int device)
 {
     const struct sim_value *in = &machine->s->values[op->inputs[0]], *out = &machine->s->values[op->outputs[0]];
@@ -38,13 +38,13 @@ void exec_roll_tokens(const struct exec_machine *machine, const struct sim_op *o
                    (size_t)tokens * sizeof *to);
 }
 
-/* The first key that a query at this position sees. */
+/* The first key visible to a query at this position. */
 static int64_t first_seen(const struct exec_row *row, int64_t query)
 {
     return exec_row_has_window(row) ? query - row->op->window.keys + 1 : 0;
 }
 
-/* scores, the query's token, the keys' tokens; as exec_row_attention_bias, at the positions that the blocks have */
+/* scores, the query's token, the keys' tokens; like exec_row_attention_bias, at the blocks' positions */
 void exec_row_block_bias(struct exec_row *row)
 {
     const struct exec_machine *machine = row->machine;
@@ -67,7 +67,7 @@ void exec_row_maximum(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = a[i] > b[i] ? a[i] : b[i];
 }
 
-/* sum and maximum of two, and the maximum of both */
+/* two sums with their maxima, and the maximum of both */
 EXEC_VECTORIZED void exec_row_merged_sum(struct exec_row *row)
 {
     const float *a = row->in[0], *a_most = row->in[1], *b = row->in[2], *b_most = row->in[3], *most = row->in[4];
@@ -75,7 +75,7 @@ EXEC_VECTORIZED void exec_row_merged_sum(struct exec_row *row)
         row->out[0][i] = a[i] * exec_exp(a_most[i] - most[i]) + b[i] * exec_exp(b_most[i] - most[i]);
 }
 
-/* what two give; sum and maximum of each; those of both */
+/* two results; sum and maximum of each; those of both */
 EXEC_VECTORIZED void exec_row_merged(struct exec_row *row)
 {
     const float sum = row->in[6][0], most = row->in[7][0],

@@ -1,11 +1,10 @@
-/* What is checked of a program before its first step: that the interpreter has a kernel for each operation as it is
- * sharded, and that what a collective gives is there to be given. */
+/* Checks before the first step: the interpreter has a kernel for each operation with its shardings, and collectives
+ * find their data. */
 #include "exec/collective.h"
 #include "exec/examples.h"
 #include "exec/kernels.h"
 #include "exec/row.h"
 
-/* ---- what is checked before the first step ---- */
 
 static bool runs_as(enum model_dtype dtype)
 {
@@ -20,7 +19,7 @@ static enum base_status refuse(const struct exec_machine *machine, const struct 
                      op->op->name, what);
 }
 
-/* An operand holds at least the part that the operation does on the device. */
+/* The device has at least the part of the operand that the operation needs. */
 static bool holds(const struct exec_machine *machine, const struct sim_op *op, int input,
                   const struct exec_space *space, int device)
 {
@@ -35,7 +34,7 @@ static bool holds(const struct exec_machine *machine, const struct sim_op *op, i
     return true;
 }
 
-/* A reshape moves nothing only if both sides hold the same elements: joined dimensions are not split inside. */
+/* A reshape moves nothing only if both sides hold the same elements: joined dimensions must not be split inside. */
 static bool is_same_part(const struct exec_machine *machine, const struct sim_op *op, int device)
 {
     return exec_part_elements(machine, op->inputs[0], device, EXEC_WITH_PADDING) ==

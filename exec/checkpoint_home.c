@@ -1,4 +1,4 @@
-/* The directory of a run's checkpoints: one run writes there at a time; which was written last, and which go. */
+/* The directory of a run's checkpoints: one run writes at a time. Tracks the latest checkpoint and removes old ones. */
 #include "exec/checkpoint.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@ enum { MOST_STEPS = 1 << 30 };
 
 static const char prefix[] = "checkpoint_", partial_mark[] = ".partial-";
 
-/* The step of a checkpoint's name; -1: another name, such as checkpoint_07. */
+/* The step in a checkpoint's name; -1: another name, such as checkpoint_07. */
 static int64_t step_of(const char *name)
 {
     char own[sizeof prefix + 20];
@@ -20,7 +20,7 @@ static int64_t step_of(const char *name)
     return !strcmp(name, own) ? step : -1;
 }
 
-/* Those without a manifest were there before, by their steps. */
+/* Checkpoints without a manifest come first, by step. */
 static int in_order_of_writing(const void *a, const void *b)
 {
     const struct exec_saved *x = a, *y = b;
@@ -61,18 +61,18 @@ static enum base_status list(struct base_arena *arena, struct exec_home *home, s
     return BASE_OK;
 }
 
-/* Whoever left them does not run any more: it would hold the lock. */
+/* Their writer no longer runs, because it would hold the lock. */
 static void remove_partial(struct base_arena *arena, struct exec_home *home)
 {
     const char *const *names;
-    struct base_error ignored; /* what cannot be listed stays */
+    struct base_error ignored; /* a directory that cannot be listed keeps them */
     int count;
     if (base_directory_list(arena, home->directory, &names, &count, &ignored) != BASE_OK) return;
     for (int i = 0; i < count; i++) {
         if (strncmp(names[i], prefix, strlen(prefix)) != 0 || !strstr(names[i], partial_mark)) continue;
         base_directory_remove(arena, base_print(arena, "%s/%s", home->directory, names[i]));
     }
-    home->has_removed = true; /* here, or by the run before */
+    home->has_removed = true; /* by this run or the one before */
 }
 
 static enum base_status occupy(struct base_arena *arena, const struct exec_request *request, struct exec_home *home,
@@ -92,7 +92,7 @@ static enum base_status occupy(struct base_arena *arena, const struct exec_reque
     return BASE_OK;
 }
 
-/* A checkpoint of others is not taken for the last, however large its number. */
+/* Foreign checkpoints do not count as the latest, even with a larger step. */
 static void warn_of_later(struct base_arena *arena, const struct exec_request *request, const struct exec_home *home)
 {
     const struct exec_saved *last = &home->saved[home->saved_count - 1];
@@ -177,10 +177,10 @@ const char *exec_home_path(struct base_arena *arena, const struct exec_home *hom
     return base_print(arena, "%s/%s%lld", home->directory, prefix, (long long)step);
 }
 
-/* Renamed first: what is removed half is no checkpoint. */
+/* Renames first: a partly removed directory is not a checkpoint. */
 static void remove_checkpoint(struct base_arena *arena, const struct exec_home *home, int64_t step)
 {
-    struct base_error ignored; /* what may not be renamed stays */
+    struct base_error ignored; /* what cannot be renamed stays */
     const char *partial = exec_home_partial(arena, home, step);
     if (base_directory_rename(exec_home_path(arena, home, step), partial, &ignored) == BASE_OK)
         base_directory_remove(arena, partial);

@@ -1,4 +1,4 @@
-/* What the arrays of a checkpoint hold in all, each as one number. */
+/* Checksums of a checkpoint's arrays, one number each. */
 #include "exec/checkpoint.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static uint64_t key_of(const char *path)
     return key;
 }
 
-/* Of n elements whose numbers in the whole array follow each other. */
+/* Sum over n consecutive elements of the whole array. */
 static uint64_t sum_row(uint64_t key, int64_t number, const float *values, int64_t n)
 {
     uint64_t sum = 0;
@@ -53,9 +53,9 @@ static enum base_status add_chunk(void *where, const struct exec_holders *holder
     return BASE_OK;
 }
 
-/* ---- what was read ---- */
+/* ---- chunks that were read ---- */
 
-/* The part's elements in a chunk of the array, which may reach beyond it. */
+/* The checksum of the part's elements in a chunk, which may extend beyond it. */
 uint64_t exec_checksum_of_part(const struct exec_array *array, const struct exec_region *chunk, const float *values,
                                const struct exec_region *part)
 {
@@ -103,7 +103,7 @@ uint64_t exec_checksum_of_chunk(const struct exec_holders *holders, int array, c
 
 /* ---- all ranks ---- */
 
-/* Sums of whole numbers below 2^32 are exact in a double for two million ranks. */
+/* Sums of integers below 2^32 are exact in a double for up to two million ranks. */
 void exec_sum_checksums(const struct exec_transport *transport, uint64_t *sums, int count)
 {
     enum { PAIRS = EXEC_MOST_NUMBERS / 2 };

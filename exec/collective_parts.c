@@ -1,4 +1,4 @@
-/* What a collective of the program is: which devices take part, and the boxes that two of them have in common. */
+/* The participants of a collective, and the common boxes of two of them. */
 #include "exec/collective.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static bool is_maximum(const struct sim_sharded *s, int value)
 
 /* ---- regions ---- */
 
-/* The device whose part of the whole this one is to have: itself, unless blocks are rolled. */
+/* The device whose part of the whole this device receives: its own, unless blocks are rolled. */
 static int owner_of(const struct exec_collective *c, int device)
 {
     int members[EXEC_MOST_DEVICES], own = 0;
@@ -85,7 +85,7 @@ void exec_copy_box(const struct exec_collective *c, const struct exec_box *box, 
 
 /* ---- who sends what to whom ---- */
 
-/* The devices that differ from this one in these axes only, in the order of the mesh. */
+/* The devices that differ only in these axes, in mesh order. */
 int exec_group_of(const struct exec_machine *machine, int device, unsigned axes, int *members)
 {
     const int count = topo_axes_product(&machine->mesh, axes);
@@ -96,9 +96,9 @@ int exec_group_of(const struct exec_machine *machine, int device, unsigned axes,
     return count;
 }
 
-/* ---- the table ---- */
+/* ---- recording ---- */
 
-/* Of a permute as much as comes, a slice of the operand where pieces of it change places. */
+/* For a permute the received bytes: it may move only a slice of the operand. */
 static int64_t operand_bytes(const struct exec_collective *c)
 {
     const struct sim_value *given = c->op->collective == SIM_COLLECTIVE_PERMUTE ? c->to : c->from;
@@ -128,7 +128,7 @@ static void note(const struct exec_collective *c, double time_s)
     row->time_s += time_s;
 }
 
-/* Along other axes devices hold copies, which need not come from there. */
+/* Devices hold copies along other axes; these need not be moved. */
 static unsigned sharded_by(const struct exec_collective *c)
 {
     unsigned axes = 0;
@@ -153,7 +153,7 @@ struct exec_collective exec_describe(struct exec_machine *machine, const struct 
     return c;
 }
 
-/* Elements of what the target is to have that the source can give. */
+/* The number of elements that source has of target's part. */
 static int64_t common_elements(const struct exec_collective *c, int source, int target, int64_t *wanted)
 {
     int64_t common = 1;

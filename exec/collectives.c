@@ -1,12 +1,11 @@
-/* Collectives between the arenas of one process; between ranks, exchange.c does them. What each device gets follows
- * from the shardings before and after: it copies from, or adds up, the parts that the devices of its group have, in the
- * order of the mesh. */
+/* Collectives between the arenas of one process; between ranks, exchange.c does them. The shardings before and after
+ * determine each device's result: it copies or adds the parts of its group's devices, in mesh order. */
 #include "exec/collective.h"
 #include "exec/row.h"
 
 enum { PIECE = 1024 };
 
-/* Parts that lie elsewhere are put together: all-gather, all-to-all, permutation. */
+/* Assembles parts of other devices: all-gather, all-to-all, permute. */
 static void copy_parts(const struct exec_collective *c)
 {
     int members[EXEC_MOST_DEVICES];
@@ -18,7 +17,7 @@ static void copy_parts(const struct exec_collective *c)
     }
 }
 
-/* The sum of the group's parts of a piece, first member first. */
+/* Sums the group's parts of a block, first member first. */
 static void sum_piece(const struct exec_collective *c, char *const *from, int count, int64_t offset_bytes, int64_t n,
                       float *sum)
 {
@@ -30,7 +29,7 @@ static void sum_piece(const struct exec_collective *c, char *const *from, int co
     }
 }
 
-/* Everybody gets the whole sum, piece by piece, so that it may stand where the parts stood. */
+/* All devices get the whole sum. Block by block, so that it may overwrite the operands. */
 static void sum_everywhere(const struct exec_collective *c, const int *members, int count)
 {
     char *from[EXEC_MOST_DEVICES], *to[EXEC_MOST_DEVICES];
@@ -57,7 +56,7 @@ static void all_reduce(const struct exec_collective *c)
     }
 }
 
-/* Each device sums the parts of what it is to have: reduce-scatter. Source boxes of the group have one shape. */
+/* Each device sums its own part: reduce-scatter. Source boxes of the group have one shape. */
 static void reduce_scatter(const struct exec_collective *c)
 {
     int members[EXEC_MOST_DEVICES];

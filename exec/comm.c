@@ -1,6 +1,5 @@
-/* The door to Open MPI. Ranks talk point to point alone: the algorithms are exchange.c's. A rank that waits looks at
- * the signs of life of all others: those of its host in memory that they share, those of other hosts as they were told.
- */
+/* The only user of Open MPI. Ranks communicate only point to point; exchange.c has the algorithms. A waiting rank
+ * checks all other ranks' signs of life: its host's in shared memory, other hosts' as received. */
 #include "exec/comm.h"
 #include "exec/signs.h"
 
@@ -16,15 +15,15 @@
 
 enum { TAG = 1, TESTS_BEFORE_YIELD = 64, ABORT_S = 1, DAEMON_S = 3 };
 
-/* A way between the ranks for one thread: messages of two do not mix. */
+/* A connection between the ranks for one thread; messages of two lanes do not mix. */
 struct lane {
     MPI_Comm world;
-    struct exec_signs *signs; /* what the thread has seen of others is its own */
-    bool naps;                /* beside the thread that computes, which is to have the core */
+    struct exec_signs *signs; /* each thread has its own view of the others */
+    bool naps;                /* yields the core to the thread that computes */
 };
 
-/* A rank that has waited so long naps between looks, for a share of what it has waited: many ranks of one machine then
- * leave its cores to those that compute. */
+/* A rank that has waited this long sleeps between polls, for a fraction of its wait. This leaves cores to the ranks
+ * that compute, if many share a machine. */
 static const double patient_s = 0.001, nap_frac = 1.0 / 16, longest_nap_s = 0.0005, shortest_nap_s = 20e-6;
 
 struct comm {
@@ -35,15 +34,15 @@ struct comm {
     MPI_Win window;
     struct exec_signs signs;
     struct exec_heart *heart;
-    struct exec_reach *reaches; /* of each rank */
+    struct exec_reach *reaches; /* by rank */
     int *local;                 /* ranks of this host */
     int local_count;
-    pid_t daemon; /* mpirun's on another host than its own, which would outlive a link that is down; 0: none */
+    pid_t daemon; /* mpirun's daemon on a remote host, which would survive a broken link; 0: none */
     void (*say)(const char *text);
     void (*warn)(const char *text);
 };
 
-static struct comm only; /* MPI is one a process */
+static struct comm only; /* MPI allows one per process */
 
 static struct exec_sign *own_sign(void)
 {
@@ -82,7 +81,7 @@ static double clock_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Whether it has waited long enough to nap, and did; the thread beside the one that computes naps at once. */
+/* Sleeps if it has waited long enough; the lane next to the computing thread sleeps at once. Returns whether it did. */
 static bool let_others_run(const struct lane *lane, double waited_s)
 {
     double nap_s = nap_frac * waited_s < longest_nap_s ? nap_frac * waited_s : longest_nap_s;
@@ -92,11 +91,11 @@ static bool let_others_run(const struct lane *lane, double waited_s)
     return true;
 }
 
-/* Tells others whom this rank waits for, -1: for nobody. Where both lanes wait, it is the first one's peer. */
+/* Publishes whom this rank waits for; -1: nobody. If both lanes wait, the first lane's peer. */
 static void tell_wait(const struct lane *lane, int peer)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static int peers[2] = {-1, -1}; /* of the lanes */
+    static int peers[2] = {-1, -1}; /* by lane */
     pthread_mutex_lock(&lock);
     peers[lane->naps] = peer;
     atomic_store(&own_sign()->waits_for, peers[0] >= 0 ? peers[0] : peers[1]);
@@ -143,9 +142,9 @@ static void tell_storing(void *self, enum exec_storing storing)
     atomic_store(&own_sign()->storing, storing == EXEC_STORING_BEGINS);
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
-/* Signs of all ranks, in memory of the first rank of each host. */
+/* Signs of all ranks, in the memory of each host's first rank. */
 static bool share_signs(struct comm *comm)
 {
     const int ranks = comm->signs.rank_count;
@@ -176,7 +175,7 @@ static bool share_signs(struct comm *comm)
     return MPI_Barrier(comm->host) == MPI_SUCCESS;
 }
 
-/* Each rank's host by name, and how the one that speaks for it is reached. */
+/* Exchanges the host name of each rank, and the address of each host's speaking rank. */
 static bool meet_hosts(struct comm *comm)
 {
     const size_t ranks = (size_t)comm->signs.rank_count;
@@ -197,7 +196,7 @@ static bool meet_hosts(struct comm *comm)
            exec_heart_start(comm->heart, &comm->signs, comm->reaches, key, comm->local, comm->local_count);
 }
 
-/* A second way, for a thread that waits while the first one computes. False: there is none, on any rank. */
+/* A second connection for a thread that waits while the first one computes. False: no rank has it. */
 static bool open_aside(struct comm *comm, const struct exec_transport *way)
 {
     comm->signs_aside = comm->signs;
@@ -213,8 +212,8 @@ static bool open_aside(struct comm *comm, const struct exec_transport *way)
     return true;
 }
 
-/* Ranks that have not met cannot tell each other that they live, and where the link to mpirun is down nobody ends them:
- * no process of this host outlives that. */
+/* Ranks that have not connected cannot exchange signs of life, and if the link to mpirun is down, nobody ends them.
+ * So an alarm kills this host's processes. */
 static void on_start_alarm(int number)
 {
     static const char word[] = "@failed a rank waited in vain for the others to start\n";
@@ -227,7 +226,7 @@ static void limit_start(unsigned limit_s)
 {
     if (limit_s) signal(SIGALRM, on_start_alarm);
     alarm(limit_s);
-    if (!limit_s) signal(SIGALRM, SIG_DFL); /* once none can come */
+    if (!limit_s) signal(SIGALRM, SIG_DFL); /* only once no alarm can come */
 }
 
 enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, void (*say)(const char *text),
@@ -263,18 +262,18 @@ static void on_abort_alarm(int number)
     kill(getpid(), SIGKILL);
 }
 
-/* The daemon ends its ranks, and then waits for a word from mpirun that may never arrive. */
+/* The daemon kills its ranks and then may wait forever for mpirun, so a child kills it later. */
 static void outlive_daemon(void)
 {
     if (only.daemon <= 1 || fork() != 0) return;
     signal(SIGALRM, SIG_IGN);
-    setsid(); /* it is not one of the processes that the daemon ends */
+    setsid(); /* the daemon must not kill this process */
     nanosleep(&(struct timespec){DAEMON_S, 0}, NULL);
     kill(only.daemon, SIGKILL);
     kill(getpid(), SIGKILL);
 }
 
-/* What MPI_Abort tells others may not reach them, nor come back: this process ends all the same. */
+/* MPI_Abort's messages may not arrive and it may not return, so an alarm ends this process. */
 void exec_comm_abort(enum base_status status)
 {
     outlive_daemon();

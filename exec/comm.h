@@ -4,12 +4,12 @@
 
 #include "exec/exec.h"
 
-/* Begins MPI. What ends the run from within is told to `say` first, what only takes long to `warn`. When a rank waits,
- * a peer that shows no sign of life for patience_s ends the run, as do ranks that live and wait for each other for so
- * long, since then nothing comes through between them. */
+/* Starts MPI. `say` gets fatal errors, `warn` gets delays. The run ends if a peer that a rank waits for shows no
+ * sign of life for patience_s. It also ends if live ranks wait for each other for that long, since no messages get
+ * through. */
 enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, void (*say)(const char *text),
                                  void (*warn)(const char *text), struct base_error *error);
-/* Ends every rank at once with that status. Does not return. */
+/* Ends every rank at once with that status; does not return. */
 void exec_comm_abort(enum base_status status);
 void exec_comm_end(void);
 

@@ -1,7 +1,7 @@
-/* A contraction as matrix products. Its labels fall into four classes: batch (in both operands and the result), rows
- * (left and result), columns (right and result), contracted (both operands). Of each class but batch, the labels that
- * lie behind each other wherever they stand make one dimension of the matrix; the rest, and the batch, are loops around
- * it. */
+/* A contraction as matrix products. Its labels form four classes: batch (in both operands and the result), rows
+ * (left and result), columns (right and result), contracted (both operands). In each class except batch, labels that
+ * are adjacent in all operands form one matrix dimension. The other labels, and the batch, are loops around the
+ * product. */
 #include "exec/gemm.h"
 #include "exec/kernels.h"
 #include "exec/onednn.h"
@@ -11,8 +11,8 @@
 
 enum class { BATCH, ROW, COLUMN, DEPTH, CLASS_COUNT };
 
-/* The two operands, the result, and the scales of operands in int8; which of them have a class. Scales may vary along
- * any: where they do not, their strides are 0. */
+/* The operands, the result and the int8 scales, and which classes they have. Scales may vary along any class; if
+ * they do not, their strides are 0. */
 enum { LEFT, RIGHT, RESULT, LEFT_SCALES, RIGHT_SCALES, OPERANDS };
 static const bool has_class[CLASS_COUNT][OPERANDS] = {[BATCH] = {true, true, true, true, true},
                                                       [ROW] = {true, false, true, true, true},
@@ -49,7 +49,7 @@ static struct loop loop_over(const struct contraction *c, const struct exec_spac
     return loop;
 }
 
-/* The letters of a class in the order of an operand that has them all, the innermost last. */
+/* The letters of a class, ordered as in an operand that has them all, innermost last. */
 static int letters_of(const struct contraction *c, enum class class, char *letters)
 {
     const struct exec_view *view = &c->views[class == DEPTH ? LEFT : class == COLUMN ? RIGHT : LEFT];
@@ -60,9 +60,9 @@ static int letters_of(const struct contraction *c, enum class class, char *lette
     return count;
 }
 
-/* Takes the innermost labels into one dimension for as long as each lies behind the next in all operands that have it.
- * In a matrix, one of its two strides must be 1; where the innermost label's is not in some operand, the other
- * dimension's must be, or BLAS has no word for it: then this dimension is left to the loops. */
+/* Merges the innermost labels into one dimension while each is adjacent to the next in all operands that have it.
+ * One of a matrix's two strides must be 1. If the innermost label's stride is not 1 in some operand, the other
+ * dimension's must be. Otherwise BLAS cannot express it, and this dimension becomes loops. */
 static void take_class(struct contraction *c, const struct exec_space *space, enum class class)
 {
     char letters[EXEC_MOST_LETTERS + 1];
@@ -80,7 +80,7 @@ static void take_class(struct contraction *c, const struct exec_space *space, en
     c->extents[class] = extent;
 }
 
-/* A matrix without a unit stride: its rows (or depth) become a loop. */
+/* Turns a dimension of a matrix without a unit stride, its rows or depth, into a loop. */
 static void leave_to_loops(struct contraction *c, enum class class)
 {
     struct loop loop = {.valid = c->extents[class], .contracted = class == DEPTH};
@@ -145,7 +145,7 @@ static struct exec_matrix matrix(const struct contraction *c, int operand, enum 
     return (struct exec_matrix){(float *)(void *)c->views[operand].at + offsets[operand], row_stride, column_stride};
 }
 
-/* Steps the loops from `first` on; false when they are done. */
+/* Advances the loops from `first` on; false at the end. */
 static bool next(const struct contraction *c, int first, int last, int64_t *index, int64_t *offsets)
 {
     for (int i = last - 1; i >= first; i--) {
@@ -185,20 +185,20 @@ static void contract_wide(const struct contraction *c)
     } while (next(c, 0, c->free_count, index, offsets));
 }
 
-/* ---- through tiles of float32 ---- */
+/* ---- via float32 tiles ---- */
 
 struct tile {
     int64_t row, rows, column, columns;
 };
-/* Operands as float32, or, where the processor multiplies it, as the bfloat16 that they are: then they take half of the
- * place, and the rest is the workspace of such products. */
+/* Operands as float32, or as native bfloat16 if the processor multiplies it. The latter takes half of the memory,
+ * and the rest is the workspace of the product. */
 struct tiles {
     float *left, *right, *result;
-    struct exec_onednn *narrow; /* NULL: as float32 */
+    struct exec_onednn *narrow; /* NULL: use float32 */
     uint16_t *narrow_left, *narrow_right;
     void *workspace;
     size_t workspace_bytes;
-    size_t whole_bytes; /* of all three, which lie behind each other */
+    size_t whole_bytes; /* of all three, which are contiguous */
 };
 
 static char *element(const struct contraction *c, int operand, int64_t offset)
@@ -206,7 +206,7 @@ static char *element(const struct contraction *c, int operand, int64_t offset)
     return c->views[operand].at + offset * model_dtype_bytes(c->views[operand].dtype);
 }
 
-/* A part of an operand: of two classes, so many elements of each from where it begins. */
+/* A part of an operand: start and number of elements of two classes. */
 struct part {
     enum class rows, columns;
     int64_t row, row_count, column, column_count;
@@ -217,8 +217,8 @@ static int64_t offset_of(const struct contraction *c, int operand, const int64_t
     return offsets[operand] + p->row * c->strides[p->rows][operand] + p->column * c->strides[p->columns][operand];
 }
 
-/* An operand's part as a dense tile, which lies as the operand does: BLAS reads either way as fast, and only neighbours
- * are converted in vectors. */
+/* Copies a part of an operand to a dense tile in the operand's memory order. BLAS reads either order equally fast,
+ * and only contiguous elements are converted with vectors. */
 static struct exec_matrix load_tile(const struct contraction *c, int operand, const int64_t *offsets,
                                     const struct part *p, float *to)
 {
@@ -236,7 +236,7 @@ static struct exec_matrix load_tile(const struct contraction *c, int operand, co
     return across ? (struct exec_matrix){to, 1, p->row_count} : (struct exec_matrix){to, p->column_count, 1};
 }
 
-/* The result's, which lies as the result does; products of bfloat16 write row by row. */
+/* The result tile in the result's memory order; bfloat16 products write row by row. */
 static struct exec_matrix result_tile(const struct contraction *c, const struct tile *t, const struct tiles *tiles)
 {
     const bool across = !tiles->narrow && c->strides[ROW][RESULT] == 1 && c->strides[COLUMN][RESULT] != 1;
@@ -267,7 +267,7 @@ static void copy_tile(const struct contraction *c, int operand, int64_t offset, 
     }
 }
 
-/* False: it is left to float32. */
+/* False: use float32. */
 static bool multiply_narrow(const struct contraction *c, const int64_t *offsets, const struct tile *t, int64_t depth,
                             int64_t size, const struct tiles *tiles, enum exec_writing store)
 {
@@ -329,11 +329,11 @@ static struct tiles take_tiles(const struct exec_machine *machine, const struct 
          *end = (char *)tiles.result;
     tiles.workspace = rest;
     tiles.workspace_bytes = rest < end ? (size_t)(end - rest) : 0;
-    if (rest > end) tiles.narrow = NULL; /* too small to be worth it */
+    if (rest > end) tiles.narrow = NULL; /* too small to be worthwhile */
     return tiles;
 }
 
-/* As it lies in memory. */
+/* As stored in memory. */
 static struct exec_onednn_operand narrow_matrix(const struct contraction *c, int operand, enum class rows,
                                                 enum class columns, const int64_t *offsets)
 {
@@ -346,9 +346,8 @@ static struct exec_onednn_operand across(const struct exec_onednn_operand *m)
     return (struct exec_onednn_operand){m->at, m->column_stride, m->row_stride};
 }
 
-/* The whole product at once, or where its result lies transposed c' = b' a', its result rounded where it is to stand,
- * if both operands are bfloat16 and nothing is summed over loops around it. The tiles' place is its workspace. False:
- * nothing was done. */
+/* One product for the whole contraction, or c' = b' a' for a transposed result, rounded directly into the result.
+ * Requires bfloat16 operands and no sums over loops. The tiles' memory is its workspace. False: nothing was done. */
 static bool multiply_whole(const struct contraction *c, const int64_t *offsets, const struct tiles *tiles)
 {
     if (!tiles->narrow || c->free_count < c->loop_count) return false;
@@ -366,8 +365,8 @@ static bool multiply_whole(const struct contraction *c, const int64_t *offsets, 
                             EXEC_OVERWRITE, tiles->left, tiles->whole_bytes);
 }
 
-/* A few vectors times a weight in int8, summed up at once. False: it is another product, or its weights are rounded
- * before. */
+/* A few vectors times an int8 weight, summed in one pass. False: it is another kind of product, or its weights are
+ * rounded first. */
 static bool multiply_bytes(const struct contraction *c, const int64_t *offsets)
 {
     const struct exec_view *views = c->views;

@@ -1,19 +1,19 @@
-/* A text file as T5X's tasks would feed it: bytes as ByT5 reads them (Xue et al., 2021), split into segments that are
- * shuffled anew in each epoch; span corruption for encoder-decoder models (Raffel et al., 2020, as seqio computes it),
- * the next token for decoder-only ones. Row r of step K is worked out from the seed, K and r alone: no state, so that a
- * run goes on anywhere, and each rank makes the rows that it feeds. */
+/* A text file as T5X's tasks would feed it: ByT5's bytes (Xue et al., 2021), split into segments that are reshuffled
+ * each epoch. Encoder-decoder models get span corruption (Raffel et al., 2020, as in seqio), decoder-only models the
+ * next token. Row r of step K depends only on the seed, K and r. So a run can resume anywhere, and each rank makes
+ * its own rows. */
 #include "exec/corpus.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { END_OF_SEQUENCE = 1, FIRST_BYTE = 3, BYTE_VOCABULARY = 259 };
-enum { MOST_SENTINELS = 100 /* ByT5 takes the last byte ids, which UTF-8 hardly has, as sentinels */ };
+enum { MOST_SENTINELS = 100 /* ByT5 uses the last byte ids, which are rare in UTF-8, as sentinels */ };
 
 static const size_t largest_text_bytes = (size_t)1 << 31;
 static const double noise_density = 0.15, mean_span_length = 20; /* ByT5's */
 
-/* ---- chance ---- */
+/* ---- randomness ---- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -23,8 +23,8 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* A permutation of 0 … count-1: four Feistel rounds over the next even number of bits, walked until inside (Black and
- * Rogaway, 2002). */
+/* A permutation of 0 … count-1: four Feistel rounds over the next even number of bits, repeated until the result is
+ * in range (Black and Rogaway, 2002). */
 static int64_t shuffled(uint64_t key, int64_t at, int64_t count)
 {
     int half = 1;
@@ -57,7 +57,7 @@ static struct spans spans_of(int64_t length)
     return (struct spans){noise_count, span_count < length - noise_count ? span_count : length - noise_count};
 }
 
-/* The inputs keep what is no noise, the targets the noise; both have a sentinel a span and the end of the sequence. */
+/* Inputs keep the rest, targets the noise; both have a sentinel per span and the end of the sequence. */
 static bool segment_fits(const struct sim_plan *plan, int64_t length)
 {
     struct spans s = spans_of(length);
@@ -97,7 +97,7 @@ enum base_status exec_corpus_open(struct base_arena *arena, const struct sim_pla
     return BASE_OK;
 }
 
-/* A line is a document; where it ends stands the end of the sequence. */
+/* A line is a document; its line feed becomes the end of the sequence. */
 static int32_t token_of(const char *at)
 {
     return *at == '\n' ? END_OF_SEQUENCE : (int32_t)(unsigned char)*at + FIRST_BYTE;
@@ -113,8 +113,7 @@ static int64_t read_segment(const struct exec_corpus *corpus, int64_t segment, i
 
 /* ---- span corruption ---- */
 
-/* Splits `total` into `count` parts of one or more: at which of the total-1 places between two is drawn by
- * shuffling. */
+/* Splits `total` into `count` parts of one or more; a shuffle chooses the cuts among the total-1 gaps. */
 static void cut(uint64_t key, int64_t total, int64_t count, int64_t *parts)
 {
     for (int64_t i = 0; i < count; i++) parts[i] = 0;
@@ -130,7 +129,7 @@ static int32_t sentinel(int64_t span)
     return (int32_t)(BYTE_VOCABULARY - 1 - span);
 }
 
-/* Kept and noisy spans by turns, a kept one first. A segment of one token has nothing to hide. */
+/* Alternates kept and noisy spans, kept first. A segment of one token has nothing to corrupt. */
 static void corrupt(uint64_t key, const int32_t *tokens, int64_t length, int32_t *inputs, int32_t *targets)
 {
     int64_t kept[MOST_SENTINELS], noisy[MOST_SENTINELS], in = 0, out = 0;

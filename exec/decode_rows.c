@@ -1,15 +1,15 @@
-/* Rows of decoding: masks of what is cached, the cache itself, thresholds that are found bit by bit, noise, and the
- * largest of a row with its place. */
+/* Row operations of decoding: masks for cached keys, cache updates, thresholds found bit by bit, noise, and the
+ * argmax of a row. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
 #include <math.h>
 #include <string.h>
 
-static const float masked = -1e10f;             /* T5X's mask of attention */
-static const float left_out = -1e7f;            /* and of what is not drawn */
-static const double least_temperature = 1e-4;   /* below it the largest is taken */
-static const float no_index = -33554432.0f;     /* less than any place in a row, which is counted downwards */
+static const float masked = -1e10f;             /* T5X's attention mask */
+static const float left_out = -1e7f;            /* T5X's value for excluded tokens */
+static const double least_temperature = 1e-4;   /* below it, decoding is greedy */
+static const float no_index = -33554432.0f;     /* less than the negative index of any element in a row */
 static const int sign_bit = 31, first_bit = 30; /* of a float32 */
 
 static const struct sim_decoding *decoding(const struct exec_row *row)
@@ -24,7 +24,7 @@ static bool is_before_window(const struct exec_row *row, int64_t key, int64_t qu
     return exec_row_has_window(row) && key <= query - row->op->window.keys;
 }
 
-/* scores, where the token stands, relative position bias or none */
+/* scores, the token's position, relative position bias or none */
 void exec_row_cache_bias(struct exec_row *row)
 {
     const float *relpos = row->op->input_count > 2 ? row->in[2] : NULL;
@@ -42,8 +42,8 @@ void exec_row_key_bias(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] + (row->in[1][i] == 0 ? masked : 0.0f);
 }
 
-/* scores, the query's token, the keys' tokens, marks of both that see each other whole, relative position bias or none
- */
+/* scores, the query's token, the keys' tokens, prefix marks of query and keys (these see each other), relative
+ * position bias or none */
 void exec_row_prefix_bias(struct exec_row *row)
 {
     const float *relpos = row->op->input_count > 5 ? row->in[5] : NULL;
@@ -56,14 +56,14 @@ void exec_row_prefix_bias(struct exec_row *row)
 
 /* ---- the cache ---- */
 
-/* cache, keys or values of the prompt, how many of them stay */
+/* cache, keys or values of the prompt, how many of them to keep */
 void exec_row_cache_fill(struct exec_row *row)
 {
     const int64_t kept = (int64_t)row->in[2][0];
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->start + i < kept ? row->in[1][i] : 0.0f;
 }
 
-/* cache, the token's key or value, where it stands: its one-hot is added, which is nothing behind the last place */
+/* cache, the token's key or value, its position; adds a one-hot, so positions beyond the cache have no effect */
 void exec_row_cache_write(struct exec_row *row)
 {
     const int64_t at = (int64_t)row->in[2][0] - row->start;
@@ -71,14 +71,14 @@ void exec_row_cache_write(struct exec_row *row)
     if (at >= 0 && at < row->n) row->out[0][at] += row->in[1][0];
 }
 
-/* T5X's scalar index of the table of relative positions stops at its last row. */
+/* T5X clamps the scalar index of the relative position table to its last row. */
 void exec_row_position(struct exec_row *row)
 {
     const float last = (float)(row->machine->sizes[MODEL_TARGETS_LENGTH] - 1);
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] < last ? row->in[0][i] : last;
 }
 
-/* ---- what is drawn from ---- */
+/* ---- sampling filters ---- */
 
 static double temperature_of(const struct exec_row *row)
 {
@@ -97,7 +97,7 @@ void exec_row_temper(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] / divisor;
 }
 
-/* Floats as numbers that are ordered as they are. */
+/* Maps floats to integers of the same order. */
 static uint32_t ordered(float x)
 {
     uint32_t bits;
@@ -113,7 +113,7 @@ static float unordered(uint32_t bits)
     return x;
 }
 
-/* The next bit of the threshold is tried; before the first, the sign. */
+/* The threshold with its next bit set; without a threshold, 0 to test the sign. */
 static float candidate(const struct exec_row *row, bool has_threshold, float threshold)
 {
     if (!has_threshold) return 0.0f;
@@ -145,7 +145,7 @@ static void next_threshold(struct exec_row *row, float least)
     }
 }
 
-/* how many lie above, threshold or none */
+/* count above, threshold or none */
 void exec_row_next_count_threshold(struct exec_row *row)
 {
     const int64_t k = decoding(row)->topk, most = row->machine->sizes[MODEL_VOCAB];
@@ -157,7 +157,7 @@ void exec_row_next_mass_threshold(struct exec_row *row)
     next_threshold(row, (float)decoding(row)->topp);
 }
 
-/* logits, what is compared, threshold */
+/* logits, compared values, threshold */
 void exec_row_keep_above(struct exec_row *row)
 {
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[1][i] >= row->in[2][0] ? row->in[0][i] : left_out;
@@ -165,7 +165,7 @@ void exec_row_keep_above(struct exec_row *row)
 
 /* ---- drawing ---- */
 
-/* Examples with temperatures of their own each draw with the same key, and so the same noise. */
+/* Examples with their own temperatures use the same key, hence the same noise. */
 void exec_row_noise(struct exec_row *row)
 {
     const int64_t *sizes = row->machine->sizes;
@@ -183,7 +183,7 @@ void exec_row_add_noise(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] + (adds ? row->in[1][i] : 0.0f);
 }
 
-/* logits, the largest of all: minus its place, so that the largest of that is the first of several */
+/* logits, their maximum: minus the index, so that the maximum of this is the first of several equal logits */
 void exec_row_largest_index(struct exec_row *row)
 {
     for (int64_t i = 0; i < row->n; i++)
@@ -219,9 +219,9 @@ void exec_row_token_score(struct exec_row *row)
         row->out[0][i] = (row->in[0][i] - row->in[1][i] - logf(row->in[2][i])) * row->in[3][i];
 }
 
-/* ---- whether there is another round ---- */
+/* ---- loop condition ---- */
 
-/* Something runs; of beams, columns and rounds are left as well. */
+/* Continues while some row runs and, for beams, while columns and rounds are left. */
 void exec_row_continue(struct exec_row *row)
 {
     const struct sim_decoding *d = decoding(row);

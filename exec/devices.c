@@ -1,4 +1,4 @@
-/* The devices of a mesh that this process runs: their arenas, what stands in them at first, and the batch of a step. */
+/* The devices of this process: their arenas, initial values, and a step's batch. */
 #include "exec/kernels.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@ static char *aligned(char *at)
     return at + (ALIGNMENT - (uintptr_t)at % ALIGNMENT) % ALIGNMENT;
 }
 
-/* Of zeros. In pages of 4 KiB, a row of a product's operand is a page of its own, and processors keep too few of them
- * in mind. */
+/* Zeroed, in large pages. With pages of 4 KiB, each row of a product's operand would be on its own page, too many
+ * for a TLB. */
 static char *make_arena(struct base_arena *arena, size_t bytes)
 {
     char *at = aligned(base_reserve(arena, bytes + ALIGNMENT, 1));
@@ -76,7 +76,7 @@ static const char *feature_tensor(int feature, char buffer[80])
     return buffer;
 }
 
-/* Which feature a value is, where it stands before the step; EXEC_FEATURE_COUNT: none. */
+/* The feature that a value holds before the step; EXEC_FEATURE_COUNT: none. */
 static int feature_of(const struct exec_machine *m, int v)
 {
     char name[80];
@@ -98,7 +98,7 @@ void exec_fed_rows(const struct exec_machine *m, int64_t *first, int64_t *end)
         }
 }
 
-/* One sequence's tokens, as it lies over the devices. */
+/* One sequence's tokens in the devices' order. */
 static void feed_row(const struct exec_machine *m, const int32_t *tokens, int64_t length,
                      const struct exec_range *columns, int32_t *to)
 {

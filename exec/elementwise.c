@@ -17,7 +17,7 @@ EXEC_VECTORIZED void exec_row_add(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) out[i] = a[i] + b[i];
 }
 
-/* Logits of a tied table are divided by the root of the width, which is the operand's last dimension. */
+/* Logits of a tied table are divided by the square root of the width, the operand's last dimension. */
 void exec_row_scale(struct exec_row *row)
 {
     const struct model_tensor *operand = &row->machine->s->program->tensors[row->op->inputs[0]];
@@ -32,7 +32,7 @@ void exec_row_zeros(struct exec_row *row)
     memset(row->out[0], 0, (size_t)row->n * sizeof(float));
 }
 
-/* Elements of a whole row, on all devices together. */
+/* Length of a whole row, over all devices. */
 static int64_t row_length(const struct exec_row *row)
 {
     const char *labels = row->op->output_labels;
@@ -88,7 +88,7 @@ static inline float derivative(enum model_activation activation, float x)
     return 1;
 }
 
-/* One loop an activation, so that each is compiled for itself. */
+/* A separate loop per activation, so that each is compiled separately. */
 #define WITH_ACTIVATION(which, statement)                                                                              \
     case which: {                                                                                                      \
         const enum model_activation A = which;                                                                         \
@@ -135,12 +135,12 @@ void exec_row_gate(struct exec_row *row)
         times_activation(which[0], row->in[0], NULL, row->out[0], row->n);
         return;
     }
-    if (row->out[0] == row->in[1]) { /* it takes the place of what it reads last otherwise */
+    if (row->out[0] == row->in[1]) { /* the result overwrites the second factor, so that one is read first */
         times_activation(which[1], row->in[1], NULL, row->out[0], row->n);
         times_activation(which[0], row->in[0], row->out[0], row->out[0], row->n);
         return;
     }
-    bool linear = which[1] == MODEL_LINEAR; /* as in all of T5X's gated models: the second factor is taken as it is */
+    bool linear = which[1] == MODEL_LINEAR; /* as in all of T5X's gated models: the second factor is used directly */
     times_activation(which[0], row->in[0], linear ? row->in[1] : NULL, row->out[0], row->n);
     if (!linear) times_activation(which[1], row->in[1], row->out[0], row->out[0], row->n);
 }
@@ -172,7 +172,7 @@ void exec_row_gate_grad_1(struct exec_row *row)
     if (which[1] != MODEL_LINEAR) times_derivative(which[1], row->in[2], row->out[0], row->out[0], row->n);
 }
 
-/* ---- one-hots that somebody wants to have ---- */
+/* ---- explicit one-hots ---- */
 
 void exec_row_one_hot(struct exec_row *row)
 {

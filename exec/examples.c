@@ -1,4 +1,4 @@
-/* Runs what is done example by example: finds what each operand holds of it, and hands that to the function. */
+/* Runs per-example operations: finds each operand's data of an example and calls the operation's function. */
 #include "exec/examples.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ exec_example_run *exec_example_of(enum model_function function)
     return functions[function];
 }
 
-/* What a device has of a value: from which example on, and how many elements each has. */
+/* A device's part of a value: its range of examples, and the elements of each. */
 struct holding {
     char *at;
     int64_t first, end, elements, bytes;
@@ -92,7 +92,7 @@ void exec_examples(struct exec_machine *machine, const struct sim_op *op, int de
     }
 }
 
-/* cache, parents: each beam goes on with its parent's keys or values. */
+/* cache, parents: each beam continues with its parent's keys or values. */
 void exec_gather_cache(struct exec_machine *machine, const struct sim_op *op, int device)
 {
     struct holding cache = holding_of(machine, op->outputs[0], device),

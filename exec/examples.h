@@ -1,16 +1,16 @@
-/* Private to exec/: what decoding does example by example. */
+/* Private to exec/: decoding operations that run example by example. */
 #ifndef EXEC_EXAMPLES_H
 #define EXEC_EXAMPLES_H
 
 #include "exec/this_machine.h"
 
-/* All that operands hold of one example, row-major; float or int32_t, as their tensors are. */
+/* All operand elements of one example, row-major, as float or int32_t like their tensors. */
 struct exec_example {
     const struct exec_machine *machine;
     const struct sim_decoding *decoding;
     const struct model_op *op;
-    int64_t decodes, columns; /* of it, and of their sequences */
-    int64_t round;            /* of the loop of decode steps */
+    int64_t decodes, columns; /* of the example; columns of its sequences */
+    int64_t round;            /* of the decode loop */
     int input_count;
     const void *in[MODEL_MAX_INPUTS];
     int64_t in_count[MODEL_MAX_INPUTS];

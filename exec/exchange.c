@@ -1,7 +1,7 @@
-/* Collectives between ranks, by the algorithms that the simulator prices: rings in the mesh's order, recursive doubling
- * where latency decides (Thakur, Rabenseifner, Gropp, 2005), pairwise exchange where every pair has something of its
- * own. Everything goes in segments through two buffers of a fixed size, so that no plan needs more memory than its
- * arena; who adds what to what is fixed by size and group, so that a run gives the same bits every time. */
+/* Collectives between ranks, with the algorithms that the simulator prices: rings in mesh order, recursive doubling
+ * where latency dominates (Thakur, Rabenseifner, Gropp, 2005), pairwise exchange for all-to-all. All data goes in
+ * segments through two fixed buffers, so no plan needs memory beyond its arena. Size and group fix the order of
+ * additions, so every run gives the same bits. */
 #include "exec/collective.h"
 #include "exec/row.h"
 
@@ -9,7 +9,7 @@
 
 enum { PIECE = 1024 };
 
-/* The ranks of a group in the mesh's order, and where this one stands. */
+/* The ranks of a group in mesh order, and this rank's index. */
 struct group {
     const struct exec_transport *transport;
     char *const *buffers;
@@ -34,7 +34,7 @@ static void find_group(const struct exec_collective *c, unsigned axes, struct gr
 
 /* ---- parts of this rank's memory ---- */
 
-/* A box in memory, its elements in row-major order. `run` of them lie behind each other at a time. */
+/* A box in memory with row-major elements; `run` elements are contiguous. */
 struct part {
     int rank;
     int64_t size[EXEC_BOX_RANK], stride[EXEC_BOX_RANK], elements, run, bytes;
@@ -67,7 +67,7 @@ static struct part nothing(const struct exec_collective *c)
     return (struct part){.dtype = c->from->dtype, .run = 1, .bytes = model_dtype_bytes(c->from->dtype)};
 }
 
-/* What this rank has for `target`; no elements: nothing. */
+/* This rank's data for `target`; zero elements: none. */
 static struct part outgoing(const struct exec_collective *c, int target)
 {
     struct exec_box box;
@@ -76,7 +76,7 @@ static struct part outgoing(const struct exec_collective *c, int target)
     return make_part(c, &box, box.from_stride, exec_address(c->machine, c->op->inputs[0], own) + box.from_offset_bytes);
 }
 
-/* Where what `source` has for this rank is to stand. */
+/* The place for `source`'s data on this rank. */
 static struct part incoming(const struct exec_collective *c, int source)
 {
     struct exec_box box;
@@ -85,10 +85,10 @@ static struct part incoming(const struct exec_collective *c, int source)
     return make_part(c, &box, box.to_stride, exec_address(c->machine, c->op->outputs[0], own) + box.to_offset_bytes);
 }
 
-/* Between memory and a dense buffer. Sums go into the buffer, or stay here, in memory. */
+/* Between memory and a dense buffer; sums go into the buffer (THERE) or into memory (HERE). */
 enum act { PACK, UNPACK, SUM_THERE, SUM_HERE };
 
-/* sum = sum + part, or the larger of the two; in float32 whatever they are. */
+/* sum = sum + part, or their maximum; always computed in float32. */
 static void add_run(const struct part *p, char *sum, const char *part, int64_t n, enum exec_reduction reduction)
 {
     float wide[PIECE], other[PIECE];
@@ -115,7 +115,7 @@ static void act_on_run(const struct part *p, char *at, char *buffer, int64_t n, 
     }
 }
 
-/* Elements first … first+n-1 of the part, between memory and a dense buffer. */
+/* Processes elements first … first+n-1 of the part, between memory and a dense buffer. */
 static void walk(const struct part *p, int64_t first, int64_t n, char *buffer, enum act act)
 {
     while (n > 0) {
@@ -142,7 +142,7 @@ static int64_t segment_elements(const struct part *p)
     return EXEC_SEGMENT_BYTES / p->bytes;
 }
 
-/* The segment as bytes to send: where it lies if it is dense, else packed into the buffer. */
+/* The segment as contiguous bytes: in place if it is dense, otherwise packed into the buffer. */
 static const char *dense(const struct part *p, int64_t first, int64_t n, char *buffer)
 {
     if (p->run == p->elements) return p->at + first * p->bytes;
@@ -150,7 +150,7 @@ static const char *dense(const struct part *p, int64_t first, int64_t n, char *b
     return buffer;
 }
 
-/* One part to one rank while another comes from another rank, in segments that both ends agree on. */
+/* Sends a part to one rank and receives one from another, in segments that both ends know. */
 static void pass(const struct group *g, const struct part *out, int to, const struct part *in, int from,
                  int64_t segment)
 {
@@ -174,13 +174,13 @@ static void copy_own(const struct exec_collective *c)
     if (exec_intersect(c, own, own, &box)) exec_copy_box(c, &box, own, own);
 }
 
-/* Where all parts lie dense in the result, which is the same on all ranks, no buffer is needed, and a part is one
- * message: MPI then copies it at once. Of MPI's own collectives, measured on two and four ranks of one machine (Open
- * MPI 4.1.4, shared memory, 1 to 64 MiB), none is worth its place: MPI_Allgather takes as long as this, where segments
- * of 256 KiB took 1.2 times as long; MPI_Alltoall as long as whole messages by pairs, but parts of an all-to-all are
- * never dense at both ends, and it would need a copy of the operand outside of the arena; MPI_Allreduce took 1.0 to 4.5
- * times as long from 4 MiB on, and adds in an order of its own, so that the bits of a sum would depend on its version.
- */
+/* If all parts are dense in the result, and it is the same on all ranks, no buffer is needed. Each part is then one
+ * message, which MPI copies at once. MPI's own collectives were measured on two and four ranks of one machine (Open
+ * MPI 4.1.4, shared memory, 1 to 64 MiB), and none is worth using. MPI_Allgather takes as long as this; segments of
+ * 256 KiB took 1.2 times as long. MPI_Alltoall takes as long as whole messages by pairs, but parts of an all-to-all
+ * are never dense at both ends, so it would need a copy of the operand outside of the arena. MPI_Allreduce took 1.0
+ * to 4.5 times as long from 4 MiB on. It also adds in its own order, so that the bits of a sum would depend on its
+ * version. */
 static int64_t gather_segment(const struct exec_collective *c, const struct group *g)
 {
     enum { LONGEST_MESSAGE_BYTES = 1 << 30 };
@@ -192,7 +192,7 @@ static int64_t gather_segment(const struct exec_collective *c, const struct grou
     return LONGEST_MESSAGE_BYTES / part.bytes;
 }
 
-/* In step s each rank hands on what it got in the step before. */
+/* In step s each rank forwards what it received in the step before. */
 static void gather_round_ring(const struct exec_collective *c, const struct group *g)
 {
     const int64_t segment = gather_segment(c, g);
@@ -213,7 +213,7 @@ static void exchange_pairwise(const struct exec_collective *c, const struct grou
     }
 }
 
-/* All of the group get the same: what a ring hands on is what the next one needs, too. */
+/* All ranks of the group get the same result, so a ring can forward it. */
 static bool gathers_everything(const struct exec_collective *c)
 {
     unsigned sharded = 0;
@@ -223,7 +223,7 @@ static bool gathers_everything(const struct exec_collective *c)
 
 /* ---- summing ---- */
 
-/* The part for rank r starts at r+1 and goes round; each adds its own, and r is the last. */
+/* The part for rank r starts at r+1 and goes around the ring; each rank adds its own, r last. */
 static void scatter_segment(const struct exec_collective *c, const struct group *g, int64_t first)
 {
     struct part own = outgoing(c, member(g, g->own - 1));
@@ -254,7 +254,7 @@ static void scatter_round_ring(const struct exec_collective *c, const struct gro
     for (int64_t first = 0; first < most; first += segment) scatter_segment(c, g, first);
 }
 
-/* Adds what comes from another rank to n elements of p, which that rank gets in return. */
+/* Adds another rank's n elements to p's; that rank gets p's elements. */
 static void trade(const struct group *g, const struct part *p, int64_t first, int64_t n, int with)
 {
     char *at = p->at + first * p->bytes;
@@ -272,8 +272,8 @@ static void receive_segment(const struct group *g, const struct part *p, int64_t
     exec_swap(g->transport, from, NULL, 0, from, p->at + first * p->bytes, n * p->bytes);
 }
 
-/* Pairs at distances 1, 2, 4, … exchange their sums. Ranks beyond the largest power of two hand theirs in first, and
- * get the result at the end. Both of a pair add the same two numbers, so all end with the same bits. */
+/* Pairs at distances 1, 2, 4, … exchange their sums. Ranks beyond the largest power of two send theirs first and get
+ * the result at the end. Both ranks of a pair add the same two numbers, so all end with the same bits. */
 static void double_segment(const struct group *g, const struct part *p, int64_t first, int64_t n)
 {
     int power = 1;
@@ -292,7 +292,7 @@ static void double_segment(const struct group *g, const struct part *p, int64_t 
     if (partner < g->count) send_segment(g, p, first, n, g->members[partner]);
 }
 
-/* Reduce-scatter, then all-gather, of n elements in as many chunks as there are ranks. */
+/* Reduce-scatter, then all-gather, of n elements in one chunk per rank. */
 static void ring_slab(const struct group *g, const struct part *p, int64_t first, int64_t n)
 {
     int64_t chunk = base_ceil_div(n, g->count);
@@ -311,7 +311,7 @@ static void ring_slab(const struct group *g, const struct part *p, int64_t first
         }
 }
 
-/* The whole operand, padding and all, as one row; summed where the result is to stand. */
+/* The whole operand with padding as one row, summed in the result's place. */
 static struct part whole(const struct exec_collective *c)
 {
     int own = c->machine->first_device;

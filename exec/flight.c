@@ -1,16 +1,15 @@
-/* Collectives on their way: a program may have them started and waited for apart. A thread does them, one after the
- * other as they were started, by the same algorithms and with the same bits as where they are waited for at once, while
- * this thread goes on computing. */
+/* Asynchronous collectives: a program may start and await them separately. A thread runs them in order of their
+ * start, with the same algorithms and bits as blocking ones, while this thread computes. */
 #include "exec/collective.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 
-enum { MOST_FLIGHTS = 64 }; /* on their way at a time; one more is waited for */
+enum { MOST_FLIGHTS = 64 }; /* pending at once; a further one waits */
 
-/* One that was started. The machine is as it was then: the loops that run, and so the layers that addresses mean, may
- * go on. */
+/* A started collective, with a copy of the machine: its loop indices, and so the layers that addresses mean, may
+ * change later. */
 struct flying {
     struct exec_machine machine;
     const struct sim_op *op;
@@ -19,9 +18,9 @@ struct flying {
 };
 
 struct exec_flight {
-    struct flying flying[MOST_FLIGHTS]; /* the n-th that was started is at n % MOST_FLIGHTS */
-    int64_t started, done, noted;       /* how many */
-    bool ends, alone;                   /* alone: there is no thread, and each is done where it starts */
+    struct flying flying[MOST_FLIGHTS]; /* number n is at n % MOST_FLIGHTS */
+    int64_t started, done, noted;       /* counts */
+    bool ends, alone;                   /* alone: there is no thread, so each runs where it starts */
     char *buffers[2];
     pthread_t thread;
     pthread_mutex_t lock;
@@ -55,8 +54,8 @@ static void *fly(void *where)
     return NULL;
 }
 
-/* Signals stay with the thread that steps. Where there can be no thread, this one goes the same way as those of other
- * ranks, who would wait for it for ever on another. */
+/* Signals stay with the main thread. Without a thread, this rank still uses the second connection, because the other
+ * ranks would wait for it there forever. */
 static struct exec_flight *begin(struct exec_machine *machine)
 {
     enum { ALIGNMENT = 64 };
@@ -66,7 +65,7 @@ static struct exec_flight *begin(struct exec_machine *machine)
         char *at = base_alloc(machine->arena, EXEC_SEGMENT_BYTES + ALIGNMENT, 1);
         f->buffers[i] = at + (ALIGNMENT - (uintptr_t)at % ALIGNMENT) % ALIGNMENT;
     }
-    pthread_mutex_init(&f->lock, NULL); /* neither fails with the usual attributes */
+    pthread_mutex_init(&f->lock, NULL); /* neither fails with default attributes */
     pthread_cond_init(&f->news, NULL);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -75,7 +74,7 @@ static struct exec_flight *begin(struct exec_machine *machine)
     return f;
 }
 
-/* Counts those that have ended and were not counted yet, up to the n-th. */
+/* Records finished collectives, up to the n-th. */
 static void note(struct exec_machine *machine, int64_t n, double waited_s)
 {
     struct exec_flight *f = machine->flight;
@@ -96,7 +95,7 @@ static void wait_for(struct exec_machine *machine, int64_t n)
     note(machine, n, exec_seconds(machine) - start_s);
 }
 
-/* Pipelines and what decodes have none that are started early. */
+/* Pipelines and decoding programs start none early. */
 void exec_flight_check(const struct exec_machine *machine, void (*warn)(const char *text))
 {
     bool any = false;

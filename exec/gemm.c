@@ -1,7 +1,8 @@
-/* The door to OpenBLAS. A product is asked for as it lies in memory: what is transposed is said, nothing is copied.
- * Where there is AVX-512, oneDNN does all but the smallest: its kernels are 5 to 20 % faster than OpenBLAS 0.3.21's own
- * (measured on Sapphire Rapids and Zen 5), and twice as fast where OpenBLAS has none for the processor. Few rows go
- * neither way: libraries copy the weight into panels for them, or read it at half of memory's speed (streamed.c). */
+/* The only user of OpenBLAS. Products use matrices as they are stored: transposition is a flag, nothing is copied.
+ * With AVX-512, oneDNN runs all but the smallest products. Its kernels are 5 to 20 % faster than OpenBLAS 0.3.21's
+ * (measured on Sapphire Rapids and Zen 5), and twice as fast where OpenBLAS has none for the processor. Products
+ * with few rows use neither: libraries copy the weight into panels for them, or read it at half of the memory
+ * bandwidth (streamed.c). */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "exec/gemm.h"
 #include "exec/onednn.h"
@@ -11,11 +12,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Of rows x columns x depth: below, oneDNN's call costs more than its kernel gains (0.2 us, measured on Zen 5). */
+/* rows x columns x depth below which oneDNN's call costs more than its kernel gains (0.2 us, measured on Zen 5). */
 enum { LARGEST = INT_MAX, LEAST_FOR_ONEDNN = 32 * 32 * 32 };
 
-/* OpenBLAS maps its buffer (BUFFER_SIZE of common_x86_64.h, 32 << 22 bytes) with the first product, and tries again for
- * ever where that is refused: so it is tried here, and then had. */
+/* OpenBLAS maps its buffer (BUFFER_SIZE of common_x86_64.h, 32 << 22 bytes) in the first product and retries forever
+ * if that fails. So a test mapping comes first, and then a first product. */
 enum base_status exec_gemm_begin(struct base_error *error)
 {
     const size_t buffer_bytes = (size_t)32 << 22;
@@ -41,8 +42,8 @@ static bool is_transposed(const struct exec_matrix *m)
     return m->column_stride != 1;
 }
 
-/* A leading dimension is at least the length of what it strides over, even where there is one row and it says nothing.
- */
+/* A leading dimension must be at least the length of what it strides over, even if there is one row and it has no
+ * effect. */
 static blasint leading(const struct exec_matrix *m, int64_t row_count, int64_t column_count)
 {
     int64_t stride = is_transposed(m) ? m->column_stride : m->row_stride,
@@ -76,7 +77,7 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
         return;
     }
     if (multiply_streamed(rows, columns, depth, a, &b, c, store)) return;
-    if (c.column_stride != 1 && columns > 1) { /* the result lies transposed: c' = b' a' */
+    if (c.column_stride != 1 && columns > 1) { /* the result is transposed: c' = b' a' */
         struct exec_matrix at = {a.at, a.column_stride, a.row_stride}, bt = {b.at, b.column_stride, b.row_stride},
                            ct = {c.at, c.column_stride, c.row_stride};
         exec_gemm(columns, rows, depth, bt, at, ct, store);

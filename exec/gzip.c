@@ -1,11 +1,11 @@
-/* The door to zlib: whole buffers in gzip's format. */
+/* The only user of zlib: whole buffers in gzip format. */
 #include "exec/zarr.h"
 
 #include <limits.h>
 #include <string.h>
 #include <zlib.h>
 
-enum { GZIP_FORMAT = 16, LEVEL = 1 /* as T5X writes it */, MEMORY_LEVEL = 8 };
+enum { GZIP_FORMAT = 16, LEVEL = 1 /* as T5X uses */, MEMORY_LEVEL = 8 };
 
 enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t out_length, const char *path,
                              struct base_error *error)
@@ -19,7 +19,7 @@ enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t
     union {
         const void *from;
         Bytef *to;
-    } input = {.from = bytes}; /* zlib's header promises not to write there */
+    } input = {.from = bytes}; /* zlib does not write to its input */
     unsigned char beyond;
     stream.next_in = input.to;
     stream.avail_in = (uInt)length;
@@ -27,7 +27,7 @@ enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t
     stream.avail_out = (uInt)out_length;
     int status = inflate(&stream, Z_FINISH);
     bool full = stream.avail_out == 0;
-    if (status != Z_STREAM_END && full) { /* is there more, or only the trailer? */
+    if (status != Z_STREAM_END && full) { /* more data, or only the trailer? */
         stream.next_out = &beyond;
         stream.avail_out = 1;
         status = inflate(&stream, Z_FINISH);

@@ -1,5 +1,5 @@
-/* A thread that shows that this process runs: it counts in memory, and one of each host tells the other hosts what its
- * ranks do, by datagrams on every address, since those who wait cannot see it. */
+/* A thread that shows that this process runs. It increments a counter in memory. One rank of each host also sends
+ * the host's signs to other hosts, as datagrams to every address, because they cannot see the memory. */
 #define _DEFAULT_SOURCE /* getifaddrs's flags */
 #include "exec/signs.h"
 
@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_SIGNS = 24 /* in a datagram that no network splits */, PULSE_MS = 1000 / EXEC_PULSES_A_SECOND };
+enum { MOST_SIGNS = 24 /* fits a datagram that no network splits */, PULSE_MS = 1000 / EXEC_PULSES_A_SECOND };
 
 struct exec_heart {
     int socket; /* -1: this rank does not speak for its host */
@@ -28,7 +28,7 @@ struct exec_heart {
     uint64_t key;
 };
 
-static struct exec_heart only = {.socket = -1}; /* as MPI, one a process */
+static struct exec_heart only = {.socket = -1}; /* one per process, as MPI */
 
 struct told {
     int32_t rank, waits_for, storing, unused;
@@ -40,7 +40,7 @@ struct datagram {
     struct told signs[MOST_SIGNS];
 };
 
-/* ---- how this host is reached ---- */
+/* ---- this host's addresses ---- */
 
 static void list_addresses(struct exec_reach *out)
 {
@@ -72,14 +72,14 @@ struct exec_heart *exec_heart_open(enum exec_voice voice, struct exec_reach *out
     return &only;
 }
 
-/* ---- telling and hearing ---- */
+/* ---- sending and receiving ---- */
 
 static void send_to(const struct exec_heart *heart, const struct exec_reach *reach, const struct datagram *datagram)
 {
     size_t length = offsetof(struct datagram, signs) + (size_t)datagram->count * sizeof datagram->signs[0];
     for (int i = 0; i < reach->address_count; i++) {
         struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = reach->port, .sin_addr = {reach->addresses[i]}};
-        /* What is lost is told again in a tenth of a second. */
+        /* A lost datagram is repeated in a tenth of a second. */
         sendto(heart->socket, datagram, length, 0, (const struct sockaddr *)&to, sizeof to);
     }
 }
@@ -110,7 +110,7 @@ static bool is_local(const struct exec_heart *heart, int rank)
     return false;
 }
 
-/* Datagrams may overtake each other: an old pulse is not put in the place of a newer one. */
+/* Datagrams may overtake each other, so an old pulse must not replace a newer one. */
 static void take(const struct exec_heart *heart, const struct told *told)
 {
     if (told->rank < 0 || told->rank >= heart->signs->rank_count || is_local(heart, told->rank)) return;
@@ -139,11 +139,11 @@ static void hear(const struct exec_heart *heart)
 
 /* ---- the thread ---- */
 
-/* Who started this rank hears once a second that it lives, and that what passes its words on does. */
+/* Once a second, tells the launcher that this rank, and the path to it, are alive. */
 static void tell_launcher(int64_t pulse)
 {
     static const char word[] = "@alive\n";
-    /* One that no longer listens, or another rank, finds out what is wrong. */
+    /* A launcher that no longer listens is another rank's problem. */
     if (pulse % EXEC_PULSES_A_SECOND == 0 && write(STDERR_FILENO, word, sizeof word - 1) < 0) return;
 }
 
@@ -169,7 +169,7 @@ bool exec_heart_start(struct exec_heart *heart, const struct exec_signs *signs, 
     heart->key = key;
     heart->local = local;
     heart->local_count = local_count;
-    sigfillset(&all); /* signals are the run's */
+    sigfillset(&all); /* signals belong to the main thread */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     heart->runs = pthread_create(&heart->thread, NULL, beat, heart) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

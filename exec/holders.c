@@ -1,5 +1,5 @@
-/* Who holds what of a checkpoint's arrays: the machine of a plan, or those of a pipeline's pieces, each with its
- * layers. All ranks have the same list of arrays, and each knows its own parts of them. */
+/* The holders of a checkpoint's arrays: the machine of a plan, or those of a pipeline's stage chunks, each with its
+ * layers. All ranks have the same list of arrays and know their own parts. */
 #include "exec/checkpoint.h"
 #include "exec/stage_machines.h"
 
@@ -11,7 +11,7 @@ struct pieces {
     int count;
 };
 
-/* Every piece's arrays, one after the other. */
+/* All arrays of all stage chunks. */
 struct listed {
     struct exec_array array;
     int piece;
@@ -51,7 +51,7 @@ static struct listed *list_arrays(struct base_arena *arena, struct pieces pieces
     return listed;
 }
 
-/* Stacks that several pieces have layers of are written layer by layer, so that all chunks are of one size. */
+/* Stacks with layers on several stage chunks are written one layer at a time, so that all chunks have one size. */
 static struct exec_region chunk_of(const struct exec_machine *machine, const struct exec_array *array)
 {
     struct exec_region region;

@@ -1,4 +1,4 @@
-/* Which hosts a run is on, and what each computes products with: where these differ, so do last bits. */
+/* The hosts of a run and their matrix kernels: if kernels differ, so do last bits. */
 #include "exec/ranks.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Inference: batch after batch through the program of a plan, and what comes of each example, in order. */
+/* Inference: runs batches through a plan's program and collects each example's results in order. */
 #include "exec/checkpoint.h"
 #include "exec/collective.h"
 #include "exec/gemm.h"
@@ -17,13 +17,13 @@ struct infer {
     struct exec_batch *batches;
     struct exec_watch watch;
     struct exec_infer_result *result;
-    int64_t first; /* example of the batch that runs */
+    int64_t first; /* first example of the current batch */
     struct base_error *error;
 };
 
-/* ---- what comes of a batch ---- */
+/* ---- results of a batch ---- */
 
-/* Rows that were filled up are dropped: they are the last. */
+/* Drops padding rows, which are the last. */
 static int64_t kept(const struct infer *r, int64_t count)
 {
     const int64_t each = count / r->plan->batch_size, left = r->result->example_count - r->first;
@@ -75,7 +75,7 @@ static void make_room(struct infer *r, int64_t batches)
     out->rounds = base_new(r->arena, int64_t, batches);
 }
 
-/* Of all batches those that are asked for. */
+/* Selects the requested batches. */
 static enum base_status take_range(struct infer *r, int64_t *batches)
 {
     const int64_t first = r->request->first_batch, limit = r->request->batch_limit, total = *batches;
@@ -126,8 +126,8 @@ static void clear_caches(struct exec_machine *m)
     }
 }
 
-/* The first batch draws from the seed's own key, as T5X's predict does; others from one that is made of their number,
- * so that a job that goes on where another ended draws the same. */
+/* The first batch uses the seed's own key, as T5X's predict does. Others fold in their number, so that a resumed job
+ * draws the same. */
 static struct base_key key_of(const struct sim_plan *plan, int64_t batch)
 {
     struct base_key key = base_key_of_seed(plan->seed);

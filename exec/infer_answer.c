@@ -1,4 +1,4 @@
-/* Inference from one JSON document to another: what meshwright-rank reads and writes for `infer`. */
+/* Inference as JSON documents: what meshwright-rank reads and writes for `infer`. */
 #include "exec/infer_answer.h"
 
 enum base_status exec_infer_answer(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,

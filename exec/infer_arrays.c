@@ -1,4 +1,4 @@
-/* Arrays of inference, by the names of T5X's collections, each as Zarr. */
+/* Arrays of inference as Zarr, named as in T5X's collections. */
 #include "exec/infer_arrays.h"
 #include "exec/zarr.h"
 
@@ -30,7 +30,7 @@ static struct exec_kept_array *add(struct exec_arrays_kept *k, const char *name,
 
 /* ---- caches ---- */
 
-/* "decoder/layers/self_attention/cached_key" of a layer; scanned: of all. */
+/* Path of "decoder/layers/self_attention/cached_key" for one layer; if scanned, for all. */
 static const char *path_of(const struct exec_arrays_kept *k, const char *when, const char *name, int64_t layer)
 {
     const char *rest = name + strlen("decoder/layers/");
@@ -64,7 +64,7 @@ static void keep_cache(struct exec_arrays_kept *k, const char *when, int value, 
         add(k, path_of(k, when, tensor->name, layer), tensor->rank, shape + 1, values + layer * count, count);
 }
 
-/* Where the next token stands: of each row where there are prompts, else a number. */
+/* The position of the next token: one per row with prompts, otherwise one number. */
 static void keep_indices(struct exec_arrays_kept *k, const char *when)
 {
     const struct exec_machine *m = k->machine;
@@ -92,7 +92,7 @@ static void keep_caches(struct exec_arrays_kept *k, const char *when)
     if (any) keep_indices(k, when);
 }
 
-/* ---- what is seen ---- */
+/* ---- collected values ---- */
 
 static void see_encoded(void *where, const float *values, int64_t count)
 {

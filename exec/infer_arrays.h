@@ -1,6 +1,4 @@
-/* Private to exec/: what a user looks at of inference beside its answer: encoder output, caches, and each step's
- * logits.
- */
+/* Private to exec/: additional outputs of inference: encoder output, caches, and the logits of each step. */
 #ifndef EXEC_INFER_ARRAYS_H
 #define EXEC_INFER_ARRAYS_H
 
@@ -13,7 +11,7 @@ struct exec_kept_array {
     bool whole_numbers;
     float *values;
 };
-/* Of the last batch. */
+/* Arrays of the last batch. */
 struct exec_arrays_kept {
     struct base_arena *arena;
     struct exec_machine *machine;
@@ -22,12 +20,12 @@ struct exec_arrays_kept {
     int count, capacity;
     int64_t steps, step_capacity; /* of logits and tokens */
     float *logits, *fed;
-    int32_t *lengths; /* of prompts; NULL: there are none */
+    int32_t *lengths; /* of prompts; NULL: none */
 };
 int exec_tensor_named(const struct exec_machine *machine, const char *name); /* -1: none */
 void exec_arrays_watch(struct base_arena *arena, struct exec_machine *machine, struct exec_watch *watch,
                        struct exec_arrays_kept *kept);
-/* When the last batch is through. Collective; rank 0 writes. */
+/* Call after the last batch. Collective; rank 0 writes. */
 enum base_status exec_arrays_write(struct exec_arrays_kept *kept, struct base_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* What inference gave, as JSON. */
+/* Results of inference as JSON. */
 #include "exec/infer_answer.h"
 
 static void put_reals(struct base_json_writer *w, const float *values, int64_t count)
@@ -25,7 +25,7 @@ static void put_tokens(struct base_json_writer *w, const struct exec_infer_resul
     base_json_close(w, ']');
 }
 
-/* Rows of so many values, an example each. */
+/* Rows of `each` values, one per example. */
 static void put_rows(struct base_json_writer *w, const char *key, const float *values, int64_t rows, int64_t each)
 {
     base_json_key(w, key);

@@ -1,6 +1,6 @@
-/* Examples of inference from a text: one a line, its bytes as ByT5 reads them; behind a tab stand its targets. What is
- * longer than the plan's lengths is truncated, as seqio trims; inputs of an encoder and targets end with the end of the
- * sequence. A decoder's inputs are its prompt, behind the zero that begins a sequence. */
+/* Inference examples from a text, one per line, as ByT5's bytes; targets follow a tab. Text beyond the plan's
+ * lengths is truncated, as seqio does. Encoder inputs and targets end with the end of the sequence. A decoder's
+ * inputs are its prompt, after the 0 that starts a sequence. */
 #include "exec/texts.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 enum { END_OF_SEQUENCE = 1, FIRST_BYTE = 3, BYTE_VOCABULARY = 259 };
 
 struct line {
-    const char *inputs, *targets; /* targets NULL: there is no tab */
+    const char *inputs, *targets; /* targets are NULL without a tab */
     int64_t input_count, target_count;
 };
 
@@ -22,7 +22,7 @@ static struct line cut(const char *at, size_t length)
 
 enum ending { GOES_ON, ENDS };
 
-/* Up to so many tokens, the end of the sequence among them; how many there are. */
+/* Writes at most `room` tokens, including the end of the sequence; returns their number. */
 static int64_t put_tokens(const char *bytes, int64_t count, enum ending ending, int64_t room, int32_t *out)
 {
     const int64_t end = ending == ENDS, kept = count + end <= room ? count : room - end;
@@ -36,14 +36,14 @@ struct rows {
     int32_t *tokens[EXEC_FEATURE_COUNT];
 };
 
-/* Shifted right: what is fed is what came before. */
+/* Inputs are the targets shifted right. */
 static void put_decoder(const struct rows *r, int64_t row, const struct line *line)
 {
     const int64_t length = r->plan->targets_length;
     int32_t *targets = r->tokens[EXEC_DECODER_TARGET] + row * length,
             *fed = r->tokens[EXEC_DECODER_INPUT] + row * length, *weights = r->tokens[EXEC_LOSS_WEIGHTS] + row * length,
             *marks = r->tokens[EXEC_CAUSAL_ATTENTION] + row * length;
-    /* a token stays free behind the prompt, for the first that is decoded */
+    /* leaves room for the first decoded token */
     const int64_t prompt =
         r->plan->config->encoder ? 0 : put_tokens(line->inputs, line->input_count, GOES_ON, length - 1, targets);
     const int64_t count =
@@ -83,7 +83,7 @@ static void make_batch(struct base_arena *arena, struct rows *r, struct exec_bat
     }
 }
 
-/* Examples are what is between line breaks; a break at the end begins none. */
+/* Line feeds separate examples; a final one starts none. */
 static int64_t count_examples(const char *text, const char *end)
 {
     int64_t count = 0;

@@ -1,6 +1,7 @@
 /* Initial values, as T5X's networks draw them: the embedding normal(0, 1); kernels by variance scaling over fan-in,
- * truncated normal for MLP and logits, normal for attention, the query divided by sqrt(head_dim); the relative position
- * table uniform over the average fan; norms 1. The numbers are our own: counted by seed, path and element. */
+ * truncated normal for MLP and logits, normal for attention, the query divided by sqrt(head_dim); the relative
+ * position table uniform over the average fan; norms 1. The random numbers are our own: they depend on seed, path
+ * and element. */
 #include "exec/checkpoint.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 
 enum distribution { ZEROS, ONES, NORMAL, TRUNCATED_NORMAL, UNIFORM };
 
-/* A step of splitmix64 (Steele, Lea, Flood, 2014): a bijection of 64 bits that leaves no visible pattern. */
+/* A step of splitmix64 (Steele, Lea, Flood, 2014): a bijection of 64 bits without visible patterns. */
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15ULL;
@@ -24,7 +25,7 @@ static uint64_t key_of(int64_t seed, const char *path)
     return key;
 }
 
-/* In (0, 1], from the upper or the lower half. */
+/* Uniform in (0, 1], from the upper or lower half of the bits. */
 static float upper_uniform(uint64_t bits)
 {
     return ((float)(bits >> 40) + 1.0f) * 0x1p-24f;
@@ -40,7 +41,7 @@ static float normal(uint64_t bits)
     return sqrtf(-2.0f * logf(upper_uniform(bits))) * cosf(6.283185307179586f * lower_uniform(bits));
 }
 
-/* Within two standard deviations: one draw in twenty is recomputed. */
+/* Within two standard deviations: one draw in twenty is repeated. */
 static float truncated_normal(uint64_t bits)
 {
     float x = normal(bits);
@@ -69,7 +70,7 @@ static double fan_in(const struct exec_array *array)
 static struct initializer dense_initializer_of(const struct sim_plan *plan, const struct exec_array *array)
 {
     const struct model_config *c = plan->config;
-    const double truncation = 0.87962566103423978; /* standard deviation of a normal truncated at two */
+    const double truncation = 0.87962566103423978; /* standard deviation of a normal distribution truncated at two */
     double embed = (double)c->emb_dim;
     if (ends_with(array->path, ".scale")) return (struct initializer){ONES, 1};
     if (ends_with(array->path, ".bias")) return (struct initializer){ZEROS, 0};
@@ -91,7 +92,7 @@ static struct initializer dense_initializer_of(const struct sim_plan *plan, cons
     return (struct initializer){TRUNCATED_NORMAL, sqrt(1 / fan) / truncation};
 }
 
-/* Flaxformer's models with experts draw all kernels but routers with a tenth of the variance (SCALE of their gins). */
+/* In Flaxformer's MoE models all kernels except routers have a tenth of the variance (SCALE of their gin files). */
 static struct initializer initializer_of(const struct sim_plan *plan, const struct exec_array *array)
 {
     struct initializer initializer = dense_initializer_of(plan, array);
@@ -114,7 +115,7 @@ static float draw(struct initializer initializer, uint64_t bits)
     return 1;
 }
 
-/* An element's number is that in the whole array, so that no partitioning changes it. */
+/* Elements are numbered in the whole array, so that no partitioning changes their values. */
 void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, const struct exec_region *region,
                          float *values)
 {
@@ -133,7 +134,7 @@ void exec_initial_values(const struct sim_plan *plan, const struct exec_array *a
     }
 }
 
-/* What this process has of a parameter, or all of it. */
+/* This process's part of a parameter, or the whole. */
 static struct exec_region own_region(const struct exec_machine *machine, const struct exec_array *array)
 {
     struct exec_region region = exec_whole(array);
@@ -158,7 +159,7 @@ static bool is_parameter(const struct exec_array *array)
     return !strncmp(array->path, "target.", strlen("target.")); /* the optimizer starts from zeros */
 }
 
-/* Scales of int8 come before the values that they are of. */
+/* int8 scales must be set before their values. */
 static enum base_status set_scales(struct base_arena *arena, struct base_arena *scratch, struct exec_machine *machine,
                                    const struct exec_array *arrays, int count)
 {

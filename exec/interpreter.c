@@ -1,4 +1,4 @@
-/* The interpreter: one step of the sharded program, operation after operation, each on every device before the next. */
+/* The interpreter: one step of the sharded program; each operation runs on all devices before the next one. */
 #include "exec/collective.h"
 #include "exec/examples.h"
 #include "exec/kernels.h"
@@ -58,7 +58,7 @@ static void compute(struct exec_machine *machine, int at)
     machine->op_runs[at]++;
 }
 
-/* Copies what a loop carries to where the next iteration reads it, unless both are the same memory. */
+/* Copies a loop's carried values to where the next iteration reads them, unless both are the same memory. */
 static size_t carried_bytes(const struct exec_machine *machine, int value, int device)
 {
     return (size_t)(exec_part_elements(machine, value, device, EXEC_WITH_PADDING) *
@@ -73,7 +73,7 @@ static void copy_value(const struct exec_machine *machine, int from, char *const
     }
 }
 
-/* The target of one carried value may be the source of another, so all are copied aside first. */
+/* One carried value's target may be another's source, so all are copied to scratch first. */
 static void copy_values(struct exec_machine *machine, const int *from, const int *to, int count,
                         char *sources[MODEL_MAX_CARRIES][EXEC_MOST_DEVICES])
 {
@@ -93,7 +93,7 @@ static void copy_values(struct exec_machine *machine, const int *from, const int
     }
 }
 
-/* Counts layers from the model's first, also in a loop over all layers but the first. */
+/* Layers count from the model's first one, also in a loop that excludes it. */
 static void set_index(struct exec_machine *machine, int size, int64_t index)
 {
     machine->index[size] = index;
@@ -113,7 +113,7 @@ static void hand_on(struct exec_machine *machine, const int *from, const int *to
     else if (count == 1) copy_value(machine, from[0], sources[0], to[0]);
 }
 
-/* Each round draws with a key of its own. */
+/* Each round draws with its own key. */
 static void begin_round(struct exec_machine *machine, int64_t round)
 {
     if (round == 0 && machine->watch && machine->watch->loop_begins) machine->watch->loop_begins(machine->watch->where);
@@ -131,7 +131,7 @@ static void run_loop(struct exec_machine *machine, int at)
         if (i == 0) hand_on(machine, begin->inputs, begin->outputs, begin->output_count, begin->trips, index);
         if (begin->trips == MODEL_DECODE_STEPS) begin_round(machine, i);
         exec_run_range(machine, at + 1, begin->match);
-        if (machine->leaves) { /* before this round was begun */
+        if (machine->leaves) { /* before this round started */
             hand_on(machine, begin->outputs, end->outputs, begin->output_count, begin->trips, index);
             machine->leaves = false;
             break;
@@ -143,17 +143,17 @@ static void run_loop(struct exec_machine *machine, int at)
     }
     set_index(machine, begin->trips, before);
     if (begin->trips != (int)begin->op->trips)
-        machine->index[begin->op->trips] = 0; /* the first layer stands outside the loop */
+        machine->index[begin->op->trips] = 0; /* the first layer is outside of the loop */
 }
 
-/* The last layer leaves out what nobody reads. */
+/* The last layer skips operations whose results are not used. */
 static bool is_left_out(const struct exec_machine *machine, const struct sim_op *op)
 {
     return op->op && op->op->not_in_last &&
            machine->index[MODEL_DECODER_LAYERS] + 1 == machine->sizes[MODEL_DECODER_LAYERS];
 }
 
-/* What decides whether a loop goes on has said no: the same on all devices. */
+/* The loop condition is false: the same on all devices. */
 static bool says_stop(const struct exec_machine *machine, const struct sim_op *op)
 {
     if (op->kind != SIM_COMPUTE || op->op->function != MODEL_CONTINUE) return false;

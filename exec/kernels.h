@@ -1,18 +1,18 @@
-/* Private to exec/: one step of the program, and what runs a single operation of it on one device. */
+/* Private to exec/: a step of the program, and the kernels that run one operation on one device. */
 #ifndef EXEC_KERNELS_H
 #define EXEC_KERNELS_H
 
 #include "exec/this_machine.h"
 
-/* run.c: BASE_INPUT names what of a plan does not run here */
+/* run.c: BASE_INPUT names what the interpreter does not support */
 enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error *error);
 
-/* interpreter.c: one step, from batches that stand in the arenas to updated parameters */
+/* interpreter.c: one step, from batches in the arenas to updated parameters */
 enum base_status exec_check_program(struct exec_machine *machine);
 void exec_step(struct exec_machine *machine);
-void exec_begin_step(struct exec_machine *machine);                  /* nothing is summed yet, no loop runs */
-void exec_run_range(struct exec_machine *machine, int from, int to); /* operations; whole loops */
-/* stage_machines.c: what the machine's neighbour has sent, into its place */
+void exec_begin_step(struct exec_machine *machine);                  /* resets sums and loop indices */
+void exec_run_range(struct exec_machine *machine, int from, int to); /* operations; must contain whole loops */
+/* stage_machines.c: copies the neighbour's message into place */
 void exec_receive(struct exec_machine *machine, const struct sim_op *op);
 /* kernels; each runs one kernel of the program on one device */
 void exec_rows(struct exec_machine *machine, int kernel, int device);                  /* row_kernels.c */
@@ -26,9 +26,9 @@ void exec_route(struct exec_machine *machine, const struct sim_op *op, int devic
 bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, int device);
 void exec_communicate(struct exec_machine *machine, const struct sim_op *op); /* collectives.c: all devices at once */
 
-/* Counts the targets that have the largest logit, where the step evaluates (token_accuracy.c). */
+/* Counts the targets with the largest logit in an evaluation step (token_accuracy.c). */
 void exec_note_accuracy(struct exec_machine *machine, int kernel, int device);
 bool exec_can_communicate(struct exec_machine *machine,
-                          const struct sim_op *op); /* the group has all that each is to get */
+                          const struct sim_op *op); /* whether the group has all data that each device needs */
 
 #endif

@@ -1,5 +1,5 @@
-/* Contractions with a one-hot that nobody makes: rows of the other operand are looked up, or added up by row. Tokens
- * select rows of the embedding, distances select buckets of the relative position table. */
+/* Contractions with an implicit one-hot: rows of the other operand are looked up, or summed by row. Tokens select
+ * rows of the embedding; distances select buckets of the relative position table. */
 #include "exec/kernels.h"
 #include "exec/row.h"
 
@@ -23,14 +23,14 @@ int exec_relpos_bucket(int64_t query, int64_t key, enum model_direction directio
 }
 
 struct lookup {
-    const struct sim_op *op, *made; /* the contraction; what the one-hot would have been made by */
+    const struct sim_op *op, *made; /* the contraction, and the operation that would make the one-hot */
     int one_hot, other;             /* operands of op */
     char hot;                       /* the label of the one-hot's classes: tokens or buckets */
     char where[MODEL_MAX_RANK + 1]; /* its other labels */
-    char row[MODEL_MAX_RANK + 1];   /* labels of the row that is selected */
+    char row[MODEL_MAX_RANK + 1];   /* labels of the selected row */
     bool scatters;                  /* the classes are in the result */
-    int pieces;                     /* of a sequence, as it lies over devices */
-    int64_t length;                 /* of it */
+    int pieces;                     /* parts of a sequence in device order */
+    int64_t length;                 /* of the sequence */
     struct exec_space space;
     struct exec_view tokens, source, scales, result;
 };
@@ -45,7 +45,7 @@ static void plan_lookup(const struct exec_machine *machine, const struct sim_op 
     l->one_hot = sim_is_one_hot(s, op->inputs[1]);
     l->other = 1 - l->one_hot;
     l->made = &s->ops[s->values[sim_root(s, op->inputs[l->one_hot])].definition];
-    bool tokens = l->made->op->function != MODEL_RELPOS_ONE_HOT; /* or positions, one after the other */
+    bool tokens = l->made->op->function != MODEL_RELPOS_ONE_HOT; /* otherwise consecutive positions */
     const char *labels = op->op->input_labels[l->one_hot];
     size_t rank = strlen(labels);
     l->hot = tokens ? labels[rank - 1] : labels[0];
@@ -62,7 +62,7 @@ static void plan_lookup(const struct exec_machine *machine, const struct sim_op 
     exec_view_of(machine, op->outputs[0], op->op->output_labels, &l->space, device, &l->result);
 }
 
-/* ---- elements and rows, whatever they are stored as ---- */
+/* ---- elements and rows of any dtype ---- */
 
 static void read_row(const struct exec_view *view, int64_t offset, int64_t stride, float *row, int64_t n)
 {
@@ -83,7 +83,7 @@ static float read_one(const struct exec_view *view, int64_t offset)
 
 /* ---- tokens ---- */
 
-/* Where token `position` of the device's part stands in a view; positions count row-major over the labels `where`. */
+/* Offset of token `position` of the device's part; positions are row-major over the labels `where`. */
 static int64_t offset_of(const struct lookup *l, const struct exec_view *view, int64_t position)
 {
     int64_t offset = 0;
@@ -102,7 +102,7 @@ static int64_t token_count(const struct lookup *l)
     return count;
 }
 
-/* The class of a token on this device, or -1 if another one has it. */
+/* The token's class on this device; -1: another device has it. */
 static int64_t class_of(const struct lookup *l, int64_t position)
 {
     const struct exec_range *classes = exec_space_range(&l->space, l->hot);
@@ -114,7 +114,7 @@ static int64_t class_of(const struct lookup *l, int64_t position)
     return token >= 0 && token < classes->valid ? token : -1;
 }
 
-/* Rows in a view, one for each place of the row's outer labels. */
+/* Offset of a row in a view, by its outer labels. */
 static int64_t outer_offset(const struct lookup *l, const struct exec_view *view, int64_t at)
 {
     int64_t offset = 0;
@@ -147,7 +147,7 @@ static void gather_tokens(const struct lookup *l, struct exec_scratch scratch)
     }
 }
 
-/* Tokens sorted by class (each class in its order), so that every row is added up once and in float32. */
+/* Tokens sorted by class (each class in order), so that every row is summed once, in float32. */
 static void scatter_tokens(const struct lookup *l, struct exec_scratch scratch)
 {
     int64_t count = token_count(l), classes = exec_space_range(&l->space, l->hot)->valid,
@@ -158,7 +158,7 @@ static void scatter_tokens(const struct lookup *l, struct exec_scratch scratch)
     int64_t stride = exec_stride(&l->source, l->row[0]);
     memset(starts, 0, (size_t)(classes + 2) * sizeof *starts);
     for (int64_t i = 0; i < count; i++)
-        starts[class_of(l, i) + 2]++; /* [0] and [1]: tokens of other devices, and where class 0 starts */
+        starts[class_of(l, i) + 2]++; /* [0] and [1]: other devices' tokens, and the start of class 0 */
     starts[1] = 0;
     for (int64_t c = 2; c < classes + 2; c++) starts[c] += starts[c - 1];
     for (int64_t i = 0; i < count; i++) {
@@ -182,7 +182,7 @@ struct distances {
     int64_t queries, keys, classes;
 };
 
-/* The bucket of each distance, from the last key seen by the first query on; -1 where another device has it. */
+/* The bucket of each distance, starting at the first query's last key; -1: another device has it. */
 static struct distances make_distances(const struct lookup *l, struct exec_scratch *scratch)
 {
     const struct exec_range *queries = exec_space_range(&l->space, l->where[0]),

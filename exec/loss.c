@@ -1,9 +1,9 @@
-/* Cross entropy with z_loss, as T5X trains with it: per token logZ - logit of the target + z_loss logZ^2, times its
- * weight. The gradient is of the sum over the global batch divided by batch size times targets length. */
+/* Cross entropy with z_loss, as in T5X: per token logZ - logit of the target + z_loss logZ^2, times its weight. The
+ * gradient is of the sum over the global batch divided by batch size times targets length. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
-/* What the sum over tokens is divided by: a constant of the plan, or the number of the microbatch's tokens. */
+/* The divisor of the sum over tokens: a constant of the plan, or the microbatch's token count. */
 static float normalizing_factor(const struct exec_row *row, int tokens_at)
 {
     const struct sim_plan *plan = row->machine->plan;
@@ -21,7 +21,7 @@ void exec_row_pick(struct exec_row *row)
     if (target >= 0 && target < row->n) row->out[0][target] = row->in[0][target];
 }
 
-/* logits, target, maximum over the whole vocabulary: 1 at the target if it is that */
+/* logits, target, maximum over the whole vocabulary: 1 at the target if it has the maximum */
 void exec_row_argmax(struct exec_row *row)
 {
     int64_t target = (int64_t)row->in[1][0] - row->start;
@@ -29,7 +29,7 @@ void exec_row_argmax(struct exec_row *row)
     if (target >= 0 && target < row->n) row->out[0][target] = row->in[0][target] >= row->in[2][0];
 }
 
-/* maximum, sum of exponentials, the target's logit, weight, perhaps the number of tokens; one token an element */
+/* maximum, sum of exponentials, the target's logit, weight, optionally the token count; one token per element */
 void exec_row_loss(struct exec_row *row)
 {
     const float z_loss = (float)row->machine->plan->z_loss,
@@ -41,7 +41,7 @@ void exec_row_loss(struct exec_row *row)
     }
 }
 
-/* logits, maximum, sum of exponentials, target, weight, perhaps the number of tokens */
+/* logits, maximum, sum of exponentials, target, weight, optionally the token count */
 EXEC_VECTORIZED void exec_row_loss_grad(struct exec_row *row)
 {
     const float *x = row->in[0], z_loss = (float)row->machine->plan->z_loss, most = row->in[1][0],

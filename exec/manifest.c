@@ -1,5 +1,5 @@
-/* The manifest of a checkpoint: which plan, model, optimizer, mesh and seed it is of, which step, and of each array
- * shape, dtype and checksum. What was written by others has none. */
+/* The manifest of a checkpoint: its plan, model, optimizer, mesh, seed and step, and each array's shape, dtype and
+ * checksum. Checkpoints of other software have none. */
 #include "exec/checkpoint.h"
 #include "exec/zarr.h"
 
@@ -10,11 +10,11 @@ enum { LARGEST_MANIFEST_BYTES = 1 << 26, VERSION = 2, CHECKSUM_DIGITS = 16 };
 
 static const char file_name[] = "manifest.json";
 
-/* ---- its own checksum: the last member, of all bytes of the file where its digits are 0 ---- */
+/* ---- the file's own checksum: the last member, over all bytes with its digits set to 0 ---- */
 
 static const char own_checksum[] = "\"checksum\": \"", no_digits[] = "0000000000000000";
 
-/* Where the digits begin; 0: there are none. */
+/* Start of the digits; 0: there are none. */
 static size_t find_digits(const char *text, size_t length)
 {
     const size_t key = sizeof own_checksum - 1;
@@ -62,7 +62,7 @@ static enum base_status need_int(const struct base_json *document, const char *k
 static enum base_status read_document(const struct base_json *document, const char *text, size_t length,
                                       struct exec_manifest *out, struct base_error *error)
 {
-    const int64_t largest = INT64_C(1) << 53; /* that JSON holds exactly */
+    const int64_t largest = INT64_C(1) << 53; /* exact in JSON */
     int64_t version;
     const struct base_json *optimizer, *content;
     BASE_TRY(need_int(document, "manifest", VERSION, VERSION, &version, error));
@@ -95,7 +95,7 @@ enum base_status exec_manifest_read(struct base_arena *arena, const char *checkp
     return status == BASE_OK ? status : base_fail_in(error, "%s", path);
 }
 
-/* ---- what differs ---- */
+/* ---- differences ---- */
 
 static const char *value_text(const struct base_json *value, char buffer[80])
 {
@@ -105,9 +105,7 @@ static const char *value_text(const struct base_json *value, char buffer[80])
     return buffer;
 }
 
-/* A key that the manifest does not have yet says nothing; one that the plan's model does not have is of a later
- * version.
- */
+/* A key that is missing in the manifest is ignored; one that is missing in the plan's model is from a later version. */
 static enum base_status check_model(const struct exec_manifest *manifest, const struct base_json *model,
                                     struct base_error *error)
 {
@@ -152,7 +150,7 @@ enum base_status exec_manifest_check(struct base_arena *arena, const struct exec
     return BASE_OK;
 }
 
-/* ---- what may not change between two parts of one training ---- */
+/* ---- keys that must not change within one training ---- */
 
 static const enum sim_key kept_keys[] = {SIM_BATCH_SIZE,   SIM_INPUTS_LENGTH,          SIM_TARGETS_LENGTH,
                                          SIM_DTYPE,        SIM_LEARNING_RATE,          SIM_Z_LOSS,

@@ -1,12 +1,12 @@
-/* Dropout as T5X has it (flax.linen.Dropout): an element stays where a uniform number is below the share that is kept,
- * and is then divided by that share. The numbers are those of JAX's Threefry in its original order
+/* Dropout as in T5X (flax.linen.Dropout): an element is kept if a uniform number is below the kept share, and is
+ * then divided by that share. Numbers are from JAX's Threefry in its original order
  * (jax_threefry_partitionable=False, as in T5X's time), counted over the whole mask, so that no partitioning changes
- * them; the keys are our own, since Flax's depend on the paths of its modules. */
+ * them. The keys are our own, since Flax's depend on module paths. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
-/* Which layer of the whole model draws, or 0 outside all layers. The first one may stand before the loop over the
- * others, so that it is the name, not the loop, that tells. */
+/* The layer of the whole model that draws, or 0 outside of all layers. The name decides, not the loop: the first
+ * layer may be outside of the loop over the others. */
 static int64_t layer_of(const struct exec_machine *machine, const char *name)
 {
     static const struct {
@@ -33,7 +33,7 @@ static float share_kept(const struct exec_row *row)
     return (float)(1 - row->machine->plan->dropout_rate);
 }
 
-/* A number in [0, 1) by the upper 23 bits, as jax.random.uniform makes it. */
+/* Uniform in [0, 1) from the upper 23 bits, like jax.random.uniform. */
 static float uniform(uint32_t bits)
 {
     return (float)(bits >> 9) * 0x1p-23f;

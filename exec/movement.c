@@ -1,4 +1,4 @@
-/* Operations that only move elements: rows of a microbatch, heads that serve several queries, and their transposes. */
+/* Operations that only move elements: microbatch slices, repeated heads, and their transposes. */
 #include "exec/kernels.h"
 #include "exec/row.h"
 
@@ -7,17 +7,17 @@
 struct move {
     struct exec_space space;
     struct exec_view from, to;
-    int64_t index[MODEL_MAX_RANK]; /* of the element of the result, in the device's part of it */
+    int64_t index[MODEL_MAX_RANK]; /* of the result's element in the device's part */
 };
 
-/* A space over the result's labels, and over those of the operand that the result lacks. */
+/* A space over the result's labels and the operand's other labels. */
 static void plan_move(const struct exec_machine *machine, const struct sim_op *op, int device, struct move *m)
 {
     memset(m, 0, sizeof *m);
     exec_space_of(machine, op, device, &m->space);
     const struct sim_value *in = &machine->s->values[op->inputs[0]];
     const struct model_tensor *tensor = &machine->s->program->tensors[in->tensor];
-    for (int d = 0; d < tensor->rank; d++) { /* the operand as it is: nothing of it is sliced but what the labels say */
+    for (int d = 0; d < tensor->rank; d++) { /* the operand is not sliced, except by its labels */
         char letter = op->op->input_labels[0][d];
         struct exec_range *range = &m->space.ranges[strchr(m->space.letters, letter) - m->space.letters];
         if (!strchr(op->op->output_labels, letter))
@@ -52,7 +52,7 @@ static int64_t result_offset(const struct move *m)
     return offset;
 }
 
-/* Offset of the operand's element where the labels agree; `letter` of the operand is left out. */
+/* Offset of the operand's element with the result's labels, without the operand's own label. */
 static int64_t common_offset(const struct move *m)
 {
     int64_t offset = 0;
@@ -60,7 +60,7 @@ static int64_t common_offset(const struct move *m)
     return offset;
 }
 
-/* The labels that the operand and the result do not share: B and b, g and h. */
+/* The label that only one side has: B and b, g and h. */
 static char own_letter(const char *letters, const char *others)
 {
     while (*letters && strchr(others, *letters)) letters++;
@@ -73,7 +73,7 @@ static void copy_element(const struct move *m, int64_t from, int64_t to)
     memcpy(m->to.at + to * (int64_t)bytes, m->from.at + from * (int64_t)bytes, bytes);
 }
 
-/* Sum over the heads that one key or value has served. */
+/* Sums over the heads that share one key or value. */
 static void add_group(const struct move *m, char head, int64_t group, int64_t group_size, int64_t offset)
 {
     const struct exec_range *heads = exec_space_range(&m->space, head);
@@ -86,13 +86,13 @@ static void add_group(const struct move *m, char head, int64_t group, int64_t gr
     exec_store(m->to.dtype, &sum, m->to.at + result_offset(m) * model_dtype_bytes(m->to.dtype), 1, 1);
 }
 
-/* What the device has of the label that is sliced, repeated or added up covers what it is to make. */
+/* The device's part of the label that is sliced, repeated or summed covers what it has to make. */
 static int64_t whole_size(const struct exec_machine *machine, char letter)
 {
     return machine->sizes[model_dimension_of(machine->s->program, letter)->size];
 }
 
-/* How many heads of one dimension one of the other stands for. */
+/* Number of heads per group. */
 static int64_t heads_a_group(const struct exec_machine *machine, char from, char to)
 {
     int64_t a = whole_size(machine, from), b = whole_size(machine, to);
@@ -133,7 +133,7 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
             add_group(&m, from, global, group_size, offset);
             continue;
         }
-        /* Rows of this microbatch follow those of the one before; a head reads the key or value of its group. */
+        /* A microbatch's rows follow those of the previous one; a head reads its group's key or value. */
         int64_t source = op->op->kind == MODEL_SLICE
                              ? machine->index[MODEL_MICROBATCHES] * whole_size(machine, to) + global
                              : global / group_size;

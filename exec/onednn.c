@@ -1,16 +1,14 @@
-/* The door to oneDNN. A product of a shape is prepared once, with the matrices' places left open, and run again and
- * again.
- */
+/* The only user of oneDNN. A product is prepared once per shape, with open matrix addresses, and run many times. */
 #include "exec/onednn.h"
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <string.h>
 
-/* Shapes: of whole contractions of a model, of tiles, and what is left over at their ends. */
+/* Shapes of a model's whole contractions, of tiles, and of the remainders at their ends. */
 enum { MOST_SHAPES = 1024, ARGUMENTS = 4, MATRICES = 3 };
 
-/* What one product has in common with another: rows, columns, depth, and how the matrices lie. */
+/* The cache key of a product: rows, columns, depth, and memory layout. */
 struct shape {
     int64_t rows, columns, depth, strides[MATRICES][2];
     int32_t c_type, add;
@@ -95,7 +93,7 @@ static bool describe(dnnl_memory_desc_t *out, int64_t rows, int64_t columns, con
     return dnnl_memory_desc_init_by_strides(out, 2, sizes, type, strides) == dnnl_success;
 }
 
-/* The workspace is ours, and the old result is added where that is asked for. */
+/* The caller owns the workspace; the old result is added if requested. */
 static bool make_attributes(enum exec_writing store, dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t after = NULL;
@@ -127,7 +125,7 @@ static bool prepare(const struct exec_onednn *self, struct product *p, const_dnn
     return made && make_memory(self, p, MATRICES, DNNL_ARG_SCRATCHPAD, workspace);
 }
 
-/* The reference implementation takes any strides, and its time. */
+/* The reference implementation supports any strides but is slow. */
 static bool is_fast(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;
@@ -154,7 +152,7 @@ static bool make(const struct exec_onednn *self, struct product *p)
     return made;
 }
 
-/* The last one found moves to the front: a contraction asks for the same again and again. */
+/* The found product moves to the front: a contraction asks for it repeatedly. */
 static struct product *find(struct exec_onednn *self, const struct shape *shape)
 {
     for (int i = 0; i < self->count; i++) {
@@ -190,7 +188,7 @@ bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, i
 {
     const struct exec_onednn_operand *const matrices[MATRICES] = {a, b, c};
     struct shape shape;
-    memset(&shape, 0, sizeof shape); /* padding, too, is compared */
+    memset(&shape, 0, sizeof shape); /* the comparison includes padding */
     shape.rows = rows, shape.columns = columns, shape.depth = depth, shape.add = store == EXEC_ACCUMULATE;
     shape.c_type = c_dtype == MODEL_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
     for (int i = 0; i < MATRICES; i++)

@@ -1,4 +1,4 @@
-/* Private to exec/: matrix products of float32, and of narrow operands accumulated in float32, where the processor has
+/* Private to exec/: matrix products of float32, and of narrow operands with float32 accumulation, on processors with
  * wide instructions for them. */
 #ifndef EXEC_ONEDNN_H
 #define EXEC_ONEDNN_H
@@ -8,10 +8,10 @@
 
 /* ---- float32 ---- */
 
-/* This processor has AVX-512, and oneDNN may use it (ONEDNN_MAX_CPU_ISA). */
+/* True: this processor has AVX-512, and oneDNN may use it (ONEDNN_MAX_CPU_ISA). */
 bool exec_onednn_is_wide(void);
-/* c = a * b, or c += a * b, in float32: row-major with leading dimensions; transposed: the matrix lies so in memory. On
- * one thread; false: oneDNN refuses it, and nothing was done. */
+/* c = a * b, or c += a * b, in float32: row-major with leading dimensions; transposed: as stored in memory. Uses one
+ * thread. False: oneDNN rejects it, and nothing is done. */
 struct exec_onednn_matrix {
     const float *at;
     int64_t leading;
@@ -25,18 +25,18 @@ bool exec_onednn_multiply(int64_t rows, int64_t columns, int64_t depth, const st
 
 struct exec_onednn;
 /* Products of operands of that dtype: bfloat16, or float32, which every processor has and tests compare with. NULL:
- * this processor has no instructions for it (AVX-512 BF16 or AMX), or oneDNN cannot be started. */
+ * the processor lacks the instructions (AVX-512 BF16 or AMX), or oneDNN cannot start. */
 struct exec_onednn *exec_onednn_begin(struct base_arena *arena, enum model_dtype operands);
 void exec_onednn_end(struct exec_onednn *self);
 const char *exec_onednn_kernel(const struct exec_onednn *self); /* "oneDNN amx_bf16", … */
-/* A matrix by its strides in elements, of which one is 1 (or there is one row or column). */
+/* A matrix with strides in elements, one of which is 1 (or there is one row or column). */
 struct exec_onednn_operand {
     const void *at;
     int64_t row_stride, column_stride;
 };
-/* c = a * b, or c += a * b: a rows x depth, b depth x columns; c is of that dtype, bfloat16 or float32, and rounded
- * once, when the sum is whole. False: nothing was done, since it needs more than the workspace, 64-byte aligned, or
- * oneDNN has no kernel for such strides. One thread; the same operands give the same bits. */
+/* c = a * b, or c += a * b, with a rows x depth and b depth x columns. c is bfloat16 or float32 and is rounded once,
+ * after the whole sum. workspace is 64-byte aligned. False, and nothing is done: the workspace is too small, or
+ * oneDNN has no kernel for these strides. One thread; equal operands give equal bits. */
 bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth,
                       const struct exec_onednn_operand *a, const struct exec_onednn_operand *b,
                       const struct exec_onednn_operand *c, enum model_dtype c_dtype, enum exec_writing store,

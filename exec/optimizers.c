@@ -1,4 +1,4 @@
-/* Updates in place: SGD, AdamW and T5X's Adafactor. Second moments and roots in float32, as T5X keeps them. */
+/* In-place updates: SGD, AdamW and T5X's Adafactor. Second moments and square roots in float32, as in T5X. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
@@ -7,7 +7,7 @@ static float learning_rate(const struct exec_row *row)
     return (float)row->machine->plan->learning_rate;
 }
 
-/* The first microbatch starts the sum: nothing has to clear it. */
+/* The first microbatch overwrites the sum, so it needs no clearing. */
 EXEC_VECTORIZED void exec_row_accumulate(struct exec_row *row)
 {
     const float *sum = row->in[0], *gradient = row->in[1];
@@ -51,8 +51,8 @@ void exec_row_adamw(struct exec_row *row)
     adamw(row, (float)(1 / (1 - pow(0.9, t))), (float)(1 / (1 - pow(0.999, t))));
 }
 
-/* optax's: the sign of a mean that is nearer the gradient than the one that is kept. parameter, mu, gradient ->
- * parameter, mu */
+/* optax's Lion: the sign of a mean closer to the gradient than the stored one. parameter, mu, gradient -> parameter,
+ * mu */
 EXEC_VECTORIZED void exec_row_lion(struct exec_row *row)
 {
     const float b1 = 0.9f, b2 = 0.99f, weight_decay = 1e-3f, rate = learning_rate(row);
@@ -102,13 +102,14 @@ void exec_row_square_decay(struct exec_row *row)
     decay_towards_square(row, decay_rate(row));
 }
 
-/* The gradient divided by the root of its second moment. Factored, the moment is v_row / mean(v_row) * v_col. */
+/* The gradient divided by the square root of its second moment. If factored, the moment is v_row / mean(v_row) *
+ * v_col. */
 static inline float scaled(const float *gradient, const float *first, const float *second, float mean, int64_t i)
 {
     return second ? gradient[i] / sqrtf(first[i] / mean) / sqrtf(second[i]) : gradient[i] / sqrtf(first[i]);
 }
 
-/* parameter; or gradient, v; or gradient, v_row, v_col, mean of v_row: what is squared for a root mean square */
+/* parameter; or gradient, v; or gradient, v_row, v_col, mean of v_row: the values to square for a root mean square */
 EXEC_VECTORIZED void exec_row_scaled_square(struct exec_row *row)
 {
     int count = row->op->input_count;
@@ -147,7 +148,7 @@ static int gradient_operand(const struct model_op *op)
     }
 }
 
-/* Of a row as it stands in memory: accumulators are float32, sums over devices may be bfloat16. */
+/* Sum of squares of a row as stored: accumulators are float32, sums over devices may be bfloat16. */
 static double squares_of_row(enum model_dtype dtype, const char *row, int64_t n)
 {
     enum { PIECE = 512 };
@@ -179,7 +180,7 @@ static double squares_of(const struct exec_view *view, const struct exec_space *
     }
 }
 
-/* The norm is of gradients as they are before those of experts are scaled. */
+/* The norm uses gradients before the scaling of experts' gradients. */
 static double gradient_scale(const struct exec_machine *machine, int value)
 {
     int definition = machine->s->values[value].definition;

@@ -1,4 +1,4 @@
-/* What decoders beside T5 do with a row: take its mean away, turn it by its position, and mark the position itself. */
+/* Row operations of decoders other than T5: subtract the mean, rotate by position, and mark the position. */
 #include "exec/row.h"
 
 #include <math.h>
@@ -9,13 +9,13 @@ void exec_row_center(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] - row->in[1][0];
 }
 
-/* Halves against each other, each pair at a speed of its own. */
+/* Rotates pairs of the two halves, each pair at its own frequency. */
 static void turn(struct exec_row *row, double sign)
 {
     static const double slowest = 10000;
     const float *x = row->in[0];
     const int64_t half = row->n / 2;
-    const double position = row->op->input_count > 1 ? (double)row->in[1][0] : (double)row->position; /* of a token */
+    const double position = row->op->input_count > 1 ? (double)row->in[1][0] : (double)row->position; /* of the token */
     for (int64_t i = 0; i < half; i++) {
         const double angle = sign * position * pow(slowest, -(double)i / (double)half);
         const float cosine = (float)cos(angle), sine = (float)sin(angle), first = x[i], second = x[i + half];

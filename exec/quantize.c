@@ -1,5 +1,5 @@
-/* Weights in int8: the scale of each output channel, found before any of its values is stored. A channel may be spread
- * over devices and chunks, so all ranks take the largest magnitude that any of them saw. */
+/* int8 weights: each output channel's scale must be known before its values are stored. A channel may span devices
+ * and chunks, so all ranks take the maximum of their magnitudes. */
 #include "exec/checkpoint.h"
 #include "exec/ranks.h"
 
@@ -45,7 +45,7 @@ int8_t exec_quantized(float value, float scale)
 
 /* ---- the largest magnitudes ---- */
 
-/* From one channel to the next along each dimension of the whole array, layers included; returns how many it has. */
+/* Strides between channels along each dimension of the whole array, with layers; returns the number of channels. */
 static int64_t channel_strides(const struct exec_machine *machine, const struct exec_array *array, int64_t *strides)
 {
     const struct model_tensor *scales = scales_of(machine, array),
@@ -100,7 +100,7 @@ void exec_channels_see(const struct exec_channels *channels, int array, const st
 
 /* ---- the scales ---- */
 
-/* Of one layer on one device. */
+/* Sets the scales of one layer on one device. */
 static void set_scales(const struct exec_machine *machine, const struct exec_array *array, int device, int64_t layer,
                        const double *largest, float *to)
 {
@@ -131,7 +131,7 @@ static void set_scales(const struct exec_machine *machine, const struct exec_arr
 static void set_scales_of(const struct exec_channels *channels, int array)
 {
     const struct exec_array *a = &channels->arrays[array];
-    struct exec_machine at_layer = *channels->machine; /* with its own index of the layer */
+    struct exec_machine at_layer = *channels->machine; /* a copy with its own layer index */
     const int scales = exec_scales_value(&at_layer, a),
               layers = at_layer.s->program->tensors[at_layer.s->values[a->value].tensor].layers;
     const int64_t first = a->layers_dim >= 0 ? 0 : a->layer,

@@ -1,7 +1,7 @@
-/* meshwright-rank: the executor as a program of its own, so that OpenBLAS and MPI load here and not in every
- * prediction. It reads a request on stdin and prints the result, or what went wrong, on stdout; the exit code says
- * which. `meshwright run` starts it and speaks for it. With `--ranks PATIENCE_S` it is one of the ranks that mpirun or
- * srun started: rank 0 reads and prints, the others are told. */
+/* meshwright-rank: the executor as a separate program, so that only it loads OpenBLAS and MPI, not every prediction.
+ * It reads a request on stdin and prints the result or the error on stdout, with the status as exit code.
+ * `meshwright run` starts it and reports its messages. With `--ranks PATIENCE_S` it is one of the ranks started by
+ * mpirun or srun: rank 0 reads and prints, the others receive. */
 #define _XOPEN_SOURCE 700 /* sigaltstack */
 #include "exec/comm.h"
 
@@ -25,18 +25,18 @@ static enum base_status print_text(const char *bytes, size_t length, enum base_s
 
 static volatile sig_atomic_t stop, is_ready;
 
-/* Who started it is told why: mpirun names an exit code, or nothing. */
+/* Tells the launcher the reason, since mpirun reports an exit code at most. */
 static void say_stopped(int number)
 {
     char word[] = "@stopped 00\n";
     word[sizeof "@stopped " - 1] = (char)('0' + number / 10);
     word[sizeof "@stopped "] = (char)('0' + number % 10);
-    if (write(STDERR_FILENO, word, sizeof word - 1) < 0) return; /* nobody listens any more */
+    if (write(STDERR_FILENO, word, sizeof word - 1) < 0) return; /* nobody listens */
 }
 
-/* The first asks the run to end with its step, or at once where there is no step yet, which this rank alone knows for
- * certain: what it says of its steps is on its way for a while. A later one ends it at once. One wish may arrive by
- * several ways: who ends a job sends SIGTERM to all of its processes, and some of these pass it on, as SIGUSR1. */
+/* The first signal asks the run to end after its step, or at once if no step has started. Only this rank knows the
+ * latter for certain, because its messages take time. A later signal ends it at once. One request may arrive in
+ * several ways: a scheduler sends SIGTERM to all processes of a job, and some of them forward it as SIGUSR1. */
 static void on_signal(int number)
 {
     static struct timespec asked_at;
@@ -51,9 +51,9 @@ static void on_signal(int number)
     stop = number;
 }
 
-/* On a stack of their own: products of oneDNN before 3.12 keep a place in the heap in the stack pointer
- * (uxlfoundation/oneDNN issue 4845), and what the kernel stores below it for a signal would land there. Other threads
- * block signals. */
+/* Signal handlers have their own stack: products of oneDNN before 3.12 keep a heap address in the stack pointer
+ * (uxlfoundation/oneDNN issue 4845), and the kernel would write the signal frame below it. Other threads block
+ * signals. */
 static enum base_status catch_signals(struct base_error *error)
 {
     static char stack[SIGNAL_STACK_BYTES];
@@ -64,7 +64,7 @@ static enum base_status catch_signals(struct base_error *error)
                          strerror(errno));
     sigfillset(&action.sa_mask);
     for (int i = 0; i < BASE_COUNT(numbers); i++) {
-        const bool stays_ignored = /* as under nohup */
+        const bool stays_ignored = /* as with nohup */
             numbers[i] == SIGHUP && sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
         if (!stays_ignored) sigaction(numbers[i], &action, NULL);
     }
@@ -77,7 +77,7 @@ static void begin_steps(void)
     is_ready = 1;
 }
 
-/* What `meshwright run` listens for on stderr. */
+/* `meshwright run` reads these lines on stderr. */
 static void say_progress(const struct exec_progress *p)
 {
     fprintf(stderr, "@step %lld %lld %.9g %.9g %.9g\n", (long long)p->done, (long long)p->steps, p->loss,
@@ -91,7 +91,7 @@ static void say_warning(const char *text)
     fflush(stderr);
 }
 
-/* A rank's last word. */
+/* The last message of a rank. */
 static void say_failed(const char *text)
 {
     fprintf(stderr, "@failed %s\n", text);
@@ -126,8 +126,8 @@ static enum base_status answer(struct base_arena *arena, struct base_text *out, 
 
 enum leaks { LEAKS_COUNT, LEAKS_IGNORED };
 
-/* Open MPI keeps what it finds out when it begins, and unloads parts of itself with what they hold, which no
- * suppression finds then: the leak sanitizer looks away while it begins, and looks for leaks before it ends. */
+/* Open MPI keeps data from its start and unloads libraries with it, which no suppression then matches. So the leak
+ * sanitizer ignores allocations during the start, and checks for leaks before the end. */
 #ifdef __SANITIZE_ADDRESS__
 void __lsan_disable(void);
 void __lsan_enable(void);
@@ -150,13 +150,13 @@ static void look_for_leaks(void)
 }
 #endif
 
-/* Who started it learns from these lines how far the start came, should it get no further. */
+/* These lines tell the launcher how far the start came if it hangs. */
 static enum base_status join_ranks(int patience_s, struct base_error *error)
 {
     fputs("@here\n", stderr);
     ignore_leaks(LEAKS_IGNORED);
     enum base_status status = exec_comm_begin(&ranks, patience_s, say_failed, say_warning, error);
-    signal(SIGXFSZ, SIG_IGN); /* a file too large is a word from now on; before, Open MPI would wait for ever */
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error from now on; earlier, Open MPI would hang */
     ignore_leaks(LEAKS_COUNT);
     if (status == BASE_OK) fputs("@joined\n", stderr);
     return status;
@@ -170,7 +170,7 @@ static const char help[] =
     "  meshwright-rank --help             this text\n\n"
     "A plan is run by `meshwright run PLAN.json --steps K`, over hosts with --hostfile FILE.\n";
 
-/* What is said to somebody who starts it by hand; -1: it was started to run. */
+/* Help for a user who starts it by hand; -1: it was started to run. */
 static int talk(int argument_count, char **arguments)
 {
     bool asked = argument_count == 2 && (!strcmp(arguments[1], "--help") || !strcmp(arguments[1], "-h"));
@@ -190,7 +190,7 @@ int main(int argument_count, char **arguments)
     int said = talk(argument_count, arguments);
     if (said >= 0) return said;
     if (catch_signals(&error) != BASE_OK) return say_failed(error.text), BASE_RUN;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* even if it waits in the kernel: nobody is left to hear of it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* even while it waits in the kernel: its parent is gone */
     has_ranks = argument_count == 3 && !strcmp(arguments[1], "--ranks") &&
                 base_parse_int(arguments[2], "--ranks", 1, LONGEST_PATIENCE_S, &patience_s, &error) == BASE_OK;
     if (has_ranks && join_ranks((int)patience_s, &error) != BASE_OK) return say_failed(error.text), BASE_RUN;

@@ -1,4 +1,4 @@
-/* What ranks agree on outside the program: sums of a few numbers, the message of the one that failed. */
+/* Agreement between ranks outside of the program: sums of a few numbers, and the failing rank's message. */
 #include "exec/ranks.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ void exec_tell_storing(const struct exec_transport *transport, enum exec_storing
     if (transport && transport->storing) transport->storing(transport->self, storing);
 }
 
-/* Down a binomial tree from rank 0, in pieces that any transport takes. */
+/* Along a binomial tree from rank 0, in messages that any transport accepts. */
 void exec_broadcast(const struct exec_transport *t, void *bytes, int64_t count)
 {
     if (exec_is_alone(t)) return;
@@ -41,7 +41,7 @@ void exec_broadcast(const struct exec_transport *t, void *bytes, int64_t count)
     }
 }
 
-/* Up the same tree, then down again: the order of additions is the tree's. */
+/* Up the same tree, then down; the tree fixes the order of additions. */
 static void combine(const struct exec_transport *t, double *values, int count, enum exec_reduction reduction)
 {
     double other[EXEC_MOST_NUMBERS];
@@ -70,7 +70,7 @@ void exec_largest_numbers(const struct exec_transport *transport, double *values
     combine(transport, values, count, EXEC_MAXIMUM);
 }
 
-/* The lowest rank that failed says why, and all fail with it. */
+/* The lowest failing rank gives the message, and all ranks fail with it. */
 enum base_status exec_agree(const struct exec_transport *t, enum base_status status, struct base_error *error)
 {
     if (exec_is_alone(t)) return status;

@@ -1,8 +1,8 @@
-/* What reductions add up, and the sums themselves. */
+/* The values that reductions combine, and the sums themselves. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
-/* Lane k adds elements k, k + 16, …; the lanes are added last, in order. */
+/* Lane k adds elements k, k + 16, …; the lanes are added at the end, in order. */
 EXEC_VECTORIZED float exec_row_sum(const float *values, int64_t n)
 {
     float lanes[EXEC_LANES] = {0}, sum = 0;

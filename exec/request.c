@@ -1,12 +1,12 @@
-/* What the executor is asked for, as JSON: the command line writes it and meshwright-rank reads it, by one table for
- * each question. A file of its own: the command line has nothing else of the executor. */
+/* The executor's requests as JSON: the command line writes them and meshwright-rank reads them, with one table per
+ * request. In a separate file because the command line uses nothing else of the executor. */
 #include "exec/exec.h"
 
 #include <stddef.h>
 
 enum { MOST_COUNT = 1 << 30 };
 
-enum kind { NEEDED_COUNT, COUNT /* not there: 0 */, FLAG, TEXT };
+enum kind { NEEDED_COUNT, COUNT /* absent: 0 */, FLAG, TEXT };
 
 struct member {
     const char *key;

@@ -1,5 +1,5 @@
-/* A checkpoint is read: what T5X or a run here wrote, in any chunks. Each rank reads those that it has a part of. What
- * a manifest says is checked, of the plan and of every value. */
+/* Reads a checkpoint of T5X or of a run here, with any chunks. Each rank reads the chunks that it has parts of. The
+ * manifest's plan and checksums are checked. */
 #include "exec/checkpoint.h"
 #include "exec/zarr.h"
 
@@ -11,8 +11,8 @@ struct restoring {
     const struct exec_restoring *how;
     struct exec_manifest manifest;
     bool has_manifest, has_state;
-    struct exec_channels channels; /* of what is restored in int8 */
-    uint64_t *checksums;           /* of each array: what this rank is the first to hold, as it was read */
+    struct exec_channels channels; /* of arrays restored as int8 */
+    uint64_t *checksums;           /* by array: of the elements that this rank holds first, as read */
     struct base_error *error;
 };
 
@@ -26,7 +26,7 @@ static bool is_state(const char *path)
     return !strncmp(path, "state.", strlen("state."));
 }
 
-/* ---- what is there ---- */
+/* ---- what exists ---- */
 
 static enum base_status check_array(const struct restoring *r, const char *path, const struct exec_array *array,
                                     const struct exec_zarr *z)
@@ -53,7 +53,7 @@ static enum base_status read_metadata(const struct restoring *r, const struct ex
     return check_array(r, path, array, z);
 }
 
-/* Of the optimizer's state all arrays are, or none. */
+/* Either all state arrays are there, or none. */
 static bool is_wanted(const struct restoring *r, int array)
 {
     return r->has_state || !is_state(r->holders.arrays[array].path);
@@ -66,7 +66,7 @@ static bool is_read(const struct restoring *r, const char *path)
     return false;
 }
 
-/* T5X writes a single number where an optimizer keeps nothing. */
+/* T5X writes a single number for an optimizer without state. */
 static bool is_placeholder(const struct restoring *r, const char *name)
 {
     struct exec_zarr z;
@@ -75,7 +75,7 @@ static bool is_placeholder(const struct restoring *r, const char *name)
            exec_product(z.shape, z.rank) == 1;
 }
 
-/* An array too many says that the checkpoint is of another model or optimizer. */
+/* An extra array means that the checkpoint is of another model or optimizer. */
 static enum base_status check_for_more(const struct restoring *r)
 {
     const char *const *names;
@@ -91,7 +91,7 @@ static enum base_status check_for_more(const struct restoring *r)
     return BASE_OK;
 }
 
-/* So does one that the manifest lists, were it gone from the directory. */
+/* So does an array that the manifest lists but the directory lacks. */
 static enum base_status check_listed(const struct restoring *r)
 {
     for (const struct base_json *entry = r->manifest.arrays->child; entry; entry = entry->next) {
@@ -187,7 +187,7 @@ enum base_status exec_read_step(struct base_arena *arena, const char *checkpoint
     return BASE_OK;
 }
 
-/* Chunks at the end reach beyond the array; that part is padding, which no device holds. */
+/* Chunks at the end extend beyond the array; no device holds this padding. */
 static bool is_held(const struct exec_holders *holders, int array, const struct exec_region *region)
 {
     for (int i = holders->first_of[array]; i < holders->first_of[array + 1]; i++)
@@ -195,7 +195,7 @@ static bool is_held(const struct exec_holders *holders, int array, const struct 
     return false;
 }
 
-/* A chunk that this process has a part of: into the arenas. */
+/* Copies a chunk with a part of this process into the arenas. */
 static void take_chunk(const struct restoring *r, int array, const struct exec_region *region, float *chunk)
 {
     const struct exec_holders *holders = &r->holders;
@@ -232,7 +232,7 @@ static enum base_status read_chunks(const struct restoring *r, int array, chunk_
     return BASE_OK;
 }
 
-/* Metadata first, so that a checkpoint that is not the plan's is refused before anything is read of it. */
+/* Metadata first, so that a wrong checkpoint is rejected before any data is read. */
 static enum base_status check_arrays(struct restoring *r, int64_t *step)
 {
     struct exec_zarr z;
@@ -254,7 +254,7 @@ static enum base_status read_arrays(const struct restoring *r)
     return BASE_OK;
 }
 
-/* What is to be in int8 is read twice: its scales come of all of it, whoever holds which part. */
+/* int8 arrays are read twice: their scales depend on all values, on all ranks. */
 static enum base_status read_scales(const struct restoring *r)
 {
     for (int i = 0; i < r->holders.count; i++)
@@ -272,7 +272,7 @@ static enum base_status read_all(struct restoring *r, struct exec_machine *machi
     return exec_agree(r->holders.transport, read_arrays(r), r->error);
 }
 
-/* A file that one host sees and another does not would have ranks wait for each other. */
+/* If only some hosts see a file, ranks would wait for each other. */
 static enum base_status verify(const struct restoring *r)
 {
     double seen[1] = {r->has_manifest};

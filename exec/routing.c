@@ -1,4 +1,4 @@
-/* What experts add to the executor: masks, routing, and the two losses that keep routing in balance. Semantics:
+/* Mixture of experts in the executor: masks, routing, and the two losses that keep routing balanced. Semantics:
  * flaxformer/architectures/moe (google/flaxformer@399ea3a8), t5x/contrib/moe. */
 #include "exec/kernels.h"
 #include "exec/row.h"
@@ -9,13 +9,13 @@
 
 /* ---- masks and factors ---- */
 
-/* tokens: 1 where one is not padding */
+/* tokens: 1 for tokens other than padding */
 void exec_row_token_mask(struct exec_row *row)
 {
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] > 0;
 }
 
-/* A decoder's tokens are shifted: the first counts, and the one before a token. */
+/* A decoder's tokens are shifted: the first counts, and so does the one before a token. */
 void exec_row_shifted_mask(struct exec_row *row)
 {
     const float *tokens = row->in[0];
@@ -58,7 +58,7 @@ static double layer_share(const struct exec_machine *machine)
     return 1 / (double)(e->encoder_sparse_layers + e->decoder_sparse_layers);
 }
 
-/* Squares of the experts over their mean over groups and experts: what the sum of products counts. */
+/* experts^2 over the number of groups and experts: scales the sum of products to a mean. */
 static double balance_factor(const struct exec_machine *machine, char group)
 {
     double experts = (double)machine->plan->config->experts.count;
@@ -106,7 +106,7 @@ void exec_row_router_z_loss_grad(struct exec_row *row)
 
 /* ---- routing ---- */
 
-/* The most probable expert of a token that is not taken yet, the lower one of equals. */
+/* A token's most probable expert that is not taken; of equal ones the lowest. */
 static int64_t best_left(const float *probabilities, const unsigned char *taken, int64_t experts, int64_t stride)
 {
     int64_t best = -1;
@@ -115,7 +115,7 @@ static int64_t best_left(const float *probabilities, const unsigned char *taken,
     return best;
 }
 
-/* probabilities of one token: 1 for each of the experts that it chooses */
+/* probabilities of one token: 1 for each chosen expert */
 void exec_row_choose(struct exec_row *row)
 {
     const int64_t selected = row->machine->sizes[MODEL_SELECTED_EXPERTS];
@@ -129,7 +129,7 @@ void exec_row_choose(struct exec_row *row)
     }
 }
 
-/* One group: probabilities [tokens, experts], places [tokens, experts, capacity], and room to work in. */
+/* One group: probabilities [tokens, experts], places [tokens, experts, capacity], and scratch. */
 struct group {
     int64_t tokens, experts, capacity, selected;
     const char *from;
@@ -137,7 +137,7 @@ struct group {
     const struct exec_view *in, *out;
     char token, expert, place;
     int64_t *order, *filled;
-    float *highest; /* probability of each token */
+    float *highest; /* largest probability of each token */
     unsigned char *taken;
 };
 
@@ -165,7 +165,7 @@ static void find_highest(const struct group *g)
     }
 }
 
-/* Tokens in their order, or by falling highest probability; equals stay in their order. */
+/* Tokens in order, or by decreasing largest probability; ties keep their order. */
 static void order_tokens(const struct group *g, bool most_certain_first)
 {
     if (most_certain_first) find_highest(g);
@@ -179,7 +179,8 @@ static void order_tokens(const struct group *g, bool most_certain_first)
     }
 }
 
-/* All first choices, then all second ones: a place is how many came before; beyond the capacity there is none. */
+/* First choices of all tokens, then second choices. A place counts the earlier tokens of the expert; beyond the
+ * capacity there is none. */
 static void tokens_choose(const struct group *g, bool most_certain_first)
 {
     order_tokens(g, most_certain_first);
@@ -195,7 +196,7 @@ static void tokens_choose(const struct group *g, bool most_certain_first)
         }
 }
 
-/* Each expert takes the tokens of its highest probabilities, the earlier of equals. */
+/* Each expert takes the tokens with its largest probabilities; of equal ones the earliest. */
 static void experts_choose(const struct group *g)
 {
     for (int64_t e = 0; e < g->experts; e++) {
@@ -209,7 +210,7 @@ static void experts_choose(const struct group *g)
     }
 }
 
-/* Probabilities [group, token, expert] to places [group, token, expert, capacity]; groups are the device's own. */
+/* Turns probabilities [group, token, expert] into places [group, token, expert, capacity] for the device's groups. */
 void exec_route(struct exec_machine *machine, const struct sim_op *op, int device)
 {
     struct exec_space space;

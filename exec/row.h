@@ -1,34 +1,34 @@
-/* Private to exec/: what an elementwise operation or a reduction does with one row. */
+/* Private to exec/: elementwise operations and reductions on one row. */
 #ifndef EXEC_ROW_H
 #define EXEC_ROW_H
 
 #include "exec/this_machine.h"
 
-/* One row (or a piece of one) of an operation: n elements along the last label, as float32 whatever is stored. An
- * operand that varies along the row has n of them, one that does not has one. */
+/* One row of an operation, or a part of one: n elements along the last label, as float32 whatever the stored dtype.
+ * Operands that vary along the row have n elements, others have one. */
 struct exec_row {
     int64_t n;
     const float *in[MODEL_MAX_INPUTS];
     float *out[MODEL_MAX_OUTPUTS];
     int64_t start;             /* global index of the first element along the last label */
     int64_t first;             /* global index along the first label */
-    int64_t position;          /* in the sequence, where its length is no last label */
-    bool of_sequence;          /* the last label is its length */
-    int64_t before;            /* global index along the label before it: the query of attention scores */
-    int64_t number, count;     /* of the first element in the whole array, row-major, and how many that has */
-    struct base_key key;       /* of a mask of dropout */
-    const float *exponentials; /* of this row, if its sum has just made them; or NULL */
-    double extra;              /* a second sum that a reduction makes on its way */
+    int64_t position;          /* in the sequence, if its length is not the last label */
+    bool of_sequence;          /* the last label is the sequence length */
+    int64_t before;            /* global index along the second-to-last label: the query of attention scores */
+    int64_t number, count;     /* row-major number of the first element in the whole array, and the array's size */
+    struct base_key key;       /* of a dropout mask */
+    const float *exponentials; /* of this row, if its sum was just computed; or NULL */
+    double extra;              /* a second sum of a reduction */
     const struct exec_machine *machine;
     const struct model_op *op;
 };
 
 typedef void exec_row_run(struct exec_row *row);
 
-/* How values of a reduction are combined; a mean is divided by how many there are, on all devices. */
+/* How a reduction combines values. A mean is divided by the number of values on all devices. */
 enum exec_combine { EXEC_NONE, EXEC_SUM, EXEC_MEAN, EXEC_MAX };
 
-/* operands: v varies along the row (and is spread if it does not), s does not. A reduction's values stand in out[0]. */
+/* operands: v varies along the row (and is broadcast if not), s does not. A reduction's values are in out[0]. */
 struct exec_row_function {
     const char *operands;
     exec_row_run *run;
@@ -41,16 +41,16 @@ float exec_row_sum(const float *values, int64_t n); /* reductions.c */
 float exec_row_max(const float *values, int64_t n);
 double exec_row_squares(const float *values, int64_t n); /* sum of squares */
 
-/* storage.c. bfloat16 is the upper half of a float32, rounded to nearest even; strides are in elements. */
+/* storage.c. bfloat16 is the upper half of a float32, rounded to nearest even. Strides are in elements. */
 void exec_widen(const uint16_t *from, int64_t stride, float *to, int64_t n);
 void exec_narrow(const float *from, uint16_t *to, int64_t stride, int64_t n);
 void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *to,
-               int64_t n); /* of any dtype that runs */
+               int64_t n); /* any supported dtype */
 void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t stride,
-                int64_t n); /* of any dtype that runs; a truth value is 1 or 0 */
+                int64_t n); /* any supported dtype; a truth value is 1 or 0 */
 
-/* A row of a weight in int8 times its scales (exec_scales_of), from an offset on and a stride apart, as its dtype has
- * it; without scales as it is. */
+/* Multiplies a row of an int8 weight by its scales (exec_scales_of), at this offset and stride, in the scales'
+ * dtype. No effect without scales. */
 void exec_dequantize(const struct exec_view *scales, int64_t offset, int64_t stride, float *row, int64_t n);
 
 /* elementwise.c */
@@ -60,14 +60,14 @@ exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_ro
 exec_row_run exec_row_center, exec_row_rotary, exec_row_rotary_grad, exec_row_position_one_hot;
 /* reductions.c */
 exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_row_mean_square_of_gradient;
-/* Where in its sequence stands what lies at that place of it. */
+/* The sequence position of the element stored at `place`. */
 static inline int64_t exec_row_sequence_position(const struct exec_row *row, int64_t place)
 {
     const struct exec_machine *m = row->machine;
     return model_sequence_position(m->s->program->sequence_pieces, m->sizes[MODEL_TARGETS_LENGTH], place);
 }
 /* softmax.c */
-bool exec_row_has_window(const struct exec_row *row); /* the mask that is added, in this layer */
+bool exec_row_has_window(const struct exec_row *row); /* this layer's mask has a window */
 exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad;
 /* blocks.c */
 exec_row_run exec_row_block_bias, exec_row_maximum, exec_row_merged_sum, exec_row_merged;
@@ -75,8 +75,8 @@ exec_row_run exec_row_block_bias, exec_row_maximum, exec_row_merged_sum, exec_ro
 exec_row_run exec_row_pick, exec_row_loss, exec_row_loss_grad, exec_row_argmax;
 /* masks.c */
 exec_row_run exec_row_dropout_mask, exec_row_dropout;
-/* Of the masks that an operation draws now: the plan's seed, step and microbatch, the mask's name and its layer in the
- * whole model tell masks apart; how the model is sharded, and whether a mask is recomputed, do not. */
+/* The key of the masks that an operation draws: it depends on seed, step, microbatch, mask name and layer of the
+ * whole model. It does not depend on sharding or recomputation. */
 struct base_key exec_mask_key(const struct exec_machine *machine, const struct sim_op *op);
 
 /* decode_rows.c */
@@ -90,10 +90,10 @@ exec_row_run exec_row_sgd, exec_row_adamw, exec_row_lion, exec_row_decay, exec_r
 /* routing.c */
 exec_row_run exec_row_token_mask, exec_row_shifted_mask, exec_row_mask, exec_row_weigh, exec_row_expert_scale,
     exec_row_balance_loss, exec_row_balance_grad, exec_row_router_z_loss, exec_row_router_z_loss_grad, exec_row_choose;
-/* Adds the squares of the gradient that an update is about to use, once for every part of it. */
+/* Adds the squared gradients that an update is about to use; each part counts once. */
 void exec_note_gradient(struct exec_machine *machine, const struct sim_op *op, int device);
 
-/* T5's bucket of a key as a query sees it (lookup.c); the logarithm is in float32, as T5X computes it. */
+/* T5's bucket for a query and key (lookup.c); the logarithm is in float32, as in T5X. */
 int exec_relpos_bucket(int64_t query, int64_t key, enum model_direction direction);
 
 #endif

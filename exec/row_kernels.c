@@ -1,5 +1,5 @@
-/* Runs the row kernels of the program: loops over all labels but the last, and for each row one operation after the
- * other. What only the kernel reads stays in the row's scratch; operands in bfloat16 are widened on the way in. */
+/* Runs row kernels: loops over all labels except the last and applies the kernel's operations to each row. Values
+ * that only the kernel reads stay in row scratch; bfloat16 operands are widened when loaded. */
 #include "exec/kernels.h"
 #include "exec/row.h"
 
@@ -43,7 +43,7 @@ static const struct exec_row_function functions[MODEL_FUNCTION_COUNT] = {
     [MODEL_SQUARE_DECAY] = {"vv", exec_row_square_decay, EXEC_NONE, false},
     [MODEL_ADAFACTOR_UPDATE] = {"vssvvvs", exec_row_adafactor, EXEC_NONE, false},
     [MODEL_RMS] = {"vvvs", exec_row_scaled_square, EXEC_MEAN,
-                   false}, /* of squares; the root is taken where it is used */
+                   false}, /* of squares; the root is taken by the user of the value */
     [MODEL_MEAN] = {"v", exec_row_copy, EXEC_MEAN, false},
     [MODEL_ARGMAX] = {"vss", exec_row_argmax, EXEC_SUM, true},
     [MODEL_CENTER] = {"vs", exec_row_center, EXEC_NONE, false},
@@ -97,25 +97,25 @@ const struct exec_row_function *exec_row_function_of(enum model_function functio
     return functions[function].run ? &functions[function] : NULL;
 }
 
-/* An operand or a result as the loops meet it. */
+/* An operand or result as the loops see it. */
 struct bound {
-    char *at; /* NULL: it is in scratch alone */
+    char *at; /* NULL: only in scratch */
     enum model_dtype dtype;
     int64_t outer_strides[MOST_OUTER]; /* in elements */
-    int64_t stride;                    /* along the row; 0: one number a row */
+    int64_t stride;                    /* along the row; 0: one number per row */
     float *slot;                       /* a row of scratch */
-    bool varies;                       /* n numbers a row */
-    bool spread;                       /* one number that the function wants n times */
+    bool varies;                       /* n numbers per row */
+    bool spread;                       /* one number that the function needs n times */
 };
 
 struct row_op {
     const struct sim_op *op;
     const struct exec_row_function *function;
     struct bound in[MODEL_MAX_INPUTS], out[MODEL_MAX_OUTPUTS];
-    float *values;    /* of a reduction: what is combined */
-    int exponentials; /* the operation of the kernel that has just made them, or -1 */
+    float *values;    /* of a reduction: the values to combine */
+    int exponentials; /* the operation of this kernel that just made them, or -1 */
     double divisor;
-    struct base_key key; /* of a mask of dropout */
+    struct base_key key; /* of a dropout mask */
 };
 
 struct row_kernel {
@@ -123,7 +123,7 @@ struct row_kernel {
     struct exec_space space;
     char outer[MOST_OUTER + 1];
     int64_t outer_valid[MOST_OUTER], outer_start[MOST_OUTER];
-    int64_t outer_step[MOST_OUTER], count; /* in the whole array, row-major: elements between neighbours, and all */
+    int64_t outer_step[MOST_OUTER], count; /* row-major in the whole array: elements between neighbours, and in total */
     char row_letter;
     int64_t row_valid, row_start, slot_floats;
     struct row_op ops[MOST_OPS];
@@ -138,7 +138,7 @@ static float *new_slot(struct row_kernel *k)
     return exec_scratch_take(&k->scratch, k->slot_floats * (int64_t)sizeof(float));
 }
 
-/* The result of an earlier operation of this kernel that is not stored. */
+/* The unstored result of an earlier operation of this kernel. */
 static const struct bound *find_inside(const struct row_kernel *k, int value)
 {
     int root = sim_root(k->machine->s, value);
@@ -175,7 +175,7 @@ static void bind_op(struct row_kernel *k, const struct sim_op *op, int device)
         if (inside) r->in[i].slot = inside->slot, r->in[i].dtype = MODEL_FLOAT32;
         else bind_view(k, op->inputs[i], op->op->input_labels[i], device, &r->in[i]);
         r->in[i].varies = has_row(k, op->op->input_labels[i]) && r->function->operands[i] == 'v';
-        if (!r->in[i].varies) r->in[i].stride = 0; /* a broadcast that stands in memory has its number n times */
+        if (!r->in[i].varies) r->in[i].stride = 0; /* a broadcast in memory has its number n times */
         r->in[i].spread = r->function->operands[i] == 'v' && !r->in[i].varies;
         if (!inside) r->in[i].slot = new_slot(k);
     }
@@ -188,7 +188,7 @@ static void bind_op(struct row_kernel *k, const struct sim_op *op, int device)
     k->op_count++;
 }
 
-/* softmax over what an earlier operation of the kernel has summed the exponentials of */
+/* Finds softmaxes whose exponentials an earlier operation of the kernel has summed. */
 static void find_exponentials(struct row_kernel *k)
 {
     const struct sim_sharded *s = k->machine->s;
@@ -210,7 +210,7 @@ static bool is_merged_by(const struct bound *b, int last, int64_t valid)
     return b->stride == 0 ? b->outer_strides[last] == 0 : b->stride == 1 && b->outer_strides[last] == valid;
 }
 
-/* Rows that lie behind each other for every operand are one longer row. */
+/* Merges rows that are contiguous for every operand. */
 static void merge_rows(struct row_kernel *k)
 {
     for (int last = (int)strlen(k->outer) - 1; last >= 0; last--) {
@@ -227,7 +227,7 @@ static void merge_rows(struct row_kernel *k)
     }
 }
 
-/* letters: outer ones in the order of the loops, then the row's; "" for single numbers. */
+/* letters: outer ones in loop order, then the row's; "" for scalars. */
 static void begin_kernel(struct row_kernel *k, const struct exec_machine *machine, const struct sim_op *first,
                          int device, const char *letters)
 {
@@ -331,7 +331,7 @@ static bool is_length(const struct row_kernel *k, char letter)
     return model_dimension_of(k->machine->s->program, letter)->axis == MODEL_AXIS_LENGTH;
 }
 
-/* Of a sequence whole, not of its blocks. */
+/* Whether the letter is a whole sequence, not its blocks. */
 static bool is_of_sequence(const struct row_kernel *k, char letter)
 {
     const struct model_dimension *dimension = letter ? model_dimension_of(k->machine->s->program, letter) : NULL;
@@ -364,7 +364,7 @@ static void run_rows(struct row_kernel *k, bool in_pieces)
     } while (next_index(k, index, outer_count));
 }
 
-/* How many elements one result of a reduction stands for, on all devices. */
+/* Number of elements that one result of a reduction combines, on all devices. */
 static double reduced_count(const struct exec_machine *machine, const struct sim_op *op)
 {
     double count = 1;
@@ -422,7 +422,7 @@ static void order_letters(const struct sim_op *op, char *letters, int *kept_coun
     letters[count] = '\0';
 }
 
-/* One result: a row of sums where the row's label is kept, else one number. */
+/* One result: a row of sums if the row's label is kept, otherwise a number. */
 static void reduce_one(struct row_kernel *k, int kept_count, int64_t *index, struct exec_row *row)
 {
     struct row_op *r = &k->ops[0];

@@ -1,4 +1,4 @@
-/* A run: devices with their arenas, values to begin with, step after step, and what was measured. */
+/* A run: devices with their arenas, initial values, steps, and measurements. */
 #include "exec/checkpoint.h"
 #include "exec/collective.h"
 #include "exec/gemm.h"
@@ -12,20 +12,20 @@
 
 struct run {
     struct base_arena *arena;
-    struct exec_machine **machines; /* of this process: one, or one for each of its pieces of a pipeline */
+    struct exec_machine **machines; /* of this process: one, or one per stage chunk */
     int machine_count;
-    struct exec_stages *stages; /* NULL: the plan has none */
+    struct exec_stages *stages; /* NULL: no pipeline */
     struct sim_executable program;
-    struct sim_collective_list collectives; /* of one device, of a step */
+    struct sim_collective_list collectives; /* of one device, per step */
     const struct exec_request *request;
     struct exec_data data;
     struct exec_home home;
-    int64_t first_row, end_row; /* of a batch, that devices of this process are fed */
+    int64_t first_row, end_row; /* rows of a batch for devices of this process */
     struct exec_result *result;
     struct base_error *error;
 };
 
-/* ---- what does not run ---- */
+/* ---- unsupported plans ---- */
 
 static bool is_plain_adafactor(const struct sim_plan *plan)
 {
@@ -58,9 +58,9 @@ enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error 
     return BASE_OK;
 }
 
-/* ---- what a run begins with ---- */
+/* ---- initial values ---- */
 
-/* A checkpoint of the run itself, else the one to begin from, else initial values. */
+/* From the run's own checkpoint, otherwise from the given one, otherwise initial values. */
 static enum base_status begin(struct run *run, int64_t *first_step)
 {
     const struct exec_request *request = run->request;
@@ -92,7 +92,7 @@ static enum base_status begin(struct run *run, int64_t *first_step)
 
 /* ---- a step ---- */
 
-/* Each rank has the sums of its own tokens and parameters, and may have been asked to stop. */
+/* Sums the ranks' tokens and parameters, and combines their stop requests. */
 static bool sum_step(const struct run *run, bool stops)
 {
     struct exec_machine *m = run->machines[0];
@@ -104,8 +104,8 @@ static bool sum_step(const struct run *run, bool stops)
     return sums[5] > 0;
 }
 
-/* The loss as T5X reports it: divided by the plan's loss_normalizing_factor, or per token. Where each microbatch
- * divided by its own tokens nothing is left to divide. */
+/* The loss as T5X reports it: divided by the plan's loss_normalizing_factor, or per token. If each microbatch
+ * divided by its own tokens, no division is left. */
 static double loss_of(const struct exec_machine *m)
 {
     if (m->plan->options.normalizes_by_tokens) return m->loss_sum;
@@ -178,7 +178,7 @@ static enum base_status save(struct run *run, int64_t step)
     return BASE_OK;
 }
 
-/* The last step leaves a checkpoint, whichever it comes to be. */
+/* The last step always saves, also if the run was stopped. */
 static bool is_time_to_save(const struct exec_request *request, int64_t step, bool last)
 {
     return request->checkpoint && !request->evaluates &&
@@ -207,7 +207,7 @@ static enum base_status run_steps(struct run *run, int64_t first_step, int64_t c
     return status;
 }
 
-/* Sums of all steps become those of one. */
+/* Turns sums over all steps into means per step. */
 static void divide_by_steps(struct run *run)
 {
     struct exec_result *out = run->result;
@@ -220,7 +220,7 @@ static void divide_by_steps(struct run *run)
     }
 }
 
-/* Kernels and collectives in program order, as a prediction lists them. */
+/* Kernels and collectives in program order, as in a prediction. */
 static void add_entries(const struct run *run, const struct exec_machine *m, struct sim_timeline *out)
 {
     int64_t steps = run->result->step_count;
@@ -238,7 +238,7 @@ static void add_entries(const struct run *run, const struct exec_machine *m, str
     }
 }
 
-/* What one device did: that of the model's machine, or of those of one stage. */
+/* The operations of one device: of the model's machine, or of one stage's machines. */
 static void list_operations(struct run *run, struct exec_machine *const *machines, int count)
 {
     struct sim_timeline *out = &run->result->timeline;
@@ -293,7 +293,7 @@ static enum base_status begin_stages(struct run *run, struct sim_cache *cache, c
     return BASE_OK;
 }
 
-/* All that can fail before the first step. */
+/* Everything that can fail before the first step. */
 static enum base_status prepare(struct run *run, struct sim_cache *cache, const struct sim_plan *plan)
 {
     const struct exec_request *request = run->request;
@@ -307,7 +307,7 @@ static enum base_status prepare(struct run *run, struct sim_cache *cache, const 
     return exec_gemm_begin(error);
 }
 
-/* The mean of all ranks that run the same program. */
+/* The mean over all ranks with the same program. */
 static void agree_on_operations(struct exec_machine *m)
 {
     if (exec_is_alone(m->transport)) return;
@@ -318,7 +318,7 @@ static void agree_on_operations(struct exec_machine *m)
     }
 }
 
-/* A step has taken what the slowest rank took; of its parts, the mean of ranks is given. */
+/* A step's time is the slowest rank's; its parts are means over ranks. */
 static void agree_on_times(struct run *run)
 {
     struct exec_result *r = run->result;
@@ -349,7 +349,7 @@ static void fill_result(struct run *run, const struct sim_plan *plan)
     if (run->stages) exec_list_passes(run->arena, run->stages, &result->passes);
 }
 
-/* What computes them here, by name. */
+/* Prepares matrix products; returns the names of the kernels. */
 static const char *begin_products(struct run *run, const struct sim_plan *plan)
 {
     struct exec_machine *m = run->machines[0];
@@ -360,13 +360,13 @@ static const char *begin_products(struct run *run, const struct sim_plan *plan)
     return base_print(run->arena, "%s, %s", wide, exec_onednn_kernel(m->narrow));
 }
 
-/* Where a step or a checkpoint fails, what was measured before is kept: all ranks fail alike. */
+/* If a step or a checkpoint fails, earlier measurements are kept: all ranks fail alike. */
 static enum base_status run_and_measure(struct run *run, const struct sim_plan *plan)
 {
     struct exec_result *result = run->result;
     int64_t first_step = 0;
     BASE_TRY(begin(run, &first_step));
-    if (!run->request->evaluates) result->first_step = first_step; /* it says nothing of batches that are held out */
+    if (!run->request->evaluates) result->first_step = first_step; /* held-out batches start at 0 */
     int64_t steps = run->request->steps, count = steps > result->first_step ? steps - result->first_step : 0;
     result->loss = base_new(run->arena, double, count);
     result->gradient_norm = base_new(run->arena, double, count);

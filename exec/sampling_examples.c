@@ -1,4 +1,4 @@
-/* T5X's temperature_sample, but for the model and the draw: prompts, positions, limits, and what is written. */
+/* T5X's temperature_sample without the model and the draw: prompts, positions, limits, and output sequences. */
 #include "exec/examples.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static int64_t count_eos(const struct exec_example *e, const int32_t *tokens)
     return count;
 }
 
-/* tokens, and of a decoder what marks the prompt; an encoder's targets lose their end */
+/* tokens, and for a decoder its prompt marks; an encoder's targets lose their end */
 void exec_prompt_sequences(const struct exec_example *e)
 {
     const int32_t *tokens = exec_whole_in(e, 0), *marks = e->input_count > 1 ? exec_whole_in(e, 1) : NULL;
@@ -42,7 +42,7 @@ void exec_prompt_length(const struct exec_example *e)
         out[k] = (int32_t)count_nonzero(exec_whole_in(e, 0) + k * e->columns, 1, e->columns);
 }
 
-/* sequences to begin with */
+/* initial sequences */
 void exec_decode_limit(const struct exec_example *e)
 {
     const int64_t length = e->machine->sizes[MODEL_TARGETS_LENGTH], hard = e->decoding->max_decode_steps_hard_limit;
@@ -55,7 +55,7 @@ void exec_decode_limit(const struct exec_example *e)
     }
 }
 
-/* where prompts end, if there are any */
+/* ends of prompts, if there are prompts */
 void exec_step_index(const struct exec_example *e)
 {
     int32_t *out = e->out;
@@ -70,7 +70,7 @@ void exec_fed_token(const struct exec_example *e)
         out[k] = exec_whole_in(e, 0)[k * e->columns + smaller(exec_whole_in(e, 1)[k], e->columns - 1)];
 }
 
-/* Rows at their limit go on into the spare column. */
+/* Rows at their limit write to the spare column. */
 static int64_t position_of(const int32_t *positions, const int32_t *limits, int64_t k)
 {
     return smaller(positions[k], limits[k]);
@@ -111,7 +111,7 @@ void exec_next_sequences(const struct exec_example *e)
         out[k * e->columns + position_of(exec_whole_in(e, 2), exec_whole_in(e, 3), k) + 1] = exec_whole_in(e, 1)[k];
 }
 
-/* ended, sequences, positions, limits, sequences to begin with */
+/* ended, sequences, positions, limits, initial sequences */
 void exec_next_ended(const struct exec_example *e)
 {
     int32_t *out = e->out;
@@ -138,7 +138,7 @@ void exec_running(const struct exec_example *e)
 
 /* ---- the answer ---- */
 
-/* How many come before decode k when they are sorted by score, those that are equal as they stand. */
+/* The rank of decode k by score; ties keep their order. */
 static int64_t rank_of(const float *scores, int64_t count, int64_t k)
 {
     int64_t rank = 0;
@@ -146,7 +146,7 @@ static int64_t rank_of(const float *scores, int64_t count, int64_t k)
     return rank;
 }
 
-/* sequences, scores, and where prompts end, which are left out; beams have left them out before */
+/* sequences, scores, and prompt ends; prompts are removed, which beams did before */
 void exec_sorted_decodes(const struct exec_example *e)
 {
     const int64_t length = e->out_count / e->decodes;
@@ -167,7 +167,7 @@ void exec_sorted_scores(const struct exec_example *e)
     for (int64_t k = 0; k < e->decodes; k++) out[rank_of(scores, e->decodes, k)] = scores[k];
 }
 
-/* The last is the best. */
+/* The last one is the best. */
 void exec_best_decode(const struct exec_example *e)
 {
     memcpy(e->out, exec_whole_in(e, 0) + e->in_count[0] - e->out_count, (size_t)e->out_count * sizeof(int32_t));

@@ -1,6 +1,5 @@
-/* A checkpoint as T5X writes it, a directory with one Zarr array for each parameter and each array of the optimizer's
- * state, float32. It has a chunk for each part that devices hold, written by the first of those that hold it, and
- * beside the arrays a manifest. */
+/* Writes a checkpoint in T5X's format: a directory with a float32 Zarr array for each parameter and state array.
+ * Each part on devices is a chunk, written by its first holder. A manifest completes it. */
 #include "exec/checkpoint.h"
 #include "exec/zarr.h"
 
@@ -29,7 +28,7 @@ static struct exec_zarr zarr_of(const struct exec_holders *holders, int array)
     return z;
 }
 
-/* Directories and what describes the arrays, before any chunk. */
+/* Creates directories and array metadata before any chunk. */
 static enum base_status write_frames(struct saving *s)
 {
     struct base_arena scratch = {.exhausted = s->arena->exhausted};
@@ -48,7 +47,7 @@ static enum base_status write_frames(struct saving *s)
     return status;
 }
 
-/* Parameters divide evenly (the plan's check says so), so that parts are chunks of one grid. */
+/* Parameters divide evenly (the plan check ensures it), so parts are chunks of one grid. */
 static enum base_status write_chunk(void *where, const struct exec_holders *holders, int array,
                                     const struct exec_region *region, const float *values)
 {
@@ -81,7 +80,7 @@ static enum base_status write_parts(struct saving *s)
     return status;
 }
 
-/* All that was written, names too, is on the disk before the checkpoint has its own; and that, before this returns. */
+/* All files and names are on disk before the checkpoint gets its final name, and that name before this returns. */
 static enum base_status commit(const struct saving *s, const struct exec_home *home)
 {
     for (int i = 0; i < s->holders.count; i++)
@@ -99,7 +98,7 @@ static enum base_status write_end(const struct saving *s, const struct exec_home
     return commit(s, home);
 }
 
-/* A rank that is at the disk is not taken for one that hangs. */
+/* Tells others that this rank accesses files, so that it does not count as hanging. */
 static enum base_status at_disk(struct saving *s, enum base_status (*write)(struct saving *s))
 {
     exec_tell_storing(s->holders.transport, EXEC_STORING_BEGINS);

@@ -1,5 +1,5 @@
-/* Gradients of parameters that several pieces of a pipeline have: summed piece after piece on the first that has it,
- * and handed back, so that all of them take the same step. */
+/* Gradients of parameters that several stage chunks of a pipeline share: summed on the first chunk, in order, and
+ * sent back, so that all chunks make the same update. */
 #include "exec/row.h"
 #include "exec/stage_machines.h"
 
@@ -7,7 +7,7 @@
 
 enum { PIECE = 1024 };
 
-/* Where the piece adds up the gradient of that name; -1: it has none. */
+/* The chunk's gradient accumulator of that name; -1: none. */
 static int accumulator_of(const struct sim_sharded *s, const char *name)
 {
     for (int i = 0; i < s->op_count; i++) {
@@ -51,7 +51,7 @@ static enum base_status add_shared(struct exec_stages *stages, const char *name,
     return BASE_OK;
 }
 
-/* "…/kernel/accumulated gradient" is of "…/kernel". */
+/* "…/kernel/accumulated gradient" belongs to "…/kernel". */
 static void count_elsewhere(struct base_arena *arena, struct exec_stages *stages, const struct exec_shared *shared,
                             int at)
 {
@@ -105,7 +105,7 @@ static void add(enum model_dtype dtype, char *sum, const char *part, int64_t n)
 
 enum direction { TO_HOME, BACK };
 
-/* Between the k-th piece that has it and the first: its part goes there, or the sum comes back. */
+/* Moves data between the k-th sharing chunk and the first: its part goes there, or the sum comes back. */
 static void move(struct exec_stages *stages, const struct exec_shared *shared, int k, enum direction direction)
 {
     const int home = shared->pieces[0], away = shared->pieces[k], home_stage = home % stages->program.stages,

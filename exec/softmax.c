@@ -1,8 +1,8 @@
-/* Attention scores: bias and mask, softmax over the keys, and its transpose. */
+/* Attention scores: bias and mask, softmax over the keys, and its gradient. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
-static const float masked = -1e10f; /* T5X's mask; it swallows any score */
+static const float masked = -1e10f; /* T5X's mask; no score matters beside it */
 
 bool exec_row_has_window(const struct exec_row *row)
 {
@@ -11,7 +11,7 @@ bool exec_row_has_window(const struct exec_row *row)
     return window->keys && !(window->every && layer % window->every == 0);
 }
 
-/* Keys of this piece before the window of its query. */
+/* Number of keys in this part before the query's window. */
 static int64_t first_seen(const struct exec_row *row, int64_t seen)
 {
     if (!exec_row_has_window(row)) return 0;
@@ -19,7 +19,7 @@ static int64_t first_seen(const struct exec_row *row, int64_t seen)
     return before < 0 ? 0 : before < seen ? before : seen;
 }
 
-/* Where keys are not in the order of their sequence, and nothing is added by position. */
+/* For keys out of sequence order, without position bias. */
 static void add_by_position(struct exec_row *row)
 {
     const float *scores = row->in[0], *keys = row->in[2], own = row->in[1][0];
@@ -32,8 +32,8 @@ static void add_by_position(struct exec_row *row)
     }
 }
 
-/* Both have a loop with biases and one without: where one loop asked for each element, its load was masked and from an
- * address that is none, which took half of the softmax's time on Zen 4. */
+/* Separate loops with and without biases: testing inside one loop made masked loads from an invalid address, which
+ * took half of the softmax's time on Zen 4. */
 static inline void hide(const float *scores, const float *relpos, float *out, int64_t first, int64_t end)
 {
     if (relpos) {

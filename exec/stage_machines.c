@@ -1,5 +1,5 @@
-/* One step of a pipeline: passes and messages in the order of its timetable. A message waits where its sender made it
- * until the pass that needs it takes it. */
+/* One step of a pipeline: passes and messages in timetable order. A message stays at its sender's place until the
+ * pass that needs it takes it. */
 #include "exec/stage_machines.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ static enum base_status begin_machine(struct base_arena *arena, struct exec_stag
     return exec_machine_begin(arena, &of->program, &of->plan, m, error);
 }
 
-/* What every rank knows of a piece, whoever runs it. */
+/* What every rank knows of a stage chunk, whoever runs it. */
 static void describe_piece(struct exec_stages *stages, int piece)
 {
     const struct sim_executable_chunk *of = &stages->program.pieces[piece];
@@ -117,7 +117,7 @@ static void run_pass(struct exec_stages *stages, const struct sim_pass_of *pass,
 
 enum side { BEHIND_LOOP, BEFORE_LOOP };
 
-/* What stands before the loop over microbatches, or behind it. */
+/* Runs the operations before or after the loop over microbatches. */
 static void run_outside(struct exec_stages *stages, enum side side)
 {
     for (int i = 0; i < exec_piece_count(stages); i++) {

@@ -1,6 +1,6 @@
-/* Private to exec/: a pipeline's stages, as groups of devices. Each piece of the model has a machine of its own; the
- * chunks of a stage share arenas. In one process all stages run, one event after the other in the one order that the
- * timetable gives; between ranks each takes its own events of it. */
+/* Private to exec/: pipeline stages as groups of devices. Each stage chunk of the model has its own machine; the
+ * chunks of a stage share arenas. In one process all stages run, event by event in the order of the timetable.
+ * Between ranks, each takes its own events. */
 #ifndef EXEC_STAGE_MACHINES_H
 #define EXEC_STAGE_MACHINES_H
 
@@ -9,52 +9,53 @@
 struct exec_stages {
     const struct sim_plan *plan; /* of the whole model */
     struct sim_executable_pipeline program;
-    struct exec_machine *machines;          /* by piece; of other ranks' stages what is known of them, no arenas */
-    int device_count;                       /* of a stage */
-    int own_stage;                          /* -1: all are of this process */
-    const struct exec_transport *transport; /* to all ranks; NULL: all stages are of this process */
-    struct exec_transport inside;           /* to those of the stage */
-    char *buffer;                           /* of EXEC_SEGMENT_BYTES, for gradients of what several pieces have */
-    struct exec_shared *shared;             /* parameters that several pieces have */
+    struct exec_machine *machines;          /* by stage chunk; those of other ranks' stages have no arenas */
+    int device_count;                       /* per stage */
+    int own_stage;                          /* -1: this process has all stages */
+    const struct exec_transport *transport; /* to all ranks; NULL: this process has all stages */
+    struct exec_transport inside;           /* to the ranks of the stage */
+    char *buffer;                           /* of EXEC_SEGMENT_BYTES, for gradients of shared parameters */
+    struct exec_shared *shared;             /* parameters that several stage chunks have */
     int shared_count;
     double step_start_s, *start_s, *end_s; /* of each pass of the timetable, in the last step */
-    int running;                           /* pass */
-    int reported_stage;                    /* whose operations and collectives stand for all */
+    int running;                           /* current pass */
+    int reported_stage;                    /* the stage whose operations and collectives are reported */
 };
 
 enum exec_clock { EXEC_WALL_CLOCK, EXEC_PROCESSOR_CLOCK };
-/* out->device_count and transport are set: ranks, stage after stage. */
+/* Set out->device_count and transport first. Ranks are numbered stage after stage. */
 enum base_status exec_stages_begin(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                                    enum exec_clock clock, struct exec_stages *out, struct base_error *error);
-/* Of those that run in this process, in the order of pieces. */
+/* The machines that run in this process, by stage chunk. */
 struct exec_machine **exec_own_machines(struct base_arena *arena, const struct exec_stages *stages, int *count);
-void exec_stages_step(struct exec_stages *stages); /* all of a step, from batches that stand in the arenas */
+void exec_stages_step(struct exec_stages *stages); /* a whole step, from batches in the arenas */
 
-/* ---- pieces and their messages (stage_messages.c) ---- */
+/* ---- stage chunks and their messages (stage_messages.c) ---- */
 
 bool exec_is_own_piece(const struct exec_stages *stages, int piece);
 int exec_piece_count(const struct exec_stages *stages);
 int exec_piece_of(const struct exec_stages *stages, const struct sim_pass_of *pass);
 void exec_send(struct exec_stages *stages,
-               const struct sim_pass_of *pass); /* all that the pass has for the next piece */
-/* BASE_INPUT: what a piece sends is not what its neighbour receives. */
+               const struct sim_pass_of *pass); /* all messages of the pass to the next stage chunk */
+/* BASE_INPUT: a stage chunk sends something else than its neighbour receives. */
 enum base_status exec_check_messages(const struct exec_stages *stages, struct base_error *error);
 
-/* shared_gradients.c: a parameter that several pieces have (a tied embedding, relative positions) has one gradient, the
- * sum of theirs. */
+/* shared_gradients.c: a parameter of several stage chunks (a tied embedding, relative positions) has one gradient,
+ * the sum of theirs. */
 struct exec_shared {
     const char *name;
-    int piece_count, pieces[SIM_MOST_STAGE_CHUNKS], values[SIM_MOST_STAGE_CHUNKS]; /* their accumulators */
+    int piece_count, pieces[SIM_MOST_STAGE_CHUNKS], values[SIM_MOST_STAGE_CHUNKS]; /* values: their accumulators */
 };
 enum base_status exec_shared_find(struct base_arena *arena, struct exec_stages *stages, struct base_error *error);
 void exec_shared_sum(struct exec_stages *stages);
 
 
-/* ---- what was measured (stage_results.c); collective ---- */
+/* ---- measurements (stage_results.c); collective ---- */
 
-/* The chunks of the reported stage, with what its first rank has measured of operations and collectives. */
+/* The chunks of the reported stage, with its first rank's measurements of operations and collectives. */
 struct exec_machine **exec_reported_machines(struct base_arena *arena, struct exec_stages *stages, int *count);
 void exec_list_passes(struct base_arena *arena, struct exec_stages *stages, struct sim_passes *out);
-const struct sim_executable_stage *exec_worst_stage(const struct exec_stages *stages); /* or the first, if it counts */
+/* The stage with the largest arena, or the first one with first_stage_memory. */
+const struct sim_executable_stage *exec_worst_stage(const struct exec_stages *stages);
 
 #endif

@@ -1,5 +1,4 @@
-/* What stages of a pipeline send each other: a message waits where its sender made it until the pass that needs it
- * takes it. */
+/* Messages between pipeline stages: a message stays at its sender's place until the pass that needs it takes it. */
 #include "exec/stage_machines.h"
 
 #include <string.h>
@@ -25,7 +24,7 @@ int exec_piece_of(const struct exec_stages *stages, const struct sim_pass_of *pa
 
 enum pass { FORWARD, BACKWARD };
 
-/* The operation that sends (or receives) the n-th message of a pass; -1: there are no more. */
+/* The operation that sends (or receives) a pass's n-th message; -1: no more. */
 static int message_at(const struct exec_machine *m, enum pass pass, enum model_function function, int n)
 {
     const struct sim_pass_bounds *b = &m->stages->program.pieces[m - m->stages->machines].bounds;
@@ -40,7 +39,7 @@ static int64_t message_bytes(const struct exec_machine *m, int value)
            model_dtype_bytes(m->s->values[value].dtype);
 }
 
-/* One way alone, in pieces that any transport takes. */
+/* In one direction, in messages that any transport accepts. */
 static void pass_on(const struct exec_stages *stages, int peer_stage, char *out, char *in, int64_t bytes)
 {
     const int peer = peer_stage * stages->device_count + stages->inside.rank;
@@ -64,7 +63,7 @@ void exec_send(struct exec_stages *stages, const struct sim_pass_of *pass)
     m->exposed_s += exec_seconds(m) - start_s;
 }
 
-/* Which message of its pass it is. */
+/* The number of a message within its pass. */
 static int number_of(const struct exec_machine *m, const struct sim_op *op, enum pass pass)
 {
     int n = 0;
@@ -90,14 +89,14 @@ void exec_receive(struct exec_machine *m, const struct sim_op *op)
         for (int d = 0; d < m->device_count; d++)
             memcpy(exec_address(m, value, d), exec_address(sender, sent, d), (size_t)bytes);
     }
-    stages->start_s[stages->running] = exec_seconds(m) - stages->step_start_s; /* it has waited for that until now */
+    stages->start_s[stages->running] = exec_seconds(m) - stages->step_start_s; /* waiting does not belong to the pass */
     m->communication_s += exec_seconds(m) - start_s;
     m->exposed_s += exec_seconds(m) - start_s;
     m->op_s[op - m->s->ops] += exec_seconds(m) - start_s;
     m->op_runs[op - m->s->ops]++;
 }
 
-/* What one piece sends is what the other receives. */
+/* Whether one chunk's messages match what the other receives. */
 static bool fits(const struct exec_stages *stages, int from, int to, enum pass pass)
 {
     const struct exec_machine *sender = &stages->machines[from], *receiver = &stages->machines[to];

@@ -1,9 +1,9 @@
-/* What a pipeline's ranks have measured, brought together: one stage stands for all, each pass has its own times. */
+/* Collects the measurements of a pipeline's ranks: one stage is reported, and each pass has its times. */
 #include "exec/stage_machines.h"
 
 #include <string.h>
 
-/* A collective's row on its way: pointers mean nothing elsewhere. */
+/* A collective's row in a message; its pointers are invalid elsewhere. */
 struct travelling_row {
     struct sim_collective_row row;
     int first_op; /* of the program */
@@ -16,7 +16,7 @@ static int op_called(const struct sim_sharded *s, const char *name)
     return at;
 }
 
-/* From the rank that has it to rank 0, then to all. */
+/* From the rank that has it to rank 0, then to all ranks. */
 static void bring(const struct exec_transport *t, int from, void *bytes, int64_t count)
 {
     if (from != 0 && t->rank == from) exec_swap(t, 0, bytes, count, 0, NULL, 0);

@@ -1,4 +1,4 @@
-/* Parameters and optimizer state as a checkpoint names them, and their way between whole arrays and arenas. */
+/* Parameters and optimizer state under their checkpoint names, and copies between whole arrays and arenas. */
 #include "exec/checkpoint.h"
 #include "exec/row.h"
 #include "exec/stage_machines.h"
@@ -13,7 +13,7 @@ struct list {
     int count;
 };
 
-/* The parameter that a state tensor belongs to has its name in front: "…/kernel/v_row". */
+/* A state tensor's name starts with its parameter's: "…/kernel/v_row". */
 static const struct model_tensor *parameter_of(const struct exec_machine *machine, const struct model_tensor *state)
 {
     const struct model_program *program = machine->s->program;
@@ -25,8 +25,8 @@ static const struct model_tensor *parameter_of(const struct exec_machine *machin
     return state;
 }
 
-/* "decoder/layers/mlp" is "decoder.layers_3.mlp", or where layers are scanned "decoder.decoder.mlp"; dots for slashes.
- */
+/* "decoder/layers/mlp" becomes "decoder.layers_3.mlp", or "decoder.decoder.mlp" with scanned layers; dots replace
+ * slashes. */
 static const char *path_of(const struct list *list, const struct model_tensor *tensor, const char *prefix,
                            int64_t block)
 {
@@ -47,7 +47,7 @@ int64_t exec_first_layer(const struct exec_machine *machine, enum model_size lay
            model_layers_per_block(machine->stages->plan->config, encoder ? MODEL_ENCODER_STACK : MODEL_DECODER_STACK);
 }
 
-/* Layers of the whole model, of which the machine may run a piece. */
+/* Layers of the whole model; the machine may run only some of them. */
 static int64_t layers_of_model(const struct exec_machine *machine, const struct model_tensor *tensor)
 {
     if (!machine->piece) return machine->sizes[tensor->layers];
@@ -69,7 +69,7 @@ static void add_array(struct list *list, int tensor_index, int64_t layer, int64_
     array->layers_dim = -1;
     for (int d = 0; d < tensor->rank; d++) array->shape[array->rank++] = machine->sizes[tensor->dims[d]];
     if (!layer_count) return;
-    /* Scanned layers are stacked behind the parameter's first dimension, wherever that is in the state's array. */
+    /* Scanned layers are stacked after the parameter's first dimension, wherever the state's array has that. */
     const struct model_tensor *of = state ? parameter_of(machine, tensor) : tensor;
     array->layers_dim = tensor->rank > 0 && tensor->labels[0] == of->labels[0] ? 1 : 0;
     for (int d = array->rank; d > array->layers_dim; d--) array->shape[d] = array->shape[d - 1];
@@ -95,7 +95,7 @@ void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, s
         const struct model_tensor *tensor = &program->tensors[t];
         int64_t layers = machine->sizes[tensor->layers];
         if (tensor->category != MODEL_PARAMETER && tensor->category != MODEL_OPTIMIZER_STATE) continue;
-        if (tensor->scales >= 0) continue; /* they come of the parameter */
+        if (tensor->scales >= 0) continue; /* scales follow from the parameter */
         if (tensor->layers != MODEL_ONE && scanned) add_array(&list, t, 0, layers_of_model(machine, tensor));
         else
             for (int64_t layer = 0; layer < layers; layer++) add_array(&list, t, layer, 0);
@@ -107,7 +107,7 @@ void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, s
 
 /* ---- parts and regions ---- */
 
-/* The dimension of a checkpoint's array that is dimension d of the tensor. */
+/* The checkpoint array's dimension for dimension d of the tensor. */
 static int array_dim(const struct exec_array *array, int d)
 {
     return array->layers_dim >= 0 && d >= array->layers_dim ? d + 1 : d;
@@ -140,12 +140,12 @@ void exec_part_region(const struct exec_machine *machine, const struct exec_arra
     }
 }
 
-/* What one layer of a device's part and a region have in common. */
+/* The overlap of one layer of a device's part with a region. */
 struct overlap {
     int rank;
     int64_t count[MODEL_MAX_RANK], local_stride[MODEL_MAX_RANK], region_stride[MODEL_MAX_RANK], local_offset,
         region_offset;
-    int64_t scale_stride[MODEL_MAX_RANK], scale_offset; /* in the device's part of the scales; 0 without */
+    int64_t scale_stride[MODEL_MAX_RANK], scale_offset; /* in the device's scales; 0 without */
     int64_t first_layer, end_layer, layer_stride;
 };
 
@@ -208,7 +208,7 @@ static void copy_element(enum model_dtype dtype, char *local, const float *scale
     else memcpy(region, local, sizeof *region);
 }
 
-/* scales: of a weight in int8, or NULL */
+/* scales: of an int8 weight, or NULL */
 static void copy_layer(const struct overlap *o, enum model_dtype dtype, char *local, const float *scales, float *region,
                        enum way way)
 {
@@ -237,7 +237,7 @@ bool exec_has_part(const struct exec_machine *machine, const struct exec_array *
 static void copy_part(const struct exec_machine *machine, const struct exec_array *array, int device,
                       const struct exec_region *region, float *values, enum way way)
 {
-    struct exec_machine at_layer = *machine; /* with its own index of the layer */
+    struct exec_machine at_layer = *machine; /* a copy with its own layer index */
     struct overlap overlap;
     const int scales = exec_scales_value(machine, array);
     if (!find_overlap(machine, array, device, region, &overlap)) return;

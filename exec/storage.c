@@ -1,4 +1,4 @@
-/* float32 in hand, whatever is in memory. */
+/* Conversions between float32 and stored dtypes. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
@@ -10,7 +10,7 @@ static inline void widen(const uint16_t *from, int64_t stride, float *to, int64_
     }
 }
 
-/* Not a number stays one: rounding would carry it into infinity. */
+/* NaN stays NaN: rounding would turn it into infinity. */
 static inline void narrow(const float *from, uint16_t *to, int64_t stride, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -21,7 +21,7 @@ static inline void narrow(const float *from, uint16_t *to, int64_t stride, int64
     }
 }
 
-/* Neighbours have a loop of their own: a stride that the compiler does not know is walked element by element. */
+/* Contiguous data has its own loop, since compilers do not vectorise an unknown stride. */
 EXEC_VECTORIZED void exec_widen(const uint16_t *from, int64_t stride, float *to, int64_t n)
 {
     if (stride == 1) widen(from, 1, to, n);
@@ -86,7 +86,7 @@ void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t str
     if (dtype == MODEL_BFLOAT16) exec_narrow(from, (uint16_t *)(void *)to, stride, n);
     else if (dtype == MODEL_INT32) /* slices of tokens */
         for (int64_t i = 0; i < n; i++) ((int32_t *)(void *)to)[i * stride] = (int32_t)from[i];
-    else if (dtype == MODEL_INT8) /* parts of weights, which are whole numbers */
+    else if (dtype == MODEL_INT8) /* parts of weights, which are integers */
         for (int64_t i = 0; i < n; i++) ((int8_t *)(void *)to)[i * stride] = (int8_t)from[i];
     else if (dtype == MODEL_BOOL)
         for (int64_t i = 0; i < n; i++) to[i * stride] = from[i] != 0.0f;

@@ -1,14 +1,14 @@
-/* A few vectors times a weight, as a step of decoding does it: each element of the weight is read once, as it lies, and
- * nothing is written but sums, so that it is as fast as weights come from memory. Products of matrices copy the weight
- * into panels first, which pays only where many rows use it. */
+/* A few vectors times a weight, as in a decoding step. Each element of the weight is read once, in memory order, and
+ * only sums are written, so it runs at memory bandwidth. Matrix products first copy the weight into panels, which
+ * pays off only for many rows. */
 #include "exec/gemm.h"
 #include "exec/vector_math.h"
 
-/* Sums of so many columns stay in a core's first caches while rows are added, in their order. Processors fetch ahead
- * what is read along one line of a page: rows that fill a page are added eight at once, which load and store the sums
- * once; shorter ones one after the other, which is twice as fast for them (measured on Zen 4: 21 GB/s both, of 24 that
- * memory gives; the other way round 10 and 14). A dot product has so many sums beside each other, in an order that no
- * processor changes. */
+/* Sums of this many columns stay in a core's inner caches while rows are added in order. Processors prefetch along
+ * one line of a page. Rows that fill a page are added eight at a time, so sums are loaded and stored once; shorter
+ * rows are added one at a time, which is twice as fast for them. (Measured on Zen 4: 21 GB/s for both, of 24 from
+ * memory; the other way around 10 and 14.) A dot product keeps this many partial sums, in an order that is the same
+ * on all processors. */
 enum { COLUMNS_AT_ONCE = 4096, PAGE_BYTES = 4096, ROWS_AT_ONCE = 8, SUMS = 32 };
 
 #define KERNELS_OF(name, element)                                                                                      \
@@ -42,7 +42,7 @@ enum { COLUMNS_AT_ONCE = 4096, PAGE_BYTES = 4096, ROWS_AT_ONCE = 8, SUMS = 32 };
 KERNELS_OF(floats, float)
 KERNELS_OF(bytes, int8_t)
 
-/* One row of the weight, or several, where its columns are neighbours; one column, where its rows are. */
+/* For contiguous columns, one row of the weight or several; for contiguous rows, one column. */
 struct kernels {
     int64_t element_bytes;
     void (*add_row)(float *restrict sums, float x, const void *weights, int64_t n);
@@ -52,7 +52,7 @@ struct kernels {
 static const struct kernels of_floats = {sizeof(float), add_row_of_floats, add_rows_of_floats, dot_of_floats},
                             of_bytes = {sizeof(int8_t), add_row_of_bytes, add_rows_of_bytes, dot_of_bytes};
 
-/* To the sums of n columns from `first` on. */
+/* Adds to the sums of n columns from `first` on. */
 static void add_columns(const struct kernels *k, const struct exec_streamed *w, const struct exec_matrix *x,
                         int64_t rows, const struct exec_matrix *result, int64_t first, int64_t n)
 {

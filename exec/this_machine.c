@@ -1,4 +1,4 @@
-/* Where things are: ranges of dimensions on devices, addresses of values, views of operands. */
+/* Locations: ranges of dimensions on devices, addresses of values, views of operands. */
 #include "exec/this_machine.h"
 
 #include <assert.h>
@@ -67,7 +67,7 @@ void *exec_scratch_take(struct exec_scratch *scratch, int64_t bytes)
 {
     char *at = scratch->at;
     scratch->at += (bytes + 63) / 64 * 64;
-    assert(scratch->at <= scratch->end); /* the map has reserved it (kernel_scratch.c) */
+    assert(scratch->at <= scratch->end); /* reserved by the map (kernel_scratch.c) */
     return at;
 }
 
@@ -107,7 +107,7 @@ int64_t exec_stride(const struct exec_view *view, char letter)
     return at ? view->strides[at - view->letters] : 0;
 }
 
-/* The value whose bytes are read for a root: its own, or those of the weight that it is never made of. */
+/* The value whose bytes a root reads: its own, or those of the int8 weight that it stands for. */
 static int held_value(const struct sim_sharded *s, int root)
 {
     return sim_is_dequantized(s, root) ? s->ops[s->values[root].definition].inputs[0] : root;
@@ -134,7 +134,7 @@ void exec_view_of(const struct exec_machine *machine, int value, const char *let
     out->at = exec_address(machine, held, device) + offset * model_dtype_bytes(out->dtype);
 }
 
-/* Scales lie as the channels of the weight do, one behind the other. */
+/* Scales are contiguous, in the order of the weight's channels. */
 void exec_scales_of(const struct exec_machine *machine, const struct sim_op *op, int input,
                     const struct exec_space *space, int device, struct exec_view *out)
 {

@@ -1,5 +1,5 @@
-/* Token accuracy, as T5X's metrics have it: the weights of targets that have the largest logit, over all weights. The
- * program marks such targets; where the vocabulary is sharded, on the device that has the target. */
+/* Token accuracy as in T5X's metrics: the weights of targets with the largest logit, over all weights. The program
+ * marks these targets; with a sharded vocabulary, on the device that has the target. */
 #include "exec/kernels.h"
 
 static const struct sim_op *find_loss(const struct sim_sharded *s)
@@ -9,7 +9,7 @@ static const struct sim_op *find_loss(const struct sim_sharded *s)
     return NULL;
 }
 
-/* The marks, [batch, length], times the weights that the loss is given. */
+/* The marks, [batch, length], times the weights of the loss. */
 static double weigh(const struct exec_machine *machine, const struct sim_op *op, const struct sim_op *loss, int device)
 {
     enum { WEIGHTS = 3, RANK = 2 };

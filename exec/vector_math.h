@@ -1,5 +1,5 @@
-/* Private to exec/: numbers in vectors. Everything here is branch-free, so that a compiler makes vectors of it, and
- * sums go through a fixed number of lanes, so that every machine adds in the same order. */
+/* Private to exec/: vectorised arithmetic. All code is branch-free, so that compilers vectorise it. Sums use a fixed
+ * number of lanes, so that every machine adds in the same order. */
 #ifndef EXEC_VECTOR_MATH_H
 #define EXEC_VECTOR_MATH_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Functions that are worth compiling for the vector units of several machines; the loader takes the best. Where it
- * chooses, no sanitizer runs yet. */
+/* Compiles a function for the vector units of several machines; the loader picks the best. Not with sanitizers,
+ * which do not run yet when the loader picks. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
     !defined(__SANITIZE_THREAD__)
 #define EXEC_VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -16,15 +16,15 @@
 #define EXEC_VECTORIZED
 #endif
 
-/* A result may be written over its operand, element by element; nothing else overlaps. */
+/* A result may replace its operand element by element; nothing else overlaps. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define EXEC_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define EXEC_INDEPENDENT
 #endif
 
-/* exp for float32, to about 1 ulp: 2^k * p(r), r in [-ln2/2, ln2/2], with the minimax polynomial of Cephes' expf
- * (S. L. Moshier). Adding and taking away 1.5 * 2^23 rounds to a whole number. Below -87.3 the result is 0. */
+/* exp for float32, to about 1 ulp: 2^k * p(r), r in [-ln2/2, ln2/2], with the minimax polynomial of Cephes' expf (S.
+ * L. Moshier). Adding and subtracting 1.5 * 2^23 rounds to an integer. Below -87.3 the result is 0. */
 static inline float exec_exp(float x)
 {
     float bounded = x > 88.0f ? 88.0f : x < -87.3f ? -87.3f : x;
@@ -43,8 +43,8 @@ static inline float exec_exp(float x)
     return x < -87.3f ? 0.0f : p * scale;
 }
 
-/* gelu by tanh is x (1 + tanh u) / 2 = x / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3): one exponential, and
- * nothing cancels. The share of x that is left, and 2 du/dx. */
+/* gelu by tanh is x (1 + tanh u) / 2 = x / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3): one exponential and
+ * no cancellation. Returns 1 / (1 + exp(-2u)); the next function returns 2 du/dx. */
 static inline float exec_gelu_share(float x)
 {
     return 1.0f / (1.0f + exec_exp(-1.5957691216057308f * (x + 0.044715f * x * x * x)));

@@ -1,5 +1,4 @@
-/* Whether a checkpoint is whole, without a model: every array that its manifest lists is there, has that shape, and
- * holds the values that were saved. */
+/* Verifies a checkpoint without a model: every array in its manifest exists, and has the listed shape and checksum. */
 #include "exec/checkpoint.h"
 #include "exec/zarr.h"
 
@@ -22,7 +21,7 @@ static void note(struct verifying *v, const char *problem)
     if (v->problem_count < MOST_PROBLEMS) v->problems[v->problem_count++] = base_copy(v->arena, problem);
 }
 
-/* The shape that the manifest lists, for the array's chunks to be added up in. */
+/* Reads the shape from the manifest; chunks are checked against it. */
 static enum base_status read_shape(const struct base_json *entry, struct exec_array *out, struct base_error *error)
 {
     const struct base_json *shape = entry->kind == BASE_JSON_OBJECT ? base_json_get(entry, "shape") : NULL;

@@ -1,5 +1,5 @@
-/* When a wait has failed: the other process is dead or stopped, its host is out of reach, or ranks wait for each other
- * and nothing arrives although all of them live. */
+/* Decides when a wait has failed: the other process is dead or stopped, its host is unreachable, or live ranks wait
+ * for each other and nothing arrives. */
 #include "base/base.h"
 #include "exec/signs.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    ENOUGH_LOOKS = 1000, /* a message that is there is seen by one of so many */
+    ENOUGH_LOOKS = 1000, /* a message that has arrived is seen within this many polls */
 };
 
 static int64_t now_of(const struct exec_signs *signs)
@@ -32,10 +32,10 @@ static bool is_elsewhere(const struct exec_signs *signs, int rank)
     return strcmp(signs->hosts[rank], signs->hosts[signs->rank]) != 0;
 }
 
-/* ---- who waits for whom ---- */
+/* ---- cycles of waiting ranks ---- */
 
-/* A number for the chain of waits from this rank on, if it comes back to a rank in it; 0: it ends with one that works.
- * Counts the looks of all of them. */
+/* Follows the chain of waits from this rank. Returns an identifying number if it is a cycle; 0 if it ends at a
+ * working rank. *looks: the fewest polls of any rank in it. */
 static uint64_t follow(const struct exec_signs *signs, int64_t *looks, int *last)
 {
     uint64_t sum = BASE_HASH_START;
@@ -68,7 +68,7 @@ static void note_pulses(const struct exec_signs *signs)
         signs->seen[at] = atomic_load(&signs->of[at].pulse);
 }
 
-/* Each rank of the chain has counted on for at least half of the time: one that was stopped is blamed for that. */
+/* Whether each rank of the chain has counted for at least half of the time; a stopped rank is reported as such. */
 static bool all_live(const struct exec_signs *signs, int64_t passed)
 {
     int at = signs->rank;

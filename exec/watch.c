@@ -1,4 +1,4 @@
-/* What somebody wants to see of a run: arrays of the program, whole, on rank 0. */
+/* Values that a caller wants to see: whole arrays of the program, on rank 0. */
 #include "exec/this_machine.h"
 
 #include "exec/row.h"
@@ -33,7 +33,7 @@ static int64_t local_bytes(const struct exec_machine *machine, int value, int de
     return bytes;
 }
 
-/* A device's part to its place in the whole. */
+/* Copies a device's part to its place in the whole. */
 static void place(const struct exec_machine *machine, int value, int device, const char *part, float *out)
 {
     const enum model_dtype dtype = machine->s->values[value].dtype;

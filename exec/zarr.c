@@ -1,4 +1,4 @@
-/* One array on disk: its metadata and its chunks, read and written. */
+/* An array on disk: reads and writes its metadata and chunks. */
 #include "exec/zarr.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static enum base_status read_layout(const struct base_json *document, struct exe
     return BASE_OK;
 }
 
-/* A chunk may reach beyond its array, but what it unpacks to has the array's size for a bound. */
+/* A chunk may extend beyond its array, but its unpacked size is limited by the array's. */
 static enum base_status check_chunks(struct base_arena *arena, const struct exec_zarr *z, struct base_error *error)
 {
     int64_t chunk = 1, all = 1, limit = (int64_t)largest_chunk_bytes / (int64_t)sizeof(float);
@@ -128,7 +128,7 @@ enum base_status exec_zarr_read_chunk(struct base_arena *arena, const char *path
 {
     const char *bytes, *file = chunk_path(arena, path, z, index);
     size_t length,
-        most_packed = chunk_bytes + chunk_bytes / 512 + 4096; /* what does not pack grows by less than that */
+        most_packed = chunk_bytes + chunk_bytes / 512 + 4096; /* incompressible data grows by less than this */
     BASE_TRY(base_read_stored_file(arena, file, z->packed ? most_packed : chunk_bytes, &bytes, &length, error));
     if (z->packed) return exec_gunzip(bytes, length, chunk, chunk_bytes, file, error);
     if (length != chunk_bytes)
