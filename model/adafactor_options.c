@@ -1,5 +1,5 @@
-/* Adafactor's options in words: one table for the one-line form and for JSON. Names, defaults and bounds are those of
- * T5X's Adafactor; options that it maps over parameter paths are refused. */
+/* Adafactor's options as text: one table for the one-line form and JSON. Names, defaults and bounds are those of
+ * T5X's Adafactor; options that it maps over parameter paths are rejected. */
 #include "model/model.h"
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 enum kind { FLAG, COUNT, REAL, DTYPE, RULES };
 
-/* Where an option goes, its bounds, and whether it may be none. */
+/* An option's field, its bounds, and whether it may be none. */
 struct option {
     const char *name;
     enum kind kind;
@@ -96,7 +96,7 @@ static enum base_status read_value(const struct option *option, const char *text
 {
     char *place = (char *)out + option->place;
     bool none = option->nullable && is_none(text);
-    if (option->place == AT(beta1)) out->has_beta1 = !none; /* a momentum of 0 is kept all the same */
+    if (option->place == AT(beta1)) out->has_beta1 = !none; /* a momentum of 0 is still stored */
     if (none) {
         set_none(option, out);
         return BASE_OK;
@@ -113,7 +113,7 @@ static enum base_status read_value(const struct option *option, const char *text
     return read_rules_word(text, option->name, out, error);
 }
 
-/* ---- the two forms ---- */
+/* ---- one line, JSON ---- */
 
 static enum base_status read_line(struct base_arena *arena, const char *text, struct model_adafactor *out,
                                   struct base_error *error)
@@ -132,7 +132,7 @@ static enum base_status read_line(struct base_arena *arena, const char *text, st
     return BASE_OK;
 }
 
-/* {"embed": "row", …}; null is the kind that is not factored. */
+/* {"embed": "row", …}; null means not factored. */
 static enum base_status read_rules(struct base_arena *arena, const struct base_json *object,
                                    struct model_adafactor *out, struct base_error *error)
 {
@@ -245,7 +245,7 @@ static void put_option(const struct option *option, const struct model_adafactor
 
 void model_adafactor_put_gin(const struct model_adafactor *from, struct base_text *out)
 {
-    /* What the model files of T5X bind, so that none of it is left to them. */
+    /* T5X's model files bind these, so they are always written out. */
     static const char *const always[] = {"factored",   "beta1",       "global_norm_clip_threshold",
                                          "decay_rate", "step_offset", "logical_factor_rules"};
     struct model_adafactor defaults = model_adafactor_defaults();

@@ -1,16 +1,15 @@
-/* Attention as T5X's networks have it: queries, keys and values, scores with their bias and mask, softmax, and the
- * projection out; of whole sequences, and of a token that is decoded over a cache. */
+/* Attention as in T5X's networks: queries, keys and values, scores with bias and mask, softmax, output projection.
+ * For whole sequences, and for one decoded token with a cache. */
 #include "model/attention.h"
 
-/* Every query reads all keys: they are on every device, whatever shards the queries. */
+/* Every query reads all keys, so keys are on every device even if queries are sharded. */
 static int unsharded_keys(struct builder *builder, int tensor)
 {
     if (builder->options.gathers_keys) builder->program->tensors[tensor].axes[1] = MODEL_NO_AXIS;
     return tensor;
 }
 
-/* Where sequences are sharded, their keys and values are gathered for each layer, and once more for its backward pass.
- */
+/* If sequences are sharded, their keys and values are gathered in each layer, and again in its backward pass. */
 static int gathered(struct builder *builder, const char *name, int tensor)
 {
     const char *labels = model_builder_get(builder, tensor)->labels;
@@ -21,7 +20,7 @@ static int gathered(struct builder *builder, const char *name, int tensor)
     return builder_constrained(builder, unsharded_keys(builder, whole));
 }
 
-/* The attention of a sequence to itself that is prepared for decoding, or decoded token by token. */
+/* Self-attention that fills the cache from a prompt, or reads it to decode one token. */
 static bool fills_cache(const struct builder *builder, const struct builder_attention *a)
 {
     return builder->cache && a->to_itself && builder->cache->fills;
@@ -32,14 +31,14 @@ static bool reads_cache(const struct builder *builder, const struct builder_atte
     return builder->cache && a->to_itself && !builder->cache->fills;
 }
 
-/* Only keys of the queries' own sequence are blocks on the same devices. */
+/* Only keys of the queries' own sequence are in blocks on the same devices. */
 static bool uses_ring(const struct builder *builder, const struct builder_attention *a)
 {
     return builder->options.ring_devices > 1 && a->to_itself && !builder->cache;
 }
 
-/* Keys or values; with fewer heads than the queries have, each serves a group of them. In a cache the length is last.
- */
+/* Keys or values. With fewer heads than the queries have, each head serves a group of query heads. In a cache the
+ * length is last. */
 static int key_or_value(struct builder *builder, const struct builder_attention *a, const char *which,
                         enum model_role role)
 {
@@ -71,13 +70,13 @@ static int key_or_value(struct builder *builder, const struct builder_attention 
                                                  builder->dtype, MODEL_ROLE_FUSED, projected, -1, -1, -1));
 }
 
-/* What is added to scores: T5's bias by distance, and a mask of what may not be seen. */
+/* The addend of scores: T5's relative position bias, and a mask of invisible keys. */
 static int attention_bias(struct builder *builder, const struct builder_attention *a, int scores,
                           enum model_dtype dtype)
 {
     const char *name = base_print(builder->arena, "%s/bias", a->name);
     if (reads_cache(builder, a)) return model_builder_cache_bias(builder, name, scores, a->relpos, dtype);
-    if (builder->letters_from) /* of a decoder, whose tokens are all there, to the encoder's */
+    if (builder->letters_from) /* a decoder's cross attention: all tokens of the encoder are visible */
         return builder_apply(builder, MODEL_MAP, MODEL_KEY_BIAS, name,
                              builder_letters(builder, "bhqk,bk->bhqk", a->query, a->key), NULL, dtype,
                              MODEL_ROLE_SOFTMAX, scores, a->key_tokens, -1, -1);
@@ -95,14 +94,14 @@ static int attention_bias(struct builder *builder, const struct builder_attentio
     return biased;
 }
 
-/* Maximum and sum of rows, one kernel; where the quotient is saved for the backward pass it is another one. */
+/* A row's maximum and sum are one kernel; a quotient that is saved for the backward pass is another one. */
 static void group_rows(struct builder *builder, int first)
 {
     builder_group_from(builder, first);
     if (builder->options.remat == MODEL_REMAT_NONE) builder_last_op(builder)->group = 0;
 }
 
-/* A sink is one more score of each query, behind which no value stands. */
+/* A sink is an additional score of each query without a value. */
 static int with_sinks(struct builder *builder, const char *scope, int context, const char *rows)
 {
     if (!builder->config->attention_sinks) return context;
@@ -112,8 +111,8 @@ static int with_sinks(struct builder *builder, const char *scope, int context, c
                          context, sinks, -1, -1);
 }
 
-/* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention the four are one kernel
- * and nothing between them is ever in memory. */
+/* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention these are one kernel,
+ * and nothing between them is ever stored. */
 static int attention_core(struct builder *builder, const struct builder_attention *a, int query, int key, int value)
 {
     enum model_dtype logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype;
@@ -190,7 +189,7 @@ static int query_of(struct builder *builder, const struct builder_attention *a)
         builder, query_name, model_builder_biased(builder, MODEL_BIAS_QKV, query_name, query, rows, "j", "hd"), rows);
 }
 
-/* Of the last layer that reads a prompt, keys and values are all that is needed. */
+/* The last layer that reads a prompt needs only keys and values. */
 int model_builder_attention(struct builder *builder, const struct builder_attention *a)
 {
     const char *scope = a->name;

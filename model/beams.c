@@ -36,7 +36,7 @@ static int largest(struct builder *builder, enum model_function function, const 
                             MODEL_FLOAT32, &each, 1);
 }
 
-/* While columns are left, some example may still improve, and some live beam is probable enough. */
+/* Continues while columns are left, some example may still improve, and some live beam is probable enough. */
 static void go_on(struct builder *builder, const struct builder_prompts *prompts, const struct builder_state *state)
 {
     const int *in = state->in, improves[] = {in[LIVE_LOG_PROBS], in[SCORES], in[FLAGS]};
@@ -55,7 +55,7 @@ static int fed(struct builder *builder, const struct builder_prompts *prompts, c
     return of(builder, MODEL_BEAM_TOKEN, "decode/token", "bt", MODEL_INT32, &state->in[LIVE], 1);
 }
 
-/* Of each beam and token, the log-probability of the whole sequence. */
+/* By beam and token: the log-probability of the whole sequence. */
 static int log_probs(struct builder *builder, int logits, int live)
 {
     int max =
@@ -107,7 +107,7 @@ static void advance(struct builder *builder, const struct builder_prompts *promp
     advance_live(builder, state, candidates);
 }
 
-/* Finished sequences of examples that have some, else what lives. */
+/* Finished sequences of examples that have some, otherwise live ones. */
 static void answer(struct builder *builder, const struct builder_prompts *prompts, const struct builder_state *state,
                    int *sequences, int *scores)
 {

@@ -1,4 +1,4 @@
-/* The tables of a program that is being built, and how they grow. What a step consists of is in program.c. */
+/* Grows the tables of a program under construction. program.c has the parts of a step. */
 #include "model/builder.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
     for (int i = 0; i < tensor->rank; i++) {
         const struct model_dimension *dimension = model_dimension_of(program, letters[i]);
         tensor->dims[i] = (unsigned char)dimension->size;
-        /* a single head of keys and values is everybody's: there is nothing to shard (multi-query attention) */
+        /* a single key/value head (multi-query attention) is shared, so it is not sharded */
         const bool shared = dimension->size == MODEL_KV_HEADS && builder->config->num_kv_heads == 1;
         tensor->axes[i] = (unsigned char)(shared ? MODEL_NO_AXIS : dimension->axis);
     }
@@ -97,7 +97,7 @@ const char *model_builder_name(struct builder *builder, const char *name)
                            : base_copy(builder->arena, name);
 }
 
-/* Those of a term, which has as many as a tensor at the most; NULL: the tensor's own. */
+/* The letters of a term, at most as many as a tensor's rank; NULL: the tensor's own. */
 static void put_letters(char to[MODEL_MAX_RANK + 1], const struct builder *builder, int tensor, const char *letters)
 {
     if (!letters) letters = model_builder_get(builder, tensor)->labels;
@@ -118,7 +118,7 @@ void model_builder_output(struct builder *builder, struct model_op *op, int tens
     op->outputs[op->output_count++] = tensor;
 }
 
-/* Cuts "ble,ehd->blhd" at its commas and its arrow. */
+/* Takes the next term of "ble,ehd->blhd". */
 static const char *next_term(const char *equation, char term[MODEL_MAX_RANK + 1])
 {
     size_t length = strcspn(equation, ",-");

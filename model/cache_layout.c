@@ -1,6 +1,6 @@
-/* Caches that rules shard apart from the rest of the model (cache_batch and cache_heads, MaxText's names): what
- * attention to the cache reads goes over to their sharding, and what it gives comes back. A multi-query model's cache
- * cannot be sharded by heads, but it can by rows (Pope et al., 2022, arXiv:2211.05102, 3.3). */
+/* Caches with their own sharding rules (cache_batch and cache_heads, MaxText's names): operands of attention move to
+ * the cache's sharding, and its result moves back. A multi-query model's cache cannot be sharded by heads, but by
+ * rows (Pope et al., 2022, arXiv:2211.05102, 3.3). */
 #include "model/builder.h"
 
 static const char *cache_axis(enum model_axis axis)
@@ -21,7 +21,7 @@ void model_builder_shard_as_cache(struct builder *builder, int tensor)
     t->given_axes = axes;
 }
 
-/* A copy that is sharded as something else is. */
+/* A copy with the cache's sharding, or back. */
 static int moved(struct builder *builder, const char *name, int tensor)
 {
     const struct model_tensor *t = model_builder_get(builder, tensor);

@@ -1,5 +1,5 @@
-/* What a model is: the zoo, the one-line grammar and the JSON form. All three become key=value pairs, read by the
- * table of config_keys.c, and are then checked as one whole. */
+/* Model descriptions: the zoo, the one-line grammar and JSON. All three become key=value pairs, which the table of
+ * config_keys.c reads; then the whole is checked. */
 #include "model/config_keys.h"
 
 #include <math.h>
@@ -23,11 +23,11 @@ const char *model_architecture(const struct model_config *config)
     return "unknown";
 }
 
-enum { GPT_POSITIONS = 2048 }; /* GPT-3's table (arXiv:2005.14165, 2.1), where a model does not say its own */
+enum { GPT_POSITIONS = 2048 }; /* GPT-3's table (arXiv:2005.14165, 2.1), if a model does not give its own */
 
 /* ---- a whole model ---- */
 
-/* num_layers stands for the layers of every stack that is not given its own. */
+/* num_layers applies to every stack without its own number. */
 static enum base_status settle_layers(struct model_draft *draft, struct base_error *error)
 {
     struct model_config *config = &draft->config;
@@ -72,7 +72,7 @@ static enum base_status refuse_kv_heads(const struct model_config *config, struc
                      (long long)config->num_kv_heads, (long long)config->num_heads, list);
 }
 
-/* Keys of experts, all behind NUM_EXPERTS. */
+/* Keys of experts; all follow NUM_EXPERTS. */
 static enum base_status refuse_dense(const struct model_draft *draft, struct base_error *error)
 {
     for (int key = NUM_EXPERTS; key <= ROUTER_SCORE; key++)
@@ -82,7 +82,7 @@ static enum base_status refuse_dense(const struct model_draft *draft, struct bas
     return BASE_OK;
 }
 
-/* What T5X's models with experts lack. */
+/* Features that T5X's MoE models lack. */
 static enum base_status refuse_beyond_flaxformer(const struct model_draft *draft, struct base_error *error)
 {
     for (int key = FIRST_DENSE_LAYERS; key <= ROUTER_SCORE; key++)
@@ -92,7 +92,7 @@ static enum base_status refuse_beyond_flaxformer(const struct model_draft *draft
     return BASE_OK;
 }
 
-/* T5X's defaults; a decoder's experts take what is routed to them in the mean, k times a token. */
+/* T5X's defaults. A decoder's capacity defaults to the mean load: k per token. */
 static void fill_experts(struct model_draft *draft)
 {
     struct model_experts *e = &draft->config.experts;
@@ -122,7 +122,7 @@ static enum base_status check_sparse_layers(const struct model_config *config, e
                      encoder ? "encoder" : "decoder", (long long)sparse, (long long)layers);
 }
 
-/* Dense layers before those with experts, which are blocks of moe_every. */
+/* Dense layers come first; layers with experts form blocks of moe_every. */
 static enum base_status check_decoder_blocks(const struct model_draft *draft, struct base_error *error)
 {
     const struct model_config *config = &draft->config;
@@ -161,7 +161,7 @@ static enum base_status finish_experts(struct model_draft *draft, struct base_er
                      (long long)config->experts.selected, (long long)config->experts.count);
 }
 
-/* Latent attention has all of its sizes, a value of its own for each head, and no other positions than rotary ones. */
+/* Latent attention needs all of its sizes, one value per head, and rotary positions. */
 static enum base_status refuse_latent(const struct model_draft *draft, struct base_error *error)
 {
     static const enum key with[] = {QK_ROPE_HEAD_DIM, V_HEAD_DIM};
@@ -188,7 +188,7 @@ static enum base_status refuse_latent(const struct model_draft *draft, struct ba
                      "many heads of keys as of queries, without qk_norm");
 }
 
-/* What has no meaning without another key. */
+/* Rejects keys that have no meaning without another key. */
 static enum base_status refuse_features(const struct model_draft *draft, struct base_error *error)
 {
     const struct model_config *config = &draft->config;
@@ -234,7 +234,7 @@ static enum base_status finish(struct model_draft *draft, struct model_config *o
     return BASE_OK;
 }
 
-/* False if no architecture has this name. */
+/* False: no architecture has this name. */
 static bool begin(struct model_draft *draft, const char *name, size_t length)
 {
     for (int i = 0; i < BASE_COUNT(architectures); i++) {
@@ -259,7 +259,7 @@ static enum base_status unknown_architecture(const char *name, size_t length, st
 
 /* ---- one line: ARCHITECTURE:key=value,… ---- */
 
-/* Keys that changes have given already are skipped: a bit per key. */
+/* Skips keys that the changes already gave: one bit per key. */
 static bool is_changed(uint64_t changed, const char *key)
 {
     for (int i = 0; i < KEY_COUNT; i++)
@@ -308,7 +308,7 @@ static const char *join_strings(struct base_arena *arena, const struct base_json
     return joined.data ? joined.data : "";
 }
 
-/* The value as the one-line grammar would say it, or NULL if it is of the wrong kind. */
+/* The value in the one-line grammar; NULL: the wrong kind. */
 static const char *line_value(struct base_arena *arena, const struct base_json *member)
 {
     bool names = false;
@@ -372,7 +372,7 @@ static enum base_status parse_file(struct base_arena *arena, const char *path, s
     return status == BASE_OK ? status : base_fail_in(error, "%.200s", path);
 }
 
-/* NAME or NAME:key=value,…, whose keys take the place of the zoo's. */
+/* NAME or NAME:key=value,…; the keys replace the zoo's. */
 static enum base_status from_zoo(struct base_arena *arena, const char *text, struct model_config *out,
                                  struct base_error *error)
 {
@@ -381,7 +381,7 @@ static enum base_status from_zoo(struct base_arena *arena, const char *text, str
     return parse_line(arena, line, colon ? colon + 1 : NULL, out, error);
 }
 
-/* Whether a line begins with an architecture, or nearly, and not with a name of the zoo. */
+/* Whether a line starts with an architecture, or nearly so, not with a name of the zoo. */
 static bool names_architecture(struct base_arena *arena, const char *text)
 {
     const char *names[BASE_COUNT(architectures)], *before = base_print(arena, "%.*s", (int)strcspn(text, ":"), text);
@@ -425,14 +425,14 @@ static void put_activations(const struct model_config *config, const char *name,
     base_json_member_string(w, name, text);
 }
 
-/* num_layers is another word for the decoder's. */
+/* num_layers is an alias of the decoder's. */
 static bool is_said(const struct model_draft *draft, int key)
 {
     const struct model_config *config = &draft->config;
     if (key == NUM_LAYERS || (key == MOE_EVERY && config->encoder)) return false;
     if ((key == NUM_ENCODER_SPARSE_LAYERS || key == NUM_DECODER_SPARSE_LAYERS) && !config->encoder) return false;
     if (key >= POSITION_ENCODING && key <= NUM_POSITIONS && model_config_is_default(draft, (enum key)key))
-        return false; /* T5X's models are described as ever */
+        return false; /* keeps descriptions of T5X's models unchanged */
     if (key >= FIRST_DENSE_LAYERS && model_config_is_default(draft, (enum key)key)) return false;
     return key < NUM_EXPERTS || key > ROUTER_Z_LOSS_FACTOR || config->experts.count > 0;
 }

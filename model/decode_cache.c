@@ -1,5 +1,5 @@
-/* The cache of a decoder: keys and values of what was decoded, [rows, heads, head_dim, length] in the dtype of the
- * model, all positions from the start. T5X writes a token by adding its one-hot, over the whole length. */
+/* A decoder's cache: keys and values of decoded tokens, [rows, heads, head_dim, length] in the model's dtype,
+ * allocated for the full length. T5X writes a token by adding its one-hot over the whole length. */
 #include "model/builder.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static const char *rows(const struct builder *builder)
     return builder->options.decoding.several ? "N" : "b";
 }
 
-/* The tensor of that name, or a new one of every layer of the stack. */
+/* Finds the tensor of that name, or adds one for every layer of the stack. */
 static int cache_of(struct builder *builder, const char *name, const char *labels)
 {
     const struct model_program *program = builder->program;
@@ -33,7 +33,7 @@ static void update(struct builder *builder, enum model_function function, const 
     op->in_place = function == MODEL_CACHE_WRITE && builder_has(builder, MODEL_TRAIT_CACHE_IN_PLACE);
 }
 
-/* A row for each of what is decoded of a sequence. */
+/* One row for each decode of a sequence. */
 static int repeated(struct builder *builder, const char *name, int made)
 {
     const struct model_tensor *tensor = model_builder_get(builder, made);
@@ -43,7 +43,7 @@ static int repeated(struct builder *builder, const char *name, int made)
                                equation, NULL, tensor->dtype, MODEL_ROLE_FUSED, &made, 1);
 }
 
-/* made: keys or values as they were projected, of one token or of a whole prompt. */
+/* made: projected keys or values of one token or of a whole prompt. */
 int model_builder_cached(struct builder *builder, const char *name, int made, const char *labels)
 {
     const struct builder_cache *c = builder->cache;
@@ -58,7 +58,7 @@ int model_builder_cached(struct builder *builder, const char *name, int made, co
     return cache;
 }
 
-/* Keys behind the token's place are masked; nothing is padding. */
+/* Masks keys after the token's position; nothing is padding. */
 int model_builder_cache_bias(struct builder *builder, const char *name, int scores, int relpos, enum model_dtype dtype)
 {
     const int inputs[] = {scores, builder->cache->index, relpos};
@@ -69,7 +69,7 @@ int model_builder_cache_bias(struct builder *builder, const char *name, int scor
     return biased;
 }
 
-/* The row of the table [heads, length, length] where the token stands: none behind the last. */
+/* The row of the table [heads, length, length] at the token's position; none beyond the last row. */
 int model_builder_position_bias(struct builder *builder, int relpos)
 {
     const int position = builder->cache->positions;

@@ -1,10 +1,10 @@
-/* Inference as T5X does it: the encoder's pass, a prompt's pass into the cache, one decode step, a whole answer (a loop
- * of decode steps with its condition), and the score of given targets. */
+/* Inference as in T5X: the encoder's pass, a prompt's pass into the cache, one decode step, a whole answer (a loop
+ * of decode steps with its condition), and scoring given targets. */
 #include "model/builder.h"
 
 /* ---- letters ---- */
 
-/* From here on the decoder has a token a row, and keys from the cache. */
+/* From here on the decoder has one token per row, and keys from the cache. */
 static void begin_rows(struct builder *builder)
 {
     builder->letters_from = "bts";
@@ -16,7 +16,7 @@ static void end_rows(struct builder *builder)
     builder->letters_from = builder->letters_to = NULL;
 }
 
-/* A result as T5X asks for it: its dimensions are sharded as the axes of the letters say. */
+/* A result as T5X requests it, with its dimensions sharded by the letters' axes. */
 static void give_out(struct builder *builder, const char *name, int tensor, const char *letters)
 {
     const struct model_tensor *t = model_builder_get(builder, tensor);
@@ -30,8 +30,8 @@ static void give_out(struct builder *builder, const char *name, int tensor, cons
 
 struct inputs {
     int table, encoder_tokens, encoded; /* -1 without an encoder */
-    int tokens, marks;                  /* of prompts; -1 */
-    int relpos;                         /* the table of positions by which the decoder looks back, or -1 */
+    int tokens, marks;                  /* of prompts; -1: none */
+    int relpos;                         /* the relative position table of the decoder, or -1 */
 };
 
 static bool has_prompts(const struct builder *builder)
@@ -63,7 +63,7 @@ static int relpos_table(struct builder *builder, char query, char key)
     return table;
 }
 
-/* Keys and values of the prompt's tokens but the last; nothing else of the pass is read. */
+/* Computes keys and values of the prompt's tokens except the last; the rest of the pass is unused. */
 static void prefill(struct builder *builder, struct inputs *in, int length)
 {
     const int product[] = {in->tokens, in->marks};
@@ -85,11 +85,11 @@ static int logits_of(struct builder *builder, int table, int y)
     return logits;
 }
 
-/* Logits of a token a row. */
+/* Logits of one token per row. */
 static int decode_step(struct builder *builder, const struct inputs *in, int token, int index)
 {
     struct builder_cache cache = {.index = index, .bias = -1, .positions = index};
-    if (builder->config->encoder) /* T5X's scalar index stops at the last row of the table */
+    if (builder->config->encoder) /* T5X clamps its scalar index to the last row of the table */
         cache.positions = model_builder_of(builder, MODEL_MAP, MODEL_POSITION, "decode/position in table", "b",
                                            MODEL_INT32, &index, 1);
     builder->cache = &cache;
@@ -103,7 +103,7 @@ static int decode_step(struct builder *builder, const struct inputs *in, int tok
 
 /* ---- a whole answer ---- */
 
-/* A row for each of what is decoded of an example. */
+/* One row for each decode of an example. */
 static int repeated(struct builder *builder, const char *name, int tensor)
 {
     const struct model_tensor *t = model_builder_get(builder, tensor);
@@ -214,7 +214,7 @@ static void generate(struct builder *builder)
     end_rows(builder);
 }
 
-/* ---- one program by itself ---- */
+/* ---- standalone programs ---- */
 
 static void encode_alone(struct builder *builder)
 {
@@ -233,7 +233,7 @@ static bool is_read_in_last(const struct model_program *program, int tensor)
     return false;
 }
 
-/* Parameters that only the rest of a layer reads are no arguments in the last one. */
+/* Parameters used only by the rest of a layer are not arguments in the last layer. */
 static void prune_last_layer(struct model_program *program)
 {
     for (int t = 0; t < program->tensor_count; t++) {
@@ -263,7 +263,7 @@ static int given(struct builder *builder, const char *name, const char *letters,
     return tensor;
 }
 
-/* The token, where it stands and what the encoder made are arguments. */
+/* The token, its position and the encoder's output are arguments. */
 static void step_alone(struct builder *builder)
 {
     struct inputs in = {-1, -1, -1, -1, -1, -1};

@@ -1,5 +1,5 @@
-/* The dimensions that models have, T5X's and others, and how those of a reshape's operand and result belong together.
- */
+/* The dimensions of T5X's and other models, and the correspondence between dimensions of a reshape's operand and
+ * result. */
 #include "model/builder.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static const struct model_dimension dimensions[] = {
     {'i', MODEL_JOINED_KV_HEADS, MODEL_AXIS_JOINED_KV, 'g', 'd', 0},
     {'f', MODEL_MLP, MODEL_AXIS_MLP, 0, 0, 0},
     {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB, 0, 0, 0},
-    /* of latent attention: ranks, a head's parts with and without positions, its values */
+    /* latent attention: ranks, a head's parts with and without positions, its values */
     {'a', MODEL_QUERY_RANK, MODEL_AXIS_Q_LORA, 0, 0, 0},
     {'z', MODEL_KEY_VALUE_RANK, MODEL_AXIS_KV_LORA, 0, 0, 0},
     {'o', MODEL_ROPE_DIM, MODEL_AXIS_KV, 0, 0, 0},
@@ -29,11 +29,11 @@ static const struct model_dimension dimensions[] = {
     {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
     {'J', MODEL_LORA_RANK, MODEL_NO_AXIS, 0, 0, 0},
     {'p', MODEL_POSITIONS, MODEL_AXIS_VOCAB, 0, 0, 0},
-    /* of attention over blocks: the blocks of a decoder's sequence, tokens of one as queries and as keys */
+    /* attention over blocks: the blocks of a decoder's sequence, tokens of a block as queries and as keys */
     {BUILDER_SEQUENCE_BLOCKS, MODEL_SEQUENCE_BLOCKS, MODEL_AXIS_LENGTH, 0, 0, 0},
     {'w', MODEL_BLOCK_TOKENS, MODEL_NO_AXIS, 0, 0, 0},
     {'y', MODEL_BLOCK_TOKENS, MODEL_NO_AXIS, 0, 0, 0},
-    /* experts: groups of an encoder's and of a decoder's tokens take whole rows of the batch, or parts of them */
+    /* experts: groups of encoder and of decoder tokens are whole rows of the batch, or parts of rows */
     {'x', MODEL_EXPERTS, MODEL_AXIS_EXPERT, 0, 0, 0},
     {'X', MODEL_EXPERTS, MODEL_AXIS_UNMODELED, 0, 0, 0}, /* of a router */
     {'E', MODEL_EMBED, MODEL_AXIS_MLP_EMBED, 0, 0, 0},
@@ -44,8 +44,8 @@ static const struct model_dimension dimensions[] = {
     {BUILDER_DECODER_GROUPS, MODEL_DECODER_GROUPS, MODEL_AXIS_BATCH, BUILDER_ROWS, 0, 0},
     {BUILDER_DECODER_GROUP_TOKENS, MODEL_DECODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
     {BUILDER_DECODER_PLACES, MODEL_DECODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
-    /* of decoding: rows, a token each; the cache's length and the same counted as queries, neither of which T5X names;
-     * decodes of an example, columns of their sequences, candidates of a beam search and what is known of each */
+    /* decoding: rows with one token each; the cache's length, as keys and as queries, neither with a T5X name;
+     * decodes of an example, columns of their sequences, candidates of a beam search and their fields */
     {'N', MODEL_ROWS, MODEL_AXIS_BATCH, 0, 0, BUILDER_ROWS},
     {'O', MODEL_ONE, MODEL_AXIS_LENGTH, 0, 0, 0},
     {BUILDER_CACHED_KEYS, MODEL_TARGETS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
@@ -55,7 +55,7 @@ static const struct model_dimension dimensions[] = {
     {'Z', MODEL_CANDIDATES, MODEL_NO_AXIS, 0, 0, 0},
     {'Y', MODEL_CANDIDATE_FIELDS, MODEL_NO_AXIS, 0, 0, 0},
     {'V', MODEL_HALF_VOCAB, MODEL_NO_AXIS, 0, 0, 0},
-    /* of results that rules have no say in */
+    /* results without sharding rules */
     {'A', MODEL_ANSWER_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
     {'R', MODEL_GLOBAL_BATCH, MODEL_NO_AXIS, 0, 0, 0},
     {'L', MODEL_INPUTS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
@@ -134,7 +134,7 @@ enum model_size model_all_but_last(enum model_size layers)
     return layers;
 }
 
-/* One letter's dimension is the other's, its outer part, or what it repeats: shards of one are shards of the other. */
+/* Whether one letter's dimension is the other's, its outer part, or repeats it: they share their shards. */
 static bool carries(const struct model_program *program, char letter, char other)
 {
     const struct model_dimension *a = model_dimension_of(program, letter), *b = model_dimension_of(program, other);

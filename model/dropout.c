@@ -1,7 +1,7 @@
-/* Dropout: a mask of one byte an element, made where it is applied and saved for the backward pass, and what it leaves.
- * JAX's software draws one mask for all positions of a sequence (T5X's broadcast_dims=(-2,), MaxText's, Flaxformer's;
- * t5x/examples/t5/network.py) but at the encoder's end, and what it leaves is elementwise and fused into who reads it;
- * PyTorch's draws a mask of every element, and its result is an array. */
+/* Dropout: a mask of one byte per element, made where it is applied and saved for the backward pass, and its result.
+ * JAX's software draws one mask for all positions of a sequence (T5X's broadcast_dims=(-2,), MaxText, Flaxformer;
+ * t5x/examples/t5/network.py), except after the encoder. Its result is elementwise and fused into its consumers.
+ * PyTorch's draws a mask of every element, and stores its result. */
 #include "model/builder.h"
 
 #include <string.h>

@@ -1,13 +1,12 @@
-/* A sparse layer: what takes the MLP's place, as flaxformer/architectures/moe/moe_layers.py computes it
- * (google/flaxformer@399ea3a8), and the mask that Flaxformer multiplies every normed input by. Groups of tokens are
- * routed by themselves; each expert has a buffer of some capacity a group; tokens move to the devices of their experts
- * and back. */
+/* A sparse layer, which replaces the MLP, as in flaxformer/architectures/moe/moe_layers.py
+ * (google/flaxformer@399ea3a8), and the mask that Flaxformer multiplies every normed input by. Each group of tokens
+ * is routed separately. Each expert has a buffer of limited capacity per group; tokens move to the devices of their
+ * experts and back. */
 #include "model/builder.h"
 
 #include <string.h>
 
-/* What the q, G, T and C of a pattern stand for in a stack: its length, and the groups, tokens and places that its
- * experts see. */
+/* The letters q, G, T and C of a pattern in a stack: its length, and its experts' groups, tokens and places. */
 struct letters {
     char of[5];
 };
@@ -25,14 +24,14 @@ static const char *spelled(struct builder *builder, const char *pattern, const s
     return model_builder_relabelled(builder, pattern, "qGTC", l->of);
 }
 
-/* What groups of tokens are over: what the batch is, and of software that sorts tokens the devices of a tensor-parallel
- * group, too, where each of them sends its own. */
+/* The axis of groups of tokens: the batch's axis. In software that sorts tokens, also the devices of a
+ * tensor-parallel group, if each sends its own tokens. */
 static enum model_axis groups_axis(const struct builder *builder)
 {
     return builder->options.sorts_tokens ? MODEL_AXIS_EXPERT_GROUP : MODEL_AXIS_BATCH;
 }
 
-/* An operation of the layer under construction; inputs end at the first below 0. */
+/* An operation of the layer under construction; inputs end at the first negative one. */
 static int apply(struct builder *builder, const struct letters *l, enum model_op_kind kind,
                  enum model_function function, const char *name, const char *pattern, enum model_dtype dtype,
                  enum model_role role, int a, int b, int c)
@@ -63,8 +62,8 @@ static bool tokens_choose(const struct builder *builder, enum model_stack_kind o
     return of == MODEL_DECODER_STACK || builder->config->experts.router != MODEL_EXPERTS_CHOOSE_MASKED;
 }
 
-/* Weights of a combination in float32 make a sparse layer's output float32, and with it all that it is added to. A
- * stack that has one is taken to be so from its embedding on. */
+/* Combining weights in float32 make a sparse layer's output float32, and so everything that it is added to. The
+ * whole stack, from its embedding on, is then treated as float32. */
 void model_builder_begin_stack(struct builder *builder, int tokens, char length, enum model_stack_kind of)
 {
     const struct letters l = letters_of(length, of);
@@ -84,7 +83,7 @@ static bool has_losses(const struct builder *builder)
     return builder->options.step != MODEL_STEP_FORWARD;
 }
 
-/* Adds a bias whose labels are those of the parameter. */
+/* Adds a bias with the parameter's labels. */
 static int with_bias(struct builder *builder, const struct letters *l, enum model_bias which, const char *dense, int x,
                      const char *labels, const char *pattern)
 {
@@ -98,7 +97,7 @@ static int with_bias(struct builder *builder, const struct letters *l, enum mode
     return sum;
 }
 
-/* float32, whatever the model's dtype is; software that sorts tokens casts what its product reads as it does. */
+/* float32, whatever the model's dtype. Software that sorts tokens casts the operands inside its product. */
 static int router_logits(struct builder *builder, const struct letters *l, int grouped)
 {
     int kernel = model_builder_parameter(builder, "mlp/router/router_weights/w/kernel", "eX"),
@@ -112,7 +111,7 @@ static int router_logits(struct builder *builder, const struct letters *l, int g
                           MODEL_NO_AXIS);
 }
 
-/* The softmax over experts; a z-loss pulls its logits together. */
+/* The softmax over experts; a z-loss keeps its logits small. */
 static int probabilities(struct builder *builder, const struct letters *l, int logits)
 {
     const enum model_role kept = MODEL_ROLE_STATISTIC;
@@ -132,7 +131,7 @@ static int probabilities(struct builder *builder, const struct letters *l, int l
                           MODEL_NO_AXIS);
 }
 
-/* The load balance loss: how many tokens of a group chose an expert, times how probable it was to them. */
+/* The load balance loss: the share of a group's tokens that chose an expert, times the expert's mean probability. */
 static int balanced(struct builder *builder, const struct letters *l, int softmax)
 {
     const enum model_role kept = MODEL_ROLE_STATISTIC;
@@ -158,17 +157,17 @@ static enum model_function routing(const struct builder *builder, enum model_sta
 
 /* ---- experts ---- */
 
-/* Flaxformer's rows are shards of embed where they are sent; others stay whole. */
+/* Flaxformer shards rows over embed when it sends them; other software sends whole rows. */
 static bool sends_whole(const struct builder *builder)
 {
     return builder->options.sorts_tokens || !model_builder_is_flaxformer(builder);
 }
 
-/* A copy, constrained to other axes: what moves it between devices. */
+/* A copy with other axes: the move between devices. */
 static int moved(struct builder *builder, const struct letters *l, const char *name, const char *pattern, int tensor,
                  const enum model_axis axes[4])
 {
-    const bool sorted = sends_whole(builder); /* as they are, from where they stand */
+    const bool sorted = sends_whole(builder); /* unchanged, from where they are */
     int copy = apply(builder, l, sorted ? MODEL_RESHAPE : MODEL_MAP, sorted ? MODEL_NO_FUNCTION : MODEL_CAST, name,
                      pattern, builder->dtype, MODEL_ROLE_PROJECTION, tensor, -1, -1);
     return constrained_to(builder, copy, axes[0], axes[1], axes[2], axes[3]);
@@ -179,7 +178,7 @@ static const enum model_axis at_experts[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPER
                              at_experts_whole[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
                                                    MODEL_AXIS_UNMODELED};
 
-/* Tokens of the groups of a device, to the devices of their experts: the groups stay over data alone. */
+/* Sends tokens of a device's groups to the devices of their experts; groups stay sharded over data only. */
 static int to_experts(struct builder *builder, const struct letters *l, int dispatched)
 {
     if (sends_whole(builder)) return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", dispatched, at_experts_whole);
@@ -196,7 +195,7 @@ static int from_experts(struct builder *builder, const struct letters *l, int ou
     return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_senders);
 }
 
-/* Each expert is an MLP of its own. gates: of the rows, where these are weighed before the last product; or -1. */
+/* Each expert is a separate MLP. gates: weights of rows, if applied before the last product; or -1. */
 static int expert_mlps(struct builder *builder, const struct letters *l, int inputs, int gates)
 {
     const struct model_config *config = builder->config;
@@ -234,7 +233,7 @@ static int expert_mlps(struct builder *builder, const struct letters *l, int inp
 
 /* ---- the layer ---- */
 
-/* Rows of tokens as groups; groups take whole rows, or rows whole groups. */
+/* Rows of tokens as groups: groups consist of whole rows, or rows of whole groups. */
 static int grouped_tokens(struct builder *builder, const struct letters *l, int x)
 {
     int grouped = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/grouped", "bqe->GTe", builder->dtype,
@@ -242,7 +241,7 @@ static int grouped_tokens(struct builder *builder, const struct letters *l, int 
     return constrained_to(builder, grouped, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 
-/* An MLP that every token passes, too. */
+/* An additional MLP for all tokens. */
 static int with_shared_expert(struct builder *builder, const struct letters *l, int x, int routed)
 {
     const struct model_experts *e = &builder->config->experts;
@@ -266,8 +265,8 @@ static int gates_at_experts(struct builder *builder, const struct letters *l, in
     return constrained_to(builder, sent, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_NO_AXIS);
 }
 
-/* Tokens stand in the order of their experts, for a product of each group of rows with its matrix; nothing is dropped.
- * Probabilities scale what experts give. */
+/* Tokens are sorted by expert, for a product of each group of rows with its matrix; none is dropped. Probabilities
+ * scale the experts' results. */
 static int sorted_experts(struct builder *builder, const struct letters *l, int grouped, int softmax)
 {
     const enum model_dtype dtype = builder->dtype;

@@ -1,5 +1,5 @@
-/* What each function of the program is, in one table: its name, and what may be done with it. Its gradient is a row of
- * backward.c, its kernel a row of exec/row_kernels.c. */
+/* One table of all functions of programs: name and properties. A function's gradient is a row of backward.c, its
+ * kernel a row of exec/row_kernels.c. */
 #include "model/model.h"
 
 static const struct model_function_row {

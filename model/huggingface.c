@@ -1,20 +1,20 @@
-/* A model as the config.json of Hugging Face's transformers has it (5.24), as one line of the grammar of models. Each
- * family is a row: what all its models have, and how it means the keys that families share. What does not change an
- * array or an operation that is priced (scalings of RoPE, multipliers, dropout, how a checkpoint is stored) is skipped.
- */
+/* Reads the config.json of Hugging Face's transformers (5.24) as one line of the model grammar. Each family is a
+ * row: what all its models share, and how it interprets shared keys. Keys that change no array and no priced
+ * operation are skipped (RoPE scalings, multipliers, dropout, checkpoint storage). */
 #include "model/model.h"
 
 #include <math.h>
 #include <string.h>
 
 struct family {
-    const char *model_type, *line; /* what every model of it has, in our words */
-    const char *attention_bias;    /* which biases the key attention_bias means; "": it has none */
-    const char *own_bias;          /* a key, and the biases that it means where it is true or absent: "use_bias:mlp" */
-    const char *fixed_bias;        /* biases that each has */
-    const char *activation;        /* where no key says it */
-    bool attends_with_bias /* where attention_bias is absent */, gated, tied /* where tie_word_embeddings is absent */;
-    int window_every; /* where windows are not told layer by layer: all but each so-manieth has one; 0: all */
+    const char *model_type, *line; /* line: keys that all its models share */
+    const char *attention_bias;    /* the biases that attention_bias switches on; "": no such key */
+    const char *own_bias;          /* a key, and the biases that it switches on if true or absent: "use_bias:mlp" */
+    const char *fixed_bias;        /* biases of all its models */
+    const char *activation;        /* without a key */
+    bool attends_with_bias /* without attention_bias */, gated, tied /* without tie_word_embeddings */;
+    int window_every; /* if windows are not given by layer: all layers except each window_every-th have one; 0: all
+                         layers */
 };
 
 #define ROTARY "position_encoding=rotary"
@@ -54,7 +54,7 @@ static const struct family families[] = {
     {"umt5", "", "", "", "", "gelu", false, true, false, 0},
 };
 
-/* A config.json on its way to a line. */
+/* A config.json while it is translated to a line. */
 struct reading {
     struct base_arena *arena;
     const struct base_json *object;
@@ -68,7 +68,7 @@ static bool is_of(const struct reading *r, const char *model_type)
     return !strcmp(r->family->model_type, model_type);
 }
 
-/* The first of the names joined by | that stands there and is not null. */
+/* The first member of the names joined by | that exists and is not null. */
 static const struct base_json *member(const struct base_json *object, const char *names)
 {
     char name[48];
@@ -92,7 +92,7 @@ static enum base_status refuse(const struct reading *r, const char *name, const 
                      name, why, "decoder_only:emb_dim=…");
 }
 
-/* A whole number, or one that is derived where the file has none; below 0: it has to have it. */
+/* An integer, or the given default; a negative default: required. */
 static enum base_status number(const struct reading *r, const char *names, int64_t otherwise, int64_t *out)
 {
     static const double HIGHEST = 1 << 30;
@@ -116,7 +116,7 @@ static void put(struct reading *r, const char *key, int64_t value)
     base_putf(&r->line, "%s=%lld,", key, (long long)value);
 }
 
-/* ---- what families share ---- */
+/* ---- keys that families share ---- */
 
 static enum base_status put_biases(struct reading *r)
 {
@@ -135,7 +135,7 @@ static enum base_status put_biases(struct reading *r)
     return BASE_OK;
 }
 
-/* gelu_new and gelu_pytorch_tanh are flax's gelu; the exact one costs as much. */
+/* gelu_new and gelu_pytorch_tanh are flax's gelu; the exact one costs the same. */
 static enum base_status activation(const struct reading *r, const char *names, const char *otherwise, const char **out)
 {
     static const char *const known[][2] = {{"silu", "silu"},     {"swish", "silu"},    {"relu", "relu"},
@@ -169,7 +169,7 @@ static enum base_status put_mlp(struct reading *r)
     return BASE_OK;
 }
 
-/* Falcon has one head of keys and values, or says how many in its later form. */
+/* Falcon has one key/value head or, in its later form, gives their number. */
 static enum base_status falcon_heads(struct reading *r, int64_t heads, int64_t *kv_heads)
 {
     const bool later = flag(r, "new_decoder_architecture", false), several = !flag(r, "multi_query", true);
@@ -211,7 +211,7 @@ static enum base_status put_heads(struct reading *r)
 
 /* ---- windows ---- */
 
-/* Layers told one by one: a window in all, or in all but each so-manieth. */
+/* Windows by layer: in all layers, or in all except each n-th. */
 static enum base_status window_of_types(struct reading *r, const struct base_json *types, int64_t *every, bool *any)
 {
     int64_t i = 0, full = 0, sliding = 0;
@@ -256,7 +256,7 @@ static enum base_status put_windows(struct reading *r)
 
 /* ---- experts ---- */
 
-/* Layers without experts that are told one by one have to be the first ones. */
+/* Layers without experts that are listed individually must be the first ones. */
 static enum base_status first_dense(struct reading *r, int64_t *out)
 {
     const struct base_json *dense = member(r->object, "mlp_only_layers");
@@ -281,7 +281,7 @@ static enum base_status put_experts(struct reading *r)
     BASE_TRY(number(r, "shared_expert_intermediate_size", shared * width, &shared));
     BASE_TRY(number(r, "decoder_sparse_step|moe_layer_freq", 1, &every));
     BASE_TRY(first_dense(r, &first));
-    if (first >= layers) return BASE_OK; /* none is left for experts */
+    if (first >= layers) return BASE_OK; /* no layers are left for experts */
     put(r, "num_experts", count);
     put(r, "num_selected_experts", chosen);
     put(r, "expert_mlp_dim", width);
@@ -292,7 +292,7 @@ static enum base_status put_experts(struct reading *r)
     return BASE_OK;
 }
 
-/* ---- what single families have ---- */
+/* ---- keys of single families ---- */
 
 static enum base_status put_real(struct reading *r, const char *from, const char *to)
 {
@@ -375,7 +375,7 @@ static enum base_status put_decoder(struct reading *r)
     return BASE_OK;
 }
 
-/* T5 1.1 has logits of its own; transformers says so by scale_decoder_outputs alone where it ties the checkpoint's. */
+/* T5 1.1 has separate logits; if the checkpoint's are tied, transformers shows this only by scale_decoder_outputs. */
 static enum base_status put_t5(struct reading *r)
 {
     static const char *const sizes[][2] = {{"d_model", "emb_dim"},
@@ -425,7 +425,7 @@ static enum base_status find_family(struct reading *r, const char *model_type)
 enum base_status model_huggingface_line(struct base_arena *arena, const struct base_json *object, const char **out,
                                         struct base_error *error)
 {
-    const struct base_json *text = base_json_get(object, "text_config"); /* of a model that reads pictures, too */
+    const struct base_json *text = base_json_get(object, "text_config"); /* of a multimodal model */
     struct reading r = {.arena = arena,
                         .object = text && text->kind == BASE_JSON_OBJECT ? text : object,
                         .line = {.arena = arena},

@@ -1,5 +1,5 @@
-/* Latent attention: queries, keys and values of each head are made of low-rank vectors (DeepSeek-V2, arXiv:2405.04434,
- * 2.1), in the form that training uses: each head's keys and values are written out. */
+/* Latent attention: each head's queries, keys and values come from low-rank vectors (DeepSeek-V2, arXiv:2405.04434,
+ * 2.1). This is the training form, in which each head's keys and values are materialised. */
 #include "model/attention.h"
 
 static int projected(struct builder *builder, const struct builder_attention *a, const char *name, int x,
@@ -12,7 +12,7 @@ static int projected(struct builder *builder, const struct builder_attention *a,
                             role, x, kernel);
 }
 
-/* A vector of low rank, normed. */
+/* A normed low-rank vector. */
 static int low_rank(struct builder *builder, const struct builder_attention *a, const char *name, char rank)
 {
     const char weight[] = {'e', rank, '\0'}, own[] = {rank, '\0'},

@@ -1,6 +1,5 @@
-/* Adapters of low rank beside frozen weights: result + scale B(A x) (Hu et al., arXiv:2106.09685; peft's
- * tuners/lora/layer.py). Both matrices are float32, and where the weights are bfloat16 so is what is computed with
- * them. */
+/* Low-rank adapters for frozen weights: result + scale B(A x) (Hu et al., arXiv:2106.09685; peft's
+ * tuners/lora/layer.py). Both matrices are float32; with bfloat16 weights, their products are float32, too. */
 #include "model/builder.h"
 
 #include <string.h>
@@ -40,7 +39,7 @@ int model_builder_adapted(struct builder *builder, enum builder_linear which, co
 
 /* ---- the list of parameters ---- */
 
-/* A copy with the rank in the place of the dimensions that go in, or of those that come out. */
+/* A copy with the rank in place of the input dimensions, or of the output dimensions. */
 static struct model_parameter low_rank(struct base_arena *arena, const struct model_parameter *kernel,
                                        const char *which, bool comes_out, bool drops_in, int64_t rank)
 {

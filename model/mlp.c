@@ -1,7 +1,7 @@
-/* An MLP: one activation of what it projects, or one that gates another, and the projection back. */
+/* An MLP: one activation, or one that gates another, and the output projection. */
 #include "model/builder.h"
 
-/* Flaxformer names the width of its MLPs by itself, so that no rule for embed shards it. */
+/* Flaxformer has its own axis for the width of MLPs, so no rule for embed shards it. */
 int model_builder_mlp(struct builder *builder, const char *scope, int x, char length, char width)
 {
     const char *wide = model_builder_is_flaxformer(builder) ? "Ef" : base_print(builder->arena, "e%c", width),

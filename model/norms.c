@@ -1,9 +1,9 @@
-/* Norms and biases, and what queries and keys are made of beside their projection. */
+/* Norms, biases, and the further steps of queries and keys after their projection. */
 #include "model/builder.h"
 
 #include <string.h>
 
-/* Adds a bias whose labels are a part of x's, where the model has biases. */
+/* Adds a bias whose labels are some of x's, if the model has these biases. */
 int model_builder_biased(struct builder *builder, enum model_bias which, const char *dense, int x, const char *labels,
                          const char *joined, const char *split)
 {
@@ -14,8 +14,7 @@ int model_builder_biased(struct builder *builder, enum model_bias which, const c
                          MODEL_ROLE_FUSED, x, bias, -1, -1);
 }
 
-/* x over the root of its mean square along its last labels, so many, times a scale of its own; statistics in float32.
- */
+/* x over the root of its mean square along its last `over` labels, times a scale; statistics in float32. */
 static int over_root_mean_square(struct builder *builder, const char *name, int wide, const char *rows, size_t over)
 {
     size_t rank = strlen(rows);
@@ -38,7 +37,7 @@ static int in_statistics_dtype(struct builder *builder, const char *name, int x,
                          role, x, -1, -1, -1);
 }
 
-/* A layer norm takes the mean away first, and adds a bias. */
+/* A layer norm first subtracts the mean; it also adds a bias. */
 static int centered(struct builder *builder, const char *name, int wide, const char *rows)
 {
     const char *kept = base_print(builder->arena, "%.*s", (int)strlen(rows) - 1, rows);
@@ -50,7 +49,7 @@ static int centered(struct builder *builder, const char *name, int wide, const c
                          builder_statistics_dtype(builder), MODEL_ROLE_FUSED, wide, mean, -1, -1);
 }
 
-/* Flaxformer multiplies what it has normed by a mask of the tokens that count. */
+/* Flaxformer masks normed inputs: only tokens that count remain. */
 int model_builder_masked(struct builder *builder, const char *name, int x, char length)
 {
     return builder_apply(builder, MODEL_MAP, MODEL_MASK, base_print(builder->arena, "%s masked", name),
@@ -58,7 +57,7 @@ int model_builder_masked(struct builder *builder, const char *name, int x, char 
                          MODEL_ROLE_FUSED, x, builder->mask, -1, -1);
 }
 
-/* T5's has no mean and no bias. */
+/* T5's norm has no mean and no bias. */
 int model_builder_norm(struct builder *builder, const char *name, int x, char length)
 {
     const char *rows = builder_letters(builder, "bqe", length, length);
@@ -95,7 +94,7 @@ int model_builder_capped(struct builder *builder, const char *name, int x, doubl
                    : x;
 }
 
-/* No compiler joins what is done to complex numbers with the casts round it. */
+/* Compilers do not fuse complex arithmetic with the casts around it. */
 static int complex_cast(struct builder *builder, const char *name, int x, const char *rows, enum model_dtype dtype)
 {
     int cast = builder_apply(builder, MODEL_MAP, MODEL_CAST, name, base_print(builder->arena, "%s->%s", rows, rows),
@@ -104,7 +103,7 @@ static int complex_cast(struct builder *builder, const char *name, int x, const 
     return cast;
 }
 
-/* Queries or keys as attention takes them: normed by head, then turned by their positions. */
+/* Queries or keys for attention: normed by head, then rotated by position. */
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows)
 {
     const struct model_config *config = builder->config;
@@ -119,7 +118,7 @@ int model_builder_placed(struct builder *builder, const char *name, int x, const
     const char *rotary = base_print(builder->arena, "%s rotary", name);
     const bool complex = builder_has(builder, MODEL_TRAIT_COMPLEX_ROTARY) && builder->dtype != MODEL_FLOAT32;
     if (complex) x = complex_cast(builder, base_print(builder->arena, "%s operand", rotary), x, rows, MODEL_FLOAT32);
-    const bool decodes = model_builder_get(builder, x)->dims[1] == MODEL_ONE; /* a token a row, at a place of its own */
+    const bool decodes = model_builder_get(builder, x)->dims[1] == MODEL_ONE; /* one token per row */
     x = builder_apply(builder, MODEL_MAP, MODEL_ROTARY, rotary,
                       base_print(builder->arena, "%s%s->%s", rows, decodes ? ",b" : "", rows), NULL,
                       complex ? MODEL_FLOAT32 : builder->dtype, MODEL_ROLE_FUSED, x,

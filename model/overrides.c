@@ -1,4 +1,4 @@
-/* T5X's params_axes_names_override: logical axes that a user gives to parameters by patterns over their paths. */
+/* T5X's params_axes_names_override: logical axes that a user assigns to parameters by path patterns. */
 #include "model/model.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ enum base_status model_overrides_parse(struct base_arena *arena, const char *tex
     return status == BASE_OK ? status : base_fail_in(error, "params_axes_names_override");
 }
 
-/* ---- what they decide ---- */
+/* ---- matching ---- */
 
 static enum base_status decide(const struct model_override *override, const char *path, int rank,
                                const struct model_override **out, struct base_error *error)

@@ -1,6 +1,5 @@
-/* Every parameter of a model with its shape and logical axes, named and laid out as T5X's t5, scalable_t5 and
- * decoder_only examples create them; what other decoders have beside that is named as Flax names it. All are float32.
- */
+/* All parameters of a model with shapes and logical axes, named and laid out as in T5X's t5, scalable_t5 and
+ * decoder_only examples; parameters of other decoders have Flax's names. All are float32. */
 #include "model/model.h"
 
 #include <stdlib.h>
@@ -20,7 +19,7 @@ struct dimension {
     int64_t size;
 };
 
-/* Where parameters are put. stacked_layers above 0: one array for that many layers, stacked at axis 1. */
+/* Where parameters are added. stacked_layers above 0: one array for that many layers, stacked at axis 1. */
 struct scope {
     const char *path;
     int64_t stacked_layers;
@@ -32,7 +31,7 @@ static void put_dimension(struct model_parameter *parameter, const char *axis, i
     parameter->shape[parameter->rank++] = size;
 }
 
-/* Dimensions end at the first without an axis. */
+/* Dimensions end at the first one without an axis. */
 static void add(struct list *list, struct scope scope, const char *name,
                 const struct dimension dimensions[MOST_DIMENSIONS])
 {
@@ -67,7 +66,7 @@ static void add_relpos(struct list *list, struct scope scope)
         DIMENSIONS({"heads", list->config->num_heads}, {"relpos_buckets", RELPOS_BUCKETS}));
 }
 
-/* The projection out, and what scores have beside the keys'. */
+/* The output projection, and attention sinks. */
 static void add_output(struct list *list, struct scope scope, const char *name, struct dimension value)
 {
     const struct model_config *config = list->config;
@@ -80,8 +79,8 @@ static void add_output(struct list *list, struct scope scope, const char *name, 
     if (config->attention_sinks) add(list, scope, base_print(list->arena, "%s/sinks", name), DIMENSIONS(heads));
 }
 
-/* Latent attention: its matrices from the stream to the latent vectors and to the keys' part that all heads share, the
- * norms of those vectors, and the matrices from them to each head. */
+/* Latent attention: matrices from the stream to the latent vectors and to the shared part of keys, norms of the
+ * vectors, and matrices from them to each head. */
 static void add_latent_attention(struct list *list, struct scope scope, const char *name)
 {
     const struct model_config *config = list->config;
@@ -113,7 +112,7 @@ static void add_latent_attention(struct list *list, struct scope scope, const ch
     add_output(list, scope, name, value);
 }
 
-/* scalable_t5 keeps heads and kv apart; the other examples join them in one dimension. */
+/* scalable_t5 keeps heads and kv separate; the other examples join them in one dimension. */
 static void add_attention(struct list *list, struct scope scope, const char *name)
 {
     static const char *const inputs[] = {"query", "key", "value"};
@@ -134,7 +133,7 @@ static void add_attention(struct list *list, struct scope scope, const char *nam
     }
     add_output(list, scope, name, kv);
 }
-/* Flaxformer names an MLP's width by itself, so that no rule for embed shards it. */
+/* Flaxformer has its own axis for the width of MLPs, so no rule for embed shards it. */
 static struct dimension mlp_width(const struct model_config *config)
 {
     return (struct dimension){config->family == MODEL_MOE_T5 ? "mlp_embed" : "embed", config->emb_dim};
@@ -195,13 +194,13 @@ static void add_layer(struct list *list, struct scope scope, enum model_stack_ki
         add_attention(list, scope, "encoder_decoder_attention");
     }
     if (before && (!config->parallel_block || config->parallel_norms))
-        add_norm(list, scope, "pre_mlp_layer_norm"); /* a parallel block's one norm may feed both */
+        add_norm(list, scope, "pre_mlp_layer_norm"); /* a parallel block may use one norm for both */
     if (kind == SPARSE_LAYER) add_experts(list, scope);
     else add_mlp(list, scope, "mlp", config->mlp_dim);
     if (behind) add_norm(list, scope, "post_mlp_layer_norm");
 }
 
-/* Layers stacked in one array a parameter: of a block of several, each by itself. */
+/* Scanned layers: one array per parameter; in a block of several layers, each layer has its own. */
 static void add_scanned(struct list *list, const char *name, int64_t layer_count, enum model_stack_kind of)
 {
     const struct model_config *config = list->config;
@@ -237,7 +236,7 @@ static int by_path(const void *a, const void *b)
 enum base_status model_parameters(struct base_arena *arena, const struct model_config *config,
                                   const struct model_parameter **out, int *count, struct base_error *error)
 {
-    (void)error; /* a config that was parsed has parameters; the shape of the call is the room's */
+    (void)error; /* a parsed config always has parameters; the signature is the room's convention */
     int64_t layer_count = config->num_encoder_layers + config->num_decoder_layers;
     struct list list = {arena, config,
                         base_new(arena, struct model_parameter, layer_count * MOST_PER_LAYER + MOST_OUTSIDE_LAYERS), 0};
@@ -248,7 +247,7 @@ enum base_status model_parameters(struct base_arena *arena, const struct model_c
     if (config->embedding_norm) add_norm(&list, decoder, "embedding_layer_norm");
     if (config->encoder) add_stack(&list, "encoder", config->num_encoder_layers, MODEL_ENCODER_STACK);
     add_stack(&list, "decoder", config->num_decoder_layers, MODEL_DECODER_STACK);
-    if (config->position_encoding == MODEL_POSITION_LEARNED) /* an embedding like the tokens', as MaxText has it */
+    if (config->position_encoding == MODEL_POSITION_LEARNED) /* an embedding like the tokens', as in MaxText */
         add(&list, decoder, "position_embedder/embedding", DIMENSIONS({"vocab", config->num_positions}, embed));
     if (config->mtp_layers) {
         static const char *const halves[] = {"embedding", "stream"};

@@ -1,8 +1,8 @@
-/* Regular expressions as Python's re module reads them, through PCRE2. Only this file knows PCRE2.
+/* Regular expressions in the syntax of Python's re module, with PCRE2. Only this file uses PCRE2.
  *
- * The two languages share most of their words. What only one of them has, or both have in another meaning, is refused,
- * so that a pattern that passes means what it means in T5X. Memory is the arena's, steps are limited, so that every
- * pattern ends. */
+ * The two languages share most of their syntax. Syntax that only one of them has, or that they interpret
+ * differently, is rejected, so that an accepted pattern means the same as in T5X. Memory comes from the arena, and
+ * the number of steps is limited, so every match ends. */
 #include "model/model.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -12,17 +12,17 @@
 enum { LONGEST_PATTERN = 2000, MOST_STEPS = 20000, MOST_HEAP_KIB = 1 << 10 };
 
 struct model_pattern {
-    const char *text; /* as given */
+    const char *text; /* as given by the user */
     pcre2_code *code;
     pcre2_match_data *match;
     pcre2_match_context *limits;
 };
 
-/* ---- what both languages read alike ---- */
+/* ---- common syntax ---- */
 
 struct reader {
     const char *start, *at;
-    struct base_text out; /* PCRE2's spelling */
+    struct base_text out; /* in PCRE2's syntax */
     bool in_set;
     struct base_error *error;
 };
@@ -43,7 +43,7 @@ static bool is_alphanumeric(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Punctuation stands for itself. Python's end of the text is another letter; references by number are refused. */
+/* Escaped punctuation is literal. Python spells the end of text differently; numbered references are rejected. */
 static enum base_status read_escape(struct reader *r)
 {
     const char next = r->at[1];
@@ -59,7 +59,7 @@ static enum base_status read_escape(struct reader *r)
     return BASE_OK;
 }
 
-/* Python has no POSIX classes in a set, so that an opening bracket is itself. */
+/* Python has no POSIX classes in a set, so an opening bracket is literal. */
 static enum base_status read_set(struct reader *r)
 {
     const struct reader start = *r;
@@ -89,7 +89,7 @@ static enum base_status open_group(struct reader *r)
     return BASE_OK;
 }
 
-/* What may follow another quantifier in one of the languages alone is refused: all but the ? of a lazy one. */
+/* Rejects quantifiers after quantifiers that only one language allows: all except the ? of a lazy one. */
 static enum base_status read_quantifier(struct reader *r)
 {
     size_t length = 1;
@@ -127,14 +127,13 @@ static void *get_memory(size_t size, void *arena)
 
 static void keep_memory(void *memory, void *arena)
 {
-    (void)memory, (void)arena; /* the arena's owner gives it back */
+    (void)memory, (void)arena; /* the arena's owner frees it */
 }
 
-/* Without start optimizations: those of PCRE2 10.42 refuse "a" for (?=a)a?a, since they count the a of the assertion.
- */
+/* No start optimizations: PCRE2 10.42 then rejects "a" for (?=a)a?a, because it counts the assertion's a. */
 static const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
 
-/* Where PCRE2 found fault is a place in its own spelling, which the user never wrote. */
+/* PCRE2's error position refers to its own syntax, which the user did not write. */
 static enum base_status compile(struct base_arena *arena, const struct reader *reader, struct model_pattern *pattern,
                                 struct base_error *error)
 {

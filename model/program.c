@@ -1,9 +1,8 @@
-/* The step of a model as a program: its phases in their order. What they mean: forward.c, backward.c and update.c. */
+/* A model's step as a program: its phases in order. See forward.c, backward.c and update.c for the phases. */
 #include "model/builder.h"
 
 #include <string.h>
 
-/* The whole step: state, then (inside a loop over microbatches, if there is one) forward and backward, then updates. */
 const char *model_without_program(const struct model_config *config, enum model_use use)
 {
     if (config->latent.key_value_rank) return "kv_lora_rank";
@@ -36,7 +35,7 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
                               .gradient_norm = -1,
                               .marks = -1};
     bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
-    if (model_dtype_is_quantized(builder.dtype)) builder.dtype = MODEL_BFLOAT16; /* activations */
+    if (model_dtype_is_quantized(builder.dtype)) builder.dtype = MODEL_BFLOAT16; /* of activations */
     builder.weights = builder.dtype;
     if (builder_has(&builder, MODEL_TRAIT_WIDE_ACTIVATIONS)) builder.dtype = builder.stream = MODEL_FLOAT32;
     int step = model_builder_block(&builder, "step", -1);
@@ -46,7 +45,7 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
     }
     builder.options.microbatches =
         backward ? options->microbatches || options->traits >> MODEL_TRAIT_ACCUMULATES & 1
-                 : options->microbatches && options->parts; /* they go from stage to stage, whichever step it is */
+                 : options->microbatches && options->parts; /* microbatches pass through stages in every kind of step */
     if (builder.options.microbatches) {
         int body = model_builder_block(&builder, "microbatches", step);
         struct model_op *loop = model_builder_op(&builder, MODEL_LOOP, MODEL_NO_FUNCTION, "microbatches");

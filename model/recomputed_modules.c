@@ -1,13 +1,13 @@
-/* Remat by module: "modules:layernorm+moe_act". What such a module makes is dropped and made again in the backward
- * pass; everything else is saved, as without recomputation. Names and what they drop are Megatron-LM's
- * (core/transformer/moe/README.md, transformer_config.py). */
+/* Remat by module, "modules:layernorm+moe_act": these modules' tensors are dropped and recomputed in the backward
+ * pass; all others are saved. Names and effects are Megatron-LM's (core/transformer/moe/README.md,
+ * transformer_config.py). */
 #include "model/model.h"
 
 #include <string.h>
 
 enum { MOST_PARTS = 8 };
 
-/* Parts of the paths of what a module makes in a layer; its results, which others read, are not among them. */
+/* Path components of a module's internal tensors in a layer, without its results, which other modules read. */
 static const struct {
     const char *name, *parts[MOST_PARTS];
 } modules[MODEL_MODULE_COUNT] = {
@@ -57,7 +57,7 @@ const char *model_modules_text(struct base_arena *arena, unsigned set)
     return out.data;
 }
 
-/* A whole word of it, or what stands behind a slash. */
+/* Whether a component is a whole word of the path, or follows a slash. */
 static bool has_part(const char *path, const char *part)
 {
     const size_t length = strlen(part);

@@ -1,7 +1,7 @@
-/* Attention over a ring of devices, each of which has one block of the sequence: keys and values go round it, and what
- * each block of them gives is merged with what was there before by the sums of their exponentials (Liu, Zaharia,
- * Abbeel, arXiv:2310.01889; so Transformer Engine's context parallelism). As in GSPMD's pipelines, blocks are a
- * dimension, which is sharded over the ring, and a round is a roll along it: on each device a permute. */
+/* Ring attention: each device of a ring has one block of the sequence. Keys and values go around the ring, and each
+ * block's result is merged with earlier ones by the sums of exponentials (Liu, Zaharia, Abbeel, arXiv:2310.01889;
+ * Transformer Engine's context parallelism does the same). As in GSPMD's pipelines, blocks are a dimension sharded
+ * over the ring, and a round is a roll along it: a permute between devices. */
 #include "model/ring_parts.h"
 
 static const char *named(struct builder *builder, const char *of, const char *what)
@@ -9,7 +9,7 @@ static const char *named(struct builder *builder, const char *of, const char *wh
     return base_print(builder->arena, "%s/%s", of, what);
 }
 
-/* A dimension is split into blocks and their tokens, or put together again. */
+/* Splits a dimension into blocks and their tokens, or joins them. */
 int model_ring_reshaped(struct builder *builder, const char *name, int x, const char *equation)
 {
     int out = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, name, equation, NULL,
@@ -44,7 +44,7 @@ static int repeated(struct builder *builder, const char *name, int x)
                          model_builder_get(builder, x)->dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
 }
 
-/* The tokens of the keys' blocks as they stand after so many rolls: all devices have them. */
+/* The tokens of the key blocks after this many rolls; all devices have them. */
 static int rolled_tokens(struct builder *builder, const struct builder_ring *ring, const char *name, int rolls)
 {
     int out = builder_apply(builder, MODEL_RESHAPE, MODEL_ROLLED_TOKENS, named(builder, name, "key tokens"), "bs->bcy",
@@ -76,7 +76,7 @@ struct ring_scores model_ring_scores(struct builder *builder, const struct build
     return made;
 }
 
-/* What queries get of one block of keys, and the softmax's maximum and sum over it. */
+/* The queries' result for one block of keys, with the softmax's maximum and sum over it. */
 struct part {
     int context, max, sum;
 };
@@ -108,7 +108,7 @@ static struct part part_of(struct builder *builder, struct builder_ring *ring, c
     return part;
 }
 
-/* With flash attention all of a block is one kernel, and nothing between is ever in memory. */
+/* With flash attention a whole block is one kernel, and nothing inside is ever stored. */
 void model_ring_group(struct builder *builder, int first, enum model_direction direction)
 {
     struct model_block *block = &builder->program->blocks[builder->block];

@@ -1,6 +1,6 @@
-/* Attention over a ring, transposed as a whole: keys and values go round once more, each block's scores are recomputed
- * from the softmax's maximum and sum over all of them, and the gradients of keys and values go round with them, until
- * they are home. */
+/* The transpose of ring attention as a whole. Keys and values go around once more, and each block's scores are
+ * recomputed from the softmax's maximum and sum over all blocks. The gradients of keys and values travel with them
+ * until they are back home. */
 #include "model/ring_parts.h"
 
 static int made(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
@@ -22,10 +22,10 @@ static int of(struct builder *builder, enum model_op_kind kind, enum model_funct
                 1 + (b >= 0));
 }
 
-/* What the backward pass has of the forward pass, and the gradients as they add up. */
+/* Saved tensors of the forward pass, and the accumulated gradients. */
 struct transposed {
     const struct builder_ring *ring;
-    int query, key, value, max, sum, delta, given; /* given: the cotangent of what attention gave */
+    int query, key, value, max, sum, delta, given; /* given: the cotangent of attention's result */
     int gradients[3];                              /* of blocks of queries, keys and values; -1: none yet */
 };
 
@@ -41,7 +41,7 @@ static void add(struct builder *builder, struct transposed *t, int which, const 
                              base_print(builder->arena, "%s,%s->%s", letters, letters, letters), like, labels, part);
 }
 
-/* Of heads that one key or value has served, the sum. */
+/* Sums over the heads that share one key or value. */
 static int gathered_heads(struct builder *builder, int like, const char *name, int part)
 {
     if (!strchr(model_builder_get(builder, like)->labels, BUILDER_KV_HEADS)) return part;
@@ -49,7 +49,7 @@ static int gathered_heads(struct builder *builder, int like, const char *name, i
               "bcyhd->bcygd", like, part, -1);
 }
 
-/* Softmax and its cotangent for one block of keys, from those of all. */
+/* Softmax and its cotangent for one block of keys, from those of all blocks. */
 struct weights {
     int dropped, gradient;
 };
@@ -124,7 +124,7 @@ static void transpose_ring(struct builder_pass *pass, const struct builder_ring 
     struct builder *builder = pass->builder;
     const int cotangent = builder->cotangent[ring->whole], of_sequence[] = {ring->query, ring->key, ring->value},
               rounds = builder->options.ring_devices;
-    struct builder_ring again = *ring; /* with what of it the backward pass has */
+    struct builder_ring again = *ring; /* with tensors that the backward pass has */
     again.query_tokens = model_builder_need(pass, ring->query_tokens);
     struct transposed t = {.ring = &again,
                            .query = model_builder_need(pass, ring->blocks[0]),

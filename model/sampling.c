@@ -1,5 +1,5 @@
-/* From logits to a token: the largest, or one that is drawn from the most probable ones. The threshold is found bit by
- * bit, as T5X finds it: how many logits (or how much probability) lie above a threshold is counted 32 times. */
+/* From logits to a token: the largest, or one drawn from the most probable ones. The threshold is found bit by bit,
+ * as in T5X: 32 times, the logits (or the probability) above a threshold are counted. */
 #include "model/builder.h"
 
 static int of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
@@ -34,10 +34,10 @@ static int log_prob_of(struct builder *builder, int x, int token)
 struct search {
     const char *name;
     enum model_function counts, decides;
-    enum model_dtype dtype; /* of what is counted */
+    enum model_dtype dtype; /* of the counted values */
 };
 
-/* The sign alone, then a bit a round. */
+/* First the sign, then one bit per round. */
 static int find_threshold(struct builder *builder, const struct search *s, int x)
 {
     int outer = builder->block;
@@ -83,7 +83,7 @@ static int keep_top_p(struct builder *builder, int x)
 
 /* ---- the token ---- */
 
-/* Each device's largest with its number: both are gathered, and the largest of them is taken everywhere. */
+/* Each device's maximum with its index: both are gathered, and all devices take the largest. */
 static int largest(struct builder *builder, int x)
 {
     int best = of(builder, MODEL_REDUCE, MODEL_LARGEST, "decode/argmax", "bt", MODEL_FLOAT32, x, -1, -1);
@@ -91,7 +91,7 @@ static int largest(struct builder *builder, int x)
     return of(builder, MODEL_MAP, MODEL_CHOSEN, "decode/chosen", "bt", MODEL_INT32, index, -1, -1);
 }
 
-/* Gumbel noise on every logit: the largest is then drawn by probability. */
+/* Gumbel noise on every logit, so that the argmax is a draw by probability. */
 static int with_noise(struct builder *builder, int x)
 {
     int half = model_builder_tensor(builder, "decode/half of the noise", "btV", MODEL_UINT32, MODEL_ACTIVATION,
@@ -112,7 +112,7 @@ struct builder_choice model_builder_sample(struct builder *builder, int logits)
     if (d->draws && d->top_p) x = keep_top_p(builder, x);
     drawn = d->draws ? with_noise(builder, x) : x;
     choice.token = largest(builder, drawn);
-    if (d->rescales && !d->draws) /* of the only token that is left: 0 */
+    if (d->rescales && !d->draws) /* only one token is left, so its log-probability is 0 */
         choice.log_prob = of(builder, MODEL_MAP, MODEL_ZEROS, "decode/log_prob", "bt", MODEL_FLOAT32, -1, -1, -1);
     else choice.log_prob = log_prob_of(builder, d->rescales ? x : logits, choice.token);
     return choice;

@@ -1,4 +1,5 @@
-/* T5X's temperature_sample: sequences grow by a token a round, each row to its own limit; prompts are forced. */
+/* T5X's temperature_sample: sequences grow by one token per round, each row to its own limit; prompt tokens are
+ * forced. */
 #include "model/builder.h"
 
 enum { SEQUENCES, POSITION, SCORE, ENDED, STATE };

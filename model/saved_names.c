@@ -1,7 +1,7 @@
-/* Remat by tensor: "device:query_proj+key_proj;offload:decoder_layer_input". The names are MaxText's (checkpoint_name
- * in its layers); what is not named is recomputed, and the layer's input is on the device. "layers:12" behind them: so
- * in 12 layers of the deepest stack alone; the others save nothing but their input, as those do that Megatron-LM's
- * --recompute-num-layers counts. */
+/* Per-tensor remat: "device:query_proj+key_proj;offload:decoder_layer_input". The names are MaxText's
+ * (checkpoint_name in its layers). Unnamed tensors are recomputed, and the layer's input is on the device. A final
+ * "layers:12" limits this to 12 layers of the deepest stack. The other layers save only their input, like the layers
+ * that Megatron-LM's --recompute-num-layers counts. */
 #include "model/model.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static const struct {
     {"mlpwo", BIT(WO)},
 };
 
-/* AI-Hypercomputer/maxtext@e591f30 src/maxtext/layers/decoders.py get_remat_policy; minimal_flash is the former name of
+/* AI-Hypercomputer/maxtext@e591f30 src/maxtext/layers/decoders.py get_remat_policy; minimal_flash is the old name of
  * minimal_with_context. */
 static const struct {
     const char *name, *tensors;

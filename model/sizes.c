@@ -1,4 +1,4 @@
-/* How long the dimensions of a model's program are, and what of a model its structure depends on. */
+/* The sizes of a program's dimensions, and the part of a config that its structure depends on. */
 #include "model/model.h"
 
 #include <string.h>
@@ -82,9 +82,9 @@ void model_structure(const struct model_config *config, enum model_optimizer opt
                   decoder = config->num_decoder_layers;
     memcpy(out, config, sizeof *out); /* with its padding */
     memset(out->name, 0, sizeof out->name);
-    if (config->experts.count) return; /* how many layers are one block */
+    if (config->experts.count) return; /* a block's number of layers depends on them */
     memset(&out->experts, 0, sizeof out->experts);
-    if (optimizer == MODEL_ADAFACTOR && config->scan_layers) return; /* factors go by sizes, those of stacks, too */
+    if (optimizer == MODEL_ADAFACTOR && config->scan_layers) return; /* factoring depends on stacked sizes, too */
     out->num_encoder_layers = encoder < told_apart ? encoder : told_apart;
     out->num_decoder_layers = decoder < told_apart ? decoder : told_apart;
     if (optimizer == MODEL_ADAFACTOR) return;

@@ -1,5 +1,5 @@
-/* What a stage of a pipeline has to do with its neighbours: tensors that come from the one before, and gradients that
- * come back from the one behind. Messages of one pass go, and come, in the order of their operations. */
+/* A pipeline stage's connections: tensors from the previous stage, and gradients from the next one. Messages of a
+ * pass are sent and received in the order of their operations. */
 #include "model/builder.h"
 
 static int received(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype,
@@ -17,7 +17,7 @@ int model_builder_receive(struct builder *builder, const char *name, const char 
     return tensor;
 }
 
-/* Sharded as it will be received. */
+/* Sharded as the receiver needs it. */
 static void put_send(struct builder *builder, int tensor)
 {
     const struct model_tensor *of = model_builder_get(builder, tensor);

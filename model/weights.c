@@ -1,4 +1,4 @@
-/* Parameters as they are declared, and as contractions read them. */
+/* Declares parameters, and converts them for contractions. */
 #include "model/builder.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static void note_stacked_shape(struct builder *builder, struct builder_parameter
     }
 }
 
-/* The axes that a user gives take the place of the model's own, for sharding and for what the optimizer factors. */
+/* The user's axes replace the model's own, for sharding and for the optimizer's factoring. */
 static void take_given_axes(struct builder *builder, struct builder_parameter *entry)
 {
     struct model_tensor *tensor = &builder->program->tensors[entry->tensor];
@@ -39,19 +39,19 @@ static bool ends_with(const char *path, const char *end)
     return length >= tail && !strcmp(path + length - tail, end);
 }
 
-/* Kernels and tables of embeddings. Scales, biases and relative positions are too few, and a router is float32's. */
+/* Kernels and embedding tables. Scales, biases and relative positions are too small, and a router is float32. */
 static bool is_quantized(const char *path)
 {
     return (ends_with(path, "kernel") && !strstr(path, "router")) || ends_with(path, "embedder/embedding");
 }
 
-/* Linear layers inside of blocks, as bitsandbytes replaces them; experts are no such layers. */
+/* Linear layers inside blocks, as bitsandbytes replaces them; experts are not linear layers. */
 static bool is_four_bits(const char *path)
 {
     return ends_with(path, "kernel") && !strstr(path, "router") && !strstr(path, "logits") && !strstr(path, "expert/");
 }
 
-/* Inference restores parameters as it likes; training has float32, unless the software keeps a master beside them. */
+/* Inference restores parameters in any dtype; training has float32, unless the software keeps separate masters. */
 static enum model_dtype parameter_dtype(const struct builder *builder, const char *path)
 {
     const enum model_dtype restored = builder->options.parameter_dtype;
@@ -63,8 +63,8 @@ static enum model_dtype parameter_dtype(const struct builder *builder, const cha
     return builder->options.weight_dtype;
 }
 
-/* An output channel is what no contraction sums over: a kernel maps from the embedding or to it, each expert by itself,
- * and of a table a token has a row, whether it is looked up or scored. */
+/* Output channels are the dimensions that no contraction sums over. A kernel maps from or to the embedding, each
+ * expert separately. In a table each token has a channel, for look-ups and scores alike. */
 static const char *channels_of(struct builder *builder, const char *path, const struct model_tensor *of)
 {
     const bool of_expert = of->axes[0] == MODEL_AXIS_EXPERT, is_table = ends_with(path, "embedding"),
@@ -84,7 +84,7 @@ int model_scales_of(const struct model_program *program, int parameter)
     return next < program->tensor_count && program->tensors[next].scales == parameter ? next : -1;
 }
 
-/* Behind each int8 parameter stand its scales. */
+/* Adds the scales after their int8 parameter. */
 static void declare_scales(struct builder *builder, int parameter, const char *path)
 {
     const struct model_tensor *quantized = model_builder_get(builder, parameter);
@@ -94,8 +94,7 @@ static void declare_scales(struct builder *builder, int parameter, const char *p
     builder->program->tensors[scales].scales = parameter;
 }
 
-/* The one of that name: prompts go through the same layers as what is decoded, and each loss through the same head.
- * -1: it is new. */
+/* The parameter of that name: a prompt uses the same layers as decoding, and each loss the same head. -1: new. */
 static int declared_parameter(const struct builder *builder, const char *path)
 {
     for (int i = 0; i < builder->parameter_count; i++)
@@ -103,7 +102,7 @@ static int declared_parameter(const struct builder *builder, const char *path)
     return -1;
 }
 
-/* Declares a parameter of the layer (or model) that is being built. */
+/* Declares a parameter of the layer (or model) under construction. */
 int model_builder_parameter(struct builder *builder, const char *path, const char *labels)
 {
     enum model_dtype dtype = parameter_dtype(builder, path);
@@ -140,13 +139,13 @@ int model_builder_parameter_as(struct builder *builder, const char *name, int pa
     return copy;
 }
 
-/* The copy of a parameter in the compute dtype. */
+/* A parameter's copy in the compute dtype. */
 int model_builder_compute_copy(struct builder *builder, const char *path, int master)
 {
     return model_builder_parameter_as(builder, base_print(builder->arena, "%s cast", path), master, builder->weights);
 }
 
-/* What contractions read of a parameter; joined dimensions are split as the network splits them. */
+/* A parameter as contractions read it; joined dimensions are split as in the network. */
 int model_builder_weight(struct builder *builder, const char *path, const char *joined, const char *split)
 {
     bool stacked = builder->config->scan_layers && builder->layers != MODEL_ONE;

@@ -1,5 +1,5 @@
-/* How people spell the models of the zoo: "t5-11b", "T5X 11b", "google/t5-v1_1-xxl". Case, blanks, dashes, dots and
- * underscores do not tell models apart; whose collection it is from is not part of the name. */
+/* Common spellings of the zoo's models: "t5-11b", "T5X 11b", "google/t5-v1_1-xxl". Case, spaces, dashes, dots and
+ * underscores do not matter, nor does the organisation before a slash. */
 #include "model/builder.h"
 
 #include <ctype.h>
@@ -7,8 +7,8 @@
 
 enum { LONGEST_NAME = 96 };
 
-/* Names, folded, of models that are called otherwise elsewhere, before the size: Hugging Face's t5-11b is T5 1.0, and
- * its t5-v1_1-xxl is T5 1.1. */
+/* Other names of model families before the size, folded: Hugging Face's t5-11b is T5 1.0, and its t5-v1_1-xxl is T5
+ * 1.1. */
 static const struct {
     const char *family, *ours;
 } families[] = {{"t5xv11", "t511"},
@@ -29,7 +29,7 @@ static const struct {
                 {"bloom", "bloom176b"},
                 {"deepseekr1", "deepseekv3"}};
 
-/* What stands behind a name where the model is as large: how it was tuned, its release, how it is stored. */
+/* Endings that do not change a model's size: tuning, release, storage. */
 static const char *const endings[] = {"instruct", "chat", "base", "it",   "pt",   "hf",   "4k",
                                       "8k",       "128k", "v01",  "v02",  "v03",  "0324", "0414",
                                       "0528",     "0924", "2407", "2501", "2507", "text"};
@@ -43,7 +43,7 @@ static void fold(const char *text, char folded[LONGEST_NAME])
     folded[length] = '\0';
 }
 
-/* Takes one ending off, and says whether there was one. */
+/* Removes one ending; returns whether there was one. */
 static bool cut_ending(char folded[LONGEST_NAME])
 {
     const size_t length = strlen(folded);
@@ -56,7 +56,7 @@ static bool cut_ending(char folded[LONGEST_NAME])
     return false;
 }
 
-/* The model of the zoo that is called so when both are folded; NULL: none. */
+/* The zoo's model with this folded name; NULL: none. */
 static const char *find_folded(const struct model_zoo_model *models, int count, const char *wanted)
 {
     for (int i = 0; i < count; i++) {
@@ -67,7 +67,7 @@ static const char *find_folded(const struct model_zoo_model *models, int count, 
     return NULL;
 }
 
-/* As it is, or by the name that its family has here. */
+/* Looks up the name itself, or with its family's name here. */
 static const char *find_named(const struct model_zoo_model *models, int count, const char *wanted)
 {
     char renamed[2 * LONGEST_NAME];
@@ -90,7 +90,7 @@ const char *model_zoo_meant(const struct model_zoo_model *models, int count, con
     return found;
 }
 
-/* Begins as what is given does and ends as it does, with all of it: t5_1_1_xxl for "t5-xxl". */
+/* Whether folded starts and ends like wanted and is longer: t5_1_1_xxl for "t5-xxl". */
 static bool is_longer(const char *folded, const char *wanted)
 {
     enum { LEAST_BEGINNING = 2 };
