@@ -44,7 +44,7 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
                                .processor_time = out->processor_time,
                                .transport = out->transport,
                                .stages = out->stages,
-                               .piece = out->piece,
+                               .stage_chunk = out->stage_chunk,
                                .arenas = out->arenas,
                                .error = error};
     memcpy(m->sizes, program->sizes, sizeof m->sizes);

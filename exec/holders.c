@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct pieces {
+struct stage_chunks {
     struct exec_machine *of;
     int count;
 };
@@ -14,38 +14,38 @@ struct pieces {
 /* All arrays of all stage chunks. */
 struct listed {
     struct exec_array array;
-    int piece;
+    int stage_chunk;
 };
 
-static struct pieces pieces_of(struct exec_machine *machine)
+static struct stage_chunks stage_chunks_of(struct exec_machine *machine)
 {
-    if (!machine->stages) return (struct pieces){machine, 1};
-    return (struct pieces){machine->stages->machines, exec_piece_count(machine->stages)};
+    if (!machine->stages) return (struct stage_chunks){machine, 1};
+    return (struct stage_chunks){machine->stages->machines, exec_stage_chunk_count(machine->stages)};
 }
 
-static bool is_own(const struct exec_machine *machine, int piece)
+static bool is_own(const struct exec_machine *machine, int stage_chunk)
 {
-    return !machine->stages || exec_is_own_piece(machine->stages, piece);
+    return !machine->stages || exec_is_own_stage_chunk(machine->stages, stage_chunk);
 }
 
 static int by_path_and_piece(const void *a, const void *b)
 {
     const struct listed *x = a, *y = b;
     const int order = strcmp(x->array.path, y->array.path);
-    return order ? order : x->piece - y->piece;
+    return order ? order : x->stage_chunk - y->stage_chunk;
 }
 
-static struct listed *list_arrays(struct base_arena *arena, struct pieces pieces, int *count)
+static struct listed *list_arrays(struct base_arena *arena, struct stage_chunks stage_chunks, int *count)
 {
-    struct exec_array **arrays = base_new(arena, struct exec_array *, pieces.count);
-    int *counts = base_new(arena, int, pieces.count), all = 0;
-    for (int i = 0; i < pieces.count; i++) {
-        exec_arrays(arena, &pieces.of[i], &arrays[i], &counts[i]);
+    struct exec_array **arrays = base_new(arena, struct exec_array *, stage_chunks.count);
+    int *counts = base_new(arena, int, stage_chunks.count), all = 0;
+    for (int i = 0; i < stage_chunks.count; i++) {
+        exec_arrays(arena, &stage_chunks.of[i], &arrays[i], &counts[i]);
         all += counts[i];
     }
     struct listed *listed = base_new(arena, struct listed, all + 1);
     *count = 0;
-    for (int i = 0; i < pieces.count; i++)
+    for (int i = 0; i < stage_chunks.count; i++)
         for (int k = 0; k < counts[i]; k++) listed[(*count)++] = (struct listed){arrays[i][k], i};
     qsort(listed, (size_t)all, sizeof *listed, by_path_and_piece);
     return listed;
@@ -62,9 +62,9 @@ static struct exec_region chunk_of(const struct exec_machine *machine, const str
 
 void exec_holders_find(struct base_arena *arena, struct exec_machine *machine, struct exec_holders *out)
 {
-    const struct pieces pieces = pieces_of(machine);
+    const struct stage_chunks stage_chunks = stage_chunks_of(machine);
     int count, held = 0;
-    const struct listed *listed = list_arrays(arena, pieces, &count);
+    const struct listed *listed = list_arrays(arena, stage_chunks, &count);
     *out = (struct exec_holders){.transport = machine->stages ? machine->stages->transport : machine->transport,
                                  .plan = machine->stages ? machine->stages->plan : machine->plan,
                                  .arrays = base_new(arena, struct exec_array, count + 1),
@@ -76,12 +76,12 @@ void exec_holders_find(struct base_arena *arena, struct exec_machine *machine, s
         const bool known = i > 0 && !strcmp(array->path, listed[i - 1].array.path);
         if (!known) {
             out->first_of[out->count] = held;
-            out->chunks[out->count] = chunk_of(&pieces.of[listed[i].piece], array);
+            out->chunks[out->count] = chunk_of(&stage_chunks.of[listed[i].stage_chunk], array);
             out->arrays[out->count++] = *array;
         }
-        if (is_own(machine, listed[i].piece))
+        if (is_own(machine, listed[i].stage_chunk))
             out->of_array[held++] =
-                (struct exec_holder){&pieces.of[listed[i].piece], *array, !known || array->layers_dim >= 0};
+                (struct exec_holder){&stage_chunks.of[listed[i].stage_chunk], *array, !known || array->layers_dim >= 0};
     }
     out->first_of[out->count] = held;
 }

@@ -35,19 +35,19 @@ static enum base_status add_shared(struct exec_stages *stages, const char *name,
 {
     struct exec_shared *shared = &stages->shared[stages->shared_count];
     *shared = (struct exec_shared){.name = name};
-    for (int i = 0; i < exec_piece_count(stages); i++) {
+    for (int i = 0; i < exec_stage_chunk_count(stages); i++) {
         const struct sim_sharded *s = stages->machines[i].s;
         const int value = accumulator_of(s, name);
         if (value < 0) continue;
         const struct sim_value *first =
-            shared->piece_count ? &stages->machines[shared->pieces[0]].s->values[shared->values[0]] : NULL;
+            shared->stage_chunk_count ? &stages->machines[shared->stage_chunks[0]].s->values[shared->values[0]] : NULL;
         if (first && !alike(first, &s->values[value]))
             return base_fail(error, BASE_INPUT,
                              "%s: stages shard what they share in different ways; use other logical_axis_rules", name);
-        shared->pieces[shared->piece_count] = i;
-        shared->values[shared->piece_count++] = value;
+        shared->stage_chunks[shared->stage_chunk_count] = i;
+        shared->values[shared->stage_chunk_count++] = value;
     }
-    stages->shared_count += shared->piece_count > 1;
+    stages->shared_count += shared->stage_chunk_count > 1;
     return BASE_OK;
 }
 
@@ -55,7 +55,7 @@ static enum base_status add_shared(struct exec_stages *stages, const char *name,
 static void count_elsewhere(struct base_arena *arena, struct exec_stages *stages, const struct exec_shared *shared,
                             int at)
 {
-    struct exec_machine *m = &stages->machines[shared->pieces[at]];
+    struct exec_machine *m = &stages->machines[shared->stage_chunks[at]];
     const size_t length = strlen(shared->name) - strlen(strrchr(shared->name, '/'));
     if (!m->counted_elsewhere) m->counted_elsewhere = base_new(arena, bool, m->s->program->tensor_count);
     for (int t = 0; t < m->s->program->tensor_count; t++) {
@@ -71,7 +71,7 @@ enum base_status exec_shared_find(struct base_arena *arena, struct exec_stages *
     enum { MOST_SHARED = 16 };
     stages->shared = base_new(arena, struct exec_shared, MOST_SHARED + 1);
     stages->buffer = base_alloc(arena, EXEC_SEGMENT_BYTES, 1);
-    for (int i = 0; i < exec_piece_count(stages); i++) {
+    for (int i = 0; i < exec_stage_chunk_count(stages); i++) {
         const struct model_program *program = stages->machines[i].s->program;
         for (int t = 0; t < program->tensor_count; t++) {
             const struct model_tensor *tensor = &program->tensors[t];
@@ -84,7 +84,8 @@ enum base_status exec_shared_find(struct base_arena *arena, struct exec_stages *
         }
     }
     for (int i = 0; i < stages->shared_count; i++)
-        for (int k = 1; k < stages->shared[i].piece_count; k++) count_elsewhere(arena, stages, &stages->shared[i], k);
+        for (int k = 1; k < stages->shared[i].stage_chunk_count; k++)
+            count_elsewhere(arena, stages, &stages->shared[i], k);
     return BASE_OK;
 }
 
@@ -108,9 +109,9 @@ enum direction { TO_HOME, BACK };
 /* Moves data between the k-th sharing chunk and the first: its part goes there, or the sum comes back. */
 static void move(struct exec_stages *stages, const struct exec_shared *shared, int k, enum direction direction)
 {
-    const int home = shared->pieces[0], away = shared->pieces[k], home_stage = home % stages->program.stages,
-              away_stage = away % stages->program.stages;
-    const bool at_home = exec_is_own_piece(stages, home), is_away = exec_is_own_piece(stages, away);
+    const int home = shared->stage_chunks[0], away = shared->stage_chunks[k],
+              home_stage = home % stages->program.stages, away_stage = away % stages->program.stages;
+    const bool at_home = exec_is_own_stage_chunk(stages, home), is_away = exec_is_own_stage_chunk(stages, away);
     if (!at_home && !is_away) return;
     struct exec_machine *m = &stages->machines[at_home ? home : away];
     const enum model_dtype dtype = m->s->values[shared->values[at_home ? 0 : k]].dtype;
@@ -136,7 +137,7 @@ void exec_shared_sum(struct exec_stages *stages)
 {
     for (int i = 0; i < stages->shared_count; i++) {
         const struct exec_shared *shared = &stages->shared[i];
-        for (int k = 1; k < shared->piece_count; k++) move(stages, shared, k, TO_HOME);
-        for (int k = 1; k < shared->piece_count; k++) move(stages, shared, k, BACK);
+        for (int k = 1; k < shared->stage_chunk_count; k++) move(stages, shared, k, TO_HOME);
+        for (int k = 1; k < shared->stage_chunk_count; k++) move(stages, shared, k, BACK);
     }
 }

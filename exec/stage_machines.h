@@ -32,9 +32,9 @@ void exec_stages_step(struct exec_stages *stages); /* a whole step, from batches
 
 /* ---- stage chunks and their messages (stage_messages.c) ---- */
 
-bool exec_is_own_piece(const struct exec_stages *stages, int piece);
-int exec_piece_count(const struct exec_stages *stages);
-int exec_piece_of(const struct exec_stages *stages, const struct sim_pass_of *pass);
+bool exec_is_own_stage_chunk(const struct exec_stages *stages, int stage_chunk);
+int exec_stage_chunk_count(const struct exec_stages *stages);
+int exec_stage_chunk_of(const struct exec_stages *stages, const struct sim_pass_of *pass);
 void exec_send(struct exec_stages *stages,
                const struct sim_pass_of *pass); /* all messages of the pass to the next stage chunk */
 /* BASE_INPUT: a stage chunk sends something else than its neighbour receives. */
@@ -44,7 +44,8 @@ enum base_status exec_check_messages(const struct exec_stages *stages, struct ba
  * the sum of theirs. */
 struct exec_shared {
     const char *name;
-    int piece_count, pieces[SIM_MOST_STAGE_CHUNKS], values[SIM_MOST_STAGE_CHUNKS]; /* values: their accumulators */
+    int stage_chunk_count, stage_chunks[SIM_MOST_STAGE_CHUNKS];
+    int values[SIM_MOST_STAGE_CHUNKS]; /* their accumulators */
 };
 enum base_status exec_shared_find(struct base_arena *arena, struct exec_stages *stages, struct base_error *error);
 void exec_shared_sum(struct exec_stages *stages);

@@ -5,19 +5,19 @@
 
 /* ---- beginning ---- */
 
-int exec_piece_count(const struct exec_stages *stages)
+int exec_stage_chunk_count(const struct exec_stages *stages)
 {
     return stages->program.stages * stages->program.chunks;
 }
 
-bool exec_is_own_piece(const struct exec_stages *stages, int piece)
+bool exec_is_own_stage_chunk(const struct exec_stages *stages, int stage_chunk)
 {
-    return stages->own_stage < 0 || piece % stages->program.stages == stages->own_stage;
+    return stages->own_stage < 0 || stage_chunk % stages->program.stages == stages->own_stage;
 }
 
 /* ---- messages ---- */
 
-int exec_piece_of(const struct exec_stages *stages, const struct sim_pass_of *pass)
+int exec_stage_chunk_of(const struct exec_stages *stages, const struct sim_pass_of *pass)
 {
     return pass->chunk * stages->program.stages + pass->stage;
 }
@@ -51,8 +51,8 @@ static void pass_on(const struct exec_stages *stages, int peer_stage, char *out,
 
 void exec_send(struct exec_stages *stages, const struct sim_pass_of *pass)
 {
-    const int piece = exec_piece_of(stages, pass), to = pass->backward ? piece - 1 : piece + 1;
-    struct exec_machine *m = &stages->machines[piece];
+    const int stage_chunk = exec_stage_chunk_of(stages, pass), to = pass->backward ? stage_chunk - 1 : stage_chunk + 1;
+    struct exec_machine *m = &stages->machines[stage_chunk];
     const double start_s = exec_seconds(m);
     for (int n = 0, at; (at = message_at(m, pass->backward ? BACKWARD : FORWARD, MODEL_SEND, n)) >= 0; n++) {
         const int value = m->s->ops[at].outputs[0];
@@ -75,7 +75,8 @@ void exec_receive(struct exec_machine *m, const struct sim_op *op)
 {
     struct exec_stages *stages = m->stages;
     const bool backward = op->op->phase == MODEL_BACKWARD;
-    const int piece = (int)(m - stages->machines), from = backward ? piece + 1 : piece - 1, value = op->outputs[0];
+    const int stage_chunk = (int)(m - stages->machines), from = backward ? stage_chunk + 1 : stage_chunk - 1,
+              value = op->outputs[0];
     const int64_t bytes = message_bytes(m, value);
     const double start_s = exec_seconds(m);
     if (stages->transport) {
@@ -115,7 +116,7 @@ static bool fits(const struct exec_stages *stages, int from, int to, enum pass p
 
 enum base_status exec_check_messages(const struct exec_stages *stages, struct base_error *error)
 {
-    for (int i = 0; i + 1 < exec_piece_count(stages); i++)
+    for (int i = 0; i + 1 < exec_stage_chunk_count(stages); i++)
         if (!fits(stages, i, i + 1, FORWARD) || !fits(stages, i + 1, i, BACKWARD))
             return base_fail(error, BASE_INPUT,
                              "pipeline_stages: what stage %d sends is not what stage %d receives; use other stages",

@@ -40,17 +40,17 @@ static const char *path_of(const struct list *list, const struct model_tensor *t
 
 int64_t exec_first_layer(const struct exec_machine *machine, enum model_size layers)
 {
-    const struct sim_executable_chunk *piece = machine->piece;
+    const struct sim_executable_chunk *stage_chunk = machine->stage_chunk;
     const bool encoder = layers == MODEL_ENCODER_LAYERS;
-    if (!piece || (!encoder && layers != MODEL_DECODER_LAYERS)) return 0;
-    return (encoder ? piece->first_encoder_layer : piece->first_decoder_layer) /
+    if (!stage_chunk || (!encoder && layers != MODEL_DECODER_LAYERS)) return 0;
+    return (encoder ? stage_chunk->first_encoder_layer : stage_chunk->first_decoder_layer) /
            model_layers_per_block(machine->stages->plan->config, encoder ? MODEL_ENCODER_STACK : MODEL_DECODER_STACK);
 }
 
 /* Layers of the whole model; the machine may run only some of them. */
 static int64_t layers_of_model(const struct exec_machine *machine, const struct model_tensor *tensor)
 {
-    if (!machine->piece) return machine->sizes[tensor->layers];
+    if (!machine->stage_chunk) return machine->sizes[tensor->layers];
     return tensor->layers == MODEL_ENCODER_LAYERS   ? machine->stages->plan->config->num_encoder_layers
            : tensor->layers == MODEL_DECODER_LAYERS ? machine->stages->plan->config->num_decoder_layers
                                                     : machine->sizes[tensor->layers];

@@ -53,8 +53,8 @@ char *exec_address(const struct exec_machine *machine, int value, int device)
     int root = sim_root(machine->s, value);
     int64_t layer = machine->map.slice_bytes[root] ? machine->index[machine->map.slice_size[root]] : 0;
     char *at = machine->arenas[device] + machine->map.offset_bytes[root] + layer * machine->map.slice_bytes[root];
-    bool in_flight = machine->piece && machine->piece->lifetime[root] == SIM_LIVES_IN_FLIGHT;
-    return in_flight ? at + machine->slot * machine->piece->flight_bytes : at;
+    bool in_flight = machine->stage_chunk && machine->stage_chunk->lifetime[root] == SIM_LIVES_IN_FLIGHT;
+    return in_flight ? at + machine->slot * machine->stage_chunk->flight_bytes : at;
 }
 
 struct exec_scratch exec_scratch_of(const struct exec_machine *machine, int device)

@@ -11,9 +11,9 @@ struct exec_machine {
     const struct sim_sharded *s;
     const struct sim_plan *plan;
     struct sim_memory_map map;
-    struct exec_stages *stages;               /* the pipeline it belongs to; NULL: it runs the whole model */
-    const struct sim_executable_chunk *piece; /* its stage chunk of the model, in a pipeline */
-    int slot;                                 /* slot of the running microbatch's values in flight */
+    struct exec_stages *stages;                     /* the pipeline it belongs to; NULL: it runs the whole model */
+    const struct sim_executable_chunk *stage_chunk; /* its stage chunk of the model, in a pipeline */
+    int slot;                                       /* slot of the running microbatch's values in flight */
     bool *counted_elsewhere; /* by tensor: gradients that another machine adds to the norm; NULL: none */
     int64_t sizes[MODEL_SIZE_COUNT];
     struct topo_axes mesh; /* devices are numbered row-major */
@@ -99,7 +99,7 @@ void exec_add_sums(struct exec_machine *to, const struct exec_machine *from); /*
 double exec_seconds(const struct exec_machine *machine); /* monotonic: wall time, or CPU time of this process */
 
 /* devices.c: creates zeroed arenas, or says why the program cannot run. Reads from out only processor_time,
- * transport, stages, piece and arenas (of another chunk of the stage, or NULL) */
+ * transport, stages, stage_chunk and arenas (of another chunk of the stage, or NULL) */
 enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program,
                                     const struct sim_plan *plan, struct exec_machine *out, struct base_error *error);
 void exec_feed(struct exec_machine *machine,

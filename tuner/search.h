@@ -21,7 +21,7 @@ enum kind {
 struct node {
     double bound, peak_bytes;
     enum kind kind;
-    int group /* group: a cell's first; submesh: only for a plan */, microbatches, submesh /* of a plan */;
+    int group /* of a cell: its first */, microbatches, submesh /* of a plan */;
     struct tuner_rule_cell *rules;
     const struct tuner_table *families; /* costs and bytes of a cell's groups, once bounded */
     bool tight;                         /* a plan that fits without the headroom, so it will not be ranked */
