@@ -411,7 +411,7 @@ static void find_ranges(struct tuner_space *space, const struct tuner_request *r
                         const struct topo_axes *axes, bool scanned)
 {
     struct tuner_values named = choices->rules;
-    if (!named.count || space->mesh_key == SIM_ICI_MESH)
+    if (!named.count || choices->mesh == TUNER_NAMED_AXES || space->mesh_key == SIM_ICI_MESH)
         named = copy_values(space->arena, model_rule_sets, MODEL_RULE_SETS);
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
         const char *own[] = {space->plan.values[keys[d]]};

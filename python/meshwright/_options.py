@@ -23,7 +23,7 @@ class Plan(TypedDict, total=False):
     task_feature_lengths: Text
     batch_size: int
     num_microbatches: int
-    optimizer: Literal["adafactor", "adamw", "lion", "sgd", "adamw8bit", "paged_adamw8bit", "adam_mini"]
+    optimizer: Literal["adafactor", "adamw", "lion", "sgd", "adamw8bit", "paged_adamw8bit", "adam_mini", "sgd_momentum", "muon"]
     adafactor: Text
     remat_policy: Text
     dtype: Literal["bfloat16", "float32", "float16", "fp8", "mxfp8", "nvfp4", "int8"]
@@ -150,7 +150,7 @@ class Tune(TypedDict, total=False):
     task_feature_lengths: Text
     batch_size: Union[int, Literal["auto"], Sequence[int]]
     num_microbatches: Union[int, Literal["auto"], Sequence[int]]
-    optimizer: Union[Literal["adafactor", "adamw", "lion", "sgd", "adamw8bit", "paged_adamw8bit", "adam_mini"], Literal["auto"], Sequence[Literal["adafactor", "adamw", "lion", "sgd", "adamw8bit", "paged_adamw8bit", "adam_mini"]]]
+    optimizer: Union[Literal["adafactor", "adamw", "lion", "sgd", "adamw8bit", "paged_adamw8bit", "adam_mini", "sgd_momentum", "muon"], Literal["auto"], Sequence[Literal["adafactor", "adamw", "lion", "sgd", "adamw8bit", "paged_adamw8bit", "adam_mini", "sgd_momentum", "muon"]]]
     adafactor: Text
     remat_policy: Text
     dtype: Union[Literal["bfloat16", "float32", "float16", "fp8", "mxfp8", "nvfp4", "int8"], Literal["auto"], Sequence[Literal["bfloat16", "float32", "float16", "fp8", "mxfp8", "nvfp4", "int8"]]]
@@ -307,7 +307,7 @@ class Params(TypedDict, total=False):
     model: Text
     logical_axis_rules: Text
     mesh: Text
-    optimizer: Literal["adafactor", "adamw", "lion", "sgd", "adamw8bit", "paged_adamw8bit", "adam_mini"]
+    optimizer: Literal["adafactor", "adamw", "lion", "sgd", "adamw8bit", "paged_adamw8bit", "adam_mini", "sgd_momentum", "muon"]
     params_axes_names_override: Text
     adafactor: Text
     gin_search_path: Text
