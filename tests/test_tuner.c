@@ -754,7 +754,7 @@ static int by_rank(const void *a, const void *b)
 /* Every rank is what predicting each policy of each plan finds, and is named alike without the integer program. */
 static void remat_ranks_equal_brute_force(struct base_arena *arena)
 {
-    enum { TOP = 4, MOST_PLANS = 16 };
+    enum { TOP = 4, MOST_PLANS = 32 };
     static const struct {
         const char *model, *topology, *submesh, *second_submesh, *batch, *rules, *second_rules, *software;
         int most_predicted; /* 0: not asked */

@@ -94,3 +94,29 @@ enum base_status tuner_named_meshes(struct tuner_space *space, const struct topo
     *meshes = out;
     return BASE_OK;
 }
+
+/* ---- the axes of the software ---- */
+
+/* "fsdp,tensor" from "fsdp=*,tensor=1": the axes without their sizes. */
+static const char *open_axes(struct base_arena *arena, const char *mesh)
+{
+    struct base_text open = {.arena = arena};
+    for (const char *at = mesh; *at;) {
+        base_putf(&open, "%s%.*s", open.length ? "," : "", (int)strcspn(at, "="), at);
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    return open.data;
+}
+
+void tuner_take_named_axes(struct tuner_space *space, const struct tuner_software *choices, struct tuner_values *meshes)
+{
+    const bool said = meshes->count || sim_key_is_given(&space->plan, SIM_ICI_MESH) ||
+                      sim_key_is_given(&space->plan, SIM_NUM_PARTITIONS) || sim_key_is_given(&space->plan, SIM_SUBMESH);
+    if (choices->mesh != TUNER_NAMED_AXES || said || space->search_rules) return;
+    const char *usual = sim_usual_value(space->plan.values[SIM_SOFTWARE], SIM_ICI_MESH),
+               **open = base_new(space->arena, const char *, 1);
+    if (!usual) return;
+    *open = space->plan.values[SIM_ICI_MESH] = open_axes(space->arena, usual);
+    *meshes = (struct tuner_values){open, 1};
+}

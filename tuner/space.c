@@ -437,32 +437,6 @@ static bool go_by_software(struct sim_plan_text *plan, const struct topo_topolog
     return true;
 }
 
-/* "fsdp,tensor" from "fsdp=*,tensor=1": the axes without their sizes. */
-static const char *open_axes(struct base_arena *arena, const char *mesh)
-{
-    struct base_text open = {.arena = arena};
-    for (const char *at = mesh; *at;) {
-        base_putf(&open, "%s%.*s", open.length ? "," : "", (int)strcspn(at, "="), at);
-        at += strcspn(at, ",");
-        at += *at == ',';
-    }
-    return open.data;
-}
-
-/* Software with named axes searches all meshes of these, unless the request says a mesh. */
-static void take_named_axes(struct tuner_space *space, const struct tuner_software *choices,
-                            struct tuner_values *meshes)
-{
-    const bool said = meshes->count || sim_key_is_given(&space->plan, SIM_ICI_MESH) ||
-                      sim_key_is_given(&space->plan, SIM_NUM_PARTITIONS) || sim_key_is_given(&space->plan, SIM_SUBMESH);
-    if (choices->mesh != TUNER_NAMED_AXES || said || space->search_rules) return;
-    const char *usual = sim_usual_value(space->plan.values[SIM_SOFTWARE], SIM_ICI_MESH),
-               **open = base_new(space->arena, const char *, 1);
-    if (!usual) return;
-    *open = space->plan.values[SIM_ICI_MESH] = open_axes(space->arena, usual);
-    *meshes = (struct tuner_values){open, 1};
-}
-
 enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache,
                                    const struct tuner_request *request, struct tuner_space *out,
                                    struct base_error *error)
@@ -497,7 +471,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     if (plan[SIM_NUM_EXPERT_PARTITIONS])
         axes = (struct topo_axes){.count = 3, .names = {"data", "expert", "model"}, .sizes = {1, 1, 1}};
     struct tuner_values submeshes = request->given[TUNER_SUBMESH];
-    take_named_axes(space, &choices, &submeshes);
+    tuner_take_named_axes(space, &choices, &submeshes);
     space->mesh_key = tuner_mesh_key(&space->plan);
     space->plan.values[space->mesh_key] = NULL;
     if (space->mesh_key == SIM_ICI_MESH) BASE_TRY(tuner_named_meshes(space, &topology, &submeshes, &axes, error));

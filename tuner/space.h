@@ -4,6 +4,11 @@
 
 #include "tuner/tuner.h"
 
+struct tuner_software;
+/* Software with named axes searches all meshes of these, unless the plan or `meshes` has one: sets ici_mesh of the
+ * space's plan, and meshes, to its axes without sizes. */
+void tuner_take_named_axes(struct tuner_space *space, const struct tuner_software *choices,
+                           struct tuner_values *meshes);
 /* Expands the given values of ici_mesh into meshes (named_meshes.c). axes: their names, with size 1. BASE_INPUT:
  * invalid, or too many. */
 enum base_status tuner_named_meshes(struct tuner_space *space, const struct topo_topology *topology,
