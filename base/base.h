@@ -331,8 +331,7 @@ struct base_child {
     /* A child that prints nothing for this long is ended: BASE_RUN. May change while it runs; NULL: no limit. */
     const int *longest_silence_s;
     void (*silent)(void *where); /* called when that happens; may be NULL */
-    bool alone; /* runs in a network namespace of its own where the system allows it; else a line says that it does not
-                 */
+    bool alone;   /* run it in a separate network namespace if the system allows it; otherwise a line says so */
     bool patient; /* on SIGUSR1 it finishes in its own time, or ends at once if its work has not started */
     void (*died)(void *where, int number); /* called with the signal that ended it; may be NULL */
 };
@@ -364,8 +363,8 @@ struct base_worker {
 enum base_status base_worker_ask(struct base_worker *worker, const char *question, size_t length, struct base_text *out,
                                  struct base_error *error);
 void base_worker_end(struct base_worker *worker);
-/* This process and what it starts are on a network of their own from now on, a loopback (own_network.c). False: the
- * system allows none, and nothing has changed. */
+/* Moves this process, and what it starts, to a network namespace with only a loopback (own_network.c). False: not
+ * allowed, and nothing has changed. */
 bool base_leave_network(void);
 bool base_parent_is(const char *name); /* short name of this process's parent */
 bool base_may_map(size_t bytes);       /* this process and its children may map that much address space (ulimit -v) */

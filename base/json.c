@@ -145,7 +145,7 @@ enum base_status base_json_parse(struct base_arena *arena, const char *text, siz
 {
     /* An empty text may not even have an address, for example the output of a program that printed nothing. */
     if (length == 0) return base_fail(error, BASE_INPUT, "is empty; a JSON document is needed");
-    text = base_copy_bytes(arena, text, length); /* what follows goes by the NUL behind it */
+    text = base_copy_bytes(arena, text, length); /* the parser below needs the terminating NUL */
     const char *nul = memchr(text, 0, length), *bad = base_bad_utf8(text, length);
     if (nul) return base_fail(error, BASE_INPUT, "line %d: a NUL byte; JSON is text", line_of(text, nul));
     if (bad) return base_fail(error, BASE_INPUT, "line %d: not UTF-8", line_of(text, bad));

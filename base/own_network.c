@@ -1,4 +1,4 @@
-/* A network of its own for a program that is started: it has a loopback, and nobody else is on it. */
+/* A separate network namespace for a child process: it has a loopback and no other host. */
 #define _GNU_SOURCE /* unshare */
 #include "base/base.h"
 
@@ -19,7 +19,7 @@ static bool write_line(const char *path, const char *line)
     return good;
 }
 
-/* Whoever is not root needs a namespace of users first, in which he stays who he is. */
+/* Without root, a user namespace comes first, in which the user keeps the same ids. */
 static bool become_master(void)
 {
     char users[64], groups[64];
@@ -44,7 +44,7 @@ static bool leave(void)
     return (unshare(CLONE_NEWNET) == 0 || (become_master() && unshare(CLONE_NEWNET) == 0)) && start_loopback();
 }
 
-/* Tried out first: who has left and has no loopback cannot come back. */
+/* A child tries first: a process that has left without getting a loopback cannot return. */
 bool base_leave_network(void)
 {
     int status = 1;

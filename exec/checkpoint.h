@@ -114,7 +114,7 @@ struct exec_manifest {
     int64_t step, seed;
     const char *path, *optimizer;
     const struct base_json *model, *arrays, *plan;
-    const struct base_json *data; /* {"content": which, "next_row": to be fed next}; NULL: not said */
+    const struct base_json *data; /* {"content": which data, "next_row": next row to feed}; NULL: not recorded */
 };
 /* *found is false if there is none, as in T5X's checkpoints. BASE_INPUT: it cannot be read. */
 enum base_status exec_manifest_read(struct base_arena *arena, const char *checkpoint, struct exec_manifest *out,
@@ -126,8 +126,8 @@ enum base_status exec_manifest_write(struct base_arena *arena, const struct exec
 enum { EXEC_CHECK_OPTIMIZER = 1, EXEC_CHECK_SEED = 2 };
 enum base_status exec_manifest_check(struct base_arena *arena, const struct exec_manifest *manifest,
                                      const struct sim_plan *plan, unsigned also, struct base_error *error);
-/* BASE_INPUT: a key of the plan that changes what training means, or the data, is another than when it was written, and
- * is not among the names of allowed ("learning_rate,data"; NULL: none). */
+/* BASE_INPUT: the data, or a key that changes the training, differs from the checkpoint's, and is not in allowed
+ * ("learning_rate,data"; NULL: none). */
 enum base_status exec_manifest_check_plan(struct base_arena *arena, const struct exec_manifest *manifest,
                                           const struct sim_plan *plan, const char *data, const char *allowed,
                                           struct base_error *error);
@@ -138,13 +138,13 @@ enum base_status exec_manifest_check_name(const struct exec_manifest *manifest, 
 enum base_status exec_manifest_check_array(const struct exec_manifest *manifest, const struct exec_array *array,
                                            const uint64_t *checksum, struct base_error *error);
 
-/* restore.c: what state.step says. BASE_INPUT: it is not there, or is not the manifest's, which may be NULL. */
+/* restore.c: reads state.step. BASE_INPUT: it is missing, or differs from the manifest's (which may be NULL). */
 enum base_status exec_read_step(struct base_arena *arena, const char *checkpoint, const struct exec_manifest *manifest,
                                 int64_t *step, struct base_error *error);
 
-/* verify_checkpoint.c: {"whole", "step", "array_count", "bytes", "problems", "plan", "data"} of the checkpoint, or of
- * the one that was written last into the folder. BASE_INPUT: it is not whole, then with the answer, or none can be
- * read. */
+/* verify_checkpoint.c: writes {"whole", "step", "array_count", "bytes", "problems", "plan", "data"} for a
+ * checkpoint, or for the last one written to a directory. BASE_INPUT: it is damaged (out is still written), or none
+ * can be read. */
 enum base_status exec_verify_checkpoint(struct base_arena *arena, const char *path, struct base_text *out,
                                         struct base_error *error);
 
@@ -155,7 +155,7 @@ struct exec_saved {
 };
 struct exec_home {
     const char *directory;
-    const char *data;    /* the content that its run is fed */
+    const char *data;    /* identifies the data of its run */
     char owner[200];     /* part of the names of unfinished checkpoints; the same on all ranks */
     int64_t latest_step; /* step of the last checkpoint written; -1: none */
     struct base_lock lock;
@@ -192,8 +192,8 @@ struct exec_restoring {
     const char *path;
     bool resumes;                   /* the run continues from it, so the seed must match */
     bool evaluates;                 /* only parameters are restored */
-    const char *data;               /* the content that the run is fed */
-    const char *allowed;            /* keys of the plan, or "data", that may have changed since; NULL: none */
+    const char *data;               /* identifies the data of the run */
+    const char *allowed;            /* keys of the plan, or "data", that may differ; NULL: none */
     void (*warn)(const char *text); /* gets what could not be checked; may be NULL */
 };
 /* *step: the step to resume from. Collective; all ranks return the same. */

@@ -183,7 +183,7 @@ struct exec_data {
     struct exec_batch *batches;
     struct exec_corpus *corpus;
     bool held_out;
-    const char *content; /* which data: "text of 3040 bytes, checksum 0123456789abcdef" */
+    const char *content; /* identifies the data: "text of 3040 bytes, checksum 0123456789abcdef" */
 };
 /* For steps 0 … count-1. A .jsonl is checked completely at once. Held out: text in its original order, or random
  * tokens other than those of training. */

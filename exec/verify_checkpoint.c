@@ -74,7 +74,7 @@ static void verify_array(struct verifying *v, const struct base_json *entry)
     if (status != BASE_OK) note(v, error.text);
 }
 
-/* What a run writes beside the arrays that it lists: the step, and nothing else. */
+/* Checks everything besides the listed arrays: the step, and that no other array is there. */
 static enum base_status verify_rest(struct verifying *v, struct base_error *error)
 {
     const char *const *names;

@@ -107,10 +107,9 @@ struct tuner_space {
     struct tuner_refusal *refusals;
     int refusal_count;
     int named_rule_count; /* the first values of TUNER_RULES: named or given */
-    bool by_software;     /* no compiler was given: the search uses that of the software's date, as its bounds do */
-    const struct tuner_relaxed_program *
-        *relaxed_programs;  /* search.c: by variant, twice: without and with microbatches */
-    int64_t rule_set_count; /* searched rule sets, equal ones counted separately */
+    bool by_software;     /* no compiler is given: the search uses that of the software's date, as its bounds do */
+    const struct tuner_relaxed_program **relaxed_programs; /* by variant: without, then with microbatches */
+    int64_t rule_set_count;                                /* searched rule sets, equal ones counted separately */
 };
 
 /* Plans that differ only in device order of the submesh and in microbatches. */
@@ -230,8 +229,9 @@ struct tuner_result {
     bool has_unfit;
     struct tuner_counts counts;
     double memory_worth_s_per_byte; /* step time saved per additional byte, by the best plan's integer program */
-    /* Of a space by_software, filled by the caller that asks the newest compiler: the plans that it refuses although
-     * they rank before those that stay, the best of them, its bytes, and the bytes of the best that stays. */
+    /* Of a space with by_software; filled by the caller that asks the newest compiler. The plans that it refuses
+     * before the best remaining one: their number, the best of them, its bytes, and the bytes of the best remaining
+     * plan. */
     int64_t refused_count;
     const char *refused_words;
     struct sim_plan_text refused_text;            /* as the newest compiler is asked of it */
