@@ -1,24 +1,23 @@
-/* The backward pass: every forward operation transposed, last to first. A loop over layers becomes a loop from the last
- * layer to the first. What the remat policy does not save is recomputed inside the backward loop, from what it saves.
- */
+/* The backward pass: every forward operation transposed, last to first. A loop over layers becomes a loop from the
+ * last layer to the first. Tensors that the remat policy does not save are recomputed inside the backward loop. */
 #include "model/backward.h"
 
 #include <string.h>
 
-/* One row: the cotangent of an input of an elementwise operation. operands: C the cotangent of the output, O the
- * output, 0-6 the inputs, P the product that was made first (of the cotangent and the last input, in the dtype of the
- * target), S the sum that the helper made. The result has the labels of that input. Operands stand in JAX's order: of
- * two shardings that clash propagation takes the first one's. */
+/* One row: the cotangent of an input of an elementwise operation. operands: C is the output's cotangent, O the
+ * output, 0-6 the inputs. P is a product made first, of the cotangent and the last input, in the target's dtype. S
+ * is the helper's sum. The result has the input's labels. Operands are in JAX's order: if two shardings clash,
+ * propagation takes the first. */
 static const struct transpose {
     enum model_function of;
     int input;
     enum model_op_kind kind;
     enum model_function function;
     const char *operands;
-    bool product;               /* P is made */
+    bool product;               /* makes P */
     enum model_function helper; /* a reduction made next, or none */
     const char *helper_operands;
-    int helper_like; /* the helper has the labels and the dtype of this input */
+    int helper_like; /* the helper has this input's labels and dtype */
 } transposes[] = {
     {MODEL_CAST, 0, MODEL_MAP, MODEL_CAST, "C", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_SCALE, 0, MODEL_MAP, MODEL_SCALE, "C", false, MODEL_NO_FUNCTION, "", 0},
@@ -76,15 +75,15 @@ static int emit(struct builder_pass *pass, const struct model_op *of, enum model
     model_builder_output(builder, op, output, output_labels);
     if (kind == MODEL_RESHAPE) model_builder_map_reshape(builder->program, op);
     op->needed = kind == MODEL_EINSUM && of->needed;
-    op->group = is_row_softmax(builder, of) ? -of->inputs[0] - 1 : of->group; /* apart from what is recomputed */
+    op->group = is_row_softmax(builder, of) ? -of->inputs[0] - 1 : of->group; /* separate from the recomputed kernel */
     op->lookup = of->lookup;
     op->apart = of->apart;
     op->causal = of->causal && of->kind == MODEL_EINSUM;
     return output;
 }
 
-/* d/dA of A,B->C is C,B->A: a contraction's transposes are contractions. Both stand in the program before either goes
- * on, because a weight's gradient may be followed at once by the weight's update in place. */
+/* d/dA of A,B->C is C,B->A: a contraction's transposes are contractions. Both are emitted before either continues,
+ * because a weight's gradient may be followed at once by the weight's in-place update. */
 static void transpose_einsum(struct builder_pass *pass, const struct model_op *op, int cotangent)
 {
     static const char *const suffixes[2] = {" gradient of input 0", " gradient of input 1"};
@@ -103,7 +102,7 @@ static void transpose_einsum(struct builder_pass *pass, const struct model_op *o
         if (parts[i] >= 0) model_builder_contribute(pass, op->inputs[i], parts[i]);
 }
 
-/* What is there besides the operation's own operands and result, and the labels that they are read with. */
+/* Operands besides the operation's own inputs and output, and their labels. */
 struct made {
     int cotangent, product, sum;
     const char *product_labels, *sum_labels;
@@ -115,8 +114,7 @@ static int gather_operands(struct builder_pass *pass, const struct model_op *op,
     int count = 0;
     for (const char *code = codes; *code; code++) {
         int input = *code - '0';
-        if (*code >= '0' && *code <= '9' && input >= op->input_count)
-            continue; /* a gate of one activation has no input 1 */
+        if (*code >= '0' && *code <= '9' && input >= op->input_count) continue; /* a single activation has no input 1 */
         const char *letters;
         switch (*code) {
         case 'C': operands[count] = made->cotangent, letters = op->output_labels; break;
@@ -132,8 +130,7 @@ static int gather_operands(struct builder_pass *pass, const struct model_op *op,
     return count;
 }
 
-/* An operation on operands that codes name. It has the labels and the dtype of one of the forward operation's inputs.
- */
+/* An operation on the operands named by codes, with the labels and dtype of one of the forward inputs. */
 static int derive(struct builder_pass *pass, const struct model_op *op, enum model_op_kind kind,
                   enum model_function function, const char *codes, const struct made *made, int like,
                   const char *suffix)
@@ -150,7 +147,7 @@ static void transpose_input(struct builder_pass *pass, const struct model_op *op
 {
     int target = op->inputs[row->input];
     if (model_builder_get(pass->builder, target)->frozen) return;
-    if (row->function == MODEL_NO_FUNCTION) { /* a sum passes its cotangent on as it is */
+    if (row->function == MODEL_NO_FUNCTION) { /* a sum passes its cotangent on unchanged */
         model_builder_contribute(pass, target, cotangent);
         return;
     }
@@ -158,13 +155,13 @@ static void transpose_input(struct builder_pass *pass, const struct model_op *op
     char factors[] = {'C', (char)('0' + op->input_count - 1), '\0'};
     if (row->product)
         made.product = derive(pass, op, MODEL_MAP, MODEL_MULTIPLY, factors, &made, row->input, " gradient product");
-    const bool rows = is_row_softmax(pass->builder, op); /* the quotient is made again from the scores */
+    const bool rows = is_row_softmax(pass->builder, op); /* the quotient is recomputed from the scores */
     if (row->helper != MODEL_NO_FUNCTION)
         made.sum = derive(pass, op, MODEL_REDUCE, row->helper, rows ? "C012" : row->helper_operands, &made,
                           row->helper_like, " gradient sum");
     bool split =
         op->function == MODEL_SOFTMAX &&
-        builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores in place of the exponentials: as many bytes */
+        builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores replace the exponentials: equally many bytes */
     model_builder_contribute(pass, target,
                              derive(pass, op, row->kind, row->function,
                                     rows    ? "CS012"
@@ -192,7 +189,7 @@ static void transpose_op(struct builder_pass *pass, const struct model_op *op)
         return;
     }
     int cotangent = op->output_count ? pass->builder->cotangent[op->outputs[0]] : -1;
-    if (cotangent < 0) return; /* nothing downstream asks for it */
+    if (cotangent < 0) return; /* its result is not used */
     model_builder_constrain_like(pass->builder, cotangent, op->outputs[0]);
     if (op->kind == MODEL_EINSUM) transpose_einsum(pass, op, cotangent);
     if (op->kind == MODEL_RESHAPE) transpose_reshape(pass, op, cotangent);

@@ -1,9 +1,9 @@
-/* The keys of a model: names, kinds, bounds and words, and how a value is read into a draft. */
+/* The keys of a model: names, kinds, bounds and words; reads values into a draft. */
 #include "model/config_keys.h"
 
 #include <string.h>
 
-/* The names of flax.linen's functions, as T5X's gin files give them. */
+/* flax.linen's function names, as in T5X's gin files. */
 static const struct {
     const char *name;
     enum model_activation activation;
@@ -15,7 +15,7 @@ const char *model_activation_name(enum model_activation activation)
     return activations[activation].name;
 }
 
-/* Words of keys, in the order of their enums. */
+/* Words of keys, in enum order. */
 static const char *const position_encodings[] = {"relative_bias", "rotary", "learned", "none", "alibi"};
 static const char *const norms[] = {"rms", "layer"};
 static const char *const norm_placements[] = {"before", "behind", "both"};
@@ -163,7 +163,7 @@ static enum base_status set_word(struct model_draft *draft, int key, const char 
                              count);
 }
 
-/* 0, 1 (all that a dense model has), or words joined by +. */
+/* 0, 1 (all biases of a dense model), or words joined by +. */
 static enum base_status set_bits(struct model_draft *draft, int key, const char *value, struct base_error *error)
 {
     const struct model_config_key *row = &model_config_keys[key];

@@ -1,11 +1,10 @@
-/* What the backward pass reads and adds up: a tensor of the forward pass, saved or recomputed, and the summands of a
- * gradient. */
+/* Operands and sums of the backward pass: forward tensors, saved or recomputed, and the summands of gradients. */
 #include "model/backward.h"
 
 #include <string.h>
 
-/* Bit r: tensors of role r are saved for the backward pass. "none" is what JAX's autodiff saves; what is elementwise
- * from saved tensors is fused into its consumers. "minimal" is checkpoint_dots_with_no_batch_dims. */
+/* Bit r: tensors of role r are saved for the backward pass. "none" saves what JAX's autodiff saves; elementwise
+ * results of saved tensors are fused into their consumers. "minimal" is checkpoint_dots_with_no_batch_dims. */
 #define SAVE(role) (1u << MODEL_ROLE_##role)
 static const unsigned saved_roles[MODEL_REMAT_COUNT] = {
     [MODEL_REMAT_NONE] = ~SAVE(FUSED),
@@ -13,8 +12,8 @@ static const unsigned saved_roles[MODEL_REMAT_COUNT] = {
         SAVE(LAYER_INPUT) | SAVE(QUERY_KEY) | SAVE(VALUE) | SAVE(PROJECTION) | SAVE(MLP_HIDDEN) | SAVE(RELPOS),
     [MODEL_REMAT_SELECTIVE] = ~(SAVE(FUSED) | SAVE(SOFTMAX)),
     [MODEL_REMAT_FULL] = SAVE(LAYER_INPUT),
-    [MODEL_REMAT_COMPILER] = ~SAVE(FUSED), /* less what the options drop */
-    [MODEL_REMAT_TENSORS] = 0,             /* go by name */
+    [MODEL_REMAT_COMPILER] = ~SAVE(FUSED), /* except what the options drop */
+    [MODEL_REMAT_TENSORS] = 0,             /* by name */
 };
 
 static const struct model_op *producer_of(const struct builder *builder, int tensor)
@@ -78,15 +77,15 @@ static int recompute(struct builder_pass *pass, int tensor)
     return copy;
 }
 
-/* Megatron's selective recomputation: of the core of attention alone, its checkpoint, and of nothing else. */
+/* Megatron's selective recomputation: only the core of attention is checkpointed. */
 static bool replays_core(const struct builder *builder)
 {
     return builder->options.remat == MODEL_REMAT_SELECTIVE && builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS) &&
            !model_builder_saves_every_second(builder);
 }
 
-/* A checkpoint runs whole: what attention gives is saved for the product behind it, and made again all the same. A
- * flash kernel runs once more, and leaves nothing for the one of the backward pass. Rings are transposed as a whole. */
+/* A checkpoint runs as a whole: attention's result is saved for the next product and still recomputed. A flash
+ * kernel runs again, but saves nothing for the backward kernel. Rings are transposed as a whole. */
 void model_builder_replay_core(struct builder_pass *pass)
 {
     struct builder *builder = pass->builder;
@@ -103,13 +102,13 @@ void model_builder_replay_core(struct builder_pass *pass)
         if (builder->clone[i] >= tensors) builder->clone[i] = -1;
 }
 
-/* A tensor as it is, only on other devices, too: it moves once more rather than being saved there. */
+/* An unchanged tensor on more devices: it is moved again instead of saved. */
 static bool is_gathered(const struct model_op *made)
 {
     return made->kind == MODEL_RESHAPE && !strcmp(made->input_labels[0], made->output_labels);
 }
 
-/* Of attention's scores, which its core makes again. */
+/* Made from attention's scores, which its core recomputes. */
 static bool is_of_scores(const struct builder *builder, const struct model_op *made)
 {
     for (int i = 0; i < made->input_count; i++)
@@ -117,8 +116,9 @@ static bool is_of_scores(const struct builder *builder, const struct model_op *m
     return false;
 }
 
-/* What a contraction reads is saved where the loop over the layers is the program's own (JAX's scan stacks what
- * autodiff reads again), and where contractions are a library's: it was stored by then, and the compiler saves it. */
+/* A contraction's operand is saved if the loop over layers is the program's own (JAX's scan stacks what autodiff
+ * reads again). It is also saved if contractions are library calls: it was stored before the call, so the compiler
+ * saves it. */
 static bool is_saved_operand(const struct builder_pass *pass, int tensor)
 {
     const struct builder *builder = pass->builder;
@@ -142,7 +142,7 @@ static bool is_product_with_weight(const struct builder *builder, const struct m
            model_builder_get(builder, op->inputs[1])->role == MODEL_ROLE_WEIGHT;
 }
 
-/* The first of a layer's products with weights, the third, and so on; and what attention gives. */
+/* The first, third, … of a layer's products with weights, and attention's result. */
 static bool is_every_second(const struct builder_pass *pass, int tensor)
 {
     const struct builder *builder = pass->builder;
@@ -161,7 +161,7 @@ bool model_builder_saves_every_second(const struct builder *builder)
     return builder->options.remat == MODEL_REMAT_SELECTIVE && builder_has(builder, MODEL_TRAIT_EVERY_SECOND);
 }
 
-/* A tensor as the backward pass can have it: saved, or recomputed. */
+/* A tensor for the backward pass: saved, or recomputed. */
 int model_builder_need(struct builder_pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
@@ -175,7 +175,7 @@ int model_builder_need(struct builder_pass *pass, int tensor)
     if (model_builder_saves_every_second(builder))
         is_saved = wanted->role == MODEL_ROLE_LAYER_INPUT || is_every_second(pass, tensor);
     if (model_is_of_modules(builder->options.recomputed_modules, wanted->name)) is_saved = false;
-    bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
+    bool carried = !producer_of(builder, tensor); /* a layer's input must be saved */
     if (!pass->loop || wanted->block != pass->forward_block) return tensor;
     if (is_saved || carried ||
         (is_saved_operand(pass, tensor) && !model_is_of_modules(builder->options.recomputed_modules, wanted->name))) {
@@ -209,7 +209,7 @@ static int sum_of(struct builder_pass *pass, int a, int b)
     return sum;
 }
 
-/* The first contribution to a tensor outside the loop opens a sum that the backward loop carries. */
+/* The first contribution to a tensor outside of the loop starts a sum that the backward loop carries. */
 static void open_outer_sum(struct builder_pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
@@ -225,8 +225,8 @@ static void open_outer_sum(struct builder_pass *pass, int tensor)
     builder->cotangent[tensor] = in;
 }
 
-/* A layer uses each of its parameters once, so the first contribution is the whole gradient: it goes on at once, and
- * nothing that made it has to live longer. */
+/* A layer uses each of its parameters once, so the first contribution is the whole gradient. It is processed at
+ * once, so that nothing behind it must stay alive. */
 void model_builder_finish_gradient_of(struct builder *builder, int tensor)
 {
     for (int i = 0; i < builder->parameter_count; i++) {

@@ -1,22 +1,21 @@
-/* The forward pass of T5X's three examples: t5, scalable_t5 (scanned) and decoder_only, and of decoders that know
- * positions and norm otherwise. What each operation computes and in which dtype is T5X's; the list is that of its
- * networks in program order. */
+/* The forward pass of T5X's three examples, t5, scalable_t5 (scanned) and decoder_only, and of decoders with other
+ * positions and norms. Operations and dtypes are T5X's, listed in the program order of its networks. */
 #include "model/attention.h"
 
-/* Letters of a stack: its queries, and the same length counted as keys. */
+/* The letters of a stack: its queries, and the same length as keys. */
 struct stack {
     const char *name; /* "encoder" */
     char query, key;
     enum model_size layers;
     bool decoder;
-    int tokens;                  /* what masks the keys */
+    int tokens;                  /* source of the keys' mask */
     int encoded, encoded_tokens; /* cross attention; -1 without */
-    int relpos;                  /* bias of all layers, or -1 where every layer has its own */
-    int normed;                  /* what the head reads, behind the last layer */
+    int relpos;                  /* bias of all layers; -1: each layer has its own */
+    int normed;                  /* input of the head, after the last layer */
 };
 
-/* The scanned network constrains its residual stream and its norms, Flaxformer what enters and leaves each sublayer;
- * the others leave those to propagation. */
+/* The scanned network constrains its residual stream and norms, Flaxformer the inputs and outputs of each sublayer;
+ * others leave these to propagation. */
 static int constrained_if_scanned(struct builder *builder, int tensor)
 {
     return builder->config->scan_layers ? builder_constrained(builder, tensor) : tensor;
@@ -29,7 +28,7 @@ static int constrained_as_input(struct builder *builder, int tensor)
 
 /* ---- layers ---- */
 
-/* Bias [heads, queries, keys] from the table of 32 buckets, contracted with a one-hot as T5X does. */
+/* Bias [heads, queries, keys]: the table of 32 buckets, contracted with a one-hot as in T5X. */
 static int relative_position_bias(struct builder *builder, char query, char key, enum model_direction direction)
 {
     int table = model_builder_weight(builder, "relpos_bias/rel_embedding", "hr", "hr");
@@ -42,13 +41,13 @@ static int relative_position_bias(struct builder *builder, char query, char key,
                          table, one_hot, -1, -1);
 }
 
-/* Of the usual width. */
+/* An MLP of the default width. */
 static int mlp(struct builder *builder, const char *scope, int x, char length)
 {
     return model_builder_mlp(builder, scope, x, length, 'f');
 }
 
-/* A branch joins the residual stream. */
+/* Adds a branch to the residual stream. */
 static int add(struct builder *builder, const char *name, int branch, int stream, char length)
 {
     int first = builder->program->blocks[builder->block].op_count;
@@ -63,7 +62,7 @@ static int add(struct builder *builder, const char *name, int branch, int stream
     return constrained_if_scanned(builder, sum);
 }
 
-/* What a sublayer reads of the stream, and what it adds to it: each with its norm, where the model has one there. */
+/* A sublayer's input from the stream, and its output to the stream, each normed if the model has a norm there. */
 static int entering(struct builder *builder, const char *norm, int x, char length)
 {
     const char *rows = builder_letters(builder, "bqe->bqe", length, length);
@@ -77,7 +76,7 @@ static int leaving(struct builder *builder, const char *norm, int out, char leng
     return builder->config->norm_placement == MODEL_NORM_BEFORE ? out : model_builder_norm(builder, norm, out, length);
 }
 
-/* The MLP of a dense layer, or experts with perhaps an MLP behind them. */
+/* The MLP of a dense layer, or experts, optionally followed by an MLP. */
 static int feed_forward(struct builder *builder, const struct stack *stack, int x, bool sparse)
 {
     char length = stack->query;
@@ -92,7 +91,7 @@ static int feed_forward(struct builder *builder, const struct stack *stack, int 
     return add(builder, "extra_mlp residual", mlp(builder, "extra_mlp", normed, length), x, length);
 }
 
-/* -1: the model knows positions otherwise. */
+/* -1: the model encodes positions differently. */
 static int own_relpos(struct builder *builder, char query, char key, enum model_direction direction)
 {
     bool has = builder->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS &&
@@ -100,7 +99,7 @@ static int own_relpos(struct builder *builder, char query, char key, enum model_
     return has ? relative_position_bias(builder, query, key, direction) : -1;
 }
 
-/* Of the one token that is decoded: a row of the table, which scanned layers have each of their own. */
+/* The bias of the decoded token: a row of the table; scanned layers have separate tables. */
 static int layer_position_bias(struct builder *builder)
 {
     if (builder->cache->bias >= 0 || !builder->config->scan_layers) return builder->cache->bias;
@@ -108,7 +107,7 @@ static int layer_position_bias(struct builder *builder)
     return table >= 0 ? model_builder_position_bias(builder, table) : -1;
 }
 
-/* x + sublayer(model_builder_norm(x)), for each sublayer of the stack; a parallel block has one norm for both. */
+/* x + sublayer(model_builder_norm(x)) for each sublayer; a parallel block has one norm for both. */
 static int layer(struct builder *builder, const struct stack *stack, int x, bool sparse)
 {
     bool decoder = stack->decoder, scanned = builder->config->scan_layers;
@@ -160,7 +159,7 @@ static int shared_relpos(struct builder *builder, char query, char key, enum mod
     return builder->config->scan_layers ? -1 : own_relpos(builder, query, key, direction);
 }
 
-/* Layers that one turn of the loop does: one, or those up to the next one with experts. */
+/* The layers of one loop iteration: one, or all up to the next one with experts. */
 static int block_of_layers(struct builder *builder, const struct stack *stack, int x)
 {
     const char *scope = builder->scope;
@@ -175,7 +174,8 @@ static int block_of_layers(struct builder *builder, const struct stack *stack, i
     return x;
 }
 
-/* A loop over layers that carries the residual stream: a stack's, or those before the first with experts. */
+/* A loop over layers that carries the residual stream: over a stack's layers, or over those before the first with
+ * experts. */
 enum looped { THE_LAYERS, DENSE_LAYERS };
 
 static int run_layers(struct builder *builder, const struct stack *stack, enum looped looped, int x)
@@ -207,7 +207,7 @@ static int run_layers(struct builder *builder, const struct stack *stack, enum l
     return result;
 }
 
-/* What a stage has of a stack: its layers, and the norm behind the last one. */
+/* A stage's part of a stack: its layers, and the norm after the last one. */
 static int run_stack(struct builder *builder, struct stack *stack, int x, unsigned layers, unsigned last_norm)
 {
     if (builder_has_part(builder, layers)) {
@@ -219,7 +219,7 @@ static int run_stack(struct builder *builder, struct stack *stack, int x, unsign
         if (!stack->decoder || builder->config->num_decoder_layers > builder->config->experts.first_dense_layers)
             x = run_layers(builder, stack, THE_LAYERS, x);
     }
-    bool is_read = !builder->cache || !builder->cache->fills; /* of a prompt, only keys and values are */
+    bool is_read = !builder->cache || !builder->cache->fills; /* a prompt's pass needs only keys and values */
     if (!builder_has_part(builder, last_norm) || !is_read) return x;
     const char *last = base_print(builder->arena, "%s_norm", stack->name);
     return model_builder_last_dropout(builder, last, model_builder_norm(builder, last, x, stack->query),
@@ -229,14 +229,14 @@ static int run_stack(struct builder *builder, struct stack *stack, int x, unsign
 
 /* ---- the whole model ---- */
 
-/* T5X shards features as its data axis says, along the batch alone, whatever rules say of the length. */
+/* T5X shards features over its data axis, along the batch only, whatever the rules say about the length. */
 static int shard_rows_alone(struct builder *builder, int tensor)
 {
     builder->program->tensors[tensor].axes[1] = MODEL_NO_AXIS;
     return tensor;
 }
 
-/* T5X slices rows of the global batch for each microbatch; others have each by itself. */
+/* T5X slices rows of the global batch for each microbatch; other software feeds each microbatch separately. */
 static int feature(struct builder *builder, const char *name, char length)
 {
     char whole[] = {BUILDER_GLOBAL_ROWS, length, 0}, rows[] = {BUILDER_ROWS, length, 0};
@@ -252,7 +252,7 @@ static int feature(struct builder *builder, const char *name, char length)
     return builder_constrained(builder, shard_rows_alone(builder, slice));
 }
 
-/* Each lookup casts the table for itself, as T5X's module does each time that it is called. */
+/* Each look-up casts the table separately, as T5X's module does on each call. */
 static int embed(struct builder *builder, int master, int tokens, char length)
 {
     int table = model_builder_compute_copy(builder, "token_embedder/embedding", master);
@@ -279,12 +279,12 @@ static int norm_embedding(struct builder *builder, int x)
                                            : x;
 }
 
-/* The table's first rows, one a position, found by a one-hot as tokens are. */
+/* Adds the rows of the position table, looked up with a one-hot, as tokens are. */
 static int add_learned_positions(struct builder *builder, int x)
 {
     if (builder->config->position_encoding != MODEL_POSITION_LEARNED) return x;
     int table = model_builder_weight(builder, "position_embedder/embedding", "pe", "pe");
-    if (builder->letters_from) { /* each row's own */
+    if (builder->letters_from) { /* each row has its own position */
         int hot = builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "position_embedder/one_hot", "b->bp", NULL,
                                 builder->dtype, MODEL_ROLE_FUSED, builder->cache->index, -1, -1, -1);
         int own = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "position_embedder", "bp,pe->be", NULL,
@@ -300,7 +300,7 @@ static int add_learned_positions(struct builder *builder, int x)
                          MODEL_ROLE_PROJECTION, x, rows, -1, -1);
 }
 
-/* The table is where something is looked up in it, and where it gives the logits. */
+/* A stage has the table if it looks up tokens, or if the table gives its logits. */
 static bool has_table(const struct builder *builder)
 {
     const struct model_config *config = builder->config;
@@ -320,7 +320,7 @@ static int encode(struct builder *builder, int table, int tokens)
     return run_stack(builder, &encoder, x, MODEL_PART_ENCODER_LAYERS, MODEL_PART_ENCODER_NORM);
 }
 
-/* What a stage of the decoder has; what the stage behind it needs of the encoder goes on through it. */
+/* A stage's part of the decoder; it also passes on the encoder's output that later stages need. */
 static int decode(struct builder *builder, struct stack *decoder, int table, int tokens)
 {
     bool stream = builder_has_part(builder, MODEL_DECODER_PARTS & ~MODEL_PART_LOSS);
@@ -338,7 +338,7 @@ static int decode(struct builder *builder, struct stack *decoder, int table, int
     return x;
 }
 
-/* One of two halves of a product with what stands side by side. */
+/* One half of a product with two concatenated operands. */
 static int joined_half(struct builder *builder, const char *name, int x)
 {
     const char *dense = base_print(builder->arena, "mtp/%s_projection", name);
@@ -348,9 +348,8 @@ static int joined_half(struct builder *builder, const char *name, int x)
                             kernel);
 }
 
-/* What a layer of multi-token prediction has beside a decoder's layer, which stands among those: the next token's
- * embedding joined with the stream, a norm, the logits once more, and their loss (DeepSeek-V3, arXiv:2412.19437, 2.2).
- */
+/* The rest of a multi-token prediction layer, whose decoder layer is among the others: the next token's embedding
+ * joined with the stream, a norm, the logits again, and their loss (DeepSeek-V3, arXiv:2412.19437, 2.2). */
 static void predict_ahead(struct builder *builder, const struct stack *decoder, int table, int tokens,
                           const struct builder_forward *forward)
 {
@@ -367,7 +366,7 @@ static void predict_ahead(struct builder *builder, const struct stack *decoder, 
     builder->scope = "";
 }
 
-/* ---- parts of it, for inference ---- */
+/* ---- parts for inference ---- */
 
 int model_builder_feature(struct builder *builder, const char *name, char length)
 {
@@ -418,7 +417,7 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
     int encoder_tokens = config->encoder ? feature(builder, "encoder_input_tokens", BUILDER_INPUTS) : -1;
     const bool ahead =
         config->mtp_layers && builder_has_part(builder, MODEL_PART_LOSS) && builder->options.step < MODEL_STEP_FORWARD;
-    bool reads_tokens = embeds || ahead || (decodes && model_builder_is_flaxformer(builder)); /* its mask is of them */
+    bool reads_tokens = embeds || ahead || (decodes && model_builder_is_flaxformer(builder)); /* for its mask */
     int decoder_tokens = reads_tokens ? feature(builder, "decoder_input_tokens", BUILDER_TARGETS) : -1;
     builder->scope = config->encoder ? "" : "decoder";
     int table = has_table(builder) ? model_builder_parameter(builder, "token_embedder/embedding", "ve") : -1;
@@ -437,7 +436,7 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
     int made = decodes ? decode(builder, &decoder, table, decoder_tokens) : decoder.encoded;
     builder->scope = "";
     if (!builder_has_part(builder, MODEL_PART_LOSS)) {
-        const bool goes_on = decodes && !builder_has_part(builder, MODEL_PART_LOGITS); /* what the encoder made, too */
+        const bool goes_on = decodes && !builder_has_part(builder, MODEL_PART_LOGITS); /* with the encoder's output */
         model_builder_send(builder, (int[]){made, decoder.encoded}, 1 + (goes_on && decoder.encoded >= 0));
         return forward;
     }

@@ -1,7 +1,7 @@
-/* The head of a decoder: logits, the loss of a step, and the gradient that it begins with. */
+/* The head of a decoder: logits, a step's loss, and the first gradient. */
 #include "model/builder.h"
 
-/* A parameter that was restored in less than the logits are computed in. */
+/* A parameter that was restored in a smaller dtype than the logits'. */
 static int in_statistics_dtype(struct builder *builder, const char *path, int parameter)
 {
     enum model_dtype dtype = builder_statistics_dtype(builder);
@@ -9,15 +9,15 @@ static int in_statistics_dtype(struct builder *builder, const char *path, int pa
     return model_builder_parameter_as(builder, base_print(builder->arena, "%s float32", path), parameter, dtype);
 }
 
-/* A tied table as products read it: where a device's parameters are flat arrays, gathered whole, the copy that tokens
- * were looked up in is there. */
+/* A tied table as products read it. If a device's parameters are flat arrays that are gathered as a whole, the copy
+ * used for token look-ups is still there. */
 static int tied_table(struct builder *builder, int table)
 {
     const bool is_there = builder_has(builder, MODEL_TRAIT_FLAT_STATE) && builder->looked_up >= 0;
     return is_there ? builder->looked_up : model_builder_compute_copy(builder, "logits/embedding", table);
 }
 
-/* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by
+/* float32, whatever the activations' dtype. A tied table is the embedding's master, and its logits are divided by
  * sqrt(embed). */
 static int scores_of(struct builder *builder, int table, int y)
 {
@@ -64,7 +64,7 @@ int model_builder_logits(struct builder *builder, int table, int y)
                          builder_statistics_dtype(builder), MODEL_ROLE_PROJECTION, scores, -1, -1, -1);
 }
 
-/* Zeros with one number a token, where the target is; -1: the software makes no such array. */
+/* Zeros with one value per token at the target; -1: the software makes no such array. */
 static int target_gradient(struct builder *builder, const struct builder_forward *forward)
 {
     if (!builder_has(builder, MODEL_TRAIT_EAGER_LOSS) || builder_has(builder, MODEL_TRAIT_COMPILED_LOSS)) return -1;
@@ -75,8 +75,7 @@ static int target_gradient(struct builder *builder, const struct builder_forward
     return gradient;
 }
 
-/* The same with the exponentials of what the loss saves, each step an array of its own; elsewhere the target's alone.
- */
+/* Adds the exponentials of the loss, each step as a separate array; without this trait only the target's gradient. */
 static int with_exponentials(struct builder *builder, int target, int shifted, int max, int sum)
 {
     if (target < 0 || !builder_has(builder, MODEL_TRAIT_PARALLEL_LOSS)) return target;
@@ -93,8 +92,8 @@ static int with_exponentials(struct builder *builder, int target, int shifted, i
     return both;
 }
 
-/* float32 as PyTorch software has it: a copy of the logits, another one without their maximum, whose memory takes the
- * gradient; cast back, that takes the logits' place. */
+/* PyTorch's float32 loss: a copy of the logits, and another one without their maximum, whose memory the gradient
+ * reuses. The gradient is cast back into the logits' memory. */
 void model_builder_wide_loss(struct builder *builder, struct builder_forward *forward)
 {
     const enum model_dtype dtype = MODEL_FLOAT32;
@@ -129,7 +128,7 @@ void model_builder_wide_loss(struct builder *builder, struct builder_forward *fo
     builder->cotangent[forward->logits] = half;
 }
 
-/* Of tiles that are gone the logits are made once more for their gradient. */
+/* Tiles of logits are freed, so the logits are recomputed for their gradient. */
 static int logits_for_gradient(struct builder *builder, const struct builder_forward *forward)
 {
     if (!builder->options.remakes_logits || !builder_has_part(builder, MODEL_PART_LOGITS)) return forward->logits;
@@ -147,7 +146,7 @@ static int logits_for_gradient(struct builder *builder, const struct builder_for
     return again;
 }
 
-/* Sum of exponentials, the target's logit, loss with z_loss; and the accuracy that T5X's metrics report. */
+/* Sum of exponentials, the target's logit, loss with z_loss, and the accuracy in T5X's metrics. */
 void model_builder_loss(struct builder *builder, struct builder_forward *forward)
 {
     enum model_dtype dtype = builder_statistics_dtype(builder);

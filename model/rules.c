@@ -1,4 +1,4 @@
-/* Logical axis rules: T5X's standard and documented sets, rules given as JSON, and their resolution as Flax does it. */
+/* Logical axis rules: T5X's standard and documented sets, rules given as JSON, and their resolution as in Flax. */
 #include "model/model.h"
 
 #include <string.h>
@@ -39,8 +39,8 @@ static const struct model_rule optimus[] = {MEGATRON, TO("embed", "model"), NONE
 static const struct model_rule gshard[] = {MEGATRON,   TO("embed", "model"), TO("embed", "data"),
                                            NONE("kv"), NONE("joined_kv"),    NEVER_SHARDED};
 
-/* MaxText's, for a mesh of data, fsdp and tensor (AI-Hypercomputer/maxtext base.yml, logical_axis_rules): weights have
- * embed over fsdp; activations, whose batch has taken fsdp, have it over tensor. */
+/* MaxText's rules for a mesh of data, fsdp and tensor (AI-Hypercomputer/maxtext base.yml, logical_axis_rules).
+ * Weights have embed over fsdp. Activations, whose batch already uses fsdp, have it over tensor. */
 static const struct model_rule maxtext[] = {{.logical = "batch", .value = {.count = 2, .names = {"data", "fsdp"}}},
                                             TO("mlp", "tensor"),
                                             TO("heads", "tensor"),
@@ -51,8 +51,8 @@ static const struct model_rule maxtext[] = {{.logical = "batch", .value = {.coun
                                             TO("embed", "tensor"),
                                             NEVER_SHARDED};
 
-/* T5X's for experts (t5x/contrib/moe/partitioning.py): the standard set for parameters over one axis, with the batch
- * over experts, then data. */
+/* T5X's rules for experts (t5x/contrib/moe/partitioning.py): the standard set for one-axis parameter partitioning,
+ * with the batch over expert, then data. */
 #define MOE_BATCH                                                                                                      \
     {                                                                                                                  \
         .logical = "batch", .value = {.count = 2, .names = {"expert", "data"} }                                        \
@@ -81,13 +81,13 @@ const char *const model_rule_sets[MODEL_RULE_SETS] = {
     "standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only",        "zero3",
     "megatron",     "optimus",      "gshard",       "maxtext",      "standard_moe:1,1", "standard_moe:2,1"};
 
-/* By activation and parameter partitioning dims, less one. */
+/* Indexed by activation and parameter partitioning dims, minus one. */
 static const struct model_rules standard[2][2] = {{SET(standard_1_1), SET(standard_1_2)},
                                                   {SET(standard_2_1), SET(standard_2_2)}};
 
 static const struct model_rules standard_moe[2] = {SET(moe_1_1), SET(moe_2_1)};
 
-/* Activation and parameter partitioning dims of "standard:A,P". */
+/* The activation and parameter partitioning dims of "standard:A,P". */
 static enum base_status read_dims(const char *set, const char *text, int64_t dims[2], struct base_error *error)
 {
     int count;
@@ -115,7 +115,7 @@ static enum base_status standard_rules(const char *text, struct model_rules *out
     return BASE_OK;
 }
 
-/* T5X means to warn of parameter dims 2, but raises what its logger returned, which no exception is. */
+/* For parameter dims 2, T5X intends a warning, but raises its logger's return value, which is not an exception. */
 static enum base_status standard_moe_rules(const char *text, struct model_rules *out, struct base_error *error)
 {
     int64_t dims[2];
@@ -278,7 +278,7 @@ static int dimension_named(const char *const *names, int rank, const char *logic
     return -1;
 }
 
-/* None and UNCONSTRAINED take no mesh axis, so they never stand in each other's way. */
+/* None and UNCONSTRAINED take no mesh axis, so they never conflict. */
 static bool shares_mesh_axis(const struct model_axes *a, const struct model_axes *b)
 {
     for (int i = 0; i < a->count; i++)
@@ -294,8 +294,7 @@ static bool is_free(const struct model_axes *value, const struct model_axes *spe
     return true;
 }
 
-/* Gives each named dimension the value of its first rule that is free. Returns the dimensions that got none, a bit
- * each. */
+/* Gives each named dimension the value of its first free rule. Returns the dimensions without one, as a bit mask. */
 static uint64_t assign(const struct model_rules *rules, const char *const *names, int rank, struct model_axes *spec)
 {
     uint64_t unassigned = 0;
@@ -400,7 +399,7 @@ static bool names_logical(const struct model_rules *rules, const char *logical)
     return false;
 }
 
-/* Appends a copy of each rule of one logical axis for another, which none names yet. */
+/* Copies the rules of one logical axis for another one, unless rules name that already. */
 static int append_as(const struct model_rules *rules, const char *like, const char *logical, struct model_rule *all,
                      int count)
 {
@@ -416,7 +415,7 @@ struct model_rules model_rules_over_experts(struct base_arena *arena, const stru
 {
     static const struct model_rule spread[] = {{.logical = "batch", .value = {.count = 2, .names = {"expert", "data"}}},
                                                TO("expert_replicas", "data")};
-    /* Each device of a tensor-parallel group sends a part of a sequence, by one all-to-all over both axes. */
+    /* Each device of a tensor-parallel group sends a part of a sequence, in one all-to-all over both axes. */
     static const struct model_rule over_both[] = {{.logical = "expert_group",
                                                    .value = {.count = 3, .names = {"data", "expert", "model"}}},
                                                   {.logical = "expert",
