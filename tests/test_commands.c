@@ -387,10 +387,13 @@ static bool is_accepted(struct base_arena *arena, const char *where, const char 
  * T5X on a TPU and by all of PyTorch's software on GPUs. */
 static void words_that_are_offered_are_accepted(struct base_arena *arena)
 {
-    static const char *const where[] = {"--topology v5p:2x2x1", "--topology h100:1x4 --software torchtitan",
+    static const char *const where[] = {"--topology v5p:2x2x1",
+                                        "--topology h100:1x4 --software torchtitan",
                                         "--topology h100:1x4 --software megatron",
                                         "--topology h100:1x4 --software transformers",
-                                        "--topology gb200:1x4 --software megatron --software-version Megatron-Bridge"};
+                                        "--topology gb200:1x4 --software megatron --software-version Megatron-Bridge",
+                                        "--topology h100:1x4 --software megatron --dtype fp8",
+                                        "--topology h100:1x4 --software torchtitan --dtype fp8"};
     /* What goes by how a plan is split: test_plan_keys. */
     static const char by_plan[] = "--scanned --tp-comm-overlap --overlap-param-gather";
     int option_count;

@@ -843,6 +843,60 @@ static void muon_makes_momenta_orthogonal(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+static enum base_status with_recipe(struct base_arena *arena, struct sim_cache *cache, const char *software,
+                                    const char *dtype, const char *recipe, struct sim_prediction *out,
+                                    struct base_error *error)
+{
+    const bool titan = !strcmp(software, "torchtitan");
+    struct sim_plan plan;
+    struct sim_plan_text text = {
+        .values = {[SIM_MODEL] = "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=4,"
+                                 "vocab_size=32000,mlp_activations=silu+linear,logits_via_embedding=0",
+                   [SIM_TOPOLOGY] = "h100:4x8",
+                   [SIM_SOFTWARE] = software,
+                   [SIM_DTYPE] = dtype,
+                   [SIM_FP8_RECIPE] = recipe,
+                   [SIM_RULES] = titan ? "zero3" : "standard:1,1",
+                   [SIM_OPTIMIZER] = "adamw",
+                   [SIM_ATTENTION] = "flash",
+                   [SIM_BATCH_SIZE] = "32",
+                   [SIM_TARGETS_LENGTH] = "4096"}};
+    *error = (struct base_error){0};
+    BASE_TRY(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
+    return sim_predict(cache, &plan, out, NULL, error);
+}
+
+/* Scales by a history and by blocks are known when an operand is read; torchtitan's tensorwise weights travel in fp8.
+ */
+static void recipes_are_those_of_the_software(struct base_arena *arena)
+{
+    static const struct {
+        const char *software, *dtype, *recipe, *refused;
+    } rows[] = {
+        {"torchtitan", "fp8", "delayed", "delayed is megatron's, and torchtitan has tensorwise and rowwise"},
+        {"megatron", "fp8", "rowwise", "rowwise is torchtitan's, and megatron has delayed, current and blockwise"},
+        {"nanotron", "fp8", "current", "current is megatron's, and nanotron has none"},
+        {"megatron", "bfloat16", "current", "goes with dtype fp8"}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction a, b, whole;
+    struct base_error error;
+    assert_ok(with_recipe(arena, cache, "megatron", "fp8", "delayed", &a, &error), &error);
+    assert_ok(with_recipe(arena, cache, "megatron", "fp8", "blockwise", &b, &error), &error);
+    assert_ok(with_recipe(arena, cache, "megatron", "fp8", "current", &whole, &error), &error);
+    assert_near(a.step_s, b.step_s, 0);
+    assert_true(whole.step_s > 1.005 * a.step_s);
+    assert_ok(with_recipe(arena, cache, "torchtitan", "fp8", "tensorwise", &a, &error), &error);
+    assert_ok(with_recipe(arena, cache, "torchtitan", "fp8", "rowwise", &b, &error), &error);
+    assert_true(a.communication_s < 0.95 * b.communication_s);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s %s %s", rows[i].software, rows[i].dtype, rows[i].recipe);
+        assert_int_equal(with_recipe(arena, cache, rows[i].software, rows[i].dtype, rows[i].recipe, &a, &error),
+                         BASE_INPUT);
+        assert_non_null(strstr(error.text, rows[i].refused));
+    }
+    sim_cache_free(cache);
+}
+
 /* Software that runs layer by layer has no scan: a model that T5X would scan costs what one of single layers does. */
 static void nobody_scans_but_xla(struct base_arena *arena)
 {
@@ -912,6 +966,7 @@ static const struct test tests[] = {
     TEST(a_core_is_checkpointed_alone),
     TEST(states_are_a_row_of_each_optimizer),
     TEST(muon_makes_momenta_orthogonal),
+    TEST(recipes_are_those_of_the_software),
     TEST(what_megatron_scatters_waits),
     TEST(states_are_what_each_software_keeps),
     TEST(kernels_are_those_of_the_software),

@@ -83,6 +83,16 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
         text.values[SIM_MODEL] = "decoder_only_base";
         text.values[SIM_INPUTS_LENGTH] = NULL;
     }
+    if (key == SIM_FP8_RECIPE) {
+        text.values[SIM_DTYPE] = "fp8";
+        text.values[SIM_TOPOLOGY] = "h100:1x8", text.values[SIM_SOFTWARE] = "megatron";
+    }
+    if (key == SIM_LOSS) {
+        text.values[key] = "chunked:4";
+        text.values[SIM_MODEL] = "llama3_8b";
+        text.values[SIM_TOPOLOGY] = "h100:1x8", text.values[SIM_SOFTWARE] = "torchtitan";
+        text.values[SIM_INPUTS_LENGTH] = NULL;
+    }
     if (key == SIM_MOMENT_DTYPE) text.values[SIM_OPTIMIZER] = "adamw";
     if (key == SIM_MOE_IMBALANCE) text.values[key] = "1.25";
     if (key == SIM_ADAFACTOR) text.values[key] = "{\"factored\":0}";

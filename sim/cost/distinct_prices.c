@@ -87,6 +87,22 @@ static double collective_s(const struct sim_cost_context *p, enum sim_collective
     return *answer_s;
 }
 
+static bool is_of_vocabulary(const struct sim_cost_context *p, const struct sim_price_collective *c)
+{
+    const struct sim_factors *elements = &p->list->shapes[c->shape].elements;
+    bool found = false;
+    for (int i = 0; i < elements->count; i++) found = found || p->list->factors[elements->of[i]].size == MODEL_VOCAB;
+    return found;
+}
+
+/* Weights of layers that FSDP gathers as products read them (pytorch/ao float8, enable_fsdp_float8_all_gather);
+ * embedding and logits stay in bfloat16. */
+static bool gathers_in_fp8(const struct sim_cost_context *p, const struct sim_price_collective *c)
+{
+    return p->plan->fp8_recipe == SIM_FP8_TENSORWISE && c->kind == SIM_ALL_GATHER && !c->gradient &&
+           c->dtype == MODEL_BFLOAT16 && sim_is_of_sharded_weights(p, c) && !is_of_vocabulary(p, c);
+}
+
 /* Sequences that tensor parallelism gathers for a product are quantised before they are sent, with their scales
  * (TransformerEngine transformer_engine/pytorch/distributed.py, gather_along_first_dim). */
 static double gathered_frac(const struct sim_cost_context *p, const struct sim_price_collective *c)
@@ -98,6 +114,7 @@ static double gathered_frac(const struct sim_cost_context *p, const struct sim_p
     const bool engine = p->placement->profile.traits >> MODEL_TRAIT_ENGINE_CASTS & 1,
                gathers = c->kind == SIM_ALL_GATHER && c->axes == sim_model_axis(&p->placement->axes) &&
                          c->dtype == MODEL_BFLOAT16 && !c->gradient;
+    if (gathers_in_fp8(p, c)) return 1 / (double)model_dtype_bytes(MODEL_BFLOAT16);
     for (int i = 0; i < BASE_COUNT(sent) && engine && gathers; i++)
         if (sent[i].dtype == p->plan->options.dtype) return sent[i].bytes / (double)model_dtype_bytes(c->dtype);
     return 1;

@@ -68,15 +68,18 @@ static double rated_flop(const struct sim_cost_context *p, const struct sim_pric
 
 /* An operand is read for its largest element, and again to be cast; as many bytes are written and read. Transformer
  * Engine writes it both ways that products read it, but for fp8 on chips whose products read one copy either way; in
- * blocks each element is scaled as it is read, of nvfp4 by the whole's largest one, too (its documentation, low
- * precision training). */
+ * blocks each element is scaled as it is read, as by a history of largest elements; of nvfp4 by the whole's largest
+ * one, too (its documentation, low precision training). */
 static double cast_s(const struct sim_cost_context *p, double bytes)
 {
     const struct sim_profile *profile = &p->placement->profile;
     const enum model_dtype dtype = p->plan->options.dtype;
-    const bool engine = profile->traits >> MODEL_TRAIT_ENGINE_CASTS & 1,
-               either_way = profile->constants[SIM_MXFP8_FLOP_FRAC] > 0;
-    const double passes = !engine || dtype == MODEL_MXFP8 ? 2 : dtype == MODEL_NVFP4 ? 2.6 : either_way ? 2.5 : 3;
+    const enum sim_fp8_recipe recipe = p->plan->fp8_recipe;
+    const bool engine = sim_tells_engine_recipe(p->plan) || (profile->traits >> MODEL_TRAIT_ENGINE_CASTS & 1),
+               either_way = profile->constants[SIM_MXFP8_FLOP_FRAC] > 0,
+               scaled_as_read = recipe == SIM_FP8_DELAYED || recipe == SIM_FP8_BLOCKWISE;
+    double passes = !engine || dtype == MODEL_MXFP8 ? 2 : dtype == MODEL_NVFP4 ? 2.6 : either_way ? 2.5 : 3;
+    if (engine && dtype == MODEL_FP8 && scaled_as_read) passes -= 1;
     return bytes > 0 ? sim_memory_s(profile, passes * bytes) : 0;
 }
 

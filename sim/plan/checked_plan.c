@@ -287,6 +287,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
     BASE_TRY(sim_plan_check_parameters(cache, &plan, error));
     BASE_TRY(sim_plan_check_dtype(&plan, error));
+    BASE_TRY(sim_plan_check_recipe(&plan, error));
     BASE_TRY(sim_plan_check_stored(&plan, error));
     BASE_TRY(sim_plan_check_lengths(&plan, error));
     BASE_TRY(sim_plan_check_batch(&plan, error));

@@ -41,6 +41,7 @@ enum sim_key {
     SIM_WEIGHT_DTYPE,
     SIM_MOMENT_DTYPE,
     SIM_GRADIENT_DTYPE,
+    SIM_FP8_RECIPE,
     SIM_ATTENTION,
     SIM_SCANNED,
     SIM_LORA_RANK,
@@ -190,6 +191,16 @@ struct sim_decoding {
 /* How queries come to all keys of a sequence that is over several devices; Megatron-LM's words. */
 enum sim_cp_comm_type { SIM_CP_AS_SOFTWARE, SIM_CP_P2P, SIM_CP_ALL_GATHER };
 
+/* What scales of fp8 are by: a history; this step's largest element; blocks; a tensor's, whose weights FSDP gathers in
+ * fp8; a row's. */
+enum sim_fp8_recipe {
+    SIM_FP8_AS_SOFTWARE,
+    SIM_FP8_DELAYED,
+    SIM_FP8_CURRENT,
+    SIM_FP8_BLOCKWISE,
+    SIM_FP8_TENSORWISE,
+    SIM_FP8_ROWWISE
+};
 /* What gradients add up in and are reduced in. */
 enum sim_gradient_dtype { SIM_GRADIENTS_AS_SOFTWARE, SIM_FLOAT32_GRADIENTS, SIM_BFLOAT16_GRADIENTS };
 
@@ -241,6 +252,7 @@ struct sim_plan {
     bool overlaps[SIM_OVERLAP_COUNT]; /* communication that runs beside what computes */
     int64_t ddp_bucket_size;          /* parameters of a bucket of the distributed optimizer; 0: the software's */
     enum sim_gradient_dtype gradient_dtype;
+    enum sim_fp8_recipe fp8_recipe;
     bool first_stage_memory; /* the memory that is reported is the first stage's; whether it fits goes by the worst */
     bool compiled;           /* memory is what XLA:TPU of that release would lay out */
     const char *compiler_since, *compiler_libtpu; /* of the release; NULL: the compiler is of the software's date */
@@ -258,6 +270,12 @@ struct sim_plan {
     struct sim_decoding decoding; /* of steps of inference */
     const char *temperature_text;
 };
+
+/* A recipe of Transformer Engine's, whose kernels cast operands then. */
+static inline bool sim_tells_engine_recipe(const struct sim_plan *plan)
+{
+    return plan->fp8_recipe >= SIM_FP8_DELAYED && plan->fp8_recipe <= SIM_FP8_BLOCKWISE;
+}
 
 /* PyTorch's fused kernels take no bias of scores that is learnt, as T5's: attention is not fused, whatever is asked. */
 bool sim_has_learnt_bias_of_scores(const struct sim_plan *plan);

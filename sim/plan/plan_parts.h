@@ -62,6 +62,7 @@ int sim_plan_sequence_pieces(const struct sim_plan *plan);
 /* What overlaps, as the plan says or as its software does; and buckets and gradients that it can be told of. */
 enum base_status sim_plan_take_overlaps(const struct sim_plan_text *text, struct sim_plan *plan,
                                         struct base_error *error);
+enum base_status sim_plan_check_recipe(const struct sim_plan *plan, struct base_error *error); /* fp8_recipe.c */
 /* loss_tiles.c: how many tiles the loss goes over, as the plan says and its software can. */
 enum base_status sim_plan_take_loss(struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_batch(const struct sim_plan *plan, struct base_error *error);

@@ -66,6 +66,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.lora_rank = plan->options.lora_rank, options.lora_attention_only = plan->options.lora_attention_only;
     options.traits = sim_plan_traits(plan);
     if (plan->fuses_loss) options.traits |= MODEL_TRAIT_BIT(MODEL_TRAIT_COMPILED_LOSS); /* float32 inside of kernels */
+    if (sim_tells_engine_recipe(plan)) options.traits |= MODEL_TRAIT_BIT(MODEL_TRAIT_ENGINE_CASTS);
     options.remakes_logits = plan->options.remakes_logits;
     options.sorts_tokens = plan->options.sorts_tokens;
     options.gathers_keys = plan->options.gathers_keys, options.ring_devices = plan->options.ring_devices;
@@ -217,7 +218,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
         .dtype = plan->options.dtype,
         .optimizer = plan->options.optimizer,
         .casts_apart = library || plan->options.dtype == MODEL_INT8,
-        .casts_once = compiler.traits >> MODEL_TRAIT_ENGINE_CASTS & 1,
+        .casts_once = sim_tells_engine_recipe(plan) || (compiler.traits >> MODEL_TRAIT_ENGINE_CASTS & 1),
         .casts_before = plan->options.dtype == MODEL_INT8 ||
                         (compiler.traits >> MODEL_TRAIT_ATEN_KERNELS & 1), /* scales are of this step's tensors */
         .softmax_in_fours = plan->placement->profile.traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1,
@@ -421,6 +422,7 @@ void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum s
     sim_key_bytes(cache, plan->overlaps, sizeof plan->overlaps);
     sim_key_bytes(cache, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
     sim_key_bytes(cache, &plan->loss_tiles, sizeof plan->loss_tiles);
+    sim_key_bytes(cache, &plan->fp8_recipe, sizeof plan->fp8_recipe);
     sim_key_bytes(cache, &plan->expert_parallel, sizeof plan->expert_parallel);
     sim_key_bytes(cache, &plan->moe_dispatcher, sizeof plan->moe_dispatcher);
     sim_key_bytes(cache, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
