@@ -1,12 +1,12 @@
 /* Which plans of PyTorch's software are replayed allocation by allocation: torchtitan's Llama 3 (torch_step.c), and
  * Hugging Face's Llama, Qwen, Mixtral, GPT-2 and T5 (torch_transformers.c). */
-#include "sim/cost/cost.h"
+#include "sim/cost/torch_step.h"
 
 #include <string.h>
 
 enum { MOST_LAYERS = 1000 /* one by one: milliseconds */ };
 
-static bool is_transformers(const struct sim_plan *plan)
+bool sim_torch_is_transformers(const struct sim_plan *plan)
 {
     return !strcmp(plan->software, "transformers");
 }
@@ -15,7 +15,7 @@ bool sim_torch_allocates(const struct sim_plan *plan)
 {
     const bool aten = sim_plan_traits(plan) >> MODEL_TRAIT_ATEN_KERNELS & 1;
     return aten && plan->options.step == MODEL_STEP_TRAIN &&
-           (is_transformers(plan) || !strcmp(plan->software, "torchtitan"));
+           (sim_torch_is_transformers(plan) || !strcmp(plan->software, "torchtitan"));
 }
 
 /* Of torchtitan, whose Llama 3 has no more. */
@@ -70,6 +70,40 @@ static const char *beyond_families(const struct sim_plan *plan)
     return NULL;
 }
 
+static int devices_of(const struct sim_plan *plan, const struct model_axes *spec)
+{
+    const struct topo_axes *mesh = &plan->placement->axes;
+    int devices = 1;
+    for (int i = 0; i < spec->count; i++) {
+        const int axis = spec->names[i] ? topo_axis_named(mesh, spec->names[i]) : -1;
+        if (axis >= 0) devices *= mesh->sizes[axis];
+    }
+    return devices;
+}
+
+bool sim_torch_degrees(const struct sim_plan *plan, struct torch_degrees *out)
+{
+    static const char *const weight[] = {"embed", "mlp"}, *const batch[] = {"batch"};
+    struct model_axes spec[2];
+    struct base_error error;
+    if (model_resolve(plan->rules, weight, 2, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error)) return false;
+    out->shards = devices_of(plan, &spec[0]), out->tensor = devices_of(plan, &spec[1]);
+    if (model_resolve(plan->rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error)) return false;
+    out->replicas = devices_of(plan, &spec[0]);
+    return out->replicas % out->shards == 0 &&
+           (int64_t)out->replicas * out->tensor == plan->placement->topology.device_count;
+}
+
+/* How the plan is split: layers by sequence, too, and Hugging Face's models not at all. */
+static const char *beyond_splits(const struct sim_plan *plan)
+{
+    struct torch_degrees degrees;
+    const bool whole = sim_torch_is_transformers(plan);
+    if (!sim_torch_degrees(plan, &degrees) || (whole && degrees.shards > 1)) return "logical_axis_rules";
+    if (whole && degrees.tensor > 1) return "num_partitions";
+    return degrees.tensor > 1 && !plan->sequence_parallel ? "sequence_parallel" : NULL;
+}
+
 const char *sim_torch_unreplayed(const struct sim_plan *plan)
 {
     const struct model_options *o = &plan->options;
@@ -96,5 +130,6 @@ const char *sim_torch_unreplayed(const struct sim_plan *plan)
     if (!sim_torch_allocates(plan)) return NULL;
     for (int i = 0; i < BASE_COUNT(rows); i++)
         if (rows[i].asked) return rows[i].what;
-    return (is_transformers(plan) ? beyond_families : beyond_llama)(plan);
+    const char *beyond = (sim_torch_is_transformers(plan) ? beyond_families : beyond_llama)(plan);
+    return beyond ? beyond : beyond_splits(plan);
 }

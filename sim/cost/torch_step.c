@@ -283,29 +283,6 @@ static void take_for_each_parameter(struct torch_step *s, const struct torch_mod
         }
 }
 
-static int devices_of(const struct sim_cost_context *p, const struct model_axes *spec)
-{
-    int devices = 1;
-    for (int i = 0; i < spec->count; i++) {
-        const int axis = spec->names[i] ? topo_axis_named(&p->placement->axes, spec->names[i]) : -1;
-        if (axis >= 0) devices *= p->placement->axes.sizes[axis];
-    }
-    return devices;
-}
-
-/* Devices of a weight's two dimensions and of the batch. */
-static bool find_degrees(const struct sim_cost_context *p, struct torch_step *s, int *replicas)
-{
-    static const char *const weight[] = {"embed", "mlp"}, *const batch[] = {"batch"};
-    struct model_axes spec[2];
-    struct base_error error;
-    if (model_resolve(p->plan->rules, weight, 2, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error)) return false;
-    s->shards = devices_of(p, &spec[0]), s->tensor = devices_of(p, &spec[1]);
-    if (model_resolve(p->plan->rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error)) return false;
-    *replicas = devices_of(p, &spec[0]);
-    return *replicas % s->shards == 0 && (int64_t)*replicas * s->tensor == p->placement->topology.device_count;
-}
-
 static void set_sizes(struct torch_step *s, const struct sim_cost_context *p, int replicas)
 {
     const struct model_config *c = p->plan->config;
@@ -352,11 +329,6 @@ static struct torch_layer nothing(void)
     return layer;
 }
 
-static bool is_transformers(const struct sim_plan *plan)
-{
-    return !strcmp(plan->software, "transformers");
-}
-
 /* Through a fresh allocator. */
 static void replay(struct base_arena *scratch, struct torch_step *s, const struct sim_cost_context *p, int replicas)
 {
@@ -367,7 +339,7 @@ static void replay(struct base_arena *scratch, struct torch_step *s, const struc
                             .loss_tiles = plan->loss_tiles,
                             .every = plan->remat_every};
     sim_allocator_begin(&s->allocator, scratch, (int64_t)(c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]));
-    if (is_transformers(plan)) {
+    if (sim_torch_is_transformers(plan)) {
         sim_torch_replay_transformers(p, s, replicas);
         return;
     }
@@ -388,15 +360,15 @@ bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, co
 {
     const struct sim_plan *plan = p->plan;
     struct torch_step s = {.compiles = plan->compiles, .reduce_input = TORCH_NONE};
-    int replicas;
-    if (!sim_torch_allocates(plan) || sim_torch_unreplayed(plan) || !find_degrees(p, &s, &replicas)) return false;
-    if ((s.tensor > 1 && !plan->sequence_parallel) || (is_transformers(plan) && s.shards * s.tensor > 1)) return false;
+    struct torch_degrees degrees;
+    if (!sim_torch_allocates(plan) || sim_torch_unreplayed(plan) || !sim_torch_degrees(plan, &degrees)) return false;
+    s.shards = degrees.shards, s.tensor = degrees.tensor;
     struct torch_step again = s;
-    replay(scratch, &s, p, replicas);
+    replay(scratch, &s, p, degrees.replicas);
     if (detail && detail->peak) {
         again.explained = detail->peak, again.explained_arena = detail->arena;
         again.explained_bytes = s.most_allocated_bytes;
-        replay(scratch, &again, p, replicas);
+        replay(scratch, &again, p, degrees.replicas);
     }
     out->allocated_bytes = (double)s.most_allocated_bytes;
     out->reserved_bytes = (double)s.allocator.most_reserved_bytes;

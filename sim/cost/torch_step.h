@@ -55,6 +55,14 @@ void sim_torch_drop(struct torch_step *s, int *const *storages,
 #define TORCH_DROP(s, ...)                                                                                             \
     sim_torch_drop(s, (int *const[]){__VA_ARGS__}, (int)(sizeof((int *[]){__VA_ARGS__}) / sizeof(int *)))
 
+/* torch_replayed.c: devices that a weight's two dimensions and the batch are sharded over; false: others idle, or
+ * replicas are no multiple of shards. */
+struct torch_degrees {
+    int shards, tensor, replicas;
+};
+bool sim_torch_degrees(const struct sim_plan *plan, struct torch_degrees *out);
+bool sim_torch_is_transformers(const struct sim_plan *plan);
+
 /* torch_transformers.c: the steps of Hugging Face's models, on one device or as replicas. */
 void sim_torch_replay_transformers(const struct sim_cost_context *p, struct torch_step *s, int replicas);
 
