@@ -45,6 +45,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_SORTS_TOKENS] = "sorts_tokens",
         [MODEL_TRAIT_CHECKPOINTS_BLOCKS] = "checkpoints_blocks",
         [MODEL_TRAIT_DOUBLE_BUFFERS] = "double_buffers",
+        [MODEL_TRAIT_EAGER_EXPERT_BIASES] = "eager_expert_biases",
         [MODEL_TRAIT_SCANS_LAYERS] = "scans_layers",
         [MODEL_TRAIT_ATEN_KERNELS] = "aten_kernels",
         [MODEL_TRAIT_COMPLEX_ROTARY] = "complex_rotary",

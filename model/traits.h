@@ -69,12 +69,14 @@ enum model_trait {
                                      */
     MODEL_TRAIT_DOUBLE_BUFFERS,     /* the loop over microbatches may be unrolled by two */
     MODEL_TRAIT_WEIGHS_HIDDEN,      /* scores multiply what experts have between their products, not what they give */
-    MODEL_TRAIT_ENGINE_CASTS,   /* Transformer Engine: what a product reads is quantised once, by a kernel before it,
-                                   weights once a step */
-    MODEL_TRAIT_SCANS_LAYERS,   /* layers of a decoder are one loop, however the model is spelled */
-    MODEL_TRAIT_CHUNKS_LOSS,    /* can take logits and loss of one tile of tokens after the other */
-    MODEL_TRAIT_REMAKES_LOGITS, /* of such tiles the logits are made once more for their gradient */
-    MODEL_TRAIT_FUSES_LOSS,     /* can fuse logits, loss and gradients: Liger's kernel */
+    MODEL_TRAIT_ENGINE_CASTS, /* Transformer Engine: what a product reads is quantised once, by a kernel before it,
+                                 weights once a step */
+    MODEL_TRAIT_EAGER_EXPERT_BIASES, /* what experts give gets its bias, and what bounds their gates, in PyTorch's own
+                                        kernels */
+    MODEL_TRAIT_SCANS_LAYERS,        /* layers of a decoder are one loop, however the model is spelled */
+    MODEL_TRAIT_CHUNKS_LOSS,         /* can take logits and loss of one tile of tokens after the other */
+    MODEL_TRAIT_REMAKES_LOGITS,      /* of such tiles the logits are made once more for their gradient */
+    MODEL_TRAIT_FUSES_LOSS,          /* can fuse logits, loss and gradients: Liger's kernel */
     MODEL_TRAIT_COUNT
 };
 typedef uint64_t model_trait_set;

@@ -147,19 +147,16 @@ static void blocks_of_small_floats_are_faster(struct base_arena *arena)
  * asked for; state of what all groups of experts have alike is sharded over these, too. */
 static void experts_are_reached_as_their_dispatcher_does(struct base_arena *arena)
 {
-    static const char *const all[][2] = {{"pipeline_stages", "1"},
-                                         {"model", "deepseek_v3:num_layers=5"},
-                                         {"batch_size", "2048"},
-                                         {"targets_length", "4096"},
-                                         {"moe_dispatcher", "alltoall"}};
-    static const char *const once[][2] = {{"pipeline_stages", "1"},
-                                          {"model", "deepseek_v3:num_layers=5"},
-                                          {"batch_size", "2048"},
-                                          {"targets_length", "4096"},
-                                          {"moe_dispatcher", "deepep"}};
+    static const char *const all[][2] = {{"pipeline_stages", "1"},  {"model", "deepseek_v3:num_layers=5"},
+                                         {"batch_size", "2048"},    {"targets_length", "4096"},
+                                         {"expert_parallel", "32"}, {"moe_dispatcher", "alltoall"}};
+    static const char *const once[][2] = {{"pipeline_stages", "1"},  {"model", "deepseek_v3:num_layers=5"},
+                                          {"batch_size", "2048"},    {"targets_length", "4096"},
+                                          {"expert_parallel", "32"}, {"moe_dispatcher", "deepep"}};
     static const char *const beside[][2] = {{"pipeline_stages", "1"},       {"model", "deepseek_v3:num_layers=5"},
                                             {"batch_size", "2048"},         {"targets_length", "4096"},
-                                            {"moe_dispatcher", "alltoall"}, {"overlap_moe_a2a", "1"}};
+                                            {"moe_dispatcher", "alltoall"}, {"overlap_moe_a2a", "1"},
+                                            {"expert_parallel", "32"}};
     const struct sim_prediction a = predict(arena, all, BASE_COUNT(all)), o = predict(arena, once, BASE_COUNT(once)),
                                 b = predict(arena, beside, BASE_COUNT(beside));
     assert_true(o.exposed_communication_s < 0.9 * a.exposed_communication_s);
@@ -235,6 +232,64 @@ static void a_release_has_kernels_of_its_own(struct base_arena *arena)
     assert_true(q.memory_bound_s > 1.01 * n.memory_bound_s && q.step_s < n.step_s);
 }
 
+/* Where experts are many and their rows few the device waits for the host, but for what a graph holds. */
+static void the_device_waits_for_the_host(struct base_arena *arena)
+{
+    enum { GIVEN = 8 };
+    static const char *const given[][2] = {{"pipeline_stages", "1"},
+                                           {"model", "qwen3_30b_a3b:num_layers=4"},
+                                           {"topology", "h100:1x8"},
+                                           {"batch_size", "64"},
+                                           {"targets_length", "512"},
+                                           {"software_version", "Megatron-Bridge"},
+                                           {"dtype", "fp8"},
+                                           {"expert_parallel", "8"},
+                                           {"cuda_graphs", "transformer_engine: attn moe_router moe_preprocess"},
+                                           {"cuda_graphs", "full_iteration"}};
+    const double bare_s = predict(arena, given, GIVEN).overhead_s,
+                 parts_s = predict(arena, given, GIVEN + 1).overhead_s,
+                 whole_s = predict(arena, given, GIVEN + 2).overhead_s;
+    assert_true(whole_s < parts_s && parts_s < 0.8 * bare_s);
+    struct sim_plan_text text = plan_of(given, GIVEN + 1);
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan;
+    struct base_error error;
+    text.values[SIM_CUDA_GRAPHS] = "attention";
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "cuda_graphs: attention is no module of Megatron's");
+    text.values[SIM_CUDA_GRAPHS] = "attn", text.values[SIM_SOFTWARE_VERSION] = NULL;
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "cuda_graphs: is modelled of software megatron, software_version Megatron-Bridge");
+    sim_cache_free(cache);
+}
+
+/* gpt-oss's experts have biases and bounded gates, in kernels of their own unless a step is captured with the fused
+ * ones; others have neither. */
+static void biases_of_experts_are_kernels_of_their_own(struct base_arena *arena)
+{
+    enum { GIVEN = 8 };
+    static const char *const given[][2] = {{"pipeline_stages", "1"},
+                                           {"model", "gpt_oss_120b:num_layers=12"},
+                                           {"batch_size", "64"},
+                                           {"targets_length", "4096"},
+                                           {"software_version", "Megatron-Bridge"},
+                                           {"dtype", "mxfp8"},
+                                           {"moe_dispatcher", "hybridep"},
+                                           {"expert_parallel", "8"},
+                                           {"cuda_graphs", "full_iteration"}};
+    assert_true(predict(arena, given, GIVEN).memory_bound_s > 1.1 * predict(arena, given, GIVEN + 1).memory_bound_s);
+    static const char *const sorted[][2] = {{"pipeline_stages", "1"},
+                                            {"model", "qwen3_30b_a3b:num_layers=12"},
+                                            {"batch_size", "2048"},
+                                            {"targets_length", "4096"},
+                                            {"software_version", "Megatron-Bridge"},
+                                            {"dtype", "mxfp8"},
+                                            {"moe_dispatcher", "hybridep"},
+                                            {"expert_parallel", "8"},
+                                            {"moe_dispatcher", "alltoall"}};
+    assert_true(predict(arena, sorted, GIVEN + 1).memory_bound_s > 1.01 * predict(arena, sorted, GIVEN).memory_bound_s);
+}
+
 /* Gradients of the layers before those with experts are summed once a step, as others are: an update reads them. */
 static void dense_layers_are_updated(struct base_arena *arena)
 {
@@ -258,6 +313,8 @@ static const struct test tests[] = {
     TEST(experts_are_reached_as_their_dispatcher_does),
     TEST(parts_of_sequences_go_to_whole_experts),
     TEST(a_release_has_kernels_of_its_own),
+    TEST(the_device_waits_for_the_host),
+    TEST(biases_of_experts_are_kernels_of_their_own),
     TEST(dense_layers_are_updated),
 };
 

@@ -47,6 +47,10 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
         text.values[SIM_TOPOLOGY] = "h100:1x4", text.values[SIM_SOFTWARE] = "megatron";
         text.values[SIM_OPTIMIZER_PARTITIONING] = "data";
     }
+    if (key == SIM_CUDA_GRAPHS) {
+        text.values[SIM_TOPOLOGY] = "h100:1x4", text.values[SIM_SOFTWARE] = "megatron";
+        text.values[SIM_SOFTWARE_VERSION] = "Megatron-Bridge", text.values[key] = "attn moe_router";
+    }
     if (key == SIM_TP_COMM_OVERLAP) text.values[key] = "0"; /* it is on */
     if (key == SIM_CONTEXT_PARALLEL) text.values[SIM_TOPOLOGY] = "a100-80g:2x8";
     if (key == SIM_VIRTUAL_STAGES) text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";

@@ -3,6 +3,7 @@
 #ifndef SIM_COST_H
 #define SIM_COST_H
 
+#include "sim/cost/eager_kernels.h"
 #include "sim/partition/memo.h"
 #include "sim/plan/plan.h"
 
@@ -171,11 +172,6 @@ struct sim_price_dot {
 };
 /* An attention kernel goes over blocks of scores, and skips those that its mask leaves nothing of. */
 enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
-enum sim_torch_style { SIM_TORCH_AS_OTHERS, SIM_TORCH_HALF, SIM_TORCH_AUTOCAST, SIM_TORCH_TITAN };
-enum { SIM_MOST_TORCH_KERNELS = 24 };
-struct sim_torch_chain {
-    double bytes_per_element /* of the largest array; 0: what is read and written */, kernels;
-};
 struct sim_price_kernel {
     int first_shape, shape_count, first_dot, dot_count; /* into touched: reads, then writes; into dots */
     int read_count, write_count;                        /* of these shapes */
@@ -194,6 +190,7 @@ struct sim_price_kernel {
     bool backward; /* such a kernel of the backward pass */
     enum sim_kernel_traffic { SIM_STREAMS, SIM_OVER_NORMS, SIM_OVER_PARAMETERS } traffic; /* PyTorch's own kernels */
     struct sim_torch_chain chain;
+    enum sim_expert_rows rows; /* expert_copies.c */
     struct sim_windowed_einsum {
         unsigned char axes; /* of its ring; 0: it is no loop over pieces */
         unsigned char element_bytes;
@@ -411,6 +408,7 @@ void sim_price_phases(const struct sim_cost_context *p, double phases_s[MODEL_OP
 struct sim_unit_costs {
     struct sim_priced_kernel {
         double busy_s, flop, bytes, launches;
+        double host_s; /* that the host takes to start it */
         enum sim_bound bound;
     } kernels[SIM_MOST_DISTINCT];
     struct sim_lowered_collective sent[SIM_MOST_DISTINCT]; /* of each collective: what is combined, priced and shown */

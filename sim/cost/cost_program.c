@@ -203,7 +203,8 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
         if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count ||
             other->attention != kernel->attention || other->laid_out != kernel->laid_out ||
             other->cast_count != kernel->cast_count || other->backward != kernel->backward ||
-            other->traffic != kernel->traffic || memcmp(&other->chain, &kernel->chain, sizeof kernel->chain) != 0 ||
+            other->traffic != kernel->traffic || other->rows != kernel->rows ||
+            memcmp(&other->chain, &kernel->chain, sizeof kernel->chain) != 0 ||
             memcmp(&other->fours, &kernel->fours, sizeof kernel->fours) != 0 ||
             memcmp(&other->pieces, &kernel->pieces, sizeof kernel->pieces) != 0)
             continue;

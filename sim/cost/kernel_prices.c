@@ -83,6 +83,29 @@ static double cast_s(const struct sim_cost_context *p, double bytes)
     return bytes > 0 ? sim_memory_s(profile, passes * bytes) : 0;
 }
 
+/* Kernels that PyTorch starts for each expert of a device beside those of all. */
+static double expert_launches(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
+{
+    if (!(kernel->chain.expert_kernels > 0)) return 0;
+    return kernel->chain.expert_kernels * (double)p->sizes[MODEL_EXPERTS] / (double)p->plan->expert_parallel;
+}
+
+/* Transformer Engine's loops over experts start a product for each, side by side in several streams, and what quantises
+ * its operand: one kernel in blocks, else those of the largest element, its scale and the cast. What gates are made of
+ * is one product there. Such starts are all of what the host does, where a module's first one stands for its Python. */
+static double host_s(const struct sim_cost_context *p, const struct sim_price_kernel *kernel, double launches)
+{
+    const double *c = p->placement->profile.constants;
+    const struct sim_price_dot *dot =
+        kernel->dot_count == 1 ? &p->list->dots[p->list->kernel_dots[kernel->first_dot]] : NULL;
+    const double own = expert_launches(p, kernel),
+                 started_s = (launches - own) * c[SIM_HOST_LAUNCH_S] + own * c[SIM_LOOP_LAUNCH_S];
+    if (!dot || !is_apart(p, dot)) return started_s;
+    const double experts = sim_product_of(p, &dot->batch), casts = p->plan->options.dtype == MODEL_MXFP8 ? 1 : 3,
+                 products = 2.0 / (1 + p->plan->config->mlp_activation_count);
+    return started_s + c[SIM_LOOP_LAUNCH_S] * experts * products * (1 + casts * kernel->cast_count);
+}
+
 /* A loop over pieces goes over some arrays in each trip, and its units pad each piece. */
 static double in_pieces(const struct sim_cost_context *p, const struct sim_price_kernel *kernel,
                         struct sim_priced_kernel *priced)
@@ -187,7 +210,15 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
         priced.bytes = kernel->chain.bytes_per_element * largest_elements(p, kernel);
     const struct sim_softmax_split pieces = sim_softmax_split(p, kernel);
     priced.bytes *= pieces.traffic;
-    priced.launches = kernel->chain.kernels > 0 ? kernel->chain.kernels : pieces.launches;
+    priced.launches = kernel->chain.bytes_per_element > 0 ? kernel->chain.kernels : pieces.launches;
+    const bool fused = kernel->rows && sim_experts_are_fused(p);
+    if (kernel->rows) {
+        if (fused && kernel->rows == SIM_ROWS_GATED) priced.bytes = priced.launches = 0;
+        const struct sim_expert_copies copies = sim_expert_copies(p, kernel->rows, largest_elements(p, kernel));
+        priced.bytes += copies.bytes, priced.launches += copies.launches;
+    }
+    priced.launches += expert_launches(p, kernel);
+    priced.host_s = host_s(p, kernel, priced.launches);
     const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
     if (attention_rate > 0) {
         priced.flop *= sim_attention_frac(p, kernel);
@@ -198,7 +229,8 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
     double compute_s = sim_matmul_s(profile, rated) + result_s(p, kernel),
            memory_s = fmax(kernel_memory_s(profile, kernel, priced.bytes), vector_s(p, kernel));
     double before_bytes = 0;
-    for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
+    const bool casts = !fused || kernel->rows != SIM_ROWS_OF_GATES;
+    for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count && casts; i++)
         before_bytes += p->bytes[touched[i]];
     const int first = kernel->laid_out == SIM_READS_LAID_OUT ? 0 : kernel->read_count,
               end = kernel->laid_out == SIM_READS_LAID_OUT    ? kernel->read_count

@@ -2,6 +2,7 @@
 #include "sim/cost/cost.h"
 
 #include <math.h>
+#include <string.h>
 
 static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
 {
@@ -132,6 +133,45 @@ static double watched_launches(const struct sim_cost_context *p, double forward_
     return watches ? 2 * forward_launches : 0;
 }
 
+/* Kernels of modules whose graph is replayed are started by the device itself. */
+static bool is_graphed(const struct sim_plan *plan, const char *name)
+{
+    static const struct {
+        const char *in;
+        unsigned by;
+    } modules[] = {{"/self_attention", SIM_GRAPHED_ATTENTION},  {"/pre_self_attention", SIM_GRAPHED_ATTENTION},
+                   {"/mlp/router", SIM_GRAPHED_ROUTER},         {"/pre_mlp", SIM_GRAPHED_ROUTER | SIM_GRAPHED_MLP},
+                   {"/mlp/expert", SIM_GRAPHED_EXPERTS},        {"/mlp/w", SIM_GRAPHED_MLP},
+                   {"/mlp/shared_expert", SIM_GRAPHED_EXPERTS}, {"/mlp/sorted", SIM_GRAPHED_EXPERTS},
+                   {"/mlp/combined", SIM_GRAPHED_EXPERTS}};
+    for (int i = 0; i < BASE_COUNT(modules) && plan->cuda_graphs; i++)
+        if (plan->cuda_graphs & modules[i].by && strstr(name, modules[i].in)) return true;
+    return plan->cuda_graphs & SIM_GRAPHED_STEP;
+}
+
+/* In each forward pass the host asks the device how many rows its experts have, so that it is never ahead by more than
+ * a layer there; unless the forward pass of one microbatch runs beside the backward pass of another. */
+static double waited_by_passes_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
+{
+    const double launch_s = p->placement->profile.constants[SIM_HOST_LAUNCH_S];
+    double host_s[2] = {0}, device_s[2] = {0}, sent_s[2] = {0};
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        const int way = step->phase == MODEL_BACKWARD;
+        if (step->phase == MODEL_OPTIMIZER) continue;
+        if (step->communicates) sent_s[way] += count * prices->collectives_s[step->what];
+        else device_s[way] += count * sim_alone_s(p, &prices->kernels[step->what]);
+        if (!is_graphed(p->plan, step->name))
+            host_s[way] += count * (step->communicates ? launch_s : prices->kernels[step->what].host_s);
+    }
+    const double sum_s = sent_s[0] + sent_s[1], exposed_frac = sum_s > 0 ? fmin(1, p->exposed_s / sum_s) : 0;
+    double late_s[2];
+    for (int way = 0; way < 2; way++) late_s[way] = host_s[way] - device_s[way] - exposed_frac * sent_s[way];
+    if (p->plan->overlaps_exchanges || !p->plan->config->experts.count) return fmax(0, late_s[0] + late_s[1]);
+    return fmax(0, late_s[0]) + fmax(0, late_s[1]);
+}
+
 /* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it, and always
  * for kernels that it only starts when the one before has ended. Optimizers are few kernels over many parameters, and
  * the host is through with them at once. */
@@ -142,6 +182,10 @@ static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_cost
     double forward = 0, updates_s = 0, all_s = p->exposed_s;
     p->launch_slack_frac = 1; /* of a host that takes no time */
     if (!(c[SIM_HOST_LAUNCH_S] > 0)) return;
+    if (p->placement->profile.traits >> MODEL_TRAIT_ENGINE_CASTS & 1) {
+        p->totals_s[SIM_BY_LATENCY] += waited_by_passes_s(p, prices);
+        return;
+    }
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         const double count = prices->repeats[step->repeats];
@@ -240,6 +284,17 @@ static double taken_frac(const struct sim_profile *profile)
     return all > 0 ? fmin(1, channels / all) : 0;
 }
 
+/* Those of the dispatchers' kernels: 20 of DeepEP (deepseek-ai/DeepEP, README), 32 of HybridEP (Megatron-Bridge's
+ * recipes, moe_hybridep_num_sms). */
+static double exchange_taken_frac(const struct sim_cost_context *p)
+{
+    const double all = p->placement->profile.constants[SIM_MULTIPROCESSORS],
+                 taken = p->plan->moe_dispatcher == SIM_DISPATCH_DEEPEP     ? 20
+                         : p->plan->moe_dispatcher == SIM_DISPATCH_HYBRIDEP ? 32
+                                                                            : 0;
+    return taken > 0 && all > 0 ? fmin(1, taken / all) : taken_frac(&p->placement->profile);
+}
+
 /* All buckets but one at the most: the last bucket of gradients is full when the pass is through, the first of
  * parameters is waited for. */
 static double hidden_buckets_s(const struct sim_cost_context *p, double sum_s, double started, double pass_s)
@@ -274,7 +329,8 @@ static double hide(const struct sim_cost_context *p, const struct sim_unit_costs
             hidden_buckets_s(p, sum_s[BUCKETS_OF_GRADIENTS], started[BUCKETS_OF_GRADIENTS], pass_s[MODEL_BACKWARD]),
         [BUCKETS_OF_PARAMETERS] =
             hidden_buckets_s(p, sum_s[BUCKETS_OF_PARAMETERS], started[BUCKETS_OF_PARAMETERS], pass_s[MODEL_FORWARD]),
-        [EXCHANGES] = fmin(sum_s[EXCHANGES], p->totals_s[SIM_BY_COMPUTE] + p->totals_s[SIM_BY_MEMORY])};
+        [EXCHANGES] = (1 - exchange_taken_frac(p)) *
+                      fmin(sum_s[EXCHANGES], p->totals_s[SIM_BY_COMPUTE] + p->totals_s[SIM_BY_MEMORY])};
     for (int by = 0; by < HIDDEN_COUNT; by++) {
         if (sum_s[by] > 0) frac[by] = hidden_s[by] / sum_s[by];
         all_s += hidden_s[by];

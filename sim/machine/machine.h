@@ -48,8 +48,12 @@ enum sim_constant {
     SIM_NVLS_RECKONED_FRAC /* of a GPU's links, what NCCL reckons that the switch's sums reach */,
     SIM_RING_LL128_INSIDE /* not 0: rings of NCCL's protocol of 128 bytes stay inside nodes */,
     SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
+    SIM_LOOP_LAUNCH_S /* the same of a start in a compiled loop over experts */,
     SIM_HOST_WATCHED_S /* beside its launch, for each eager kernel that a policy by operation watches from Python */,
     SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
+    SIM_DISPATCH_BYTES_PER_S /* that DeepEP's and HybridEP's kernels deliver to a GPU through NVLink; 0: all it carries
+                              */
+    ,
     SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,
     SIM_DCN_EFFICIENCY_FRAC,
     SIM_HOST_UPDATE_BYTES_PER_S /* that a host reads and writes while it takes an optimizer's step */,

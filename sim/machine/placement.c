@@ -416,8 +416,10 @@ double sim_dispatch_s(const struct sim_placement *placement, unsigned axes, doub
     const struct sim_group *group = &placement->groups[axes];
     const double once = bytes / selected, inside = once * distinct(group->load.group_size, selected),
                  across = once * distinct(group->step_hops, selected);
+    const double rate = placement->profile.constants[SIM_DISPATCH_BYTES_PER_S],
+                 inside_s = inside * fmax(group->exchange_inside_s_per_byte, rate > 0 ? 1 / rate : 0);
     return placement->profile.constants[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, SIM_ALL_TO_ALL, axes) +
-           fmax(inside * group->exchange_inside_s_per_byte, across * group->exchange_across_s_per_byte);
+           fmax(inside_s, across * group->exchange_across_s_per_byte);
 }
 
 double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,

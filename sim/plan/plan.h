@@ -64,6 +64,7 @@ enum sim_key {
     SIM_MOE_DISPATCHER,
     SIM_MOE_IMBALANCE,
     SIM_OVERLAP_MOE_A2A,
+    SIM_CUDA_GRAPHS,
     SIM_CAPACITY_FACTOR,
     SIM_CP_COMM_TYPE,
     SIM_TP_COMM_OVERLAP,
@@ -216,6 +217,15 @@ enum sim_dispatcher {
     SIM_DISPATCH_ONEHOT
 };
 
+/* What a replayed CUDA graph holds, so that the host starts none of its kernels; a bit each (cuda_graphs.c). */
+enum sim_graphed {
+    SIM_GRAPHED_ATTENTION = 1 << 0,
+    SIM_GRAPHED_MLP = 1 << 1,
+    SIM_GRAPHED_EXPERTS = 1 << 2,
+    SIM_GRAPHED_ROUTER = 1 << 3,
+    SIM_GRAPHED_STEP = 1 << 4
+};
+
 /* What stands in the memory of the hosts, which then update the parameters. */
 enum sim_cpu_offload { SIM_NOTHING_OFFLOADED, SIM_OPTIMIZER_OFFLOADED, SIM_PARAMETERS_OFFLOADED };
 
@@ -244,7 +254,9 @@ struct sim_plan {
     int64_t expert_parallel;          /* devices that experts are over, inside data */
     int64_t expert_tensor_parallel;   /* devices that share an expert; 0: as the software does */
     enum sim_dispatcher moe_dispatcher;
-    double moe_imbalance;     /* rows of the busiest experts over the mean's */
+    double moe_imbalance; /* rows of the busiest experts over the mean's */
+    const char *cuda_graphs_text;
+    unsigned cuda_graphs;     /* bits of enum sim_graphed */
     bool overlaps_exchanges;  /* tokens of one microbatch go to their experts while another one is computed */
     double capacity_factor;   /* rows of each expert's buffer over the mean's; 0: nothing is dropped */
     int64_t context_parallel; /* devices that a sequence is over */

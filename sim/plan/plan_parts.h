@@ -51,6 +51,9 @@ enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_e
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base_error *error);
 /* Whether keys and values go round a ring, and whether the model and its sequences can be cut for it. */
+/* cuda_graphs.c: what the plan's graphs hold, in Megatron's words. */
+enum base_status sim_plan_read_graphs(struct base_arena *arena, const char *text, struct sim_plan *plan,
+                                      struct base_error *error);
 bool sim_sorts_tokens(const struct sim_plan *plan); /* rows go to experts sorted, not by products with one-hots */
 bool sim_plan_rings(const struct sim_plan *plan);
 /* Keys and values of sequences over several devices are whole on each: of an attention kernel's, before heads of a

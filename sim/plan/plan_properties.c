@@ -75,8 +75,11 @@ model_trait_set sim_plan_traits(const struct sim_plan *plan)
 {
     const struct topo_axes *mesh = &plan->placement->axes;
     const bool shards_loss = topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
-    const model_trait_set traits =
-        plan->placement->profile.traits & ~(shards_loss ? 0 : MODEL_TRAIT_BIT(MODEL_TRAIT_PARALLEL_LOSS));
+    /* Whole steps of experts are captured with Transformer Engine's fused ones alone, which read no sizes back. */
+    const bool fused = plan->cuda_graphs & SIM_GRAPHED_STEP || !(plan->config->biases & MODEL_BIAS_MLP);
+    const model_trait_set traits = plan->placement->profile.traits &
+                                   ~(shards_loss ? 0 : MODEL_TRAIT_BIT(MODEL_TRAIT_PARALLEL_LOSS)) &
+                                   ~(fused ? MODEL_TRAIT_BIT(MODEL_TRAIT_EAGER_EXPERT_BIASES) : 0);
     const bool half = plan->gradient_dtype == SIM_GRADIENTS_AS_SOFTWARE
                           ? plan->placement->profile.bfloat16_gradients
                           : plan->gradient_dtype == SIM_BFLOAT16_GRADIENTS;

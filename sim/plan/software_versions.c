@@ -106,8 +106,9 @@ static enum base_status take_library(const char *release, const struct topo_topo
 enum base_status sim_profile_take_version(const char *software, const struct topo_topology *topology,
                                           const char *version, struct sim_profile *profile, struct base_error *error)
 {
+    const char *chip = topology->chip.name;
     for (int row = 0; row < table->row_count; row++)
-        if (is_of(row, software, sim_platform_name(topology->kind), version)) {
+        if (is_of(row, software, sim_platform_name(topology->kind), version) || is_of(row, software, chip, version)) {
             if (!strcmp(field(row, "constant"), "pytorch"))
                 BASE_TRY(take_library(field(row, "value"), topology, profile, error));
             else BASE_TRY(take_row(row, topology->chip.name, profile, error));

@@ -162,6 +162,8 @@ static enum sim_torch_style torch_style_of(const struct sim_plan *plan)
     const struct sim_profile *profile = &plan->placement->profile;
     const bool eager = sim_passes_of(plan) >> SIM_PASS_EAGER_KERNELS & 1;
     if (!eager || plan->options.dtype == MODEL_FLOAT32) return SIM_TORCH_AS_OTHERS;
+    if (profile->traits >> MODEL_TRAIT_ENGINE_CASTS & 1)
+        return sim_plan_traits(plan) >> MODEL_TRAIT_EAGER_EXPERT_BIASES & 1 ? SIM_TORCH_ENGINE_EAGER : SIM_TORCH_ENGINE;
     if (!(profile->traits >> MODEL_TRAIT_HF_MODULES & 1))
         return profile->traits >> MODEL_TRAIT_ATEN_KERNELS & 1 ? SIM_TORCH_TITAN : SIM_TORCH_AS_OTHERS;
     const bool half =
@@ -233,7 +235,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     };
     const enum sim_torch_style style = torch_style_of(plan);
     choices.wide_experts = style == SIM_TORCH_AUTOCAST;
-    choices.wide_scores = style != SIM_TORCH_AS_OTHERS && sim_has_learnt_bias_of_scores(plan);
+    choices.wide_scores = style >= SIM_TORCH_HALF && style <= SIM_TORCH_TITAN && sim_has_learnt_bias_of_scores(plan);
     BASE_TRY(sim_torch_kernels_read(style, choices.torch_chains, error));
     struct sim_workspace *workspace = sim_workspace_of(cache);
     sim_cost_program_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
@@ -426,6 +428,7 @@ void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum s
     sim_key_bytes(cache, &plan->expert_parallel, sizeof plan->expert_parallel);
     sim_key_bytes(cache, &plan->moe_dispatcher, sizeof plan->moe_dispatcher);
     sim_key_bytes(cache, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
+    sim_key_bytes(cache, &plan->cuda_graphs, sizeof plan->cuda_graphs);
 }
 
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
