@@ -290,6 +290,19 @@ static void biases_of_experts_are_kernels_of_their_own(struct base_arena *arena)
     assert_true(predict(arena, sorted, GIVEN + 1).memory_bound_s > 1.01 * predict(arena, sorted, GIVEN).memory_bound_s);
 }
 
+/* In small floats a product leaves its operand's copy of a byte to the gradient of its weight. */
+static void operands_are_saved_as_they_were_quantised(struct base_arena *arena)
+{
+    enum { GIVEN = 6 };
+    static const char *const given[][2] = {
+        {"pipeline_stages", "1"}, {"model", "llama3_8b:num_layers=8"}, {"expert_parallel", "1"},
+        {"batch_size", "256"},    {"targets_length", "4096"},          {"software_version", "Megatron-Bridge"},
+        {"dtype", "fp8"}};
+    const struct sim_prediction half = predict(arena, given, GIVEN), small = predict(arena, given, GIVEN + 1);
+    assert_true((double)small.memory.activation_bytes < 0.9 * (double)half.memory.activation_bytes);
+    assert_int_equal(small.memory.parameter_bytes, half.memory.parameter_bytes);
+}
+
 /* Gradients of the layers before those with experts are summed once a step, as others are: an update reads them. */
 static void dense_layers_are_updated(struct base_arena *arena)
 {
@@ -314,6 +327,7 @@ static const struct test tests[] = {
     TEST(parts_of_sequences_go_to_whole_experts),
     TEST(a_release_has_kernels_of_its_own),
     TEST(the_device_waits_for_the_host),
+    TEST(operands_are_saved_as_they_were_quantised),
     TEST(biases_of_experts_are_kernels_of_their_own),
     TEST(dense_layers_are_updated),
 };

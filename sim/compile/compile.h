@@ -24,6 +24,7 @@ enum sim_pass {
     SIM_PASS_SCATTER_ACTIVATIONS,
     SIM_PASS_CREATE_REDUCE_SCATTERS,
     SIM_PASS_WIDEN_GRADIENT_SUMS,
+    SIM_PASS_SAVE_QUANTISED,
     SIM_PASS_PREFETCH_SHARDS,
     SIM_PASS_KEEP_UNITS_WHOLE,
     SIM_PASS_COMBINE_COLLECTIVES,
@@ -79,6 +80,7 @@ struct sim_compiler {
     enum sim_target target;
     sim_pass_set passes;
     model_trait_set traits;
+    bool quantizes;   /* products of layers are in small floats */
     bool is_scanned;  /* residuals of a loop over layers are stacked arrays */
     bool checkpoints; /* a layer is one function to jax, which its remat policy wraps */
     struct sim_settings settings;

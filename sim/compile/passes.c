@@ -39,6 +39,7 @@ static const struct {
     [SIM_PASS_CREATE_REDUCE_SCATTERS] = {"create_reduce_scatters", SIM_STAGE_REWRITE, SOFTWARE,
                                          sim_create_reduce_scatters},
     [SIM_PASS_WIDEN_GRADIENT_SUMS] = {"widen_gradient_sums", SIM_STAGE_REWRITE, SOFTWARE, sim_widen_gradient_sums},
+    [SIM_PASS_SAVE_QUANTISED] = {"save_quantised", SIM_STAGE_REWRITE, SOFTWARE, sim_save_quantised},
     [SIM_PASS_PREFETCH_SHARDS] = {"prefetch_shards", SIM_STAGE_REWRITE, SOFTWARE, sim_prefetch_shards},
     [SIM_PASS_KEEP_UNITS_WHOLE] = {"keep_units_whole", SIM_STAGE_PRICE, SOFTWARE, NULL}, /* lifetimes ask for it */
     [SIM_PASS_COMBINE_COLLECTIVES] = {"combine_collectives", SIM_STAGE_PRICE, SOFTWARE, NULL},

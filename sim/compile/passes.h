@@ -24,6 +24,7 @@ sim_pass_function sim_reassociate_all_reduce, sim_hoist_gradient_all_reduce, sim
 sim_pass_function sim_hoist_lone_all_reduce;
 sim_pass_function sim_share_gathers, sim_keep_gathered; /* merged_gathers.c */
 sim_pass_function sim_widen_gradient_sums;              /* wide_sums.c */
+sim_pass_function sim_save_quantised;                   /* saved_operands.c */
 sim_pass_function sim_regroup_sums;                     /* regrouped_sums.c */
 sim_pass_function sim_prefetch_shards;                  /* streams.c */
 sim_pass_function sim_fuse_kernels, sim_eager_kernels;  /* fusion.c */

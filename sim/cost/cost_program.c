@@ -166,7 +166,8 @@ static enum model_dtype units_dtype(const struct maker *m, const struct sim_op *
     if (!model_dtype_is_quantized(m->choices->dtype)) return dtype;
     bool weight = is_of_weight(m, op->inputs[0]) || is_of_weight(m, op->inputs[1]) || is_of_weight(m, op->outputs[0]);
     bool in_layer = op->op->name && strstr(op->op->name, "layers/");
-    return weight && dtype == MODEL_BFLOAT16 && in_layer ? m->choices->dtype : dtype;
+    const bool casts = dtype == MODEL_BFLOAT16 || dtype == MODEL_FP8; /* to be cast, or cast already */
+    return weight && casts && in_layer ? m->choices->dtype : dtype;
 }
 
 static void list_dots(struct maker *m)

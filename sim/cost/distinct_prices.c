@@ -113,7 +113,7 @@ static double gathered_frac(const struct sim_cost_context *p, const struct sim_p
     } sent[] = {{MODEL_FP8, 1}, {MODEL_MXFP8, 1 + 1.0 / 32}, {MODEL_NVFP4, 1.0 / 2 + 1.0 / 16}};
     const bool engine = p->placement->profile.traits >> MODEL_TRAIT_ENGINE_CASTS & 1,
                gathers = c->kind == SIM_ALL_GATHER && c->axes == sim_model_axis(&p->placement->axes) &&
-                         c->dtype == MODEL_BFLOAT16 && !c->gradient;
+                         (c->dtype == MODEL_BFLOAT16 || c->dtype == MODEL_FP8) && !c->gradient;
     if (gathers_in_fp8(p, c)) return 1 / (double)model_dtype_bytes(MODEL_BFLOAT16);
     for (int i = 0; i < BASE_COUNT(sent) && engine && gathers; i++)
         if (sent[i].dtype == p->plan->options.dtype) return sent[i].bytes / (double)model_dtype_bytes(c->dtype);

@@ -39,6 +39,7 @@ static const struct named {
     {"sort_rows_grad", MODEL_COMBINE, true, false, NULL},
     {"combine_rows", MODEL_COMBINE, false, false, NULL},
     {"combine_rows_grad", MODEL_DISPATCH, true, false, NULL},
+    {"quantised", MODEL_CAST, false, false, " cast"},
     {"expert_bias", 0, false, false, "mlp/expert/wo/bias"},
     {"expert_bias_grad", 0, true, false, "mlp/expert/wo/bias gradient"},
     {"expert_bias_within", 0, false, false, "mlp/expert/wi_0/bias"},
@@ -114,7 +115,7 @@ void sim_take_torch_kernels(const struct sim_price_choices *choices, const struc
     const bool norms = op->function == MODEL_MEAN_SQUARE || op->function == MODEL_MEAN || op->function == MODEL_NORM ||
                        op->function == MODEL_NORM_GRAD || op->function == MODEL_NORM_GRAD_SCALE;
     out->chain = chain_of(choices, op);
-    out->rows = op->phase == MODEL_OPTIMIZER ? SIM_NOT_OF_EXPERTS : sim_expert_rows_of(op->name);
+    if (op->phase != MODEL_OPTIMIZER && op->function != MODEL_CAST) out->rows = sim_expert_rows_of(op->name);
     if (choices->aten && op->phase == MODEL_OPTIMIZER) out->traffic = SIM_OVER_PARAMETERS;
     else if (choices->aten_norms && norms && !(out->chain.kernels > 0)) out->traffic = SIM_OVER_NORMS;
 }

@@ -151,6 +151,7 @@ static struct sim_compiler compiler_of(const struct sim_plan *plan)
     return (struct sim_compiler){.target = sim_is_executed(plan) ? SIM_FOR_EXECUTOR : SIM_FOR_DEVICE,
                                  .passes = passes_run(plan),
                                  .traits = plan->placement->profile.traits,
+                                 .quantizes = model_dtype_is_quantized(plan->options.dtype),
                                  .is_scanned = plan->config->scan_layers,
                                  .checkpoints = plan->options.remat != MODEL_REMAT_NONE,
                                  .settings = plan->placement->profile.settings};

@@ -1,0 +1,85 @@
+/* What Transformer Engine saves of products in small floats: not what a product read, but its quantised copy, which the
+ * gradient of the weight reads alone (transformer_engine/pytorch/module/linear.py and others: inputs are saved with
+ * columnwise usage alone). Where they are gathered over a sequence, copies are. */
+#include "sim/compile/passes.h"
+#include "sim/compile/rewriting.h"
+
+#include <string.h>
+
+static bool is_of_layers(const struct sim_op *op)
+{
+    return op->op && op->op->name && strstr(op->op->name, "layers/");
+}
+
+/* The gradient of a layer's weight, a product of what the layer's product read. */
+static bool sums_weight_gradient(const struct sim_sharded *s, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase != MODEL_BACKWARD) return false;
+    const struct model_tensor *made = &s->program->tensors[s->values[op->outputs[0]].tensor];
+    return made->category == MODEL_GRADIENT && is_of_layers(op) && !strstr(op->op->name, "/router/");
+}
+
+static bool is_read_in_forward(const struct sim_op *op)
+{
+    return op->kind != SIM_LOOP_BEGIN && op->kind != SIM_LOOP_END && op->op->phase == MODEL_FORWARD;
+}
+
+/* Whether all that reads a value in the backward pass are such products, at least one; through gathers. */
+static bool is_saved_for_weights(const struct sim_sharded *s, int value)
+{
+    int products = 0;
+    for (int i = s->values[value].definition + 1; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        for (int j = 0; j < op->input_count; j++) {
+            if (op->inputs[j] != value || is_read_in_forward(op)) continue;
+            const bool gathers = op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_GATHER;
+            if (!sums_weight_gradient(s, op) && !(gathers && is_saved_for_weights(s, op->outputs[0]))) return false;
+            products++;
+        }
+    }
+    return products > 0;
+}
+
+static void make_small(struct sim_rewriting *r, int value)
+{
+    struct sim_sharded *s = r->s;
+    struct sim_shape shape = s->shapes[s->values[value].shape];
+    s->values[value].dtype = shape.dtype = MODEL_FP8;
+    s->values[value].shape = sim_shape_of(r->arena, s, &shape);
+}
+
+/* Backward, the copy is read, and what is gathered of it is as small. */
+static void read_copy(struct sim_rewriting *r, int value, int copy)
+{
+    struct sim_sharded *s = r->s;
+    for (int i = s->values[value].definition + 1; i < s->op_count; i++) {
+        struct sim_op *op = &s->ops[i];
+        for (int j = 0; j < op->input_count; j++) {
+            if (op->inputs[j] != value || is_read_in_forward(op)) continue;
+            op->inputs[j] = copy;
+            if (op->kind == SIM_COMMUNICATE) make_small(r, op->outputs[0]);
+        }
+    }
+}
+
+static bool may_be_quantised(const struct sim_sharded *s, int value)
+{
+    const struct sim_value *v = &s->values[value];
+    if (v->definition < 0 || v->persistent || v->dtype != MODEL_BFLOAT16 || v->partial) return false;
+    const struct sim_op *made = &s->ops[v->definition];
+    return made->kind == SIM_COMPUTE && made->op->phase == MODEL_FORWARD && is_of_layers(made);
+}
+
+void sim_save_quantised(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
+{
+    const int value_count = s->value_count;
+    if (!compiler->quantizes || !(compiler->traits >> MODEL_TRAIT_ENGINE_CASTS & 1)) return;
+    struct sim_rewriting r = sim_rewriting_begin(arena, s);
+    for (int v = 0; v < value_count; v++) {
+        if (!may_be_quantised(s, v) || !is_saved_for_weights(s, v)) continue;
+        const int at = s->values[v].definition,
+                  copy = sim_rewriting_insert_cast(&r, at + 1, s->ops[at].op, v, MODEL_FP8);
+        read_copy(&r, v, copy);
+    }
+    sim_rewriting_apply(&r);
+}
