@@ -100,6 +100,12 @@ static void allocations_are_those_of_transformers(struct base_arena *arena)
     figures_are_met(arena, "tests/data/transformers_h100.csv", "measured_peak_memory_bytes", peak_of, 0.07, 0.01);
 }
 
+/* Qwen 3's and DeepSeek V2 Lite's sparse layers, with and without checkpoints: what one H100 allocated and reserved. */
+static void allocations_are_those_of_sparse_layers(struct base_arena *arena)
+{
+    figures_are_met(arena, "tests/data/torchtitan_moe_h100.csv", "measured_peak_memory_bytes", peak_of, 0.03, 0.01);
+}
+
 /* Cached blocks are reserved, not allocated; whether a plan fits goes by the former. */
 static void reserved_is_more_than_allocated(struct base_arena *arena)
 {
@@ -400,6 +406,7 @@ static const struct test tests[] = {
     TEST(chips_have_their_own_constants),
     TEST(allocations_are_those_of_pytorch),
     TEST(allocations_are_those_of_transformers),
+    TEST(allocations_are_those_of_sparse_layers),
     TEST(reserved_is_more_than_allocated),
     TEST(steps_of_torchtitan_are_met),
     TEST(steps_of_transformers_are_met),

@@ -3,8 +3,6 @@
  * tensors. */
 #include "sim/cost/torch_step.h"
 
-enum { QUERY, KEY, VALUE, OUT, GATE, DOWN, UP, ATTENTION_NORM, MLP_NORM };
-
 static int temporary(struct torch_step *s, int64_t bytes)
 {
     return sim_torch_take(s, bytes, MODEL_TEMPORARY);
@@ -55,12 +53,13 @@ static void take_missing(struct torch_step *s, int *storage, int64_t bytes)
 /* Queries and keys in float32, their complex products, and those in bfloat16 again. */
 static void rotate(struct torch_step *s, struct torch_layer *layer, enum torch_keeps keeps)
 {
-    int query32 = temporary(s, 2 * s->queries), key32 = temporary(s, 2 * s->keys),
-        query64 = temporary(s, 2 * s->queries), key64 = temporary(s, 2 * s->keys);
+    const bool read_again = s->norms_queries && keeps == TORCH_KEEPS_ALL;
+    int query32 = temporary(s, 2 * s->turned_queries), key32 = temporary(s, 2 * s->turned_keys),
+        query64 = temporary(s, 2 * s->turned_queries), key64 = temporary(s, 2 * s->turned_keys);
     layer->query = activation(s, s->queries), layer->key = activation(s, s->keys);
     TORCH_DROP(s, &query32, &key32, &query64, &key64);
-    if (keeps != TORCH_KEEPS_LISTED) TORCH_DROP(s, &layer->query_product);
-    TORCH_DROP(s, &layer->key_product);
+    if (keeps != TORCH_KEEPS_LISTED && !read_again) TORCH_DROP(s, &layer->query_product);
+    if (!read_again) TORCH_DROP(s, &layer->key_product);
 }
 
 static void attention_forward(struct torch_step *s, struct torch_layer *layer, enum torch_keeps keeps)
@@ -68,9 +67,9 @@ static void attention_forward(struct torch_step *s, struct torch_layer *layer, e
     norm_forward(s, layer, 0, keeps);
     take_missing(s, &layer->query_product, s->queries);
     layer->key_product = activation(s, s->keys);
-    take_missing(s, &layer->value, s->keys);
+    take_missing(s, &layer->value, s->values);
     rotate(s, layer, keeps);
-    take_missing(s, &layer->context, s->queries);
+    take_missing(s, &layer->context, s->context);
     take_missing(s, &layer->logsumexp, s->logsumexp);
     for (int i = 0; i < 2; i++) take_missing(s, &layer->seed[i], 8);
     if (keeps == TORCH_KEEPS_INPUT) TORCH_DROP(s, &layer->logsumexp, &layer->seed[0], &layer->seed[1]);
@@ -89,6 +88,14 @@ static void mlp_forward(struct torch_step *s, struct torch_layer *layer, enum to
 {
     const bool listed = keeps == TORCH_KEEPS_LISTED && !s->compiles; /* compiled: nothing reads the last product */
     norm_forward(s, layer, 1, keeps);
+    if (s->sparse) {
+        int given = sim_torch_experts_forward(s, layer, keeps);
+        if (keeps != TORCH_KEEPS_ALL) TORCH_DROP(s, &layer->norm[1]);
+        layer->out = activation(s, s->residual);
+        TORCH_DROP(s, &given);
+        if (keeps != TORCH_KEEPS_ALL) TORCH_DROP(s, &layer->attention_sum);
+        return;
+    }
     take_missing(s, &layer->gate_product, s->mlp);
     if (!s->compiles) layer->gate = activation(s, s->mlp);
     if (keeps == TORCH_KEEPS_INPUT) TORCH_DROP(s, &layer->gate_product);
@@ -116,11 +123,6 @@ void sim_torch_layer_forward(struct torch_step *s, struct torch_layer *layer, en
 
 /* ---- backward ---- */
 
-void sim_torch_take_gradient(struct torch_step *s, struct torch_group *group, int parameter)
-{
-    group->gradients[parameter] = sim_torch_take(s, 2 * group->elements[parameter], MODEL_GRADIENT);
-}
-
 /* Of two inputs' gradients: their sum in a storage of its own. */
 static void add(struct torch_step *s, int *to, int *other, int64_t bytes)
 {
@@ -134,27 +136,32 @@ static void norm_backward(struct torch_step *s, struct torch_layer *layer, int h
                           int *gradient, int *input, int *residual)
 {
     int of_norm = scatter_length(s, gradient), result = temporary(s, s->residual);
-    sim_torch_take_gradient(s, group, half ? MLP_NORM : ATTENTION_NORM);
+    sim_torch_take_gradient(s, group, group->count - 2 + half);
     TORCH_DROP(s, &of_norm, input, &layer->rstd[half]);
     add(s, residual, &result, s->residual);
 }
 
 static void mlp_backward(struct torch_step *s, struct torch_layer *layer, struct torch_group *group, int *gradient)
 {
+    if (s->sparse) {
+        int of_norm = sim_torch_experts_backward(s, layer, group);
+        norm_backward(s, layer, 1, group, &of_norm, &layer->attention_sum, gradient);
+        return;
+    }
     int whole = s->tensor > 1 ? gather_length(s) : TORCH_NONE;
-    sim_torch_take_gradient(s, group, DOWN);
+    sim_torch_take_gradient(s, group, TORCH_DOWN);
     int product = temporary(s, s->mlp);
     TORCH_DROP(s, &layer->product, &whole);
     int up = s->compiles ? TORCH_NONE : temporary(s, s->mlp), gate = temporary(s, s->mlp);
     if (s->compiles) up = product, product = TORCH_NONE; /* the fused kernel writes over what it reads */
     TORCH_DROP(s, &product, &layer->up, &layer->gate);
-    sim_torch_take_gradient(s, group, UP);
+    sim_torch_take_gradient(s, group, TORCH_UP);
     int sum = temporary(s, s->whole);
     TORCH_DROP(s, &up);
     int gate_product = s->compiles ? gate : temporary(s, s->mlp);
     if (s->compiles) gate = TORCH_NONE;
     TORCH_DROP(s, &gate, &layer->gate_product);
-    sim_torch_take_gradient(s, group, GATE);
+    sim_torch_take_gradient(s, group, TORCH_GATE);
     int other = temporary(s, s->whole);
     TORCH_DROP(s, &gate_product, &layer->norm[1], &layer->gathered[1]);
     add(s, &sum, &other, s->whole);
@@ -172,29 +179,29 @@ static void attention_backward(struct torch_step *s, struct torch_layer *layer, 
                                int *gradient)
 {
     int whole = s->tensor > 1 ? gather_length(s) : TORCH_NONE;
-    sim_torch_take_gradient(s, group, OUT);
-    int context = temporary(s, s->queries);
+    sim_torch_take_gradient(s, group, TORCH_OUT);
+    int context = temporary(s, s->context);
     TORCH_DROP(s, &whole);
-    int query = temporary(s, s->queries), key = temporary(s, s->keys), value = temporary(s, s->keys);
+    int query = temporary(s, s->queries), key = temporary(s, s->keys), value = temporary(s, s->values);
     TORCH_DROP(s, &context, &layer->key, &layer->query, &layer->value, &layer->logsumexp, &layer->context,
                &layer->seed[0], &layer->seed[1]);
-    int key32 = temporary(s, 2 * s->keys);
+    int key32 = temporary(s, 2 * s->turned_keys);
     TORCH_DROP(s, &key);
-    int query32 = temporary(s, 2 * s->queries);
+    int query32 = temporary(s, 2 * s->turned_queries);
     TORCH_DROP(s, &query);
-    int key64 = rotate_back(s, &key32, s->keys), query64 = rotate_back(s, &query32, s->queries);
+    int key64 = rotate_back(s, &key32, s->turned_keys), query64 = rotate_back(s, &query32, s->turned_queries);
     key = temporary(s, s->keys);
     TORCH_DROP(s, &key64);
     query = temporary(s, s->queries);
-    TORCH_DROP(s, &query64);
-    sim_torch_take_gradient(s, group, VALUE);
+    TORCH_DROP(s, &query64, &layer->query_product, &layer->key_product);
+    sim_torch_take_gradient(s, group, TORCH_VALUE);
     int sum = temporary(s, s->whole);
     TORCH_DROP(s, &value);
-    sim_torch_take_gradient(s, group, KEY);
+    sim_torch_take_gradient(s, group, TORCH_KEY);
     int other = temporary(s, s->whole);
     TORCH_DROP(s, &key);
     add(s, &sum, &other, s->whole);
-    sim_torch_take_gradient(s, group, QUERY);
+    sim_torch_take_gradient(s, group, TORCH_QUERY);
     other = temporary(s, s->whole);
     TORCH_DROP(s, &query, &layer->norm[0], &layer->gathered[0]);
     add(s, &sum, &other, s->whole);

@@ -18,7 +18,7 @@ bool sim_torch_allocates(const struct sim_plan *plan)
            (sim_torch_is_transformers(plan) || !strcmp(plan->software, "torchtitan"));
 }
 
-/* Of torchtitan, whose Llama 3 has no more. */
+/* Of torchtitan's Llama 3, Qwen 3 and DeepSeek V2. */
 static const char *beyond_llama(const struct sim_plan *plan)
 {
     const struct model_config *c = plan->config;
@@ -26,8 +26,11 @@ static const char *beyond_llama(const struct sim_plan *plan)
         bool asked;
         const char *what;
     } rows[] = {
-        {c->experts.count, "num_experts"},
-        {c->qk_norm || c->qk_norm_joined, "qk_norm"},
+        {c->experts.count && plan->compiles, "compile"},
+        {c->experts.count && c->experts.decoder_sparse_layers + c->experts.first_dense_layers < c->num_decoder_layers,
+         "moe_every"},
+        {c->qk_norm_joined, "qk_norm_joined"},
+        {c->latent.query_rank, "q_lora_rank"},
         {c->logits_via_embedding, "logits_via_embedding"},
         {c->biases, "biases"},
         {c->position_encoding != MODEL_POSITION_ROTARY, "position_encoding"},
@@ -100,7 +103,7 @@ static const char *beyond_splits(const struct sim_plan *plan)
     struct torch_degrees degrees;
     const bool whole = sim_torch_is_transformers(plan);
     if (!sim_torch_degrees(plan, &degrees) || (whole && degrees.shards > 1)) return "logical_axis_rules";
-    if (whole && degrees.tensor > 1) return "num_partitions";
+    if ((whole || plan->config->experts.count) && degrees.tensor > 1) return "num_partitions";
     return degrees.tensor > 1 && !plan->sequence_parallel ? "sequence_parallel" : NULL;
 }
 
@@ -123,7 +126,7 @@ const char *sim_torch_unreplayed(const struct sim_plan *plan)
         {c->parallel_block, "parallel_block"},
         {c->sliding_window, "sliding_window"},
         {c->attention_sinks, "attention_sinks"},
-        {c->latent.key_value_rank, "kv_lora_rank"},
+        {c->latent.key_value_rank && sim_torch_is_transformers(plan), "kv_lora_rank"},
         {c->norm_placement != MODEL_NORM_BEFORE, "norm_placement"},
         {c->num_decoder_layers + c->num_encoder_layers > MOST_LAYERS, "num_layers"},
     };

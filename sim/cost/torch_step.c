@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { STEPS = 3, LAYER_PARAMETERS = 9 };
+enum { STEPS = 3, ROWS_OF_AN_EXPERT = 8 /* which its rows are padded to a multiple of */ };
 
 /* ---- FSDP's groups ---- */
 
@@ -69,8 +69,8 @@ static void reduce(struct torch_step *s, struct torch_group *group)
 struct torch_model {
     struct torch_group *groups; /* embedding, layers, last norm and logits */
     struct torch_layer *layers;
-    int layer_count, embedded, last_norm, last_rstd, last_gathered, logits,
-        head_input_gradient; /* of a loss in tiles, which leaves it */
+    int layer_count, first_sparse /* layer; all behind it are, too */, embedded, last_norm, last_rstd, last_gathered,
+        logits, head_input_gradient; /* of a loss in tiles, which leaves it */
     int64_t microbatches, loss_tiles;
     enum torch_keeps keeps;
     int every; /* 0: of all layers; else of one of so many */
@@ -113,6 +113,7 @@ static void forward(struct torch_step *s, struct torch_model *m)
         gather(s, &m->groups[i + 1]);
         copy_out(s, &m->groups[i + 1]);
         TORCH_DROP(s, &m->groups[i].flat);
+        s->sparse = i >= m->first_sparse;
         sim_torch_layer_forward(s, &m->layers[i], keeps_of(m, i));
         reshard(s, &m->groups[i + 1]);
     }
@@ -220,6 +221,7 @@ static void backward(struct torch_step *s, struct torch_model *m)
         copy_out(s, group);
         TORCH_DROP(s, &group->flat);
         gather(s, &m->groups[i]);
+        s->sparse = i >= m->first_sparse;
         if (keeps_of(m, i) != TORCH_KEEPS_ALL) {
             sim_torch_layer_forward(s, &m->layers[i], TORCH_KEEPS_ALL);
             TORCH_DROP(s, &m->layers[i].out);
@@ -258,17 +260,46 @@ static void add_parameter(const struct torch_step *s, struct torch_group *group,
     group->shard_elements[group->count++] = (rows + s->shards - 1) / s->shards * columns;
 }
 
+/* Latent attention has a matrix down to its latent vector in the place of keys', and one up in that of values'. */
+static void add_attention(const struct torch_step *s, const struct model_config *c, struct torch_group *group)
+{
+    const struct model_latent *l = &c->latent;
+    const int64_t e = c->emb_dim, heads = c->num_heads / s->tensor, kv = c->num_kv_heads * c->head_dim / s->tensor,
+                  q = heads * c->head_dim, up = heads * (c->head_dim - l->rope_dim + l->value_dim);
+    const bool latent = l->key_value_rank > 0;
+    add_parameter(s, group, q, e);
+    add_parameter(s, group, latent ? l->key_value_rank + l->rope_dim : kv, e);
+    add_parameter(s, group, latent ? up : kv, latent ? l->key_value_rank : e);
+    add_parameter(s, group, e, latent ? heads * l->value_dim : q);
+}
+
+static void add_mlp(const struct torch_step *s, const struct model_config *c, struct torch_group *group)
+{
+    const int64_t e = c->emb_dim, f = c->mlp_dim / s->tensor;
+    add_parameter(s, group, f, e);
+    add_parameter(s, group, e, f);
+    add_parameter(s, group, f, e);
+}
+
+/* Shards are of whole experts. */
+static void add_experts(const struct torch_step *s, const struct model_config *c, struct torch_group *group)
+{
+    const int64_t e = c->emb_dim, f = c->experts.mlp_dim, shared = c->experts.shared_mlp_dim;
+    for (int i = 0; i < 3; i++) add_parameter(s, group, c->experts.count, f * e);
+    add_parameter(s, group, c->experts.count, e);
+    for (int i = 0; i < 3 && shared; i++) add_parameter(s, group, i == 1 ? e : shared, i == 1 ? shared : e);
+}
+
 static void make_groups(const struct torch_step *s, const struct model_config *c, struct torch_model *m)
 {
-    const int64_t e = c->emb_dim, q = c->num_heads * c->head_dim / s->tensor,
-                  kv = c->num_kv_heads * c->head_dim / s->tensor, f = c->mlp_dim / s->tensor,
-                  v = c->vocab_size / s->tensor;
-    const int64_t layer[LAYER_PARAMETERS][2] = {{q, e}, {kv, e}, {kv, e}, {e, q}, {f, e},
-                                                {e, f}, {f, e},  {e, 1},  {e, 1}};
+    const int64_t e = c->emb_dim, v = c->vocab_size / s->tensor;
     for (int i = 0; i < m->layer_count + 2; i++) m->groups[i] = new_group();
     add_parameter(s, &m->groups[0], v, e);
-    for (int i = 1; i <= m->layer_count; i++)
-        for (int j = 0; j < LAYER_PARAMETERS; j++) add_parameter(s, &m->groups[i], layer[j][0], layer[j][1]);
+    for (int i = 0; i < m->layer_count; i++) {
+        add_attention(s, c, &m->groups[i + 1]);
+        (i < m->first_sparse ? add_mlp : add_experts)(s, c, &m->groups[i + 1]);
+        for (int half = 0; half < 2; half++) add_parameter(s, &m->groups[i + 1], e, 1);
+    }
     add_parameter(s, &m->groups[m->layer_count + 1], e, 1);
     add_parameter(s, &m->groups[m->layer_count + 1], v, e);
 }
@@ -283,6 +314,24 @@ static void take_for_each_parameter(struct torch_step *s, const struct torch_mod
         }
 }
 
+/* Values are a part of what the latent vector gives; positions turn a part of queries, and one key for all heads. */
+static void set_latent_sizes(struct torch_step *s, const struct model_config *c)
+{
+    const struct model_latent *l = &c->latent;
+    const int64_t rows = 2 * s->rows, heads = c->num_heads / s->tensor;
+    s->keys = rows * heads * c->head_dim, s->values = rows * heads * (c->head_dim - l->rope_dim + l->value_dim);
+    s->context = rows * heads * l->value_dim, s->turned_queries = rows * heads * l->rope_dim;
+    s->turned_keys = rows * l->rope_dim;
+}
+
+static void set_expert_sizes(struct torch_step *s, const struct model_config *c)
+{
+    const int64_t rows = s->rows * c->experts.selected, padded = rows + ROWS_OF_AN_EXPERT * c->experts.count;
+    s->scores = 4 * s->rows * c->experts.count;
+    s->routed = 2 * rows * c->emb_dim, s->padded = 2 * padded * c->emb_dim, s->hidden = 2 * padded * c->experts.mlp_dim;
+    s->shared = 2 * s->rows * c->experts.shared_mlp_dim;
+}
+
 static void set_sizes(struct torch_step *s, const struct sim_cost_context *p, int replicas)
 {
     const struct model_config *c = p->plan->config;
@@ -291,6 +340,10 @@ static void set_sizes(struct torch_step *s, const struct sim_cost_context *p, in
     s->rows = rows, s->joins = sequences > 1;
     s->whole = 2 * rows * c->emb_dim, s->residual = s->whole / t, s->rstd = 4 * rows / t;
     s->queries = 2 * rows * c->num_heads * c->head_dim / t, s->keys = 2 * rows * c->num_kv_heads * c->head_dim / t;
+    s->values = s->keys, s->context = s->queries, s->turned_queries = s->queries, s->turned_keys = s->keys;
+    s->norms_queries = c->qk_norm;
+    if (c->latent.key_value_rank) set_latent_sizes(s, c);
+    if (c->experts.count) set_expert_sizes(s, c);
     s->mlp = 2 * rows * c->mlp_dim / t;
     s->logits = 2 * ((rows + p->plan->loss_tiles - 1) / p->plan->loss_tiles) * c->vocab_size / t;
     s->logsumexp = 4 * rows * c->num_heads / t, s->rotations = 4 * length * c->head_dim;
@@ -334,7 +387,9 @@ static void replay(struct base_arena *scratch, struct torch_step *s, const struc
 {
     const struct sim_plan *plan = p->plan;
     const double *c = p->placement->profile.constants;
+    const struct model_experts *e = &plan->config->experts;
     struct torch_model m = {.layer_count = (int)plan->config->num_decoder_layers,
+                            .first_sparse = (int)(e->count ? e->first_dense_layers : plan->config->num_decoder_layers),
                             .microbatches = plan->num_microbatches,
                             .loss_tiles = plan->loss_tiles,
                             .every = plan->remat_every};

@@ -6,12 +6,27 @@
 #include "sim/cost/cost.h"
 
 enum { TORCH_MAIN_STREAM, TORCH_GATHER_STREAM, TORCH_REDUCE_STREAM };
-enum { TORCH_NONE = -1, TORCH_MOST_PARAMETERS = 9 };
+enum { TORCH_NONE = -1, TORCH_MOST_PARAMETERS = 13 };
+/* Of a layer's parameters; its norms stand last. */
+enum {
+    TORCH_QUERY,
+    TORCH_KEY,
+    TORCH_VALUE,
+    TORCH_OUT,
+    TORCH_GATE,
+    TORCH_DOWN,
+    TORCH_UP,
+    TORCH_ROUTER,
+    TORCH_SHARED_GATE,
+    TORCH_SHARED_DOWN,
+    TORCH_SHARED_UP
+};
 
 /* Storages of one layer that its backward pass needs, or TORCH_NONE; [0] of the attention half, [1] of the MLP's. */
 struct torch_layer {
     int norm[2], rstd[2], gathered[2], scattered[2], query_product, key_product, query, key, value, context, logsumexp,
         seed[2], attention_sum, gate_product, gate, up, product, down, out;
+    int scores, padded, wide, shared[4]; /* of experts: rows of the products, what they give in float32, shared ones' */
 };
 /* What autograd keeps of a layer's forward pass: all; its input alone; that and what the list of selective
  * checkpointing has (torchtitan/distributed/activation_checkpoint.py). */
@@ -40,11 +55,14 @@ struct torch_step {
     int64_t most_allocated_bytes, live_bytes[MODEL_CATEGORY_COUNT], peak_bytes[MODEL_CATEGORY_COUNT];
     const char *where, *peak_name;
     enum model_phase phase, peak_phase;
-    bool compiles, joins /* several sequences: pieces of a gathered length are copied behind each other */;
+    bool sparse /* the layer that runs */, norms_queries, compiles,
+        joins /* several sequences: pieces of a gathered length are copied behind each other */;
     /* bytes of a rank's activations: of the residual stream, the whole of it, queries, keys, the MLP, a norm's
      * reciprocal roots, the logarithms of attention's sums, and the table of rotations */
     int64_t residual, whole, queries, keys, mlp, rstd, logsumexp, rotations, logits, rows;
-    int reduce_input; /* of the group before, until the next one reduces */
+    int64_t values, context, turned_queries, turned_keys; /* those that positions turn */
+    int64_t scores, routed, padded, hidden, shared;       /* of experts: rows, those padded, and of their products */
+    int reduce_input;                                     /* of the group before, until the next one reduces */
 };
 
 /* torch_storages.c */
@@ -62,6 +80,7 @@ struct torch_degrees {
 };
 bool sim_torch_degrees(const struct sim_plan *plan, struct torch_degrees *out);
 bool sim_torch_is_transformers(const struct sim_plan *plan);
+void sim_torch_take_gradient(struct torch_step *s, struct torch_group *group, int parameter);
 
 /* torch_transformers.c: the steps of Hugging Face's models, on one device or as replicas. */
 void sim_torch_replay_transformers(const struct sim_cost_context *p, struct torch_step *s, int replicas);
@@ -71,6 +90,9 @@ void sim_torch_layer_forward(struct torch_step *s, struct torch_layer *layer, en
 /* gradient: of the result, which becomes that of the input; input: its storage, dropped with the last reader. */
 void sim_torch_layer_backward(struct torch_step *s, struct torch_layer *layer, struct torch_group *group, int *input,
                               int *gradient);
-void sim_torch_take_gradient(struct torch_step *s, struct torch_group *group, int parameter);
+/* torch_experts.c: a sparse layer's half behind its norm. out: what is added to the stream; to the gradient of that
+ * belongs the one of the norm's result, over the whole length. */
+int sim_torch_experts_forward(struct torch_step *s, struct torch_layer *layer, enum torch_keeps keeps);
+int sim_torch_experts_backward(struct torch_step *s, struct torch_layer *layer, struct torch_group *group);
 
 #endif

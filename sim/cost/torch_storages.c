@@ -70,3 +70,8 @@ void sim_torch_drop(struct torch_step *s, int *const *storages, int count)
         *storages[i] = TORCH_NONE;
     }
 }
+
+void sim_torch_take_gradient(struct torch_step *s, struct torch_group *group, int parameter)
+{
+    group->gradients[parameter] = sim_torch_take(s, 2 * group->elements[parameter], MODEL_GRADIENT);
+}
