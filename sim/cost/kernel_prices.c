@@ -90,20 +90,31 @@ static double expert_launches(const struct sim_cost_context *p, const struct sim
     return kernel->chain.expert_kernels * (double)p->sizes[MODEL_EXPERTS] / (double)p->plan->expert_parallel;
 }
 
-/* Transformer Engine's loops over experts start a product for each, side by side in several streams, and what quantises
- * its operand: one kernel in blocks, else those of the largest element, its scale and the cast. What gates are made of
- * is one product there. Such starts are all of what the host does, where a module's first one stands for its Python. */
+/* Of a product that is one for each expert: what quantises an operand of each, a kernel in blocks, else those of the
+ * largest element, its scale and the cast. */
+static double expert_casts(const struct sim_cost_context *p, const struct sim_price_kernel *kernel, double experts)
+{
+    return experts * kernel->cast_count * (p->plan->options.dtype == MODEL_MXFP8 ? 1 : 3);
+}
+
+/* Experts of a product that Transformer Engine takes in a loop over them; 0: it is another. */
+static double experts_apart(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
+{
+    const struct sim_price_dot *dot =
+        kernel->dot_count == 1 ? &p->list->dots[p->list->kernel_dots[kernel->first_dot]] : NULL;
+    return dot && is_apart(p, dot) ? sim_product_of(p, &dot->batch) : 0;
+}
+
+/* Such loops start a product for each expert, side by side in several streams, and before them its casts. What gates
+ * are made of is one product there. A start in a loop is all that the host does for it, where a module's first one
+ * stands for its Python. */
 static double host_s(const struct sim_cost_context *p, const struct sim_price_kernel *kernel, double launches)
 {
     const double *c = p->placement->profile.constants;
-    const struct sim_price_dot *dot =
-        kernel->dot_count == 1 ? &p->list->dots[p->list->kernel_dots[kernel->first_dot]] : NULL;
-    const double own = expert_launches(p, kernel),
-                 started_s = (launches - own) * c[SIM_HOST_LAUNCH_S] + own * c[SIM_LOOP_LAUNCH_S];
-    if (!dot || !is_apart(p, dot)) return started_s;
-    const double experts = sim_product_of(p, &dot->batch), casts = p->plan->options.dtype == MODEL_MXFP8 ? 1 : 3,
+    const double own = expert_launches(p, kernel), experts = experts_apart(p, kernel),
                  products = 2.0 / (1 + p->plan->config->mlp_activation_count);
-    return started_s + c[SIM_LOOP_LAUNCH_S] * experts * products * (1 + casts * kernel->cast_count);
+    return (launches - own) * c[SIM_HOST_LAUNCH_S] +
+           c[SIM_LOOP_LAUNCH_S] * (own + products * (experts + expert_casts(p, kernel, experts)));
 }
 
 /* A loop over pieces goes over some arrays in each trip, and its units pad each piece. */
@@ -219,6 +230,7 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
     }
     priced.launches += expert_launches(p, kernel);
     priced.host_s = host_s(p, kernel, priced.launches);
+    priced.launches += expert_casts(p, kernel, experts_apart(p, kernel));
     const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
     if (attention_rate > 0) {
         priced.flop *= sim_attention_frac(p, kernel);
