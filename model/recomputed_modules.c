@@ -12,7 +12,7 @@ static const struct {
     const char *name, *parts[MOST_PARTS];
 } modules[MODEL_MODULE_COUNT] = {
     [MODEL_MODULE_LAYERNORM] = {"layernorm", {"_layer_norm"}},
-    [MODEL_MODULE_MOE_ACT] = {"moe_act", {"mlp/expert/activation"}},
+    [MODEL_MODULE_MOE_ACT] = {"moe_act", {"mlp/expert/activation", "mlp/expert/weighed"}},
     [MODEL_MODULE_MLA_UP_PROJ] = {"mla_up_proj",
                                   {"self_attention/query_b", "self_attention/key_b", "self_attention/key",
                                    "self_attention/value_b", "self_attention/query"}},

@@ -230,6 +230,11 @@ static void a_release_has_kernels_of_its_own(struct base_arena *arena)
         {"targets_length", "4096"}, {"software_version", "Megatron-Bridge"}, {"dtype", "mxfp8"}};
     const struct sim_prediction q = predict(arena, quantised, BASE_COUNT(quantised));
     assert_true(q.memory_bound_s > 1.01 * n.memory_bound_s && q.step_s < n.step_s);
+    static const char *const again[][2] = {
+        {"pipeline_stages", "1"},   {"model", "deepseek_v3:num_layers=5"},   {"batch_size", "2048"},
+        {"targets_length", "4096"}, {"software_version", "Megatron-Bridge"}, {"remat_policy", "modules:moe_act"}};
+    const struct sim_prediction r = predict(arena, again, BASE_COUNT(again));
+    assert_true(r.memory.activation_bytes < n.memory.activation_bytes && r.memory_bound_s > n.memory_bound_s);
 }
 
 /* Where experts are many and their rows few the device waits for the host, but for what a graph holds. */
