@@ -163,7 +163,8 @@ static void put_megatron_experts(const struct sim_plan *plan, struct base_text *
         {"moe-router-topk", e->selected},
         {"moe-ffn-hidden-size", e->mlp_dim},
         {"moe-shared-expert-intermediate-size", e->shared_mlp_dim ? e->shared_mlp_dim : left_out},
-        {"expert-model-parallel-size", plan->expert_parallel}};
+        {"expert-model-parallel-size", plan->expert_parallel},
+        {"expert-tensor-parallel-size", sim_experts_beyond_axis(plan) ? 1 : left_out}};
     const struct line lines[] = {
         {"--moe-grouped-gemm", true},
         {"--moe-token-dispatcher-type alltoall", how == SIM_DISPATCH_ALLTOALL},
