@@ -164,22 +164,51 @@ static void add_pieces(struct sim_assigner *a, int v, int birth, int death, doub
     if (death >= birth) sim_add_buffer(a, birth, death, bytes, bytes, category);
 }
 
+/* The loop that reads backward what a loop makes, or -1: it goes backward itself. */
+static int reader_of(const struct sim_assigner *a, int loop)
+{
+    for (int i = 0; i < loop; i++)
+        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && a->s->ops[i].trips == a->s->ops[loop].trips) return -1;
+    return sim_backward_loop(a, loop);
+}
+
+/* What waits of the arrays of layers, in the first layers that are read backward; the others' are read in their turn.
+ */
+static void add_waiting(struct sim_assigner *a, int loop, int end, double saved, double bytes,
+                        enum model_category category)
+{
+    const int backward = reader_of(a, loop), last = backward_end(a, a->s->ops[loop].loop);
+    const double left = backward < 0 ? saved : fmax(saved - a->hurried_layers, 0);
+    int from = end + 1;
+    if (backward >= 0 && saved > left) {
+        sim_add_buffer(a, from, backward, saved * bytes, saved * bytes, category);
+        sim_add_buffer(a, backward + 1, a->s->ops[backward].match, saved * bytes, left * bytes, category);
+        from = a->s->ops[backward].match + 1;
+    }
+    if (from <= last) sim_add_buffer(a, from, last, left * bytes, left * bytes, category);
+}
+
 /* One array for each layer that is made in a loop over layers, which is none to the compiler, until the backward pass
  * is over. What is recomputed is so for each of its readers. */
 static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, double bytes, enum model_category category,
                               const struct sim_recomputed *recomputed)
 {
-    int end = a->s->ops[loop].match, last = backward_end(a, a->s->ops[loop].loop);
-    double n = sim_layers_of(a, loop), saved = recomputed ? n - recomputed->layers : n;
-    sim_add_arrays(
-        a, &(struct sim_layer_arrays){loop, made_at, -1, last, recomputed ? recomputed->layers : 0, (int)n, bytes});
+    const int end = a->s->ops[loop].match, last = backward_end(a, a->s->ops[loop].loop), backward = reader_of(a, loop),
+              first = recomputed ? recomputed->layers : 0, user = backward < 0 ? loop : backward;
+    const double n = sim_layers_of(a, loop), saved = n - first;
+    const int hurried = (int)fmin(fmax(first, a->hurried_layers), n);
+    sim_add_arrays(a, &(struct sim_layer_arrays){loop, made_at, -1, last, hurried, (int)n, bytes});
+    if (hurried > first)
+        sim_add_arrays(
+            a, &(struct sim_layer_arrays){loop, made_at, user, a->s->ops[user].match - 1, first, hurried, bytes});
     a->of_arrays = true;
-    sim_add_buffer(a, loop + 1, end, bytes, (saved > 1 ? saved : 1) * bytes, category);
-    if (end < last) sim_add_buffer(a, end + 1, last, saved * bytes, saved * bytes, category);
+    const double made = backward < 0 ? n - hurried : saved; /* at the end of the loop that makes them */
+    sim_add_buffer(a, loop + 1, end, bytes, fmax(made, 1) * bytes, category);
+    add_waiting(a, loop, end, backward < 0 ? n - hurried : saved, bytes, category);
     if (saved < n) {
-        const int user = a->s->ops[recomputed->first_use].loop;
+        const int reader = a->s->ops[recomputed->first_use].loop;
         sim_add_buffer(a, recomputed->first_use, recomputed->last_use, saved > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);
-        sim_add_arrays(a, &(struct sim_layer_arrays){user, recomputed->first_use, user, recomputed->last_use, 0,
+        sim_add_arrays(a, &(struct sim_layer_arrays){reader, recomputed->first_use, reader, recomputed->last_use, 0,
                                                      recomputed->layers, bytes});
     }
     a->of_arrays = false;

@@ -63,6 +63,7 @@ struct sim_assigner {
     bool in_haste;           /* there is no room: what can be done is done, so that its operands go */
     bool remakes_logits;     /* in float32, for the loss: behind it their gradient stands alone */
     bool drops_exponentials; /* since there is no room for them */
+    int hurried_layers;      /* of those that are no loops: whose windowed weight gradients come in their turn */
     bool estimates;          /* as the scheduler does: it knows of no array that is written over another */
     struct sim_recomputed
         *recomputed;       /* per value, and behind them per value the exponentials of that softmax; or NULL */

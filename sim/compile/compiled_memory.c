@@ -97,6 +97,24 @@ static bool has_room_as_list(struct sim_assigner *a, struct sim_compiled_memory 
     return sim_has_room(a, out->peak_bytes);
 }
 
+/* The scheduler leaves windowed weight gradients of layers that are no loops to the end while there is room for what
+ * they wait for, and takes them in their turn where there is none, if that is enough (a dump of MaxText by libtpu
+ * 0.0.42 rises to its limit within four layers of the backward pass and stays there). */
+static void hurry(struct sim_assigner *a, struct sim_compiled_memory *out)
+{
+    int most = 0;
+    for (int i = 0; i < a->s->op_count; i++)
+        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i))
+            most = (int)fmax(most, sim_layers_of(a, i));
+    while (a->hurried_layers < most && !sim_has_room(a, out->peak_bytes)) {
+        a->hurried_layers++;
+        sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
+    }
+    if (sim_has_room(a, out->peak_bytes)) return;
+    a->hurried_layers = 0;
+    sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
+}
+
 /* Under the order that the compiler takes. */
 static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
@@ -114,6 +132,7 @@ static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
     if (!options->scanned) {
         a->in_haste = true;
         sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
+        if (!options->saves_all) hurry(a, out);
         if (options->rematerializes) sim_rematerialize(a, out);
         return;
     }
