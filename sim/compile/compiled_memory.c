@@ -132,7 +132,7 @@ static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
     if (!options->scanned) {
         a->in_haste = true;
         sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
-        if (!options->saves_all) hurry(a, out);
+        if (options->checkpoints) hurry(a, out);
         if (options->rematerializes) sim_rematerialize(a, out);
         return;
     }

@@ -38,6 +38,7 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
     out->scanned = plan->config->scan_layers;
     out->saves_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles;
     out->loss_tiles = plan->loss_tiles;
+    out->checkpoints = plan->options.remat != MODEL_REMAT_NONE;
     out->block_layers = block_layers(plan);
     out->over_slices = plan->placement->topology.slice_count > 1;
     out->unrolled = unrolled(plan);
