@@ -47,6 +47,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_DOUBLE_BUFFERS] = "double_buffers",
         [MODEL_TRAIT_EAGER_EXPERT_BIASES] = "eager_expert_biases",
         [MODEL_TRAIT_SCANS_LAYERS] = "scans_layers",
+        [MODEL_TRAIT_PRODUCT_NORMS] = "product_norms",
         [MODEL_TRAIT_ATEN_KERNELS] = "aten_kernels",
         [MODEL_TRAIT_COMPLEX_ROTARY] = "complex_rotary",
         [MODEL_TRAIT_COMPILED_LOSS] = "compiled_loss",

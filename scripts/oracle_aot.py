@@ -10,7 +10,7 @@ import argparse, csv, json, os, random, subprocess, tempfile
 
 COLUMNS = ("id,model,topology,model_parallel_submesh,num_partitions,logical_axis_rules,inputs_length,targets_length,batch_size,"
            "num_microbatches,optimizer,remat_policy,dtype,software,memory_kind,measured_peak_memory_bytes,measured_oom,argument_bytes,"
-           "output_bytes,rematerialized,libtpu,predicted_before_bytes").split(",")
+           "output_bytes,rematerialized,libtpu,blind_peak_memory_bytes").split(",")
 SLICES = {"v2": ("v2-8", "v2-32"), "v3": ("v3-8", "v3-32"), "v4": ("v4-16", "v4-64"), "v5e": ("v5e-16", "v5e-64"),
           "v5p": ("v5p-16", "v5p-64"), "v6e": ("v6e-16", "v6e-64"), "tpu7x": ("tpu7x:2x2x2", "tpu7x:2x2x4")}
 SIZES = {"v2": ("small", "base"), "v3": ("small", "base", "large"), "v5e": ("base", "large", "xl")}
@@ -99,7 +99,7 @@ def main():
                        measured_oom=int(not compiled["fits"]), argument_bytes=compiled["argument_bytes"],
                        output_bytes=compiled["output_bytes"], rematerialized=compiled["rematerialized_count"],
                        libtpu=options.libtpu,
-                       predicted_before_bytes=round(compiled["peak_memory_bytes"] * (1 + answer["error_frac"])))
+                       blind_peak_memory_bytes=round(compiled["peak_memory_bytes"] * (1 + answer["error_frac"])))
             writer.writerow(row)
             f.flush()
             found += 1

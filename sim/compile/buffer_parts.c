@@ -40,13 +40,52 @@ double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_valu
     return sim_tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(value->dtype));
 }
 
+/* Before sums over devices. */
+static int summed_value(const struct sim_assigner *a, int value)
+{
+    int made = a->s->values[value].definition;
+    for (; made >= 0 && a->s->ops[made].kind == SIM_COMMUNICATE; made = a->s->values[value].definition)
+        value = a->s->ops[made].inputs[0];
+    return value;
+}
+
+/* A product of the backward pass with scores that are never written. */
+static bool is_in_kernel(const struct sim_assigner *a, int made)
+{
+    const struct sim_op *op = &a->s->ops[made];
+    if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase == MODEL_FORWARD) return false;
+    for (int j = 0; j < op->input_count; j++) {
+        const struct sim_value *input = &a->s->values[op->inputs[j]];
+        const struct sim_op *scores = input->definition >= 0 ? &a->s->ops[input->definition] : NULL;
+        if (!input->stored && scores && scores->kind == SIM_COMPUTE &&
+            (scores->op->function == MODEL_SOFTMAX || scores->op->function == MODEL_SOFTMAX_GRAD))
+            return true;
+    }
+    return false;
+}
+
+/* An attention kernel's backward pass sums the gradients of keys and values over the heads that share them: what it
+ * writes is of the shape of that sum. */
+int sim_array_shape(const struct sim_assigner *a, int value)
+{
+    const int first = summed_value(a, value), made = a->s->values[first].definition;
+    for (int i = made < 0 || !is_in_kernel(a, made) ? a->s->op_count : made + 1; i < a->s->op_count; i++) {
+        const struct sim_op *op = &a->s->ops[i];
+        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_REPEAT_GRAD && summed_value(a, op->inputs[0]) == first)
+            return a->s->values[op->outputs[0]].shape;
+    }
+    return a->s->values[value].shape;
+}
+
 /* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
 double sim_stacked_bytes(const struct sim_assigner *a, int value)
 {
-    const struct sim_value *v = &a->s->values[value];
-    const bool recomputed = !a->options->scanned && a->s->program->tensors[v->tensor].role == MODEL_ROLE_NORM_INPUT;
+    struct sim_value v = a->s->values[value];
+    const bool recomputed = !a->options->scanned && a->s->program->tensors[v.tensor].role == MODEL_ROLE_NORM_INPUT;
     double *const known = &a->known_stacked_bytes[value];
-    if (*known == 0) *known = sim_value_bytes(a, v) * sim_parts_reduced(a->s, a->options, value) / (recomputed ? 2 : 1);
+    v.shape = sim_array_shape(a, value);
+    if (*known == 0)
+        *known = sim_value_bytes(a, &v) * sim_parts_reduced(a->s, a->options, value) / (recomputed ? 2 : 1);
     return *known;
 }
 

@@ -234,6 +234,7 @@ struct sim_compiled_options {
     bool saves_all;                /* what autodiff saves is saved: no remat policy */
     int64_t loss_tiles;            /* of which one's logits stand */
     bool checkpoints;              /* jax recomputes layers by a remat policy */
+    bool product_norms;            /* gradients of norms' scales are products */
     int block_layers;              /* that are recomputed together, and save one input */
     bool over_slices;              /* joined by a data-centre network */
     int unrolled;                  /* microbatches whose forward passes come before any backward pass */

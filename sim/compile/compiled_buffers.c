@@ -252,7 +252,8 @@ static bool add_windowed(struct sim_assigner *a, int v)
     if (a->options->scanned && outlives) return false;
     enum model_category category = category_of(a, &value, made != v || value.saved);
     if (value.dtype == MODEL_FLOAT32) value.dtype = MODEL_BFLOAT16;
-    double bytes = sim_value_bytes(a, &value);
+    value.shape = sim_array_shape(a, v);
+    const double bytes = sim_value_bytes(a, &value);
     const struct sim_recomputed *recomputed = a->recomputed && outlives ? &a->recomputed[v] : NULL;
     if (stacked && !a->options->scanned) add_waiting_stack(a, loop, birth, bytes, category, recomputed);
     else add_pieces(a, v, birth, last_window(a, &value, loop), bytes, category);

@@ -89,6 +89,7 @@ void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedul
 bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at);
 
 /* buffer_parts.c */
+int sim_array_shape(const struct sim_assigner *a, int value); /* of its array */
 double sim_local_extent(const struct sim_assigner *a, int size, unsigned axes);
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value);
 double sim_stacked_bytes(const struct sim_assigner *a, int value); /* of one layer's, as add_value stacks it */

@@ -84,16 +84,31 @@ static bool reads_gathered(const struct sim_sharded *s, const struct sim_op *op)
     return false;
 }
 
+/* Where layers are no loops and norms' scales are multiplied by products, their gradients wait for each other as
+ * windowed ones do (MaxText by libtpu 0.0.42.1, two dumps). */
+static void add_norms(const struct sim_sharded *s, bool *windowed)
+{
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_NORM_GRAD_SCALE || op->loop < 0) continue;
+        for (int j = 0; j < op->input_count; j++)
+            if (s->values[op->inputs[j]].shape == s->values[op->inputs[op->input_count - 1]].shape)
+                windowed[array_of(s, op->inputs[j])] = true;
+    }
+}
+
 bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *s,
                             const struct sim_compiled_options *options)
 {
-    bool *windowed = base_new(arena, bool, s->value_count + 1);
+    bool *windowed = base_new(arena, bool, s->value_count + 1), any = false;
     for (int i = 0; options->window_rows > 0 && i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_COMMUNICATE || s->ops[i].collective != SIM_REDUCE_SCATTER) continue;
         int product = contraction_behind(s, s->ops[i].inputs[0]);
         if (!is_windowed(s, &s->ops[i], product, options)) continue;
         for (int j = 0; j < s->ops[product].input_count; j++) windowed[array_of(s, s->ops[product].inputs[j])] = true;
+        any = true;
     }
+    if (any && options->product_norms && !options->scanned) add_norms(s, windowed);
     return windowed;
 }
 

@@ -22,6 +22,14 @@ static int block_layers(const struct sim_plan *plan)
     return wraps && (plan->config->scan_layers || every == 2) ? (int)every : 1;
 }
 
+/* Not those that add one to the scale, as Gemma's do, which is who gates by GELU: they multiply in float32. */
+static bool has_product_norms(const struct sim_plan *plan)
+{
+    const struct model_config *config = plan->config;
+    const bool adds_one = config->mlp_activation_count == 2 && config->mlp_activations[0] == MODEL_GELU;
+    return !adds_one && (sim_plan_traits(plan) & MODEL_TRAIT_BIT(MODEL_TRAIT_PRODUCT_NORMS));
+}
+
 /* Over several slices XLA:TPU unrolls the loop over microbatches that MaxText asks it to buffer doubly. */
 static int unrolled(const struct sim_plan *plan)
 {
@@ -38,6 +46,7 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
     out->scanned = plan->config->scan_layers;
     out->saves_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles;
     out->loss_tiles = plan->loss_tiles;
+    out->product_norms = has_product_norms(plan);
     out->checkpoints = plan->options.remat != MODEL_REMAT_NONE;
     out->block_layers = block_layers(plan);
     out->over_slices = plan->placement->topology.slice_count > 1;
