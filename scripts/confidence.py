@@ -110,17 +110,18 @@ def predictions(program, table):
 
 
 def memory_of(program, options, row):
-    """Of a row's plan, as predict answers. options: what predict takes."""
+    """Of a row's plan, as predict answers; {}: it does not. options: what predict takes."""
     arguments = [program, "predict", "--json", "--task-feature-lengths",
                  ",".join(filter(None, [row["inputs_length"], row["targets_length"]]))]
     for key, value in row.items():
         if value and key != "notes" and "--" + key.replace("_", "-") in options:
             arguments += ["--" + key.replace("_", "-"), value]
-    return json.loads(subprocess.run(arguments, stdout=subprocess.PIPE, check=False).stdout)["memory"]
+    answer = subprocess.run(arguments, stdout=subprocess.PIPE, check=False).stdout
+    return json.loads(answer)["memory"] if answer else {}
 
 
 def options_of(program):
-    return set(re.findall(r"--[a-z-]+", subprocess.run([program, "predict", "--help"], stdout=subprocess.PIPE,
+    return set(re.findall(r"--[a-z-]+", subprocess.run([program, "predict", "--help", "all"], stdout=subprocess.PIPE,
                                                        check=True).stdout.decode()))
 
 
@@ -128,6 +129,8 @@ def room(program, options, row):
     """log(capacity / peak) of a row's plan; None where a compiler made it fit by recomputing, so that it is near the
     edge by construction."""
     memory = memory_of(program, options, row)
+    if not memory:
+        return None
     remade = memory.get("rematerialized_layer_count", 0) and memory["peak_bytes"] <= memory["capacity_bytes"]
     return None if remade else math.log(memory["capacity_bytes"] / memory["peak_bytes"])
 
@@ -314,22 +317,20 @@ def compiled_rows(program):
 def compiled_kinds(program):
     """Of memory as compiled: by how layers run and what their backward pass recomputes; and of what is said to fit only
     because arrays are recomputed. Plans were drawn at random, so that one more is of those drawn; what the mean is not
-    known by is its between_log. Most rows were looked at since: all kinds are as much wider as those are off that were
-    predicted before the compiler was asked, of which nine in ten are to lie within (split conformal prediction)."""
-    seen, blind = collections.defaultdict(list), []
+    known by is its between_log. Most rows were looked at since they were predicted: of a kind with rows that say what
+    was predicted before the compiler was asked, these are half of the variance."""
+    seen, blind = collections.defaultdict(list), collections.defaultdict(list)
     for key, found, is_blind in compiled_rows(program):
-        if is_blind:
-            blind.append((key, found))
-        else:
-            seen[key].append(found)
-    of = {key: moments([e.value for e in entries]) for key, entries in seen.items()}
-    off = sorted(abs(found.value - of[key][0]) / of[key][1] for key, found in blind if key in of)
-    wider = max(off[min(math.ceil(COVERED * (len(off) + 1)), len(off)) - 1] / WITHIN, 1) if off else 1
+        (blind if is_blind else seen)[key].append(found)
     kinds = []
     for key, entries in sorted(seen.items()):
-        mean, deviation = of[key]
-        kinds.append(Kind(key, len(entries), covers(entries), mean, wider * deviation,
-                          wider * deviation / math.sqrt(len(entries)), " ".join(sorted({e.table for e in entries}))))
+        mean, deviation = moments([e.value for e in entries])
+        if len(blind[key]) >= LEAST_ROWS:
+            square = sum((e.value - mean) ** 2 for e in blind[key]) / len(blind[key])
+            deviation = math.sqrt((deviation ** 2 + square) / 2)
+        every = entries + blind[key]
+        kinds.append(Kind(key, len(every), covers(every), mean, deviation, deviation / math.sqrt(len(every)),
+                          " ".join(sorted({e.table for e in every}))))
     return kinds
 
 
