@@ -170,10 +170,21 @@ int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_
     return a->schedule == SIM_POST_ORDER && !waits_for_combined(a, last_use) ? next_loop_end(a, last_use) : end;
 }
 
+/* The loop over layers that follows a backward loop in one over microbatches, or -1: what it fills is made before the
+ * gradients of the one before it are added up (a dump of T5X for v5e by libtpu 0.0.42.1). */
+static int next_loop(const struct sim_assigner *a, int backward)
+{
+    for (int i = a->s->ops[backward].match; i < a->s->ops[a->s->ops[backward].loop].match; i++)
+        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i)) return i;
+    return -1;
+}
+
 int sim_gradient_stack_until(const struct sim_assigner *a, int backward)
 {
     const struct sim_op *begin = &a->s->ops[backward];
     bool alone = begin->loop < 0;
+    const int next = alone || a->estimates ? -1 : next_loop(a, backward);
+    if (a->schedule != SIM_DEPTH_FIRST && next >= 0) return next;
     if (a->schedule == SIM_LIST || (a->schedule == SIM_POST_ORDER && !alone)) return begin->match;
     return alone ? sim_last_loop_end(a) : a->s->ops[sim_outermost_loop(a, backward)].match - 1;
 }
