@@ -20,6 +20,18 @@ torus: all
 soak: all
 	@scripts/soak.sh $(BUILD)/meshwright $(BUILD)/soak
 
+## failures: in one run after the other a call fails: every rename, fsync, write and open, one malloc in 40 (an hour)
+failures: all
+	@scripts/failures.sh $(BUILD)/meshwright $(BUILD)/failures
+
+## attacks: a run is attacked in 100 rounds: signals, a second run, a full disk (as root), flipped bits, a wrong clock (minutes)
+attacks: all
+	@python3 scripts/attacks.py $(BUILD)/meshwright $(BUILD)/attacks
+
+## questions: 50,000 mutated questions through batch; of an asan build with BUILD=build/asan (half an hour)
+questions: $(BUILD)/meshwright
+	@python3 scripts/questions.py $(BUILD)/meshwright 50000 1 3600
+
 ## slurm: as root, runs under a real Slurm of two nodes on this machine; a killed rank, launchers without PMIx (a minute)
 slurm: all
 	@scripts/slurm.sh $(BUILD)/meshwright $(BUILD)/slurm

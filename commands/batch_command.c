@@ -121,7 +121,7 @@ static enum base_status answer_words(struct commands_context *outer, struct base
                                        .cache = outer->cache,
                                        .json = true,
                                        .layout = BASE_JSON_ONE_LINE,
-                                       .now_s = outer->sealed ? outer->now_s : NULL,
+                                       .now_s = outer->now_s,
                                        .clock_where = outer->clock_where,
                                        .progress = outer->sealed ? tell_progress : NULL,
                                        .progress_where = &told};

@@ -32,7 +32,7 @@ enum base_status commands_tune_training(struct base_arena *arena, const struct b
                                         const struct sim_plan_text *plan, struct reports_training *out,
                                         struct base_error *error);
 /* --time-limit; 0: not given. --gap; 0: none. */
-enum base_status commands_tune_limits(struct base_arena *arena, const struct base_arguments *arguments,
+enum base_status commands_tune_limits(const struct commands_context *context, const struct base_arguments *arguments,
                                       double *time_limit_s, double *gap_frac, struct base_error *error);
 /* --emit; NULL: not given. */
 enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,

@@ -128,7 +128,7 @@ static enum base_status read_options(struct commands_context *context, const str
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
     BASE_TRY(commands_tune_objective(arguments, COMMANDS_OF_PLANS, &options->objective, error));
     BASE_TRY(commands_tune_headroom(context->arena, headroom, topology, &options->headroom_frac, error));
-    BASE_TRY(commands_tune_limits(context->arena, arguments, &options->time_limit_s, &options->gap_frac, error));
+    BASE_TRY(commands_tune_limits(context, arguments, &options->time_limit_s, &options->gap_frac, error));
     if (base_argument(arguments, "--search") && !(options->time_limit_s > 0))
         options->prediction_limit = MOST_RULE_PREDICTIONS;
     options->top = (int)number;

@@ -123,7 +123,7 @@ enum base_status commands_tune_training(struct base_arena *arena, const struct b
     return commands_training(arena, arguments, &plan->values[SIM_TOPOLOGY], 1, out, error);
 }
 
-enum base_status commands_tune_limits(struct base_arena *arena, const struct base_arguments *arguments,
+enum base_status commands_tune_limits(const struct commands_context *context, const struct base_arguments *arguments,
                                       double *time_limit_s, double *gap_frac, struct base_error *error)
 {
     const char *limit = base_argument(arguments, "--time-limit"), *gap = base_argument(arguments, "--gap");
@@ -131,7 +131,9 @@ enum base_status commands_tune_limits(struct base_arena *arena, const struct bas
     if (limit && !(*time_limit_s > 0))
         return base_fail(error, BASE_INPUT,
                          "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
-    return gap ? commands_tune_percent(arena, gap, "--gap (in percent)", 0, 90, gap_frac, error) : BASE_OK;
+    if (limit && !context->now_s)
+        return base_fail(error, BASE_INPUT, "--time-limit: this process has no clock; ask the command line or batch");
+    return gap ? commands_tune_percent(context->arena, gap, "--gap (in percent)", 0, 90, gap_frac, error) : BASE_OK;
 }
 
 enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,

@@ -113,7 +113,7 @@ static enum base_status read_request(struct commands_context *context, const str
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));
     BASE_TRY(commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"), plan->values[SIM_TOPOLOGY],
                                     &out->headroom_frac, error));
-    BASE_TRY(commands_tune_limits(context->arena, arguments, &out->time_limit_s, &out->gap_frac, error));
+    BASE_TRY(commands_tune_limits(context, arguments, &out->time_limit_s, &out->gap_frac, error));
     const char **layers = &out->plan.values[SIM_PIPELINE_LAYERS];
     out->assigns_layers = *layers && !strcmp(*layers, "auto");
     if (out->assigns_layers) *layers = NULL;
