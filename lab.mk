@@ -32,6 +32,12 @@ attacks: all
 questions: $(BUILD)/meshwright
 	@python3 scripts/questions.py $(BUILD)/meshwright 50000 1 3600
 
+## release: two builds, which must have the same bytes; programs and bill of materials in build/release/*.tar.gz (minutes)
+release:
+	@CCACHE_DISABLE=1 $(MAKE) BUILD=$(BUILD)/release/one all
+	@CCACHE_DISABLE=1 $(MAKE) BUILD=$(BUILD)/release/two all
+	@scripts/release.sh $(BUILD)/release/one $(BUILD)/release/two $(BUILD)/release $(archives)
+
 ## slurm: as root, runs under a real Slurm of two nodes on this machine; a killed rank, launchers without PMIx (a minute)
 slurm: all
 	@scripts/slurm.sh $(BUILD)/meshwright $(BUILD)/slurm
