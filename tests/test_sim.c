@@ -1052,6 +1052,29 @@ static void gpu_compiler_of_2026_keeps_more(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* XLA of before 2024-05 lets what reads a stack of residuals shard it otherwise, on GPUs, too: then what is kept is
+ * gathered for weight gradients, and costs more than to compute it again. */
+static void a_newer_xla_keeps_stacks_sharded_on_gpus(struct base_arena *arena)
+{
+    static const char *const compilers[] = {"", "compiler=2023-06", "compiler=2024-05"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    double step_s[BASE_COUNT(compilers)][2];
+    for (int i = 0; i < BASE_COUNT(compilers); i++)
+        for (int full = 0; full < 2; full++) {
+            const char *words = base_print(arena,
+                                           "model=scalable_t5_1_1_xl topology=h100:4x8 batch_size=512 "
+                                           "inputs_length=512 targets_length=512 logical_axis_rules=standard:2,2 "
+                                           "num_partitions=1 optimizer_partitioning=data optimizer=adamw "
+                                           "remat_policy=%s %s",
+                                           full ? "full" : "none", compilers[i]);
+            const struct sim_plan_text text = plan_text(arena, words);
+            step_s[i][full] = predicted(cache, arena, &text).step_s;
+        }
+    assert_true(step_s[0][0] > 2 * step_s[0][1] && step_s[0][0] == step_s[1][0]);
+    assert_true(step_s[2][0] < 0.9 * step_s[2][1] && step_s[2][1] == step_s[0][1]);
+    sim_cache_free(cache);
+}
+
 /* ---- prices by hand ---- */
 
 static const struct sim_entry *entry_named(const struct sim_timeline *timeline, const char *name,
@@ -2136,6 +2159,7 @@ static const struct test tests[] = {
     TEST(combined_gradients_share_their_start),
     TEST(flash_and_fp8),
     TEST(gpu_compiler_of_2026_keeps_more),
+    TEST(a_newer_xla_keeps_stacks_sharded_on_gpus),
     TEST(contractions_are_padded_to_the_matrix_unit),
     TEST(updates_are_bound_by_memory),
     TEST(collectives_cost_what_rings_do),

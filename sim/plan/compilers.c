@@ -95,6 +95,9 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
                          "memory_model: compiled is known of the newest compiler alone, not of %s; leave compiler out, "
                          "or use liveness",
                          plan->compiler);
+    /* What propagates is XLA's on GPUs, too, where its date is given. */
+    const bool propagates = plan->placement->profile.passes >> SIM_PASS_PROPAGATE_SHARDINGS & 1;
     if (tpu) run_by(plan, &release);
+    else if (plan->placement->topology.kind == TOPO_GPU && propagates) plan->compiler_passes = release.passes;
     return BASE_OK;
 }
