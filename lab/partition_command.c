@@ -150,7 +150,8 @@ static enum base_status read_fetched(const char *chip, const char *text, struct 
     int64_t which[OPERANDS];
     int count = 0;
     for (int i = 0; i < BASE_COUNT(words); i++)
-        if (!strcmp(text ? text : words[0], words[i])) return lab_compiler_fetches(chip, i, out, error);
+        if (!strcmp(text ? text : words[0], words[i]))
+            return lab_compiler_fetches(chip, (enum lab_surroundings)i, out, error);
     if (!strchr("01", *text) || !*text)
         return base_fail(error, BASE_INPUT,
                          "--fetched: \"%.40s\" is unknown; use weights, others, alone, none, 0, 1 or 0,1", text);

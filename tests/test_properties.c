@@ -184,6 +184,20 @@ static bool hardly_slower(const struct answer *a, const struct answer *b)
     return b->step_s <= a->step_s * 1.03;
 }
 
+/* Bytes go by no speed, but for scalars that a schedule has alive a little longer, and one plan in a thousand of
+ * nanotron's, whose gradients wait for their turn. */
+static bool same_memory(const struct answer *a, const struct answer *b)
+{
+    return fabs(b->peak_bytes - a->peak_bytes) <= 1e-6 * a->peak_bytes;
+}
+
+/* b is on one device, which has no buffers for messages and none that gathers. Where it does not fit, its compiler
+ * recomputes more. */
+static bool no_less_alone(const struct answer *a, const struct answer *b)
+{
+    return b->peak_bytes >= a->peak_bytes * 0.97 || b->whole.memory.rematerialized_layer_count;
+}
+
 static bool the_same(const struct answer *a, const struct answer *b)
 {
     return !memcmp(&a->step_s, &b->step_s, sizeof a->step_s) &&
@@ -250,6 +264,20 @@ static bool state_sharded(struct base_arena *arena, const struct answer *a, stru
     return a->plan.optimizer_partitioning == SIM_REPLICATED;
 }
 
+static bool one_device(struct base_arena *arena, const struct answer *a, struct sim_plan_text *text)
+{
+    static const enum sim_key many[] = {
+        SIM_NUM_PARTITIONS,         SIM_ICI_MESH, SIM_SEQUENCE_PARALLEL, SIM_EXPERT_PARALLEL, SIM_PIPELINE_STAGES,
+        SIM_OPTIMIZER_PARTITIONING, SIM_RULES};
+    const struct topo_topology *topology = &a->plan.placement->topology;
+    const char *name = text->values[SIM_TOPOLOGY];
+    const bool cube = topology->kind == TOPO_TPU && topology->bounds[2] > 1;
+    text->values[SIM_TOPOLOGY] = base_print(
+        arena, "%.*s:%s", (int)strcspn(name, topology->kind == TOPO_TPU ? "-:" : ":"), name, cube ? "1x1x1" : "1x1");
+    for (int i = 0; i < BASE_COUNT(many); i++) text->values[many[i]] = NULL;
+    return a->stages == 1;
+}
+
 static bool said_whole(struct base_arena *arena, const struct answer *a, struct sim_plan_text *text)
 {
     struct base_text document = {.arena = arena};
@@ -272,6 +300,9 @@ static const struct {
 } properties[] = {
     {"faster network cards are never slower", more_card, hardly_slower, true, 4000},
     {"faster links are never slower", more_link, hardly_slower, true, 4000},
+    {"faster network cards change no memory", more_card, same_memory, true, 500},
+    {"faster links change no memory", more_link, same_memory, true, 4000},
+    {"one device needs no less memory", one_device, no_less_alone, false, 500},
     {"more memory never turns a fit into a refusal", more_memory, fits_still, true, 0},
     {"a batch twice as large takes no less", twice_the_batch, no_less, false, 4000},
     {"remat full needs no more memory than none", remat_full, hardly_more_memory, false, 4000},

@@ -232,7 +232,7 @@ static enum base_status step(struct staged_walk *w, struct tuner_staged_plan *pl
     int64_t *const counts[] = {[TUNER_STAGED_OPEN] = &r->open_count,
                                [TUNER_STAGED_BY_TIME] = &r->by_time_count,
                                [TUNER_STAGED_BY_MEMORY] = &r->by_memory_count};
-    plan->end = decide(w, plan);
+    plan->end = (unsigned char)decide(w, plan);
     const bool goes_on = plan->end == TUNER_STAGED_OPEN && !tuner_staged_time_is_up(w, 1);
     *waits = goes_on && plan->has_layers_bound_only;
     if (*waits) return tuner_staged_bound(w, plan, error);

@@ -141,7 +141,7 @@ enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const struct sim_plan_key *row = &sim_plan_keys[key];
         if (!has_value(row)) continue;
-        if (sim_key_is_given(text, key)) given[given_count++] = key;
+        if (sim_key_is_given(text, (enum sim_key)key)) given[given_count++] = key;
         else memcpy((char *)plan + row->offset, (const char *)usual + row->offset, row->size);
     }
     if (!sim_key_is_given(text, SIM_REMAT_POLICY)) { /* which may be more than its word */
