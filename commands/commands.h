@@ -141,6 +141,11 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
 /* A plan from JSON, or from gin if the name ends so, read as the options of COMMANDS_GIN say. */
 enum base_status commands_read_plan(struct commands_context *context, const char *path, struct sim_plan_text *out,
                                     struct base_error *error);
+/* A plan from what stands on the command line: a plan's JSON, a model's config.json, gin with T5X's own options, or files
+ * of other software (of the kind from, or as their content says) with KEY=VALUE behind them. */
+enum { COMMANDS_MOST_FILES = 64 };
+enum base_status commands_read_files(struct commands_context *context, const struct base_arguments *arguments,
+                                     const char *from, struct sim_gin_plan *out, struct base_error *error);
 /* How a gin file, which has no word for it, says the topology; NULL: the plan of that file has one, or is no gin. */
 const char *commands_topology_wanted(struct commands_context *context, const char *path,
                                      const struct sim_plan_text *plan);

@@ -37,77 +37,6 @@ static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
     }
 }
 
-/* What T5X's command line says of gin: files in their order, and bindings over all of them. */
-struct gin_lines {
-    struct base_text files, bindings;
-    int file_count, binding_count;
-};
-
-static void put_file(const char *path, struct gin_lines *out)
-{
-    base_put(&out->files, "include ");
-    base_put_python_string(&out->files, path);
-    base_put(&out->files, "\n");
-    out->file_count++;
-}
-
-/* --gin_file=FILE, --gin_bindings=NAME=VALUE and --gin.NAME=VALUE, as T5X spells them; false: it is neither. */
-static bool put_gin(const char *given, struct gin_lines *out)
-{
-    const char *equals = strchr(given, '=');
-    if (strncmp(given, "--gin", 5) != 0 || !equals) return false;
-    if (!strncmp(given, "--gin_file=", 11)) return put_file(equals + 1, out), true;
-    if (!strncmp(given, "--gin_bindings=", 15)) base_putf(&out->bindings, "%s\n", equals + 1);
-    else base_putf(&out->bindings, "%.*s = %s\n", (int)(equals - given - 6), given + 6, equals + 1);
-    out->binding_count++;
-    return true;
-}
-
-/* One file alone is named in what is said of it; several, or with bindings, are read as T5X's command line. */
-static enum base_status read_gins(struct commands_context *context, const char *const *paths, int path_count,
-                                  struct gin_lines *lines, struct sim_gin_plan *out, struct base_error *error)
-{
-    for (int i = 0; i < path_count; i++) {
-        if (!model_gin_is_gin(paths[i]) && path_count > 1)
-            return base_fail(error, BASE_USAGE, "import: \"%.60s\" is no gin file, and one of the others is", paths[i]);
-        put_file(paths[i], lines);
-    }
-    if (path_count == 1 && lines->file_count == 1 && !lines->binding_count)
-        return commands_read_gin(context, paths[0], out, error);
-    if (!lines->file_count) return base_fail(error, BASE_USAGE, "import: FILE is missing; --gin_file=FILE names one");
-    if (lines->binding_count) base_put(&lines->files, lines->bindings.data);
-    return commands_read_gin(context, lines->files.data, out, error);
-}
-
-/* Gin files with T5X's options; or files of other software with KEY=VALUE behind them. */
-static enum base_status read_files(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct sim_gin_plan *out, struct base_error *error)
-{
-    const char **paths = base_new(context->arena, const char *, arguments->positional_count),
-               **overrides = base_new(context->arena, const char *, arguments->positional_count),
-               *from = base_argument(arguments, "--from");
-    struct model_import_request request = {.paths = paths, .overrides = overrides};
-    struct gin_lines lines = {.files = {.arena = context->arena}, .bindings = {.arena = context->arena}};
-    int kind;
-    BASE_TRY(commands_topology_given(context->arena, arguments, &request.topology, error));
-    for (int i = 0; i < arguments->positional_count; i++) {
-        const char *given = arguments->positional[i];
-        if (put_gin(given, &lines)) continue;
-        if (strchr(given, '=') && !base_is_file(given)) overrides[request.override_count++] = given;
-        else paths[request.path_count++] = given;
-    }
-    const bool is_gin = (from && !strcmp(from, "gin")) || lines.file_count || lines.binding_count ||
-                        (request.path_count && model_gin_is_gin(paths[0]));
-    if (is_gin && request.override_count)
-        return base_fail(error, BASE_USAGE, "import: \"%.60s\": a binding of gin is written --gin.%.60s", overrides[0],
-                         overrides[0]);
-    if (is_gin) return read_gins(context, paths, request.path_count, &lines, out, error);
-    if (!request.path_count) return base_fail(error, BASE_USAGE, "import: FILE is missing");
-    if (from) BASE_TRY(base_parse_word(from, "--from", model_import_kinds, MODEL_IMPORT_KINDS, &kind, error));
-    request.from = from;
-    return commands_read_import(context, &request, out, error);
-}
-
 /* An optimizer that is none of a plan's is refused where it stands, unless an option says another. */
 static enum base_status check_optimizer(const struct sim_gin_plan *plan, struct base_error *error)
 {
@@ -126,7 +55,7 @@ static enum base_status run_import(struct commands_context *context, const struc
     struct sim_gin_plan plan;
     if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE is missing");
     const char *path = arguments->positional[0];
-    BASE_TRY(read_files(context, arguments, &plan, error));
+    BASE_TRY(commands_read_files(context, arguments, base_argument(arguments, "--from"), &plan, error));
     BASE_TRY(take_options(context, arguments, &plan, error));
     BASE_TRY(check_optimizer(&plan, error));
     if (!context->json) {
@@ -158,7 +87,7 @@ const struct commands_command commands_import = {
                 "  meshwright import examples/wmt_two_way.gin --json --out plan.json\n",
     .options = import_options,
     .option_count = BASE_COUNT(import_options),
-    .positional_limit = 64,
+    .positional_limit = COMMANDS_MOST_FILES,
     .run = run_import,
 };
 
@@ -266,7 +195,7 @@ const struct commands_command commands_export = {
                 "  meshwright export examples/t5_11b_v4_512.json --format jax\n",
     .options = export_options,
     .option_count = BASE_COUNT(export_options),
-    .positional_limit = 1,
+    .positional_limit = COMMANDS_MOST_FILES,
     .run = run_export,
     .endings = "gin py sh slurm sbatch json txt yaml yml toml args",
 };

@@ -337,7 +337,7 @@ const struct commands_command commands_infer = {
                 "  meshwright infer examples/tiny_infer.json --data examples/tiny_infer.jsonl --mode score --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
+    .positional_limit = COMMANDS_MOST_FILES,
     .computes = true,
     .warns = true,
     .run = infer_run,

@@ -15,6 +15,8 @@ static enum base_status read_json(struct base_arena *arena, const char *path, st
     const struct base_json *document;
     BASE_TRY(base_read_file(arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
     enum base_status status = base_json_parse(arena, text, length, &document, error);
+    if (status == BASE_OK && model_is_huggingface(document))
+        return out->values[SIM_MODEL] = base_print(arena, "@%s", path), BASE_OK;
     if (status == BASE_OK) status = sim_plan_from_json(arena, document, out, error);
     return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
@@ -75,19 +77,99 @@ enum base_status commands_read_import(struct commands_context *context, const st
     return BASE_OK;
 }
 
+/* What T5X's command line says of gin: files in their order, and bindings over all of them. */
+struct gin_lines {
+    struct base_text files, bindings;
+    int file_count, binding_count;
+};
+
+static void put_file(const char *path, struct gin_lines *out)
+{
+    base_put(&out->files, "include ");
+    base_put_python_string(&out->files, path);
+    base_put(&out->files, "\n");
+    out->file_count++;
+}
+
+/* --gin_file=FILE, --gin_bindings=NAME=VALUE and --gin.NAME=VALUE, as T5X spells them; false: it is neither. */
+static bool put_gin(const char *given, struct gin_lines *out)
+{
+    const char *equals = strchr(given, '=');
+    if (strncmp(given, "--gin", 5) != 0 || !equals) return false;
+    if (!strncmp(given, "--gin_file=", 11)) return put_file(equals + 1, out), true;
+    if (!strncmp(given, "--gin_bindings=", 15)) base_putf(&out->bindings, "%s\n", equals + 1);
+    else base_putf(&out->bindings, "%.*s = %s\n", (int)(equals - given - 6), given + 6, equals + 1);
+    out->binding_count++;
+    return true;
+}
+
+/* One file alone is named in what is said of it; several, or with bindings, are read as T5X's command line. */
+static enum base_status read_gins(struct commands_context *context, const char *const *paths, int path_count,
+                                  struct gin_lines *lines, struct sim_gin_plan *out, struct base_error *error)
+{
+    for (int i = 0; i < path_count; i++) {
+        if (!model_gin_is_gin(paths[i]) && path_count > 1)
+            return base_fail(error, BASE_USAGE, "\"%.60s\" is no gin file, and one of the others is", paths[i]);
+        put_file(paths[i], lines);
+    }
+    if (path_count == 1 && lines->file_count == 1 && !lines->binding_count)
+        return commands_read_gin(context, paths[0], out, error);
+    if (!lines->file_count) return base_fail(error, BASE_USAGE, "FILE is missing; --gin_file=FILE names one");
+    if (lines->binding_count) base_put(&lines->files, lines->bindings.data);
+    return commands_read_gin(context, lines->files.data, out, error);
+}
+
+/* A plan in JSON, or a model's config.json, whose other keys the options say. */
+static enum base_status read_json_alone(struct commands_context *context, const char *path, struct sim_gin_plan *out,
+                                        struct base_error *error)
+{
+    *out = (struct sim_gin_plan){0};
+    BASE_TRY(read_json(context->arena, path, &out->text, error));
+    for (int key = 0; key < SIM_KEY_COUNT; key++) out->places[key].file = path;
+    return BASE_OK;
+}
+
+enum base_status commands_read_files(struct commands_context *context, const struct base_arguments *arguments,
+                                     const char *from, struct sim_gin_plan *out, struct base_error *error)
+{
+    const char **paths = base_new(context->arena, const char *, arguments->positional_count),
+               **overrides = base_new(context->arena, const char *, arguments->positional_count);
+    struct model_import_request request = {.paths = paths, .overrides = overrides};
+    struct gin_lines lines = {.files = {.arena = context->arena}, .bindings = {.arena = context->arena}};
+    int kind;
+    if (arguments->option_count)
+        BASE_TRY(commands_topology_given(context->arena, arguments, &request.topology, error));
+    for (int i = 0; i < arguments->positional_count; i++) {
+        const char *given = arguments->positional[i];
+        if (put_gin(given, &lines)) continue;
+        if (strchr(given, '=') && !base_is_file(given)) overrides[request.override_count++] = given;
+        else paths[request.path_count++] = given;
+    }
+    const bool is_gin = (from && !strcmp(from, "gin")) || lines.file_count || lines.binding_count ||
+                        (request.path_count && model_gin_is_gin(paths[0]));
+    if (is_gin && request.override_count)
+        return base_fail(error, BASE_USAGE, "\"%.60s\": a binding of gin is written --gin.%.60s", overrides[0],
+                         overrides[0]);
+    if (is_gin) return read_gins(context, paths, request.path_count, &lines, out, error);
+    if (!request.path_count)
+        return base_fail(error, BASE_USAGE, "\"%.60s\": a FILE is missing before it", arguments->positional[0]);
+    if (from) BASE_TRY(base_parse_word(from, "--from", model_import_kinds, MODEL_IMPORT_KINDS, &kind, error));
+    request.from = from;
+    if (from || request.path_count > 1 || model_import_recognises(context->arena, paths[0]))
+        return commands_read_import(context, &request, out, error);
+    if (request.override_count)
+        return base_fail(error, BASE_USAGE,
+                         "\"%.60s\": KEY=VALUE stands behind files of other software; over %.200s say it as an option",
+                         overrides[0], paths[0]);
+    return read_json_alone(context, paths[0], out, error);
+}
+
 enum base_status commands_read_plan(struct commands_context *context, const char *path, struct sim_plan_text *out,
                                     struct base_error *error)
 {
+    const struct base_arguments alone = {.positional = &path, .positional_count = 1};
     struct sim_gin_plan plan;
-    if (model_import_recognises(context->arena, path)) {
-        const struct model_import_request request = {
-            .paths = &path, .path_count = 1, .topology = out->values[SIM_TOPOLOGY]};
-        BASE_TRY(commands_read_import(context, &request, &plan, error));
-        *out = plan.text;
-        return BASE_OK;
-    }
-    if (!model_gin_is_gin(path)) return read_json(context->arena, path, out, error);
-    BASE_TRY(commands_read_gin(context, path, &plan, error));
+    BASE_TRY(commands_read_files(context, &alone, NULL, &plan, error));
     *out = plan.text;
     return BASE_OK;
 }

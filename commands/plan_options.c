@@ -132,10 +132,9 @@ enum base_status commands_plan_options(struct commands_context *context, const s
 enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
 {
-    memset(plan, 0, sizeof *plan);
-    /* Files of other software have batches by the device: they ask for the topology while they are read. */
-    BASE_TRY(commands_topology_given(context->arena, arguments, &plan->values[SIM_TOPOLOGY], error));
-    if (arguments->positional_count) BASE_TRY(commands_read_plan(context, arguments->positional[0], plan, error));
+    struct sim_gin_plan files = {0};
+    if (arguments->positional_count) BASE_TRY(commands_read_files(context, arguments, NULL, &files, error));
+    *plan = files.text;
     BASE_TRY(commands_plan_options(context, arguments, plan, error));
     bool open = !base_argument(arguments, sim_plan_keys[SIM_TARGETS_LENGTH].option.name);
     if (open && lengths_default && !plan->values[SIM_TARGETS_LENGTH])

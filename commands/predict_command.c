@@ -240,14 +240,14 @@ static const struct base_option options[] = {
 const struct commands_command commands_predict = {
     .name = "predict",
     .summary = "does a plan fit in memory, and how many tokens per second, and why",
-    .usage = "predict PLAN.json|PLAN.gin [OPTIONS]\npredict --model M --topology T --batch-size B "
+    .usage = "predict PLAN.json|PLAN.gin|FILE… [KEY=VALUE…] [OPTIONS]\npredict --model M --topology T --batch-size B "
              "--task-feature-lengths I,T …",
     .examples = "  meshwright predict examples/t5_11b_v4_512.json\n"
                 "  meshwright predict --model t5_1_1_xl --topology v4-64 --num-partitions 4 --batch-size 256 "
                 "--task-feature-lengths 512,114\n",
     .options = options,
     .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
+    .positional_limit = COMMANDS_MOST_FILES,
     .warns = true,
     .run = run_predict,
     .endings = "json txt html",

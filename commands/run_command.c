@@ -286,7 +286,7 @@ const struct commands_command commands_run_plan = {
                 "  meshwright run examples/tiny_local_4.json --in-process --steps 4 --checkpoint tiny_run --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
+    .positional_limit = COMMANDS_MOST_FILES,
     .computes = true,
     .warns = true,
     .run = run_run,

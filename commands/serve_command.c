@@ -67,6 +67,6 @@ const struct commands_command commands_serve = {
     .examples = "  meshwright serve examples/t5_11b_v4_512.json\n  meshwright serve --open\n",
     .options = options,
     .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
+    .positional_limit = COMMANDS_MOST_FILES,
     .run = run_serve,
 };

@@ -367,7 +367,7 @@ const struct commands_command commands_tune = {
                 "512,114 --num-microbatches 1,2,4\n",
     .options = options,
     .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
+    .positional_limit = COMMANDS_MOST_FILES,
     .warns = true,
     .run = run_tune,
     .endings = "json txt html gin py sh slurm",

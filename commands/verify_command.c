@@ -93,7 +93,7 @@ const struct commands_command commands_verify = {
                 "  meshwright verify --help --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
+    .positional_limit = COMMANDS_MOST_FILES,
     .warns = true,
     .run = run_verify,
 };

@@ -33,6 +33,8 @@ static enum base_status unknown_model(struct base_arena *arena, const char *text
     const struct model_zoo_model *models = model_zoo(arena, &count);
     const char **names = base_new(arena, const char *, count);
     for (int i = 0; i < count; i++) names[i] = models[i].name;
+    if (base_is_file(text))
+        return base_fail(error, BASE_INPUT, "\"%.200s\" is a file; a model in a file is written @%.200s", text, text);
     const char *nearest = model_zoo_longer(models, count, text);
     if (!nearest) nearest = base_nearest(text, names, count);
     return base_fail(
