@@ -29,9 +29,11 @@ struct commands_context {
     const char *gin_search_path; /* --gin-search-path of this command, or NULL */
     const char *beside_plan;     /* " --profile FILE" and what else of its options an answer goes by beside the plan */
     bool lists_notes;            /* its --notes */
-    bool sealed;                 /* `batch` for a page: see base_seal */
-    bool computes;               /* this command's answer holds values that a plan computes, not its price alone */
-    const char **warnings;       /* of this command, for its answer (warnings.c) */
+    bool searches;               /* a degree of parallelism that nobody gives is searched (tune) */
+    int64_t micro_batch;   /* sequences of each replica that a search is held to, by --micro-batch-size; 0: none */
+    bool sealed;           /* `batch` for a page: see base_seal */
+    bool computes;         /* this command's answer holds values that a plan computes, not its price alone */
+    const char **warnings; /* of this command, for its answer (warnings.c) */
     int warning_count;
     bool launches; /* its text is a file that a shell or Python reads: warnings stand beside it */
     bool launched; /* an mpirun or srun started this process as this rank of several; what is no run does not care */
@@ -141,8 +143,8 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
 /* A plan from JSON, or from gin if the name ends so, read as the options of COMMANDS_GIN say. */
 enum base_status commands_read_plan(struct commands_context *context, const char *path, struct sim_plan_text *out,
                                     struct base_error *error);
-/* A plan from what stands on the command line: a plan's JSON, a model's config.json, gin with T5X's own options, or files
- * of other software (of the kind from, or as their content says) with KEY=VALUE behind them. */
+/* A plan from what stands on the command line: a plan's JSON, a model's config.json, gin with T5X's own options, or
+ * files of other software (of the kind from, or as their content says) with KEY=VALUE behind them. */
 enum { COMMANDS_MOST_FILES = 64 };
 enum base_status commands_read_files(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *from, struct sim_gin_plan *out, struct base_error *error);

@@ -168,6 +168,20 @@ static enum base_status take_micro_batch(struct degrees *d, int64_t micro, int64
     return BASE_OK;
 }
 
+/* Whether a search has degrees of its own to try: one that nobody gives, or several values of one. */
+static bool searches_degrees(const struct commands_context *context, const struct sim_plan_text *plan)
+{
+    static const enum sim_key keys[] = {SIM_NUM_PARTITIONS, SIM_SUBMESH, SIM_PIPELINE_STAGES, SIM_CONTEXT_PARALLEL};
+    bool several = false;
+    for (int i = 0; i < BASE_COUNT(keys); i++) {
+        const char *value = plan->values[keys[i]];
+        several = several || (value && (!strcmp(value, "auto") || strpbrk(value, keys[i] == SIM_SUBMESH ? ";" : ",")));
+    }
+    return context->searches && !sim_key_is_given(plan, SIM_NUM_MICROBATCHES) &&
+           (several || (!sim_key_is_given(plan, SIM_NUM_PARTITIONS) && !sim_key_is_given(plan, SIM_SUBMESH) &&
+                        !sim_key_is_given(plan, SIM_ICI_MESH)));
+}
+
 /* ZeRO's stages: optimizer state, gradients too, parameters too. */
 static void put_zero_stage(struct sim_plan_text *plan, int64_t stage)
 {
@@ -225,6 +239,14 @@ enum base_status commands_take_degrees(struct commands_context *context, const s
     BASE_TRY(refuse_contradictions(&d, stage, micro, error));
     if (stage >= 0) put_zero_stage(plan, stage);
     if (!d.dp && !d.fsdp && !micro) return BASE_OK;
+    if (!d.dp && !d.fsdp && !has_named_mesh(plan) && searches_degrees(context, plan)) {
+        context->micro_batch = micro;
+        return sim_key_is_given(plan, SIM_BATCH_SIZE)
+                   ? BASE_OK
+                   : base_fail(error, BASE_USAGE,
+                               "--micro-batch-size: how many devices share the batch is searched; give "
+                               "--global-batch-size, too, or --tp");
+    }
     BASE_TRY(find_devices(&d, error));
     if (!has_named_mesh(plan)) {
         BASE_TRY(check_data(context, &d, &data, error));

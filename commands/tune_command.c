@@ -86,7 +86,7 @@ static enum base_status read_request(struct commands_context *context, const str
                                      const struct sim_plan_text *plan, struct tuner_request *request,
                                      struct base_error *error)
 {
-    *request = (struct tuner_request){.plan = *plan};
+    *request = (struct tuner_request){.plan = *plan, .micro_batch = context->micro_batch};
     unpin(&request->plan);
     BASE_TRY(refuse_compiler(&request->plan, error));
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
@@ -279,7 +279,11 @@ static enum base_status tune(struct commands_context *context, const struct base
     const char *table = base_argument(arguments, "--enumerate"), *format;
     BASE_TRY(commands_profile(context, arguments, error));
     struct sim_plan_text plan;
-    BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error));
+    context->searches = true;
+    context->micro_batch = 0;
+    const enum base_status status = commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error);
+    context->searches = false;
+    BASE_TRY(status);
     BASE_TRY(forget_inputs(context, arguments, &plan, error));
     BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);

@@ -101,6 +101,7 @@ static enum base_status read_request(struct commands_context *context, const str
     const char *top = base_argument(arguments, "--top");
     int64_t count = 5;
     *out = (struct tuner_stages_request){.plan = *plan,
+                                         .micro_batch = context->micro_batch,
                                          .now_s = context->now_s,
                                          .stop = context->stop,
                                          .where = context->clock_where,

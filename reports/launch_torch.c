@@ -71,14 +71,6 @@ bool reports_launches_itself(const struct sim_plan *plan)
 
 /* ---- what a plan needs ---- */
 
-int64_t reports_replicas(const struct sim_plan *plan)
-{
-    const struct topo_axes *axes = &plan->placement->axes;
-    const int expert = topo_axis_named(axes, "expert");
-    const int64_t data = topo_axes_product(axes, sim_data_axis(axes)) / plan->context_parallel;
-    return (data > 1 ? data : 1) * (expert < 0 ? 1 : axes->sizes[expert]) * reports_hybrid_shards(plan);
-}
-
 int64_t reports_hybrid_shards(const struct sim_plan *plan)
 {
     const struct topo_axes *axes = &plan->placement->axes;
@@ -234,7 +226,7 @@ static enum base_status find_sizes(const struct sim_plan *plan, struct reports_t
                                         .context = plan->context_parallel,
                                         .shards = reports_hybrid_shards(plan),
                                         .stages = plan->pipeline.stages};
-    out->data = reports_replicas(plan);
+    out->data = sim_plan_replicas(plan);
     const int64_t passes = out->data * plan->num_microbatches;
     out->micro_batch = plan->batch_size / passes;
     if (plan->batch_size % passes != 0)

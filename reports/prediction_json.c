@@ -284,6 +284,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     for (int i = 0; i < p->mesh.count; i++) base_json_member_int(w, p->mesh.names[i], p->mesh.sizes[i]);
     base_json_close(w, '}');
     base_json_member_string(w, "profile", p->profile);
+    if (r->again) base_json_member_string(w, "command", r->again);
     if (r->checked) put_compiler(w, r);
     base_json_member_bool(w, "fits", p->fits);
     if (r->confidence && r->confidence->tight) {

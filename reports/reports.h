@@ -16,8 +16,6 @@ const char *reports_software_words(struct base_arena *arena, const struct sim_pl
 /* Devices that parameters are sharded over where each such group is a replica (a mesh of data and fsdp alone); else 1
  * (launch_torch.c). */
 int64_t reports_hybrid_shards(const struct sim_plan *plan);
-/* Devices that each have other sequences: over data, experts and shards (launch_torch.c). */
-int64_t reports_replicas(const struct sim_plan *plan);
 /* MaxText's settings of a plan but for its model, KEY=VALUE each (launch_maxtext.c). */
 void reports_put_maxtext_plan(const struct sim_plan *plan, const char *between, struct base_text *out);
 /* "meshwright predict --model …": a command line that asks for the same plan again. */

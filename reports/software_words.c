@@ -76,7 +76,7 @@ static struct sizes sizes_of(const struct sim_plan *plan)
 {
     const struct topo_axes *axes = &plan->placement->axes;
     struct sizes s = {.tensor = topo_axes_product(axes, sim_model_axis(axes)),
-                      .data = reports_replicas(plan),
+                      .data = sim_plan_replicas(plan),
                       .shards = reports_hybrid_shards(plan),
                       .stages = plan->pipeline.stages,
                       .context = plan->context_parallel,

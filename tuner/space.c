@@ -247,20 +247,31 @@ static bool is_a_repetition(const struct tuner_space *space, const struct sim_pl
     return both && plan->sequence_parallel && !propagates && topo_axes_product(mesh, sim_model_axis(mesh)) == 1;
 }
 
+enum base_status tuner_check_micro_batch(const struct sim_plan *plan, int64_t micro_batch, struct base_error *error)
+{
+    const int64_t replicas = sim_plan_replicas(plan), steps = plan->num_microbatches;
+    if (!micro_batch || plan->batch_size == micro_batch * replicas * steps) return BASE_OK;
+    return base_fail(
+        error, BASE_INPUT,
+        "num_microbatches: %lld microbatches of %lld sequences on %lld replicas are not micro batches of %lld",
+        (long long)steps, (long long)plan->batch_size, (long long)replicas, (long long)micro_batch);
+}
+
 /* Whether T5X and JAX accept the group with that number of microbatches; if not, counts plan_count refusals. */
 static bool check_group(struct tuner_space *space, int microbatches, int64_t plan_count, struct sim_plan *out)
 {
     struct base_error why;
     const struct sim_plan_text text =
         tuner_plan_text(space, (struct tuner_plan){space->group_count, 0, microbatches, 0});
-    if (sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, &why) == BASE_OK)
+    if (sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, &why) == BASE_OK &&
+        tuner_check_micro_batch(out, space->micro_batch, &why) == BASE_OK)
         return true;
     tuner_refuse(space, why.text, plan_count);
     return false;
 }
 
-/* A group is accepted if its first plan is; with experts, each number of microbatches is checked. A rejected group
- * counts with all its plans. */
+/* A group is accepted if its first plan is; with experts or a fixed micro batch, each number of microbatches is
+ * checked. A rejected group counts with all its plans. */
 static void add_group(struct tuner_space *space, struct tuner_group group)
 {
     struct sim_plan plan, checked;
@@ -268,7 +279,7 @@ static void add_group(struct tuner_space *space, struct tuner_group group)
     const int64_t plan_count = tuner_group_plan_count(space, space->group_count);
     const int count = tuner_group_microbatch_count(space, space->group_count);
     bool accepted = false;
-    if (!space->has_experts) accepted = check_group(space, 0, plan_count, &plan);
+    if (!space->has_experts && !space->micro_batch) accepted = check_group(space, 0, plan_count, &plan);
     else {
         bool *refused = base_new(space->arena, bool, count);
         for (int m = 0; m < count; m++) {
@@ -466,6 +477,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     BASE_TRY(tuner_software_find(arena, request, &choices, error));
     space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
     space->has_experts = config.experts.count > 0;
+    space->micro_batch = request->micro_batch;
     space->refusals = base_new(arena, struct tuner_refusal, TUNER_MOST_REFUSALS);
     struct topo_axes axes = {.count = 2, .names = {"data", "model"}, .sizes = {1, 1}};
     if (plan[SIM_NUM_EXPERT_PARTITIONS])

@@ -269,7 +269,8 @@ enum base_status tuner_staged_check(struct staged_walk *w, const struct tuner_st
 {
     const struct sim_plan_text text = text_of(w->result, plan);
     base_arena_reset(&w->scratch);
-    return sim_plan_check(w->cache, &w->scratch, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, error);
+    BASE_TRY(sim_plan_check(w->cache, &w->scratch, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, error));
+    return tuner_check_micro_batch(out, w->request->micro_batch, error);
 }
 
 bool tuner_staged_is_assigned(const struct staged_walk *w, const struct tuner_staged_plan *plan)

@@ -36,10 +36,11 @@ struct tuner_request {
     /* Given values; none: the default range. In ici_mesh, an axis without a size (data=1,fsdp,tensor) takes every
      * size. */
     struct tuner_values given[TUNER_DIMENSION_COUNT];
-    bool batch_auto;   /* also search the batch size */
-    bool beyond_t5x;   /* also search options that T5X lacks */
-    bool search_rules; /* also search unnamed rule sets */
-    bool search_saved; /* also search per-tensor remat */
+    int64_t micro_batch; /* sequences per replica that every plan must have; 0: any */
+    bool batch_auto;     /* also search the batch size */
+    bool beyond_t5x;     /* also search options that T5X lacks */
+    bool search_rules;   /* also search unnamed rule sets */
+    bool search_saved;   /* also search per-tensor remat */
 };
 
 /* Plans that T5X or JAX would reject, by reason. */
@@ -94,6 +95,7 @@ struct tuner_space {
     struct tuner_values *microbatches; /* by batch index */
     struct tuner_shape *shapes;        /* in order of the last axis; submeshes of a shape are adjacent */
     bool batch_auto;                   /* the batch is not limited by the user, so it ends at the edge of the space */
+    int64_t micro_batch;               /* of the request */
     bool has_experts;                  /* tokens of a microbatch are divided into groups, or the plan is rejected */
     bool search_rules;                 /* the search adds the unnamed rule sets that it finds */
     struct tuner_saved_space saved;

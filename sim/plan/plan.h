@@ -350,6 +350,8 @@ enum sim_optimizer_partitioning sim_most_zero_stage(const struct sim_plan *plan)
 sim_pass_set sim_passes_of(const struct sim_plan *plan); /* those that its program goes through */
 bool sim_hides_collectives(const struct sim_plan *plan); /* some may run beside what computes */
 /* The plan with its defaults filled in, as a document would say it. */
+/* Groups of devices that each have other sequences: over data, experts, and shards of replicas. */
+int64_t sim_plan_replicas(const struct sim_plan *plan);
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan);
 /* Layers of the deepest stack, and which numbers of them are whole numbers of layers of the other stack: multiples. */
 int64_t sim_deepest_stack(const struct model_config *config);

@@ -209,6 +209,19 @@ static void fill_mesh(struct base_arena *arena, const struct sim_plan *plan, str
         out->values[SIM_NUM_PARTITIONS] = base_print(arena, "%lld", (long long)request->num_partitions);
 }
 
+int64_t sim_plan_replicas(const struct sim_plan *plan)
+{
+    const struct topo_axes *axes = &plan->placement->axes;
+    static const char *const others[] = {"expert", "fsdp"};
+    int64_t count = topo_axes_product(axes, sim_data_axis(axes)) / plan->context_parallel;
+    if (count < 1) count = 1;
+    for (int i = 0; i < BASE_COUNT(others); i++) {
+        const int at = topo_axis_named(axes, others[i]);
+        if (at >= 0) count *= axes->sizes[at];
+    }
+    return count;
+}
+
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan)
 {
     struct sim_plan_text out;
