@@ -137,8 +137,7 @@ enum base_status commands_read_files(struct commands_context *context, const str
     struct model_import_request request = {.paths = paths, .overrides = overrides};
     struct gin_lines lines = {.files = {.arena = context->arena}, .bindings = {.arena = context->arena}};
     int kind;
-    if (arguments->option_count)
-        BASE_TRY(commands_topology_given(context->arena, arguments, &request.topology, error));
+    if (arguments->option_count) BASE_TRY(commands_topology_given(context->arena, arguments, &request.topology, error));
     for (int i = 0; i < arguments->positional_count; i++) {
         const char *given = arguments->positional[i];
         if (put_gin(given, &lines)) continue;

@@ -41,3 +41,13 @@ enum base_status tuner_refuse_all(const struct tuner_space *space, struct base_e
                      (long long)space->refused_count,
                      space->refusal_count ? space->refusals[most].example : "it is empty");
 }
+
+enum base_status tuner_check_micro_batch(const struct sim_plan *plan, int64_t micro_batch, struct base_error *error)
+{
+    const int64_t replicas = sim_plan_replicas(plan), steps = plan->num_microbatches;
+    if (!micro_batch || plan->batch_size == micro_batch * replicas * steps) return BASE_OK;
+    return base_fail(
+        error, BASE_INPUT,
+        "num_microbatches: %lld microbatches of %lld sequences on %lld replicas are not micro batches of %lld",
+        (long long)steps, (long long)plan->batch_size, (long long)replicas, (long long)micro_batch);
+}

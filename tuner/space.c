@@ -247,16 +247,6 @@ static bool is_a_repetition(const struct tuner_space *space, const struct sim_pl
     return both && plan->sequence_parallel && !propagates && topo_axes_product(mesh, sim_model_axis(mesh)) == 1;
 }
 
-enum base_status tuner_check_micro_batch(const struct sim_plan *plan, int64_t micro_batch, struct base_error *error)
-{
-    const int64_t replicas = sim_plan_replicas(plan), steps = plan->num_microbatches;
-    if (!micro_batch || plan->batch_size == micro_batch * replicas * steps) return BASE_OK;
-    return base_fail(
-        error, BASE_INPUT,
-        "num_microbatches: %lld microbatches of %lld sequences on %lld replicas are not micro batches of %lld",
-        (long long)steps, (long long)plan->batch_size, (long long)replicas, (long long)micro_batch);
-}
-
 /* Whether T5X and JAX accept the group with that number of microbatches; if not, counts plan_count refusals. */
 static bool check_group(struct tuner_space *space, int microbatches, int64_t plan_count, struct sim_plan *out)
 {
