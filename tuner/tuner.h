@@ -394,6 +394,7 @@ enum sim_key tuner_staged_key(enum tuner_staged dimension);
 struct tuner_stages_request {
     struct sim_plan_text plan;                     /* fixed keys */
     struct tuner_values given[TUNER_STAGED_COUNT]; /* none: the default range */
+    int64_t micro_batch;                           /* sequences per replica that every plan must have; 0: any */
     enum tuner_objective objective;                /* TUNER_STEP_S: seconds per step; otherwise per sequence */
     double headroom_frac;
     double gap_frac; /* a best plan within this share of the optimal cost suffices; 0: the optimum */
