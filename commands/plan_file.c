@@ -119,6 +119,18 @@ static enum base_status read_gins(struct commands_context *context, const char *
     return commands_read_gin(context, lines->files.data, out, error);
 }
 
+/* A file whose content is no JSON object, whatever it is: import says so better. */
+static bool is_text(struct commands_context *context, const char *path)
+{
+    const char *text;
+    size_t length;
+    struct base_error ignored;
+    if (!base_is_file(path)) return false;
+    if (base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, &ignored) != BASE_OK) return false;
+    const char first = text[strspn(text, " \t\r\n")];
+    return (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || first == '#' || first == '-';
+}
+
 /* A plan in JSON, or a model's config.json, whose other keys the options say. */
 static enum base_status read_json_alone(struct commands_context *context, const char *path, struct sim_gin_plan *out,
                                         struct base_error *error)
@@ -154,7 +166,8 @@ enum base_status commands_read_files(struct commands_context *context, const str
         return base_fail(error, BASE_USAGE, "\"%.60s\": a FILE is missing before it", arguments->positional[0]);
     if (from) BASE_TRY(base_parse_word(from, "--from", model_import_kinds, MODEL_IMPORT_KINDS, &kind, error));
     request.from = from;
-    if (from || request.path_count > 1 || model_import_recognises(context->arena, paths[0]))
+    if (from || request.path_count > 1 || model_import_recognises(context->arena, paths[0]) ||
+        is_text(context, paths[0]))
         return commands_read_import(context, &request, out, error);
     if (request.override_count)
         return base_fail(error, BASE_USAGE,

@@ -34,12 +34,12 @@ static const struct {
     {"fsdp", "fsdp_config", "max_seq_len"},
     {"fsdp", "device_train_microbatch_size", ""},
     {"fsdp", "global_train_batch_size", ""},
-    {"nemo", "tensor_model_parallel_size", ""},
     {"axolotl", "base_model", "sequence_len"},
     {"axolotl", "base_model", "micro_batch_size"},
     {"llamafactory", "model_name_or_path", "cutoff_len"},
     {"llamafactory", "model_name_or_path", "finetuning_type"},
     {"llamafactory", "model_class", "cutoff_len"},
+    {"nemo", "tensor_model_parallel_size", ""},
     {"accelerate", "compute_environment", ""},
     {"accelerate", "distributed_type", ""},
     {"levanter", "trainer:", "train_batch_size"},
@@ -237,6 +237,10 @@ static enum base_status finish(struct import_draft *draft)
         if (megatron) BASE_TRY(model_import_megatron(draft));
         model_import_torch(draft);
         name_model(draft);
+        if (is_kind(draft->kind, "llamafactory") && model_import_slot(draft, "pipeline_stages")) {
+            model_import_put(draft, ".core", "1"); /* its trainer on Megatron-Core */
+            model_import_default(draft, "remat_policy", "none");
+        }
         model_import_defaults(draft);
         BASE_TRY(model_import_layout(draft));
         if (is_kind(draft->kind, "torchtitan")) {
@@ -253,9 +257,10 @@ static enum base_status finish(struct import_draft *draft)
                           zero_file->value);
     const bool deep = is_kind(draft->kind, "deepspeed") || model_import_slot(draft, ".deepspeed");
     model_import_put(draft, "software",
-                     deep      ? (megatron ? "megatron_deepspeed" : "deepspeed")
-                     : hugging ? "transformers"
-                               : draft->kind);
+                     model_import_slot(draft, ".core") ? "megatron"
+                     : deep                            ? (megatron ? "megatron_deepspeed" : "deepspeed")
+                     : hugging                         ? "transformers"
+                                                       : draft->kind);
     BASE_TRY(model_import_model(draft));
     return is_kind(draft->kind, "torchtitan") ? model_import_chunks(draft) : BASE_OK;
 }

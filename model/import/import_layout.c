@@ -176,6 +176,11 @@ enum base_status model_import_shards(struct import_draft *draft)
         model_import_default(draft, "logical_axis_rules", "data_only");
     if (*zero == '1') model_import_put(draft, "optimizer_partitioning", "data");
     if (*zero == '2') model_import_put(draft, "optimizer_partitioning", "data+gradients");
+    const struct import_slot *slot =
+        model_import_slot(draft, ".offload_parameters"); /* FSDP's takes the optimizer along */
+    if (whole && !model_import_slot(draft, "cpu_offload") && !strstr(slot->from, "offload_params"))
+        model_import_warn(draft, slot->place,
+                          "parameters alone are offloaded; the optimizer is taken as offloaded, too");
     if (whole) model_import_put(draft, "cpu_offload", "optimizer+parameters");
     return BASE_OK;
 }
