@@ -36,6 +36,7 @@ static enum base_status put_latent(struct import_draft *draft)
     if (shared && shared < 1 << 10 && width < 1 << 20)
         model_import_put_int(draft, "model.shared_expert_mlp_dim", shared * width);
     if (strcmp(model_import_said(draft, ".attention_type", ""), "mla") != 0) return BASE_OK;
+    if (size_of(draft, "qk_norm")) model_import_put(draft, "model.qk_norm", "0"); /* of its ranks, which it has */
     BASE_TRY(model_import_int(draft, ".qk_nope_head_dim", 0, &plain));
     BASE_TRY(model_import_int(draft, ".qk_rope_head_dim", 0, &turned));
     if (plain < 1 << 12 && turned < 1 << 12) model_import_put_int(draft, "model.head_dim", plain + turned);

@@ -34,6 +34,8 @@ const struct import_setting *model_import_find(const struct import_settings *set
 enum base_status model_import_set(struct import_settings *settings, const char *name, const char *value,
                                   const char *kind, struct model_gin_place place, struct base_error *error)
 {
+    static const char wrapper[] = "parameters."; /* Mosaic's cluster carries LLM Foundry's file inside its own */
+    if (kind && !strcmp(kind, "fsdp") && !strncmp(name, wrapper, strlen(wrapper))) name += strlen(wrapper);
     const struct import_setting setting = {name, value, kind, place};
     const int found = find(settings, name, kind);
     if (found >= 0) {
