@@ -52,6 +52,11 @@ enum base_status base_fail_in(struct base_error *error, const char *format, ...)
 
 /* ---- memory (arena.c) ---- */
 
+/* A file that stands in memory: what is read under this name in place of any on a disk. */
+struct base_held {
+    const char *name, *text;
+    size_t length;
+};
 struct base_arena {
     struct base_chunk *chunk; /* newest first */
     char *at, *end;           /* free part of the newest chunk */
@@ -59,6 +64,7 @@ struct base_arena {
     int64_t allocated_bytes;  /* since the last reset */
     int64_t fail_after_count; /* for tests: the allocation with this number fails; 0: none */
     int64_t allocation_count;
+    const struct base_held *held; /* NULL: files are read from where they are */
 };
 
 void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes); /* zeroed, 16-byte aligned */

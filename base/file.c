@@ -62,6 +62,8 @@ enum base_status base_read_file(struct base_arena *arena, const char *path, size
 {
     struct stat status;
     if (!*path) return base_fail(error, BASE_INPUT, "a file without a name cannot be read");
+    if (arena->held && !strcmp(arena->held->name, path) && arena->held->length <= limit_bytes)
+        return *text = arena->held->text, *length = arena->held->length, BASE_OK;
     FILE *file = fopen(path, "rb");
     if (!file) return base_fail(error, BASE_INPUT, "%s: cannot be read: %s", path, strerror(errno));
     if (fstat(fileno(file), &status) != 0 || S_ISDIR(status.st_mode)) {

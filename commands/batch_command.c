@@ -79,16 +79,28 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
 
 /* What a page may ask: answers alone, and about nothing that stands in a file. The kernel sees to that, too
  * (base_seal); this says it in words. */
-static enum base_status refuse_beyond_page(int count, const char *const *words, struct base_error *error)
+static enum base_status refuse_beyond_page(int count, const char *const *words, bool holds, struct base_error *error)
 {
     static const char *const commands[] = {"predict", "tune", "mesh", "topology", "topologies", "models", "export"};
-    bool known = false;
+    bool known = holds && !strcmp(words[0], "import");
     for (int i = 0; i < BASE_COUNT(commands); i++) known = known || !strcmp(words[0], commands[i]);
     if (!known) return base_fail(error, BASE_USAGE, "a page does not ask %.40s; the command line does", words[0]);
     for (int i = 1; i < count; i++)
         if (*words[i] == '@' || strstr(words[i], "=@"))
             return base_fail(error, BASE_USAGE, "a page names no file, as \"%.60s\" does", words[i]);
     return BASE_OK;
+}
+
+/* ["held", NAME, TEXT, COMMAND, …]: a file that was dropped on the page, which the command reads under that name.
+ * Returns how many words are before the command. */
+static int take_held(struct base_arena *arena, int count, const char *const *words, struct base_held *held)
+{
+    enum { WORDS = 3 };
+    if (count <= WORDS || strcmp(words[0], "held") != 0) return 0;
+    *held = (struct base_held){words[1], words[2], strlen(words[2])};
+    if (!*held->name || strpbrk(held->name, "/=@") || strchr("-.", *held->name)) return 0;
+    arena->held = held;
+    return WORDS;
 }
 
 /* Of a search, on lines before its answer, ten a second at most. */
@@ -125,11 +137,16 @@ static enum base_status answer_words(struct commands_context *outer, struct base
                                        .clock_where = outer->clock_where,
                                        .progress = outer->sealed ? tell_progress : NULL,
                                        .progress_where = &told};
+    struct base_held held;
+    const int before = outer->sealed ? take_held(arena, count, words, &held) : 0;
+    count -= before, words += before;
     if (count < 1)
         return base_fail(error, BASE_USAGE, "a question has a command, as in [\"mesh\",\"--topology\",\"v4-8\"]");
     if (!strcmp(words[0], "batch")) return base_fail(error, BASE_USAGE, "batch does not answer batch");
-    if (outer->sealed) BASE_TRY(refuse_beyond_page(count, words, error));
-    return commands_execute(&context, words[0], count - 1, words + 1, document, error);
+    if (outer->sealed) BASE_TRY(refuse_beyond_page(count, words, before > 0, error));
+    const enum base_status status = commands_execute(&context, words[0], count - 1, words + 1, document, error);
+    arena->held = NULL;
+    return status;
 }
 
 static enum base_status answer_asked(struct commands_context *outer, struct base_arena *arena, int count,

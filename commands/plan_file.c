@@ -1,5 +1,6 @@
 /* A plan in a file: JSON, T5X's gin, or what starts other software. */
 #include "commands/commands.h"
+#include "model/architecture.h"
 #include "model/import/import.h"
 #include "sim/predict/predict.h"
 
@@ -16,8 +17,8 @@ static enum base_status read_json(struct base_arena *arena, const char *path, st
     BASE_TRY(base_read_file(arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
     enum base_status status = base_json_parse(arena, text, length, &document, error);
     if (status == BASE_OK && model_is_huggingface(document))
-        return out->values[SIM_MODEL] = base_print(arena, "@%s", path), BASE_OK;
-    if (status == BASE_OK) status = sim_plan_from_json(arena, document, out, error);
+        status = model_huggingface_line(arena, document, &out->values[SIM_MODEL], error);
+    else if (status == BASE_OK) status = sim_plan_from_json(arena, document, out, error);
     return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 

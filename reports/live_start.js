@@ -56,14 +56,30 @@ const pin = () => {
   paint(); drawView();
 };
 
-/* A plan, or an answer with one, dropped anywhere on the page. */
-const drop = async (file) => {
+/* A plan, an answer with one, or what starts other software, dropped anywhere on the page or pasted. What a file leaves
+ * open stays as it is. */
+const tell = (name, ...what) => { show(reason, make("strong", {}, name + ": "), ...what, " ", button("close", () => { reason.hidden = true; }, { class: "small" })); reason.hidden = false; };
+const bring = async (given, text) => {
+  const name = given.replace(/[^\w.-]/g, "_").replace(/^[.-]/, "_");
   let found = {};
-  try { const d = JSON.parse(await file.text()); found = planFrom(d.plan || d.best || d); } catch { /* no JSON */ }
+  try { const d = JSON.parse(text); found = planFrom(d.plan || d.best || d); } catch { /* no JSON */ }
   if (found.model && found.topology) return take(found);
-  show(reason, make("strong", {}, `${file.name}: `), "holds no plan as JSON. ", make("code", {}, `meshwright import ${file.name} --json --out plan.json`), " makes one of gin, MaxText, Megatron, torchtitan and config.json; drop that.");
-  reason.hidden = false;
+  if (held) return tell(given, "holds no plan as JSON. ", make("code", {}, `meshwright import ${name} --json --out plan.json`), " makes one of gin, MaxText, Megatron, torchtitan and config.json; open that.");
+  const question = ["held", name, text, "import", name], answers = await ask(question, [...question, "--topology", plan.topology || ""]);
+  const read = answers.find((a) => !a.error); // files that leave the devices open are for those of the page
+  if (!read) return tell(given, answers[1].error);
+  found = planFrom(read.result);
+  take(found.topology && found.model ? found : { ...plan, ...found });
+  tell(given, `${Object.keys(found).map((o) => words(keyOf[o].key)).join(", ")} taken. `, make("code", {}, `meshwright import ${name} --notes`), " lists what it says beside them.");
 };
+const drop = async (file) => file.size > 1e6 ? tell(file.name, "is larger than 1 MB.") : bring(file.name, await file.text());
+const nameOf = (text) => "pasted." + (/^\s*[{[]\s*"/.test(text) ? "json" : /^\s*\[[\w.]+\]\s*$/m.test(text) ? "toml" : /(^|\s)--\w/.test(text) ? "sh" : /^[\w./]+\s*=/m.test(text) ? "gin" : "yml");
+addEventListener("paste", (e) => {
+  if (e.target.closest("input, textarea")) return;
+  const [file] = e.clipboardData.files, text = e.clipboardData.getData("text");
+  if (file) drop(file);
+  else if (text.includes("\n") || text.startsWith("{")) bring(nameOf(text), text);
+});
 addEventListener("dragover", (e) => e.preventDefault());
 addEventListener("drop", (e) => { e.preventDefault(); if (e.dataTransfer.files.length) drop(e.dataTransfer.files[0]); });
 
@@ -85,7 +101,7 @@ if (found && !entries.length) {
   show(document.getElementById("app"), make("header", {}, make("h1", {}, "Meshwright")), make("div", { class: "page alone" }, make("main", {}, [(found.warnings || []).map((w) => make("p", { class: "warning", role: "note" }, w)), make("h2", { id: "headline" }, document.title), view, make("h3", {}, "The page was made by"), make("pre", { tabindex: "0" }, held.command)])));
   show(view, drawFound());
 } else { show(document.getElementById("app"),
-  make("header", {}, [make("h1", {}, "Meshwright"), make("p", { class: "tools" }, [make("label", { class: "file" }, ["open a plan", make("input", { type: "file", accept: ".json", "aria-label": "open a plan", onchange: (e) => { if (e.target.files.length) drop(e.target.files[0]); } })]), button("pin", pin, { title: "keep this plan as the one to compare with" }), copier("copy command", () => commandOf(plan)), held ? held.launcher ? copier(`copy ${held.launcher.format === "gin" ? "gin" : "Slurm job"}`, () => held.launcher.text) : null : copier("copy link", () => location.href)]), status]),
+  make("header", {}, [make("h1", {}, "Meshwright"), make("p", { class: "tools" }, [make("label", { class: "file" }, ["open a plan", make("input", { type: "file", accept: ".json,.gin,.yml,.yaml,.toml,.sh,.args,.txt", "aria-label": "open a plan", onchange: (e) => { if (e.target.files.length) drop(e.target.files[0]); } })]), button("pin", pin, { title: "keep this plan as the one to compare with" }), copier("copy command", () => commandOf(plan)), held ? held.launcher ? copier(`copy ${held.launcher.format === "gin" ? "gin" : "Slurm job"}`, () => held.launcher.text) : null : copier("copy link", () => location.href)]), status]),
   make("div", { class: "page" }, [turns ? makeControls() : planList(), make("main", {}, [alarm, reason, verdict, turns ? make("section", { "aria-label": "What if" }, [make("h2", {}, "What if"), make("p", { class: "note" }, "Height: tokens/s. Hollow: does not fit. A click goes there."), strip]) : null, make("section", {}, [tabs, view]),
     held ? make("section", { class: "offline" }, [make("h2", {}, "Make it live"), make("p", {}, `This page holds one plan${turns ? " and its neighbours" : ""}. Where the program is, this command answers for any other:`), make("pre", { tabindex: "0" }, commandOf(planOf(""), "serve")),
       make("p", {}, "The page was made by:"), make("pre", { tabindex: "0" }, held.command)]) : null])]));

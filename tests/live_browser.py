@@ -3,9 +3,11 @@
 
     live_browser.py PROGRAM [--pictures FOLDER]
 
+With AXE=axe.min.js in its environment every view is looked at by axe, too.
 Prints a line a finding; exit 1 if there was one, 77 if there is no Chromium (hostile requests are sent all the same).
 """
 import http.client
+import json
 import os
 import subprocess
 import sys
@@ -98,6 +100,15 @@ def hostile(served):
             found.append(f"{name} is not refused: {text[:120]}")
     if os.path.exists("/tmp/meshwright-written.json"):
         found.append("a page wrote a file")
+    for name, words in {"a file that includes another": ["held", "x.gin", "include '/etc/passwd'\n", "import", "x.gin"], "a path as a name": ["held", "../x.gin", "x = 1\n", "import", "../x.gin"],
+                        "another file than the one held": ["held", "x.gin", "x = 1\n", "import", "/etc/passwd"], "a file without its text": ["import", "/etc/passwd"],
+                        "an option as a name": ["held", "--out", "x = 1\n", "import", "--out", "/tmp/meshwright-written.json"]}.items():
+        text = expect(name, 200, "POST", "/ask", json.dumps(words).encode())
+        if '"error"' not in text or "root:" in text or os.path.exists("/tmp/meshwright-written.json"):
+            found.append(f"{name} is not refused: {text[:120]}")
+    text = expect("a gin file held", 200, "POST", "/ask", json.dumps(["held", "x.gin", "include 't5x/examples/t5/t5_1_1/large.gin'\nBATCH_SIZE = 64\n", "import", "x.gin"]).encode())
+    if '"batch_size":64' not in text.replace(" ", "") or "t5_1_1_large" not in text:
+        found.append(f"a gin file is not read: {text[:200]}")
     before = served.memory_kib()
     for i in range(600):
         served.send("POST", "/ask", bytes((i * 37 + j * j) % 256 for j in range(i % 90)))
@@ -171,6 +182,15 @@ def knobs(browser, served):
     for tab in ("memory", "time", "machine", "search", "shelf"):
         browser.evaluate(f"document.querySelector('#tab-{tab}').click()")
         expect(f"the view {tab} shows something", "document.querySelector('#view').textContent.length > 40")
+    visit(browser, served.address + T5)
+    for what, text, shown in (
+            ("gin", "include 't5x/examples/t5/t5_1_1/large.gin'\nBATCH_SIZE = 128\n", "location.hash.includes('t5_1_1_large') && location.hash.includes('batch_size=128') && location.hash.includes('v4-512')"),
+            ("config.json", json.dumps({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_hidden_layers": 31,
+                                        "num_key_value_heads": 8, "vocab_size": 128256, "hidden_act": "silu", "rms_norm_eps": 1e-5, "tie_word_embeddings": False}, indent=1), "location.hash.includes('num_layers%3D31') || location.hash.includes('num_layers=31')"),
+            ("YAML", "model_name: llama3-8b\nper_device_batch_size: 4\nmax_target_length: 4096\nici_fsdp_parallelism: 256\nremat_policy: full\n", "location.hash.includes('software=maxtext')"),
+            ("nothing that is known", "what is\nthis\n", "!document.querySelector('.reason').hidden && document.querySelector('.reason').textContent.includes('pasted')")):
+        browser.evaluate(f"(() => {{ const d = new DataTransfer(); d.setData('text', {json.dumps(text)}); document.body.dispatchEvent(new ClipboardEvent('paste', {{ clipboardData: d, bubbles: true }})); }})()")
+        expect(f"{what} is taken when it is pasted", shown)
     visit(browser, served.address + T5.replace("batch_size=896", "batch_size=64"))
     browser.evaluate("document.querySelector('#tab-search').click(); [...document.querySelectorAll('#view button')].find((b) => b.textContent === 'search').click()")
     for _ in range(600):
@@ -182,6 +202,16 @@ def knobs(browser, served):
     return found
 
 
+def barriers(browser):
+    """What axe finds on the page, where AXE names its script (axe.min.js, of npm's axe-core or PyPI's axe-core-python)."""
+    if not os.environ.get("AXE"):
+        return []
+    with open(os.environ["AXE"], encoding="utf-8") as file:
+        browser.evaluate(file.read() + ";0")
+    answer = browser.evaluate("(async () => { const r = await axe.run(document); return { passed: r.passes.length, found: r.violations.map((v) => `axe: ${v.id}: ${v.nodes[0].html.slice(0, 120)}`) }; })()")
+    return answer["found"] + ([] if answer["passed"] > 10 else [f"axe looked at {answer['passed']} rules alone"])
+
+
 def looks(browser, served, pictures):
     found = []
     for name, plan in (("t5", T5), ("pipeline", PIPELINE), ("unfit", T5.replace("4,2,2,1", "2,2,1,1"))):
@@ -191,7 +221,7 @@ def looks(browser, served, pictures):
             for tab in ("memory", "time", "machine", "shelf"):
                 browser.evaluate(f"document.querySelector('#tab-{tab}').click()")
                 answer = browser.evaluate(MEASURE)
-                found += [f"{name}, {tab} at {width} px: {what}" for what in answer["found"]]
+                found += [f"{name}, {tab} at {width} px: {what}" for what in answer["found"] + barriers(browser)]
                 if pictures:
                     browser.picture(os.path.join(pictures, f"live-{name}-{tab}-{width}.png"))
             if name == "t5":
