@@ -125,6 +125,36 @@ static enum base_status find_kind(struct base_arena *arena, const char *name, co
     return base_fail_unknown(error, BASE_USAGE, "plot: KIND", name, names, BASE_COUNT(kinds));
 }
 
+static bool says_plan(const struct base_arguments *arguments)
+{
+    static const char *const others[] = {"--gin-search-path", "--notes", "--json", "--out", "--help"};
+    for (int i = 0; i < arguments->option_count; i++) {
+        bool other = !arguments->values[i];
+        for (int o = 0; o < BASE_COUNT(others); o++) other = other || !strcmp(arguments->options[i].name, others[o]);
+        if (!other) return true;
+    }
+    return false;
+}
+
+/* What options of a plan say, over the plan of a file if one is given, stands as a file of its own: a chart reads it as
+ * any other. */
+static enum base_status hold_plan(struct commands_context *context, const struct base_arguments *arguments,
+                                  const struct kind *kind, struct base_held *held, struct base_error *error)
+{
+    struct base_arguments behind = *arguments;
+    struct sim_plan_text text;
+    struct base_text json = {.arena = context->arena};
+    struct base_json_writer w = {.text = &json};
+    if (strncmp(kind->input, "PLAN", 4) != 0 || kind->input_count > 1)
+        return base_fail(error, BASE_USAGE, "plot %s: takes no options of a plan: its input is %s", kind->name,
+                         kind->input);
+    behind.positional++, behind.positional_count--;
+    BASE_TRY(commands_plan_text(context, &behind, NULL, &text, error));
+    sim_plan_put_json(context->arena, &text, &w);
+    *held = (struct base_held){"the command line", json.data, json.length};
+    return BASE_OK;
+}
+
 static enum base_status run_plot(struct commands_context *context, const struct base_arguments *arguments,
                                  struct base_text *out, struct base_error *error)
 {
@@ -136,7 +166,10 @@ static enum base_status run_plot(struct commands_context *context, const struct 
         return base_fail(error, BASE_USAGE, "plot: KIND and INPUT are missing; the kinds are: %s",
                          list_kinds(context->arena));
     BASE_TRY(find_kind(context->arena, arguments->positional[0], &kind, error));
-    if (arguments->positional_count < 1 + kind->input_count)
+    const bool has_options = says_plan(arguments);
+    struct base_held held;
+    if (has_options) BASE_TRY(hold_plan(context, arguments, kind, &held, error));
+    if (arguments->positional_count < 1 + kind->input_count && !has_options)
         return base_fail(error, BASE_USAGE, "plot %s: INPUT is missing: %s", kind->name, kind->input);
     if (arguments->positional_count > 1 + kind->input_count)
         return base_fail(error, BASE_USAGE, "plot %s: \"%.60s\" is one input too many: %s", kind->name,
@@ -146,14 +179,18 @@ static enum base_status run_plot(struct commands_context *context, const struct 
                          kind->name);
     BASE_TRY(plots_format_parse(path, &format, error));
     BASE_TRY(plots_ready(error));
-    struct question question = {context, arguments->positional + 1, arguments->positional_count - 1, format};
-    BASE_TRY(draw_kind(kind, &question, &picture, error));
+    const char *const *inputs = has_options ? &held.name : arguments->positional + 1;
+    struct question question = {context, inputs, has_options ? 1 : arguments->positional_count - 1, format};
+    if (has_options) context->arena->held = &held;
+    const enum base_status status = draw_kind(kind, &question, &picture, error);
+    context->arena->held = NULL;
+    if (status != BASE_OK) return status;
     BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
     commands_put_picture(context, kind->name, path, &picture, out);
     return BASE_OK;
 }
 
-static const struct base_option options[] = {COMMANDS_GIN, COMMANDS_COMMON};
+static const struct base_option options[] = {COMMANDS_PLAN, COMMANDS_COMMON};
 
 const struct commands_command commands_plot = {
     .name = "plot",
@@ -161,7 +198,8 @@ const struct commands_command commands_plot = {
         "draw a chart as SVG, PDF or PNG: of a plan (memory, time, operations, roofline, schedule, batch, scaling, "
         "mesh), of two (difference), of a sweep (comparison, parity, trust) or of a search (pareto, latency, "
         "sensitivity)",
-    .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
+    .usage =
+        "plot KIND INPUT --out FILE.svg|.pdf|.png\nplot KIND [PLAN] --model M --topology T … --out FILE.svg|.pdf|.png",
     .examples = "  meshwright plot memory examples/t5_11b_v4_512.json --out memory.svg\n"
                 "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison "
                 "result.csv --out comparison.svg\n"
