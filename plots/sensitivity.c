@@ -75,7 +75,26 @@ static void sort_changes(struct changes *c)
     }
 }
 
-/* The title names the key that matters most: the one whose best other value costs most. */
+/* The keys of which no other value fits: the plan hangs on them. "" if there is none. */
+static const char *keys_it_hangs_on(struct base_arena *arena, const struct changes *c)
+{
+    enum { NAMED = 3 };
+    struct base_text names = {.arena = arena};
+    int count = 0;
+    for (int first = 0, end; first < c->count; first = end) {
+        bool any = false, fits = false;
+        for (end = first; end < c->count && !strcmp(c->list[end].key, c->list[first].key); end++) {
+            any = any || !c->list[end].refused;
+            fits = fits || (!c->list[end].refused && c->list[end].fits);
+        }
+        if (any && !fits && count++ < NAMED) base_putf(&names, "%s%s", names.length ? ", " : "", c->list[first].key);
+    }
+    if (count > NAMED) base_putf(&names, " and %d more", count - NAMED);
+    return names.length ? names.data : "";
+}
+
+/* The title names what the plan fits by, and the key that matters most of the others: whose best other value costs
+ * most. */
 static const char *title_of(struct base_arena *arena, const struct changes *c)
 {
     const struct change *most = NULL;
@@ -87,8 +106,11 @@ static const char *title_of(struct base_arena *arena, const struct changes *c)
         if (best && (!most || best->change_frac < most->change_frac)) most = best;
     }
     if (!most) return "No other value of any one choice fits";
-    return base_print(arena, "Of what fits, %s matters most: its next best value, %s, costs %.1f %%", most->key,
-                      most->value, -100 * most->change_frac);
+    const char *keys = keys_it_hangs_on(arena, c);
+    return base_print(arena, "%s%s%s matters most: its next best value, %s, costs %.1f %%",
+                      *keys ? "It fits only with its " : "Of what fits, ",
+                      *keys ? base_print(arena, "%s; else ", keys) : "", most->key, most->value,
+                      -100 * most->change_frac);
 }
 
 static const char *signed_percent(struct base_arena *arena, double frac)

@@ -610,8 +610,10 @@ static enum base_status run_plot(struct base_arena *arena, const char *const *wo
     int count = 0;
     while (words[count]) count++;
     *out = (struct base_text){.arena = arena};
-    BASE_TRY(base_arguments_parse(arena, commands_plot.options, commands_plot.option_count,
-                                  commands_plot.positional_limit, count, words, &arguments, error));
+    int option_count;
+    const struct base_option *options = commands_options(arena, &commands_plot, &option_count);
+    BASE_TRY(base_arguments_parse(arena, options, option_count, commands_plot.positional_limit, count, words,
+                                  &arguments, error));
     return commands_plot.run(&context, &arguments, out, error);
 }
 
