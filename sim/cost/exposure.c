@@ -3,6 +3,7 @@
  * take as long as they do alone. */
 #include "sim/cost/cost.h"
 
+#include <assert.h>
 #include <math.h>
 
 struct clock {
@@ -29,6 +30,7 @@ struct recorder {
     double serial_s, beside_free_s;
     int *started;                          /* by start: its span */
     int waited[MOST_WAITED], waited_count; /* spans of collectives that the next kernel waits for */
+    int most;                              /* spans that there is room for */
     bool folds_layers, folds_all;
 };
 
@@ -43,6 +45,7 @@ static double later(double a_s, double b_s)
 static struct sim_span *record(struct clock *c, struct sim_span span)
 {
     struct sim_spans *out = c->recorder->out;
+    assert(out->count < c->recorder->most);
     span.step = c->step, span.serial_s = c->recorder->serial_s, span.waiter = -1;
     out->spans[out->count] = span;
     return &out->spans[out->count++];
@@ -283,21 +286,22 @@ static double count_spans(const struct clock *c, const struct recorder *r)
         else if (moment->kind != SIM_EVENT_WAIT && moment->kind != SIM_EVENT_LOOP) count += trips[depth];
         if (moment->kind != SIM_EVENT_LOOP) continue;
         if (++depth == MOST_DEPTH) return HUGE_VAL;
-        trips[depth] = trips[depth - 1] * (folds ? 1 : (double)c->p->sizes[moment->what]);
+        trips[depth] = trips[depth - 1] * (folds ? 1 : later(1, (double)c->p->sizes[moment->what]));
         count += 2 * trips[depth]; /* it, and what stands for the others */
     }
     return count;
 }
 
 /* A run of collectives goes beside what is before it by what of all of them is hidden. */
-static const double *early_of(const struct sim_cost_context *p, const double *hidden_frac, struct base_arena *arena)
+static const double *early_of(const struct sim_cost_context *p, const struct sim_unit_costs *prices,
+                              const double *hidden_frac, struct base_arena *arena)
 {
     const struct sim_price_step *steps = p->list->steps;
     double *early_s = base_new(arena, double, p->list->step_count + 1);
     for (int i = p->list->step_count - 1, first = i; i >= 0; i--) {
         if (!steps[i].communicates) continue;
         first = i && steps[i - 1].communicates && steps[i - 1].repeats == steps[i].repeats ? i - 1 : i;
-        early_s[first] = early_s[i] + p->list->unit_costs->collectives_s[steps[i].what] * hidden_frac[i];
+        early_s[first] = early_s[i] + prices->collectives_s[steps[i].what] * hidden_frac[i];
         if (first != i) early_s[i] = 0;
     }
     return early_s;
@@ -318,11 +322,12 @@ void sim_record_spans(const struct sim_cost_context *p, const double *kernels_s,
         c.moments = moments, c.moment_count = sim_synchronous_moments(p, moments);
     }
     struct recorder r = {
-        .out = out, .early_s = early_of(p, hidden_frac, arena), .started = base_new(arena, int, starts + 1)};
+        .out = out, .early_s = early_of(p, prices, hidden_frac, arena), .started = base_new(arena, int, starts + 1)};
     double count = count_spans(&c, &r);
     if (count > most) r.folds_layers = true, count = count_spans(&c, &r);
     if (count > most) r.folds_all = true, count = count_spans(&c, &r);
-    out->spans = base_new(arena, struct sim_span, (int)count + 4);
+    r.most = (int)count + 4;
+    out->spans = base_new(arena, struct sim_span, r.most);
     c.recorder = &r;
     iterate(&c, 0);
     out->end_s = later(later(c.now_s, c.pieces_end_s), c.links_free_s);
