@@ -194,14 +194,6 @@ enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_e
     return BASE_OK;
 }
 
-static bool offloads_state(const char *software)
-{
-    static const char *const names[] = {"deepspeed", "fsdp", "torchtitan", "transformers"};
-    for (int i = 0; i < BASE_COUNT(names); i++)
-        if (!strcmp(software, names[i])) return true;
-    return false;
-}
-
 /* Over the data axis: FSDP. */
 static bool shards_weights(const struct sim_plan *plan)
 {
@@ -240,7 +232,7 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
         (plan->placement->topology.kind == TOPO_LOCAL || plan->config->latent.key_value_rank))
         return base_fail(error, BASE_INPUT,
                          "lora_rank: adapters are predicted, not run here, and are not of latent attention; use 0");
-    if (plan->cpu_offload && !offloads_state(plan->software))
+    if (plan->cpu_offload && !(sim_plan_traits(plan) >> MODEL_TRAIT_OFFLOADS_STATE & 1))
         return base_fail(error, BASE_INPUT,
                          "cpu_offload: is DeepSpeed's and FSDP's, and %s has none; use software deepspeed, fsdp or "
                          "torchtitan, or none",
