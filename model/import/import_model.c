@@ -32,8 +32,9 @@ static enum base_status put_latent(struct import_draft *draft)
     static const char *const parts[] = {"q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "v_head_dim"};
     int64_t plain, turned, shared, width;
     BASE_TRY(model_import_int(draft, ".shared_experts", 0, &shared));
-    BASE_TRY(model_import_int(draft, "model.expert_mlp_dim", 0, &width));
-    if (shared && shared < 1 << 10 && width < 1 << 20)
+    BASE_TRY(model_import_int(draft, size_of(draft, "expert_mlp_dim") ? "model.expert_mlp_dim" : "model.mlp_dim", 0,
+                              &width));
+    if (shared && shared < 1 << 10 && width < 1 << 20 && !size_of(draft, "shared_expert_mlp_dim"))
         model_import_put_int(draft, "model.shared_expert_mlp_dim", shared * width);
     if (strcmp(model_import_said(draft, ".attention_type", ""), "mla") != 0) return BASE_OK;
     if (size_of(draft, "qk_norm")) model_import_put(draft, "model.qk_norm", "0"); /* of its ranks, which it has */
