@@ -201,6 +201,7 @@ static int number_of(const char *name)
 static void find_launcher(struct commands_context *context)
 {
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
+    context->has_network = getenv("OMPI_MCA_btl_tcp_if_include") != NULL;
     int tasks = number_of("SLURM_STEP_NUM_TASKS") > 1 ? number_of("SLURM_STEP_NUM_TASKS") : number_of("PMI_SIZE");
     for (int i = 0; i < BASE_COUNT(ranks) && !context->launched; i++) {
         context->launched = getenv(ranks[i]) != NULL;

@@ -38,6 +38,7 @@ struct commands_context {
     bool launches; /* its text is a file that a shell or Python reads: warnings stand beside it */
     bool launched; /* an mpirun or srun started this process as this rank of several; what is no run does not care */
     int launched_rank;
+    bool has_network;           /* Open MPI is told by the environment which one to use between hosts */
     const char *launch_problem; /* why ranks that were started so cannot find each other; NULL: they can */
     bool silent;                /* set by a command: another rank speaks for this one */
     const volatile sig_atomic_t *stop_signal; /* the signal that asked a run to end; 0, or NULL: none */

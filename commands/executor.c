@@ -25,6 +25,11 @@ enum { LEAST_FILE_BYTES = 4200 << 10 };
  * product was found to have room for. */
 static const char threads_of_openblas[] = "OPENBLAS_NUM_THREADS";
 
+/* Ranks of several hosts talk over what networks Open MPI finds between them. */
+static const char unchosen_network[] =
+    "--hostfile: ranks listen on every network of their hosts; "
+    "OMPI_MCA_btl_tcp_if_include and OMPI_MCA_oob_tcp_if_include name one, as in eth0";
+
 struct talk {
     struct commands_context *context;
     char reason[600];                    /* why it failed, as far as a line said so */
@@ -205,6 +210,7 @@ static enum base_status start(struct commands_context *context, const struct com
                                           "-np",
                                           count};
     int given = 12;
+    if (starts_ranks && executor->hostfile && !context->has_network) commands_note(context, unchosen_network);
     if (executor->hostfile) mpirun[given++] = "--hostfile", mpirun[given++] = executor->hostfile;
     for (int i = 0; i < here_count && !executor->hostfile; i++) mpirun[given++] = here[i];
     mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;

@@ -532,6 +532,23 @@ static void local_ranks_listen_on_no_network(struct base_arena *arena)
     if (listens) assert_non_null(strstr(o.err, "listens on every network"));
 }
 
+/* Over hosts, who does not choose a network is told how. */
+static void ranks_of_hosts_say_where_they_listen(struct base_arena *arena)
+{
+    static const char variable[] = "OMPI_MCA_btl_tcp_if_include", hosts[] = "localhost slots=2\n";
+    const char *path = base_print(arena, "%s/hosts", folder), *more = base_print(arena, "--hostfile %s", path);
+    struct base_error error;
+    assert_ok(base_write_file(path, hosts, sizeof hosts - 1, &error), &error);
+    struct outcome told = run_whole(arena, "local:2", 1, more);
+    setenv(variable, "lo", 1);
+    struct outcome chosen = run_whole(arena, "local:2", 1, more);
+    unsetenv(variable);
+    assert_outcome(&told, 0, "run here on 2 ranks");
+    assert_outcome(&chosen, 0, "run here on 2 ranks");
+    assert_non_null(strstr(told.err, "ranks listen on every network of their hosts"));
+    assert_null(strstr(chosen.err, "listen"));
+}
+
 /* mpirun is found where the system has it; a PATH without it is a word. */
 static void no_path_is_no_riddle(struct base_arena *arena)
 {
@@ -1137,6 +1154,7 @@ int main(int count, char **arguments)
         TEST(sigterm_to_all_leaves_a_checkpoint),
         TEST(a_signal_to_mpirun_leaves_a_checkpoint),
         TEST(local_ranks_listen_on_no_network),
+        TEST(ranks_of_hosts_say_where_they_listen),
         TEST(no_path_is_no_riddle),
         TEST(two_runs_do_not_share_a_directory),
         TEST(a_pipe_for_a_chunk_is_refused),
