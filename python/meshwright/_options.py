@@ -30,6 +30,7 @@ class Plan(TypedDict, total=False):
     weight_dtype: Literal["float32", "bfloat16", "nf4"]
     moment_dtype: Literal["as_weights", "float32", "bfloat16"]
     gradient_dtype: Literal["software", "float32", "bfloat16"]
+    fp8_recipe: Literal["software", "delayed", "current", "blockwise", "tensorwise", "rowwise"]
     attention: Literal["unfused", "flash"]
     scanned: int
     lora_rank: int
@@ -52,6 +53,7 @@ class Plan(TypedDict, total=False):
     moe_dispatcher: Literal["software", "alltoall", "deepep", "hybridep", "dense", "megablox", "onehot"]
     moe_imbalance: float
     overlap_moe_a2a: int
+    cuda_graphs: Text
     capacity_factor: float
     cp_comm_type: Literal["software", "p2p", "all_gather"]
     tp_comm_overlap: int
@@ -157,6 +159,7 @@ class Tune(TypedDict, total=False):
     weight_dtype: Union[Literal["float32", "bfloat16", "nf4"], Literal["auto"], Sequence[Literal["float32", "bfloat16", "nf4"]]]
     moment_dtype: Union[Literal["as_weights", "float32", "bfloat16"], Literal["auto"], Sequence[Literal["as_weights", "float32", "bfloat16"]]]
     gradient_dtype: Union[Literal["software", "float32", "bfloat16"], Literal["auto"], Sequence[Literal["software", "float32", "bfloat16"]]]
+    fp8_recipe: Union[Literal["software", "delayed", "current", "blockwise", "tensorwise", "rowwise"], Literal["auto"], Sequence[Literal["software", "delayed", "current", "blockwise", "tensorwise", "rowwise"]]]
     attention: Union[Literal["unfused", "flash"], Literal["auto"], Sequence[Literal["unfused", "flash"]]]
     scanned: Union[int, Literal["auto"], Sequence[int]]
     lora_rank: Union[int, Literal["auto"], Sequence[int]]
@@ -179,6 +182,7 @@ class Tune(TypedDict, total=False):
     moe_dispatcher: Union[Literal["software", "alltoall", "deepep", "hybridep", "dense", "megablox", "onehot"], Literal["auto"], Sequence[Literal["software", "alltoall", "deepep", "hybridep", "dense", "megablox", "onehot"]]]
     moe_imbalance: Union[float, Literal["auto"], Sequence[float]]
     overlap_moe_a2a: Union[int, Literal["auto"], Sequence[int]]
+    cuda_graphs: Text
     capacity_factor: Union[float, Literal["auto"], Sequence[float]]
     cp_comm_type: Union[Literal["software", "p2p", "all_gather"], Literal["auto"], Sequence[Literal["software", "p2p", "all_gather"]]]
     tp_comm_overlap: Union[int, Literal["auto"], Sequence[int]]
