@@ -1,6 +1,5 @@
 /* A plan in a file: JSON, T5X's gin, or what starts other software. */
 #include "commands/commands.h"
-#include "model/architecture.h"
 #include "model/import/import.h"
 #include "sim/predict/predict.h"
 

@@ -160,11 +160,6 @@ struct model_config {
 enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
                                     struct base_error *error);
 const char *model_config_key_name(int at); /* of that grammar, in its order; NULL: there are no more */
-/* huggingface.c: a config.json of Hugging Face's transformers as one line of the same grammar. BASE_INPUT names a
- * family or a feature that is not modelled. */
-bool model_is_huggingface(const struct base_json *object);
-enum base_status model_huggingface_line(struct base_arena *arena, const struct base_json *object, const char **out,
-                                        struct base_error *error);
 /* Whether one key of the one-line form may have that value. */
 enum base_status model_config_check(const char *key, const char *value, struct base_error *error);
 /* experts.c: how many sparse layers a stack has, and how many layers one block of it, whose last is sparse; a stack

@@ -146,4 +146,10 @@ enum base_status model_device_state(const struct model_parameter *parameters, in
                                     enum model_optimizer optimizer, const struct model_adafactor *adafactor,
                                     struct model_device_state *out, struct base_error *error);
 
+/* huggingface.c: a config.json of Hugging Face's transformers as one line of a model's grammar. BASE_INPUT names a
+ * family or a feature that is not modelled. */
+bool model_is_huggingface(const struct base_json *object);
+enum base_status model_huggingface_line(struct base_arena *arena, const struct base_json *object, const char **out,
+                                        struct base_error *error);
+
 #endif

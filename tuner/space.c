@@ -453,9 +453,8 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
                                   .search_rules = request->search_rules,
                                   .batch_auto = request->batch_auto};
     if (!plan[SIM_MODEL])
-        return base_fail(
-            error, BASE_INPUT,
-            "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
+        return base_fail(error, BASE_INPUT,
+                         "model: is missing; a zoo name such as t5_1_1_xxl, or a line such as decoder_only:emb_dim=…");
     if (!plan[SIM_TOPOLOGY])
         return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     if (sim_key_is_given(&request->plan, SIM_LORA_RANK) && strcmp(plan[SIM_LORA_RANK], "0") != 0)

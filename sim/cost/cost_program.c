@@ -471,10 +471,9 @@ static unsigned axes_of(const struct sim_sharded *s)
 void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
                            const struct sim_price_choices *choices, struct sim_cost_program *out)
 {
-    struct maker m = {.scratch = scratch, .s = sharded, .choices = choices, .out = out};
+    struct maker m = {.scratch = scratch, .s = sharded, .choices = choices, .out = out, .sets = axes_of(sharded) + 1};
     memset(out, 0, sizeof *out);
     out->factors = base_new(arena, struct sim_factor, SIM_MOST_FACTORS);
-    m.sets = axes_of(sharded) + 1;
     m.number_of = base_new(scratch, unsigned char, MODEL_SIZE_COUNT *(int)m.sets);
     m.dot_of = base_new(scratch, int, sharded->op_count + 1);
     m.is_cast = base_new(scratch, bool, sharded->value_count + 1);
