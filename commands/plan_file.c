@@ -125,7 +125,8 @@ static bool is_text(struct commands_context *context, const char *path)
     const char *text;
     size_t length;
     struct base_error ignored;
-    if (!base_is_file(path)) return false;
+    const struct base_held *held = context->arena->held; /* a page's text has no file */
+    if (!base_is_file(path) && !(held && !strcmp(held->name, path))) return false;
     if (base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, &ignored) != BASE_OK) return false;
     const char first = text[strspn(text, " \t\r\n")];
     return (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || first == '#' || first == '-';

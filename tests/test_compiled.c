@@ -21,7 +21,7 @@ static const struct answers {
     double least_plainly_frac; /* of steps that the compiler takes, said to fit and not to be tight; half of MaxText's
                                   were drawn at the limit */
     bool all_metrics;          /* each step gave out T5X's; else some the first four of them */
-} files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, 0.7, true},
+} files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, 0.55, true},
              {"tests/data/compiled_memory_drawn.csv", 0.028, 0.93, 0.96, 0.03, 0.95, 0.7, false},
              {"tests/data/compiled_memory_blind.csv", 0.029, 0.91, 0.97, 0.02, 1, 0.7, true},
              {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, 0.7, true},

@@ -22,7 +22,8 @@ struct trial {
     const struct sim_plan_text *text;
     const char *topology; /* that is tried instead of the plan's own, or NULL */
     const char *mesh;     /* the same of its named axes, over that topology; or NULL */
-    const char *already;  /* what the text has otherwise than the plan, in words; or NULL */
+    double parameter_count;
+    const char *already; /* what the text has otherwise than the plan, in words; or NULL */
     struct atom *atoms;
     int atom_count;
     struct sim_change *found;
@@ -40,6 +41,15 @@ static const char *words_of(const struct trial *t, const struct atom *const *cha
     return words.data;
 }
 
+/* Parameters in four bits, sharded over all devices, do not fit: no change of the plan helps there. */
+static bool is_beyond_all(const struct trial *t, const struct sim_plan *plan)
+{
+    static const double least_parameter_bytes = 0.5;
+    const struct topo_topology *topology = &plan->placement->topology;
+    return !plan->cpu_offload && least_parameter_bytes * t->parameter_count >
+                                     topology->device_count * plan->placement->profile.constants[SIM_CAPACITY_BYTES];
+}
+
 /* Refused plans are no advice; only a plan that fits is kept. */
 static bool try_changes(struct trial *t, const struct atom *const *changed, int count)
 {
@@ -53,6 +63,7 @@ static bool try_changes(struct trial *t, const struct atom *const *changed, int 
     if (t->found_count == MOST_FOUND) return false;
     if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
         return false;
+    if (is_beyond_all(t, &plan)) return false;
     if (sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK || !prediction.fits) return false;
     bool is_t5x = !strcmp(plan.software, sim_plan_keys[SIM_SOFTWARE].fallback);
     t->found[t->found_count++] =
@@ -275,11 +286,26 @@ static int smaller_first(const void *a, const void *b)
     return strcmp(x->what, y->what);
 }
 
+/* Of the whole model; 0: not known. */
+static double count_parameters(struct base_arena *arena, const struct sim_plan *plan)
+{
+    const struct model_parameter *parameters;
+    struct model_device_state whole;
+    struct base_error ignored;
+    int count;
+    if (model_parameters(arena, plan->config, &parameters, &count, &ignored) != BASE_OK ||
+        model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, MODEL_SGD, NULL, &whole,
+                           &ignored) != BASE_OK)
+        return 0;
+    return (double)whole.parameter_count;
+}
+
 enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
                                       const struct sim_plan_text *text, const struct sim_plan *plan,
                                       struct sim_change changes[SIM_MOST_CHANGES], int *count, struct base_error *error)
 {
-    struct trial trial = {.cache = cache, .arena = arena, .plan = plan, .text = text};
+    struct trial trial = {
+        .cache = cache, .arena = arena, .plan = plan, .text = text, .parameter_count = count_parameters(arena, plan)};
     (void)error;
     trial.atoms = base_new(arena, struct atom, MOST_ATOMS);
     trial.found = base_new(arena, struct sim_change, MOST_FOUND);
