@@ -9,9 +9,19 @@
 #include <string.h>
 
 struct place {
-    int birth, death;         /* both included; loops over layers are written out */
-    int next_born, next_gone; /* of those that begin and end with it, or -1 */
-    double bytes, offset;
+    double offset, bytes;
+};
+
+/* When an array begins, or ends: in some layers of the loop that the operation is in, each of which has its own place,
+ * or all the same; outside of layers in the first of one. */
+struct moment {
+    int op;
+    bool ends;
+    int from_layer, until_layer; /* the last one excluded */
+    struct place *place;         /* of layer 0 */
+    int stride;                  /* to that of the next layer */
+    int steps;                   /* from the first layer to the last one, if what begins grows with them; else 0 */
+    double bytes, grown_bytes;   /* of what begins: in the first layer, and from it to the last one */
 };
 
 struct hole {
@@ -20,37 +30,18 @@ struct hole {
 
 struct heap {
     const struct sim_assigner *a;
-    int *times; /* per operation: when it comes, in the first layer of its loop */
-    int time_count;
-    int *first_born, *first_gone; /* per time: into places */
-    struct place *places;
+    struct moment *moments;
     int count;
     struct hole *holes; /* in the order of their offsets, none beside another */
     int hole_count;
     double end;
 };
 
-/* ---- when ---- */
+/* ---- what, and when ---- */
 
-/* Layers come one behind the other. */
-static void find_times(struct heap *h)
+static int layer_count(const struct heap *h, int loop)
 {
-    const struct sim_sharded *s = h->a->s;
-    h->times = base_new(h->a->arena, int, s->op_count + 1);
-    for (int i = 0; i < s->op_count; i++) {
-        const struct sim_op *op = &s->ops[i];
-        if (op->kind == SIM_LOOP_END && sim_is_over_layers(h->a, op->match))
-            h->time_count += (int)(sim_layers_of(h->a, op->match) - 1) * (i - op->match - 1);
-        h->times[i] = h->time_count++;
-    }
-}
-
-static int time_in_layer(const struct heap *h, int loop, int op, int layer)
-{
-    const int last = h->a->s->ops[loop].match - 1;
-    if (op <= loop) op = loop + 1;
-    if (op > last) op = last;
-    return h->times[op] + layer * (last - loop);
+    return loop >= 0 ? (int)sim_layers_of(h->a, loop) : 1;
 }
 
 /* The loop over layers that an operation is in, or -1. */
@@ -60,74 +51,89 @@ static int layers_around(const struct heap *h, int op)
     return sim_is_over_layers(h->a, loop) ? loop : -1;
 }
 
-/* ---- what ---- */
-
-static void add_place(struct heap *h, int birth, int death, double bytes)
+/* The operation of a loop's body that is nearest to one. */
+static int within(const struct heap *h, int loop, int op)
 {
-    if (bytes <= 0 || death < birth) return;
-    h->places[h->count] = (struct place){birth, death, h->first_born[birth], h->first_gone[death], floor(bytes), 0};
-    h->first_born[birth] = h->first_gone[death] = h->count++;
+    const int last = loop >= 0 ? h->a->s->ops[loop].match - 1 : op;
+    return op <= loop ? loop + 1 : op > last ? last : op;
+}
+
+static void add(struct heap *h, const struct moment *moment)
+{
+    if (moment->from_layer < moment->until_layer) h->moments[h->count++] = *moment;
 }
 
 /* What begins in a layer is there in all of them, anew, and the last layer's until its last use, where that is behind
  * the loop; what is used in one and begins before is there until the last one. */
-static void add_buffer(struct heap *h, const struct sim_buffer *b)
+static void add_buffer(struct heap *h, const struct sim_buffer *b, struct place *place)
 {
-    const int made_in = layers_around(h, b->birth), used_in = layers_around(h, b->death),
-              n = made_in >= 0   ? (int)sim_layers_of(h->a, made_in)
-                  : used_in >= 0 ? (int)sim_layers_of(h->a, used_in)
-                                 : 1;
-    if (made_in < 0) {
-        add_place(h, b->birth < 0 ? 0 : h->times[b->birth],
-                  used_in < 0 ? h->times[b->death] : time_in_layer(h, used_in, b->death, n - 1),
-                  fmax(b->first_bytes, b->last_bytes));
-        return;
-    }
-    for (int layer = 0; layer < n; layer++) {
-        const bool stays = layer == n - 1 && b->death > h->a->s->ops[made_in].match;
-        const double grown = n > 1 ? layer * (b->last_bytes - b->first_bytes) / (n - 1) : 0;
-        add_place(h, time_in_layer(h, made_in, b->birth, layer),
-                  stays ? h->times[b->death] : time_in_layer(h, made_in, b->death, layer), b->first_bytes + grown);
+    const int birth = b->birth < 0 ? 0 : b->birth, made_in = layers_around(h, b->birth),
+              used_in = made_in >= 0 ? made_in : layers_around(h, b->death), n = layer_count(h, used_in),
+              gone = within(h, used_in, b->death);
+    const bool stays = made_in >= 0 && b->death > h->a->s->ops[made_in].match;
+    struct moment born = {.op = within(h, made_in, birth), .until_layer = made_in >= 0 ? n : 1, .place = place};
+    born.grown_bytes = b->last_bytes - b->first_bytes;
+    born.steps = made_in >= 0 && born.grown_bytes != 0 ? n - 1 : 0;
+    born.bytes =
+        born.steps ? b->first_bytes : floor(made_in >= 0 ? b->first_bytes : fmax(b->first_bytes, b->last_bytes));
+    if (gone < born.op) return;
+    add(h, &born);
+    add(h, &(struct moment){gone, true, made_in >= 0 ? 0 : n - 1, stays ? n - 1 : n, .place = place});
+    if (stays) add(h, &(struct moment){b->death, true, 0, 1, .place = place});
+}
+
+/* One for each layer, where it is of layers that a loop goes over, backward or not; else all at once. */
+static void add_in_loop(struct heap *h, int loop, bool backward, const struct sim_layer_arrays *arrays, int n,
+                        struct moment moment)
+{
+    struct place *const places = moment.place;
+    moment.from_layer = backward ? n - arrays->until : arrays->from;
+    moment.until_layer = backward ? n - arrays->from : arrays->until;
+    moment.place += backward ? n - 1 : 0;
+    moment.stride = backward ? -1 : 1;
+    if (loop >= 0) add(h, &moment);
+    for (int i = arrays->until - 1; loop < 0 && i >= arrays->from; i--) {
+        moment.from_layer = 0, moment.until_layer = 1, moment.place = places + i;
+        add(h, &moment);
     }
 }
 
 static void add_arrays(struct heap *h, const struct sim_layer_arrays *arrays)
 {
-    const int n = (int)sim_layers_of(h->a, arrays->user >= 0 ? arrays->user : arrays->made_in);
-    for (int layer = arrays->from; layer < arrays->until; layer++) {
-        const int contrary = n - 1 - layer, made = arrays->made_in == arrays->user ? contrary : layer;
-        add_place(
-            h,
-            arrays->made_in < 0 ? h->times[arrays->made_at] : time_in_layer(h, arrays->made_in, arrays->made_at, made),
-            arrays->user < 0 ? h->times[arrays->used_at] : time_in_layer(h, arrays->user, arrays->used_at, contrary),
-            arrays->bytes);
-    }
+    const int n = layer_count(h, arrays->user >= 0 ? arrays->user : arrays->made_in),
+              made_at = within(h, arrays->made_in, arrays->made_at), used_at = within(h, arrays->user, arrays->used_at);
+    struct place *places = base_new(h->a->arena, struct place, n);
+    if (used_at < made_at) return;
+    add_in_loop(h, arrays->made_in, arrays->made_in == arrays->user, arrays, n,
+                (struct moment){made_at, .place = places, .bytes = floor(arrays->bytes)});
+    add_in_loop(h, arrays->user, true, arrays, n, (struct moment){used_at, true, .place = places});
 }
 
-static int most_places(const struct sim_assigner *a)
+/* By operation, what begins before what ends, and otherwise in their order. */
+static void sort_moments(struct heap *h)
 {
-    int count = 0, layers = 1;
-    for (int i = 0; i < a->s->op_count; i++)
-        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i))
-            layers = (int)fmax(layers, sim_layers_of(a, i));
-    for (int i = 0; i < a->array_count; i++) count += a->arrays[i].until - a->arrays[i].from;
-    return count + layers * a->count;
+    const int key_count = 2 * h->a->s->op_count;
+    struct moment *sorted = base_reserve(h->a->arena, (size_t)h->count + 1, sizeof *sorted);
+    int *next = base_new(h->a->arena, int, key_count + 1);
+    for (int i = 0; i < h->count; i++) next[2 * h->moments[i].op + h->moments[i].ends + 1]++;
+    for (int key = 0; key < key_count; key++) next[key + 1] += next[key];
+    for (int i = 0; i < h->count; i++) sorted[next[2 * h->moments[i].op + h->moments[i].ends]++] = h->moments[i];
+    h->moments = sorted;
 }
 
-/* Those that begin together are in the order in which they are added last to first, so that they come back first to
- * last. */
-static void add_places(struct heap *h)
+/* Those that begin together take their places in the order in which they were added, buffers first. */
+static void add_moments(struct heap *h)
 {
     const struct sim_assigner *a = h->a;
-    const int most = most_places(a);
-    h->places = base_new(a->arena, struct place, most + 1);
-    h->holes = base_new(a->arena, struct hole, most + 1);
-    h->first_born = base_new(a->arena, int, h->time_count + 1);
-    h->first_gone = base_new(a->arena, int, h->time_count + 1);
-    for (int i = 0; i < h->time_count; i++) h->first_born[i] = h->first_gone[i] = -1;
-    for (int i = a->array_count - 1; i >= 0; i--) add_arrays(h, &a->arrays[i]);
-    for (int i = a->count - 1; i >= 0; i--)
-        if (!a->buffers[i].of_arrays) add_buffer(h, &a->buffers[i]);
+    int places = a->count;
+    for (int i = 0; i < a->array_count; i++) places += a->arrays[i].until - a->arrays[i].from;
+    h->moments = base_reserve(a->arena, 3 * (size_t)places + 1, sizeof *h->moments);
+    h->holes = base_reserve(a->arena, (size_t)places + 1, sizeof *h->holes);
+    struct place *place = base_new(a->arena, struct place, a->count);
+    for (int i = 0; i < a->count; i++)
+        if (!a->buffers[i].of_arrays) add_buffer(h, &a->buffers[i], place++);
+    for (int i = 0; i < a->array_count; i++) add_arrays(h, &a->arrays[i]);
+    sort_moments(h);
 }
 
 /* ---- where ---- */
@@ -154,14 +160,15 @@ static double take_at_end(struct heap *h, double bytes)
 /* The smallest hole with room, the first of equal ones: none is better than one as large, as layers leave them. */
 static double take(struct heap *h, double bytes)
 {
-    int best = -1;
-    for (int i = 0; i < h->hole_count && (best < 0 || h->holes[best].bytes > bytes); i++)
-        if (h->holes[i].bytes >= bytes && (best < 0 || h->holes[i].bytes < h->holes[best].bytes)) best = i;
-    if (best < 0) return take_at_end(h, bytes);
-    const double offset = h->holes[best].offset;
-    h->holes[best].offset += bytes;
-    h->holes[best].bytes -= bytes;
-    if (h->holes[best].bytes == 0) remove_hole(h, best);
+    struct hole *best = NULL;
+    double best_bytes = INFINITY;
+    for (struct hole *hole = h->holes; hole < h->holes + h->hole_count && best_bytes > bytes; hole++)
+        if (hole->bytes >= bytes && hole->bytes < best_bytes) best = hole, best_bytes = hole->bytes;
+    if (!best) return take_at_end(h, bytes);
+    const double offset = best->offset;
+    best->offset += bytes;
+    best->bytes -= bytes;
+    if (best->bytes == 0) remove_hole(h, (int)(best - h->holes));
     return offset;
 }
 
@@ -198,16 +205,29 @@ static void give_back(struct heap *h, double offset, double bytes)
     h->hole_count++;
 }
 
+static void pass(struct heap *h, const struct moment *moment, int layer)
+{
+    if (layer < moment->from_layer || layer >= moment->until_layer) return;
+    struct place *const place = moment->place + moment->stride * layer;
+    if (!moment->ends) {
+        place->bytes = moment->bytes;
+        if (moment->steps) place->bytes = floor(moment->bytes + layer * moment->grown_bytes / moment->steps);
+        if (place->bytes > 0) place->offset = take(h, place->bytes);
+    } else if (place->bytes > 0) {
+        give_back(h, place->offset, place->bytes);
+    }
+}
+
+/* Loops over layers are written out. */
 double sim_heap_bytes(const struct sim_assigner *a)
 {
     struct heap h = {.a = a};
-    find_times(&h);
-    add_places(&h);
-    for (int now = 0; now < h.time_count; now++) {
-        for (int p = h.first_born[now]; p >= 0; p = h.places[p].next_born)
-            h.places[p].offset = take(&h, h.places[p].bytes);
-        for (int p = h.first_gone[now]; p >= 0; p = h.places[p].next_gone)
-            give_back(&h, h.places[p].offset, h.places[p].bytes);
+    add_moments(&h);
+    for (int first = 0, end; first < h.count; first = end) {
+        const int op = h.moments[first].op, loop = layers_around(&h, op), n = layer_count(&h, loop);
+        for (end = first; end < h.count && h.moments[end].op < (loop < 0 ? op + 1 : a->s->ops[loop].match);) end++;
+        for (int layer = 0; layer < n; layer++)
+            for (int i = first; i < end; i++) pass(&h, &h.moments[i], layer);
     }
     return h.end;
 }
