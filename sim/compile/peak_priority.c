@@ -16,6 +16,11 @@
 
 enum { MOST_ROUNDS = 64 };
 
+struct choice {
+    int residual, layer; /* -1: none */
+    double freed_bytes, cost;
+};
+
 /* An array that each forward layer saves for its backward layer. */
 struct residual {
     int id;                                       /* a value; or, behind them, the exponentials of that one */
@@ -26,6 +31,7 @@ struct residual {
     int *operands, *layers_before, operand_count; /* of the other residuals, of its own layer or of the one before */
     int layers;
     bool *saved, *again; /* per layer: it is saved for its reader; it may be recomputed */
+    struct choice *best; /* of the first residual of a loop, per layer: the choice in it; residual UNKNOWN: stale */
 };
 
 struct remat {
@@ -33,6 +39,8 @@ struct remat {
     struct residual *residuals;
     int count, *of_value; /* residual whose array a value is; -1 */
 };
+
+enum { NONE = -1, UNKNOWN = -2 };
 
 static int original_softmax(const struct remat *r, int id)
 {
@@ -54,6 +62,7 @@ static void add_residual(struct remat *r, int id, int loop, int backward, double
     *new = (struct residual){.id = id, .made_in = loop, .read_in = backward, .bytes = bytes, .layers = layers};
     new->saved = base_new(arena, bool, layers);
     new->again = base_new(arena, bool, layers);
+    new->best = r->count > 1 && new[-1].made_in == loop ? new[-1].best : base_new(arena, struct choice, layers);
     for (int l = 0; l < layers; l++)
         new->saved[l] = true, new->again[l] = bytes >= r->a->options->least_recomputed_bytes;
 }
@@ -184,11 +193,6 @@ static int waiting_layers(const struct remat *r, const struct residual *residual
     return r->a->peaks_at_last ? 0 : residual->layers - 1;
 }
 
-struct choice {
-    int residual, layer;
-    double freed_bytes;
-};
-
 enum search { SIM_IN_FORWARD_PASS, SIM_AT_PEAK };
 
 /* Of scores that are kept a copy in the forward pass would free nothing: it reads as many that are not. */
@@ -197,26 +201,46 @@ static bool frees_nothing(const struct remat *r, const struct residual *residual
     return search == SIM_IN_FORWARD_PASS && residual->reads_shared && r->a->options->keeps_scores;
 }
 
+/* The first of the least cost, of the residuals of one loop. */
+static struct choice choose_in_layer(const struct remat *r, int first, int layer, int peak_op, enum search search)
+{
+    struct choice best = {NONE, 0, 0, INFINITY};
+    for (int i = first; i < r->count && r->residuals[i].made_in == r->residuals[first].made_in; i++) {
+        const struct residual *residual = &r->residuals[i];
+        if (layer >= waiting_layers(r, residual, peak_op) || !residual->saved[layer] || !residual->again[layer] ||
+            frees_nothing(r, residual, search))
+            continue;
+        const double freed = freed_bytes(r, residual, layer), cost = sim_remat_cost(r->a, freed);
+        if (cost < best.cost) best = (struct choice){i, layer, freed, cost};
+    }
+    return best;
+}
+
 /* The first of the least cost is taken. Layer by layer. */
 static struct choice choose(const struct remat *r, int peak_op, enum search search)
 {
-    struct choice best = {-1, 0, 0};
-    double least_cost = INFINITY;
-    for (int first = 0, end; first < r->count; first = end) {
-        for (end = first; end < r->count && r->residuals[end].made_in == r->residuals[first].made_in;) end++;
-        for (int layer = 0; layer < r->residuals[first].layers; layer++)
-            for (int i = first; i < end; i++) {
-                const struct residual *residual = &r->residuals[i];
-                if (layer >= waiting_layers(r, residual, peak_op) || !residual->saved[layer] ||
-                    !residual->again[layer] || frees_nothing(r, residual, search))
-                    continue;
-                const double freed = freed_bytes(r, residual, layer), cost = sim_remat_cost(r->a, freed);
-                if (cost >= least_cost) continue;
-                least_cost = cost;
-                best = (struct choice){i, layer, freed};
-            }
+    struct choice best = {NONE, 0, 0, INFINITY};
+    for (int i = 0; i < r->count; i++) {
+        const bool is_first = i == 0 || r->residuals[i - 1].made_in != r->residuals[i].made_in;
+        struct choice *known = r->residuals[i].best;
+        for (int layer = 0; is_first && layer < r->residuals[i].layers; layer++, known++) {
+            if (known->residual == UNKNOWN) *known = choose_in_layer(r, i, layer, peak_op, search);
+            if (known->cost < best.cost) best = *known;
+        }
     }
     return best;
+}
+
+/* What a choice frees depends on its own layer and the one before, and on where the peak is. */
+static void forget(const struct residual *residual, int from_layer, int until_layer)
+{
+    for (int layer = from_layer < 0 ? 0 : from_layer; layer < until_layer && layer < residual->layers; layer++)
+        residual->best[layer].residual = UNKNOWN;
+}
+
+static void begin_search(const struct remat *r)
+{
+    for (int i = 0; i < r->count; i++) forget(&r->residuals[i], 0, r->residuals[i].layers);
 }
 
 static void drop(struct remat *r, const struct choice *choice)
@@ -227,6 +251,7 @@ static void drop(struct remat *r, const struct choice *choice)
         const int layer = choice->layer - residual->layers_before[i];
         if (layer >= 0) r->residuals[residual->operands[i]].saved[layer] = true;
     }
+    forget(residual, choice->layer - 1, choice->layer + 2);
 }
 
 static double publish(const struct remat *r)
@@ -251,6 +276,7 @@ static void fit_forward(struct remat *r, int loop)
     double bytes = 0;
     for (int i = 0; i < a->count; i++)
         if (a->buffers[i].birth <= end && a->buffers[i].death >= end) bytes += a->buffers[i].last_bytes;
+    begin_search(r);
     while (!sim_has_room(a, bytes)) {
         const struct choice choice = choose(r, end, SIM_IN_FORWARD_PASS);
         if (choice.residual < 0) return;
@@ -282,6 +308,7 @@ void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out)
     for (int round = 0; round < MOST_ROUNDS && helps && !sim_has_room(a, out->peak_bytes); round++) {
         double peak_bytes = out->peak_bytes;
         helps = false;
+        begin_search(&r);
         while (!sim_has_room(a, peak_bytes)) {
             const struct choice choice = choose(&r, out->peak_op, SIM_AT_PEAK);
             if (choice.residual < 0) break;
