@@ -1,0 +1,173 @@
+/* What is computed again in the backward pass beyond the plan's policy: layers that the policy is not for, and what the
+ * compiler recomputes of a step that does not fit. Which arrays it takes, where memory is as compiled, is
+ * sim/compile/peak_priority.c's to say. */
+#include "sim/predict/step_price.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A share of the layers as b has them, the others as a has them. */
+static void mix(struct sim_priced *a, const struct sim_priced *b, double share)
+{
+    for (int i = 0; i < SIM_BOUND_COUNT; i++) a->time_s[i] += share * (b->time_s[i] - a->time_s[i]);
+    a->communication_s += share * (b->communication_s - a->communication_s);
+    a->work_flop += share * (b->work_flop - a->work_flop);
+    a->work_bytes += share * (b->work_bytes - a->work_bytes);
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
+        a->categories_bytes[c] += share * (b->categories_bytes[c] - a->categories_bytes[c]);
+    a->peak_bytes += share * (b->peak_bytes - a->peak_bytes);
+    a->host_bytes += share * (b->host_bytes - a->host_bytes);
+}
+
+static void mix_curves(const struct sim_cost_context *others, struct sim_detail *detail, double share)
+{
+    struct sim_memory_curve curve;
+    if (!detail || !detail->curve) return;
+    sim_price_curve(others, detail->arena, &curve);
+    sim_curve_mix(detail->curve, &curve, share);
+}
+
+/* Layers beyond those that the policy by tensor is for save their input alone; those that are not checkpointed, all.
+ * Loops over layers take what an iteration takes times their number, so that a stack of two kinds of layers takes a
+ * share of what a stack of either takes. Of its memory that is no less than it needs, since the two may peak at
+ * different operations. */
+enum base_status sim_price_other_layers(struct sim_cache *cache, const struct sim_plan *plan, struct sim_priced *priced,
+                                        struct sim_detail *detail, struct base_error *error)
+{
+    const int64_t deepest = sim_deepest_stack(plan->config);
+    struct sim_plan others = *plan;
+    struct model_saved *saved = &others.options.saved;
+    struct sim_cost_context q;
+    struct sim_priced all;
+    struct sim_detail work = {.arena = NULL}; /* lists nothing, and has the work added up */
+    const bool by_name = plan->options.remat == MODEL_REMAT_TENSORS;
+    if (by_name ? !saved->layers || saved->layers == deepest : !plan->remat_every) return BASE_OK;
+    const double all_layers = (double)(plan->config->num_encoder_layers + plan->config->num_decoder_layers),
+                 share = by_name ? (double)(deepest - saved->layers) / (double)deepest
+                                 : 1 - floor(all_layers / plan->remat_every) / all_layers;
+    *saved = (struct model_saved){.device = saved->device & 1u << MODEL_SAVED_LAYER_INPUT,
+                                  .host = saved->host & 1u << MODEL_SAVED_LAYER_INPUT};
+    others.options.remat = by_name ? MODEL_REMAT_TENSORS : MODEL_REMAT_NONE;
+    const struct sim_recomputed as_planned = {.remat = others.options.remat};
+    BASE_TRY(sim_price_step(cache, &others, &as_planned, &q, detail ? &work : NULL, &all, error));
+    mix(priced, &all, share);
+    mix_curves(&q, detail, share);
+    return BASE_OK;
+}
+
+/* ---- what the compiler recomputes ---- */
+
+static bool may_recompute(const struct sim_plan *plan)
+{
+    bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
+    return (sim_passes_of(plan) & SIM_PASS_BIT(SIM_PASS_REMATERIALIZE)) && !sim_is_executed(plan) &&
+           plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention &&
+           !plan->config->scan_layers;
+}
+
+/* What XLA's own rematerialisation may drop of what "none" saves: it takes the largest tensors first, none below a
+ * size. Queries and keys stay, since attention weights are made of them. */
+static unsigned droppable_roles(const struct sim_cost_context *p)
+{
+    const struct sim_settings *settings = &p->placement->profile.settings;
+    unsigned dropped = 0, candidates = p->plan->options.microbatches ? settings->rematerialized_roles_in_loop
+                                                                     : settings->rematerialized_roles;
+    for (int i = 0; i < p->list->saved_count; i++) {
+        const struct sim_price_saved *saved = &p->list->saved[i];
+        unsigned role = 1u << saved->role;
+        if ((role & candidates) &&
+            p->bytes[saved->shape] >= p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES])
+            dropped |= role;
+    }
+    return dropped;
+}
+
+/* What the time of an unrolled model's step is taken for that today's XLA:TPU makes fit: its scores and, outside of a
+ * loop over microbatches, both halves of a gated MLP are computed again. */
+static unsigned recomputed_roles(const struct sim_plan *plan)
+{
+    bool gated = plan->config->mlp_activation_count == 2 && !plan->options.microbatches;
+    return 1u << MODEL_ROLE_SOFTMAX | (gated ? 1u << MODEL_ROLE_MLP_HIDDEN : 0);
+}
+
+static unsigned roles_to_drop(const struct sim_cost_context *p)
+{
+    if (!may_recompute(p->plan)) return 0;
+    return sim_uses_compiled_memory(p->plan) ? recomputed_roles(p->plan) : droppable_roles(p);
+}
+
+/* Down to what the compiler aims at: all that there is, or what its options say. */
+double sim_recomputed_until_bytes(const struct sim_cost_context *p)
+{
+    const double *c = p->placement->profile.constants;
+    double reserved_bytes = c[SIM_RESERVED_BYTES];
+    return sim_uses_compiled_memory(p->plan)
+               ? p->placement->profile.settings.aimed_frac * (c[SIM_CAPACITY_BYTES] - reserved_bytes) + reserved_bytes
+               : c[SIM_CAPACITY_BYTES];
+}
+
+/* What a step takes at least, whatever of it is recomputed: each contraction is done again or as often as before, each
+ * collective sent, each kernel launched. What is spared is to write and to read what is no longer saved, and that is
+ * time of kernels which memory bounds. */
+static double least_recomputed_s(const struct sim_priced *priced)
+{
+    return sim_priced_s(priced) - priced->time_s[SIM_BY_MEMORY];
+}
+
+/* Array by array, as the compiler goes about it (peak_priority.c); its time is a share of that of all that is
+ * recomputed. */
+static enum base_status price_by_peak_priority(struct sim_cache *cache, struct sim_cost_context *p,
+                                               const struct sim_priced *recomputed, struct sim_detail *detail,
+                                               struct sim_priced *priced, struct base_error *error)
+{
+    const struct sim_recomputed by_array = {p->plan->options.remat, 0, true};
+    BASE_TRY(sim_price_step(cache, p->plan, &by_array, p, detail, priced, error));
+    const struct sim_priced laid_out = *priced;
+    mix(priced, recomputed, p->recomputed_frac);
+    priced->peak_bytes = laid_out.peak_bytes;
+    memcpy(priced->categories_bytes, laid_out.categories_bytes, sizeof priced->categories_bytes);
+    return BASE_OK;
+}
+
+/* Too much is missing for roles alone; where not even all of them would do, microbatches leave more to drop. */
+static bool goes_by_array(const struct sim_cost_context *p, const struct sim_priced *priced,
+                          const struct sim_priced *recomputed)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const double *c = profile->constants, missing_bytes = priced->peak_bytes - sim_recomputed_until_bytes(p);
+    return sim_uses_compiled_memory(p->plan) &&
+           (recomputed->peak_bytes <= c[SIM_CAPACITY_BYTES] || p->plan->num_microbatches > 1) &&
+           missing_bytes > profile->settings.roles_frac * (priced->peak_bytes - c[SIM_RESERVED_BYTES]);
+}
+
+/* XLA goes layer by layer, so what it saves and what it costs grow with the number of layers it takes. */
+enum base_status sim_recompute_to_fit(struct sim_cache *cache, const struct sim_plan *plan, struct sim_cost_context *p,
+                                      struct sim_priced *priced, struct sim_detail *detail, int64_t *layers,
+                                      struct base_error *error)
+{
+    const double missing_bytes = priced->peak_bytes - sim_recomputed_until_bytes(p),
+                 count = (double)(plan->config->num_encoder_layers + plan->config->num_decoder_layers);
+    const unsigned dropped_roles = missing_bytes > 0 ? roles_to_drop(p) : 0;
+    const struct sim_recomputed as_planned = {.remat = plan->options.remat},
+                                by_role = {MODEL_REMAT_COMPILER, dropped_roles, false};
+    if (!dropped_roles) return BASE_OK;
+    if (detail && detail->slow_s > 0 && least_recomputed_s(priced) >= detail->slow_s)
+        return detail->is_slow = true, BASE_OK;
+    struct sim_cost_context q;
+    struct sim_priced all;
+    BASE_TRY(sim_price_step(cache, plan, &by_role, &q, detail, &all, error));
+    const double saved_bytes = priced->peak_bytes - all.peak_bytes;
+    if (saved_bytes <= 0) /* not worth it, and what detail lists is of the plan again */
+        return detail ? sim_price_step(cache, plan, &as_planned, p, detail, &all, error) : BASE_OK;
+    if (goes_by_array(p, priced, &all)) {
+        BASE_TRY(price_by_peak_priority(cache, p, &all, detail, priced, error));
+        *layers = (int64_t)ceil(p->recomputed_frac * count);
+        return BASE_OK;
+    }
+    const double needed = ceil(count * missing_bytes / saved_bytes), share = needed < count ? needed / count : 1;
+    mix(priced, &all, share);
+    mix_curves(&q, detail, share);
+    p->peak_name = q.peak_name, p->peak_phase = q.peak_phase, p->peak_trips = q.peak_trips;
+    *layers = (int64_t)(share * count);
+    return BASE_OK;
+}

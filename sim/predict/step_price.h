@@ -1,0 +1,34 @@
+/* Private to sim/predict/: one program of a plan of one stage, priced, and again where the compiler recomputes. */
+#ifndef SIM_STEP_PRICE_H
+#define SIM_STEP_PRICE_H
+
+#include "sim/program/program.h"
+
+/* What of the program is computed again in the backward pass. */
+struct sim_recomputed {
+    enum model_remat remat;
+    unsigned dropped_roles; /* by the compiler, for want of memory */
+    bool by_peak_priority;  /* memory as compiled: the compiler chooses array by array */
+};
+/* step_price.c: time and memory of the plan's program. Lists what detail asks for anew. */
+enum base_status sim_price_step(struct sim_cache *cache, const struct sim_plan *plan,
+                                const struct sim_recomputed *recomputed, struct sim_cost_context *p,
+                                struct sim_detail *detail, struct sim_priced *out, struct base_error *error);
+double sim_priced_s(const struct sim_priced *priced); /* of the whole step */
+/* peak_memory.c: bytes alive at the peak, into p->peak and out->persistent_bytes; lists them where detail asks. */
+void sim_price_peak(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
+                    struct sim_detail *detail, struct sim_priced *out);
+
+/* ---- rematerialization.c ---- */
+
+/* Layers that the plan's remat policy is not for. */
+enum base_status sim_price_other_layers(struct sim_cache *cache, const struct sim_plan *plan, struct sim_priced *priced,
+                                        struct sim_detail *detail, struct base_error *error);
+/* Prices a step that does not fit again, with what its compiler recomputes so that it does. layers: how many it takes;
+ * left alone where it takes none. */
+enum base_status sim_recompute_to_fit(struct sim_cache *cache, const struct sim_plan *plan, struct sim_cost_context *p,
+                                      struct sim_priced *priced, struct sim_detail *detail, int64_t *layers,
+                                      struct base_error *error);
+double sim_recomputed_until_bytes(const struct sim_cost_context *p); /* what the compiler aims at */
+
+#endif
