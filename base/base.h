@@ -441,6 +441,25 @@ struct base_index {
 int base_index_next(const struct base_index *index, uint64_t hash, unsigned *at);
 void base_index_add(struct base_arena *arena, struct base_index *index, uint64_t hash); /* adds the list's next item */
 
+/* ---- memo.c: what was worked out before, by key (any bytes). A key is begun, looked for, and stored under. ---- */
+
+struct base_memo {
+    struct base_arena *arena; /* of the entries, and of what is stored */
+    struct base_index index;
+    struct base_memo_entry *entries;
+    int capacity;
+    size_t key_length, hashed_length; /* key_hash is of the key when it was so long */
+    uint64_t key_hash;
+    bool key_overflows; /* too long to be looked up: worked out anew each time */
+    char key[4096];     /* under construction */
+};
+void base_memo_begin(struct base_memo *memo, unsigned char kind); /* the first byte of the key */
+void base_memo_text(struct base_memo *memo, const char *text);
+void base_memo_bytes(struct base_memo *memo, const void *bytes, size_t length);
+void *base_memo_find(struct base_memo *memo);              /* what stands under the key, or NULL */
+void base_memo_store(struct base_memo *memo, void *value); /* under the key that was last looked for */
+void base_memo_forget(struct base_memo *memo);             /* when its arena is emptied */
+
 /* ---- random numbers (random.c): PCG32, seeded, identical on every machine ---- */
 
 struct base_random {

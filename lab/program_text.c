@@ -1,7 +1,6 @@
 /* The sharded program as text: one operation a line, loops as indented blocks, each tensor with its local shape and the
  * mesh axes over its dimensions. */
 #include "lab/lab.h"
-#include "sim/partition/memo.h"
 #include "sim/partition/sharding_tiles.h"
 
 struct printer {

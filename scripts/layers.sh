@@ -47,8 +47,6 @@ BEGIN {
     for (i in door) doors[door[i]] = 1
     doors[gsl_door] = 1
 
-    # What was worked out before is remembered in one table, by all rooms inside sim/ and by sim/ itself.
-    shared["sim/partition/memo.h"] = 1
     shared["commands/table.h"] = 1 # the lab answers in the same tables
 
     heap = "malloc|calloc|realloc|free|strdup|strndup|aligned_alloc|posix_memalign"

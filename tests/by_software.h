@@ -2,7 +2,7 @@
 #ifndef TESTS_BY_SOFTWARE_H
 #define TESTS_BY_SOFTWARE_H
 
-#include "sim/plan/plan.h"
+#include "sim/program/program.h"
 
 static inline enum base_status check_by_software(struct sim_cache *cache, struct base_arena *arena,
                                                  const struct sim_plan_text *text, enum model_step step,

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "commands/commands.h"
-#include "sim/partition/memo.h"
 #include "sim/predict/predict.h"
+#include "sim/program/session_cache.h"
 
 static char program[4096], program_folder[4096];
 

@@ -351,10 +351,11 @@ static void contractions_from_the_cache_are_placed_as_by_themselves(struct base_
             TEST_ROW("%s,%s->%s %d on %dx%d", letters[0], letters[1], letters[2], i, extents.mesh->sizes[0],
                      extents.mesh->sizes[1]);
             sim_contract(&extents, &own);
-            sim_contract_again(cache, &extents, &asked, &found);
+            sim_contract_again(sim_cache_contractions(cache), &extents, &asked, &found);
             assert_placed_alike(&own, &found);
             if (!turn) first = asked, before = own;
-            if (sim_ask_again(cache, &extents, first.placed, first.count, &again)) assert_placed_alike(&before, &own);
+            if (sim_ask_again(sim_cache_contractions(cache), &extents, first.placed, first.count, &again))
+                assert_placed_alike(&before, &own);
             else changed++;
             compared++;
         }

@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-#include "sim/partition/memo.h"
 #include "sim/partition/sharding_tiles.h"
 #include "sim/predict/predict.h"
+#include "sim/program/session_cache.h"
 
 #define SMALL "emb_dim=64,num_heads=4,head_dim=24,mlp_dim=96,vocab_size=512"
 #define SMALL_T5 "encoder_decoder:" SMALL ",num_encoder_layers=3,num_decoder_layers=2,mlp_activations=gelu+linear"

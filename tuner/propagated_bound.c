@@ -48,7 +48,7 @@ static bool ask(const struct propagated *p, const struct tuner_relaxed_contracti
         for (int d = 0; d < c->shapes[i].rank; d++) asked.specs[i][d] = sim_order_of_dim(&p->shardings.orders, spec, d);
         if (c->reshaped[i] && is_uneven(&p->work, c, i, asked.specs[i])) return false;
     }
-    sim_ask_contraction(p->cache, &p->extents, &asked, out);
+    sim_ask_contraction(sim_cache_contractions(p->cache), &p->extents, &asked, out);
     return true;
 }
 

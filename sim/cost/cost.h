@@ -4,7 +4,7 @@
 #define SIM_COST_H
 
 #include "sim/cost/eager_kernels.h"
-#include "sim/partition/memo.h"
+#include "sim/partition/partition.h"
 #include "sim/plan/plan.h"
 
 /* ---- prediction (predict.c) ---- */

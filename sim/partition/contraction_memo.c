@@ -2,7 +2,6 @@
  * is not placed again if all that its place depended on is the same: letters, dimensions, shardings, the choices by
  * size, and how the mesh axes relate if that was asked. Choices may come out otherwise and lead to the same place, so
  * that who wants to know whether a program would be another one asks its contractions again, not their choices. */
-#include "sim/partition/memo.h"
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
@@ -23,35 +22,34 @@ struct sim_placed {
     struct sim_placed *next; /* of the same contraction, where choices come out otherwise */
 };
 
-static void begin_key(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_contraction *c)
+static void begin_key(struct base_memo *memo, const struct sim_extents *extents, const struct sim_contraction *c)
 {
     const unsigned char split = (unsigned char)sim_mesh_axes(extents), result = (unsigned char)c->result,
                         keeps = c->keeps_shards;
-    sim_key_begin(cache, SIM_STORED_CONTRACTION);
-    sim_key_bytes(cache, &split, 1);
-    sim_key_bytes(cache, &result, 1);
-    sim_key_bytes(cache, &keeps, 1);
+    base_memo_begin(memo, split);
+    base_memo_bytes(memo, &result, 1);
+    base_memo_bytes(memo, &keeps, 1);
     for (int i = 0; i < BASE_COUNT(c->shapes); i++) {
         const struct sim_shape *shape = &c->shapes[i];
         const unsigned char dtype = (unsigned char)shape->dtype;
-        sim_key_text(cache, c->letters[i]);
-        sim_key_bytes(cache, shape->dims, shape->rank);
-        sim_key_bytes(cache, c->layouts[i].of, shape->rank * sizeof *c->layouts[i].of);
-        sim_key_bytes(cache, &dtype, 1);
+        base_memo_text(memo, c->letters[i]);
+        base_memo_bytes(memo, shape->dims, shape->rank);
+        base_memo_bytes(memo, c->layouts[i].of, shape->rank * sizeof *c->layouts[i].of);
+        base_memo_bytes(memo, &dtype, 1);
     }
 }
 
-static struct known_contraction *find_known(struct sim_cache *cache, const struct sim_extents *extents,
+static struct known_contraction *find_known(struct base_memo *memo, const struct sim_extents *extents,
                                             const struct sim_contraction *c)
 {
-    begin_key(cache, extents, c);
-    struct known_contraction *known = sim_cache_find(cache);
+    begin_key(memo, extents, c);
+    struct known_contraction *known = base_memo_find(memo);
     if (known) return known;
-    known = base_new(&cache->arena, struct known_contraction, 1);
+    known = base_new(memo->arena, struct known_contraction, 1);
     known->contraction = *c;
     for (int i = 0; i < BASE_COUNT(c->letters); i++)
-        known->contraction.letters[i] = base_copy(&cache->arena, c->letters[i]);
-    sim_cache_store(cache, known);
+        known->contraction.letters[i] = base_copy(memo->arena, c->letters[i]);
+    base_memo_store(memo, known);
     return known;
 }
 
@@ -89,22 +87,22 @@ static const struct sim_placed *first_alike(const struct known_contraction *know
     return placed;
 }
 
-static const struct sim_placed *answer(struct sim_cache *cache, const struct sim_extents *extents,
+static const struct sim_placed *answer(struct sim_known_contractions *contractions, const struct sim_extents *extents,
                                        struct known_contraction *known)
 {
     struct sim_decision few[16]; /* as nearly all have it */
-    struct sim_decisions log = {.arena = &cache->notes, .made = few, .capacity = BASE_COUNT(few)};
+    struct sim_decisions log = {.arena = &contractions->notes, .made = few, .capacity = BASE_COUNT(few)};
     struct sim_extents noted = {extents->sizes, extents->mesh, &log};
     for (struct sim_placed *placed = known->answers; placed; placed = placed->next)
         if (holds(placed, extents)) return placed;
-    struct sim_placed *placed = base_new(&cache->arena, struct sim_placed, 1);
+    struct sim_placed *placed = base_new(contractions->memo.arena, struct sim_placed, 1);
     placed->known = known;
     placed->answer = known->contraction;
     placed->mesh_relation = sim_mesh_relation(extents->mesh);
     sim_contract(&noted, &placed->answer);
     placed->compares_mesh = log.compares_mesh;
     placed->decision_count = log.count;
-    placed->decisions = base_new(&cache->arena, struct sim_decision, log.count);
+    placed->decisions = base_new(contractions->memo.arena, struct sim_decision, log.count);
     if (log.count) memcpy(placed->decisions, log.made, (size_t)log.count * sizeof *log.made);
     placed->alike = first_alike(known, placed);
     placed->next = known->answers;
@@ -125,22 +123,22 @@ static void note(struct sim_asked *asked, const struct sim_placed *placed)
     add_asked(asked, placed);
 }
 
-void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked,
-                        struct sim_contraction *c)
+void sim_contract_again(struct sim_known_contractions *contractions, const struct sim_extents *extents,
+                        struct sim_asked *asked, struct sim_contraction *c)
 {
     const char *const letters[] = {c->letters[0], c->letters[1], c->letters[2]};
-    const struct sim_placed *placed = answer(cache, extents, find_known(cache, extents, c));
+    const struct sim_placed *placed = answer(contractions, extents, find_known(&contractions->memo, extents, c));
     note(asked, placed);
     *c = placed->answer;
     memcpy(c->letters, letters, sizeof letters);
 }
 
-bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_placed *const *before,
-                   int before_count, struct sim_asked *now)
+bool sim_ask_again(struct sim_known_contractions *contractions, const struct sim_extents *extents,
+                   const struct sim_placed *const *before, int before_count, struct sim_asked *now)
 {
     now->count = 0;
     for (int i = 0; i < before_count; i++) {
-        const struct sim_placed *placed = answer(cache, extents, before[i]->known);
+        const struct sim_placed *placed = answer(contractions, extents, before[i]->known);
         if (placed->alike != before[i]->alike) return false;
         add_asked(now, placed);
     }

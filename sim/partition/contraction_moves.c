@@ -1,5 +1,4 @@
 /* One contraction by itself, for who asks what a program will take before there is one. */
-#include "sim/partition/memo.h"
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
@@ -13,16 +12,16 @@ static bool goes_by_whole_axes(const struct sim_steps *steps, int operand)
     return whole;
 }
 
-void sim_ask_contraction(struct sim_cache *cache, const struct sim_extents *extents,
+void sim_ask_contraction(struct sim_known_contractions *known, const struct sim_extents *extents,
                          const struct sim_contraction_asked *asked, struct sim_contraction_done *out)
 {
     struct sim_contraction c = {.letters = {asked->letters[0], asked->letters[1], asked->letters[2]},
                                 .result = asked->gradient ? SIM_GRADIENT : SIM_PROPAGATED,
                                 .keeps_shards = asked->keeps_shards};
-    struct sim_asked noted = {.arena = &cache->notes};
+    struct sim_asked noted = {.arena = &known->notes};
     memcpy(c.shapes, asked->shapes, sizeof c.shapes);
     for (int i = 0; i < BASE_COUNT(c.layouts); i++) c.layouts[i] = sim_layout_of(asked->specs[i], c.shapes[i].rank);
-    sim_contract_again(cache, extents, &noted, &c);
+    sim_contract_again(known, extents, &noted, &c);
     out->move_count = 0;
     for (int i = 0; i < BASE_COUNT(out->axes); i++) {
         for (int d = 0; d < c.shapes[i].rank; d++) out->axes[i][d] = sim_set_of(c.split[i].of[d]);

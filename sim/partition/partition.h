@@ -152,7 +152,6 @@ static inline int sim_dim_labelled(const char *labels, char letter)
 
 /* ---- how a program is sharded ---- */
 
-struct sim_cache;     /* memo.c */
 struct sim_causes;    /* below */
 struct sim_shardings; /* below */
 
@@ -188,6 +187,12 @@ uint64_t sim_mesh_relation(const struct topo_axes *mesh); /* all that may be ask
 /* The axes that have more than one device: over no others anything is sharded. */
 unsigned sim_mesh_axes(const struct sim_extents *extents);
 
+/* Contractions that were placed before, in any program (contraction_memo.c). Without entries, all zero but its arena.
+ */
+struct sim_known_contractions {
+    struct base_memo memo;
+    struct base_arena notes; /* of the choices that lead to a program, until it is found or made */
+};
 /* Where a contraction went, and the choices that it depended on. */
 struct sim_placed;
 struct sim_asked {
@@ -196,8 +201,8 @@ struct sim_asked {
     int count, capacity;
 }; /* each contraction once */
 /* The same contractions for other sizes or another mesh: false if one comes out otherwise. */
-bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_placed *const *before,
-                   int before_count, struct sim_asked *now);
+bool sim_ask_again(struct sim_known_contractions *known, const struct sim_extents *extents,
+                   const struct sim_placed *const *before, int before_count, struct sim_asked *now);
 void sim_note_asked(const struct sim_asked *asked, struct sim_decisions *log); /* all choices that they depended on */
 
 /* What decides how a program is sharded, beside the program. */
@@ -218,10 +223,10 @@ struct sim_sharding_options {
     bool shares_gathers; /* layers are one computation: what is gathered for one serves the others and the backward
                             pass, and lives that long */
     bool executable;     /* for the executor to run */
-    struct sim_extents extents; /* for the choices that depend on sizes; they are noted there */
-    struct sim_causes *causes;  /* filled, unless it is NULL */
-    struct sim_cache *cache;    /* for contractions that were placed before; or NULL */
-    struct sim_asked *asked;    /* those of this program are noted here; where there is a cache */
+    struct sim_extents extents;           /* for the choices that depend on sizes; they are noted there */
+    struct sim_causes *causes;            /* filled, unless it is NULL */
+    struct sim_known_contractions *known; /* or NULL */
+    struct sim_asked *asked;              /* those of this program are noted here; where some are known */
 };
 
 /* partition_program.c */
@@ -328,7 +333,7 @@ struct sim_contraction_done {
     struct sim_move moves[SIM_MOST_MOVES];
     int move_count;
 };
-void sim_ask_contraction(struct sim_cache *cache, const struct sim_extents *extents,
+void sim_ask_contraction(struct sim_known_contractions *known, const struct sim_extents *extents,
                          const struct sim_contraction_asked *asked, struct sim_contraction_done *out);
 
 /* ---- why a tensor is sharded as it is ---- */
@@ -377,23 +382,5 @@ static inline unsigned sim_stream_axes(unsigned used, unsigned model_axis)
 {
     return used & model_axis ? 0 : model_axis;
 }
-
-/* ---- memo (memo.c) ---- */
-
-/* What questions share: models, topologies, programs, shardings, routes. Bounded: it forgets when it grows too large.
- */
-struct sim_cache;
-struct sim_cache *
-sim_cache_new(struct base_arena *arena); /* its head lives in the arena; what it remembers is its own */
-void sim_cache_free(struct sim_cache *cache);
-/* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must live until then. */
-void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides);
-const struct base_json *sim_cache_overrides(const struct sim_cache *cache); /* that document, or NULL */
-/* Another question of one process: the last one's constants are taken back, and what was read from files is forgotten.
- */
-void sim_cache_next_question(struct sim_cache *cache, const char *gin_search_path);
-const char *sim_cache_gin_search_path(const struct sim_cache *cache); /* that of the question, or NULL */
-/* Emptied after so many bytes instead of the usual number (0: as usual): a search comes back to its programs. */
-void sim_cache_hold(struct sim_cache *cache, int64_t most_bytes);
 
 #endif

@@ -137,7 +137,7 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
         if (i < 2) inputs[i] = sim_part_ready(p, source, inputs[i], spec);
         c.layouts[i] = sim_layout_of(spec, t->rank);
     }
-    if (p->options->cache) sim_contract_again(p->options->cache, &p->options->extents, p->options->asked, &c);
+    if (p->options->known) sim_contract_again(p->options->known, &p->options->extents, p->options->asked, &c);
     else sim_contract(&p->options->extents, &c);
     for (int i = 0; i < 2; i++) {
         for (const char *letter = source->input_labels[i]; *letter; letter++) {

@@ -127,8 +127,8 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *con
 
 /* ---- contractions that were placed before, in any program (contraction_memo.c) ---- */
 
-/* sim_contract, from the cache if it was asked before. Its choices are not noted in extents: `asked` tells them. */
-void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked,
-                        struct sim_contraction *contraction);
+/* sim_contract, or what is known if it was asked before. Its choices are not noted in extents: `asked` tells them. */
+void sim_contract_again(struct sim_known_contractions *known, const struct sim_extents *extents,
+                        struct sim_asked *asked, struct sim_contraction *contraction);
 
 #endif

@@ -1,6 +1,5 @@
 /* Plans: from text to checked values. What a value means is T5X's; refusals say which key, what is wrong, and what to
  * use. */
-#include "sim/partition/memo.h"
 #include "sim/plan/plan.h"
 #include "sim/plan/plan_keys.h"
 #include "sim/plan/plan_parts.h"
@@ -37,13 +36,11 @@ static enum base_status check_required(const struct sim_plan_text *text, const s
     return BASE_OK;
 }
 
-static enum base_status read_values(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
-                                    struct base_error *error)
+static enum base_status read_values(const struct sim_plan *usual, const struct sim_plan_text *text,
+                                    struct sim_plan *plan, struct base_error *error)
 {
-    const struct sim_key_setting setting = {plan->config->scan_layers, plan->placement->topology.kind == TOPO_LOCAL,
-                                            plan->software};
     BASE_TRY(check_required(text, plan, error));
-    BASE_TRY(sim_plan_read_values(cache, text, setting, plan, error));
+    BASE_TRY(sim_plan_read_values(usual, text, plan, error));
     plan->scans = plan->config->scan_layers;
     plan->loss_text = sim_key_is_given(text, SIM_LOSS) ? text->values[SIM_LOSS] : sim_plan_keys[SIM_LOSS].fallback;
     if (plan->is_unrolled && plan->placement->topology.kind != TOPO_TPU)
@@ -71,8 +68,7 @@ static enum base_status read_normalizing_factor(const char *text, struct sim_pla
 
 /* ---- stages, and devices of a sequence ---- */
 
-/* How many stages the devices are split into, and over how many of them a sequence is sharded. */
-static enum base_status read_cuts(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
+enum base_status sim_plan_read_cuts(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
 {
     plan->pipeline.stages = plan->context_parallel = plan->expert_parallel = 1;
     if (sim_key_is_given(text, SIM_EXPERT_PARALLEL))
@@ -251,7 +247,7 @@ static enum base_status check_experts(const struct sim_plan *plan, struct base_e
 /* ---- the whole plan ---- */
 
 /* Names stand in lines of answers and of messages, where a line break would begin a line of its own making. */
-static enum base_status check_one_line(const struct sim_plan_text *text, struct base_error *error)
+enum base_status sim_plan_check_lines(const struct sim_plan_text *text, struct base_error *error)
 {
     static const enum sim_key names[] = {SIM_MODEL, SIM_TOPOLOGY, SIM_SOFTWARE, SIM_SOFTWARE_VERSION, SIM_COMPILER};
     for (int i = 0; i < BASE_COUNT(names); i++)
@@ -262,67 +258,52 @@ static enum base_status check_one_line(const struct sim_plan_text *text, struct 
     return BASE_OK;
 }
 
-enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
-                                        enum sim_form form, struct sim_plan *out, struct base_error *error)
+enum base_status sim_plan_read_keys(struct base_arena *arena, const struct sim_plan *usual,
+                                    const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
 {
-    struct sim_plan plan = {.form = form};
-    BASE_TRY(check_one_line(text, error));
-    BASE_TRY(sim_plan_find_config(cache, text->values[SIM_MODEL], &plan, error));
-    BASE_TRY(sim_plan_unroll(cache, text->values[SIM_SCANNED], &plan, error));
-    BASE_TRY(read_cuts(text, &plan, error));
-    BASE_TRY(sim_plan_find_placement(cache, text, &plan, error));
-    if (!sim_key_is_given(text, SIM_SCANNED)) sim_plan_scan_layers(cache, &plan);
-    BASE_TRY(sim_plan_find_rules(cache, text->values[SIM_RULES], &plan, error));
-    BASE_TRY(read_values(cache, text, &plan, error));
-    BASE_TRY(take_mtp_layers(&cache->arena, &plan, error));
-    BASE_TRY(take_capacity(&cache->arena, &plan, error));
-    plan.options.sorts_tokens = sim_sorts_tokens(&plan);
-    plan.says_learning_rate = sim_key_is_given(text, SIM_LEARNING_RATE);
-    BASE_TRY(sim_plan_take_overlaps(text, &plan, error));
-    BASE_TRY(sim_plan_read_graphs(&cache->arena, text->values[SIM_CUDA_GRAPHS], &plan, error));
-    if (sim_has_learnt_bias_of_scores(&plan)) plan.options.flash_attention = false;
-    BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));
-    BASE_TRY(read_layers(&cache->arena, text, &plan, error));
-    BASE_TRY(check_pipeline(text, &plan, error));
-    BASE_TRY(sim_plan_find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
-    BASE_TRY(sim_plan_find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
-    BASE_TRY(sim_plan_check_parameters(cache, &plan, error));
-    BASE_TRY(sim_plan_check_dtype(&plan, error));
-    BASE_TRY(sim_plan_check_recipe(&plan, error));
-    BASE_TRY(sim_plan_check_stored(&plan, error));
-    BASE_TRY(sim_plan_check_lengths(&plan, error));
-    BASE_TRY(sim_plan_check_batch(&plan, error));
-    BASE_TRY(sim_plan_take_step(text, step, &plan, error));
-    BASE_TRY(sim_plan_read_compiler(&plan, error));
-    /* T5X's steps that do not train (evaluation, inference) take no microbatches and draw no dropout. Pipelines keep
-     * their microbatches, since that is how a batch goes through the stages. */
-    const bool trains = plan.options.step == MODEL_STEP_TRAIN || plan.options.step == MODEL_STEP_GRADIENT;
-    if (!trains && plan.pipeline.stages == 1) plan.num_microbatches = 1;
-    plan.pipeline.forward_alone = !trains;
-    BASE_TRY(sim_plan_take_loss(&plan, error));
-    BASE_TRY(sim_plan_read_decoding(&cache->arena, text, &plan, error));
-    if (plan.placement->topology.kind == TOPO_LOCAL)
-        plan.form = sim_runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
-    plan.options.microbatches = plan.num_microbatches > 1;
-    const bool rings = sim_plan_rings(&plan);
-    plan.options.ring_devices = rings ? (int)plan.context_parallel : 0;
-    plan.options.gathers_keys = sim_plan_gathers_keys(&plan);
-    if (rings) BASE_TRY(sim_plan_check_ring(&plan, error));
-    plan.options.sequence_pieces = sim_plan_sequence_pieces(&plan);
-    BASE_TRY(check_use(&plan, error));
-    BASE_TRY(check_expert_parallel(&plan, error));
-    BASE_TRY(check_experts(&plan, error));
-    BASE_TRY(sim_plan_check_saved_layers(&plan, error));
-    plan.options.dropout =
-        trains && (sim_key_is_given(text, SIM_DROPOUT_RATE) ? plan.dropout_rate > 0 : sim_drops_out_unsaid(&plan));
-    *out = plan;
-    return BASE_OK;
+    BASE_TRY(read_values(usual, text, plan, error));
+    BASE_TRY(take_mtp_layers(arena, plan, error));
+    BASE_TRY(take_capacity(arena, plan, error));
+    plan->options.sorts_tokens = sim_sorts_tokens(plan);
+    plan->says_learning_rate = sim_key_is_given(text, SIM_LEARNING_RATE);
+    BASE_TRY(sim_plan_take_overlaps(text, plan, error));
+    BASE_TRY(sim_plan_read_graphs(arena, text->values[SIM_CUDA_GRAPHS], plan, error));
+    if (sim_has_learnt_bias_of_scores(plan)) plan->options.flash_attention = false;
+    BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], plan, error));
+    BASE_TRY(read_layers(arena, text, plan, error));
+    return check_pipeline(text, plan, error);
 }
 
-enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
-                                enum model_step step, enum sim_form form, struct sim_plan *out,
-                                struct base_error *error)
+enum base_status sim_plan_check_whole(struct base_arena *arena, const struct sim_plan_text *text, enum model_step step,
+                                      struct sim_plan *plan, struct base_error *error)
 {
-    sim_cache_begin(cache, arena);
-    return sim_plan_check_another(cache, text, step, form, out, error);
+    BASE_TRY(sim_plan_check_dtype(plan, error));
+    BASE_TRY(sim_plan_check_recipe(plan, error));
+    BASE_TRY(sim_plan_check_stored(plan, error));
+    BASE_TRY(sim_plan_check_lengths(plan, error));
+    BASE_TRY(sim_plan_check_batch(plan, error));
+    BASE_TRY(sim_plan_take_step(text, step, plan, error));
+    BASE_TRY(sim_plan_read_compiler(plan, error));
+    /* T5X's steps that do not train (evaluation, inference) take no microbatches and draw no dropout. Pipelines keep
+     * their microbatches, since that is how a batch goes through the stages. */
+    const bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
+    if (!trains && plan->pipeline.stages == 1) plan->num_microbatches = 1;
+    plan->pipeline.forward_alone = !trains;
+    BASE_TRY(sim_plan_take_loss(plan, error));
+    BASE_TRY(sim_plan_read_decoding(arena, text, plan, error));
+    if (plan->placement->topology.kind == TOPO_LOCAL)
+        plan->form = sim_runs_passes(plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
+    plan->options.microbatches = plan->num_microbatches > 1;
+    const bool rings = sim_plan_rings(plan);
+    plan->options.ring_devices = rings ? (int)plan->context_parallel : 0;
+    plan->options.gathers_keys = sim_plan_gathers_keys(plan);
+    if (rings) BASE_TRY(sim_plan_check_ring(plan, error));
+    plan->options.sequence_pieces = sim_plan_sequence_pieces(plan);
+    BASE_TRY(check_use(plan, error));
+    BASE_TRY(check_expert_parallel(plan, error));
+    BASE_TRY(check_experts(plan, error));
+    BASE_TRY(sim_plan_check_saved_layers(plan, error));
+    plan->options.dropout =
+        trains && (sim_key_is_given(text, SIM_DROPOUT_RATE) ? plan->dropout_rate > 0 : sim_drops_out_unsaid(plan));
+    return BASE_OK;
 }

@@ -300,7 +300,33 @@ void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes);
 enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct sim_plan_text *text,
                                        struct topo_mesh_request *request, struct base_error *error);
 
-struct sim_cache;
+/* ---- from a plan's text to a checked plan, step by step; sim/program/ takes them, and looks up what stands between:
+ * model, placement, rules, defaults, parameters. All return BASE_INPUT, and name the key, for what cannot be ---- */
+
+/* checked_plan.c: names are one line of text; how many stages the devices are split into, and over how many of them a
+ * sequence is sharded; with model, placement and rules, every key, from the text or of usual; with the parameters, what
+ * must go together. */
+enum base_status sim_plan_check_lines(const struct sim_plan_text *text, struct base_error *error);
+enum base_status sim_plan_read_cuts(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error);
+enum base_status sim_plan_read_keys(struct base_arena *arena, const struct sim_plan *usual,
+                                    const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error);
+enum base_status sim_plan_check_whole(struct base_arena *arena, const struct sim_plan_text *text, enum model_step step,
+                                      struct sim_plan *plan, struct base_error *error);
+/* plan_keys.c: the defaults of all keys */
+enum base_status sim_plan_read_usual(struct sim_key_setting setting, struct sim_plan *usual, struct base_error *error);
+/* compilers.c: the date that the plan's software or its compiler is of, if one is said as a date; or NULL. */
+const char *sim_plan_software_date(const struct sim_plan *plan);
+/* plan_mesh.c: of a plan that asks for a number of partitions alone, or for none, what its software makes of a TPU:
+ * partitions are along the last axis. Else the request stays. */
+enum base_status sim_plan_usual_mesh(struct base_arena *arena, const struct sim_plan_text *text,
+                                     const struct sim_plan *plan, const struct topo_topology *topology,
+                                     struct topo_mesh_request *request, struct base_error *error);
+/* plan_checks.c: whether the mesh has the axes that the rules name; own, given: count parameters, with the axes that
+ * the model names and those that the plan gives them. */
+enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
+                                          const struct model_rules *rules, struct base_error *error);
+enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct model_parameter *own,
+                                       const struct model_parameter *given, int count, struct base_error *error);
 
 /* ---- checks, and what follows from a plan that was checked ---- */
 
@@ -310,10 +336,6 @@ enum base_status sim_plan_step(const struct sim_plan_text *text, enum model_step
 /* plan_decoding.c: how many decode steps an answer takes at most */
 int64_t sim_decode_steps(const struct sim_plan *plan);
 
-/* BASE_INPUT: a value that cannot be, or a step that is not the one that the text says, if it says one. */
-enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
-                                enum model_step step, enum sim_form form, struct sim_plan *out,
-                                struct base_error *error);
 /* software_usual.c: what a training software has where a plan does not say it; NULL: T5X's default. Of ici_mesh "*"
  * stands for the devices of a slice, and the last axis is that of num_partitions. */
 const char *sim_usual_value(const char *software, enum sim_key key);
@@ -359,10 +381,6 @@ int64_t sim_saved_layer_step(const struct model_config *config);
 /* What a plan asks for and T5X lacks, joined by ", ", but for what another plan (or NULL) asks for, too; NULL: nothing.
  * t5x_lacks.c */
 const char *sim_t5x_lacks(struct base_arena *arena, const struct sim_plan *plan, const struct sim_plan *but_not);
-
-/* sim_plan_check in the middle of a question: the cache forgets nothing, so that earlier plans stay good. */
-enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
-                                        enum sim_form form, struct sim_plan *out, struct base_error *error);
 
 /* ---- plan_properties.c: what follows from a plan that was checked ---- */
 

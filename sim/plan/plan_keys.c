@@ -1,6 +1,5 @@
 /* What goes by the rows of plan_key_table.c alone: defaults, words and numbers of a plan, read and written. */
 #include "sim/plan/plan_keys.h"
-#include "sim/partition/memo.h"
 
 #include <string.h>
 
@@ -105,24 +104,12 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
     return BASE_OK;
 }
 
-/* The defaults of all keys, read once for each setting. */
-static enum base_status find_usual(struct sim_cache *cache, struct sim_key_setting setting, const struct sim_plan **out,
-                                   struct base_error *error)
+enum base_status sim_plan_read_usual(struct sim_key_setting setting, struct sim_plan *usual, struct base_error *error)
 {
-    sim_key_begin(cache, SIM_STORED_USUAL_PLAN);
-    sim_key_bytes(cache, &setting.is_scanned, sizeof setting.is_scanned);
-    sim_key_bytes(cache, &setting.is_local, sizeof setting.is_local);
-    sim_key_text(cache, setting.software ? setting.software : "");
-    struct sim_plan *usual = sim_cache_find(cache);
-    if (!usual) {
-        usual = base_new(&cache->arena, struct sim_plan, 1);
-        for (int key = 0; key < SIM_KEY_COUNT; key++) {
-            const char *value = sim_key_fallback((enum sim_key)key, setting);
-            if (value) BASE_TRY(read_value(value, &sim_plan_keys[key], usual, error));
-        }
-        sim_cache_store(cache, usual);
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const char *value = sim_key_fallback((enum sim_key)key, setting);
+        if (value) BASE_TRY(read_value(value, &sim_plan_keys[key], usual, error));
     }
-    *out = usual;
     return BASE_OK;
 }
 
@@ -131,13 +118,11 @@ static bool has_value(const struct sim_plan_key *row)
     return row->type == SIM_OF_WORD || row->type == SIM_OF_WHOLE || row->type == SIM_OF_REAL;
 }
 
-enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_plan_text *text,
-                                      struct sim_key_setting setting, struct sim_plan *plan, struct base_error *error)
+enum base_status sim_plan_read_values(const struct sim_plan *usual, const struct sim_plan_text *text,
+                                      struct sim_plan *plan, struct base_error *error)
 {
     static const enum sim_key_type types[] = {SIM_OF_WORD, SIM_OF_WHOLE, SIM_OF_REAL};
-    const struct sim_plan *usual;
     int given[SIM_KEY_COUNT], given_count = 0;
-    BASE_TRY(find_usual(cache, setting, &usual, error));
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const struct sim_plan_key *row = &sim_plan_keys[key];
         if (!has_value(row)) continue;

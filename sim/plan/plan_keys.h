@@ -4,10 +4,10 @@
 
 #include "sim/plan/plan.h"
 
-/* Every key that is a word or a number, from the text or its default, into the plan: words first, then whole numbers,
+/* Every key that is a word or a number, from the text or of usual, into the plan: words first, then whole numbers,
  * so that of several mistakes the first of these is named. BASE_INPUT names the key. */
-enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_plan_text *text,
-                                      struct sim_key_setting setting, struct sim_plan *plan, struct base_error *error);
+enum base_status sim_plan_read_values(const struct sim_plan *usual, const struct sim_plan_text *text,
+                                      struct sim_plan *plan, struct base_error *error);
 
 /* compilers.c: what the plan's compiler means, when its keys and its placement are read. BASE_INPUT: it means nothing.
  */

@@ -1,51 +1,12 @@
-/* Private to sim/: the steps from a plan's text to a checked plan, which plan.c puts together. All of them return
+/* Private to sim/plan/: steps of reading and checking a plan, which checked_plan.c puts together. All of them return
  * BASE_INPUT, and name the key, for what cannot be. */
 #ifndef SIM_PLAN_PARTS_H
 #define SIM_PLAN_PARTS_H
 
 #include "sim/plan/plan.h"
 
-/* compilers.c: the date that the plan's software or its compiler is of, if one is said as a date; or NULL. */
-const char *sim_plan_software_date(const struct sim_plan *plan);
-
-/* plan_mesh.c: of a plan that asks for a number of partitions alone, or for none, what its software makes of a TPU:
- * partitions are along the last axis. Else the request stays. */
-enum base_status sim_plan_usual_mesh(struct base_arena *arena, const struct sim_plan_text *text,
-                                     const struct sim_plan *plan, const struct topo_topology *topology,
-                                     struct topo_mesh_request *request, struct base_error *error);
-
-/* ---- plan_lookups.c: fills what the plan says of each; what is found belongs to the cache ---- */
-
-enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
-                                      struct base_error *error);
-/* The same model as layers that are no loop, where the key scanned says so. */
-enum base_status sim_plan_unroll(struct sim_cache *cache, const char *scanned, struct sim_plan *plan,
-                                 struct base_error *error);
-/* Layers as the plan's software scans them, behind its placement. */
-void sim_plan_scan_layers(struct sim_cache *cache, struct sim_plan *plan);
-enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct sim_plan_text *text,
-                                         struct sim_plan *plan, struct base_error *error);
-/* After the placement, whose mesh the rules are for. */
-enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
-                                     struct base_error *error);
-/* After the optimizer was read. */
-enum base_status sim_plan_find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan,
-                                         struct base_error *error);
-/* After the model. */
-enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *text, struct sim_plan *plan,
-                                         struct base_error *error);
-/* JAX demands that parameters and optimizer state divide exactly; worked out once for a model, rules and mesh shape. */
-enum base_status sim_plan_check_parameters(struct sim_cache *cache, const struct sim_plan *plan,
-                                           struct base_error *error);
-
 /* ---- plan_checks.c ---- */
 
-/* Whether the mesh has the axes that the rules name. */
-enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
-                                          const struct model_rules *rules, struct base_error *error);
-/* own, given: count parameters, with the axes that the model names and those that the plan gives them. */
-enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct model_parameter *own,
-                                       const struct model_parameter *given, int count, struct base_error *error);
 /* Chips without such products would be priced at some rate that they do not have. */
 enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error);

@@ -118,11 +118,11 @@ enum base_status sim_chunk_price_find(const struct sim_pipeline_prices *l, const
         struct sim_chunk_price price;
     } * known;
     sim_chunk_plan(l->plan, piece, 1, &config, &of_piece);
-    sim_key_priced(l->cache, &of_piece, SIM_STORED_PIECE_PRICE);
-    known = sim_cache_find(l->cache);
+    struct base_memo *memo = sim_memo_priced(l->cache, &of_piece, SIM_STORED_PIECE_PRICE);
+    known = base_memo_find(memo);
     if (!known) {
-        known = base_new(&l->cache->arena, struct known_piece, 1);
-        sim_cache_store(l->cache, known); /* the key is another when it is priced */
+        known = base_new(memo->arena, struct known_piece, 1);
+        base_memo_store(memo, known); /* the key is another when it is priced */
     }
     if (!known->priced) BASE_TRY(price_piece(l, piece, &known->price, error));
     known->priced = true;

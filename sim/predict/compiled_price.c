@@ -72,24 +72,26 @@ struct layout {
     struct layout *next;
 };
 
-static void begin_key(struct sim_cache *cache, const struct sim_program *program, const struct sim_cost_context *p,
-                      const struct sim_compiled_options *options, const bool *is_square)
+static struct base_memo *begin_key(struct sim_cache *cache, const struct sim_program *program,
+                                   const struct sim_cost_context *p, const struct sim_compiled_options *options,
+                                   const bool *is_square)
 {
     const struct topo_axes *mesh = &p->placement->axes;
     int64_t sizes[MODEL_SIZE_COUNT];
     for (int i = 0; i < MODEL_SIZE_COUNT; i++) sizes[i] = program->lays_out_sizes[i] ? p->sizes[i] : 0;
-    sim_key_begin(cache, SIM_STORED_LAYOUT);
-    sim_key_bytes(cache, &program->sharded, sizeof program->sharded);
-    sim_key_bytes(cache, options, sizeof *options);
-    sim_key_bytes(cache, sizes, sizeof sizes);
-    sim_key_bytes(cache, &p->placement->profile.settings, sizeof p->placement->profile.settings);
-    sim_key_bytes(cache, mesh->sizes, (size_t)mesh->count * sizeof *mesh->sizes);
-    sim_key_bytes(cache, is_square, topo_axes_all(mesh) + 1);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_LAYOUT);
+    base_memo_bytes(memo, &program->sharded, sizeof program->sharded);
+    base_memo_bytes(memo, options, sizeof *options);
+    base_memo_bytes(memo, sizes, sizeof sizes);
+    base_memo_bytes(memo, &p->placement->profile.settings, sizeof p->placement->profile.settings);
+    base_memo_bytes(memo, mesh->sizes, (size_t)mesh->count * sizeof *mesh->sizes);
+    base_memo_bytes(memo, is_square, topo_axes_all(mesh) + 1);
+    return memo;
 }
 
-static void keep_alive(struct sim_cache *cache, struct sim_compiled_memory *memory)
+static void keep_alive(struct base_arena *arena, struct sim_compiled_memory *memory)
 {
-    struct sim_alive_array *kept = base_new(&cache->arena, struct sim_alive_array, memory->alive_count);
+    struct sim_alive_array *kept = base_new(arena, struct sim_alive_array, memory->alive_count);
     memcpy(kept, memory->alive, (size_t)memory->alive_count * sizeof *kept);
     memory->alive = kept;
 }
@@ -102,8 +104,8 @@ static const struct sim_compiled_memory *find_layout(struct sim_cache *cache, co
     bool is_square[SIM_ALL_AXES + 1] = {false};
     for (unsigned axes = 1; axes <= topo_axes_all(&p->placement->axes); axes++)
         is_square[axes] = sim_is_square(p->placement, axes);
-    begin_key(cache, program, p, options, is_square);
-    struct layout *first = sim_cache_find(cache), *layout = first;
+    struct base_memo *memo = begin_key(cache, program, p, options, is_square);
+    struct layout *first = base_memo_find(memo), *layout = first;
     while (layout && (limit_bytes < layout->memory.from_limit_bytes || limit_bytes > layout->memory.to_limit_bytes))
         layout = layout->next;
     if (layout) return &layout->memory;
@@ -112,12 +114,11 @@ static const struct sim_compiled_memory *find_layout(struct sim_cache *cache, co
     options->limit_bytes = limit_bytes;
     options->sizes = p->sizes;
     options->mesh = &p->placement->axes;
-    layout = base_new(&cache->arena, struct layout, 1);
+    layout = base_new(memo->arena, struct layout, 1);
     layout->next = first;
-    base_arena_reset(&cache->scratch);
-    sim_compiled_memory(&cache->scratch, program->sharded, options, &layout->memory);
-    if (layout->memory.alive_count) keep_alive(cache, &layout->memory);
-    sim_cache_store(cache, layout);
+    sim_compiled_memory(sim_cache_scratch(cache), program->sharded, options, &layout->memory);
+    if (layout->memory.alive_count) keep_alive(memo->arena, &layout->memory);
+    base_memo_store(memo, layout);
     return &layout->memory;
 }
 

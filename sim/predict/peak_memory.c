@@ -9,15 +9,15 @@
 static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, const struct sim_cost_context *p,
                                                     const struct sim_sharded *sharded)
 {
-    sim_key_begin(cache, SIM_STORED_MEMORY_MAP);
-    sim_key_bytes(cache, &sharded, sizeof sharded);
-    sim_key_bytes(cache, p->sizes, sizeof p->sizes);
-    sim_key_bytes(cache, p->placement->axes.sizes, sizeof p->placement->axes.sizes);
-    struct sim_memory_map *map = sim_cache_find(cache);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_MEMORY_MAP);
+    base_memo_bytes(memo, &sharded, sizeof sharded);
+    base_memo_bytes(memo, p->sizes, sizeof p->sizes);
+    base_memo_bytes(memo, p->placement->axes.sizes, sizeof p->placement->axes.sizes);
+    struct sim_memory_map *map = base_memo_find(memo);
     if (map) return map;
-    map = base_new(&cache->arena, struct sim_memory_map, 1);
-    sim_memory_map_build(&cache->arena, sharded, p->sizes, &p->placement->axes, map);
-    sim_cache_store(cache, map);
+    map = base_new(memo->arena, struct sim_memory_map, 1);
+    sim_memory_map_build(memo->arena, sharded, p->sizes, &p->placement->axes, map);
+    base_memo_store(memo, map);
     return map;
 }
 
@@ -52,8 +52,7 @@ static bool price_torch(struct sim_cache *cache, struct sim_cost_context *p, str
                         struct sim_priced *out)
 {
     struct sim_torch_memory memory;
-    base_arena_reset(&cache->scratch);
-    if (!(p->peak.total_bytes < sim_largest_bytes) || !sim_torch_replay(&cache->scratch, p, detail, &memory))
+    if (!(p->peak.total_bytes < sim_largest_bytes) || !sim_torch_replay(sim_cache_scratch(cache), p, detail, &memory))
         return false;
     const double cached_bytes = memory.reserved_bytes - memory.allocated_bytes;
     p->peak.total_bytes = memory.allocated_bytes;

@@ -113,7 +113,7 @@ static enum base_status fill_costs(struct sim_pipeline_prices *l, struct base_ar
 enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers,
                                  enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error)
 {
-    struct base_arena arena = {.exhausted = cache->scratch.exhausted};
+    struct base_arena arena = sim_cache_own_arena(cache);
     struct sim_chunk_price prices[SIM_MOST_CHUNK_PRICES];
     struct sim_pipeline_prices l;
     sim_pipeline_prices_begin(&l, cache, plan, prices);
@@ -215,7 +215,7 @@ static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *a
 enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,
                                        struct sim_pipeline_least *out, struct base_error *error)
 {
-    struct base_arena arena = {.exhausted = cache->scratch.exhausted};
+    struct base_arena arena = sim_cache_own_arena(cache);
     struct sim_chunk_price prices[SIM_MOST_CHUNK_PRICES];
     struct sim_pipeline_prices l;
     sim_pipeline_prices_begin(&l, cache, plan, prices);

@@ -378,7 +378,7 @@ enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_pl
                                     struct sim_detail *detail, struct sim_priced *out,
                                     struct sim_pipeline_answer *answer, struct base_error *error)
 {
-    struct base_arena arena = {.exhausted = cache->scratch.exhausted};
+    struct base_arena arena = sim_cache_own_arena(cache);
     struct sim_pipeline_prices *l = base_reserve(&arena, 1, sizeof *l);
     sim_pipeline_prices_begin(l, cache, plan, base_reserve(&arena, SIM_MOST_CHUNK_PRICES, sizeof *l->prices));
     memset(out, 0, sizeof *out);

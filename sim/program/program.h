@@ -4,6 +4,60 @@
 
 #include "sim/cost/cost.h"
 
+/* ---- what questions share (session_cache.c): models, topologies, programs, shardings, routes ---- */
+
+/* Bounded: it forgets when it grows too large. */
+struct sim_cache;
+struct sim_cache *
+sim_cache_new(struct base_arena *arena); /* its head lives in the arena; what it remembers is its own */
+void sim_cache_free(struct sim_cache *cache);
+/* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must live until then. */
+void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides);
+const struct base_json *sim_cache_overrides(const struct sim_cache *cache); /* that document, or NULL */
+/* Another question of one process: the last one's constants are taken back, and what was read from files is forgotten.
+ */
+void sim_cache_next_question(struct sim_cache *cache, const char *gin_search_path);
+const char *sim_cache_gin_search_path(const struct sim_cache *cache); /* that of the question, or NULL */
+/* Emptied after so many bytes instead of the usual number (0: as usual): a search comes back to its programs. */
+void sim_cache_hold(struct sim_cache *cache, int64_t most_bytes);
+/* What an entry is. */
+enum sim_stored {
+    SIM_STORED_CONFIG,
+    SIM_STORED_UNROLLED,
+    SIM_STORED_SCANNED_CONFIG,
+    SIM_STORED_RULES,
+    SIM_STORED_ADAFACTOR,
+    SIM_STORED_OVERRIDES,
+    SIM_STORED_MACHINE,
+    SIM_STORED_PLACEMENT,
+    SIM_STORED_PARAMETERS,
+    SIM_STORED_VERDICT,
+    SIM_STORED_USUAL_PLAN,
+    SIM_STORED_MODEL_PROGRAM,
+    SIM_STORED_GRAPH,
+    SIM_STORED_PLANS_ALIKE,
+    SIM_STORED_PROGRAM,
+    SIM_STORED_MEMORY_MAP,
+    SIM_STORED_LAYOUT,
+    SIM_STORED_PIECE_PRICE
+};
+/* Its table, with the key of such an entry begun. */
+struct base_memo *sim_cache_memo(struct sim_cache *cache, enum sim_stored kind);
+struct sim_known_contractions *sim_cache_contractions(struct sim_cache *cache);
+struct base_arena *sim_cache_scratch(struct sim_cache *cache); /* emptied, for what is needed until an entry is made */
+/* An empty one of the caller's, with the same way out of memory. */
+struct base_arena sim_cache_own_arena(const struct sim_cache *cache);
+
+/* ---- from a plan's text to a checked plan (plan_lookups.c) ---- */
+
+/* BASE_INPUT: a value that cannot be, or a step that is not the one that the text says, if it says one. */
+enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                                enum model_step step, enum sim_form form, struct sim_plan *out,
+                                struct base_error *error);
+/* In the middle of a question: the cache forgets nothing, so that earlier plans stay good. */
+enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
+                                        enum sim_form form, struct sim_plan *out, struct base_error *error);
+
 /* ---- programs (program_cache.c) ---- */
 
 /* As many as were made. */
@@ -37,8 +91,8 @@ struct sim_workspace {
 /* It belongs to the cache and lives until the next sim_plan_check. */
 struct sim_workspace *sim_workspace_of(struct sim_cache *cache);
 
-/* Begins a key of all that the price of such a plan's program goes by. */
-void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind);
+/* The cache's table, with a key of all that the price of such a plan's program goes by. */
+struct base_memo *sim_memo_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind);
 
 /* Why its tensors are sharded as they are: propagated once more, with notes, in an arena. */
 struct sim_causes; /* below */

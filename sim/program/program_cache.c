@@ -4,7 +4,7 @@
  * - a program is partitioned once for all plans whose tensors are sharded alike, whichever rules say so and on
  * whichever mesh, and kept as its price list. Choices that depended on sizes are kept with the last two: for other
  * sizes they serve if these come out the same, else another one is made and stands beside it. */
-#include "sim/program/program.h"
+#include "sim/program/session_cache.h"
 
 #include <string.h>
 
@@ -113,20 +113,20 @@ static void key_structure(struct sim_cache *cache, const struct sim_plan *plan)
     const bool propagates = plan->placement->profile.passes & SIM_PASS_BIT(SIM_PASS_PROPAGATE_SHARDINGS);
     model_structure(plan->config, plan->options.optimizer, propagates ? MODEL_LAYERS_TOLD_APART : MODEL_LAYERS_ALIKE,
                     &structure);
-    sim_key_bytes(cache, &structure, sizeof structure);
+    base_memo_bytes(&cache->memo, &structure, sizeof structure);
 }
 
 static const struct model_program *find_model_program(struct sim_cache *cache, const struct sim_plan *plan,
                                                       const struct model_options *options)
 {
-    sim_key_begin(cache, SIM_STORED_MODEL_PROGRAM);
+    base_memo_begin(&cache->memo, SIM_STORED_MODEL_PROGRAM);
     key_structure(cache, plan);
-    sim_key_bytes(cache, options, sizeof *options);
-    struct model_program *program = sim_cache_find(cache);
+    base_memo_bytes(&cache->memo, options, sizeof *options);
+    struct model_program *program = base_memo_find(&cache->memo);
     if (program) return program;
     program = base_new(&cache->arena, struct model_program, 1);
     model_program_build(&cache->arena, plan->config, options, program);
-    sim_cache_store(cache, program);
+    base_memo_store(&cache->memo, program);
     return program;
 }
 
@@ -170,14 +170,6 @@ static enum sim_torch_style torch_style_of(const struct sim_plan *plan)
     const bool half =
         (profile->traits >> MODEL_TRAIT_HALF_PARAMETERS & 1) || plan->options.weight_dtype != MODEL_FLOAT32;
     return half ? SIM_TORCH_HALF : SIM_TORCH_AUTOCAST;
-}
-
-struct sim_workspace *sim_workspace_of(struct sim_cache *cache)
-{
-    if (cache->workspace) return cache->workspace;
-    struct sim_workspace *workspace = base_reserve(&cache->arena, 1, sizeof *workspace);
-    workspace->recent = sim_recent_prices_new(&cache->arena, &cache->question);
-    return cache->workspace = workspace;
 }
 
 /* Of arrays that come and go, and of loops. How often the loop over microbatches runs is nothing to what one holds. */
@@ -266,14 +258,15 @@ static void begin_key(const struct request *r, enum sim_stored kind)
     const struct topo_axes *mesh = &plan->placement->axes;
     const uint64_t relation = sim_mesh_relation(mesh);
     const sim_pass_set passes = sim_passes_of(plan);
-    sim_key_begin(r->cache, kind);
+    base_memo_begin(&r->cache->memo, kind);
     key_structure(r->cache, plan);
-    sim_key_bytes(r->cache, &plan->rules, sizeof plan->rules); /* one text has others with experts, or over context */
-    sim_key_text(r->cache, plan->placement->axes_text);
-    sim_key_bytes(r->cache, &r->options, sizeof r->options);
-    sim_key_bytes(r->cache, &r->sharding, sizeof r->sharding);
-    sim_key_bytes(r->cache, &passes, sizeof passes);
-    sim_key_bytes(r->cache, &relation, sizeof relation);
+    base_memo_bytes(&r->cache->memo, &plan->rules,
+                    sizeof plan->rules); /* one text has others with experts, or over context */
+    base_memo_text(&r->cache->memo, plan->placement->axes_text);
+    base_memo_bytes(&r->cache->memo, &r->options, sizeof r->options);
+    base_memo_bytes(&r->cache->memo, &r->sharding, sizeof r->sharding);
+    base_memo_bytes(&r->cache->memo, &passes, sizeof passes);
+    base_memo_bytes(&r->cache->memo, &relation, sizeof relation);
 }
 
 static uint64_t hash_specs(const struct sim_shardings *shardings)
@@ -288,12 +281,12 @@ static enum base_status find_alike(const struct request *r, const struct model_p
     struct sim_cache *cache = r->cache;
     const sim_pass_set passes = sim_passes_of(r->plan);
     const uint64_t hash = hash_specs(shardings);
-    sim_key_begin(cache, SIM_STORED_PLANS_ALIKE);
-    sim_key_bytes(cache, &source, sizeof source);
-    sim_key_bytes(cache, &r->sharding, sizeof r->sharding);
-    sim_key_bytes(cache, &passes, sizeof passes);
-    sim_key_bytes(cache, &hash, sizeof hash);
-    struct alike *first = sim_cache_find(cache), *alike = first;
+    base_memo_begin(&cache->memo, SIM_STORED_PLANS_ALIKE);
+    base_memo_bytes(&cache->memo, &source, sizeof source);
+    base_memo_bytes(&cache->memo, &r->sharding, sizeof r->sharding);
+    base_memo_bytes(&cache->memo, &passes, sizeof passes);
+    base_memo_bytes(&cache->memo, &hash, sizeof hash);
+    struct alike *first = base_memo_find(&cache->memo), *alike = first;
     while (alike && !sim_shardings_are(&alike->shardings, shardings)) alike = alike->next;
     *out = alike;
     if (alike) return BASE_OK;
@@ -301,7 +294,7 @@ static enum base_status find_alike(const struct request *r, const struct model_p
     if (!sim_shardings_keep(&cache->arena, &cache->scratch, shardings, &alike->shardings))
         return base_fail(error, BASE_INTERNAL, "tensors with more than %d shardings", SIM_MOST_SPECS);
     alike->next = first;
-    sim_cache_store(cache, alike);
+    base_memo_store(&cache->memo, alike);
     *out = alike;
     return BASE_OK;
 }
@@ -311,15 +304,15 @@ static const struct sim_graph *find_graph(const struct request *r, const struct 
     struct sim_cache *cache = r->cache;
     const bool options[] = {r->sharding.propagates, r->sharding.spreads_through_updates, r->sharding.scanned,
                             r->sharding.sequence_parallel};
-    sim_key_begin(cache, SIM_STORED_GRAPH);
-    sim_key_bytes(cache, &source, sizeof source);
-    sim_key_bytes(cache, options, sizeof options);
-    struct sim_graph *graph = sim_cache_find(cache);
+    base_memo_begin(&cache->memo, SIM_STORED_GRAPH);
+    base_memo_bytes(&cache->memo, &source, sizeof source);
+    base_memo_bytes(&cache->memo, options, sizeof options);
+    struct sim_graph *graph = base_memo_find(&cache->memo);
     if (graph) return graph;
     struct sim_sharding_options sharding = r->sharding;
     sharding.extents = r->extents;
     graph = sim_graph_build(&cache->arena, source, &sharding);
-    sim_cache_store(cache, graph);
+    base_memo_store(&cache->memo, graph);
     return graph;
 }
 
@@ -327,14 +320,14 @@ static enum base_status find_propagated(const struct request *r, struct alike **
 {
     struct sim_cache *cache = r->cache;
     begin_key(r, SIM_STORED_PROGRAM);
-    struct propagated *first = sim_cache_find(cache), *found = first;
+    struct propagated *first = base_memo_find(&cache->memo), *found = first;
     while (found && !decisions_hold(&found->decisions, &r->extents)) found = found->next;
     if (!found) {
         const struct model_program *source = find_model_program(cache, r->plan, &r->options);
         const struct sim_graph *graph = find_graph(r, source);
         struct sim_sharding_options options = r->sharding;
         struct sim_shardings shardings;
-        struct sim_decisions log = {.arena = &cache->notes};
+        struct sim_decisions log = {.arena = &cache->contractions.notes};
         found = base_new(&cache->arena, struct propagated, 1);
         options.rules = r->plan->rules;
         options.extents = r->extents;
@@ -345,7 +338,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
         BASE_TRY(find_alike(r, source, &shardings, &found->alike, error));
         found->next = first;
         begin_key(r, SIM_STORED_PROGRAM);
-        sim_cache_store(cache, found);
+        base_memo_store(&cache->memo, found);
     }
     *out = found->alike;
     return BASE_OK;
@@ -367,7 +360,7 @@ static void add_way(struct sim_cache *cache, const struct sim_extents *extents, 
 {
     struct way *way = base_new(&cache->arena, struct way, 1);
     const struct sim_stored_decisions *own = &program->decisions;
-    struct sim_decisions log = {.arena = &cache->notes, .compares_mesh = own->compares_mesh};
+    struct sim_decisions log = {.arena = &cache->contractions.notes, .compares_mesh = own->compares_mesh};
     log.made = base_new(log.arena, struct sim_decision, own->count + 1);
     if (own->count) memcpy(log.made, own->made, (size_t)own->count * sizeof *log.made);
     log.count = own->count, log.capacity = own->count + 1;
@@ -387,13 +380,14 @@ static bool holds(const struct sim_program *program, enum sim_extent extent)
 static struct sim_program *find_program(struct sim_cache *cache, const struct sim_extents *extents, struct alike *alike,
                                         enum sim_extent extent)
 {
-    struct sim_asked asked = {.arena = &cache->notes};
+    struct sim_asked asked = {.arena = &cache->contractions.notes};
     for (struct way *way = alike->ways; way; way = way->next)
         if (holds(way->program, extent) && hold_on_mesh(&way->decisions, way->mesh_relation, extents))
             return way->program;
     for (struct sim_program *program = alike->programs; program; program = program->next) {
         bool may_serve = holds(program, extent) && hold_on_mesh(&program->decisions, program->mesh_relation, extents);
-        if (!may_serve || !sim_ask_again(cache, extents, program->asked, program->asked_count, &asked)) continue;
+        if (!may_serve || !sim_ask_again(&cache->contractions, extents, program->asked, program->asked_count, &asked))
+            continue;
         add_way(cache, extents, &asked, alike, program);
         return program;
     }
@@ -404,32 +398,33 @@ static void begin_request(struct request *r, struct sim_cache *cache, const stru
                           enum model_remat remat, unsigned dropped_roles, int64_t *sizes)
 {
     memset(r, 0, sizeof *r);
-    base_arena_reset(&cache->notes);
+    base_arena_reset(&cache->contractions.notes);
     sim_plan_sizes(plan, sizes);
     r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, &plan->placement->axes, NULL};
     r->options = model_options_of(plan, remat, dropped_roles);
     r->sharding = sharding_options_of(plan);
 }
 
-void sim_key_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind)
+struct base_memo *sim_memo_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     struct request r;
     begin_request(&r, cache, plan, plan->options.remat, 0, sizes);
     begin_key(&r, kind);
-    sim_key_bytes(cache, sizes, sizeof sizes);
-    sim_key_bytes(cache, &plan->placement, sizeof plan->placement);
-    sim_key_bytes(cache, &plan->memory_kind, sizeof plan->memory_kind);
-    sim_key_bytes(cache, &plan->compiled, sizeof plan->compiled);
-    sim_key_bytes(cache, &plan->form, sizeof plan->form);
-    sim_key_bytes(cache, plan->overlaps, sizeof plan->overlaps);
-    sim_key_bytes(cache, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
-    sim_key_bytes(cache, &plan->loss_tiles, sizeof plan->loss_tiles);
-    sim_key_bytes(cache, &plan->fp8_recipe, sizeof plan->fp8_recipe);
-    sim_key_bytes(cache, &plan->expert_parallel, sizeof plan->expert_parallel);
-    sim_key_bytes(cache, &plan->moe_dispatcher, sizeof plan->moe_dispatcher);
-    sim_key_bytes(cache, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
-    sim_key_bytes(cache, &plan->cuda_graphs, sizeof plan->cuda_graphs);
+    base_memo_bytes(&cache->memo, sizes, sizeof sizes);
+    base_memo_bytes(&cache->memo, &plan->placement, sizeof plan->placement);
+    base_memo_bytes(&cache->memo, &plan->memory_kind, sizeof plan->memory_kind);
+    base_memo_bytes(&cache->memo, &plan->compiled, sizeof plan->compiled);
+    base_memo_bytes(&cache->memo, &plan->form, sizeof plan->form);
+    base_memo_bytes(&cache->memo, plan->overlaps, sizeof plan->overlaps);
+    base_memo_bytes(&cache->memo, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
+    base_memo_bytes(&cache->memo, &plan->loss_tiles, sizeof plan->loss_tiles);
+    base_memo_bytes(&cache->memo, &plan->fp8_recipe, sizeof plan->fp8_recipe);
+    base_memo_bytes(&cache->memo, &plan->expert_parallel, sizeof plan->expert_parallel);
+    base_memo_bytes(&cache->memo, &plan->moe_dispatcher, sizeof plan->moe_dispatcher);
+    base_memo_bytes(&cache->memo, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
+    base_memo_bytes(&cache->memo, &plan->cuda_graphs, sizeof plan->cuda_graphs);
+    return &cache->memo;
 }
 
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
@@ -472,13 +467,13 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
     struct sim_program *program = find_program(cache, &r.extents, alike, extent);
     if (!program) {
         struct sim_sharding_options options = r.sharding;
-        struct sim_decisions log = {.arena = &cache->notes};
-        struct sim_asked asked = {.arena = &cache->notes};
+        struct sim_decisions log = {.arena = &cache->contractions.notes};
+        struct sim_asked asked = {.arena = &cache->contractions.notes};
         program = base_new(&cache->arena, struct sim_program, 1);
         program->mesh_relation = sim_mesh_relation(r.extents.mesh);
         options.extents = r.extents;
         options.extents.decisions = &log;
-        options.cache = cache;
+        options.known = &cache->contractions;
         options.asked = &asked;
         BASE_TRY(make(cache, plan, &options, find_model_program(cache, plan, &r.options), &alike->shardings, extent,
                       program, error));

@@ -1,8 +1,6 @@
-/* What a plan's texts name, looked up: model, rules, placement, Adafactor's options, overridden axes. Each is worked
- * out once and kept in the cache, and so is why it was refused. */
-#include "sim/partition/memo.h"
-#include "sim/plan/plan.h"
-#include "sim/plan/plan_parts.h"
+/* From a plan's text to a checked plan. What the text names is looked up between the steps of sim/plan/: model, rules,
+ * placement, defaults, Adafactor's options, overridden axes. Each is worked out once, and so is why it was refused. */
+#include "sim/program/session_cache.h"
 
 #include <string.h>
 
@@ -17,7 +15,7 @@ static void remember(struct sim_cache *cache, struct answer *answer, enum base_s
 {
     answer->status = status;
     answer->why = status == BASE_OK ? NULL : base_copy(&cache->arena, error->text);
-    sim_cache_store(cache, answer);
+    base_memo_store(&cache->memo, answer);
 }
 
 static enum base_status say_again(const struct answer *answer, struct base_error *error)
@@ -27,8 +25,8 @@ static enum base_status say_again(const struct answer *answer, struct base_error
 
 static void key_model(struct sim_cache *cache, const struct sim_plan *plan)
 {
-    sim_key_text(cache, plan->model_text);
-    sim_key_bytes(cache, &plan->config->scan_layers, sizeof plan->config->scan_layers);
+    base_memo_text(&cache->memo, plan->model_text);
+    base_memo_bytes(&cache->memo, &plan->config->scan_layers, sizeof plan->config->scan_layers);
 }
 
 /* A file may have changed by the next question, so what was read from one is not kept for it. */
@@ -37,8 +35,8 @@ static void note_file(struct sim_cache *cache, const char *text)
     cache->read_files = cache->read_files || *text == '@';
 }
 
-enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
-                                      struct base_error *error)
+static enum base_status find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                    struct base_error *error)
 {
     struct known_config {
         struct answer answer;
@@ -48,9 +46,9 @@ enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text,
         return base_fail(
             error, BASE_INPUT,
             "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
-    sim_key_begin(cache, SIM_STORED_CONFIG);
-    sim_key_text(cache, text);
-    known = sim_cache_find(cache);
+    base_memo_begin(&cache->memo, SIM_STORED_CONFIG);
+    base_memo_text(&cache->memo, text);
+    known = base_memo_find(&cache->memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_config, 1);
         remember(cache, &known->answer,
@@ -65,8 +63,8 @@ enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text,
 
 /* Decoders alone: of T5X's models with an encoder those that are loops and those that are none have names of their own.
  */
-enum base_status sim_plan_unroll(struct sim_cache *cache, const char *scanned, struct sim_plan *plan,
-                                 struct base_error *error)
+static enum base_status unroll(struct sim_cache *cache, const char *scanned, struct sim_plan *plan,
+                               struct base_error *error)
 {
     const struct model_config *own = plan->config;
     int64_t scans = own->scan_layers;
@@ -77,32 +75,32 @@ enum base_status sim_plan_unroll(struct sim_cache *cache, const char *scanned, s
     if (own->encoder || own->experts.count)
         return base_fail(error, BASE_INPUT,
                          "scanned: 0 is of dense decoders alone; use the model of that name without scalable_");
-    sim_key_begin(cache, SIM_STORED_UNROLLED);
-    sim_key_text(cache, plan->model_text);
-    struct model_config *unrolled = sim_cache_find(cache);
+    base_memo_begin(&cache->memo, SIM_STORED_UNROLLED);
+    base_memo_text(&cache->memo, plan->model_text);
+    struct model_config *unrolled = base_memo_find(&cache->memo);
     if (!unrolled) {
         unrolled = base_new(&cache->arena, struct model_config, 1);
         *unrolled = *own;
         unrolled->family = MODEL_DECODER_ONLY;
         unrolled->scan_layers = false;
-        sim_cache_store(cache, unrolled);
+        base_memo_store(&cache->memo, unrolled);
     }
     plan->config = unrolled;
     return BASE_OK;
 }
 
-void sim_plan_scan_layers(struct sim_cache *cache, struct sim_plan *plan)
+static void scan_layers(struct sim_cache *cache, struct sim_plan *plan)
 {
     const bool scans = plan->placement->profile.traits >> MODEL_TRAIT_SCANS_LAYERS & 1;
     if (!scans || plan->config->scan_layers || plan->config->encoder) return;
-    sim_key_begin(cache, SIM_STORED_SCANNED_CONFIG);
-    sim_key_text(cache, plan->model_text);
-    struct model_config *scanned = sim_cache_find(cache);
+    base_memo_begin(&cache->memo, SIM_STORED_SCANNED_CONFIG);
+    base_memo_text(&cache->memo, plan->model_text);
+    struct model_config *scanned = base_memo_find(&cache->memo);
     if (!scanned) {
         scanned = base_new(&cache->arena, struct model_config, 1);
         *scanned = *plan->config;
         scanned->scan_layers = true;
-        sim_cache_store(cache, scanned);
+        base_memo_store(&cache->memo, scanned);
     }
     plan->config = scanned;
 }
@@ -125,8 +123,8 @@ static struct model_rules on_mesh(struct base_arena *arena, const struct model_r
     return (struct model_rules){kept, count};
 }
 
-enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
-                                     struct base_error *error)
+static enum base_status find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                   struct base_error *error)
 {
     struct known_rules {
         struct answer answer;
@@ -141,15 +139,15 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
                beside = !plan->config->encoder && (plan->config->experts.count || plan->config->latent.key_value_rank),
                over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
                             topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
-    sim_key_begin(cache, SIM_STORED_RULES);
-    sim_key_text(cache, plan->rules_text);
-    sim_key_bytes(cache, &over_context, sizeof over_context);
-    sim_key_bytes(cache, &over_model, sizeof over_model);
-    sim_key_bytes(cache, &beside, sizeof beside);
-    if (is_maxtext) sim_key_text(cache, plan->placement->axes_text);
-    sim_key_bytes(cache, &has_experts_apart, sizeof has_experts_apart);
-    sim_key_bytes(cache, &beyond_axis, sizeof beyond_axis);
-    known = sim_cache_find(cache);
+    base_memo_begin(&cache->memo, SIM_STORED_RULES);
+    base_memo_text(&cache->memo, plan->rules_text);
+    base_memo_bytes(&cache->memo, &over_context, sizeof over_context);
+    base_memo_bytes(&cache->memo, &over_model, sizeof over_model);
+    base_memo_bytes(&cache->memo, &beside, sizeof beside);
+    if (is_maxtext) base_memo_text(&cache->memo, plan->placement->axes_text);
+    base_memo_bytes(&cache->memo, &has_experts_apart, sizeof has_experts_apart);
+    base_memo_bytes(&cache->memo, &beyond_axis, sizeof beyond_axis);
+    known = base_memo_find(&cache->memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_rules, 1);
         remember(cache, &known->answer,
@@ -165,8 +163,8 @@ enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, 
     return say_again(&known->answer, error);
 }
 
-enum base_status sim_plan_find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan,
-                                         struct base_error *error)
+static enum base_status find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                       struct base_error *error)
 {
     struct known_adafactor {
         struct answer answer;
@@ -177,9 +175,9 @@ enum base_status sim_plan_find_adafactor(struct sim_cache *cache, const char *te
     if (plan->options.optimizer != MODEL_ADAFACTOR)
         return base_fail(error, BASE_INPUT,
                          "adafactor: has options, but the optimizer is another; use optimizer adafactor");
-    sim_key_begin(cache, SIM_STORED_ADAFACTOR);
-    sim_key_text(cache, text);
-    known = sim_cache_find(cache);
+    base_memo_begin(&cache->memo, SIM_STORED_ADAFACTOR);
+    base_memo_text(&cache->memo, text);
+    known = base_memo_find(&cache->memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_adafactor, 1);
         remember(cache, &known->answer, model_adafactor_parse(&cache->arena, text, &known->options, error), error);
@@ -205,15 +203,15 @@ static enum base_status override_parameters(struct base_arena *arena, const stru
     return model_check_layers_alike(arena, out->parameters, out->count, error);
 }
 
-enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *text, struct sim_plan *plan,
-                                         struct base_error *error)
+static enum base_status find_overrides(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                       struct base_error *error)
 {
     plan->overrides_text = text ? text : "";
     if (!*plan->overrides_text) return BASE_OK;
-    sim_key_begin(cache, SIM_STORED_OVERRIDES);
+    base_memo_begin(&cache->memo, SIM_STORED_OVERRIDES);
     key_model(cache, plan);
-    sim_key_text(cache, text);
-    struct overridden *found = sim_cache_find(cache);
+    base_memo_text(&cache->memo, text);
+    struct overridden *found = base_memo_find(&cache->memo);
     if (!found) {
         found = base_new(&cache->arena, struct overridden, 1);
         remember(cache, &found->answer,
@@ -235,13 +233,13 @@ static enum base_status find_machine(struct sim_cache *cache, const struct sim_p
                                      const struct topo_topology *stage, const struct known_machine **out,
                                      struct base_error *error)
 {
-    sim_key_begin(cache, SIM_STORED_MACHINE);
-    sim_key_text(cache, plan->topology_text);
-    sim_key_text(cache, plan->software);
-    sim_key_text(cache, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
-    sim_key_bytes(cache, &stage->chip.nic_bytes_per_s, sizeof stage->chip.nic_bytes_per_s);
-    sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
-    struct known_machine *known = sim_cache_find(cache);
+    base_memo_begin(&cache->memo, SIM_STORED_MACHINE);
+    base_memo_text(&cache->memo, plan->topology_text);
+    base_memo_text(&cache->memo, plan->software);
+    base_memo_text(&cache->memo, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
+    base_memo_bytes(&cache->memo, &stage->chip.nic_bytes_per_s, sizeof stage->chip.nic_bytes_per_s);
+    base_memo_bytes(&cache->memo, &cache->overrides_hash, sizeof cache->overrides_hash);
+    struct known_machine *known = base_memo_find(&cache->memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_machine, 1);
         enum base_status status = sim_profile_build(stage, plan->software, sim_plan_software_date(plan),
@@ -284,23 +282,30 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
 
 static void begin_placement(struct sim_cache *cache, const struct sim_plan_text *text, const struct sim_plan *plan)
 {
-    sim_key_begin(cache, SIM_STORED_PLACEMENT);
-    sim_key_text(cache, plan->topology_text);
-    sim_key_text(cache, plan->software);
-    sim_key_text(cache, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
-    sim_key_text(cache, plan->software_version);
-    sim_key_text(cache, text->values[SIM_COMPILE] ? text->values[SIM_COMPILE] : "");
+    base_memo_begin(&cache->memo, SIM_STORED_PLACEMENT);
+    base_memo_text(&cache->memo, plan->topology_text);
+    base_memo_text(&cache->memo, plan->software);
+    base_memo_text(&cache->memo, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
+    base_memo_text(&cache->memo, plan->software_version);
+    base_memo_text(&cache->memo, text->values[SIM_COMPILE] ? text->values[SIM_COMPILE] : "");
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].type == SIM_OF_MESH || key == SIM_RULES || key == SIM_EXPERT_TENSOR_PARALLEL)
-            sim_key_text(cache, text->values[key] ? text->values[key] : "");
-    sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
+            base_memo_text(&cache->memo, text->values[key] ? text->values[key] : "");
+    base_memo_bytes(&cache->memo, &cache->overrides_hash, sizeof cache->overrides_hash);
 }
 
 static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
                                        struct base_error *error)
 {
+    const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
+    if (!topology_text || !*topology_text)
+        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+    plan->topology_text = topo_spelled(&cache->arena, topology_text);
+    plan->compiler = sim_key_is_given(text, SIM_COMPILER) ? text->values[SIM_COMPILER] : "";
+    plan->software = software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback;
+    plan->software_version = sim_key_is_given(text, SIM_SOFTWARE_VERSION) ? text->values[SIM_SOFTWARE_VERSION] : "";
     begin_placement(cache, text, plan);
-    struct known_placement *known = sim_cache_find(cache);
+    struct known_placement *known = base_memo_find(&cache->memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_placement, 1);
         const enum base_status status = place(cache, text, plan, known, error);
@@ -311,19 +316,6 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
     plan->placement = &known->placement;
     plan->request = known->request;
     return say_again(&known->answer, error);
-}
-
-enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct sim_plan_text *text,
-                                         struct sim_plan *plan, struct base_error *error)
-{
-    const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
-    if (!topology_text || !*topology_text)
-        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
-    plan->topology_text = topo_spelled(&cache->arena, topology_text);
-    plan->compiler = sim_key_is_given(text, SIM_COMPILER) ? text->values[SIM_COMPILER] : "";
-    plan->software = software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback;
-    plan->software_version = sim_key_is_given(text, SIM_SOFTWARE_VERSION) ? text->values[SIM_SOFTWARE_VERSION] : "";
-    return find_placement(cache, text, plan, error);
 }
 
 /* The model's own, with the axes that it names. */
@@ -347,11 +339,11 @@ static enum base_status list_parameters(struct sim_cache *cache, const struct si
                                         struct base_error *error)
 {
     const bool overridden = plan->options.parameters != NULL;
-    sim_key_begin(cache, SIM_STORED_PARAMETERS);
+    base_memo_begin(&cache->memo, SIM_STORED_PARAMETERS);
     key_model(cache, plan);
-    sim_key_bytes(cache, &plan->mtp_layers, sizeof plan->mtp_layers);
-    sim_key_bytes(cache, &overridden, sizeof overridden);
-    struct listed *listed = sim_cache_find(cache);
+    base_memo_bytes(&cache->memo, &plan->mtp_layers, sizeof plan->mtp_layers);
+    base_memo_bytes(&cache->memo, &overridden, sizeof overridden);
+    struct listed *listed = base_memo_find(&cache->memo);
     if (!listed) {
         const struct model_config config = first_layers(plan);
         listed = base_new(&cache->arena, struct listed, 1);
@@ -379,23 +371,22 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
 
 static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
 {
-    sim_key_begin(cache, SIM_STORED_VERDICT);
+    base_memo_begin(&cache->memo, SIM_STORED_VERDICT);
     key_model(cache, plan);
-    sim_key_bytes(cache, &plan->mtp_layers, sizeof plan->mtp_layers);
-    sim_key_bytes(cache, &plan->rules, sizeof plan->rules);
-    sim_key_bytes(cache, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);
-    sim_key_text(cache, plan->overrides_text);
-    sim_key_text(cache, plan->adafactor_text);
-    sim_key_bytes(cache, &plan->options.optimizer, sizeof plan->options.optimizer);
-    sim_key_text(cache, plan->placement->axes_text);
-    sim_key_bytes(cache, plan->placement->axes.sizes, sizeof plan->placement->axes.sizes);
+    base_memo_bytes(&cache->memo, &plan->mtp_layers, sizeof plan->mtp_layers);
+    base_memo_bytes(&cache->memo, &plan->rules, sizeof plan->rules);
+    base_memo_bytes(&cache->memo, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);
+    base_memo_text(&cache->memo, plan->overrides_text);
+    base_memo_text(&cache->memo, plan->adafactor_text);
+    base_memo_bytes(&cache->memo, &plan->options.optimizer, sizeof plan->options.optimizer);
+    base_memo_text(&cache->memo, plan->placement->axes_text);
+    base_memo_bytes(&cache->memo, plan->placement->axes.sizes, sizeof plan->placement->axes.sizes);
 }
 
-enum base_status sim_plan_check_parameters(struct sim_cache *cache, const struct sim_plan *plan,
-                                           struct base_error *error)
+static enum base_status check_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
 {
     begin_verdict(cache, plan);
-    struct answer *verdict = sim_cache_find(cache);
+    struct answer *verdict = base_memo_find(&cache->memo);
     if (!verdict) {
         verdict = base_new(&cache->arena, struct answer, 1);
         enum base_status status = judge_parameters(cache, plan, error);
@@ -403,4 +394,54 @@ enum base_status sim_plan_check_parameters(struct sim_cache *cache, const struct
         remember(cache, verdict, status, error);
     }
     return say_again(verdict, error);
+}
+
+/* The defaults of all keys, read once for each setting. */
+static enum base_status find_usual(struct sim_cache *cache, const struct sim_plan *plan, const struct sim_plan **out,
+                                   struct base_error *error)
+{
+    const struct sim_key_setting setting = {plan->config->scan_layers, plan->placement->topology.kind == TOPO_LOCAL,
+                                            plan->software};
+    base_memo_begin(&cache->memo, SIM_STORED_USUAL_PLAN);
+    base_memo_bytes(&cache->memo, &setting.is_scanned, sizeof setting.is_scanned);
+    base_memo_bytes(&cache->memo, &setting.is_local, sizeof setting.is_local);
+    base_memo_text(&cache->memo, setting.software ? setting.software : "");
+    struct sim_plan *usual = base_memo_find(&cache->memo);
+    if (!usual) {
+        usual = base_new(&cache->arena, struct sim_plan, 1);
+        BASE_TRY(sim_plan_read_usual(setting, usual, error));
+        base_memo_store(&cache->memo, usual);
+    }
+    *out = usual;
+    return BASE_OK;
+}
+
+enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
+                                        enum sim_form form, struct sim_plan *out, struct base_error *error)
+{
+    struct sim_plan plan = {.form = form};
+    const struct sim_plan *usual;
+    BASE_TRY(sim_plan_check_lines(text, error));
+    BASE_TRY(find_config(cache, text->values[SIM_MODEL], &plan, error));
+    BASE_TRY(unroll(cache, text->values[SIM_SCANNED], &plan, error));
+    BASE_TRY(sim_plan_read_cuts(text, &plan, error));
+    BASE_TRY(find_placement(cache, text, &plan, error));
+    if (!sim_key_is_given(text, SIM_SCANNED)) scan_layers(cache, &plan);
+    BASE_TRY(find_rules(cache, text->values[SIM_RULES], &plan, error));
+    BASE_TRY(find_usual(cache, &plan, &usual, error));
+    BASE_TRY(sim_plan_read_keys(&cache->arena, usual, text, &plan, error));
+    BASE_TRY(find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
+    BASE_TRY(find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
+    BASE_TRY(check_parameters(cache, &plan, error));
+    BASE_TRY(sim_plan_check_whole(&cache->arena, text, step, &plan, error));
+    *out = plan;
+    return BASE_OK;
+}
+
+enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                                enum model_step step, enum sim_form form, struct sim_plan *out,
+                                struct base_error *error)
+{
+    sim_cache_begin(cache, arena);
+    return sim_plan_check_another(cache, text, step, form, out, error);
 }
