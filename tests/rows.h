@@ -1,9 +1,11 @@
-/* Rows of tests/data/xla_steps.csv and alpa_v100.csv: columns are named as a plan's keys are. */
+/* Plans of rows, whose columns are named as a plan's keys are, and of words. */
 #ifndef ROWS_H
 #define ROWS_H
 
 #include "sim/predict/predict.h"
 #include "tests/test.h"
+
+#include <string.h>
 
 static inline const char *row_field(const struct base_csv *csv, const char *column)
 {
@@ -23,6 +25,23 @@ static inline enum model_step row_step(const struct base_csv *csv)
     return !strcmp(word, "train")      ? MODEL_STEP_TRAIN
            : !strcmp(word, "gradient") ? MODEL_STEP_GRADIENT
                                        : MODEL_STEP_FORWARD;
+}
+
+/* A plan as "key=value key=value"; values have no blanks. */
+static inline struct sim_plan_text plan_text(struct base_arena *arena, const char *words)
+{
+    struct sim_plan_text text = {{0}};
+    char *copy = base_copy(arena, words);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+        char *value = strchr(word, '=');
+        int key = 0;
+        assert_non_null(value);
+        *value = '\0';
+        while (key < SIM_KEY_COUNT && strcmp(sim_plan_keys[key].name, word) != 0) key++;
+        assert_in_range(key, 0, SIM_KEY_COUNT - 1);
+        text.values[key] = value + 1;
+    }
+    return text;
 }
 
 #endif

@@ -2,6 +2,7 @@
  * iteration, ring loads against a router of their own, prices by hand, what must hold of every plan, and refusals. */
 #include "tests/by_software.h"
 #include "tests/meshes.h"
+#include "tests/rows.h"
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -16,23 +17,6 @@
 #define SMALL_DECODER "decoder_only:" SMALL ",num_layers=3,logits_via_embedding=1"
 
 /* ---- asking ---- */
-
-/* A plan as "key=value key=value"; values have no blanks. */
-static struct sim_plan_text plan_text(struct base_arena *arena, const char *words)
-{
-    struct sim_plan_text text = {{0}};
-    char *copy = base_copy(arena, words);
-    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
-        char *value = strchr(word, '=');
-        int key = 0;
-        assert_non_null(value);
-        *value = '\0';
-        while (key < SIM_KEY_COUNT && strcmp(sim_plan_keys[key].name, word) != 0) key++;
-        assert_in_range(key, 0, SIM_KEY_COUNT - 1);
-        text.values[key] = value + 1;
-    }
-    return text;
-}
 
 static struct sim_plan checked(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
                                enum model_step step, enum sim_form form)

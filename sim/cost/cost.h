@@ -301,6 +301,8 @@ enum base_status sim_torch_kernels_read(enum sim_torch_style style, struct sim_t
 /* scratch is only needed until it returns. */
 void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
                            const struct sim_price_choices *choices, struct sim_cost_program *out);
+/* cost_check.c: what does not hold of a list, in words; NULL: all is well */
+const char *sim_cost_check(const struct sim_cost_program *list);
 void sim_cost_program_keep(struct base_arena *arena,
                            struct sim_cost_program *out); /* copies its lists (cost_program_kept.c) */
 

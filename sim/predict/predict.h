@@ -7,6 +7,8 @@
 /* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error);
+/* What does not hold of an answer, and of its details (or NULL), in words; NULL: all is well (answer_check.c). */
+const char *sim_answer_check(const struct sim_prediction *prediction, const struct sim_detail *detail);
 /* What bounds a step of inference (served_step.c). Seconds are those of prediction->step_s; the first three add up to
  * its memory_bound_s. Where kernels are bound by matrix units their weights are read meanwhile, and less than the whole
  * is left for them. */
