@@ -66,12 +66,6 @@ static bool give_idle(const struct dot *t, const struct part *p, int array, sim_
     return true;
 }
 
-/* Within a group neither the operand nor the result is sharded. */
-static bool is_whole_within(const struct dot *t, const struct part *p, int operand, sim_order groups)
-{
-    return !((sim_dot_used(t, p, operand) | sim_dot_used(t, p, OUT)) & ~groups);
-}
-
 /* The other operand is whole within each group: its copies make the groups, or what shards it there is
  * gathered. */
 static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand, enum grouping grouping,
@@ -91,9 +85,6 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
         sim_dot_reshard(t, p, other, &to);
         return true;
     }
-    if (copies_serve && is_whole_within(t, p, operand, groups) &&
-        sim_dot_align_tiles(t, p, other, groups, sim_dot_within_groups(t, p, groups, OUT)))
-        return true;
     to = p->tiles[other];
     if (!sim_dot_find_groups(t, p, other, groups, OUT, &dims)) {
         dims = none;
@@ -110,7 +101,6 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
         return true;
     }
     if (!idle && sim_dot_regroup(t, p, other, &dims, groups, OUT, &to)) sim_dot_reshard(t, p, other, &to);
-    if (with_copies && sim_dot_align_copies(t, p, other, &dims, groups)) return true;
     to = p->tiles[other];
     sim_dot_clear(&to, &dims);
     /* Tiles within groups must not go by what tells groups apart; XLA would split an axis to count them anew. */

@@ -76,11 +76,6 @@ void sim_dot_reshard(struct dot *t, struct part *p, int array, const struct sim_
 void sim_dot_gather(struct dot *t, struct part *p, int array);
 void sim_dot_reshard_result(struct dot *t, const struct part *p, struct sim_layout from);
 struct reduction sim_dot_sum_of(const struct part *p, const struct dims *dims);
-/* aligned_copies.c. Brings an array whose tiles and copies tell the groups apart into their order; of the array whose
- * copies do, the tiles into the order within the groups. Where an axis has to be split for that, the array is whole
- * afterwards, and the answer is true. */
-bool sim_dot_align_copies(struct dot *t, struct part *p, int array, const struct dims *dims, sim_order groups);
-bool sim_dot_align_tiles(struct dot *t, struct part *p, int array, sim_order groups, sim_order within);
 /* contraction_by_labels.c. Groups that operands make already, or for which one of them must move. */
 enum grouping { GROUPS_AS_THEY_STAND, GROUPS_FORMED };
 bool sim_dot_by_free(struct dot *t, struct part p, enum grouping grouping);

@@ -305,42 +305,14 @@ static bool merge_dims(struct sim_array *a, const struct sim_layout *to, int int
     return reshard(a, to, UNLESS_GATHERED);
 }
 
-/* The axes of an order but for the major ones that make no more tiles than others: of these one may be split. */
-static unsigned minor_parts(const struct sim_array *a, sim_order order, unsigned stays)
-{
-    unsigned minor = sim_set_of(order), taken = 0;
-    for (int at = 0; minor; at++) {
-        taken |= 1u << sim_order_axis(order, at);
-        if (!sim_multiple(a->extents, stays, taken)) break;
-        minor &= ~taken;
-    }
-    return minor;
-}
-
-/* The same where an axis would have to be split: its parts are exchanged, and what came about is permuted to where it
- * is wanted. */
-static bool unmerge_parts(struct sim_array *a, const struct sim_layout *to, int from, int into)
-{
-    const sim_order has = a->tiles.of[from], stays = to->of[from];
-    if (a->tiles.of[into] || sim_set_of(stays & to->of[into]) || !sim_multiple(a->extents, has, stays) ||
-        !sim_as_many(a->extents, has, stays | to->of[into]))
-        return false;
-    for (int d = 0; d < a->shape.rank; d++)
-        if (d != from && d != into && a->tiles.of[d] != to->of[d]) return false;
-    struct sim_layout exchanged = a->tiles;
-    exchanged.of[from] = to->of[from], exchanged.of[into] = to->of[into];
-    sim_array_step_of_parts(a, SIM_ALL_TO_ALL, minor_parts(a, has, sim_set_of(stays)), &exchanged);
-    sim_array_step_of_parts(a, SIM_COLLECTIVE_PERMUTE, a->axes, to);
-    return true;
-}
-
 /* The minor axes of a dimension go to another, which has as many tiles then as it shall have. */
 static bool unmerge(struct sim_array *a, const struct sim_layout *to, int from, int into)
 {
     sim_order stays = to->of[from], minor = a->tiles.of[from], major;
     if (!stays || !to->of[into] || sim_as_many(a->extents, minor, stays)) return false;
-    if (!sim_take(a->extents, &minor, stays, &major)) return unmerge_parts(a, to, from, into);
-    if (!sim_as_many(a->extents, to->of[into], sim_join(a->tiles.of[into], minor))) return false;
+    if (!sim_take(a->extents, &minor, stays, &major) ||
+        !sim_as_many(a->extents, to->of[into], sim_join(a->tiles.of[into], minor)))
+        return false;
     return move_minor(a, from, into, stays) && reshard(a, to, UNLESS_GATHERED);
 }
 
