@@ -142,7 +142,7 @@ void base_arena_free(struct base_arena *arena)
 void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
 {
     if (count < *capacity) return old;
-    int larger = *capacity ? 2 * *capacity : 16;
+    int larger = count > 8 ? 2 * count : 16;
     char *table =
         base_reserve(arena, (size_t)larger, size_bytes); /* may longjmp: the old table stays until it returns */
     const size_t used_bytes = (size_t)count * size_bytes;

@@ -70,7 +70,7 @@ struct base_arena {
 void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes); /* zeroed, 16-byte aligned */
 void *base_reserve(struct base_arena *arena, size_t count,
                    size_t size_bytes); /* not zeroed: for memory that is written completely */
-/* A table with room for at least count + 1 items: the old one, or a copy twice as large. The first has room for 64. */
+/* A table with room for at least count + 1 items: the old one, or a copy twice as large. The first has room for 16. */
 void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes);
 #define base_new(arena, type, count) ((type *)base_alloc((arena), (size_t)(count), sizeof(type)))
 char *base_copy(struct base_arena *arena, const char *text);

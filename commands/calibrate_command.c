@@ -20,13 +20,7 @@ static enum base_status add(struct base_arena *arena, struct measured *measured,
     if (measured->count == MOST_MEASUREMENTS)
         return base_fail(error, BASE_INPUT, "%s: is beyond the limit of %d measurements; leave some out", row.place,
                          MOST_MEASUREMENTS);
-    if (measured->count == measured->capacity) {
-        int capacity = measured->capacity ? 2 * measured->capacity : 64;
-        struct sim_measurement *rows = base_new(arena, struct sim_measurement, capacity);
-        if (measured->count) memcpy(rows, measured->rows, sizeof *rows * (size_t)measured->count);
-        measured->rows = rows;
-        measured->capacity = capacity;
-    }
+    measured->rows = base_grown(arena, measured->rows, measured->count, &measured->capacity, sizeof *measured->rows);
     measured->rows[measured->count++] = row;
     return BASE_OK;
 }

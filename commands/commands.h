@@ -101,11 +101,7 @@ enum base_status commands_network(struct commands_context *context, const char *
  * not write is refused, and so is --json with another. A name without an ending is as asked for. */
 enum base_status commands_form(struct commands_context *context, const struct commands_command *command,
                                const struct base_arguments *arguments, struct base_error *error);
-const char *commands_ending(const char *path);                /* "json" of "folder/a.json"; "" */
 bool commands_ends_in(const char *path, const char *endings); /* in one of "json txt" */
-/* BASE_INPUT for a path with another ending than those; NULL is none. */
-enum base_status commands_check_ending(struct base_arena *arena, const char *path, const char *endings,
-                                       struct base_error *error);
 /* Turns a JSON document into its page. */
 enum base_status commands_put_page(struct commands_context *context, const char *name, int argument_count,
                                    const char *const *arguments, struct base_text *out, struct base_error *error);
@@ -152,14 +148,6 @@ enum base_status commands_read_files(struct commands_context *context, const str
 /* How a gin file, which has no word for it, says the topology; NULL: the plan of that file has one, or is no gin. */
 const char *commands_topology_wanted(struct commands_context *context, const char *path,
                                      const struct sim_plan_text *plan);
-/* A plan from gin, with the places; what it holds beside a plan is noted. path: a file, or lines of gin that end in a
- * new line. */
-enum base_status commands_read_gin(struct commands_context *context, const char *path, struct sim_gin_plan *out,
-                                   struct base_error *error);
-struct model_import_request;
-/* The same from files of other software; keys that are not modelled are warned of. */
-enum base_status commands_read_import(struct commands_context *context, const struct model_import_request *request,
-                                      struct sim_gin_plan *out, struct base_error *error);
 #define COMMANDS_GIN                                                                                                   \
     {"--gin-search-path", "DIR", "where included gin files are; several directories are joined by commas",             \
      "here, and beside the file"},                                                                                     \

@@ -7,7 +7,8 @@
 
 static const char usual_endings[] = "json txt";
 
-const char *commands_ending(const char *path)
+/* "json" of "folder/a.json"; "" */
+static const char *ending_of(const char *path)
 {
     const char *slash = path ? strrchr(path, '/') : NULL, *name = slash ? slash + 1 : path,
                *dot = name ? strrchr(name, '.') : NULL;
@@ -16,7 +17,7 @@ const char *commands_ending(const char *path)
 
 bool commands_ends_in(const char *path, const char *endings)
 {
-    const char *ending = commands_ending(path);
+    const char *ending = ending_of(path);
     size_t length = strlen(ending);
     for (const char *at = endings; length && *at; at += strcspn(at, " "), at += strspn(at, " "))
         if (strcspn(at, " ") == length && !strncasecmp(at, ending, length)) return true;
@@ -36,10 +37,11 @@ static const char *list_endings(struct base_arena *arena, const char *endings)
     return text.data;
 }
 
-enum base_status commands_check_ending(struct base_arena *arena, const char *path, const char *endings,
-                                       struct base_error *error)
+/* BASE_INPUT for a path with another ending than those; NULL is none. */
+static enum base_status check_ending(struct base_arena *arena, const char *path, const char *endings,
+                                     struct base_error *error)
 {
-    if (!path || !*commands_ending(path) || commands_ends_in(path, endings)) return BASE_OK;
+    if (!path || !*ending_of(path) || commands_ends_in(path, endings)) return BASE_OK;
     return base_fail(error, BASE_INPUT, "--out: %.200s: nothing is written under such a name; use one that ends in %s",
                      path, list_endings(arena, endings));
 }
@@ -50,8 +52,8 @@ enum base_status commands_form(struct commands_context *context, const struct co
     const char *path = base_argument(arguments, "--out"), *endings = command->endings;
     bool asked = base_argument(arguments, "--json") != NULL;
     context->json = context->json || asked;
-    if (!path || !*commands_ending(path)) return BASE_OK;
-    BASE_TRY(commands_check_ending(context->arena, path, endings ? endings : usual_endings, error));
+    if (!path || !*ending_of(path)) return BASE_OK;
+    BASE_TRY(check_ending(context->arena, path, endings ? endings : usual_endings, error));
     if (command->writes_out && !commands_ends_in(path, "html")) return BASE_OK;
     if (asked && !commands_ends_in(path, "json jsonl"))
         return base_fail(error, BASE_INPUT, "--json: %.200s is no name for JSON; use one that ends in .json", path);

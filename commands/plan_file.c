@@ -31,8 +31,10 @@ const char *commands_topology_wanted(struct commands_context *context, const cha
                       path);
 }
 
-enum base_status commands_read_gin(struct commands_context *context, const char *path, struct sim_gin_plan *out,
-                                   struct base_error *error)
+/* A plan from gin, with the places; what it holds beside a plan is noted. path: a file, or lines of gin that end in a
+ * new line. */
+static enum base_status read_gin(struct commands_context *context, const char *path, struct sim_gin_plan *out,
+                                 struct base_error *error)
 {
     struct model_gin *gin;
     const bool lines = strchr(path, '\n') != NULL;
@@ -62,8 +64,9 @@ static void take_imported(struct commands_context *context, const struct model_i
     }
 }
 
-enum base_status commands_read_import(struct commands_context *context, const struct model_import_request *request,
-                                      struct sim_gin_plan *out, struct base_error *error)
+/* The same from files of other software; keys that are not modelled are warned of. */
+static enum base_status read_import(struct commands_context *context, const struct model_import_request *request,
+                                    struct sim_gin_plan *out, struct base_error *error)
 {
     struct model_import import;
     BASE_TRY(model_import_read(context->arena, request, &import, error));
@@ -113,10 +116,10 @@ static enum base_status read_gins(struct commands_context *context, const char *
         put_file(paths[i], lines);
     }
     if (path_count == 1 && lines->file_count == 1 && !lines->binding_count)
-        return commands_read_gin(context, paths[0], out, error);
+        return read_gin(context, paths[0], out, error);
     if (!lines->file_count) return base_fail(error, BASE_USAGE, "FILE is missing; --gin_file=FILE names one");
     if (lines->binding_count) base_put(&lines->files, lines->bindings.data);
-    return commands_read_gin(context, lines->files.data, out, error);
+    return read_gin(context, lines->files.data, out, error);
 }
 
 /* A file whose content is no JSON object, whatever it is: import says so better. */
@@ -169,7 +172,7 @@ enum base_status commands_read_files(struct commands_context *context, const str
     request.from = from;
     if (from || request.path_count > 1 || model_import_recognises(context->arena, paths[0]) ||
         is_text(context, paths[0]))
-        return commands_read_import(context, &request, out, error);
+        return read_import(context, &request, out, error);
     if (request.override_count)
         return base_fail(error, BASE_USAGE,
                          "\"%.60s\": KEY=VALUE stands behind files of other software; over %.200s say it as an option",

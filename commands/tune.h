@@ -76,10 +76,6 @@ enum base_status commands_tune_search_once(struct tuner_space *space, const stru
 enum base_status commands_tune_search(struct commands_context *context, const struct tuner_request *request,
                                       struct tuner_space *space, const struct tuner_options *options,
                                       struct tuner_result *out, struct base_error *error);
-/* One plan as the newest compiler has it, in place of that of the software's date. */
-enum base_status commands_tune_newest(struct commands_context *context, const struct tuner_space *space,
-                                      struct tuner_plan chosen, struct sim_plan_text *text, struct sim_prediction *out,
-                                      struct base_error *error);
 
 /* tune_stages.c: whether a search is one of plans with stages, and its answer. */
 bool commands_tunes_stages(const struct sim_plan_text *plan);

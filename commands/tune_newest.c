@@ -5,9 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-enum base_status commands_tune_newest(struct commands_context *context, const struct tuner_space *space,
-                                      struct tuner_plan chosen, struct sim_plan_text *text, struct sim_prediction *out,
-                                      struct base_error *error)
+/* One plan as the newest compiler has it, in place of that of the software's date. */
+static enum base_status predict_newest(struct commands_context *context, const struct tuner_space *space,
+                                       struct tuner_plan chosen, struct sim_plan_text *text, struct sim_prediction *out,
+                                       struct base_error *error)
 {
     struct sim_plan plan;
     *text = tuner_plan_text(space, chosen);
@@ -31,7 +32,7 @@ static enum base_status leave_taken(struct commands_context *context, const stru
     for (int i = 0; i < result->plan_count; i++) {
         struct sim_plan_text text;
         struct sim_prediction p;
-        BASE_TRY(commands_tune_newest(context, space, result->plans[i].plan, &text, &p, error));
+        BASE_TRY(predict_newest(context, space, result->plans[i].plan, &text, &p, error));
         const double lacking_frac = headroom_frac - (double)p.free_bytes / (double)p.memory.capacity_bytes;
         const bool taken = p.fits && lacking_frac <= 0;
         if (taken && !kept) result->newest_peak_bytes = (double)p.memory.peak_bytes;

@@ -235,7 +235,6 @@ static inline int builder_constrained_if_flaxformer(struct builder *builder, int
 }
 /* Sets the mask and the residual stream's dtype of the layers that follow; tokens are those that the stack reads. */
 void model_builder_begin_stack(struct builder *builder, int tokens, char length, enum model_stack_kind of);
-int model_builder_masked(struct builder *builder, const char *name, int x, char length);
 int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of);
 
 /* dropout.c. What is left of a tensor; the tensor itself where the plan has no dropout. */

@@ -50,7 +50,7 @@ static int centered(struct builder *builder, const char *name, int wide, const c
 }
 
 /* Flaxformer masks normed inputs: only tokens that count remain. */
-int model_builder_masked(struct builder *builder, const char *name, int x, char length)
+static int masked(struct builder *builder, const char *name, int x, char length)
 {
     return builder_apply(builder, MODEL_MAP, MODEL_MASK, base_print(builder->arena, "%s masked", name),
                          builder_letters(builder, "bqe,bq->bqe", length, length), NULL, builder->dtype,
@@ -73,7 +73,7 @@ int model_builder_norm(struct builder *builder, const char *name, int x, char le
                                MODEL_ROLE_FUSED, normed, bias, -1, -1);
     }
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, first);
-    return builder->mask < 0 ? normed : model_builder_masked(builder, name, normed, length);
+    return builder->mask < 0 ? normed : masked(builder, name, normed, length);
 }
 
 int model_builder_vector_norm(struct builder *builder, const char *name, int x, const char *rows)

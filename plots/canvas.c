@@ -121,13 +121,8 @@ double plots_width(const struct plots_canvas *canvas)
 static struct plots_mark *add_mark(struct plots_canvas *canvas, enum plots_mark_kind kind, struct plots_box box,
                                    struct plots_look look)
 {
-    if (canvas->mark_count == canvas->mark_capacity) {
-        int capacity = canvas->mark_capacity ? 2 * canvas->mark_capacity : 256;
-        struct plots_mark *marks = base_new(canvas->arena, struct plots_mark, capacity);
-        if (canvas->mark_count) memcpy(marks, canvas->marks, (size_t)canvas->mark_count * sizeof *marks);
-        canvas->marks = marks;
-        canvas->mark_capacity = capacity;
-    }
+    canvas->marks =
+        base_grown(canvas->arena, canvas->marks, canvas->mark_count, &canvas->mark_capacity, sizeof *canvas->marks);
     struct plots_mark *mark = &canvas->marks[canvas->mark_count++];
     *mark = (struct plots_mark){.kind = kind, .box = box, .look = look};
     return mark;
@@ -191,13 +186,8 @@ struct plots_box plots_text(struct plots_canvas *canvas, double x, double y, enu
 
 void plots_hover(struct plots_canvas *canvas, struct plots_box box, const char *text)
 {
-    if (canvas->hover_count == canvas->hover_capacity) {
-        int capacity = canvas->hover_capacity ? 2 * canvas->hover_capacity : 64;
-        struct plots_hover *hovers = base_new(canvas->arena, struct plots_hover, capacity);
-        if (canvas->hover_count) memcpy(hovers, canvas->hovers, (size_t)canvas->hover_count * sizeof *hovers);
-        canvas->hovers = hovers;
-        canvas->hover_capacity = capacity;
-    }
+    canvas->hovers =
+        base_grown(canvas->arena, canvas->hovers, canvas->hover_count, &canvas->hover_capacity, sizeof *canvas->hovers);
     canvas->hovers[canvas->hover_count++] = (struct plots_hover){box, text};
 }
 

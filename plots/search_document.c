@@ -75,7 +75,7 @@ const char *plots_batch_and_plan_words(struct base_arena *arena, const struct ba
 
 /* ---- answers ---- */
 
-const char *plots_mesh_words(struct base_arena *arena, const struct base_json *mesh)
+static const char *mesh_words(struct base_arena *arena, const struct base_json *mesh)
 {
     struct base_text text = {.arena = arena};
     base_put(&text, "");
@@ -111,7 +111,7 @@ const char *plots_answer_words(struct base_arena *arena, const struct base_json 
     struct base_text text = {.arena = arena};
     base_putf(&text, "%s on %s", model_words(arena, plots_string(plan, "model", "?")),
               plots_clean(arena, plots_string(plan, "topology", "?")));
-    const char *mesh = plots_mesh_words(arena, plots_member(document, "mesh", BASE_JSON_OBJECT));
+    const char *mesh = mesh_words(arena, plots_member(document, "mesh", BASE_JSON_OBJECT));
     if (*mesh) base_putf(&text, ", mesh %s", mesh);
     if (plots_number(plan, "batch_size") > 0) base_putf(&text, ", batch %.0f", plots_number(plan, "batch_size"));
     if (plots_number(plan, "num_microbatches") > 1)

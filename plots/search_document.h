@@ -14,7 +14,6 @@ double plots_number(const struct base_json *object, const char *key); /* NAN if 
 const char *plots_string(const struct base_json *object, const char *key, const char *fallback);
 /* "t5_1_0_11B on v4-512, data 16 x model 16, batch 896, …": what an answer is about, from its plan and mesh. */
 const char *plots_answer_words(struct base_arena *arena, const struct base_json *document);
-const char *plots_mesh_words(struct base_arena *arena, const struct base_json *mesh);
 /* What a timeline is of: "step", or "answer" where decode steps follow each other; and how long that takes (NAN: it is
  * not said). */
 const char *plots_whole(const struct base_json *document, double *whole_s);

@@ -55,12 +55,7 @@ void reports_looked_add(void *where, const struct tuner_looked *plan)
     if (!plan) all->count = 0, all->seen_count = 0;
     if (!plan) return;
     if (all->count == 2 * REPORTS_MOST_LOOKED) keep_the_best(all);
-    if (all->count == all->capacity) {
-        int capacity = all->capacity ? 2 * all->capacity : 512;
-        struct plan *grown = base_new(all->arena, struct plan, capacity);
-        if (all->count) memcpy(grown, all->plans, (size_t)all->count * sizeof *grown);
-        all->plans = grown, all->capacity = capacity;
-    }
+    all->plans = base_grown(all->arena, all->plans, all->count, &all->capacity, sizeof *all->plans);
     const struct sim_prediction *p = plan->prediction;
     all->plans[all->count++] = (struct plan){*plan, p ? p->tokens_per_s : 0, p && p->fits, all->seen_count++};
     all->plans[all->count - 1].looked.prediction = NULL;

@@ -7,8 +7,6 @@
 #include "plots/plots.h"
 
 void reports_html_text(struct base_text *out, const char *text);
-/* JSON that the page's script reads: element of that id. */
-void reports_put_script_data(struct base_text *out, const char *id, const struct base_text *json);
 
 /* The value without repeated keys and words, as live_core.js unpacks it; fractions keep six digits (packed.c). */
 void reports_put_packed(struct base_json_writer *writer, const struct base_json *value);

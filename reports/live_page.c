@@ -7,7 +7,7 @@ extern const char embedded_reports_live_css[], embedded_reports_live_core_js[], 
     embedded_reports_live_start_js[];
 
 /* Inside a script element no "<" may stand. */
-void reports_put_script_data(struct base_text *out, const char *id, const struct base_text *json)
+static void put_script_data(struct base_text *out, const char *id, const struct base_text *json)
 {
     base_putf(out, "<script type=\"application/json\" id=\"%s\">", id);
     for (size_t i = 0; i < json->length; i++) {
@@ -22,7 +22,7 @@ static void put_held_data(struct base_text *out, const struct base_json *held)
     struct base_text text = {.arena = out->arena};
     struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     reports_put_packed(&w, held);
-    reports_put_script_data(out, "held", &text);
+    put_script_data(out, "held", &text);
 }
 
 /* The answer without its long lists, as JSON. */
@@ -62,7 +62,7 @@ void reports_live_page(const struct base_text *data, const struct base_json *hel
                   "figures:</p>\n<pre>");
     if (held) put_figures(out, base_json_get(held, "document"));
     base_put(out, "</pre></noscript>\n<div id=\"app\"></div>\n");
-    reports_put_script_data(out, "data", data);
+    put_script_data(out, "data", data);
     if (held) put_held_data(out, held);
     base_put(out, "<script>\n\"use strict\";\n(() => {\n");
     for (int i = 0; i < BASE_COUNT(scripts); i++) base_put(out, scripts[i]);

@@ -6,10 +6,8 @@
 
 /* A plan of a search (tuned_plan.c): whether plans differ in a choice, what this one has there, its mesh, all in words.
  */
-bool reports_tuned_varies(const struct tuner_space *space, enum tuner_dimension d);
 const char *reports_tuned_value(const struct tuner_space *space, const struct sim_plan_text *text,
                                 enum tuner_dimension d);
-struct tuner_shape reports_tuned_shape(const struct tuner_space *space, struct tuner_plan plan);
 void reports_tuned_put_plan(const struct reports_tuned *r, const struct tuner_found *found, struct base_text *out);
 const char *reports_tuned_axes_name(const struct reports_tuned *r, unsigned axes);
 /* Why the best beats the second (tuned_why.c). */

@@ -5,7 +5,7 @@
 
 /* ---- plans ---- */
 
-bool reports_tuned_varies(const struct tuner_space *space, enum tuner_dimension d)
+static bool varies(const struct tuner_space *space, enum tuner_dimension d)
 {
     return space->values[d].count > 1;
 }
@@ -17,7 +17,7 @@ const char *reports_tuned_value(const struct tuner_space *space, const struct si
     return text->values[key] ? text->values[key] : "";
 }
 
-struct tuner_shape reports_tuned_shape(const struct tuner_space *space, struct tuner_plan plan)
+static struct tuner_shape shape_of(const struct tuner_space *space, struct tuner_plan plan)
 {
     return space->shapes[space->groups[plan.group].shape];
 }
@@ -28,7 +28,7 @@ static void put_varying(const struct reports_tuned *r, struct tuner_plan plan, s
 {
     struct sim_plan_text text = tuner_plan_text(r->space, plan);
     for (int d = 0; d < TUNER_SUBMESH; d++)
-        if (reports_tuned_varies(r->space, (enum tuner_dimension)d))
+        if (varies(r->space, (enum tuner_dimension)d))
             base_putf(out, ", %s %s", sim_plan_keys[tuner_key((enum tuner_dimension)d)].name,
                       reports_tuned_value(r->space, &text, (enum tuner_dimension)d));
 }
@@ -36,7 +36,7 @@ static void put_varying(const struct reports_tuned *r, struct tuner_plan plan, s
 void reports_tuned_put_plan(const struct reports_tuned *r, const struct tuner_found *found, struct base_text *out)
 {
     struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
-    struct tuner_shape shape = reports_tuned_shape(r->space, found->plan);
+    struct tuner_shape shape = shape_of(r->space, found->plan);
     const char *mesh = topo_axes_describe(r->arena, &shape.axes),
                *microbatches = reports_tuned_value(r->space, &text, TUNER_MICROBATCHES);
     if (r->space->mesh_key == SIM_ICI_MESH) base_putf(out, "mesh %s", mesh);

@@ -7,8 +7,6 @@
 /* Looks up the first length characters of name; NULL: no such chip. */
 const struct topo_chip *topo_chip_named(const char *name, size_t length);
 const struct topo_slice *topo_slice_named(const char *accelerator_type); /* NULL: none */
-/* The only chip whose names contain all these words: "H100 SXM", "a100-80gb". NULL: none or several. */
-const struct topo_chip *topo_chip_spelled(const char *text, size_t length);
 void topo_as_catalogued(char *name); /* rewrites other spellings of a catalogue name in place */
 
 /* These return BASE_INPUT and suggest a name: for a name that is neither a chip nor an accelerator type, and for an

@@ -78,7 +78,8 @@ static const struct topo_chip *chip_of(const struct tokens *given)
     return several ? NULL : found;
 }
 
-const struct topo_chip *topo_chip_spelled(const char *text, size_t length)
+/* The only chip whose names contain all these words: "H100 SXM", "a100-80gb". NULL: none or several. */
+static const struct topo_chip *chip_spelled(const char *text, size_t length)
 {
     struct tokens given;
     return split(text, length, &given) ? chip_of(&given) : NULL;
@@ -90,7 +91,7 @@ enum base_status topo_chip_called(struct base_arena *arena, const char *name, co
     char *called = base_copy(arena, name);
     topo_as_catalogued(called);
     *out = topo_chip_named(called, strlen(called));
-    if (!*out) *out = topo_chip_spelled(called, strlen(called));
+    if (!*out) *out = chip_spelled(called, strlen(called));
     return *out ? BASE_OK : topo_refuse_name(called, true, error);
 }
 
@@ -151,7 +152,7 @@ enum base_status topo_refuse_counted(struct base_arena *arena, const char *text,
 {
     const char *name = text;
     const int64_t count = count_beside(arena, text, &name);
-    const struct topo_chip *chip = count ? topo_chip_spelled(name, strlen(name)) : NULL;
+    const struct topo_chip *chip = count ? chip_spelled(name, strlen(name)) : NULL;
     if (chip && chip->kind == TOPO_TPU)
         return topo_refuse_size(chip, base_print(arena, "%lld", (long long)count * chip->cores_per_chip), error);
     if (!chip) return topo_refuse_name(isdigit((unsigned char)*text) ? name : text, false, error);
@@ -191,7 +192,7 @@ const char *topo_spelled(struct base_arena *arena, const char *text)
     if (topo_chip_named(lower, strlen(lower)) || topo_slice_named(lower)) return text;
     const char *meant = text[length] ? NULL : counted(arena, text);
     if (meant) return meant;
-    const struct topo_chip *chip = topo_chip_spelled(text, length);
+    const struct topo_chip *chip = chip_spelled(text, length);
     if (!chip || (!text[length] && !strcmp(chip->name, text))) return text;
     return base_print(arena, "%s%s", chip->name, text + length);
 }

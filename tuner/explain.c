@@ -44,13 +44,8 @@ static struct tuner_difference *find_difference(struct record *record, const str
             (like->communicates ? d->kind == like->kind && d->axes == like->axes : !strcmp(d->name, like->name));
         if (same) return d;
     }
-    if (record->count == record->capacity) {
-        int capacity = record->capacity ? 2 * record->capacity : 64;
-        struct tuner_difference *larger = base_new(record->arena, struct tuner_difference, capacity);
-        if (record->count) memcpy(larger, record->differences, (size_t)record->count * sizeof *larger);
-        record->differences = larger;
-        record->capacity = capacity;
-    }
+    record->differences =
+        base_grown(record->arena, record->differences, record->count, &record->capacity, sizeof *record->differences);
     record->differences[record->count] = *like;
     return &record->differences[record->count++];
 }

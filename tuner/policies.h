@@ -53,9 +53,6 @@ struct tuner_chooser {
 
 /* ---- tried_policies.c ---- */
 
-/* Predicts one policy of the family in full and ranks it. */
-enum base_status tuner_policy_try(struct search *s, const struct node *node, int first,
-                                  const struct model_saved *policy, struct tuner_found *found);
 void tuner_policy_note_tried(struct tuner_chooser *c, const struct model_saved *policy);
 /* No policy with this cost or more is the best of any order of the submesh, since each has a ranked one. */
 double tuner_policy_slowest_order(const struct tuner_chooser *c);

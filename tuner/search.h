@@ -81,7 +81,6 @@ enum base_status tuner_search_bound_propagated(struct search *s, struct node *no
 enum base_status tuner_search_family_of(struct search *s, const struct node *cell, int group, struct node *node);
 double tuner_search_seconds_of_cost(const struct search *s, int group, double cost);
 enum base_status tuner_search_bound_rules(struct search *s, struct node node);
-void *tuner_search_more(struct base_arena *arena, void *old, int count, int *capacity, size_t size);
 enum base_status tuner_search_open_rules(struct search *s, const struct node *node);
 enum base_status tuner_search_open_cell(struct search *s, const struct node *cell);
 void tuner_search_find_cells(struct search *s);

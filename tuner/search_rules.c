@@ -95,15 +95,6 @@ enum base_status tuner_search_bound_rules(struct search *s, struct node node)
     return BASE_OK;
 }
 
-void *tuner_search_more(struct base_arena *arena, void *old, int count, int *capacity, size_t size)
-{
-    if (count < *capacity) return old;
-    *capacity = 2 * count + 64;
-    void *larger = base_alloc(arena, (size_t)*capacity, size);
-    if (count) memcpy(larger, old, (size_t)count * size);
-    return larger;
-}
-
 /* A family of rule sets with equal specs. */
 struct alike_rules {
     struct tuner_rules_given given;
@@ -126,10 +117,9 @@ static int add_rule_set(struct search *s, int like, const int *digits)
 {
     struct tuner_space *space = s->space;
     struct tuner_values *rules = &space->values[TUNER_RULES];
-    rules->values =
-        tuner_search_more(space->arena, rules->values, rules->count, &s->rule_capacity, sizeof *rules->values);
+    rules->values = base_grown(space->arena, rules->values, rules->count, &s->rule_capacity, sizeof *rules->values);
     space->groups =
-        tuner_search_more(space->arena, space->groups, space->group_count, &s->group_capacity, sizeof *space->groups);
+        base_grown(space->arena, space->groups, space->group_count, &s->group_capacity, sizeof *space->groups);
     rules->values[rules->count] = tuner_rule_text(space->arena, &s->rule_space, digits);
     struct tuner_group group = space->groups[like];
     group.rules = rules->count++;

@@ -16,8 +16,9 @@ static enum base_status try_other_orders(struct search *s, const struct node *ch
     return BASE_OK;
 }
 
-enum base_status tuner_policy_try(struct search *s, const struct node *node, int first,
-                                  const struct model_saved *policy, struct tuner_found *found)
+/* Predicts one policy of the family in full and ranks it. */
+static enum base_status try_policy(struct search *s, const struct node *node, int first,
+                                   const struct model_saved *policy, struct tuner_found *found)
 {
     struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
     struct node chosen = *node;
@@ -76,7 +77,7 @@ enum base_status tuner_policy_try_every(struct search *s, const struct tuner_cho
             if (left % 3 == 2) policy.host |= rest & -rest;
         }
         if (was_tried(c, &policy) || policy.device == (names | tuner_input_name)) continue; /* the family's own */
-        BASE_TRY(tuner_policy_try(s, node, first, &policy, &found));
+        BASE_TRY(try_policy(s, node, first, &policy, &found));
     }
     return BASE_OK;
 }

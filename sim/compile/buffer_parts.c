@@ -94,24 +94,14 @@ double sim_stacked_bytes(const struct sim_assigner *a, int value)
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
                     enum model_category category)
 {
-    if (a->count == a->capacity) {
-        struct sim_buffer *larger = base_new(a->arena, struct sim_buffer, 2 * a->capacity + 64);
-        if (a->count) memcpy(larger, a->buffers, (size_t)a->count * sizeof *larger);
-        a->buffers = larger;
-        a->capacity = 2 * a->capacity + 64;
-    }
+    a->buffers = base_grown(a->arena, a->buffers, a->count, &a->capacity, sizeof *a->buffers);
     a->buffers[a->count++] =
         (struct sim_buffer){birth, death, first_bytes, last_bytes, category, a->of_arrays, a->value};
 }
 
 void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *arrays)
 {
-    if (a->array_count == a->array_capacity) {
-        struct sim_layer_arrays *larger = base_new(a->arena, struct sim_layer_arrays, 2 * a->array_capacity + 64);
-        if (a->array_count) memcpy(larger, a->arrays, (size_t)a->array_count * sizeof *larger);
-        a->arrays = larger;
-        a->array_capacity = 2 * a->array_capacity + 64;
-    }
+    a->arrays = base_grown(a->arena, a->arrays, a->array_count, &a->array_capacity, sizeof *a->arrays);
     a->arrays[a->array_count++] = *arrays;
 }
 

@@ -86,7 +86,8 @@ static bool is_gathered_late(const struct sim_assigner *a, int value)
     return !a->options->scanned && !a->options->async_gathers && !a->options->async_sums && is_gathered(a, value);
 }
 
-bool sim_waits(const struct sim_assigner *a, int value)
+/* Whether an operand of a weight gradient stands until the end of the backward pass. */
+static bool waits(const struct sim_assigner *a, int value)
 {
     if (a->windowed[value]) return true;
     const bool in_layers = sim_is_over_layers(a, a->s->values[value].loop);
@@ -96,7 +97,7 @@ bool sim_waits(const struct sim_assigner *a, int value)
     return at_once ? is_gathered(a, value) : a->options->window_rows > 0;
 }
 
-bool sim_is_recomputed_for(const struct sim_assigner *a, int value, int at)
+static bool is_recomputed_for(const struct sim_assigner *a, int value, int at)
 {
     for (const struct sim_gap *gap = a->gaps ? a->gaps[value] : NULL; gap; gap = gap->next)
         if (gap->until == at) return true;
@@ -126,9 +127,9 @@ static bool is_overwritten(const struct sim_assigner *a, int v, int at)
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP) return false;
     const struct sim_value *result = &a->s->values[op->outputs[0]];
     if (op->op->function == MODEL_SOFTMAX_GRAD && sim_sums_rows_in_product(a->s, a->options, op->outputs[0]) &&
-        !sim_is_recomputed_for(a, v, at))
+        !is_recomputed_for(a, v, at))
         return false;
-    return result->stored && result->shape == value->shape && !sim_waits(a, op->outputs[0]) &&
+    return result->stored && result->shape == value->shape && !waits(a, op->outputs[0]) &&
            first_to_end(a, op, value->shape, at) == v;
 }
 
@@ -370,11 +371,11 @@ static void add_value(struct sim_assigner *a, int v)
     const struct sim_value *value = &s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
     if (add_gathered_forward(a, v)) return;
-    if (sim_waits(a, v) && is_gathered_early(a, v)) {
+    if (waits(a, v) && is_gathered_early(a, v)) {
         add_gathered_early(a, v);
         return;
     }
-    if (sim_waits(a, v) && add_windowed(a, v)) return;
+    if (waits(a, v) && add_windowed(a, v)) return;
     bool counted = sim_is_over_layers(a, value->loop) && made && sim_is_weight_cast(a, made);
     if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
     if (sim_is_of_its_products(a, v)) return;

@@ -78,8 +78,6 @@ bool sim_has_room(struct sim_assigner *a, double bytes);
 double sim_remat_cost(struct sim_assigner *a, double freed_bytes); /* XLA's: the limit over what is freed, whole */
 
 /* compiled_buffers.c */
-/* Whether an operand of a weight gradient stands until the end of the backward pass. */
-bool sim_waits(const struct sim_assigner *a, int value);
 /* Collects all arrays under the order and finds their peak; as the scheduler estimates it, or as it is. */
 enum sim_memory_view { SIM_AS_LAID_OUT, SIM_AS_ESTIMATED };
 void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,

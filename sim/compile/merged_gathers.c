@@ -9,7 +9,7 @@ static bool is_gather(const struct sim_op *op)
 }
 
 /* The weight that a value is, or is cast from: casts of one weight in one computation are one. */
-int sim_weight_of(const struct sim_sharded *s, int value)
+static int weight_of(const struct sim_sharded *s, int value)
 {
     const int at = s->values[value].definition;
     const bool cast = at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->function == MODEL_CAST;
@@ -19,9 +19,9 @@ int sim_weight_of(const struct sim_sharded *s, int value)
 
 bool sim_same_weight(const struct sim_sharded *s, int value, int other)
 {
-    const int weight = sim_weight_of(s, value);
+    const int weight = weight_of(s, value);
     if (value == other) return true;
-    return weight >= 0 && weight == sim_weight_of(s, other) && s->values[value].dtype == s->values[other].dtype;
+    return weight >= 0 && weight == weight_of(s, other) && s->values[value].dtype == s->values[other].dtype;
 }
 
 /* The first gather of the same array in the same loop, before this one; or -1. */

@@ -71,9 +71,6 @@ enum { SIM_MOST_UNIT_COPIES = 6 };
 int sim_unit_copies(const struct sim_sharded *sharded, const struct sim_op *op, int shapes[SIM_MOST_UNIT_COPIES]);
 bool sim_is_cast_into_unit(const struct sim_sharded *sharded, int value);
 
-/* merged_gathers.c: the weight that a value is, or is cast from; or -1 */
-int sim_weight_of(const struct sim_sharded *sharded, int value);
-
 /* merged_gathers.c: both are the same weight, or casts of it to the same dtype */
 bool sim_same_weight(const struct sim_sharded *sharded, int value, int other);
 

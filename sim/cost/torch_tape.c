@@ -175,7 +175,7 @@ void sim_tape_forget_casts(struct torch_tape *t)
 /* ---- backward ---- */
 
 /* Added in place where nobody else has the first one. */
-void sim_tape_give(struct torch_tape *t, int value, int gradient)
+static void give(struct torch_tape *t, int value, int gradient)
 {
     const int first = t->values[value].gradient;
     if (first == TORCH_NONE) {
@@ -197,7 +197,7 @@ static void give_new(struct torch_tape *t, int value)
     if (t->values[value].is_weight) t->category = MODEL_GRADIENT;
     const int gradient = sim_tape_new(t, t->values[value].elements, t->values[value].width, false);
     t->category = category;
-    sim_tape_give(t, value, gradient);
+    give(t, value, gradient);
 }
 
 static void pass(struct torch_tape *t, int value, int gradient)
@@ -208,7 +208,7 @@ static void pass(struct torch_tape *t, int value, int gradient)
         return;
     }
     sim_tape_keep(t, gradient);
-    sim_tape_give(t, value, gradient);
+    give(t, value, gradient);
 }
 
 /* Of a product: as wide and large as the result, then summed and cast to what the operand is. */
@@ -284,7 +284,7 @@ static void fused_loss_backward(struct torch_tape *t, const struct torch_node *n
     for (int i = 0; i < 2; i++) {
         if (!wants(t, node->in[i])) continue;
         sim_tape_keep(t, node->saved[i]);
-        sim_tape_give(t, node->in[i], node->saved[i]);
+        give(t, node->in[i], node->saved[i]);
     }
 }
 

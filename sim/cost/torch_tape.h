@@ -69,8 +69,7 @@ int sim_tape_linear(struct torch_tape *t, int x, int weight, int bias, int64_t e
  * src/liger_kernel/ops/fused_linear_cross_entropy.py). */
 int sim_tape_fused_loss(struct torch_tape *t, int x, int weight, int64_t tile_elements, int64_t tiles);
 void sim_tape_forget_casts(struct torch_tape *t); /* autocast's block ends */
-/* The gradient of value, whose storage is handed over. Then all nodes behind the first `from`, last to first. */
-void sim_tape_give(struct torch_tape *t, int value, int gradient);
+/* All nodes behind the first `from`, last to first. */
 void sim_tape_backward(struct torch_tape *t, int from);
 
 #endif

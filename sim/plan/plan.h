@@ -333,8 +333,6 @@ enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct
 /* plan_decoding.c. What a plan's text says that it is of: training, unless it says something else. BASE_INPUT: no such
  * step. */
 enum base_status sim_plan_step(const struct sim_plan_text *text, enum model_step *out, struct base_error *error);
-/* plan_decoding.c: how many decode steps an answer takes at most */
-int64_t sim_decode_steps(const struct sim_plan *plan);
 
 /* software_usual.c: what a training software has where a plan does not say it; NULL: T5X's default. Of ici_mesh "*"
  * stands for the devices of a slice, and the last axis is that of num_partitions. */
@@ -375,9 +373,8 @@ bool sim_hides_collectives(const struct sim_plan *plan); /* some may run beside 
 /* Groups of devices that each have other sequences: over data, experts, and shards of replicas. */
 int64_t sim_plan_replicas(const struct sim_plan *plan);
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan);
-/* Layers of the deepest stack, and which numbers of them are whole numbers of layers of the other stack: multiples. */
+/* Layers of the deepest stack. */
 int64_t sim_deepest_stack(const struct model_config *config);
-int64_t sim_saved_layer_step(const struct model_config *config);
 /* What a plan asks for and T5X lacks, joined by ", ", but for what another plan (or NULL) asks for, too; NULL: nothing.
  * t5x_lacks.c */
 const char *sim_t5x_lacks(struct base_arena *arena, const struct sim_plan *plan, const struct sim_plan *but_not);

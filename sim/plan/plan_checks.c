@@ -348,7 +348,8 @@ int64_t sim_deepest_stack(const struct model_config *config)
     return encoder > decoder ? encoder : decoder;
 }
 
-int64_t sim_saved_layer_step(const struct model_config *config)
+/* Which numbers of them are whole numbers of layers of the other stack: multiples. */
+static int64_t saved_layer_step(const struct model_config *config)
 {
     const int64_t deepest = sim_deepest_stack(config),
                   other = config->num_encoder_layers + config->num_decoder_layers - deepest;
@@ -360,7 +361,7 @@ int64_t sim_saved_layer_step(const struct model_config *config)
 enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct base_error *error)
 {
     const int64_t layers = plan->options.remat == MODEL_REMAT_TENSORS ? plan->options.saved.layers : 0,
-                  deepest = sim_deepest_stack(plan->config), step = sim_saved_layer_step(plan->config);
+                  deepest = sim_deepest_stack(plan->config), step = saved_layer_step(plan->config);
     if (plan->remat_every && (plan->pipeline.stages > 1 || sim_is_executed(plan)))
         return base_fail(error, BASE_INPUT,
                          "remat_policy: full;every:%d is of stacks in one piece, and is not run; use full, or none",

@@ -161,7 +161,8 @@ bool sim_keeps_shards(const struct sim_plan *plan)
 
 /* ---- sizes ---- */
 
-int64_t sim_decode_steps(const struct sim_plan *plan)
+/* How many decode steps an answer takes at most. */
+static int64_t decode_steps(const struct sim_plan *plan)
 {
     const struct sim_decoding *d = &plan->decoding;
     int64_t most = plan->targets_length, asked = d->max_decode_steps;
@@ -186,7 +187,7 @@ static void put_decoding_sizes(const struct sim_plan *plan, int64_t *sizes)
     int64_t columns = longest > plan->targets_length ? longest : plan->targets_length;
     sizes[MODEL_ANSWER_LENGTH] = longest;
     sizes[MODEL_DECODED_LENGTH] = columns + (beams ? 1 : 2); /* a beam's begin with BOS, a sample's end in a spare */
-    sizes[MODEL_DECODE_STEPS] = sim_decode_steps(plan);
+    sizes[MODEL_DECODE_STEPS] = decode_steps(plan);
 }
 
 void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes)
