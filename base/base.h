@@ -202,8 +202,16 @@ void base_json_member_string(struct base_json_writer *writer, const char *key, c
 void base_json_member_int(struct base_json_writer *writer, const char *key, int64_t value);
 void base_json_member_double(struct base_json_writer *writer, const char *key, double value);
 void base_json_member_bool(struct base_json_writer *writer, const char *key, bool value);
-void base_json_member_doubles(struct base_json_writer *writer, const char *key, const double *values,
-                              int64_t count); /* an array on one line */
+void base_json_member_value(struct base_json_writer *writer, const char *key, const struct base_json *value);
+void base_json_member_open(struct base_json_writer *writer, const char *key, char bracket);
+void base_json_member_open_inline(struct base_json_writer *writer, const char *key, char bracket);
+/* Arrays on one line. */
+void base_json_put_ints(struct base_json_writer *writer, const int *values, int64_t count);
+void base_json_member_ints(struct base_json_writer *writer, const char *key, const int *values, int64_t count);
+void base_json_member_int64s(struct base_json_writer *writer, const char *key, const int64_t *values, int64_t count);
+void base_json_member_doubles(struct base_json_writer *writer, const char *key, const double *values, int64_t count);
+void base_json_member_strings(struct base_json_writer *writer, const char *key, const char *const *values,
+                              int64_t count);
 
 /* Numeric fields of a struct as members of an object; writing and reading share one table. */
 enum base_number_type { BASE_INT /* int, unsigned or an enum */, BASE_INT64, BASE_DOUBLE };

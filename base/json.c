@@ -355,11 +355,38 @@ void base_json_member_double(struct base_json_writer *writer, const char *key, d
     base_json_put_double(writer, value);
 }
 
-void base_json_member_doubles(struct base_json_writer *writer, const char *key, const double *values, int64_t count)
+void base_json_put_ints(struct base_json_writer *writer, const int *values, int64_t count)
+{
+    base_json_open_inline(writer, '[');
+    for (int64_t i = 0; i < count; i++) base_json_put_int(writer, values[i]);
+    base_json_close(writer, ']');
+}
+
+void base_json_member_ints(struct base_json_writer *writer, const char *key, const int *values, int64_t count)
 {
     base_json_key(writer, key);
-    base_json_open_inline(writer, '[');
+    base_json_put_ints(writer, values, count);
+}
+
+void base_json_member_int64s(struct base_json_writer *writer, const char *key, const int64_t *values, int64_t count)
+{
+    base_json_member_open_inline(writer, key, '[');
+    for (int64_t i = 0; i < count; i++) base_json_put_int(writer, values[i]);
+    base_json_close(writer, ']');
+}
+
+void base_json_member_doubles(struct base_json_writer *writer, const char *key, const double *values, int64_t count)
+{
+    base_json_member_open_inline(writer, key, '[');
     for (int64_t i = 0; i < count; i++) base_json_put_double(writer, values[i]);
+    base_json_close(writer, ']');
+}
+
+void base_json_member_strings(struct base_json_writer *writer, const char *key, const char *const *values,
+                              int64_t count)
+{
+    base_json_member_open_inline(writer, key, '[');
+    for (int64_t i = 0; i < count; i++) base_json_put_string(writer, values[i]);
     base_json_close(writer, ']');
 }
 
@@ -367,6 +394,24 @@ void base_json_member_bool(struct base_json_writer *writer, const char *key, boo
 {
     base_json_key(writer, key);
     base_json_put_bool(writer, value);
+}
+
+void base_json_member_value(struct base_json_writer *writer, const char *key, const struct base_json *value)
+{
+    base_json_key(writer, key);
+    base_json_put_value(writer, value);
+}
+
+void base_json_member_open(struct base_json_writer *writer, const char *key, char bracket)
+{
+    base_json_key(writer, key);
+    base_json_open(writer, bracket);
+}
+
+void base_json_member_open_inline(struct base_json_writer *writer, const char *key, char bracket)
+{
+    base_json_key(writer, key);
+    base_json_open_inline(writer, bracket);
 }
 
 /* ---- numeric fields of a struct ---- */

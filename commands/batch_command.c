@@ -54,11 +54,9 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
 {
     struct base_json_writer writer = {.text = answer, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&writer, '{');
-    base_json_key(&writer, "exit");
-    base_json_put_int(&writer, status);
+    base_json_member_int(&writer, "exit", status);
     if (status != BASE_OK && status != BASE_NO_FIT) {
-        base_json_key(&writer, "error");
-        base_json_put_string(&writer, error->text);
+        base_json_member_string(&writer, "error", error->text);
         base_json_close(&writer, '}');
         return;
     }

@@ -184,14 +184,13 @@ static void put_end(const struct question *q, const char *key, int node, struct 
         at[1] = node % q->topology.bounds[1];
         count = 2;
     }
-    commands_put_numbers(w, key, at, count);
+    base_json_member_ints(w, key, at, count);
 }
 
 static void links_json(const struct question *q, struct base_json_writer *w)
 {
     const struct topo_network *n = &q->network.links;
-    base_json_key(w, "links");
-    base_json_open(w, '[');
+    base_json_member_open(w, "links", '[');
     for (int i = 0; i < n->link_count; i++) {
         if (!(q->sent.traffic.link_bytes[i] > 0)) continue;
         base_json_open_inline(w, '{');
@@ -222,8 +221,7 @@ static const char *price_words(const struct question *q)
 static void nccl_json(const struct question *q, struct base_json_writer *w)
 {
     const struct sim_nccl_price price = sim_nccl_price_of_loads(&q->placement, q->kind, q->priced_axes, q->bytes);
-    base_json_key(w, "nccl");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "nccl", '{');
     base_json_member_string(w, "way", price.way);
     base_json_member_string(w, "fastest", price.fastest);
     base_json_member_double(w, "fastest_s", price.fastest_s);

@@ -39,8 +39,7 @@ static void put_key_type(struct base_json_writer *w, const struct sim_plan_key *
     const char *number = key->type == SIM_OF_REAL ? "real" : "whole";
     base_json_member_string(w, "type", is_word ? "word" : is_number ? number : "text");
     if (!is_word) return;
-    base_json_key(w, "words");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "words", '[');
     for (int i = 0; i < SIM_MOST_WORDS && key->words[i].name; i++) base_json_put_string(w, key->words[i].name);
     base_json_close(w, ']');
 }
@@ -67,8 +66,7 @@ void commands_help_json(const struct commands_command *command, struct base_text
     base_json_open(&w, '{');
     base_json_member_string(&w, "command", command->name);
     base_json_member_string(&w, "summary", command->summary);
-    base_json_key(&w, "options");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "options", '[');
     for (int i = 0; i < count; i++) put_option_json(&w, &options[i]);
     base_json_close(&w, ']');
     base_json_close(&w, '}');

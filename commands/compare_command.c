@@ -16,8 +16,7 @@ static void put_answer(struct base_json_writer *w, const char *name, const struc
     for (int i = 0; i < BASE_COUNT(members); i++) {
         const struct base_json *member = base_json_get(answer, members[i]);
         if (!member) continue;
-        base_json_key(w, members[i]);
-        base_json_put_value(w, member);
+        base_json_member_value(w, members[i], member);
     }
     base_json_close(w, '}');
 }
@@ -32,8 +31,7 @@ static double number(const struct base_json *answer, const char *object, const c
 /* Of each answer, what it is worth against the first. */
 static void put_differences(struct base_json_writer *w, const struct base_json *const *answers, int count)
 {
-    base_json_key(w, "differences");
-    base_json_open(w, '[');
+    base_json_member_open(w, "differences", '[');
     for (int i = 1; i < count; i++) {
         base_json_open_inline(w, '{');
         base_json_member_int(w, "to", i);
@@ -62,8 +60,7 @@ static enum base_status run_compare(struct commands_context *context, const stru
     for (int i = 0; i < count; i++)
         BASE_TRY(commands_answer_document(context, arguments->positional[i], &answers[i], error));
     base_json_open(&w, '{');
-    base_json_key(&w, "answers");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "answers", '[');
     for (int i = 0; i < count; i++) put_answer(&w, arguments->positional[i], answers[i]);
     base_json_close(&w, ']');
     put_differences(&w, answers, count);

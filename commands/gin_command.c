@@ -98,10 +98,8 @@ static void put_document(const struct commands_context *context, const char *for
 {
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     base_json_open(&writer, '{');
-    base_json_key(&writer, "format");
-    base_json_put_string(&writer, format);
-    base_json_key(&writer, "text");
-    base_json_put_string(&writer, text->data);
+    base_json_member_string(&writer, "format", format);
+    base_json_member_string(&writer, "text", text->data);
     base_json_close(&writer, '}');
 }
 

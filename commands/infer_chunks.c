@@ -62,8 +62,7 @@ static enum base_status read_chunk(struct commands_context *context, const struc
 static void join_lists(struct base_json_writer *w, const struct part *parts, int count, const char *key)
 {
     if (!base_json_get(parts[0].result, key)) return;
-    base_json_key(w, key);
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, key, '[');
     for (int i = 0; i < count; i++) {
         const struct base_json *list = base_json_get(parts[i].result, key);
         for (const struct base_json *item = list ? list->child : NULL; item; item = item->next)
@@ -86,8 +85,7 @@ static void join_sums(struct base_json_writer *w, const struct part *parts, int 
 static void join_collectives(struct base_json_writer *w, const struct part *parts, int count)
 {
     const struct base_json *rows = base_json_get(parts[0].result, "collectives");
-    base_json_key(w, "collectives");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "collectives", '[');
     int at = 0;
     for (const struct base_json *row = rows ? rows->child : NULL; row; row = row->next, at++) {
         struct sim_collective_row sum = {.count = 0};

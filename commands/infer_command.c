@@ -129,8 +129,7 @@ static void put_measured(const struct question *q, const struct base_json *resul
     const double count = batches && batches->count ? batches->count : 1, examples = scores ? scores->count : 0;
     const double tokens = q->mode == SCORE ? examples * (double)q->plan.targets_length
                                            : steps * (double)(q->plan.batch_size * q->plan.decoding.num_decodes);
-    base_json_key(w, "time");
-    base_json_open(w, '{');
+    base_json_member_open(w, "time", '{');
     base_json_member_double(w, "step_s", steps > 0 ? all_s / steps : all_s / count);
     put_parts(result, steps > 0 ? steps : count, steps > 0 ? all_s / steps : all_s / count, w);
     base_json_member_double(w, "contraction_s", base_json_number(result, "contraction_s"));
@@ -139,8 +138,7 @@ static void put_measured(const struct question *q, const struct base_json *resul
     base_json_close(w, '}');
     base_json_member_double(w, "latency_s", all_s / count);
     base_json_member_int(w, "decode_steps", (int64_t)steps);
-    base_json_key(w, "throughput");
-    base_json_open(w, '{');
+    base_json_member_open(w, "throughput", '{');
     base_json_member_double(w, "tokens_per_s", all_s > 0 ? tokens / all_s : 0);
     base_json_member_double(w, "samples_per_s", all_s > 0 ? examples / all_s : 0);
     base_json_close(w, '}');
@@ -149,8 +147,7 @@ static void put_measured(const struct question *q, const struct base_json *resul
 static void put_collectives(const struct question *q, const struct base_json *result, struct base_json_writer *w)
 {
     const struct base_json *rows = base_json_get(result, "collectives");
-    base_json_key(w, "collectives");
-    base_json_open(w, '[');
+    base_json_member_open(w, "collectives", '[');
     for (const struct base_json *row = rows ? rows->child : NULL; row; row = row->next) {
         struct sim_collective_row c = {.count = 0};
         base_json_read_fields(row, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, &c);
@@ -166,8 +163,7 @@ static void put_member(struct base_json_writer *w, const struct base_json *resul
 {
     const struct base_json *value = base_json_get(result, key);
     if (!value) return;
-    base_json_key(w, key);
-    base_json_put_value(w, value);
+    base_json_member_value(w, key, value);
 }
 
 static void answer_json(struct commands_context *context, const struct question *q, const struct base_json *result,
@@ -177,12 +173,8 @@ static void answer_json(struct commands_context *context, const struct question 
     struct sim_plan_text filled = sim_plan_filled(context->arena, &q->plan);
     const struct topo_axes *axes = &q->plan.placement->axes;
     base_json_open(&w, '{');
-    base_json_key(&w, "plan");
-    sim_plan_put_json(context->arena, &filled, &w);
-    base_json_key(&w, "mesh");
-    base_json_open_inline(&w, '{');
-    for (int i = 0; i < axes->count; i++) base_json_member_int(&w, axes->names[i], axes->sizes[i]);
-    base_json_close(&w, '}');
+    sim_plan_put_member(&w, "plan", &filled);
+    topo_axes_put_member(&w, "mesh", axes);
     base_json_member_string(&w, "mode", modes[q->mode]);
     base_json_member_string(&w, "weights", q->restore ? q->restore : "seeded random values");
     put_member(&w, result, "decodes");

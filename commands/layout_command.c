@@ -68,17 +68,12 @@ static void layout_json(const struct reading *reading, struct base_json_writer *
     base_json_open(writer, '{');
     base_json_key(writer, "data_axis");
     commands_put_axes(writer, &reading->data_axis);
-    base_json_key(writer, "mesh");
-    base_json_open_inline(writer, '{');
-    for (int i = 0; i < reading->mesh.axes.count; i++)
-        base_json_member_int(writer, reading->mesh.axes.names[i], reading->mesh.axes.sizes[i]);
-    base_json_close(writer, '}');
+    topo_axes_put_member(writer, "mesh", &reading->mesh.axes);
     base_json_key(writer, "batch_size");
     if (layout->has_batch_size) base_json_put_int(writer, layout->batch_size);
     else base_json_put_null(writer);
     base_json_member_int(writer, "num_shards", layout->num_shards);
-    base_json_key(writer, "processes");
-    base_json_open(writer, '[');
+    base_json_member_open(writer, "processes", '[');
     for (int i = 0; i < layout->process_count; i++) put_process(writer, i, &layout->processes[i]);
     base_json_close(writer, ']');
     base_json_close(writer, '}');

@@ -10,18 +10,13 @@
 static void mesh_json(const struct topo_mesh *mesh, struct base_json_writer *writer)
 {
     base_json_open(writer, '{');
-    base_json_key(writer, "axes");
-    base_json_open_inline(writer, '[');
-    for (int i = 0; i < mesh->axes.count; i++) base_json_put_string(writer, mesh->axes.names[i]);
-    base_json_close(writer, ']');
-    commands_put_numbers(writer, "shape", mesh->axes.sizes, mesh->axes.count);
-    if (mesh->submesh_count) commands_put_numbers(writer, "model_parallel_submesh", mesh->submesh, mesh->submesh_count);
-    base_json_key(writer, "order");
-    base_json_put_string(writer, mesh->order);
-    base_json_key(writer, "devices");
-    base_json_open(writer, '[');
-    for (int i = 0; i < mesh->device_count; i++)
-        commands_put_numbers(writer, NULL, mesh->devices[i], mesh->coordinate_count);
+    base_json_member_strings(writer, "axes", mesh->axes.names, mesh->axes.count);
+    base_json_member_ints(writer, "shape", mesh->axes.sizes, mesh->axes.count);
+    if (mesh->submesh_count)
+        base_json_member_ints(writer, "model_parallel_submesh", mesh->submesh, mesh->submesh_count);
+    base_json_member_string(writer, "order", mesh->order);
+    base_json_member_open(writer, "devices", '[');
+    for (int i = 0; i < mesh->device_count; i++) base_json_put_ints(writer, mesh->devices[i], mesh->coordinate_count);
     base_json_close(writer, ']');
     base_json_close(writer, '}');
 }

@@ -49,13 +49,11 @@ static void put_zoo_row(struct base_json_writer *writer, const struct zoo_row *r
     if (config->encoder) base_json_member_int(writer, "num_encoder_layers", config->num_encoder_layers);
     base_json_member_int(writer, "num_decoder_layers", config->num_decoder_layers);
     base_json_member_int(writer, "vocab_size", config->vocab_size);
-    base_json_key(writer, "mlp_activations");
-    base_json_open_inline(writer, '[');
+    base_json_member_open_inline(writer, "mlp_activations", '[');
     for (int i = 0; i < config->mlp_activation_count; i++)
         base_json_put_string(writer, model_activation_name(config->mlp_activations[i]));
     base_json_close(writer, ']');
-    base_json_key(writer, "logits_via_embedding");
-    base_json_put_bool(writer, config->logits_via_embedding);
+    base_json_member_bool(writer, "logits_via_embedding", config->logits_via_embedding);
     base_json_member_int(writer, "parameter_count", row->parameter_count);
     base_json_member_int(writer, "adafactor_state_bytes", row->adafactor_bytes);
     base_json_member_int(writer, "adamw_state_bytes", row->adamw_bytes);
@@ -135,8 +133,7 @@ static enum base_status run_models(struct commands_context *context, const struc
     }
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     base_json_open(&writer, '{');
-    base_json_key(&writer, "models");
-    base_json_open(&writer, '[');
+    base_json_member_open(&writer, "models", '[');
     for (int i = 0; i < count; i++) put_zoo_row(&writer, &rows[i]);
     base_json_close(&writer, ']');
     base_json_close(&writer, '}');

@@ -15,14 +15,12 @@ enum base_status commands_network(struct commands_context *context, const char *
     BASE_TRY(base_parse_word(network, "--network", words, BASE_COUNT(words), &which, error));
     base_json_open(&writer, '{');
     if (!given) {
-        base_json_key(&writer, "constants");
-        base_json_open(&writer, '{');
+        base_json_member_open(&writer, "constants", '{');
         base_json_close(&writer, '}');
     }
     for (const struct base_json *m = given ? given->child : NULL; m; m = m->next) {
         if (!strcmp(m->key, "network")) continue;
-        base_json_key(&writer, m->key);
-        base_json_put_value(&writer, m);
+        base_json_member_value(&writer, m->key, m);
     }
     base_json_member_string(&writer, "network", network);
     base_json_close(&writer, '}');

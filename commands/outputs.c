@@ -45,15 +45,10 @@ void commands_put_picture(const struct commands_context *context, const char *ki
     }
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     base_json_open(&writer, '{');
-    base_json_key(&writer, "kind");
-    base_json_put_string(&writer, kind);
-    base_json_key(&writer, "file");
-    base_json_put_string(&writer, path);
-    base_json_key(&writer, "title");
-    base_json_put_string(&writer, picture->title);
-    base_json_key(&writer, "subtitle");
-    base_json_put_string(&writer, picture->subtitle);
-    base_json_key(&writer, "row_count");
-    base_json_put_int(&writer, picture->row_count);
+    base_json_member_string(&writer, "kind", kind);
+    base_json_member_string(&writer, "file", path);
+    base_json_member_string(&writer, "title", picture->title);
+    base_json_member_string(&writer, "subtitle", picture->subtitle);
+    base_json_member_int(&writer, "row_count", picture->row_count);
     base_json_close(&writer, '}');
 }

@@ -83,18 +83,18 @@ static enum base_status put_optimizer_state(struct base_json_writer *writer, con
                                             const struct model_parameter *parameter, struct base_error *error)
 {
     struct model_factoring f;
-    base_json_key(writer, "optimizer_state");
-    base_json_open_inline(writer, '{');
+    base_json_member_open_inline(writer, "optimizer_state", '{');
     const char *const *moments;
     int moment_count = model_moments_of(inventory->optimizer, parameter->path,
                                         model_dims_of_one(parameter->rank, parameter->axes), &moments);
-    for (int i = 0; i < moment_count; i++) commands_put_shape(writer, moments[i], parameter->rank, parameter->shape);
+    for (int i = 0; i < moment_count; i++)
+        base_json_member_int64s(writer, moments[i], parameter->shape, parameter->rank);
     if (inventory->optimizer == MODEL_ADAFACTOR) {
         BASE_TRY(model_factor(&inventory->adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
-        commands_put_shape(writer, "v_row", f.v_row_rank, f.v_row);
-        commands_put_shape(writer, "v_col", f.v_col_rank, f.v_col);
-        commands_put_shape(writer, "v", f.v_rank, f.v);
-        commands_put_shape(writer, "m", f.m_rank, f.m);
+        base_json_member_int64s(writer, "v_row", f.v_row, f.v_row_rank);
+        base_json_member_int64s(writer, "v_col", f.v_col, f.v_col_rank);
+        base_json_member_int64s(writer, "v", f.v, f.v_rank);
+        base_json_member_int64s(writer, "m", f.m, f.m_rank);
     }
     base_json_close(writer, '}');
     return BASE_OK;
@@ -108,11 +108,8 @@ static enum base_status put_parameter(struct base_json_writer *writer, const str
         model_resolve(&inventory->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     base_json_open_inline(writer, '{');
     base_json_member_string(writer, "path", parameter->path);
-    commands_put_shape(writer, "shape", parameter->rank, parameter->shape);
-    base_json_key(writer, "axes");
-    base_json_open_inline(writer, '[');
-    for (int i = 0; i < parameter->rank; i++) base_json_put_string(writer, parameter->axes[i]);
-    base_json_close(writer, ']');
+    base_json_member_int64s(writer, "shape", parameter->shape, parameter->rank);
+    base_json_member_strings(writer, "axes", parameter->axes, parameter->rank);
     commands_put_spec(writer, parameter->rank, spec);
     BASE_TRY(put_optimizer_state(writer, inventory, parameter, error));
     base_json_close(writer, '}');
@@ -125,14 +122,12 @@ static enum base_status put_inventory(struct base_json_writer *writer, const str
     base_json_open(writer, '{');
     base_json_member_int(writer, "parameter_count", inventory->whole.parameter_count);
     base_json_member_int(writer, "optimizer_state_count", inventory->whole.optimizer_state_count);
-    base_json_key(writer, "parameters");
-    base_json_open(writer, '[');
+    base_json_member_open(writer, "parameters", '[');
     for (int i = 0; i < inventory->count; i++)
         BASE_TRY(put_parameter(writer, inventory, &inventory->parameters[i], error));
     base_json_close(writer, ']');
     if (inventory->has_mesh) {
-        base_json_key(writer, "per_device");
-        base_json_open(writer, '{');
+        base_json_member_open(writer, "per_device", '{');
         base_json_member_int(writer, "parameter_count", inventory->device.parameter_count);
         base_json_member_int(writer, "parameter_bytes", inventory->device.parameter_bytes);
         base_json_member_int(writer, "optimizer_state_count", inventory->device.optimizer_state_count);

@@ -63,18 +63,15 @@ static void put_mesh(const struct topo_mesh *mesh, const struct topo_topology *s
 {
     struct base_json_writer w = {.text = out, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&w, '{');
-    base_json_key(&w, "axes");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "axes", '[');
     if (stages > 1) base_json_put_string(&w, "stage");
     for (int a = 0; a < mesh->axes.count; a++) base_json_put_string(&w, mesh->axes.names[a]);
     base_json_close(&w, ']');
-    base_json_key(&w, "shape");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "shape", '[');
     if (stages > 1) base_json_put_int(&w, stages);
     for (int a = 0; a < mesh->axes.count; a++) base_json_put_int(&w, mesh->axes.sizes[a]);
     base_json_close(&w, ']');
-    base_json_key(&w, "devices");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "devices", '[');
     for (int d = 0; d < stages * mesh->device_count; d++) {
         const int *at = mesh->devices[d % mesh->device_count],
                   rank = d / mesh->device_count * mesh->device_count + at[0] * stage->bounds[1] + at[1];
@@ -167,10 +164,8 @@ static enum base_status begin_grid(struct grid *g, struct commands_context *cont
     g->batch_size = plan->batch_size, g->num_microbatches = plan->num_microbatches;
     g->device_count = plan->placement->topology.device_count;
     base_json_open(&g->w, '{');
-    base_json_key(&g->w, "plan");
-    sim_plan_put_json(context->arena, &g->text, &g->w);
-    base_json_key(&g->w, "rows");
-    base_json_open(&g->w, '[');
+    sim_plan_put_member(&g->w, "plan", &g->text);
+    base_json_member_open(&g->w, "rows", '[');
     return BASE_OK;
 }
 

@@ -23,8 +23,7 @@ struct resolution {
 static void put_rules(struct base_json_writer *writer, const struct model_rules *rules)
 {
     base_json_open(writer, '{');
-    base_json_key(writer, "rules");
-    base_json_open(writer, '[');
+    base_json_member_open(writer, "rules", '[');
     for (int i = 0; i < rules->count; i++) {
         base_json_open_inline(writer, '[');
         base_json_put_string(writer, rules->rules[i].logical);
@@ -189,18 +188,14 @@ static void put_resolution(struct base_json_writer *writer, const struct resolut
     base_json_open(writer, '{');
     commands_put_spec(writer, r->rank, r->spec);
     if (r->shape_rank) {
-        base_json_key(writer, "local_shape");
-        base_json_open_inline(writer, '[');
+        base_json_member_open_inline(writer, "local_shape", '[');
         for (int i = 0; i < r->rank; i++) {
             if (r->spec[i].unconstrained) base_json_put_null(writer); /* the partitioner chooses */
             else base_json_put_int(writer, r->local_shape[i]);
         }
         base_json_close(writer, ']');
     }
-    base_json_key(writer, "why");
-    base_json_open_inline(writer, '[');
-    for (int i = 0; i < r->rank; i++) base_json_put_string(writer, r->why[i]);
-    base_json_close(writer, ']');
+    base_json_member_strings(writer, "why", r->why, r->rank);
     if (r->has_fallback)
         base_json_member_string(writer, "outcome", r->outcome == MODEL_CONSTRAINT ? "constraint" : "noop");
     base_json_close(writer, '}');

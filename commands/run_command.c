@@ -154,12 +154,10 @@ static enum base_status override_profile(struct commands_context *context, const
     struct base_text text = {.arena = context->arena};
     struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&w, '{');
-    base_json_key(&w, "constants");
-    base_json_open(&w, '{');
+    base_json_member_open(&w, "constants", '{');
     for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
         if (!strcmp(c->key, "capacity_bytes")) continue;
-        base_json_key(&w, c->key);
-        base_json_put_value(&w, c);
+        base_json_member_value(&w, c->key, c);
     }
     base_json_member_int(&w, "capacity_bytes", bytes);
     base_json_close(&w, '}');

@@ -22,8 +22,7 @@ static const char *option_words(struct base_arena *arena, enum sim_key key, cons
 /* By the names of options, which the page asks with. */
 static void put_plan(struct base_json_writer *w, struct base_arena *arena, const struct sim_plan_text *text)
 {
-    base_json_key(w, "plan");
-    base_json_open(w, '{');
+    base_json_member_open(w, "plan", '{');
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *option = sim_plan_keys[key].option.name, *value = option_words(arena, (enum sim_key)key, text);
         if (option && value) base_json_member_string(w, option + strlen("--"), value);
@@ -33,8 +32,7 @@ static void put_plan(struct base_json_writer *w, struct base_arena *arena, const
 
 static void put_keys(struct base_json_writer *w)
 {
-    base_json_key(w, "keys");
-    base_json_open(w, '[');
+    base_json_member_open(w, "keys", '[');
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const struct sim_plan_key *row = &sim_plan_keys[key];
         if (!row->option.name) continue;
@@ -43,8 +41,7 @@ static void put_keys(struct base_json_writer *w)
         base_json_member_string(w, "key", row->feature ? "task_feature_lengths" : row->name);
         base_json_member_string(w, "help", row->option.help);
         if (row->fallback) base_json_member_string(w, "fallback", row->fallback);
-        base_json_key(w, "words");
-        base_json_open(w, '[');
+        base_json_member_open(w, "words", '[');
         for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++) base_json_put_string(w, row->words[i].name);
         base_json_close(w, ']');
         base_json_close(w, '}');
@@ -56,8 +53,7 @@ static void put_models(struct base_json_writer *w, struct base_arena *arena)
 {
     int count;
     const struct model_zoo_model *models = model_zoo(arena, &count);
-    base_json_key(w, "models");
-    base_json_open(w, '[');
+    base_json_member_open(w, "models", '[');
     for (int i = 0; i < count; i++) base_json_put_string(w, models[i].name);
     base_json_close(w, ']');
 }
@@ -67,8 +63,7 @@ static void put_topologies(struct base_json_writer *w)
     static const char *const nodes[] = {"a100-80g:8x8", "h100:8x8", "h100:64x8", "h200:8x8", "b200:8x8"};
     int count;
     const struct topo_slice *slices = topo_slices(&count);
-    base_json_key(w, "topologies");
-    base_json_open(w, '[');
+    base_json_member_open(w, "topologies", '[');
     for (int i = 0; i < count; i++) base_json_put_string(w, slices[i].accelerator_type);
     for (int i = 0; i < BASE_COUNT(nodes); i++) base_json_put_string(w, nodes[i]);
     base_json_close(w, ']');

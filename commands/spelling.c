@@ -41,25 +41,8 @@ void commands_put_axes(struct base_json_writer *writer, const struct model_axes 
 
 void commands_put_spec(struct base_json_writer *writer, int rank, const struct model_axes *spec)
 {
-    base_json_key(writer, "spec");
-    base_json_open_inline(writer, '[');
+    base_json_member_open_inline(writer, "spec", '[');
     for (int i = 0; i < rank; i++) commands_put_axes(writer, &spec[i]);
-    base_json_close(writer, ']');
-}
-
-void commands_put_shape(struct base_json_writer *writer, const char *key, int rank, const int64_t *shape)
-{
-    base_json_key(writer, key);
-    base_json_open_inline(writer, '[');
-    for (int i = 0; i < rank; i++) base_json_put_int(writer, shape[i]);
-    base_json_close(writer, ']');
-}
-
-void commands_put_numbers(struct base_json_writer *writer, const char *key, const int *numbers, int count)
-{
-    if (key) base_json_key(writer, key);
-    base_json_open_inline(writer, '[');
-    for (int i = 0; i < count; i++) base_json_put_int(writer, numbers[i]);
     base_json_close(writer, ']');
 }
 

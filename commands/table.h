@@ -27,9 +27,7 @@ const char *commands_spec_text(struct base_arena *arena, int rank, const struct 
 void commands_put_axes(struct base_json_writer *writer,
                        const struct model_axes *axes); /* null, "model", ["data","model"] */
 void commands_put_spec(struct base_json_writer *writer, int rank, const struct model_axes *spec); /* member "spec" */
-void commands_put_shape(struct base_json_writer *writer, const char *key, int rank, const int64_t *shape);
 /* A member that is a list; numbers joined by a separator. */
-void commands_put_numbers(struct base_json_writer *writer, const char *key, const int *numbers, int count);
 void commands_join_numbers(struct base_text *out, const int *numbers, int count, const char *separator);
 
 #endif

@@ -19,16 +19,12 @@ static void put_types(struct base_json_writer *w, const char *chip)
 {
     int count;
     const struct topo_slice *slices = topo_slices(&count);
-    base_json_key(w, "accelerator_types");
-    base_json_open(w, '[');
+    base_json_member_open(w, "accelerator_types", '[');
     for (int i = 0; i < count; i++) {
         if (strcmp(slices[i].chip, chip) != 0) continue;
         base_json_open_inline(w, '{');
         base_json_member_string(w, "accelerator_type", slices[i].accelerator_type);
-        base_json_key(w, "shape");
-        base_json_open_inline(w, '[');
-        for (int d = 0; d < 3; d++) base_json_put_int(w, slices[i].shape[d]);
-        base_json_close(w, ']');
+        base_json_member_ints(w, "shape", slices[i].shape, 3);
         base_json_member_int(w, "chips", slices[i].chip_count);
         base_json_member_int(w, "hosts", slices[i].host_count);
         base_json_close(w, '}');
@@ -39,8 +35,7 @@ static void put_types(struct base_json_writer *w, const char *chip)
 static void put_json(struct base_json_writer *w, const struct topo_chip *chips, int count)
 {
     base_json_open(w, '{');
-    base_json_key(w, "chips");
-    base_json_open(w, '[');
+    base_json_member_open(w, "chips", '[');
     for (int i = 0; i < count; i++) {
         base_json_open(w, '{');
         base_json_member_string(w, "name", chips[i].name);

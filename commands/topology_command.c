@@ -116,8 +116,7 @@ static void put_member_real(struct base_json_writer *writer, const char *key, do
 static void put_default_meshes(struct base_arena *arena, const struct topo_topology *topology,
                                struct base_json_writer *writer)
 {
-    base_json_key(writer, "default_meshes");
-    base_json_open(writer, '[');
+    base_json_member_open(writer, "default_meshes", '[');
     for (int i = 0; i < BASE_COUNT(partition_counts); i++) {
         struct topo_mesh_request request = {.num_partitions = partition_counts[i], .tile_by_host_if_needed = true};
         struct topo_mesh mesh;
@@ -128,8 +127,8 @@ static void put_default_meshes(struct base_arena *arena, const struct topo_topol
             base_json_member_string(writer, "error", refusal.text);
         } else {
             if (mesh.submesh_count)
-                commands_put_numbers(writer, "model_parallel_submesh", mesh.submesh, mesh.submesh_count);
-            commands_put_numbers(writer, "shape", mesh.axes.sizes, mesh.axes.count);
+                base_json_member_ints(writer, "model_parallel_submesh", mesh.submesh, mesh.submesh_count);
+            base_json_member_ints(writer, "shape", mesh.axes.sizes, mesh.axes.count);
         }
         base_json_close(writer, '}');
     }
@@ -140,15 +139,14 @@ static void put_torus(struct base_arena *arena, const struct facts *facts, struc
 {
     const struct topo_topology *topology = facts->topology;
     int rank = topology->chip.torus_rank;
-    commands_put_numbers(writer, "torus_shape", topology->bounds, rank);
-    base_json_key(writer, "wraps");
-    base_json_open_inline(writer, '[');
+    base_json_member_ints(writer, "torus_shape", topology->bounds, rank);
+    base_json_member_open_inline(writer, "wraps", '[');
     for (int i = 0; i < rank; i++) base_json_put_bool(writer, topology->wrap[i]);
     base_json_close(writer, ']');
     base_json_member_bool(writer, "twisted", topology->twisted);
     base_json_member_string(writer, "wrap_reason", wrap_reason(arena, topology));
     base_json_member_int(writer, "torus_link_count", facts->link_count);
-    commands_put_numbers(writer, "host_shape", topology->host, rank);
+    base_json_member_ints(writer, "host_shape", topology->host, rank);
 }
 
 static void put_rates(const struct topo_topology *topology, struct base_json_writer *writer)
@@ -180,7 +178,7 @@ static void topology_json(struct base_arena *arena, const struct facts *facts, s
     base_json_member_string(writer, "kind", kinds[topology->kind]);
     base_json_member_string(writer, "chip", topology->chip.name);
     base_json_member_string(writer, "accelerator_type", facts->slice ? facts->slice->accelerator_type : NULL);
-    commands_put_numbers(writer, "bounds", topology->bounds, topology->bounds_count);
+    base_json_member_ints(writer, "bounds", topology->bounds, topology->bounds_count);
     base_json_member_int(writer, "slice_count", topology->slice_count);
     base_json_member_int(writer, "chip_count", facts->chip_count);
     base_json_member_int(writer, "core_count", facts->core_count);
@@ -193,8 +191,8 @@ static void topology_json(struct base_arena *arena, const struct facts *facts, s
     if (topology->kind == TOPO_TPU) base_json_member_string(writer, "core_rule", core_reason(arena, topology));
     if (facts->mesh) {
         if (facts->mesh->submesh_count)
-            commands_put_numbers(writer, "model_parallel_submesh", facts->mesh->submesh, facts->mesh->submesh_count);
-        commands_put_numbers(writer, "mesh_shape", facts->mesh->axes.sizes, facts->mesh->axes.count);
+            base_json_member_ints(writer, "model_parallel_submesh", facts->mesh->submesh, facts->mesh->submesh_count);
+        base_json_member_ints(writer, "mesh_shape", facts->mesh->axes.sizes, facts->mesh->axes.count);
     }
     put_default_meshes(arena, topology, writer);
     base_json_member_string(writer, "confidence", topology->chip.confidence);

@@ -3,7 +3,6 @@
 #include "commands/tune.h"
 
 #include <math.h>
-#include <string.h>
 
 /* One plan as the newest compiler has it, in place of that of the software's date. */
 static enum base_status predict_newest(struct commands_context *context, const struct tuner_space *space,

@@ -179,8 +179,7 @@ static void put_prediction(struct base_json_writer *w, const struct sim_plan *pl
 {
     const struct sim_confidence confidence = sim_confidence_of(w->text->arena, plan, p);
     const struct reports_prediction report = {.checked = plan, .prediction = p, .confidence = &confidence};
-    base_json_key(w, "answer");
-    reports_put_answer(w, &report);
+    reports_put_answer(w, "answer", &report);
 }
 
 static void put_neighbour(struct base_json_writer *w, struct sim_cache *cache, const struct commands_what_if *asked,
@@ -239,8 +238,7 @@ enum base_status commands_put_what_if(struct commands_context *context, const st
     }
     if (!any) return base_fail_unknown(error, BASE_USAGE, "--what-if: key", asked->keys, names, BASE_COUNT(names));
     base_json_open(&writer, '{');
-    base_json_key(&writer, "what_if");
-    base_json_open(&writer, '[');
+    base_json_member_open(&writer, "what_if", '[');
     for (int i = 0; i < BASE_COUNT(kinds); i++)
         if (is_asked(asked->keys, names[i])) put_key(&writer, context->cache, context->arena, asked, i);
     base_json_close(&writer, ']');

@@ -16,16 +16,14 @@ static enum base_status read_plan(struct base_arena *arena, struct sim_cache *ca
 
 static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
 {
-    base_json_key(w, "memory");
-    base_json_open(w, '{');
+    base_json_member_open(w, "memory", '{');
     base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, m);
     base_json_close(w, '}');
 }
 
 static void put_hosts(struct base_json_writer *w, const struct exec_result *r)
 {
-    base_json_key(w, "hosts");
-    base_json_open(w, '[');
+    base_json_member_open(w, "hosts", '[');
     for (int i = 0; i < r->host_count; i++) {
         base_json_open_inline(w, '{');
         base_json_member_string(w, "host", r->hosts[i].name);
@@ -38,8 +36,7 @@ static void put_hosts(struct base_json_writer *w, const struct exec_result *r)
 
 static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
 {
-    base_json_key(w, "timeline");
-    base_json_open(w, '[');
+    base_json_member_open(w, "timeline", '[');
     for (int i = 0; i < timeline->count; i++) {
         const struct sim_entry *e = &timeline->entries[i];
         base_json_open_inline(w, '{');
@@ -56,10 +53,7 @@ static void put_passes(struct base_json_writer *w, const struct sim_passes *pass
     if (!passes->count) return;
     base_json_member_doubles(w, "pass_start_s", passes->start_s, passes->count);
     base_json_member_doubles(w, "pass_end_s", passes->end_s, passes->count);
-    base_json_key(w, "stage_bytes");
-    base_json_open_inline(w, '[');
-    for (int i = 0; i < passes->stage_count; i++) base_json_put_int(w, passes->stage_bytes[i]);
-    base_json_close(w, ']');
+    base_json_member_int64s(w, "stage_bytes", passes->stage_bytes, passes->stage_count);
 }
 
 static void put_result(const struct exec_result *r, const char *failure, struct base_text *out)

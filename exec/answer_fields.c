@@ -22,8 +22,7 @@ const struct base_json_field exec_entry_fields[EXEC_ENTRY_FIELD_COUNT] = {
 void exec_put_collectives(struct base_json_writer *w, const struct sim_collective_row *rows, int count,
                           enum exec_regions regions)
 {
-    base_json_key(w, "collectives");
-    base_json_open(w, '[');
+    base_json_member_open(w, "collectives", '[');
     for (int i = 0; i < count; i++) {
         base_json_open_inline(w, '{');
         base_json_put_fields(w, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, &rows[i]);

@@ -10,8 +10,7 @@ static void put_reals(struct base_json_writer *w, const float *values, int64_t c
 
 static void put_tokens(struct base_json_writer *w, const struct exec_infer_result *r)
 {
-    base_json_key(w, "decodes");
-    base_json_open(w, '[');
+    base_json_member_open(w, "decodes", '[');
     for (int64_t i = 0; i < r->example_count; i++) {
         base_json_open(w, '[');
         for (int64_t k = 0; k < r->decodes; k++) {
@@ -28,8 +27,7 @@ static void put_tokens(struct base_json_writer *w, const struct exec_infer_resul
 /* Rows of `each` values, one per example. */
 static void put_rows(struct base_json_writer *w, const char *key, const float *values, int64_t rows, int64_t each)
 {
-    base_json_key(w, key);
-    base_json_open(w, '[');
+    base_json_member_open(w, key, '[');
     for (int64_t i = 0; i < rows; i++) put_reals(w, values + i * each, each);
     base_json_close(w, ']');
 }
@@ -53,8 +51,7 @@ void exec_put_infer_result(struct base_json_writer *w, const struct exec_infer_r
     base_json_member_double(w, "contraction_s", r->contraction_s);
     base_json_member_double(w, "elementwise_s", r->elementwise_s);
     base_json_member_double(w, "communication_s", r->communication_s);
-    base_json_key(w, "memory");
-    base_json_open(w, '{');
+    base_json_member_open(w, "memory", '{');
     base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, &r->memory);
     base_json_member_int(w, "cache_bytes", r->memory.cache_bytes);
     base_json_close(w, '}');

@@ -237,17 +237,12 @@ enum base_status exec_manifest_check_array(const struct exec_manifest *manifest,
 static void put_arrays(struct base_json_writer *w, const struct exec_array *arrays, int count,
                        const uint64_t *checksums)
 {
-    base_json_key(w, "arrays");
-    base_json_open(w, '{');
+    base_json_member_open(w, "arrays", '{');
     for (int i = 0; i < count; i++) {
         char checksum[CHECKSUM_DIGITS + 1];
         snprintf(checksum, sizeof checksum, "%016" PRIx64, checksums[i]);
-        base_json_key(w, arrays[i].path);
-        base_json_open_inline(w, '{');
-        base_json_key(w, "shape");
-        base_json_open_inline(w, '[');
-        for (int d = 0; d < arrays[i].rank; d++) base_json_put_int(w, arrays[i].shape[d]);
-        base_json_close(w, ']');
+        base_json_member_open_inline(w, arrays[i].path, '{');
+        base_json_member_int64s(w, "shape", arrays[i].shape, arrays[i].rank);
         base_json_member_string(w, "dtype", "<f4");
         base_json_member_string(w, "checksum", checksum);
         base_json_close(w, '}');
@@ -268,18 +263,13 @@ enum base_status exec_manifest_write(struct base_arena *arena, const struct exec
     base_json_member_int(&w, "manifest", VERSION);
     base_json_member_int(&w, "save", save);
     base_json_member_int(&w, "step", step);
-    base_json_key(&w, "plan");
-    sim_plan_put_json(arena, &plan, &w);
+    sim_plan_put_member(&w, "plan", &plan);
     base_json_key(&w, "model");
     model_config_put(holders->plan->config, &w);
     base_json_member_string(&w, "optimizer", plan.values[SIM_OPTIMIZER]);
-    base_json_key(&w, "mesh");
-    base_json_open_inline(&w, '{');
-    for (int i = 0; i < mesh->count; i++) base_json_member_int(&w, mesh->names[i], mesh->sizes[i]);
-    base_json_close(&w, '}');
+    topo_axes_put_member(&w, "mesh", mesh);
     base_json_member_int(&w, "seed", holders->plan->seed);
-    base_json_key(&w, "data");
-    base_json_open_inline(&w, '{');
+    base_json_member_open_inline(&w, "data", '{');
     base_json_member_string(&w, "content", data);
     base_json_member_int(&w, "next_row", step * holders->plan->batch_size);
     base_json_close(&w, '}');

@@ -76,13 +76,11 @@ const char *exec_chunk_path(struct base_arena *arena, const char *directory, int
 
 void exec_put_plan(struct base_json_writer *w, const struct sim_plan_text *plan, const struct base_json *profile)
 {
-    base_json_key(w, "plan");
-    base_json_open(w, '{');
+    base_json_member_open(w, "plan", '{');
     for (int i = 0; i < SIM_KEY_COUNT; i++) put_text(w, sim_plan_keys[i].name, plan->values[i]);
     base_json_close(w, '}');
     if (!profile) return;
-    base_json_key(w, "profile");
-    base_json_put_value(w, profile);
+    base_json_member_value(w, "profile", profile);
 }
 
 /* ---- reading ---- */

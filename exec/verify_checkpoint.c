@@ -100,12 +100,10 @@ static void put_answer(const struct verifying *v, struct base_text *out)
     base_json_member_int(&w, "step", v->manifest.step);
     base_json_member_int(&w, "array_count", v->array_count);
     base_json_member_int(&w, "bytes", v->bytes);
-    base_json_key(&w, "problems");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "problems", '[');
     for (int i = 0; i < v->problem_count; i++) base_json_put_string(&w, v->problems[i]);
     base_json_close(&w, ']');
-    base_json_key(&w, "plan");
-    base_json_put_value(&w, v->manifest.plan);
+    base_json_member_value(&w, "plan", v->manifest.plan);
     if (v->manifest.data) base_json_key(&w, "data"), base_json_put_value(&w, v->manifest.data);
     base_json_close(&w, '}');
 }

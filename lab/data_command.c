@@ -20,8 +20,7 @@ static void put_json(const struct sim_plan *plan, const struct exec_batch *batch
     base_json_open(&w, '{');
     for (int feature = 0; feature < EXEC_FEATURE_COUNT; feature++) {
         if (!batch->tokens[feature]) continue;
-        base_json_key(&w, exec_feature_names[feature]);
-        base_json_open(&w, '[');
+        base_json_member_open(&w, exec_feature_names[feature], '[');
         for (int64_t row = 0; row < plan->batch_size; row++) {
             base_json_open(&w, '[');
             for (int64_t i = 0; i < length_of(plan, feature); i++)

@@ -17,10 +17,8 @@ static void put_json(const struct lab_compiler_cycles *cycles, enum base_json_la
 {
     struct base_json_writer w = {.text = out, .layout = layout};
     base_json_open(&w, '{');
-    base_json_key(&w, "cycles");
-    base_json_put_int(&w, llround(cycles->cycles));
-    base_json_key(&w, "time_s");
-    base_json_put_double(&w, cycles->time_s);
+    base_json_member_int(&w, "cycles", llround(cycles->cycles));
+    base_json_member_double(&w, "time_s", cycles->time_s);
     base_json_close(&w, '}');
 }
 

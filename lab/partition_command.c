@@ -266,22 +266,16 @@ static void put_estimate(struct base_json_writer *w, const struct lab_compiler_c
                  {"rows", c->window.rows},
                  {"contracted", c->window.contracted},
                  {"columns", c->window.columns}};
-    base_json_key(w, "compiler");
-    base_json_open_inline(w, '{');
-    base_json_key(w, "cycles");
-    base_json_put_int(w, llround(c->cycles));
-    base_json_key(w, "time_s");
-    base_json_put_double(w, c->time_s);
-    base_json_key(w, "fetched");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "compiler", '{');
+    base_json_member_int(w, "cycles", llround(c->cycles));
+    base_json_member_double(w, "time_s", c->time_s);
+    base_json_member_open_inline(w, "fetched", '[');
     for (int i = 0; i < OPERANDS; i++)
         if (c->is_fetched[i]) base_json_put_int(w, i);
     base_json_close(w, ']');
-    base_json_key(w, "window");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "window", '{');
     for (int i = 0; i < BASE_COUNT(parts); i++) {
-        base_json_key(w, parts[i].key);
-        base_json_put_int(w, llround(parts[i].value));
+        base_json_member_int(w, parts[i].key, llround(parts[i].value));
     }
     base_json_close(w, '}');
     base_json_close(w, '}');
@@ -294,28 +288,21 @@ static void put_json(const struct lab_operation *o, const struct lab_compiler_cy
     base_json_open(&w, '{');
     base_json_key(&w, "output_spec");
     put_spec(&w, o, 2);
-    base_json_key(&w, "local_shapes");
-    base_json_open_inline(&w, '[');
+    base_json_member_open_inline(&w, "local_shapes", '[');
     for (int i = 0; i < o->operand_count; i++) put_shape(&w, o, i);
     base_json_close(&w, ']');
     base_json_key(&w, "local_output_shape");
     put_shape(&w, o, 2);
-    base_json_key(&w, "collectives");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "collectives", '[');
     for (int i = 0; i < o->collective_count; i++) {
         int count = count_equal(o, i);
         if (!count) continue;
         base_json_open_inline(&w, '{');
-        base_json_key(&w, "kind");
-        base_json_put_string(&w, sim_collective_name(o->collectives[i].kind));
-        base_json_key(&w, "mesh_axis");
-        base_json_put_string(&w, topo_axes_spell(out->arena, &o->mesh, o->collectives[i].axes));
-        base_json_key(&w, "dtype");
-        base_json_put_string(&w, model_dtype_name(o->collectives[i].dtype));
-        base_json_key(&w, "count");
-        base_json_put_int(&w, count);
-        base_json_key(&w, "bytes");
-        base_json_put_int(&w, o->collectives[i].bytes);
+        base_json_member_string(&w, "kind", sim_collective_name(o->collectives[i].kind));
+        base_json_member_string(&w, "mesh_axis", topo_axes_spell(out->arena, &o->mesh, o->collectives[i].axes));
+        base_json_member_string(&w, "dtype", model_dtype_name(o->collectives[i].dtype));
+        base_json_member_int(&w, "count", count);
+        base_json_member_int(&w, "bytes", o->collectives[i].bytes);
         base_json_close(&w, '}');
     }
     base_json_close(&w, ']');

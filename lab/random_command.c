@@ -69,8 +69,7 @@ static enum base_status ask(const struct base_arguments *arguments, struct quest
 
 static void put_keys(const struct question *q, struct base_json_writer *w)
 {
-    base_json_key(w, "keys");
-    base_json_open(w, '[');
+    base_json_member_open(w, "keys", '[');
     for (int64_t i = 0; i < q->count; i++) {
         struct base_key key = base_key_split(&q->key, q->count, i);
         base_json_open_inline(w, '[');
@@ -82,8 +81,7 @@ static void put_keys(const struct question *q, struct base_json_writer *w)
 
 static void put_bits(const struct question *q, struct base_json_writer *w)
 {
-    base_json_key(w, "bits");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "bits", '[');
     for (int64_t i = 0; i < q->count; i++) base_json_put_int(w, base_key_bits(&q->key, q->count, i));
     base_json_close(w, ']');
 }

@@ -267,8 +267,7 @@ void reports_accuracy_json(const struct reports_accuracy *a, enum base_json_layo
     base_json_member_int(&w, "oom_right_count", a->oom_right_count);
     base_json_member_int(&w, "false_fit_count", a->false_fit_count);
     base_json_member_int(&w, "unread_count", a->unread_count);
-    base_json_key(&w, "groups");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "groups", '[');
     for (int i = 0; i < a->group_count; i++) {
         const struct reports_group *g = &a->groups[i];
         base_json_open_inline(&w, '{');

@@ -24,12 +24,10 @@ static bool is_at_limit(const struct sim_calibrated *k)
 
 static void put_untold(struct base_json_writer *w, const struct sim_calibration *c)
 {
-    base_json_key(w, "hardly_told");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "hardly_told", '[');
     for (int i = 0; i < c->untold_count; i++) base_json_put_string(w, sim_constant_name(c->untold[i]));
     base_json_close(w, ']');
-    base_json_key(w, "not_told_apart");
-    base_json_open(w, '[');
+    base_json_member_open(w, "not_told_apart", '[');
     for (int i = 0; i < c->confounded_count; i++) {
         base_json_open_inline(w, '{');
         base_json_member_string(w, "constant", sim_constant_name(c->confounded[i].one));
@@ -42,8 +40,7 @@ static void put_untold(struct base_json_writer *w, const struct sim_calibration 
 
 static void put_fitted(struct base_json_writer *w, const struct sim_calibration *c)
 {
-    base_json_key(w, "fitted");
-    base_json_open(w, '[');
+    base_json_member_open(w, "fitted", '[');
     for (int i = 0; i < c->constant_count; i++) {
         base_json_open_inline(w, '{');
         base_json_member_string(w, "constant", sim_constant_name(c->constants[i].constant));
@@ -59,8 +56,7 @@ static void put_fitted(struct base_json_writer *w, const struct sim_calibration 
 
 static void put_error(struct base_json_writer *w, const char *key, struct sim_calibration_error error)
 {
-    base_json_key(w, key);
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, key, '{');
     base_json_member_double(w, "mean_error_frac", error.mean_frac);
     base_json_member_double(w, "median_error_frac", error.median_frac);
     base_json_close(w, '}');
@@ -69,8 +65,7 @@ static void put_error(struct base_json_writer *w, const char *key, struct sim_ca
 static void put_steps(struct base_json_writer *w, const struct reports_calibration *report)
 {
     const struct sim_calibration *c = report->calibration;
-    base_json_key(w, "measurements");
-    base_json_open(w, '[');
+    base_json_member_open(w, "measurements", '[');
     for (int i = 0; i < report->measurement_count; i++) {
         base_json_open_inline(w, '{');
         base_json_member_string(w, "from", report->measurements[i].place);
@@ -86,8 +81,7 @@ static void put_steps(struct base_json_writer *w, const struct reports_calibrati
 static void put_holdout(struct base_json_writer *w, const struct sim_holdout *holdout)
 {
     if (!holdout->fitted_count) return;
-    base_json_key(w, "holdout");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "holdout", '{');
     base_json_member_int(w, "fitted_count", holdout->fitted_count);
     base_json_member_int(w, "judged_count", holdout->judged_count);
     base_json_member_int(w, "draw_count", holdout->draw_count);
@@ -109,15 +103,13 @@ void reports_calibration_json(const struct reports_calibration *report, enum bas
     struct base_json_writer w = {.text = out, .layout = layout};
     base_json_open(&w, '{');
     base_json_member_string(&w, "name", name_of(report));
-    base_json_key(&w, "constants");
-    base_json_open(&w, '{');
+    base_json_member_open(&w, "constants", '{');
     put_start(&w, report);
     for (int i = 0; i < c->constant_count; i++)
         base_json_member_double(&w, sim_constant_name(c->constants[i].constant), c->constants[i].after);
     base_json_close(&w, '}');
     sim_profile_put_passes(report->start, &w);
-    base_json_key(&w, "calibration");
-    base_json_open(&w, '{');
+    base_json_member_open(&w, "calibration", '{');
     base_json_member_string(&w, "chip", c->chip);
     put_fitted(&w, c);
     put_untold(&w, c);

@@ -118,10 +118,8 @@ static void put_choice(struct base_json_writer *w, const struct reports_choice *
     base_json_member_string(w, "topology", c->topology);
     if (c->refused) base_json_member_string(w, "error", c->refused);
     if (!c->refused) {
-        base_json_key(w, "plan");
-        sim_plan_put_json(w->text->arena, &c->plan, w);
-        base_json_key(w, "prediction");
-        reports_put_answer(w, &c->prediction);
+        sim_plan_put_member(w, "plan", &c->plan);
+        reports_put_answer(w, "prediction", &c->prediction);
     }
     if (c->space_count) {
         base_json_member_int(w, "space_count", c->space_count);
@@ -136,14 +134,11 @@ static void put_plans(struct base_json_writer *w, const struct reports_choice *c
                       enum tuner_objective objective)
 {
     bool *done = base_new(w->text->arena, bool, count + 1);
-    base_json_key(w, "plans");
-    base_json_open(w, '[');
+    base_json_member_open(w, "plans", '[');
     for (int i; (i = best_of(choices, count, objective, done)) >= 0; done[i] = true) {
         base_json_open(w, '{');
-        base_json_key(w, "plan");
-        sim_plan_put_json(w->text->arena, &choices[i].plan, w);
-        base_json_key(w, "prediction");
-        reports_put_answer(w, &choices[i].prediction);
+        sim_plan_put_member(w, "plan", &choices[i].plan);
+        reports_put_answer(w, "prediction", &choices[i].prediction);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');
@@ -161,8 +156,7 @@ static void put_search(struct base_json_writer *w, const struct reports_choice *
     }
     if (!space) return;
     put_plans(w, choices, count, objective);
-    base_json_key(w, "search");
-    base_json_open(w, '{');
+    base_json_member_open(w, "search", '{');
     base_json_member_string(w, "objective", tuner_objective_name(objective));
     base_json_member_int(w, "space_count", space);
     base_json_member_int(w, "evaluated_count", evaluated);
@@ -176,11 +170,8 @@ void reports_choices_json(const struct reports_choice *choices, int count, enum 
     struct base_json_writer w = {.text = out, .layout = layout};
     int best = reports_best_choice(choices, count, objective);
     base_json_open(&w, '{');
-    base_json_key(&w, "best");
-    if (best >= 0) sim_plan_put_json(out->arena, &choices[best].plan, &w);
-    else base_json_put_null(&w);
-    base_json_key(&w, "topologies");
-    base_json_open(&w, '[');
+    sim_plan_put_member(&w, "best", best >= 0 ? &choices[best].plan : NULL);
+    base_json_member_open(&w, "topologies", '[');
     for (int i = 0; i < count; i++) put_choice(&w, &choices[i]);
     base_json_close(&w, ']');
     put_search(&w, choices, count, objective);

@@ -197,12 +197,8 @@ void reports_beside_json(const struct reports_beside *b, enum base_json_layout l
     qsort(lines, (size_t)count, sizeof *lines, widest_first);
     const struct reports_measured *m = b->measured;
     base_json_open(&w, '{');
-    base_json_key(&w, "plan");
-    sim_plan_put_json(out->arena, b->text, &w);
-    base_json_key(&w, "mesh");
-    base_json_open_inline(&w, '{');
-    for (int a = 0; a < b->run->mesh.count; a++) base_json_member_int(&w, b->run->mesh.names[a], b->run->mesh.sizes[a]);
-    base_json_close(&w, '}');
+    sim_plan_put_member(&w, "plan", b->text);
+    topo_axes_put_member(&w, "mesh", &b->run->mesh);
     base_json_member_string(&w, "profile", b->predicted->profile);
     base_json_member_int(&w, "rank_count", m->rank_count); /* 0: all devices in one process, one after the other */
     base_json_member_int(&w, "first_step", m->first_step);
@@ -215,12 +211,10 @@ void reports_beside_json(const struct reports_beside *b, enum base_json_layout l
     base_json_member_double(&w, "predicted_step_s", b->predicted->step_s);
     base_json_member_int(&w, "measured_peak_bytes", b->run->memory.peak_bytes);
     base_json_member_int(&w, "predicted_peak_bytes", b->predicted->memory.peak_bytes);
-    base_json_key(&w, "parts");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "parts", '[');
     for (int p = 0; p < PARTS; p++) put_line(&w, &parts[p], OF_PART);
     base_json_close(&w, ']');
-    base_json_key(&w, "operations");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "operations", '[');
     for (int i = 0; i < count; i++) put_line(&w, &lines[i], OF_OPERATION);
     base_json_close(&w, ']');
     base_json_close(&w, '}');

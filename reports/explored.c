@@ -79,14 +79,8 @@ void reports_put_column(struct base_json_writer *w, const char *key, const char 
     for (int64_t i = 0; i < count; i++) of[i] = index_of(values, &value_count, MOST_VALUES, of_each[i]);
     base_json_open_inline(w, '{');
     base_json_member_string(w, "key", key);
-    base_json_key(w, "values");
-    base_json_open_inline(w, '[');
-    for (int i = 0; i < value_count; i++) base_json_put_string(w, values[i]);
-    base_json_close(w, ']');
-    base_json_key(w, "of");
-    base_json_open_inline(w, '[');
-    for (int64_t i = 0; i < count; i++) base_json_put_int(w, of[i]);
-    base_json_close(w, ']');
+    base_json_member_strings(w, "values", values, value_count);
+    base_json_member_ints(w, "of", of, count);
     base_json_close(w, '}');
 }
 
@@ -118,29 +112,24 @@ void reports_put_looked(struct base_json_writer *w, struct reports_looked *all, 
                         int64_t capacity_bytes, double headroom_frac)
 {
     keep_the_best(all);
-    base_json_key(w, "looked_at");
-    base_json_open(w, '{');
+    base_json_member_open(w, "looked_at", '{');
     if (all->count < all->seen_count) base_json_member_int(w, "cut_from_count", all->seen_count);
     base_json_member_int(w, "capacity_bytes", capacity_bytes);
     base_json_member_double(w, "headroom_frac", headroom_frac); /* plans that leave less free are tight */
-    base_json_key(w, "columns");
-    base_json_open(w, '[');
+    base_json_member_open(w, "columns", '[');
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
         enum sim_key key = d == TUNER_SUBMESH ? space->mesh_key : tuner_key((enum tuner_dimension)d);
         if (space->values[d].count > 1 || d == TUNER_SUBMESH || d == TUNER_RULES || d == TUNER_MICROBATCHES)
             put_column(w, all, space, key);
     }
     base_json_close(w, ']');
-    base_json_key(w, "tokens_per_s"); /* of a bound: at most */
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "tokens_per_s", '['); /* of a bound: at most */
     for (int i = 0; i < all->count; i++) base_json_put_double(w, round(tokens_of(all, space, i)));
     base_json_close(w, ']');
-    base_json_key(w, "peak_bytes"); /* of a bound: at least; 0: nobody asked */
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "peak_bytes", '['); /* of a bound: at least; 0: nobody asked */
     for (int i = 0; i < all->count; i++) base_json_put_int(w, (int64_t)all->plans[i].looked.peak_bytes);
     base_json_close(w, ']');
-    base_json_key(w, "decided_by");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "decided_by", '[');
     for (int i = 0; i < all->count; i++) {
         const struct plan *p = &all->plans[i];
         base_json_put_string(w, p->tokens_per_s > 0 ? "prediction" : p->looked.by_memory ? "memory" : "time");

@@ -70,18 +70,14 @@ static void put_slice(const struct topo_topology *t, struct base_arena *arena, s
                              : base_print(arena, "%dx%dx%d", t->bounds[0], t->bounds[1], t->bounds[2]);
     base_json_member_string(w, "name", base_print(arena, "%s:%s", name, sizes));
     base_json_member_string(w, "chip_config_name", megacore ? "megacore" : "default");
-    base_json_key(w, "chips_per_host_bounds");
-    base_json_open_inline(w, '[');
-    for (int i = 0; i < 3; i++) base_json_put_int(w, t->host[i]);
-    base_json_close(w, ']');
+    base_json_member_ints(w, "chips_per_host_bounds", t->host, 3);
     base_json_member_int(w, "num_slices", 1);
 }
 
 static void put_topology(const struct sim_plan *plan, struct base_arena *arena, struct base_json_writer *w)
 {
     const struct topo_topology *t = &plan->placement->topology;
-    base_json_key(w, "topology");
-    base_json_open(w, '{');
+    base_json_member_open(w, "topology", '{');
     base_json_member_string(w, "platform", t->kind == TOPO_TPU ? "tpu" : t->kind == TOPO_GPU ? "gpu" : "cpu");
     if (t->kind == TOPO_TPU) put_slice(t, arena, w);
     else base_json_member_string(w, "name", plan->topology_text);
@@ -93,18 +89,10 @@ static enum base_status put_mesh(const struct sim_plan *plan, struct base_arena 
 {
     struct topo_mesh mesh;
     BASE_TRY(topo_mesh_build(arena, &plan->placement->topology, &plan->request, TOPO_WITH_DEVICES, &mesh, error));
-    base_json_key(w, "mesh");
-    base_json_open(w, '{');
-    base_json_key(w, "axes");
-    base_json_open_inline(w, '[');
-    for (int i = 0; i < mesh.axes.count; i++) base_json_put_string(w, mesh.axes.names[i]);
-    base_json_close(w, ']');
-    base_json_key(w, "shape");
-    base_json_open_inline(w, '[');
-    for (int i = 0; i < mesh.axes.count; i++) base_json_put_int(w, mesh.axes.sizes[i]);
-    base_json_close(w, ']');
-    base_json_key(w, "devices");
-    base_json_open_inline(w, '[');
+    base_json_member_open(w, "mesh", '{');
+    base_json_member_strings(w, "axes", mesh.axes.names, mesh.axes.count);
+    base_json_member_ints(w, "shape", mesh.axes.sizes, mesh.axes.count);
+    base_json_member_open_inline(w, "devices", '[');
     for (int d = 0; d < mesh.device_count; d++) {
         base_json_open_inline(w, '[');
         for (int i = 0; i < mesh.coordinate_count; i++) base_json_put_int(w, mesh.devices[d][i]);
@@ -123,8 +111,7 @@ static void put_name(const char *name, struct base_json_writer *w)
 
 static void put_rules(const struct model_rules *rules, struct base_json_writer *w)
 {
-    base_json_key(w, "logical_axis_rules");
-    base_json_open(w, '[');
+    base_json_member_open(w, "logical_axis_rules", '[');
     for (int i = 0; i < rules->count; i++) {
         const struct model_rule *rule = &rules->rules[i];
         base_json_open_inline(w, '[');
@@ -164,21 +151,15 @@ static enum base_status put_parameters(const struct sim_plan *plan, struct base_
     int count;
     BASE_TRY(model_parameters(arena, plan->config, &parameters, &count, error));
     if (plan->options.parameters) parameters = plan->options.parameters;
-    base_json_key(w, "parameters");
-    base_json_open(w, '{');
+    base_json_member_open(w, "parameters", '{');
     for (int i = 0; i < count; i++) {
         const struct model_parameter *parameter = &parameters[i];
         struct model_factoring factoring = {.factored = false};
         if (plan->options.optimizer == MODEL_ADAFACTOR)
             BASE_TRY(model_factor(&adafactor, parameter->rank, parameter->shape, parameter->axes, &factoring, error));
-        base_json_key(w, parameter->path);
-        base_json_open_inline(w, '{');
-        base_json_key(w, "shape");
-        base_json_open_inline(w, '[');
-        for (int d = 0; d < parameter->rank; d++) base_json_put_int(w, parameter->shape[d]);
-        base_json_close(w, ']');
-        base_json_key(w, "axes");
-        base_json_open_inline(w, '[');
+        base_json_member_open_inline(w, parameter->path, '{');
+        base_json_member_int64s(w, "shape", parameter->shape, parameter->rank);
+        base_json_member_open_inline(w, "axes", '[');
         for (int d = 0; d < parameter->rank; d++) put_name(parameter->axes[d], w);
         base_json_close(w, ']');
         put_factoring(&factoring, parameter->rank, w);
@@ -193,8 +174,7 @@ static void put_numbers(const struct sim_plan *plan, struct base_json_writer *w)
     const double *c = plan->placement->profile.constants;
     base_json_member_int(w, "batch_size", plan->batch_size);
     base_json_member_int(w, "num_microbatches", plan->num_microbatches);
-    base_json_key(w, "task_feature_lengths");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "task_feature_lengths", '{');
     if (plan->config->encoder) base_json_member_int(w, "inputs", plan->inputs_length);
     base_json_member_int(w, "targets", plan->targets_length);
     base_json_close(w, '}');

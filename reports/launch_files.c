@@ -21,23 +21,17 @@ static void put_zero(const struct sim_plan *plan, bool shards, bool half, struct
 {
     static const char *const autos[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
                                         "gradient_accumulation_steps", "gradient_clipping"};
-    base_json_key(w, "deepspeed");
-    base_json_open(w, '{');
+    base_json_member_open(w, "deepspeed", '{');
     for (int i = 0; i < BASE_COUNT(autos); i++) {
-        base_json_key(w, autos[i]);
-        base_json_put_string(w, "auto");
+        base_json_member_string(w, autos[i], "auto");
     }
-    base_json_key(w, half ? "fp16" : "bf16");
-    base_json_open_inline(w, '{');
-    base_json_key(w, "enabled");
-    base_json_put_string(w, "auto");
+    base_json_member_open_inline(w, half ? "fp16" : "bf16", '{');
+    base_json_member_string(w, "enabled", "auto");
     base_json_close(w, '}');
-    base_json_key(w, "zero_optimization");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "zero_optimization", '{');
     base_json_member_int(w, "stage", shards ? 3 : (int)plan->optimizer_partitioning);
     for (int i = SIM_OPTIMIZER_OFFLOADED; i <= (int)plan->cpu_offload; i++) {
-        base_json_key(w, i == SIM_OPTIMIZER_OFFLOADED ? "offload_optimizer" : "offload_param");
-        base_json_open_inline(w, '{');
+        base_json_member_open_inline(w, i == SIM_OPTIMIZER_OFFLOADED ? "offload_optimizer" : "offload_param", '{');
         base_json_member_string(w, "device", "cpu");
         base_json_close(w, '}');
     }
@@ -71,14 +65,10 @@ enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct
     base_json_open(&w, '{');
     base_json_member_int(&w, "per_device_train_batch_size", plan->batch_size / data / steps);
     base_json_member_int(&w, "gradient_accumulation_steps", steps);
-    base_json_key(&w, "gradient_checkpointing");
-    base_json_put_bool(&w, plan->options.remat == MODEL_REMAT_FULL);
-    base_json_key(&w, half ? "fp16" : "bf16");
-    base_json_put_bool(&w, plan->options.dtype != MODEL_FLOAT32);
-    base_json_key(&w, "optim");
-    base_json_put_string(&w, "adamw_torch_fused");
-    base_json_key(&w, "learning_rate");
-    base_json_put_double(&w, plan->learning_rate);
+    base_json_member_bool(&w, "gradient_checkpointing", plan->options.remat == MODEL_REMAT_FULL);
+    base_json_member_bool(&w, half ? "fp16" : "bf16", plan->options.dtype != MODEL_FLOAT32);
+    base_json_member_string(&w, "optim", "adamw_torch_fused");
+    base_json_member_double(&w, "learning_rate", plan->learning_rate);
     put_zero(plan, shards, half, &w);
     base_json_close(&w, '}');
     return BASE_OK;

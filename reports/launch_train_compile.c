@@ -71,8 +71,7 @@ static void put_arguments(const struct sim_plan *plan, struct base_arena *arena,
                  each = (double)plan->batch_size / (double)plan->num_microbatches / devices;
     static const char *const always[] = {"run_name=verify", "base_output_directory=.", "enable_checkpointing=false",
                                          "dataset_type=synthetic"};
-    base_json_key(w, "arguments");
-    base_json_open(w, '[');
+    base_json_member_open(w, "arguments", '[');
     for (int i = 0; i < BASE_COUNT(always); i++) base_json_put_string(w, always[i]);
     put_argument(arena, w, "compile_topology",
                  base_print(arena, "%.*s", (int)strcspn(plan->topology_text, "@"), plan->topology_text));
@@ -92,16 +91,9 @@ static void put_arguments(const struct sim_plan *plan, struct base_arena *arena,
 
 static void put_mesh(const struct topo_axes *axes, struct base_json_writer *w)
 {
-    base_json_key(w, "mesh");
-    base_json_open(w, '{');
-    base_json_key(w, "axes");
-    base_json_open_inline(w, '[');
-    for (int i = 0; i < axes->count; i++) base_json_put_string(w, axes->names[i]);
-    base_json_close(w, ']');
-    base_json_key(w, "shape");
-    base_json_open_inline(w, '[');
-    for (int i = 0; i < axes->count; i++) base_json_put_int(w, axes->sizes[i]);
-    base_json_close(w, ']');
+    base_json_member_open(w, "mesh", '{');
+    base_json_member_strings(w, "axes", axes->names, axes->count);
+    base_json_member_ints(w, "shape", axes->sizes, axes->count);
     base_json_close(w, '}');
 }
 
@@ -117,8 +109,7 @@ enum base_status reports_launch_train_compile(struct base_arena *arena, const st
               title.data);
     base_put(out, "import json\n\nPLAN = json.loads(r\"\"\"");
     base_json_open(&w, '{');
-    base_json_key(&w, "topology");
-    base_json_open(&w, '{');
+    base_json_member_open(&w, "topology", '{');
     base_json_member_string(&w, "platform", "tpu");
     base_json_member_string(&w, "name", plan->topology_text);
     base_json_close(&w, '}');

@@ -71,8 +71,7 @@ static void put_columns(struct base_json_writer *w, const struct base_json *list
     static const struct base_json none = {.kind = BASE_JSON_NULL};
     struct base_arena *arena = w->text->arena;
     base_json_open(w, '{');
-    base_json_key(w, "$columns");
-    base_json_open(w, '{');
+    base_json_member_open(w, "$columns", '{');
     for (int k = 0; k < count; k++) {
         struct base_json *column = new_list(arena), *last = NULL;
         for (const struct base_json *item = list->child; item; item = item->next) {
@@ -135,8 +134,7 @@ static void put_words(struct base_json_writer *w, const struct base_json *list, 
                       int word_count, const int *of)
 {
     base_json_open(w, '{');
-    base_json_key(w, "$words");
-    base_json_open(w, '[');
+    base_json_member_open(w, "$words", '[');
     for (int k = 0; k < word_count; k++) reports_put_packed(w, words[k]);
     base_json_close(w, ']');
     base_json_key(w, "of");
@@ -156,8 +154,7 @@ static void put_ends(struct base_json_writer *w, const struct base_json *list)
 {
     const char *before = "";
     base_json_open(w, '{');
-    base_json_key(w, "$ends");
-    base_json_open(w, '[');
+    base_json_member_open(w, "$ends", '[');
     for (const struct base_json *item = list->child; item; item = item->next) {
         int same = 0;
         while (item->string[same] > 0 && item->string[same] == before[same]) same++;
@@ -201,8 +198,7 @@ static bool put_steps(struct base_json_writer *w, const struct base_json *list)
     }
     if (!steps->count || !find_words(steps, words, &count, of) || count > MOST_LETTERS) return false;
     base_json_open(w, '{');
-    base_json_key(w, "$part");
-    base_json_put_double(w, shown_number(most / parts));
+    base_json_member_double(w, "$part", shown_number(most / parts));
     base_json_key(w, "steps");
     put_words(w, steps, words, count, of);
     base_json_close(w, '}');

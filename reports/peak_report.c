@@ -20,8 +20,7 @@ static const char *layer_words(struct base_arena *arena, const struct sim_peak_b
 
 void reports_put_peak_buffers(struct base_json_writer *w, const struct sim_peak_buffers *peak)
 {
-    base_json_key(w, "peak_buffers");
-    base_json_open(w, '[');
+    base_json_member_open(w, "peak_buffers", '[');
     for (int i = 0; i < peak->count; i++) {
         const struct sim_peak_buffer *b = &peak->rows[i];
         base_json_open_inline(w, '{');

@@ -5,8 +5,7 @@ enum { MOST_PASSES = 20000 }; /* of a document; more are counted, not listed */
 
 static void put_passes(struct base_json_writer *w, const struct sim_passes *passes)
 {
-    base_json_key(w, "passes");
-    base_json_open(w, '[');
+    base_json_member_open(w, "passes", '[');
     for (int i = 0; i < passes->count && passes->count <= MOST_PASSES; i++) {
         const struct sim_pass_of *pass = &passes->passes[i];
         base_json_open_inline(w, '{');
@@ -23,10 +22,7 @@ static void put_passes(struct base_json_writer *w, const struct sim_passes *pass
 
 static void put_stage_bytes(struct base_json_writer *w, const struct sim_passes *passes)
 {
-    base_json_key(w, "stage_peak_bytes");
-    base_json_open_inline(w, '[');
-    for (int i = 0; i < passes->stage_count; i++) base_json_put_int(w, passes->stage_bytes[i]);
-    base_json_close(w, ']');
+    base_json_member_int64s(w, "stage_peak_bytes", passes->stage_bytes, passes->stage_count);
 }
 
 void reports_put_pipeline(struct base_json_writer *w, const struct sim_prediction *prediction,
@@ -34,8 +30,7 @@ void reports_put_pipeline(struct base_json_writer *w, const struct sim_predictio
 {
     const struct sim_pipeline_answer *p = &prediction->pipeline;
     if (!p->stages) return;
-    base_json_key(w, "pipeline");
-    base_json_open(w, '{');
+    base_json_member_open(w, "pipeline", '{');
     base_json_member_int(w, "stages", p->stages);
     base_json_member_int(w, "slowest_stage", p->slowest_stage);
     base_json_member_int(w, "reported_stage", p->reported_stage);
@@ -64,8 +59,7 @@ static double bubble_s(const struct sim_passes *passes)
 
 void reports_put_run_of_pipeline(struct base_json_writer *w, const struct sim_passes *passes)
 {
-    base_json_key(w, "pipeline");
-    base_json_open(w, '{');
+    base_json_member_open(w, "pipeline", '{');
     base_json_member_int(w, "stages", passes->stage_count);
     base_json_member_double(w, "bubble_s", bubble_s(passes));
     base_json_member_int(w, "pass_count", passes->count);

@@ -89,8 +89,7 @@ void reports_put_assumed(struct base_arena *arena, const struct sim_plan_text *g
     for (int k = 0; k < SIM_KEY_COUNT; k++)
         if (sim_is_assumed(given, (enum sim_key)k)) assumed.values[k] = filled.values[k], any = true;
     if (!any) return;
-    base_json_key(w, "assumed");
-    sim_plan_put_json(arena, &assumed, w);
+    sim_plan_put_member(w, "assumed", &assumed);
 }
 
 const char *reports_compiler_words(struct base_arena *arena, const struct sim_plan *plan)

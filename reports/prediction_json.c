@@ -5,8 +5,7 @@
 static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
 {
     struct sim_plan_text filled = sim_plan_filled(w->text->arena, plan);
-    base_json_key(w, "plan");
-    sim_plan_put_json(w->text->arena, &filled, w);
+    sim_plan_put_member(w, "plan", &filled);
 }
 
 static void put_interval(struct base_json_writer *w, const char *key, const struct sim_interval *interval)
@@ -19,8 +18,7 @@ static void put_memory(struct base_json_writer *w, const struct reports_predicti
     const struct sim_prediction *p = r->prediction;
     const struct sim_confidence *confidence = r->confidence;
     const struct sim_memory *m = &p->memory;
-    base_json_key(w, "memory");
-    base_json_open(w, '{');
+    base_json_member_open(w, "memory", '{');
     base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, m);
     base_json_member_string(w, "peak_at", m->peak_at);
     if (m->cache_bytes) base_json_member_int(w, "cache_bytes", m->cache_bytes);
@@ -32,8 +30,7 @@ static void put_memory(struct base_json_writer *w, const struct reports_predicti
     if (m->host_bytes && m->host_capacity_bytes) base_json_member_int(w, "host_capacity_bytes", m->host_capacity_bytes);
     if (!p->fits) reports_put_shortage(w, p);
     if (confidence) {
-        base_json_key(w, "peak_interval_bytes");
-        base_json_open_inline(w, '[');
+        base_json_member_open_inline(w, "peak_interval_bytes", '[');
         base_json_put_int(w, (int64_t)confidence->peak_bytes.low);
         base_json_put_int(w, (int64_t)confidence->peak_bytes.high);
         base_json_close(w, ']');
@@ -45,8 +42,7 @@ static void put_memory(struct base_json_writer *w, const struct reports_predicti
 static void put_time(struct base_json_writer *w, const struct sim_plan *plan, const struct sim_prediction *p,
                      const struct sim_confidence *confidence)
 {
-    base_json_key(w, "time");
-    base_json_open(w, '{');
+    base_json_member_open(w, "time", '{');
     base_json_member_double(w, "step_s", p->step_s);
     base_json_member_double(w, "compute_s", p->compute_s);
     base_json_member_double(w, "memory_bound_s", p->memory_bound_s);
@@ -55,8 +51,7 @@ static void put_time(struct base_json_writer *w, const struct sim_plan *plan, co
     base_json_member_double(w, "communication_s", p->communication_s);
     if (confidence) put_interval(w, "step_interval_s", &confidence->step_s);
     base_json_close(w, '}');
-    base_json_key(w, "throughput");
-    base_json_open(w, '{');
+    base_json_member_open(w, "throughput", '{');
     base_json_member_double(w, "tokens_per_s", p->tokens_per_s);
     base_json_member_double(w, "samples_per_s", p->samples_per_s);
     if (plan && !model_infers(plan->options.step))
@@ -71,8 +66,7 @@ static void put_time(struct base_json_writer *w, const struct sim_plan *plan, co
 static void put_network(struct base_json_writer *w, const struct reports_prediction *r)
 {
     if (!(r->analytic_step_s > 0)) return;
-    base_json_key(w, "network");
-    base_json_open(w, '{');
+    base_json_member_open(w, "network", '{');
     base_json_member_string(w, "kind", "simulated");
     base_json_member_double(w, "analytic_step_s", r->analytic_step_s);
     base_json_close(w, '}');
@@ -93,18 +87,14 @@ void reports_put_collective(struct base_json_writer *w, const struct topo_axes *
 static void put_collectives(struct base_json_writer *w, const struct reports_prediction *r)
 {
     const bool infers = r->checked && model_infers(r->checked->options.step);
-    base_json_key(w, "collectives");
-    base_json_open(w, '[');
+    base_json_member_open(w, "collectives", '[');
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
         base_json_open_inline(w, '{');
         reports_put_collective(w, &r->prediction->mesh, c, infers ? sim_region_name(c->where) : NULL);
         if (reports_analytic_s(r, i) >= 0) base_json_member_double(w, "analytic_time_s", reports_analytic_s(r, i));
         if (r->by_op) {
-            base_json_key(w, "operations");
-            base_json_open_inline(w, '[');
-            for (int o = 0; o < c->op_count; o++) base_json_put_string(w, c->ops[o]);
-            base_json_close(w, ']');
+            base_json_member_strings(w, "operations", c->ops, c->op_count);
         }
         base_json_close(w, '}');
     }
@@ -116,8 +106,7 @@ static void put_evaluation(struct base_json_writer *w, const struct reports_meas
 {
     struct reports_evaluation all = reports_evaluate(m);
     base_json_member_doubles(w, "accuracy", m->accuracy, m->step_count);
-    base_json_key(w, "evaluation");
-    base_json_open(w, '{');
+    base_json_member_open(w, "evaluation", '{');
     base_json_member_double(w, "loss", all.loss);
     base_json_member_double(w, "accuracy", all.accuracy);
     base_json_member_double(w, "weight", all.weight);
@@ -136,8 +125,7 @@ static void put_steps(struct base_json_writer *w, const struct reports_predictio
     if (m->accuracy) put_evaluation(w, m);
     else base_json_member_doubles(w, "gradient_norm", m->gradient_norm, m->step_count);
     if (m->predicted) {
-        base_json_key(w, "hidden_communication");
-        base_json_open_inline(w, '{');
+        base_json_member_open_inline(w, "hidden_communication", '{');
         base_json_member_double(w, "measured_s", reports_hidden_s(r->prediction));
         base_json_member_double(w, "predicted_s", reports_hidden_s(m->predicted));
         base_json_close(w, '}');
@@ -153,8 +141,7 @@ enum entry_detail { WITHOUT_WORK, WITH_WORK /* flop and bytes */ };
 static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline, const char *key,
                          const char *const words[SIM_BOUND_COUNT], enum entry_detail detail)
 {
-    base_json_key(w, "timeline");
-    base_json_open(w, '[');
+    base_json_member_open(w, "timeline", '[');
     for (int i = 0; i < timeline->count; i++) {
         const struct sim_entry *e = &timeline->entries[i];
         base_json_open_inline(w, '{');
@@ -205,10 +192,8 @@ static void put_curve(struct base_json_writer *w, const struct reports_predictio
                                           "cache_bytes"};
     const struct sim_memory_curve *curve = r->curve;
     const int column_count = BASE_COUNT(columns) - (r->prediction->memory.cache_bytes == 0); /* of inference alone */
-    base_json_key(w, "memory_timeline");
-    base_json_open(w, '{');
-    base_json_key(w, "at_s");
-    base_json_open_inline(w, '[');
+    base_json_member_open(w, "memory_timeline", '{');
+    base_json_member_open_inline(w, "at_s", '[');
     double end_s = 0, sum_s = 0;
     for (int i = 0; r->timeline && i < r->timeline->count; i++)
         sum_s += r->timeline->entries[i].time_s * (double)r->timeline->entries[i].count;
@@ -218,15 +203,13 @@ static void put_curve(struct base_json_writer *w, const struct reports_predictio
     for (int i = 0; i < curve->count; i++) base_json_put_double(w, end_s * curve->points[i].at_s);
     base_json_close(w, ']');
     for (int c = 0; c < column_count; c++) {
-        base_json_key(w, columns[c]);
-        base_json_open_inline(w, '[');
+        base_json_member_open_inline(w, columns[c], '[');
         for (int i = 0; i < curve->count; i++)
             base_json_put_int(w,
                               (int64_t)curve_bytes(&curve->points[i], c, (double)r->prediction->memory.reserved_bytes));
         base_json_close(w, ']');
     }
-    base_json_key(w, "operation");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "operation", '[');
     for (int i = 0; i < curve->count; i++) base_json_put_string(w, curve->points[i].name);
     base_json_close(w, ']');
     base_json_close(w, '}');
@@ -235,8 +218,7 @@ static void put_curve(struct base_json_writer *w, const struct reports_predictio
 /* Which kinds of source the result rests on, so that nobody takes an assumption for a measurement. */
 static void put_constants(struct base_json_writer *w, const struct sim_profile *profile)
 {
-    base_json_key(w, "constants");
-    base_json_open(w, '[');
+    base_json_member_open(w, "constants", '[');
     for (int i = 0; i < SIM_CONSTANT_COUNT; i++) {
         if (!profile->kinds[i]) continue;
         base_json_open_inline(w, '{');
@@ -252,8 +234,7 @@ static void put_constants(struct base_json_writer *w, const struct sim_profile *
 /* What the compiler of that software does behind the partitioner. */
 static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
 {
-    base_json_key(w, "passes");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "passes", '[');
     for (int i = 0; i < SIM_PASS_COUNT; i++)
         if (sim_passes_of(plan) & SIM_PASS_BIT(i)) base_json_put_string(w, sim_pass_name((enum sim_pass)i));
     base_json_close(w, ']');
@@ -267,8 +248,7 @@ static void put_compiler(struct base_json_writer *w, const struct reports_predic
     base_json_member_string(w, "compiler", compiler);
     base_json_member_string(w, "memory_model", sim_uses_compiled_memory(r->checked) ? "compiled" : "liveness");
     if (!r->otherwise) return;
-    base_json_key(w, "otherwise");
-    base_json_open(w, '{');
+    base_json_member_open(w, "otherwise", '{');
     base_json_member_string(w, "memory_model", "liveness");
     base_json_member_bool(w, "fits", r->otherwise->fits);
     base_json_member_int(w, "peak_bytes", r->otherwise->memory.peak_bytes);
@@ -279,10 +259,7 @@ static void put_compiler(struct base_json_writer *w, const struct reports_predic
 static void put_answer(struct base_json_writer *w, const struct reports_prediction *r)
 {
     const struct sim_prediction *p = r->prediction;
-    base_json_key(w, "mesh");
-    base_json_open_inline(w, '{');
-    for (int i = 0; i < p->mesh.count; i++) base_json_member_int(w, p->mesh.names[i], p->mesh.sizes[i]);
-    base_json_close(w, '}');
+    topo_axes_put_member(w, "mesh", &p->mesh);
     base_json_member_string(w, "profile", p->profile);
     if (r->again) base_json_member_string(w, "command", r->again);
     if (r->checked) put_compiler(w, r);
@@ -304,8 +281,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     put_collectives(w, r);
     if (r->measured && r->measured->timeline) put_measured_timeline(w, r->measured->timeline);
     if (p->fits) return;
-    base_json_key(w, "changes_that_fit");
-    base_json_open(w, '[');
+    base_json_member_open(w, "changes_that_fit", '[');
     for (int i = 0; i < r->change_count; i++) {
         base_json_open_inline(w, '{');
         base_json_member_string(w, "change", r->changes[i].what);
@@ -334,9 +310,9 @@ void reports_prediction_json(const struct reports_prediction *r, enum base_json_
     base_json_close(&w, '}');
 }
 
-void reports_put_answer(struct base_json_writer *w, const struct reports_prediction *r)
+void reports_put_answer(struct base_json_writer *w, const char *key, const struct reports_prediction *r)
 {
-    base_json_open(w, '{');
+    base_json_member_open(w, key, '{');
     put_answer(w, r);
     if (r->passes) reports_put_pipeline(w, r->prediction, r->passes);
     base_json_close(w, '}');

@@ -177,8 +177,8 @@ void reports_prediction_json(const struct reports_prediction *report, enum base_
                              struct base_text *out);
 extern const char reports_no_change[]; /* where there is no change: what was tried */
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
-/* The same document as a value, without the plan and without the constants. */
-void reports_put_answer(struct base_json_writer *writer, const struct reports_prediction *report);
+/* The same document as a member of another, without the plan and without the constants. */
+void reports_put_answer(struct base_json_writer *writer, const char *key, const struct reports_prediction *report);
 /* A run as text: its steps, then time, memory and collectives as measured (run.c). */
 void reports_run_text(const struct reports_prediction *report, struct base_text *out);
 /* The step as a Chrome trace, which Perfetto reads: a track of computation and one of links. Of what was predicted

@@ -43,8 +43,7 @@ void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *o
 void reports_put_risk(struct base_json_writer *w, double risk_frac, double headroom_frac,
                       const struct sim_confidence *guarantee)
 {
-    base_json_key(w, "risk");
-    base_json_open(w, '{');
+    base_json_member_open(w, "risk", '{');
     base_json_member_double(w, "risk_frac", risk_frac);
     base_json_member_double(w, "headroom_frac", headroom_frac);
     base_json_member_double(w, "fits_probability_frac", guarantee->fits_probability_frac);

@@ -87,16 +87,14 @@ void reports_ran_text(const struct reports_ran *ran, struct base_text *out)
 void reports_put_ran(const struct reports_ran *ran, struct base_json_writer *w)
 {
     const struct sim_memory *m = &ran->predicted->memory;
-    base_json_key(w, "predicted");
-    base_json_open(w, '{');
+    base_json_member_open(w, "predicted", '{');
     base_json_member_double(w, "step_s", ran->predicted->step_s);
     base_json_member_int(w, "array_bytes", m->peak_bytes - m->reserved_bytes);
     base_json_member_int(w, "argument_bytes", m->argument_bytes);
     base_json_member_int(w, "output_bytes", m->output_bytes);
     base_json_member_bool(w, "fits", ran->predicted->fits);
     base_json_close(w, '}');
-    base_json_key(w, "measured");
-    base_json_put_value(w, ran->measured);
+    base_json_member_value(w, "measured", ran->measured);
     if (has_time(ran))
         base_json_member_double(w, "step_error_frac", ran->predicted->step_s / number_of(ran, "step_s") - 1);
     if (measured_bytes(ran) > 0)

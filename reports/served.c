@@ -104,8 +104,7 @@ void reports_put_served(struct base_json_writer *w, const struct reports_predict
     base_json_member_double(w, "first_token_s", p->first_token_s);
     base_json_member_int(w, "decode_steps", p->decode_steps);
     if (!s) return;
-    base_json_key(w, "inference");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "inference", '{');
     base_json_member_string(w, "step", reports_step_name(r->checked->options.step));
     base_json_member_int(w, "rows", s->rows);
     if (decodes(r)) base_json_member_double(w, "token_s", p->step_s);

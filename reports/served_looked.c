@@ -29,8 +29,7 @@ static void put_column(struct base_json_writer *w, const struct looked *l, enum 
 static void put_columns(struct base_json_writer *w, const struct looked *l)
 {
     const struct tuner_serving_result *r = l->result;
-    base_json_key(w, "columns");
-    base_json_open(w, '[');
+    base_json_member_open(w, "columns", '[');
     put_column(w, l, r->space->mesh_key);
     put_column(w, l, SIM_RULES);
     put_column(w, l, SIM_BATCH_SIZE);
@@ -57,8 +56,7 @@ static double peak_of(const struct tuner_served *plan)
 static void put_numbers(struct base_json_writer *w, const struct looked *l, const char *name,
                         double (*of)(const struct tuner_served *))
 {
-    base_json_key(w, name);
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, name, '[');
     for (int64_t i = 0; i < l->count; i++) base_json_put_double(w, of(plan_at(l, i)));
     base_json_close(w, ']');
 }
@@ -70,8 +68,7 @@ void reports_put_served_looked(struct base_json_writer *w, const struct reports_
     if (l.count > REPORTS_MOST_LOOKED) l.count = REPORTS_MOST_LOOKED;
     if (!l.count) return;
     const struct tuner_served *first = plan_at(&l, 0);
-    base_json_key(w, "looked_at");
-    base_json_open(w, '{');
+    base_json_member_open(w, "looked_at", '{');
     if (l.count < all_count) base_json_member_int(w, "cut_from_count", all_count);
     base_json_member_int(w, "capacity_bytes", (int64_t)(first->peak_bytes + first->free_bytes));
     base_json_member_double(w, "headroom_frac", r->request->headroom_frac);
@@ -82,8 +79,7 @@ void reports_put_served_looked(struct base_json_writer *w, const struct reports_
     put_numbers(w, &l, "tokens_per_s", tokens_of);
     put_numbers(w, &l, "latency_s", latency_of);
     put_numbers(w, &l, "peak_bytes", peak_of);
-    base_json_key(w, "decided_by");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "decided_by", '[');
     for (int64_t i = 0; i < l.count; i++) base_json_put_string(w, "prediction");
     base_json_close(w, ']');
     base_json_close(w, '}');

@@ -33,8 +33,7 @@ static const char *words_of(const struct reports_served *r, const struct tuner_s
 static void put_served(struct base_json_writer *w, const struct reports_served *r, const struct tuner_served *plan)
 {
     const struct sim_plan_text text = tuner_served_text(r->result, plan);
-    base_json_key(w, "plan");
-    sim_plan_put_json(r->arena, &text, w);
+    sim_plan_put_member(w, "plan", &text);
     base_json_member_string(w, "words", words_of(r, plan));
     base_json_member_int(w, "rows", plan->rows);
     base_json_member_double(w, "latency_s", plan->latency_s);
@@ -48,8 +47,7 @@ static void put_served(struct base_json_writer *w, const struct reports_served *
 static void put_search(struct base_json_writer *w, const struct reports_served *r)
 {
     const struct tuner_serving_result *found = r->result;
-    base_json_key(w, "search");
-    base_json_open(w, '{');
+    base_json_member_open(w, "search", '{');
     base_json_member_string(w, "step", reports_step_name(r->request->step));
     base_json_member_string(w, "objective", objective_name(r));
     if (r->request->most_latency_s > 0) base_json_member_double(w, "max_latency_s", r->request->most_latency_s);
@@ -77,18 +75,15 @@ void reports_served_json(const struct reports_served *r, enum base_json_layout l
         const struct sim_plan_text best = tuner_served_text(found, &found->plans[0]);
         sim_plan_put_json(r->arena, &best, &w);
     } else base_json_put_null(&w);
-    base_json_key(&w, "plans");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "plans", '[');
     for (int i = 0; i < found->plan_count; i++) {
         base_json_open(&w, '{');
         put_served(&w, r, &found->plans[i]);
-        base_json_key(&w, "prediction");
-        reports_put_answer(&w, &r->plans[i]);
+        reports_put_answer(&w, "prediction", &r->plans[i]);
         base_json_close(&w, '}');
     }
     base_json_close(&w, ']');
-    base_json_key(&w, "latency_front");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "latency_front", '[');
     for (int i = 0; i < found->front_count; i++) {
         base_json_open_inline(&w, '{');
         put_served(&w, r, &found->front[i]);
@@ -96,8 +91,7 @@ void reports_served_json(const struct reports_served *r, enum base_json_layout l
     }
     base_json_close(&w, ']');
     if (!found->plan_count && !found->fitting_count && found->has_nearest) {
-        base_json_key(&w, "nearest_miss");
-        base_json_open(&w, '{');
+        base_json_member_open(&w, "nearest_miss", '{');
         put_served(&w, r, &found->nearest);
         base_json_close(&w, '}');
     }

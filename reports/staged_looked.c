@@ -26,8 +26,7 @@ static void put_columns(struct base_json_writer *w, const struct tuner_stages_re
                                                     [TUNER_STAGED_STAGES] = true,
                                                     [TUNER_STAGED_CHUNKS] = true,
                                                     [TUNER_STAGED_MICROBATCHES] = true};
-    base_json_key(w, "columns");
-    base_json_open(w, '[');
+    base_json_member_open(w, "columns", '[');
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
         if (always[d] || r->values[d].count > 1) put_column(w, r, shown, tuner_staged_key((enum tuner_staged)d));
     base_json_close(w, ']');
@@ -62,24 +61,20 @@ void reports_put_staged_looked(struct base_json_writer *w, const struct reports_
         if (r->space[i].end == TUNER_STAGED_OPEN) continue;
         if (decided++ < REPORTS_MOST_LOOKED) shown.plans[shown.count++] = &r->space[i];
     }
-    base_json_key(w, "looked_at");
-    base_json_open(w, '{');
+    base_json_member_open(w, "looked_at", '{');
     if (shown.count < decided) base_json_member_int(w, "cut_from_count", decided);
     base_json_member_int(w, "capacity_bytes", (int64_t)r->capacity_bytes);
     base_json_member_double(w, "headroom_frac", staged->request->headroom_frac);
     put_columns(w, r, &shown);
-    base_json_key(w, "tokens_per_s"); /* of a bound: at most */
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "tokens_per_s", '['); /* of a bound: at most */
     for (int i = 0; i < shown.count; i++)
         base_json_put_double(w, round(reports_staged_tokens_per_s(staged, shown.plans[i])));
     base_json_close(w, ']');
-    base_json_key(w, "peak_bytes"); /* of a bound: at least */
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "peak_bytes", '['); /* of a bound: at least */
     for (int i = 0; i < shown.count; i++)
         base_json_put_int(w, (int64_t)(r->capacity_bytes - shown.plans[i]->free_bytes));
     base_json_close(w, ']');
-    base_json_key(w, "decided_by");
-    base_json_open_inline(w, '[');
+    base_json_member_open_inline(w, "decided_by", '[');
     for (int i = 0; i < shown.count; i++) base_json_put_string(w, words[shown.plans[i]->end]);
     base_json_close(w, ']');
     base_json_close(w, '}');

@@ -58,8 +58,7 @@ static void put_decided(struct base_json_writer *w, const struct tuner_stages_re
 static void put_search(struct base_json_writer *w, const struct reports_staged *r)
 {
     const struct tuner_stages_result *found = r->result;
-    base_json_key(w, "search");
-    base_json_open(w, '{');
+    base_json_member_open(w, "search", '{');
     base_json_member_string(w, "objective", tuner_objective_name(r->request->objective));
     base_json_member_int(w, "space_count", found->plan_count);
     base_json_member_int(w, "evaluated_count", found->evaluated_count);
@@ -88,13 +87,11 @@ static void put_list(struct base_json_writer *w, const struct reports_staged *r,
                      const struct tuner_staged_plan *plans, int count)
 {
     const struct tuner_stages_result *found = r->result;
-    base_json_key(w, key);
-    base_json_open(w, '[');
+    base_json_member_open(w, key, '[');
     for (int i = 0; i < count; i++) {
         const struct sim_plan_text text = tuner_staged_text(found, &plans[i]);
         base_json_open(w, '{');
-        base_json_key(w, "plan");
-        sim_plan_put_json(r->arena, &text, w);
+        sim_plan_put_member(w, "plan", &text);
         base_json_member_double(w, "tokens_per_s", reports_staged_tokens_per_s(r, &plans[i]));
         base_json_member_int(w, "peak_bytes", (int64_t)peak_bytes(found, &plans[i]));
         base_json_member_int(w, "capacity_bytes", (int64_t)found->capacity_bytes);
@@ -113,18 +110,13 @@ void reports_staged_json(const struct reports_staged *r, enum base_json_layout l
     struct base_json_writer w = {.text = out, .layout = layout};
     const struct tuner_stages_result *found = r->result;
     base_json_open(&w, '{');
-    base_json_key(&w, "best");
-    if (found->best_count) sim_plan_put_json(r->arena, &r->plans[0].plan, &w);
-    else base_json_put_null(&w);
-    base_json_key(&w, "plans");
-    base_json_open(&w, '[');
+    sim_plan_put_member(&w, "best", found->best_count ? &r->plans[0].plan : NULL);
+    base_json_member_open(&w, "plans", '[');
     for (int i = 0; i < found->best_count; i++) {
         base_json_open(&w, '{');
-        base_json_key(&w, "plan");
-        sim_plan_put_json(r->arena, &r->plans[i].plan, &w);
+        sim_plan_put_member(&w, "plan", &r->plans[i].plan);
         base_json_member_string(&w, "words", reports_staged_words(r, &found->best[i]));
-        base_json_key(&w, "prediction");
-        reports_put_answer(&w, &r->plans[i]);
+        reports_put_answer(&w, "prediction", &r->plans[i]);
         base_json_close(&w, '}');
     }
     base_json_close(&w, ']');

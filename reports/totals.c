@@ -27,8 +27,7 @@ const char *reports_tokens_words(struct base_arena *arena, const struct sim_plan
 
 void reports_put_totals(struct base_json_writer *w, const struct sim_prediction *p)
 {
-    base_json_key(w, "totals");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "totals", '{');
     base_json_member_double(w, "model_flop", p->model_flop);
     base_json_member_double(w, "hardware_flop", p->hardware_flop);
     if (p->accessed_bytes > 0)
@@ -47,14 +46,12 @@ void reports_totals_text(const struct sim_prediction *p, struct base_text *out)
 
 void reports_put_checkpoint(struct base_json_writer *w, const struct sim_checkpoint *c, int64_t offloaded_bytes)
 {
-    base_json_key(w, "checkpoint");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "checkpoint", '{');
     base_json_member_int(w, "bytes", c->bytes);
     if (c->save_s > 0) base_json_member_double(w, "save_s", c->save_s);
     base_json_member_string(w, "written", written);
     base_json_close(w, '}');
-    base_json_key(w, "host");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "host", '{');
     base_json_member_int(w, "input_bytes", c->host_input_bytes);
     base_json_member_int(w, "checkpoint_bytes", c->host_bytes);
     base_json_member_int(w, "offload_bytes", offloaded_bytes * c->devices_per_host);

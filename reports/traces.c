@@ -22,8 +22,7 @@ static void begin_event(struct base_json_writer *w, const char *name, const char
 static void put_name(struct base_json_writer *w, const char *what, int process, int track, const char *name)
 {
     begin_event(w, what, "M", process, track);
-    base_json_key(w, "args");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "args", '{');
     base_json_member_string(w, "name", name);
     base_json_close(w, '}');
     base_json_close(w, '}');
@@ -48,8 +47,7 @@ static void put_event(struct base_json_writer *w, int process, int track, const 
     begin_event(w, e->name, "X", process, track);
     base_json_member_string(w, "cat", bounds[e->bound]);
     put_span(w, from_s, to_s);
-    base_json_key(w, "args");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "args", '{');
     base_json_member_string(w, "phase", reports_phase_name(e->phase));
     base_json_member_int(w, "count", e->count);
     base_json_member_double(w, "time_s", e->time_s);
@@ -140,8 +138,7 @@ static void put_operation(const struct clocked *c, const struct sim_span *span, 
     const struct sim_entry *e = entry_of(c, span);
     begin_span(c, e->name, track, span->start_s, span->end_s);
     base_json_member_string(c->w, "cat", bounds[e->bound]);
-    base_json_key(c->w, "args");
-    base_json_open_inline(c->w, '{');
+    base_json_member_open_inline(c->w, "args", '{');
     base_json_member_string(c->w, "phase", reports_phase_name(e->phase));
     base_json_member_double(c->w, "time_s", e->time_s);
     if (e->flop > 0) base_json_member_double(c->w, "flop", e->flop);
@@ -316,8 +313,7 @@ static void put_memory(struct base_json_writer *w, int process, const struct sim
     for (int i = 0; i < curve->count; i++) {
         begin_event(w, "bytes of a device", "C", process, COMPUTATION);
         base_json_member_double(w, "ts", trace_us(scale * curve->points[i].at_s));
-        base_json_key(w, "args");
-        base_json_open_inline(w, '{');
+        base_json_member_open_inline(w, "args", '{');
         for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
             if (c != MODEL_CACHE || curve->points[i].bytes[c] > 0) /* of inference alone */
                 base_json_member_double(w, names[c], curve->points[i].bytes[c]);
@@ -365,8 +361,7 @@ static void put_pass(struct base_json_writer *w, int process, const struct sim_p
                 process, pass->stage);
     base_json_member_string(w, "cat", pass->backward ? "backward" : "forward");
     put_span(w, passes->start_s[at], passes->end_s[at]);
-    base_json_key(w, "args");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "args", '{');
     base_json_member_int(w, "microbatch", pass->microbatch);
     base_json_member_int(w, "chunk", pass->chunk);
     base_json_close(w, '}');
@@ -414,8 +409,7 @@ void reports_trace(const struct reports_trace_parts *parts, struct base_text *ou
                lists_passes = parts->predicted_passes && parts->predicted_passes->count;
     const double scale = clocked && parts->spans->end_s > 0 ? parts->step_s / parts->spans->end_s : 1;
     base_json_open(&w, '{');
-    base_json_key(&w, "traceEvents");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "traceEvents", '[');
     if (clocked) put_clocked(&(struct clocked){&w, predicted, parts->spans, scale});
     else if (!lists_passes || measured) put_process(&w, 0, "predicted", predicted);
     if (measured) put_process(&w, 1, "measured", measured);

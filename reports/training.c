@@ -16,8 +16,7 @@ struct reports_run_length reports_length_of_run(const struct reports_training *t
 void reports_put_training(struct base_json_writer *w, const struct reports_training *t, const struct sim_prediction *p)
 {
     struct reports_run_length run = reports_length_of_run(t, p);
-    base_json_key(w, "training");
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, "training", '{');
     base_json_member_double(w, "train_tokens", t->train_tokens);
     base_json_member_double(w, "steps", run.steps);
     base_json_member_double(w, "wall_s", run.wall_s);

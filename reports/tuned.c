@@ -381,8 +381,7 @@ void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row 
     if (smallest >= 0) base_json_put_int(&w, model_axis(&rows[smallest]));
     else base_json_put_null(&w);
     base_json_member_double(&w, "headroom_frac", r->headroom_frac); /* of a device's memory that stays free */
-    base_json_key(&w, "sizes");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "sizes", '[');
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;
         struct sim_plan_text text = tuner_plan_text(r->space, rows[i].best.plan);
@@ -392,8 +391,7 @@ void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row 
         base_json_member_bool(&w, "fits", p->fits);
         if (p->fits && !rows[i].fits) base_json_member_bool(&w, "tight", true);
         base_json_member_bool(&w, "proven", rows[i].proven);
-        base_json_key(&w, "plan");
-        sim_plan_put_json(r->arena, &text, &w);
+        sim_plan_put_member(&w, "plan", &text);
         if (p->fits) base_json_member_double(&w, "tokens_per_s", p->tokens_per_s);
         base_json_member_int(&w, "peak_bytes", p->memory.peak_bytes);
         base_json_member_int(&w, "free_bytes", p->free_bytes);

@@ -7,18 +7,15 @@ static void put_ranked(struct base_json_writer *w, const struct reports_tuned *r
 {
     struct sim_plan_text text = tuner_plan_text(r->space, r->result->plans[rank].plan);
     base_json_open(w, '{');
-    base_json_key(w, "plan");
-    sim_plan_put_json(r->arena, &text, w);
+    sim_plan_put_member(w, "plan", &text);
     if (rank) base_json_member_bool(w, "told_apart_from_best", reports_tuned_is_told_apart(r, rank));
-    base_json_key(w, "prediction");
-    reports_put_answer(w, &r->plans[rank]);
+    reports_put_answer(w, "prediction", &r->plans[rank]);
     base_json_close(w, '}');
 }
 
 void reports_put_decided(struct base_json_writer *w, const struct reports_decided *by)
 {
-    base_json_key(w, "decided_by");
-    base_json_open(w, '{');
+    base_json_member_open(w, "decided_by", '{');
     base_json_member_int(w, "full_prediction", by->prediction);
     base_json_member_int(w, "time_bound", by->time);
     base_json_member_int(w, "memory_bound", by->memory);
@@ -41,8 +38,7 @@ static void put_counts(struct base_json_writer *w, const struct tuner_counts *c)
 static void put_search(struct base_json_writer *w, const struct reports_tuned *r)
 {
     const struct tuner_result *result = r->result;
-    base_json_key(w, "search");
-    base_json_open(w, '{');
+    base_json_member_open(w, "search", '{');
     base_json_member_string(w, "objective", tuner_objective_name(r->objective));
     base_json_member_int(w, "space_count", r->space->plan_count);
     base_json_member_int(w, "rule_set_count", r->space->rule_set_count);
@@ -57,8 +53,7 @@ static void put_search(struct base_json_writer *w, const struct reports_tuned *r
     base_json_member_int(w, "coefficient_prediction_count", result->counts.priced);
     base_json_member_int(w, "bound_violation_count", result->bound_violations);
     if (r->space->by_software) {
-        base_json_key(w, "newest_compiler");
-        base_json_open_inline(w, '{');
+        base_json_member_open_inline(w, "newest_compiler", '{');
         base_json_member_int(w, "refused_count", result->refused_count);
         base_json_member_double(w, "best_peak_bytes", result->newest_peak_bytes);
         base_json_close(w, '}');
@@ -70,14 +65,12 @@ static void put_search(struct base_json_writer *w, const struct reports_tuned *r
 static void put_list(struct base_json_writer *w, const struct reports_tuned *r, const char *key,
                      const struct tuner_found *plans, int count)
 {
-    base_json_key(w, key);
-    base_json_open(w, '[');
+    base_json_member_open(w, key, '[');
     for (int i = 0; i < count; i++) {
         const struct tuner_found *f = &plans[i];
         struct sim_plan_text text = tuner_plan_text(r->space, f->plan);
         base_json_open(w, '{');
-        base_json_key(w, "plan");
-        sim_plan_put_json(r->arena, &text, w);
+        sim_plan_put_member(w, "plan", &text);
         base_json_member_double(w, "tokens_per_s", f->prediction.tokens_per_s);
         base_json_member_double(w, "step_s", f->prediction.step_s);
         base_json_member_int(w, "peak_bytes", f->prediction.memory.peak_bytes);
@@ -93,10 +86,8 @@ static void put_nearest(struct base_json_writer *w, const struct reports_tuned *
 {
     const struct tuner_found *nearest = &r->result->nearest;
     struct sim_plan_text text = tuner_plan_text(r->space, nearest->plan);
-    base_json_key(w, "nearest_miss");
-    base_json_open(w, '{');
-    base_json_key(w, "plan");
-    sim_plan_put_json(r->arena, &text, w);
+    base_json_member_open(w, "nearest_miss", '{');
+    sim_plan_put_member(w, "plan", &text);
     base_json_member_int(w, "peak_bytes", nearest->prediction.memory.peak_bytes);
     base_json_member_int(w, "capacity_bytes", nearest->prediction.memory.capacity_bytes);
     reports_put_shortage(w, &nearest->prediction);
@@ -106,8 +97,7 @@ static void put_nearest(struct base_json_writer *w, const struct reports_tuned *
 static void put_sensitivity(struct base_json_writer *w, const struct reports_tuned *r)
 {
     double best = r->result->plans[0].prediction.tokens_per_s;
-    base_json_key(w, "sensitivity");
-    base_json_open(w, '[');
+    base_json_member_open(w, "sensitivity", '[');
     for (int i = 0; i < r->alternative_count; i++) {
         const struct tuner_alternative *a = &r->alternatives[i];
         enum sim_key key = a->dimension == TUNER_SUBMESH ? r->space->mesh_key : tuner_key(a->dimension);
@@ -132,10 +122,8 @@ static void put_unfit(struct base_json_writer *w, const struct reports_tuned *r)
 {
     const struct tuner_found *unfit = &r->result->unfit;
     struct sim_plan_text text = tuner_plan_text(r->space, unfit->plan);
-    base_json_key(w, "faster_but_too_large");
-    base_json_open(w, '{');
-    base_json_key(w, "plan");
-    sim_plan_put_json(r->arena, &text, w);
+    base_json_member_open(w, "faster_but_too_large", '{');
+    sim_plan_put_member(w, "plan", &text);
     base_json_member_double(w, "tokens_per_s", unfit->prediction.tokens_per_s);
     reports_put_shortage(w, &unfit->prediction);
     base_json_close(w, '}');
@@ -149,16 +137,14 @@ static void put_wider(struct base_json_writer *w, const struct reports_tuned *r)
     base_json_key(w, "smallest_topology_that_fits");
     if (topology) base_json_put_string(w, topology);
     else base_json_put_null(w);
-    base_json_key(w, "spaces_that_fit");
-    base_json_open(w, '[');
+    base_json_member_open(w, "spaces_that_fit", '[');
     for (int i = 0; i < r->wider_count; i++) {
         const struct tuner_wider *wider = &r->wider[i];
         struct sim_plan_text text = tuner_plan_text(wider->space, wider->best.plan);
         base_json_open(w, '{');
         if (wider->freed) base_json_member_string(w, "freed", wider->freed);
         if (wider->topology) base_json_member_string(w, "topology", wider->topology);
-        base_json_key(w, "plan");
-        sim_plan_put_json(r->arena, &text, w);
+        sim_plan_put_member(w, "plan", &text);
         base_json_member_double(w, "tokens_per_s", wider->best.prediction.tokens_per_s);
         base_json_member_int(w, "peak_bytes", wider->best.prediction.memory.peak_bytes);
         base_json_close(w, '}');
@@ -169,8 +155,7 @@ static void put_wider(struct base_json_writer *w, const struct reports_tuned *r)
 void reports_put_launch(struct base_json_writer *w, const char *format, const char *text)
 {
     if (!text) return;
-    base_json_key(w, "launch");
-    base_json_open(w, '{');
+    base_json_member_open(w, "launch", '{');
     base_json_member_string(w, "format", format);
     base_json_member_string(w, "text", text);
     base_json_close(w, '}');
@@ -188,8 +173,7 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
         base_json_put_null(&w);
     }
     if (r->simulated) base_json_member_string(&w, "network", "simulated");
-    base_json_key(&w, "plans");
-    base_json_open(&w, '[');
+    base_json_member_open(&w, "plans", '[');
     for (int i = 0; i < r->result->plan_count; i++) put_ranked(&w, r, i);
     base_json_close(&w, ']');
     if (r->result->plan_count)

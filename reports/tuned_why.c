@@ -85,8 +85,7 @@ void reports_tuned_why_text(const struct reports_tuned *r, struct base_text *out
 static void put_seconds(struct base_json_writer *w, const char *key, const double seconds[2])
 {
     if (!(fabs(seconds[0]) > 0) && !(fabs(seconds[1]) > 0)) return;
-    base_json_key(w, key);
-    base_json_open_inline(w, '{');
+    base_json_member_open_inline(w, key, '{');
     base_json_member_double(w, "best_s", seconds[0]);
     base_json_member_double(w, "second_s", seconds[1]);
     base_json_close(w, '}');
@@ -95,12 +94,10 @@ static void put_seconds(struct base_json_writer *w, const char *key, const doubl
 void reports_tuned_put_why(struct base_json_writer *w, const struct reports_tuned *r)
 {
     const struct tuner_comparison *c = r->why;
-    base_json_key(w, "why_best_beats_second");
-    base_json_open(w, '{');
+    base_json_member_open(w, "why_best_beats_second", '{');
     base_json_member_double(w, "difference_s", c->step_s[1] - c->step_s[0]);
     if (c->sequences) base_json_member_int(w, "for_sequences", c->sequences);
-    base_json_key(w, "differences"); /* with what is hidden and left over they add up to difference_s */
-    base_json_open(w, '[');
+    base_json_member_open(w, "differences", '['); /* with what is hidden and left over they add up to difference_s */
     for (int i = 0; i < c->count; i++) {
         const struct tuner_difference *d = &c->differences[i];
         base_json_open_inline(w, '{');
@@ -118,8 +115,7 @@ void reports_tuned_put_why(struct base_json_writer *w, const struct reports_tune
     put_seconds(w, "left_over", c->left_s);
     struct tuner_need needs[TUNER_MOST_NEEDS];
     int count = needs_of(r, needs);
-    base_json_key(w, "second_draws_level_with");
-    base_json_open(w, '[');
+    base_json_member_open(w, "second_draws_level_with", '[');
     for (int i = 0; i < count; i++) {
         base_json_open_inline(w, '{');
         base_json_member_string(w, "resource", needs[i].resource);

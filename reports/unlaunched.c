@@ -4,8 +4,7 @@
 void reports_put_refusals(struct base_json_writer *w, const struct tuner_space *space)
 {
     base_json_member_int(w, "refused_count", space->refused_count);
-    base_json_key(w, "refusals");
-    base_json_open(w, '[');
+    base_json_member_open(w, "refusals", '[');
     for (int i = 0; i < space->refusal_count; i++) {
         base_json_open(w, '{');
         base_json_member_int(w, "plan_count", space->refusals[i].plan_count);

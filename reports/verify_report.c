@@ -100,8 +100,7 @@ void reports_judged_text(struct base_arena *arena, const struct reports_judged *
 
 static void put_compiled(const struct reports_judged *j, struct base_json_writer *w)
 {
-    base_json_key(w, "compiled");
-    base_json_open(w, '{');
+    base_json_member_open(w, "compiled", '{');
     base_json_member_int(w, "peak_memory_bytes", j->peak_bytes);
     base_json_member_int(w, "argument_bytes", j->argument_bytes);
     base_json_member_int(w, "output_bytes", j->output_bytes);
@@ -117,8 +116,7 @@ static void put_collectives(struct base_arena *arena, const struct reports_judge
 {
     struct total *totals = base_new(arena, struct total, MOST_ROWS);
     int count = join_collectives(arena, j, totals);
-    base_json_key(w, "collectives");
-    base_json_open(w, '[');
+    base_json_member_open(w, "collectives", '[');
     for (int i = 0; i < count; i++) {
         base_json_open_inline(w, '{');
         base_json_member_string(w, "kind", totals[i].kind);
@@ -135,8 +133,7 @@ static void put_collectives(struct base_arena *arena, const struct reports_judge
 void reports_put_judged(struct base_arena *arena, const struct reports_judged *j, struct base_json_writer *w)
 {
     const struct sim_memory *m = &j->predicted->memory;
-    base_json_key(w, "predicted");
-    base_json_open(w, '{');
+    base_json_member_open(w, "predicted", '{');
     base_json_member_int(w, "peak_memory_bytes", m->peak_bytes);
     base_json_member_int(w, "argument_bytes", m->argument_bytes);
     base_json_member_int(w, "output_bytes", m->output_bytes);

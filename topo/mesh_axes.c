@@ -56,6 +56,13 @@ const char *topo_axes_describe(struct base_arena *arena, const struct topo_axes 
     return text.length ? text.data : "";
 }
 
+void topo_axes_put_member(struct base_json_writer *writer, const char *key, const struct topo_axes *axes)
+{
+    base_json_member_open_inline(writer, key, '{');
+    for (int i = 0; i < axes->count; i++) base_json_member_int(writer, axes->names[i], axes->sizes[i]);
+    base_json_close(writer, '}');
+}
+
 const char *topo_axes_spell(struct base_arena *arena, const struct topo_axes *axes, unsigned set)
 {
     return topo_axes_join(arena, axes, set, "+");

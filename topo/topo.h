@@ -152,6 +152,8 @@ const char *topo_axes_sizes(struct base_arena *arena, const struct topo_axes *ax
 const char *topo_axes_join(struct base_arena *arena, const struct topo_axes *axes, unsigned set, const char *between);
 /* "data 4 x model 2": the mesh for people. In the arena. */
 const char *topo_axes_describe(struct base_arena *arena, const struct topo_axes *axes);
+/* {"data": 2, "model": 4} on one line, as a member of an object. */
+void topo_axes_put_member(struct base_json_writer *writer, const char *key, const struct topo_axes *axes);
 /* Reads "data+model" in any order. BASE_INPUT: an unknown axis, or a duplicate. */
 enum base_status topo_axes_read(const struct topo_axes *axes, const char *text, unsigned *set,
                                 struct base_error *error);

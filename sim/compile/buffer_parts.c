@@ -1,7 +1,6 @@
 /* What the files that assign buffers share: bytes of a value in tiles, loops over layers, and the list of buffers. */
 #include "sim/compile/compiled_buffers.h"
 
-#include <string.h>
 
 /* ---- bytes ---- */
 

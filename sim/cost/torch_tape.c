@@ -2,7 +2,6 @@
  * as allocations: what each operation makes, saves, and frees. */
 #include "sim/cost/torch_tape.h"
 
-#include <string.h>
 
 int sim_tape_new(struct torch_tape *t, int64_t elements, int width, bool wants)
 {

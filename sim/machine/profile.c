@@ -375,8 +375,7 @@ void sim_profile_put_passes(const struct base_json *overrides, struct base_json_
 {
     const struct base_json *given = overrides ? base_json_get(overrides, "passes") : NULL;
     if (!given) return;
-    base_json_key(w, "passes");
-    base_json_put_value(w, given);
+    base_json_member_value(w, "passes", given);
 }
 
 enum base_status sim_profile_build(const struct topo_topology *topology, const char *software, const char *date,

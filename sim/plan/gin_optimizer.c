@@ -145,8 +145,7 @@ static enum base_status read_adafactor_option(struct sim_gin_draft *draft, const
     if (!strcmp(meant, sim_gin_canonical_adafactor(draft->arena, "{}", error))) return BASE_OK;
     const struct base_json *document;
     BASE_TRY(base_json_parse(draft->arena, one.data, one.length, &document, error));
-    base_json_key(object, name);
-    base_json_put_value(object, document->child);
+    base_json_member_value(object, name, document->child);
     draft->plan.places[SIM_ADAFACTOR] = place;
     return BASE_OK;
 }

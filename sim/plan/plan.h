@@ -165,6 +165,8 @@ enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_
 /* The same document from the text: only what is given, numbers as numbers, lists as lists. Values that are none are
  * written as strings, for the check to refuse. */
 void sim_plan_put_json(struct base_arena *arena, const struct sim_plan_text *plan, struct base_json_writer *writer);
+/* The same as a member of an object; null without a plan. */
+void sim_plan_put_member(struct base_json_writer *writer, const char *key, const struct sim_plan_text *plan);
 
 /* A plan as a gin file says it, and where. What gin leaves open is not given; what a plan cannot hold becomes a note of
  * gin. BASE_INPUT names file and line of a value that cannot be, of an unknown model, and of a contradiction. */

@@ -163,8 +163,7 @@ static void put_text(struct base_arena *arena, enum sim_key key, const char *tex
 /* Where the first of the two lengths stands in the order of keys. */
 static void put_lengths(struct base_arena *arena, const struct sim_plan_text *plan, struct base_json_writer *writer)
 {
-    base_json_key(writer, "task_feature_lengths");
-    base_json_open_inline(writer, '{');
+    base_json_member_open_inline(writer, "task_feature_lengths", '{');
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         if (!sim_plan_keys[key].feature || !sim_key_is_given(plan, (enum sim_key)key)) continue;
         base_json_key(writer, sim_plan_keys[key].feature);
@@ -189,4 +188,11 @@ void sim_plan_put_json(struct base_arena *arena, const struct sim_plan_text *pla
         put_text(arena, (enum sim_key)key, plan->values[key], writer);
     }
     base_json_close(writer, '}');
+}
+
+void sim_plan_put_member(struct base_json_writer *writer, const char *key, const struct sim_plan_text *plan)
+{
+    base_json_key(writer, key);
+    if (plan) sim_plan_put_json(writer->text->arena, plan, writer);
+    else base_json_put_null(writer);
 }

@@ -73,8 +73,7 @@ static const struct base_json *document_at(struct base_arena *arena, const struc
     const struct base_json *given = c->start ? base_json_get(c->start, "constants") : NULL, *document = NULL;
     struct base_error ignored;
     base_json_open(&w, '{');
-    base_json_key(&w, "constants");
-    base_json_open(&w, '{');
+    base_json_member_open(&w, "constants", '{');
     for (const struct base_json *one = given ? given->child : NULL; one; one = one->next) {
         bool fitted = false;
         for (int i = 0; i < c->constant_count; i++)
