@@ -1,6 +1,6 @@
-/* Attention kernels (flash, splash): one for the forward pass, others for the backward pass. They go over blocks of
- * scores, skip those of which the mask leaves nothing, and compute the others whole; their rate is that of published
- * timings, not that of plain products. */
+/* Attention kernels (flash, splash): one for the forward pass, others for the backward pass. They skip blocks of scores
+ * that are masked out, and compute the others whole. Rates come from published timings of attention, not of plain
+ * products. */
 #include "sim/cost/cost.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ static const struct model_op *mask_of(const struct sim_sharded *s, int group)
     return NULL;
 }
 
-/* A kernel whose products are all those of one attention; what is fused into its last one may be more. */
+/* A kernel is attention if its products are all those of one attention; operations fused into its last product may be
+ * more. */
 void sim_attention_of_kernel(const struct sim_sharded *s, const struct sim_kernel *kernel, struct sim_price_kernel *out)
 {
     int group = 0;
@@ -37,8 +38,8 @@ void sim_attention_of_kernel(const struct sim_sharded *s, const struct sim_kerne
     out->queries = scores->dims[scores->rank - 2];
 }
 
-/* Of the scores of one layer: those in blocks that hold any that the mask leaves. Rows of blocks see all blocks before
- * their own and that one; with a window, as many as it touches. */
+/* Blocks of one layer's scores with any unmasked entry. A row of blocks sees all blocks up to its own; with a window,
+ * those that the window touches. */
 static double blocks_frac(double length, double block, enum model_direction direction, double window)
 {
     const double rows = ceil(length / block), seen = window > 0 ? ceil((window - 1) / block) + 1 : rows;
@@ -66,8 +67,8 @@ double sim_attention_frac(const struct sim_cost_context *p, const struct sim_pri
            (1 - windowed) * blocks_frac(length, block, direction, 0);
 }
 
-/* The program makes scores and their gradient anew for each of the three gradients, 8 products. Published rates count
- * the 5 that the backward pass needs of what two kernels make in 7. */
+/* The program recomputes scores and their gradient for each of three gradients: 8 products. Published rates count 5;
+ * the kernels execute 7. */
 double sim_attention_rate_frac(const struct sim_cost_context *p, enum sim_attention_part part)
 {
     static const double listed = 8, counted = 5, timed = 7;
@@ -76,8 +77,8 @@ double sim_attention_rate_frac(const struct sim_cost_context *p, enum sim_attent
     return c[SIM_ATTENTION_BACKWARD_FRAC] * listed / counted * timed / made;
 }
 
-/* A block in a kernel's memory has whole vector registers, 128 lanes wide on every TPU (jax-ml/scaling-book tpus.md),
- * so that heads of 64 take as long as heads of 128: as they do in the compiler's own estimates of such products. */
+/* A kernel's block fills whole vector registers, 128 lanes wide on every TPU (jax-ml/scaling-book tpus.md). Heads of 64
+ * therefore take as long as heads of 128, as in the compiler's own estimates. */
 double sim_attention_product_flop(const struct sim_profile *profile, const struct sim_product *of)
 {
     static const double lanes = 128;

@@ -1,6 +1,6 @@
-/* Rules of c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h of PyTorch 2.11: sizes are rounded up to
- * 512 bytes, the best free block of the same stream and pool is taken and split, and segments stay until a new one does
- * not fit into the device. */
+/* Rules of c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h of PyTorch 2.11. Sizes are rounded up to
+ * 512 bytes. The best-fitting free block of the same stream and pool is taken and split. Free segments are released
+ * only when a new one does not fit on the device. */
 #include "sim/cost/caching_allocator.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ static struct sim_free_blocks *free_blocks_like(struct sim_allocator *a, int blo
     return &a->free[a->blocks[block].stream][a->blocks[block].pool];
 }
 
-/* The first place whose block is not before (bytes, address). */
+/* Index of the first block not less than (bytes, address). */
 static int place_of(const struct sim_allocator *a, const struct sim_free_blocks *list, int64_t bytes, uint64_t address)
 {
     int low = 0, high = list->count;
@@ -85,7 +85,7 @@ static void unlist_free(struct sim_allocator *a, int block)
     unlist_at(list, place_of(a, list, a->blocks[block].bytes, a->blocks[block].address));
 }
 
-/* All segments that nothing stands in, of every stream. */
+/* Releases all segments without an allocated block, of every stream. */
 static void give_back_segments(struct sim_allocator *a)
 {
     for (int stream = 0; stream < SIM_TORCH_STREAMS; stream++)

@@ -1,5 +1,5 @@
-/* PyTorch's caching allocator of device memory (c10/cuda/CUDACachingAllocator.cpp) without expandable segments: what it
- * holds, and what of it is allocated. */
+/* PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp) without expandable segments. It counts reserved and
+ * allocated bytes. */
 #ifndef SIM_CACHING_ALLOCATOR_H
 #define SIM_CACHING_ALLOCATOR_H
 
@@ -11,14 +11,14 @@ struct sim_allocator_block;
 struct sim_allocator {
     struct base_arena *arena;
     struct sim_allocator_block *blocks;
-    int block_count, block_capacity, unused; /* unused: head of a list of blocks that stand for nothing; -1: none */
+    int block_count, block_capacity, unused; /* unused: head of the free list of block records; -1: none */
     struct sim_free_blocks {
         int *blocks; /* by size, then address */
         int count, capacity;
     } free[SIM_TORCH_STREAMS][SIM_TORCH_POOLS];
     uint64_t next_address;
     int64_t allocated_bytes, reserved_bytes, most_reserved_bytes;
-    int64_t limit_bytes; /* free segments are given back before there are more; what is needed is taken even so */
+    int64_t limit_bytes; /* free segments are released before the limit is passed; an allocation may still pass it */
 };
 
 void sim_allocator_begin(struct sim_allocator *allocator, struct base_arena *arena, int64_t limit_bytes);

@@ -1,7 +1,7 @@
-/* What XLA:TPU leaves of a collective of the sharded program, where sizes and links decide. */
+/* Collectives of the sharded program as XLA:TPU rewrites them by size and links. */
 #include "sim/cost/cost.h"
 
-/* Whether the group is all chips of one slice whose dimensions, several of them, all close. */
+/* True if the group is all chips of one slice with several dimensions, all of them wrapped. */
 static bool is_whole_slice(const struct sim_placement *placement, unsigned axes)
 {
     const struct topo_ring_load *load = &placement->groups[axes].load;
@@ -27,8 +27,7 @@ double sim_window_trips_of(const struct sim_cost_context *p, unsigned axes, cons
     return sim_window_trips(&p->placement->profile.settings, &window);
 }
 
-/* A windowed einsum: what is gathered or scattered is priced as that, and shown as the permutes that it goes round in.
- */
+/* A windowed einsum: priced as the gather or scatter, reported as the permutes of its ring. */
 static void go_round(const struct sim_cost_context *p, const struct sim_price_collective *c,
                      struct sim_lowered_collective *sent)
 {

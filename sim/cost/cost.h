@@ -1,5 +1,5 @@
-/* What a sharded program costs, as data: kernels, collectives and memory by lifetime; their prices for the sizes of a
- * plan. */
+/* The cost of a sharded program as data: kernels, collectives and memory by lifetime; and their prices at a plan's
+ * sizes. */
 #ifndef SIM_COST_H
 #define SIM_COST_H
 
@@ -9,7 +9,7 @@
 
 /* ---- prediction (predict.c) ---- */
 
-/* Where of a program that decodes: in the loop of decode steps, in its condition, or outside. */
+/* Position in a decoding program: in the loop of decode steps, in its condition, or outside. */
 enum sim_region { SIM_OUTSIDE, SIM_LOOP_BODY, SIM_LOOP_CONDITION, SIM_REGION_COUNT };
 const char *sim_region_name(enum sim_region region);
 
@@ -51,11 +51,11 @@ struct sim_timeline {
     int count;
 };
 
-/* Of a causal kernel's scores, what the device that has most of them computes, as a multiple of half: sequences that
- * lie over devices in order leave the last one with nearly all that its queries could see. */
+/* Causal scores computed by the busiest device, as a multiple of half of them. Sequences split over devices in order
+ * leave the last device with nearly all of its scores visible. */
 double sim_causal_unevenness(const struct sim_plan *plan);
-/* A loop's iterations differ by a constant: what one leaves behind, or takes away. So much more is there behind the
- * last one than behind the first, and at the peak of the last, if it is more at all. */
+/* Iterations of a loop differ by a constant: the bytes that each leaves behind or frees. The end of the last iteration
+ * has this much more than the end of the first, and so has its peak if the growth is positive. */
 static inline double sim_growth_of_loop(double at_begin, double after_first, double trips)
 {
     return (trips - 1) * (after_first - at_begin);
@@ -64,11 +64,12 @@ static inline double sim_growth_of_loop(double at_begin, double after_first, dou
 struct sim_memory {
     int64_t capacity_bytes, peak_bytes, parameter_bytes, optimizer_state_bytes, gradient_bytes, activation_bytes,
         temporary_bytes, reserved_bytes;
-    int64_t cache_bytes;                  /* of inference: keys and values of what was decoded */
+    int64_t cache_bytes;                  /* inference: the KV cache of the decoded tokens */
     int64_t argument_bytes, output_bytes; /* of the compiled step, as XLA's memory analysis counts them */
     bool rematerializes; /* memory as compiled: the compiler makes something once more, or in another layout, to fit */
     char peak_at[160];
-    /* Of the host's memory, for one device: what a remat policy offloads of one microbatch; its share, 0: unknown. */
+    /* Host memory for one device: tensors of one microbatch that a remat policy offloads; the device's share of the
+     * host, 0: unknown. */
     int64_t host_bytes, host_capacity_bytes;
     int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */
 };
@@ -77,46 +78,46 @@ struct sim_memory {
 enum { SIM_MEMORY_FIELD_COUNT = 8 };
 extern const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT];
 
-/* Of a plan with pipeline stages. */
+/* Pipeline stages of a plan. */
 struct sim_pipeline_answer {
     int stages;         /* 0: there is no pipeline */
     int slowest_stage;  /* the one that computes longest; the parts of the step's time are its */
-    int reported_stage; /* whose memory is reported */
+    int reported_stage; /* the stage whose memory is reported */
     double bubble_s;    /* of the step: the slowest stage waits, without its messages; part of overhead_s */
-    double message_s;   /* of the step: the slowest stage waits for its own messages; part of what is exposed */
+    double message_s;   /* per step: the slowest stage waits for its own messages; part of exposed communication */
     double in_flight;   /* microbatches that the reported stage holds at the most, in whole stages */
     int64_t worst_peak_bytes;
 };
 
-/* Its strings, the names of mesh among them, belong to the placement of the plan that was predicted: they live in the
- * cache, until the next sim_plan_check. */
+/* Strings, mesh names among them, belong to the predicted plan's placement: they live in the cache, until the next
+ * sim_plan_check. */
 struct sim_prediction {
     struct sim_pipeline_answer pipeline;
     const char *profile;
     struct topo_axes mesh;
     bool fits;
-    int64_t free_bytes; /* of a device, whatever memory_kind counts; below 0: what is missing */
+    int64_t free_bytes; /* of a device, under any memory_kind; below 0: the bytes missing */
     struct sim_memory memory;
     double step_s, compute_s, memory_bound_s, exposed_communication_s, overhead_s, communication_s;
     double tokens_per_s, samples_per_s, tokens_per_s_per_device, mfu_frac;
     double latency_s, first_token_s; /* of inference: of a whole answer, and until its first token; step_s is then of
                                         one decode step */
     int64_t decode_steps;
-    /* Of a step on all devices: what the model needs; what kernels do, with recomputation and padding; what of memory
-     * they read and write. The last two are 0 where no detail was asked for, and of pipelines. */
+    /* A step on all devices: FLOPs of the model; FLOPs of the kernels, with recomputation and padding; bytes of memory
+     * read and written. The last two are 0 without detail, and for pipelines. */
     double model_flop, hardware_flop, accessed_bytes;
 };
 
-/* What one device holds from one moment of the step to the next, by what it is; a compiler's fragments are temporary.
- */
+/* Bytes of one device by category, from one moment of the step to the next. A compiler's fragmentation counts as
+ * temporary. */
 struct sim_memory_point {
     double at_s;      /* from the start of the step */
     const char *name; /* of the operation; NULL: between operations */
     enum model_phase phase;
     double bytes[MODEL_CATEGORY_COUNT];
 };
-/* The largest of each stretch of time, at most SIM_MOST_MEMORY_POINTS; none where the step is too long to be walked
- * through (a million loop iterations), or runs in an arena that is laid out once (local topologies). */
+/* The maximum of each interval, at most SIM_MOST_MEMORY_POINTS. None where the step is too long to walk (a million loop
+ * iterations), or runs in an arena with a static layout (local topologies). */
 enum { SIM_MOST_MEMORY_POINTS = 480 };
 struct sim_memory_curve {
     struct sim_memory_point *points;
@@ -130,12 +131,12 @@ struct sim_detail {
     struct sim_timeline *timeline;
     struct sim_memory_curve *curve;
     struct sim_peak_buffers *peak;
-    struct sim_spans *spans;   /* with a timeline, whose entries they are of */
+    struct sim_spans *spans;   /* with a timeline: the spans of its entries */
     struct sim_passes *passes; /* count 0: there is no pipeline */
     struct base_arena *arena;  /* of all of it */
-    /* Asked for: of a step that only fits where the compiler recomputes something, and then takes this long at the
-     * least (all of it but memory_bound_s), that is not priced; 0: it always is. Answered: whether that is so, and the
-     * answer is of the step without it. */
+    /* In: an unpriced bound for a step that only fits with the compiler's rematerialization, all of it but
+     * memory_bound_s; 0: always price it. Out: the bound was used, and the answer is for the step without
+     * rematerialization. */
     double slow_s;
     bool is_slow;
 };
@@ -147,8 +148,7 @@ enum {
     SIM_MOST_DISTINCT = 4096 /* kernels, contractions, collectives of a program */
 };
 
-/* ---- the price list (cost_program.c): the program with each distinct thing once, and without what no price needs ----
- */
+/* ---- the cost program (cost_program.c): each distinct operation once, without those that no price needs ---- */
 
 /* A size, sharded by mesh axes. */
 struct sim_factor {
@@ -219,7 +219,7 @@ struct sim_price_step {
     unsigned char phase, region;  /* enum model_phase, enum sim_region */
     bool communicates;
 };
-/* What happens one after the other where collectives are asynchronous: the same steps, with loops as brackets. */
+/* The sequence of events where collectives are asynchronous: the same steps, with loops as brackets. */
 enum sim_schedule_event_kind {
     SIM_EVENT_WORK,
     SIM_EVENT_START,
@@ -239,13 +239,13 @@ struct sim_price_need {
 
 /* Memory that comes or goes (how many of a shape), or a loop that begins or ends (bracket). */
 struct sim_price_event {
-    short shape, step;    /* step: of the list, what comes next; of may_peak and brackets */
+    short shape, step;    /* step: index of the next step in the list; of may_peak and brackets */
     unsigned short named; /* of these alone: the operation's place in event_names; at most three of an operation are */
     signed char count, bracket;
     unsigned char category, phase;
     unsigned char
         trips;     /* enum model_size: of the bracket, or of the innermost loop around the operation; MODEL_ONE: none */
-    bool may_peak; /* here memory may be at its peak; what the stretch before it brought and took is all counted */
+    bool may_peak; /* memory may peak here; all allocations and frees of the stretch before are counted */
 };
 
 struct sim_cost_program {
@@ -267,22 +267,23 @@ struct sim_cost_program {
     int event_name_count;
     int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count,
         kernel_dot_count, step_count, schedule_event_count, need_count, event_count;
-    int *offloaded_shapes, *offloaded_repeats, offloaded_count; /* what waits in the host's memory for gradients */
+    int *offloaded_shapes, *offloaded_repeats,
+        offloaded_count; /* tensors offloaded to the host until gradients need them */
     int *persistent_shapes, persistent_count, matrix_count;
     struct sim_shape *matrices; /* that the optimizer makes orthogonal */
     unsigned char *persistent_categories;
     struct sim_price_saved {
         short shape;
         unsigned char role;
-    } * saved; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
+    } * saved; /* tensors kept for the backward pass, by the roles that a compiler may rematerialize */
     int saved_count;
     int backward_event, update_event;     /* the first event of the backward pass, and the first behind it */
-    short received[2][SIM_MOST_RECEIVED]; /* shapes of what other stages send, forward and backward */
+    short received[2][SIM_MOST_RECEIVED]; /* shapes received from other stages, forward and backward */
     int received_count[2];
-    int result_shape; /* of what the last operation makes: a forward pass's logits; -1: nothing */
+    int result_shape; /* result of the last operation: a forward pass's logits; -1: none */
 };
-/* What a list goes by beside the program. dtype fp8 or int8: what meets a weight is contracted in it, and cast for that
- * by kernels apart, if so; flash: groups with contractions are attention kernels. */
+/* Options of a cost program. dtype fp8 or int8: operands that meet a weight are contracted in it, after separate cast
+ * kernels where set. flash: groups with contractions are attention kernels. */
 struct sim_price_choices {
     enum model_dtype dtype;
     enum model_optimizer optimizer; /* which matrices it makes orthogonal */
@@ -292,8 +293,8 @@ struct sim_price_choices {
         aten_norms, gelu, wide_experts, wide_scores;
     struct sim_torch_chain torch_chains[SIM_MOST_TORCH_KERNELS];
 };
-/* torch_kernels.c: what PyTorch makes of the operation that names a kernel: its traffic, and how its modules are
- * written. chains[SIM_MOST_TORCH_KERNELS] were zero. BASE_INTERNAL: the table is damaged. */
+/* torch_kernels.c: PyTorch's kernels for the operation that names a kernel: their traffic, and the module that has
+ * them. chains[SIM_MOST_TORCH_KERNELS] were zero. BASE_INTERNAL: the table is damaged. */
 void sim_take_torch_kernels(const struct sim_price_choices *choices, const struct model_op *op,
                             struct sim_price_kernel *out);
 enum base_status sim_torch_kernels_read(enum sim_torch_style style, struct sim_torch_chain *chains,
@@ -306,19 +307,19 @@ const char *sim_cost_check(const struct sim_cost_program *list);
 void sim_cost_program_keep(struct base_arena *arena,
                            struct sim_cost_program *out); /* copies its lists (cost_program_kept.c) */
 
-/* recent_prices.c: what a price follows from. Another that comes to stand in the same place is forgotten. A search has
- * placements of its own, where those of the next question may come to stand: each question begins with none. */
+/* recent_prices.c: inputs of a price. A new question evicts the old one in its slot. A search's placements may reuse
+ * addresses in the next question, so that each question begins with none. */
 struct sim_price_question {
     const void *on; /* a collective's placement; of a product NULL, since all have the same tiles */
     short what;     /* kind of a collective, behind them those of small ones, or SIM_PRICE_OF_PRODUCT */
     short count;    /* of the following; all others are 0 */
     int unused;
-    double of[7]; /* a collective's axes and bytes; a product's dimensions, and the constants that it goes by */
+    double of[7]; /* a collective's axes and bytes; a product's dimensions and the constants it is priced with */
 };
 enum { SIM_PRICE_OF_PRODUCT = 2 * SIM_COLLECTIVE_COUNT };
 /* question: the number of the one that is asked, which counts on */
 struct sim_recent_prices *sim_recent_prices_new(struct base_arena *arena, const int64_t *question);
-/* Where the answer stands, if it is known, or shall be put. */
+/* The slot of the answer: known, or to be filled. */
 double *sim_recent_price(struct sim_recent_prices *recent, const struct sim_price_question *question, bool *known);
 
 /* ---- one pricing: a plan's sizes put into a list (cost_context.c), its time (distinct_prices.c, pricing.c) and its
@@ -340,21 +341,21 @@ struct sim_cost_context {
     const struct sim_placement *placement;
     enum sim_weight_gathers weight_gathers;
     int64_t sizes[MODEL_SIZE_COUNT];
-    unsigned dropped_roles;         /* of the program: what is recomputed for want of memory */
-    bool by_peak_priority;          /* memory as compiled: what has to go goes as the compiler chooses it */
-    double recomputed_frac;         /* then: of what layers save, the share that is recomputed instead */
+    unsigned dropped_roles;         /* of the program: roles rematerialized for lack of memory */
+    bool by_peak_priority;          /* compiled memory: the compiler chooses the tensors to rematerialize */
+    double recomputed_frac;         /* then: the share of saved layer tensors that is recomputed */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop,
         launch_slack_frac /* of the device's time by which the host is ahead of it */;
     double loop_s[SIM_BOUND_COUNT]; /* of these, in the loop of decode steps */
-    struct sim_category_bytes peak; /* of what comes and goes */
+    struct sim_category_bytes peak; /* of transient buffers */
     const char *peak_name;          /* of the operation there; NULL: between steps */
     double work_flop, work_bytes;   /* of one device's kernels; 0 where no detail is asked for */
     enum model_phase peak_phase;
     int peak_trips; /* enum model_size of the innermost loop around it; MODEL_ONE: none */
 };
-/* BASE_INPUT: sizes beyond what bytes are counted in. */
+/* BASE_INPUT: byte counts would overflow. */
 enum base_status sim_cost_context_begin(struct sim_cost_context *p, const struct sim_plan *plan,
                                         const struct sim_cost_program *list, struct base_error *error);
 enum base_status sim_cost_context_refuse(const struct sim_cost_context *p, struct base_error *error); /* says that */
@@ -372,13 +373,13 @@ double sim_window_trips_of(const struct sim_cost_context *p, unsigned axes, cons
                            double element_bytes);
 struct sim_lowered_collective sim_lowered_as_compiled(const struct sim_cost_context *p,
                                                       const struct sim_price_collective *collective);
-/* Whether it moves shards of weights, or of their gradients. */
+/* True if it moves shards of weights or of their gradients. */
 bool sim_is_of_sharded_weights(const struct sim_cost_context *p, const struct sim_price_collective *collective);
 void sim_price_time(struct sim_cost_context *p, struct sim_detail *detail);
 void sim_price_memory(struct sim_cost_context *p); /* price_memory.c: the peak */
 double sim_product_of(const struct sim_cost_context *p, const struct sim_factors *factors);
-double sim_standing_bytes(const struct sim_cost_context *p, int shape); /* in memory at once, of what is computed */
-/* price_events.c: what memory does; steps_before: per operation, steps of the list that come before it */
+double sim_standing_bytes(const struct sim_cost_context *p, int shape); /* transient bytes of a shape */
+/* price_events.c: memory events; steps_before: per operation, the number of list steps before it */
 void sim_list_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *steps_before,
                      struct sim_cost_program *out);
 /* schedule_events.c: nothing where no collective is asynchronous. sent_as: per operation, the distinct collective that
@@ -391,8 +392,8 @@ void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sh
                         struct sim_cost_program *out);
 double sim_offloaded_bytes(const struct sim_cost_context *p);        /* of all microbatches, to the host's memory */
 double sim_waited_for_transfers_s(const struct sim_cost_context *p); /* of the step */
-/* Memory in parts, of a program with a loop over microbatches: what comes and goes at the most during one forward
- * pass, during one backward pass, and behind the loop; and what stays from the one to the other. */
+/* Peaks of a program with a loop over microbatches: transient bytes during one forward pass, during one backward pass,
+ * and after the loop; and bytes kept from forward to backward. */
 struct sim_phase_peak {
     struct sim_category_bytes holding;
     const char *name;
@@ -404,16 +405,17 @@ struct sim_phase_memory {
     struct sim_phase_peak forward, backward, update;
 };
 void sim_price_phase_memory(struct sim_cost_context *p, struct sim_phase_memory *out);
-/* What all steps of each phase take, one after the other. */
+/* Time of all steps of each phase, run one after the other. */
 void sim_price_phases(const struct sim_cost_context *p, double phases_s[MODEL_OPTIMIZER + 1]);
-/* What one of each distinct thing costs, for these sizes. */
+/* Unit costs: the price of each distinct item at these sizes. */
 struct sim_unit_costs {
     struct sim_priced_kernel {
         double busy_s, flop, bytes, launches;
         double host_s; /* that the host takes to start it */
         enum sim_bound bound;
     } kernels[SIM_MOST_DISTINCT];
-    struct sim_lowered_collective sent[SIM_MOST_DISTINCT]; /* of each collective: what is combined, priced and shown */
+    struct sim_lowered_collective
+        sent[SIM_MOST_DISTINCT]; /* of each collective: after combining, as priced and reported */
     double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], together_bytes[SIM_MOST_DISTINCT],
         dots_flop[SIM_MOST_DISTINCT], dots_rated_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
     double each[SIM_MOST_DISTINCT]; /* for whoever needs a number a kernel, product or collective meanwhile */
@@ -423,69 +425,68 @@ struct sim_unit_costs {
     } started[SIM_MOST_DISTINCT]; /* as they start (exposure.c) */
 };
 void sim_price_kernels(const struct sim_cost_context *p, struct sim_unit_costs *prices);
-/* The same of a plan of the same program, mesh and options as that whose prices these are: what has its sizes is not
- * priced again, such as all kernels of a microbatch where there are more of them. */
+/* As sim_price_kernels, for a plan with the same program, mesh and options as `before`. Kernels with unchanged sizes
+ * keep their price, such as those of a microbatch when only their number differs. */
 void sim_price_kernels_after(const struct sim_cost_context *p, const struct sim_cost_context *before,
                              struct sim_unit_costs *prices);
-/* What is made of them. */
+/* The step's time from the unit costs. */
 void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices, struct sim_detail *detail);
-/* Of what sim_price_time_of priced last. */
+/* Phases as sim_price_time_of priced them last. */
 void sim_price_phases_of(const struct sim_cost_context *p, const struct sim_unit_costs *prices,
                          double phases_s[MODEL_OPTIMIZER + 1]);
 
-/* softmax_kernels.c: what a kernel of softmax is where a device has no multiple of four sequences times heads */
+/* softmax_kernels.c: extra kernels of a softmax where sequences times heads on a device is no multiple of four */
 struct sim_softmax_split {
     double launches, traffic /* times that of one kernel */;
 };
 struct sim_softmax_split sim_softmax_split(const struct sim_cost_context *p, const struct sim_price_kernel *kernel);
-/* attention_kernels.c: whether a kernel is one of attention, which share of its scores it computes, and at which share
- * of the device's rate; 0: no source says so, and it runs as plain products do */
+/* attention_kernels.c: whether a kernel is attention, its share of scores, and its share of the device's rate. 0: no
+ * source, so that it runs as plain products do. */
 void sim_attention_of_kernel(const struct sim_sharded *sharded, const struct sim_kernel *kernel,
                              struct sim_price_kernel *out);
 double sim_attention_frac(const struct sim_cost_context *p, const struct sim_price_kernel *kernel);
 double sim_attention_rate_frac(const struct sim_cost_context *p, enum sim_attention_part part);
 double sim_attention_product_flop(const struct sim_profile *profile, const struct sim_product *of);
 
-/* peak_buffers.c: what stands at the peak of a layout, or (NULL) in program order, into the detail if it asks for that;
- * closed, the rows add up. in_flight: microbatches of a pipeline's stage, of which the rows have one. */
+/* peak_buffers.c: buffers alive at the peak of a layout, or (NULL) in program order, if the detail asks for them. When
+ * closed, the rows add up. in_flight: microbatches of a pipeline stage; the rows hold one. */
 void sim_list_peak(const struct sim_cost_context *p, const struct sim_sharded *sharded,
                    const struct sim_compiled_memory *layout, struct sim_detail *detail);
 void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory, double in_flight,
                     struct sim_detail *detail);
-/* memory_curve.c: what the step holds when. Walks through every iteration of every loop. */
+/* memory_curve.c: memory over the step. Walks every iteration of every loop. */
 void sim_price_curve(const struct sim_cost_context *p, struct base_arena *arena, struct sim_memory_curve *out);
 void sim_curve_mix(struct sim_memory_curve *a, const struct sim_memory_curve *b, double share); /* a + share (b - a) */
-/* What each step of the list takes, once. */
+/* Time of one execution of each step of the list. */
 void sim_price_steps(const struct sim_cost_context *p, double *steps_s);
 /* One kernel alone, its starts included. */
 double sim_alone_s(const struct sim_cost_context *p, const struct sim_priced_kernel *kernel);
-/* How often each stands in the step, which decides what collectives are put together, too, and what each then costs. */
+/* Executions per step of each item. Combining of collectives, and their prices, depend on them. */
 void sim_price_counts(const struct sim_cost_context *p, struct sim_unit_costs *prices);
 
-/* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
- * takes */
+/* exposure.c: seconds of exposed collectives; per kernel and collective of the list, the time of one execution */
 double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices);
 /* step_signature.c: argument_bytes and output_bytes */
 void sim_price_signature(const struct sim_cost_context *p, struct sim_memory *out);
-/* The same of a train step as XLA:TPU lays it out; always_bytes: what always stands there, in tiles. */
+/* The same of a train step as XLA:TPU lays it out; always_bytes: persistent buffers, in tiles. */
 void sim_compiled_signature(const struct sim_cost_context *p, const double always_bytes[MODEL_CATEGORY_COUNT],
                             struct sim_memory *out);
 
-/* ---- what a plan comes to (predict.c), before it is said ---- */
+/* ---- totals of a plan (predict.c), before formatting ---- */
 
 struct sim_priced {
-    double time_s[SIM_BOUND_COUNT], communication_s /* what is hidden, too */, needed_flop;
+    double time_s[SIM_BOUND_COUNT], communication_s /* overlapped time included */, needed_flop;
     double work_flop, work_bytes; /* as of struct sim_cost_context */
     double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
-    double host_bytes; /* what is offloaded of one microbatch */
-    double held_bytes; /* what the device holds beside peak_bytes, where those are what is allocated */
+    double host_bytes; /* offloaded bytes of one microbatch */
+    double held_bytes; /* bytes held beyond peak_bytes, where peak_bytes counts allocations */
 };
-/* Bytes of what always stands there are added to categories. */
+/* Adds persistent buffers to categories. */
 void sim_price_persistent(const struct sim_cost_context *p, double categories_bytes[MODEL_CATEGORY_COUNT]);
-/* price_memory.c. From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more is there. */
+/* price_memory.c. Device memory from p->peak and out->persistent_bytes. BASE_INPUT: byte counts would overflow. */
 enum base_status sim_price_device(const struct sim_cost_context *p, struct sim_priced *out, struct base_error *error);
 
-extern const double sim_largest_bytes; /* what is not below this is refused: answers are whole numbers */
+extern const double sim_largest_bytes; /* bytes from this on are refused: answers are whole numbers */
 
 #include "sim/cost/spans.h"
 #include "sim/cost/torch_allocations.h"

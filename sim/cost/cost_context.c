@@ -1,4 +1,4 @@
-/* A program's prices begin with the sizes of a plan: what a device has of each dimension, and the bytes of shapes. */
+/* Sets up pricing: a device's share of each dimension, and the bytes of each shape. */
 #include "sim/cost/cost.h"
 
 #include <stddef.h>

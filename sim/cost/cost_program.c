@@ -1,6 +1,6 @@
-/* A sharded program as flat lists. A step repeats the same few kernels, shapes and collectives again and again
- * (forward, backward, each stack), and a table of plans prices the same program for many sizes; so each distinct thing
- * is listed once, and the steps of the program point at it. */
+/* A sharded program as flat lists. A step repeats a few kernels, shapes and collectives (forward, backward, each
+ * stack), and a sweep prices one program at many sizes. Each distinct item is therefore listed once, and the steps
+ * refer to it. */
 #include "sim/cost/cost.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static void multiply(const struct maker *m, struct sim_factors *factors, unsigne
     factors->of[factors->count++] = factor(m, size, axes);
 }
 
-/* For a list of up to so many items, whose items are put there whole. */
+/* Room for up to `most` items, before the list is copied to its final size. */
 static void *room(const struct maker *m, int most, size_t size_bytes)
 {
     return base_reserve(m->scratch, (size_t)most + 1, size_bytes);
@@ -100,7 +100,7 @@ static int repeats_of(const struct maker *m, int loop)
     return m->repeats_of[loop >= 0 ? loop : m->s->op_count];
 }
 
-/* Of an operation that the last layer of its loop leaves out. */
+/* Executions of an operation that the last layer of its loop omits. */
 static int repeats_but_last(struct maker *m, const struct sim_op *op)
 {
     if (op->loop < 0) return repeats_of(m, op->loop);
@@ -127,7 +127,7 @@ static enum sim_region region_of(const struct maker *m, const struct sim_op *op)
 
 /* ---- contractions ---- */
 
-/* Of one device, or of all of them together. */
+/* One device's part, or the whole. */
 enum share { LOCAL, WHOLE };
 
 static struct sim_factors product_of(const struct maker *m, const struct sim_op *op, unsigned set, enum share share)
@@ -146,8 +146,8 @@ static bool is_of_weight(const struct maker *m, int value)
     return tensor->role == MODEL_ROLE_WEIGHT || tensor->from_producer || tensor->category == MODEL_GRADIENT;
 }
 
-/* What PyTorch multiplies in float32, whatever the plan's dtype is: experts under autocast, whose lists of operations
- * have no grouped product, and attention with a bias that is learnt, which no fused kernel takes. */
+/* Products that PyTorch runs in float32 under any dtype: experts under autocast, whose lists lack grouped products, and
+ * attention with a learnt bias, which no fused kernel accepts. */
 static bool is_wide(const struct maker *m, const struct sim_op *op)
 {
     const char *name = op->op->name ? op->op->name : "";
@@ -222,8 +222,8 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
     return out->kernel_count++;
 }
 
-/* What a product reads is quantised by a kernel before it, both ways that products read it: a weight's gradient and the
- * next product with the same operand find it there, and weights are quantised once a step. */
+/* A kernel quantizes an operand once for both layouts that products read: a weight's gradient and the next product with
+ * the same operand share it. Weights are quantized once per step. */
 static void touch_casts_once(struct maker *m, const struct sim_op *op, struct sim_price_kernel *listed)
 {
     if (is_of_weight(m, op->outputs[0])) return;
@@ -236,8 +236,7 @@ static void touch_casts_once(struct maker *m, const struct sim_op *op, struct si
     }
 }
 
-/* Operands are cast by a kernel of their own: read in two bytes, written in one and read in one, where the
- * contraction alone would read two. */
+/* A separate kernel casts operands: 2 bytes read, 1 written and 1 read, where the contraction alone would read 2. */
 static void touch_casts(struct maker *m, const struct sim_op *op, struct sim_price_kernel *listed)
 {
     if (!m->choices->casts_apart || !model_dtype_is_quantized(units_dtype(m, op))) return;
@@ -331,8 +330,8 @@ static void list_kernels(struct maker *m)
 
 /* ---- steps ---- */
 
-/* What one device gives: a value, or all layers' instances of it. Of a permute that is as much as it gets, a slice of
- * the value where pieces of it change places. */
+/* One device's operand: a value, or all layers' instances of it. A permute's is its result: a slice of the value where
+ * slices are exchanged. */
 static int operand_shape(const struct maker *m, const struct sim_op *op)
 {
     const bool permutes = op->collective == SIM_COLLECTIVE_PERMUTE && op->stack == MODEL_ONE;
@@ -404,7 +403,7 @@ static void list_steps(struct maker *m)
     }
 }
 
-/* ---- what stands in memory, and what is sent ---- */
+/* ---- memory and messages ---- */
 
 static void list_persistent(struct maker *m)
 {
@@ -432,7 +431,7 @@ static void list_matrices(struct maker *m)
     }
 }
 
-/* What other stages of a pipeline have sent. */
+/* Shapes received from other pipeline stages. */
 static void list_received(struct maker *m)
 {
     for (int i = 0; i < m->s->op_count; i++) {

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* How many there are of each was not known before; so they were listed in the scratch, and what is copied takes no more
- * room than it needs. */
+/* Lists were built in scratch, since their lengths were unknown; the copy has exactly their size. */
 static void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
 {
     void *copy = base_reserve(arena, (size_t)count, size_bytes);

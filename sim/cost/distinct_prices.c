@@ -1,4 +1,4 @@
-/* What each distinct kernel and collective of a program costs, once and by phase; how often it stands in the step. */
+/* Unit costs: the price of each distinct kernel and collective, in total and by phase, and its executions per step. */
 #include "sim/cost/cost.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ static bool combine_alike(const struct sim_cost_context *p, const struct sim_uni
            a->axes == b->axes && a->dtype == b->dtype;
 }
 
-/* Where buckets overlap, they are not as large as they could be; of a gather each device gives its part. Megatron-LM's
- * own grow with the data ranks (megatron/core/distributed/distributed_data_parallel.py); one that is told does not. */
+/* Overlapped buckets are limited in size; a device of an all-gather contributes its shard. Megatron-LM's default grows
+ * with the data-parallel ranks (megatron/core/distributed/distributed_data_parallel.py); a configured size does not. */
 static double most_bytes_of(const struct sim_cost_context *p, const struct sim_price_collective *c)
 {
     static const double least = 40e6, each_device = 1e6;
@@ -39,8 +39,8 @@ static double most_bytes_of(const struct sim_cost_context *p, const struct sim_p
     return most * (double)model_dtype_bytes(c->dtype) / (c->kind == SIM_ALL_GATHER ? devices : 1);
 }
 
-/* Compilers combine reductions of gradients of one kind, group and dtype, up to so many bytes, into one collective.
- * What share of the collectives is then launched, and how many bytes go together. */
+/* Compilers combine gradient reductions of one kind, group and dtype into one collective, up to a size limit. Sets the
+ * share of collectives that are launched, and the combined bytes. */
 static void combine(const struct sim_cost_context *p, struct sim_unit_costs *prices)
 {
     const struct sim_cost_program *list = p->list;
@@ -70,7 +70,7 @@ static void combine(const struct sim_cost_context *p, struct sim_unit_costs *pri
     }
 }
 
-/* What NCCL would choose takes longer to work out than to be looked up. */
+/* Caches times: evaluating NCCL's algorithm choice costs more than a lookup. */
 static double collective_s(const struct sim_cost_context *p, enum sim_collective kind, unsigned axes, double bytes)
 {
     const bool small = model_infers(p->plan->options.step);
@@ -128,8 +128,8 @@ static bool is_dispatch(const struct sim_cost_context *p, const struct sim_price
     return once && c->kind == SIM_ALL_TO_ALL && plan->expert_parallel > 1 && p->placement->topology.kind == TOPO_GPU;
 }
 
-/* One collective that is combined with others: its share of the combined one where more bytes go faster (NCCL); else
- * its own time without the launches that combining saves. */
+/* The time of one combined collective: its share of the combined one where larger messages are faster (NCCL), else its
+ * own time without the saved launches. */
 static double combined_s(const struct sim_cost_context *p, const struct sim_price_collective *c,
                          const struct sim_lowered_collective *sent, double launched_frac, double together_bytes)
 {
@@ -162,7 +162,7 @@ static void price_collectives(const struct sim_cost_context *p, struct sim_unit_
     }
 }
 
-/* How often each stands in the step, which decides what collectives are put together, too. */
+/* Executions per step of each item; combining depends on them. */
 void sim_price_counts(const struct sim_cost_context *p, struct sim_unit_costs *prices)
 {
     for (int i = 0; i < p->list->repeat_count; i++) prices->repeats[i] = sim_product_of(p, &p->list->repeats[i]);

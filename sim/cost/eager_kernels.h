@@ -1,4 +1,4 @@
-/* Part of sim/cost/cost.h: kernels of software that is written operation by operation, and what it copies. */
+/* Part of sim/cost/cost.h: kernels and copies of eager-mode software. */
 #ifndef SIM_EAGER_KERNELS_H
 #define SIM_EAGER_KERNELS_H
 
@@ -16,15 +16,15 @@ enum sim_torch_style {
 };
 enum { SIM_MOST_TORCH_KERNELS = 40 };
 struct sim_torch_chain {
-    double expert_kernels; /* beside kernels, so many for each expert of a device */
-    double bytes_per_element /* of the largest array; 0: what is read and written */, kernels;
+    double expert_kernels; /* additional kernels per expert of a device */
+    double bytes_per_element /* of the largest array; 0: the bytes read and written */, kernels;
 };
 
 /* ---- rows of experts (expert_copies.c) ---- */
 
 enum sim_expert_rows { SIM_NOT_OF_EXPERTS, SIM_ROWS_SORTED, SIM_ROWS_GATED, SIM_ROWS_OF_GATES };
 struct sim_cost_context;
-/* expert_copies.c: what Megatron copies beside what a kernel of experts' rows does, of so many elements */
+/* expert_copies.c: Megatron's copies next to the kernel of its experts' rows, per element */
 struct sim_expert_copies {
     double bytes, launches;
 };

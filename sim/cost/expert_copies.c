@@ -1,5 +1,5 @@
-/* What Megatron-LM copies of experts' rows beside what its kernels do with them: into the order of the experts of a
- * device, padded for products in small floats, out of buffers of a captured step. */
+/* Megatron-LM's copies of expert rows outside its kernels: sorted by local expert, padded for low-precision products,
+ * and out of buffers of a captured step. */
 #include "sim/cost/cost.h"
 
 #include <string.h>
@@ -23,18 +23,18 @@ enum sim_expert_rows sim_expert_rows_of(const char *name)
     return length >= behind && !strcmp(name + length - behind, product) ? SIM_ROWS_OF_GATES : SIM_NOT_OF_EXPERTS;
 }
 
-/* Transformer Engine's fused experts, which captured steps have: the product before makes the gates, and quantises what
- * it gives, and so does that of their gradient (transformer_engine/pytorch/ops/fused, grouped MLP of cuDNN's front end,
- * in mxfp8 alone). */
+/* Transformer Engine's fused experts, used in captured steps: the previous product computes the gates and quantizes its
+ * result; so does the backward product (transformer_engine/pytorch/ops/fused, cuDNN front end's grouped MLP, mxfp8
+ * only). */
 bool sim_experts_are_fused(const struct sim_cost_context *p)
 {
     return p->plan->cuda_graphs & SIM_GRAPHED_STEP && p->plan->options.dtype == MODEL_MXFP8 &&
            p->placement->profile.traits >> MODEL_TRAIT_ENGINE_CASTS & 1;
 }
 
-/* An all-to-all brings rows by sender, and they are put in order once more (megatron/core/transformer/moe/
- * token_dispatcher.py, sort_chunks_by_idxs); those of each expert are padded to whole blocks (experts.py,
- * quantization_padding), unless the dispatcher does both (HybridEP) or the router has it so. */
+/* An all-to-all delivers rows by sender, which are then sorted by expert (megatron/core/transformer/moe/
+ * token_dispatcher.py, sort_chunks_by_idxs). Each expert's rows are padded to whole blocks (experts.py,
+ * quantization_padding), unless the dispatcher (HybridEP) or the router does both. */
 static struct sim_expert_copies sorted_again(const struct sim_plan *plan, double elements)
 {
     const bool chunks = plan->config->experts.count > plan->expert_parallel,
@@ -44,9 +44,9 @@ static struct sim_expert_copies sorted_again(const struct sim_plan *plan, double
     return (struct sim_expert_copies){2 * copies * elements * (double)model_dtype_bytes(MODEL_BFLOAT16), copies};
 }
 
-/* Buffers of a captured step are of one size, and what a microbatch saves in them is copied into pages, and back for
- * its backward pass (megatron/core/transformer/moe/paged_stash.py): what the first product reads, both that the gates
- * are made of, and what the second one reads. */
+/* A captured step's buffers have a fixed size. Tensors saved in them are copied into pages, and back for the backward
+ * pass (megatron/core/transformer/moe/paged_stash.py): the inputs of the first product, of the gates, and of the second
+ * product. */
 static struct sim_expert_copies stashed(const struct sim_plan *plan, double elements)
 {
     if (!(plan->cuda_graphs & SIM_GRAPHED_STEP)) return (struct sim_expert_copies){0};

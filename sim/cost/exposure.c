@@ -1,6 +1,5 @@
-/* Where collectives are asynchronous: how long the device stands still for them. A clock goes through the step; a
- * started collective takes the links when those before it have left them, and a wait lasts until it has ended. Kernels
- * take as long as they do alone. */
+/* Exposed time of asynchronous collectives. A clock runs through the step: a started collective uses the links after
+ * those before it, and a wait ends with it. Kernels take as long as they do alone. */
 #include "sim/cost/cost.h"
 
 #include <assert.h>
@@ -13,7 +12,7 @@ struct clock {
         iteration_s /* when that began */;
     bool windowed;               /* products and collectives go in pieces */
     unsigned kinds;              /* of collectives that are asynchronous as a whole */
-    double pieces_end_s, pieces; /* of a gather whose pieces the next product takes; 0: none */
+    double pieces_end_s, pieces; /* of a gather in chunks that the next product consumes; 0: none */
     double product_s;            /* of the kernel just done, if it is one */
     int starts;
     struct sim_started *started;
@@ -23,7 +22,7 @@ struct clock {
 };
 
 enum { MOST_WAITED = 16 };
-/* What happens, with every iteration, as long as there are not too many. */
+/* Records spans of every iteration, while they are few enough. */
 struct recorder {
     const double *early_s; /* by step: how long before its place in the program a collective starts */
     struct sim_spans *out;
@@ -83,13 +82,13 @@ static int iterate(struct clock *c, int at)
     return next;
 }
 
-/* Nothing from before this moment keeps what comes waiting. */
+/* True if nothing in flight delays the next collective. */
 static bool is_idle(const struct clock *c)
 {
     return c->links_free_s <= c->now_s && c->pieces_end_s == 0 && c->product_s == 0;
 }
 
-/* Of alike iterations all but the first, as one span. */
+/* Records identical iterations, all but the first, as one span. */
 static void record_others(struct clock *c, int64_t others, const struct sim_span *first, double worked_s)
 {
     struct recorder *r = c->recorder;
@@ -132,8 +131,8 @@ static int record_loop(struct clock *c, int at)
     return next;
 }
 
-/* What is started in a loop's body is waited for in it, so that all iterations but the first, which may find the links
- * taken, are alike; if it finds them idle and leaves them so, it is like the others. */
+/* A loop's body waits for its own collectives, so that all iterations are alike, except the first, which may find the
+ * links busy. If it finds and leaves them idle, it is like the others. */
 static int run_loop(struct clock *c, int at)
 {
     if (c->recorder) return record_loop(c, at);
@@ -165,7 +164,7 @@ static bool goes_in_pieces(const struct clock *c, int what)
            devices_of(c, what) <= c->p->placement->profile.settings.most_pieces;
 }
 
-/* What is neither in pieces nor asynchronous by itself is waited for as soon as it is started. */
+/* A collective neither chunked nor asynchronous is waited for immediately. */
 static bool is_waited_for(const struct clock *c, int what)
 {
     return c->windowed && !goes_in_pieces(c, what) && !(c->kinds >> c->p->list->collectives[what].kind & 1);
@@ -235,7 +234,7 @@ static void carry_beside(struct clock *c, int what)
     c->step++;
 }
 
-/* Up to the end of a loop, or of the step; returns what stands behind it. */
+/* Runs to the end of a loop, or of the step; returns the index after it. */
 static int run(struct clock *c, int at)
 {
     while (at < c->moment_count) {
@@ -273,7 +272,7 @@ double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, 
     return later(later(c.now_s, c.pieces_end_s), c.links_free_s) - c.worked_s;
 }
 
-/* How many spans the moments make. */
+/* Number of spans that the events make. */
 static double count_spans(const struct clock *c, const struct recorder *r)
 {
     enum { MOST_DEPTH = 8 };
@@ -287,12 +286,12 @@ static double count_spans(const struct clock *c, const struct recorder *r)
         if (moment->kind != SIM_EVENT_LOOP) continue;
         if (++depth == MOST_DEPTH) return HUGE_VAL;
         trips[depth] = trips[depth - 1] * (folds ? 1 : later(1, (double)c->p->sizes[moment->what]));
-        count += 2 * trips[depth]; /* it, and what stands for the others */
+        count += 2 * trips[depth]; /* itself, and the span for the others */
     }
     return count;
 }
 
-/* A run of collectives goes beside what is before it by what of all of them is hidden. */
+/* A run of collectives overlaps with earlier work by its kind's overlapped share. */
 static const double *early_of(const struct sim_cost_context *p, const struct sim_unit_costs *prices,
                               const double *hidden_frac, struct base_arena *arena)
 {

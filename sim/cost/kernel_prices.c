@@ -1,10 +1,10 @@
-/* What kernels cost for the sizes of a plan: products by their tiles, all else by the bytes it reads and writes. */
+/* Time of kernels at a plan's sizes: products by their tiles, others by bytes read and written. */
 #include "sim/cost/cost.h"
 
 #include <math.h>
 
-/* Hopper's kernels read 16 bytes at a time: an operand whose rows are no multiple of that is left to older ones. Both
- * operands of a weight's gradient lie along its own dimensions, not along the tokens. */
+/* Hopper's kernels read 16 bytes at a time; an operand whose rows are no multiple of that runs on older kernels. Both
+ * operands of a weight's gradient are contiguous along their own dimensions, not along tokens. */
 static bool is_aligned(const struct sim_product *of, const struct sim_price_dot *dot)
 {
     const int64_t together = 16 / model_dtype_bytes(dot->dtype);
@@ -48,7 +48,7 @@ static double small_tiled_flop(const struct sim_product *of, double flop)
     return flop * ceil(of->rows / tile) * tile / of->rows * ceil(of->columns / tile) * tile / of->columns;
 }
 
-/* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
+/* The FLOPs that a rate divides: a GPU's tiles; in an attention kernel, unmasked blocks at that kernel's own rate. */
 static double rated_flop(const struct sim_cost_context *p, const struct sim_price_dot *dot,
                          const struct sim_product *of, double flop)
 {
@@ -66,10 +66,9 @@ static double rated_flop(const struct sim_cost_context *p, const struct sim_pric
     return times * tiled_flop(p, &one) / (slow ? c[SIM_UNALIGNED_FLOP_FRAC] : 1);
 }
 
-/* An operand is read for its largest element, and again to be cast; as many bytes are written and read. Transformer
- * Engine writes it both ways that products read it, but for fp8 on chips whose products read one copy either way; in
- * blocks each element is scaled as it is read, as by a history of largest elements; of nvfp4 by the whole's largest
- * one, too (its documentation, low precision training). */
+/* Delayed-scaling casts: one read for the maximum, then a cast: read and written. Transformer Engine writes both
+ * layouts, except for fp8 on chips whose products read one copy either way. Blockwise formats scale while reading;
+ * nvfp4 needs the tensor's maximum as well (its documentation, low precision training). */
 static double cast_s(const struct sim_cost_context *p, double bytes)
 {
     const struct sim_profile *profile = &p->placement->profile;
@@ -83,15 +82,14 @@ static double cast_s(const struct sim_cost_context *p, double bytes)
     return bytes > 0 ? sim_memory_s(profile, passes * bytes) : 0;
 }
 
-/* Kernels that PyTorch starts for each expert of a device beside those of all. */
+/* Kernels that PyTorch launches for each local expert. */
 static double expert_launches(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
 {
     if (!(kernel->chain.expert_kernels > 0)) return 0;
     return kernel->chain.expert_kernels * (double)p->sizes[MODEL_EXPERTS] / (double)p->plan->expert_parallel;
 }
 
-/* Of a product that is one for each expert: what quantises an operand of each, a kernel in blocks, else those of the
- * largest element, its scale and the cast. */
+/* Per-expert quantization of a product's operands: one kernel for blockwise formats, else maximum, scale and cast. */
 static double expert_casts(const struct sim_cost_context *p, const struct sim_price_kernel *kernel, double experts)
 {
     return experts * kernel->cast_count * (p->plan->options.dtype == MODEL_MXFP8 ? 1 : 3);
@@ -105,9 +103,8 @@ static double experts_apart(const struct sim_cost_context *p, const struct sim_p
     return dot && is_apart(p, dot) ? sim_product_of(p, &dot->batch) : 0;
 }
 
-/* Such loops start a product for each expert, side by side in several streams, and before them its casts. What gates
- * are made of is one product there. A start in a loop is all that the host does for it, where a module's first one
- * stands for its Python. */
+/* A product per expert is launched in several streams, after its casts; the gates' product is one. In a loop the host's
+ * cost is the launch alone; elsewhere a module's first launch includes its Python. */
 static double host_s(const struct sim_cost_context *p, const struct sim_price_kernel *kernel, double launches)
 {
     const double *c = p->placement->profile.constants;
@@ -146,8 +143,8 @@ static double largest_elements(const struct sim_cost_context *p, const struct si
     return largest;
 }
 
-/* What the vector units take for a kernel without products: for its results, or, where these are small beside what it
- * reads, for what it reduces, in float32. What happens to an element between does not count (compiler_fusions.c). */
+/* Time on the vector units of a kernel without products: for its results, or for the elements it reduces in float32
+ * where results are much smaller. Elementwise work in between does not count (compiler_fusions.c). */
 static double vector_s(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
 {
     static const double small = 1.0 / 16;
@@ -165,7 +162,7 @@ static double vector_s(const struct sim_cost_context *p, const struct sim_price_
     return results_s > 0 ? results_s : largest * profile->vector_units.wide_s;
 }
 
-/* What its bytes take. A softmax's gradient goes over its rows three times, in registers. */
+/* Time of its bytes. A softmax's gradient reads its rows three times, in registers. */
 static double kernel_memory_s(const struct sim_profile *profile, const struct sim_price_kernel *kernel, double bytes)
 {
     static const enum sim_constant of_traffic[] = {
@@ -190,7 +187,7 @@ static double result_s(const struct sim_cost_context *p, const struct sim_price_
     return profile->constants[SIM_RESULT_EXPOSED_FRAC] * sim_memory_s(profile, bytes);
 }
 
-/* What the rate that all attention kernels of a chip are taken to reach is of this one's. */
+/* This kernel's rate relative to the chip's usual attention rate. */
 static double in_table(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
 {
     const struct sim_profile *profile = &p->placement->profile;
@@ -200,8 +197,8 @@ static double in_table(const struct sim_cost_context *p, const struct sim_price_
            sim_attention_table_frac(profile, way, (double)p->sizes[MODEL_HEAD_DIM], (double)p->sizes[kernel->queries]);
 }
 
-/* Of bfloat16: a cast to float32, a factor and a copy of queries and keys (6, 8 and 8 bytes an element), a cast and a
- * copy of values, a cast and a copy of what attention gives, a half of them for queries and a half for keys. */
+/* bfloat16: float32 cast, scale and copy of queries and keys (6, 8 and 8 bytes per element); cast and copy of values;
+ * cast and copy of attention's result. Half of them count for queries, half for keys. */
 static const double layout_bytes_per_byte = (2 * (6 + 8 + 8) + 6 + 8 + 6 + 4) / 2.0 / 2.0;
 
 static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, const struct sim_price_kernel *kernel,

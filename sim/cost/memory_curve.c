@@ -1,5 +1,4 @@
-/* What a device holds when: the events of a program walked through with every iteration of every loop, at the times of
- * the steps between them. */
+/* A device's memory over time: walks the events of every iteration at the times of the steps between them. */
 #include "sim/cost/cost.h"
 
 #include <math.h>
@@ -15,7 +14,7 @@ struct loop {
 
 struct walk {
     const struct sim_cost_context *p;
-    const double *until_s; /* [step] what all steps before it take once */
+    const double *until_s; /* [step] time of all steps before it, each executed once */
     struct sim_memory_curve *out;
     double now_s, total_s, always[MODEL_CATEGORY_COUNT], now[MODEL_CATEGORY_COUNT];
     int step;
@@ -28,7 +27,7 @@ static double sum_of(const double bytes[MODEL_CATEGORY_COUNT])
     return sum;
 }
 
-/* How many events all iterations have. */
+/* Number of events over all iterations. */
 static double count_visits(const struct sim_cost_context *p)
 {
     double visits = 0, trips[MOST_DEPTH] = {1};
@@ -50,7 +49,7 @@ static void move_to(struct walk *w, int step)
     w->step = step;
 }
 
-/* Of a stretch of time only the largest moment stands. */
+/* Keeps only the maximum of each interval. */
 static void note(struct walk *w, const struct sim_price_event *event)
 {
     struct sim_memory_point point = {

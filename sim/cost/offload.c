@@ -1,5 +1,5 @@
-/* Tensors that wait in the host's memory for the backward pass, and state that stands there: which they are, their
- * bytes, and how long the device waits for transfers and for the host. */
+/* Tensors offloaded to the host until the backward pass, and state kept there: their bytes, and the device's waits for
+ * transfers and for the host. */
 #include "sim/cost/cost.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ double sim_offloaded_bytes(const struct sim_cost_context *p)
     return bytes;
 }
 
-/* Transfers go on while the pass computes; what they take longer than that, the device waits. */
+/* Transfers overlap with the pass; the device waits for the rest. */
 double sim_waited_for_transfers_s(const struct sim_cost_context *p)
 {
     const double bytes = sim_offloaded_bytes(p), rate = p->placement->profile.constants[SIM_HOST_LINK_BYTES_PER_S];
@@ -62,8 +62,8 @@ double sim_on_host_bytes(const struct sim_cost_context *p)
     return bytes;
 }
 
-/* Gradients of this device's share leave while the backward pass goes on; the host reads and writes its state, and the
- * parameters come back. Where they stand there, too, each pass fetches them ahead of the layers. */
+/* Gradients of the shard leave during the backward pass; the host updates its state, and parameters return. Offloaded
+ * parameters are prefetched before each layer in both passes. */
 double sim_waited_for_host_s(const struct sim_cost_context *p)
 {
     enum { WIDE = 4, HALF = 2 };

@@ -6,14 +6,15 @@
 
 enum { STEPS = 5 };
 
-/* Of one step: two products with X, and the square of A, which is as large as the shorter side. */
+/* One iteration: two products with X, and the square of A, whose side is the shorter dimension. */
 static double step_flop(double rows, double columns)
 {
     const double shorter = fmin(rows, columns), longer = fmax(rows, columns);
     return 4 * shorter * shorter * longer + 2 * shorter * shorter * shorter;
 }
 
-/* The first of a matrix's sides is what its layer reads or gives, the other one all else; experts have one each. */
+/* A matrix's first side is its layer's input or output dimension, the second all other dimensions; each expert has a
+ * matrix. */
 static double matrix_flop(const struct sim_cost_context *p, const struct sim_shape *shape)
 {
     double rows = 1, columns = 1, count = (double)p->sizes[shape->layers];

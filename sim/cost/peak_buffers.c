@@ -1,5 +1,5 @@
-/* The peak explained: which buffers stand there, how large they are and why. The events of a program once more, this
- * time value by value. */
+/* The peak explained: buffers alive at the peak, their sizes and reasons. Walks the events of a program again, value by
+ * value. */
 #include "sim/cost/peak_buffers.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static double bytes_of(const struct sim_cost_context *p, const struct sim_event 
     return event->sign * sim_standing_bytes(p, event->shape);
 }
 
-/* As price_memory.c walks: every loop once, and the growth of its other iterations in one piece. -1: nothing comes. */
+/* As price_memory.c walks: each loop once, and the growth of its other iterations at once. -1: no event. */
 static int find_peak_event(const struct sim_cost_context *p, const struct sim_sharded *s)
 {
     struct loop_frame frames[MOST_DEPTH] = {{0, 0, -1}};
@@ -55,7 +55,7 @@ static int find_peak_event(const struct sim_cost_context *p, const struct sim_sh
     return frames[0].peak_event;
 }
 
-/* ---- what is alive there ---- */
+/* ---- buffers alive at the peak ---- */
 
 struct alive {
     const struct sim_cost_context *p;
@@ -72,7 +72,7 @@ static double sum_of(const double *bytes, int count)
     return sum;
 }
 
-/* A loop ends: its other iterations leave as much behind, and so they do at the peak if that lies within. */
+/* At the end of a loop, its other iterations leave the same bytes behind; at the peak too, if it lies within. */
 static void close_loop(struct alive *a, const double *at_begin, double trips, bool has_peak)
 {
     const int count = a->s->value_count;
@@ -107,7 +107,7 @@ static void walk_values(struct alive *a, int peak_event)
     }
 }
 
-/* What went on under another name (round a loop, in place) was allocated as one value and freed as another. */
+/* Merges values that changed their name (around a loop, in place): allocated as one, freed as another. */
 static void settle(const struct alive *a)
 {
     for (int v = 0; v < a->s->value_count; v++)
@@ -258,7 +258,7 @@ static int by_bytes(const void *a, const void *b)
     return x->category != y->category ? (int)x->category - (int)y->category : x->layer - y->layer;
 }
 
-/* Which of the answer's parts a category is counted in. */
+/* The answer's category that includes this one. */
 static enum model_category part_of(enum model_category category)
 {
     return category == MODEL_INPUT ? MODEL_ACTIVATION : category;
@@ -310,7 +310,7 @@ static void add_up_small(struct base_arena *arena, struct sim_peak_buffers *out)
     }
 }
 
-/* What no buffer of the program accounts for. */
+/* Describes bytes that no buffer of the program explains. */
 static const char *rest_words(const struct sim_plan *plan)
 {
     if (plan->pipeline.stages > 1) return "of what the stage sends, receives and keeps beside its chunks";
@@ -320,7 +320,7 @@ static const char *rest_words(const struct sim_plan *plan)
                : "fragments: holes between buffers";
 }
 
-/* What of one microbatch is saved for its backward pass stands there for each that is in flight. */
+/* Tensors saved by one microbatch exist once for each microbatch in flight. */
 static void take_all_in_flight(double bytes, double in_flight, struct base_arena *arena, struct sim_peak_buffers *out)
 {
     double listed_bytes = 0;

@@ -1,4 +1,4 @@
-/* Private to sim/cost: the list of what stands at the peak. */
+/* Private to sim/cost: the list of buffers alive at the peak. */
 #ifndef SIM_PEAK_BUFFERS_H
 #define SIM_PEAK_BUFFERS_H
 

@@ -1,5 +1,5 @@
-/* What memory does during a step, as a price list's events: what comes and goes between two schedule_events at which
- * memory may be at its peak is added up, loops are brackets. */
+/* A step's allocations and frees as events of a cost program. Bytes between two candidates for the peak are added up;
+ * loops are brackets. */
 #include "sim/cost/cost.h"
 
 /* A walk through the program's events. */
@@ -26,7 +26,7 @@ static void merge_event(struct sim_cost_program *out, int first, const struct si
         .shape = (short)event->shape, .count = event->sign, .category = (unsigned char)event->category};
 }
 
-/* Drops what cancelled out. */
+/* Drops entries that cancel out. */
 static void close_stretch(struct sim_cost_program *out, int first)
 {
     int kept = first;
@@ -45,7 +45,7 @@ static void name_event(struct walk *w, struct sim_price_event *listed, const str
     listed->trips = (unsigned char)trips;
 }
 
-/* Where the first event of the backward pass, and of the update behind it, stands; a stretch of events ends there. */
+/* Records the first event of the backward pass and of the update; a stretch of events ends there. */
 static bool note_phase(struct walk *w, int op, int first)
 {
     int *places[] = {NULL, &w->out->backward_event, &w->out->update_event}, before = w->phase;

@@ -1,5 +1,5 @@
-/* What comes and goes in a device's memory, walked through event by event to the peak: loops once, and the growth of
- * their other iterations in one piece. */
+/* Walks the events of a device's transient memory to the peak: each loop once, and the growth of its other iterations
+ * at once. */
 #include "sim/cost/cost.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static void add_growth(struct sim_category_bytes *to, const struct sim_category_
         to->bytes[c] += sim_growth_of_loop(at_begin->bytes[c], after_first->bytes[c], trips);
 }
 
-/* A loop that is being walked: what there was when it began, and the most that there was in one iteration. */
+/* A loop being walked: bytes at its start, and the maximum within one iteration. */
 struct frame {
     struct sim_category_bytes at_begin, peak;
     const struct sim_price_event *peak_event;
@@ -39,7 +39,7 @@ static struct sim_phase_peak phase_peak(const struct sim_cost_context *p, const 
                                    at ? (enum model_phase)at->phase : MODEL_FORWARD, at ? at->trips : MODEL_ONE};
 }
 
-/* The peak is counted anew from what is there now. */
+/* Restarts the peak from the current bytes. */
 static void begin_again(struct frame *frame, const struct sim_category_bytes *now)
 {
     frame->peak = *now;

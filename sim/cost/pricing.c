@@ -1,4 +1,4 @@
-/* A step's time from the prices of what it consists of: sums by what bounds it, what is hidden, the waits between. */
+/* A step's time from unit costs: sums by bound, overlapped communication, launch latency. */
 #include "sim/cost/cost.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struc
     list->rows = base_grown(arena, list->rows, list->count, &list->capacity, sizeof *list->rows);
     struct sim_collective_row *row = &list->rows[list->count++], used = *row;
     *row = *like;
-    row->ops = used.ops, row->op_capacity = used.op_capacity; /* of a list that is filled anew */
+    row->ops = used.ops, row->op_capacity = used.op_capacity; /* of a list that is refilled */
     return row;
 }
 
@@ -100,11 +100,11 @@ static void sum_up(struct sim_cost_context *p, const struct sim_unit_costs *pric
     p->totals_s[SIM_BY_COMMUNICATION] = communication_s, p->totals_s[SIM_BY_LATENCY] = latency_s;
 }
 
-/* What the host has started and the device has not done yet: so many starts wait in line at the most (CUDA's queue of
- * launches), and where the device comes to the end of it, it waits. */
+/* Kernels launched but not finished. The queue of launches has a limit (CUDA's); the device waits for the host when the
+ * queue is empty. */
 struct line {
     double launch_s;           /* of the host, for each */
-    double launches, device_s; /* of the stretch that goes on: a loop's body, or what stands between two */
+    double launches, device_s; /* of the current stretch: a loop's body, or the operations between two loops */
     double behind_s, waited_s, all_launches; /* the device is behind the host; waited for it; of all stretches */
 };
 
@@ -119,10 +119,8 @@ static void end_stretch(struct line *line)
     line->launches = line->device_s = 0;
 }
 
-/* A policy that chooses by operation is asked before each of a layer's, forward and where the backward pass repeats
- * them; hooks of Hugging Face's checkpoints see each saved tensor as often. What a compiler sees once costs nothing
- * more.
- */
+/* A selective policy is called before each operation of a layer, in the forward pass and in its recomputation; Hugging
+ * Face's checkpoint hooks see each saved tensor as often. Under a compiler both cost nothing. */
 static double watched_launches(const struct sim_cost_context *p, double forward_launches)
 {
     const enum model_trait by =
@@ -133,7 +131,7 @@ static double watched_launches(const struct sim_cost_context *p, double forward_
     return watches ? 2 * forward_launches : 0;
 }
 
-/* Kernels of modules whose graph is replayed are started by the device itself. */
+/* Kernels of CUDA graphs need no launch by the host. */
 static bool is_graphed(const struct sim_plan *plan, const char *name)
 {
     static const struct {
@@ -149,8 +147,8 @@ static bool is_graphed(const struct sim_plan *plan, const char *name)
     return plan->cuda_graphs & SIM_GRAPHED_STEP;
 }
 
-/* In each forward pass the host asks the device how many rows its experts have, so that it is never ahead by more than
- * a layer there; unless the forward pass of one microbatch runs beside the backward pass of another. */
+/* In each forward pass the host reads the number of rows per expert from the device, so that it is at most a layer
+ * ahead. Not so where the forward pass of one microbatch overlaps with the backward pass of another. */
 static double waited_by_passes_s(const struct sim_cost_context *p, const struct sim_unit_costs *prices)
 {
     const double launch_s = p->placement->profile.constants[SIM_HOST_LAUNCH_S];
@@ -172,9 +170,9 @@ static double waited_by_passes_s(const struct sim_cost_context *p, const struct 
     return fmax(0, late_s[0]) + fmax(0, late_s[1]);
 }
 
-/* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it, and always
- * for kernels that it only starts when the one before has ended. Optimizers are few kernels over many parameters, and
- * the host is through with them at once. */
+/* The host launches kernels ahead of the device. The device waits where launching takes longer than running, and always
+ * for kernels launched only after the one before has ended. Optimizers have few kernels over many parameters: the host
+ * never lags there. */
 static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_costs *prices)
 {
     const double *c = p->placement->profile.constants;
@@ -206,7 +204,7 @@ static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_cost
     p->launch_slack_frac = host_s < device_s && !(blocked_s > 0) ? 1 - host_s / device_s : 0;
 }
 
-/* The same of what stands in the loop of decode steps. */
+/* The same for the loop of decode steps. */
 static void sum_up_loop(struct sim_cost_context *p, const struct sim_unit_costs *prices)
 {
     for (int i = 0; i < p->list->step_count; i++) {
@@ -239,18 +237,17 @@ static double price_exposed(const struct sim_cost_context *p, struct sim_unit_co
     return sim_exposed_s(p, kernels_s, prices);
 }
 
-/* What may hide a collective. */
+/* What can overlap with a collective. */
 enum hidden {
     NOT_HIDDEN,
-    /* Products are split into pieces, which gather what they read and scatter what they sum while the next one runs
-     * (Transformer Engine's user buffers, ring attention); so are the same in torchtitan's asynchronous tensor
-     * parallelism. */
+    /* A windowed einsum: products are split into chunks, which gather operands and scatter results while the next chunk
+       runs (Transformer Engine's user buffers, ring attention, torchtitan's asynchronous tensor parallelism). */
     IN_PIECES,
-    /* Buckets of gradients, or of updated parameters, go beside one microbatch's pass. */
+    /* Buckets of gradients, or of updated parameters, overlap with one microbatch's pass. */
     BUCKETS_OF_GRADIENTS,
     BUCKETS_OF_PARAMETERS,
-    /* The forward pass of one microbatch runs beside the backward pass of another (Megatron-LM's
-     * --overlap-moe-expert-parallel-comm). */
+    /* The forward pass of one microbatch overlaps with the backward pass of another (Megatron-LM's
+       --overlap-moe-expert-parallel-comm). */
     EXCHANGES,
     HIDDEN_COUNT
 };
@@ -276,7 +273,7 @@ static enum hidden hidden_by(const struct sim_cost_context *p, const struct sim_
     return goes_in_pieces(p, step, c) ? IN_PIECES : NOT_HIDDEN;
 }
 
-/* Multiprocessors that a collective of NCCL takes from the kernels beside it: one a channel. */
+/* Share of multiprocessors taken by a NCCL collective from kernels that overlap with it: one per channel. */
 static double taken_frac(const struct sim_profile *profile)
 {
     const double all = profile->constants[SIM_MULTIPROCESSORS],
@@ -295,15 +292,15 @@ static double exchange_taken_frac(const struct sim_cost_context *p)
     return taken > 0 && all > 0 ? fmin(1, taken / all) : taken_frac(&p->placement->profile);
 }
 
-/* All buckets but one at the most: the last bucket of gradients is full when the pass is through, the first of
- * parameters is waited for. */
+/* All buckets but one at most: the last bucket of gradients fills at the end of the pass, the first of parameters is
+ * waited for. */
 static double hidden_buckets_s(const struct sim_cost_context *p, double sum_s, double started, double pass_s)
 {
     return (1 - taken_frac(&p->placement->profile)) *
            fmin(pass_s / (double)p->sizes[MODEL_MICROBATCHES], sum_s * (1 - 1 / fmax(1, started)));
 }
 
-/* Of all collectives that the same hides: the share. Returns the seconds of all. */
+/* Hides a share of all collectives of one kind of overlap. Returns the seconds of all of them. */
 static double hide(const struct sim_cost_context *p, const struct sim_unit_costs *prices, double frac[HIDDEN_COUNT])
 {
     const bool *overlaps = p->plan->overlaps;
@@ -338,7 +335,7 @@ static double hide(const struct sim_cost_context *p, const struct sim_unit_costs
     return all_s;
 }
 
-/* Where the clock of asynchronous collectives goes, it says itself what is hidden. */
+/* With asynchronous collectives, their clock determines the overlapped time. */
 static void record(const struct sim_cost_context *p, struct sim_unit_costs *prices, const double frac[HIDDEN_COUNT],
                    struct sim_detail *detail)
 {
@@ -349,7 +346,7 @@ static void record(const struct sim_cost_context *p, struct sim_unit_costs *pric
     sim_record_spans(p, prices->each, prices, hidden_frac, detail->arena, detail->spans);
 }
 
-/* What one device computes, padding and recomputation included, and what of its memory it reads and writes. */
+/* FLOPs of one device, with padding and recomputation, and its bytes read and written. */
 static void add_work(struct sim_cost_context *p, const struct sim_unit_costs *prices)
 {
     for (int i = 0; i < p->list->step_count; i++) {

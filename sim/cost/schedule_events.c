@@ -1,4 +1,4 @@
-/* What happens one after the other where collectives are asynchronous: when they are started, and when waited for. */
+/* The sequence of events with asynchronous collectives: their starts and their waits. */
 #include "sim/cost/cost.h"
 
 static void put_moment(struct sim_cost_program *out, enum sim_schedule_event_kind kind, int what)

@@ -5,9 +5,9 @@
 
 #include <math.h>
 
-/* Kernels instead of one, and bytes a score that they read and write: a cast to float32, scale, mask, softmax, and a
- * cast back; the same backward, where softmax reads its result, too. One kernel reads and writes scores of two bytes,
- * backward its result, too. */
+/* Number of kernels in place of one, and their bytes read and written per score: cast to float32, scale, mask, softmax,
+ * cast back. Backward is the same, and softmax also reads its result. One fused kernel reads and writes 2-byte scores;
+ * backward also reads its result. */
 static const struct sim_softmax_split one = {1, 1}, forward = {5, (6 + 8 + 8 + 8 + 6) / 4.0},
                                       backward = {5, (6 + 12 + 8 + 8 + 6) / 6.0};
 

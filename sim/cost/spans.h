@@ -2,7 +2,7 @@
 #ifndef SIM_SPANS_H
 #define SIM_SPANS_H
 
-/* In program order, with each iteration of a loop around what is in it; none of plans with stages. */
+/* In program order; an iteration of a loop encloses its spans. Plans with pipeline stages have none. */
 enum sim_span_kind {
     SIM_SPAN_KERNEL,
     SIM_SPAN_COLLECTIVE,
@@ -15,8 +15,8 @@ struct sim_span {
     double start_s, end_s;
     double serial_s;               /* by when the step would be here if nothing overlapped, as a memory curve has it */
     int trips;                     /* enum model_size: of an iteration's loop */
-    int64_t iteration, iterations; /* its number; how many it stands for: of a long step the others are left out */
-    int first, last; /* spans inside an iteration; of others that it stands for: of the one that is like them */
+    int64_t iteration, iterations; /* its number; iterations it represents: a long step omits the others */
+    int first, last; /* its inner spans; where it represents others: those of the one recorded iteration */
     int waiter;      /* the kernel that waits for a collective, or -1 */
 };
 struct sim_spans {
@@ -32,12 +32,12 @@ struct sim_passes {
     int count;
     const int64_t *stage_bytes; /* by stage: at the most on one of its devices */
     int stage_count;
-    int slowest_stage, chunk_count; /* whose timeline is listed, chunk after chunk */
+    int slowest_stage, chunk_count; /* the stage shown; its chunks follow one another */
     const int *first_entries;       /* [chunk_count + 1] */
 };
 
-/* exposure.c: the clock of sim_exposed_s once more, with every iteration. hidden_frac: per step of the list, the share
- * of a synchronous collective that runs beside what is before it. */
+/* exposure.c: the clock of sim_exposed_s again, with every iteration. hidden_frac: per step of the list, the share of a
+ * synchronous collective that overlaps with earlier work. */
 void sim_record_spans(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices,
                       const double *hidden_frac, struct base_arena *arena, struct sim_spans *out);
 /* step_spans.c: the moments of a list where nothing is asynchronous, started and waited for at once; how many */

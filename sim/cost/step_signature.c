@@ -1,6 +1,6 @@
-/* What a compiled step takes and returns, as JAX compiles it: the train state and the batch in, the new state and the
- * metrics out. Bytes are one device's. Arguments that a step has no use for are dropped by jit: positions, loss weights
- * where there is no loss, and the placeholders of T5X's Adafactor state. */
+/* Inputs and outputs of a compiled step, as JAX compiles it: train state and batch in, new state and metrics out. Bytes
+ * are one device's. jit drops unused arguments: positions, loss weights where there is no loss, and the placeholders of
+ * T5X's Adafactor state. */
 #include "sim/cost/cost.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@ enum { SCALAR_BYTES = 4, POINTER_BYTES = 8 };
  * tokens. Models with an encoder have two more kinds of tokens. */
 enum { METRICS_OF_DECODER = 30, METRICS_WITH_ENCODER = 34 };
 
-/* What jit keeps of a packed batch: tokens and segments of the inputs; inputs, targets, segments and weights of the
- * targets. */
+/* Features of a packed batch that jit keeps: tokens and segments of the inputs; inputs, targets, segments and weights
+ * of the targets. */
 enum { INPUT_FEATURES = 2, TARGET_FEATURES = 3 };
 
 enum { ADAFACTOR_ARRAYS = 4 }; /* of a parameter: v_row, v_col, v, m, placeholders where one has no use */

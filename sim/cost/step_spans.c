@@ -1,5 +1,5 @@
-/* A step as spans on a clock, beside the clock that makes them (exposure.c): the order of a program without
- * asynchronous collectives, and memory by that clock. */
+/* A step as spans on a clock, for programs without asynchronous collectives: in program order, with memory over time
+ * (see exposure.c for the other clock). */
 #include "sim/cost/cost.h"
 
 static int put(struct sim_schedule_event *out, int count, enum sim_schedule_event_kind kind, int what)

@@ -2,23 +2,21 @@
 #ifndef SIM_TORCH_ALLOCATIONS_H
 #define SIM_TORCH_ALLOCATIONS_H
 
-/* torch_memory.c: what PyTorch's allocator holds beside it; after sim_price_time */
+/* torch_memory.c: bytes that PyTorch's allocator reserves beyond live tensors; after sim_price_time */
 double sim_torch_held_bytes(const struct sim_cost_context *p);
 double
 sim_torch_scattered_bytes(const struct sim_cost_context *p); /* of a microbatch: some of it for each in flight, too */
-/* torch_replayed.c: whether a software's steps are replayed through PyTorch's caching allocator; and what of a plan of
- * such a software is not, by the key's name, or NULL. */
+/* torch_replayed.c: whether steps are replayed through PyTorch's caching allocator; and the name of a key that the
+ * replay does not cover, or NULL. */
 bool sim_torch_allocates(const struct sim_plan *plan);
 const char *sim_torch_unreplayed(const struct sim_plan *plan);
 /* torch_step.c: a step's allocations through PyTorch's caching allocator, of torchtitan's Llama 3 under FSDP2 */
 struct sim_torch_memory {
-    double allocated_bytes, reserved_bytes, bytes[MODEL_CATEGORY_COUNT]; /* bytes: of what is allocated at the peak */
+    double allocated_bytes, reserved_bytes, bytes[MODEL_CATEGORY_COUNT]; /* bytes: live bytes at the peak */
 };
 bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, const struct sim_detail *detail,
                       struct sim_torch_memory *out); /* false: the plan is none of those. Names p's peak. */
-/* offload.c: of the state between steps, what cpu_offload has in the host's memory; and what its step there takes
- * beside one here.
- */
+/* offload.c: whether cpu_offload keeps this state on the host between steps; and the host's extra step time. */
 bool sim_is_on_host(const struct sim_plan *plan, enum model_category category);
 double sim_on_host_bytes(const struct sim_cost_context *p);
 double sim_waited_for_host_s(const struct sim_cost_context *p);

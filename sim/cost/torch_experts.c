@@ -1,6 +1,6 @@
-/* torchtitan's sparse layers, ATen operation by operation (torchtitan 0.2.2 models/moe/moe.py, utils.py): rows in the
- * order of their experts, padded to eight for each, three grouped products, and what they give times the scores in
- * float32. As one card allocated it, PyTorch 2.11 on an H100. */
+/* torchtitan's MoE layers, ATen operation by operation (torchtitan 0.2.2 models/moe/moe.py, utils.py): rows sorted by
+ * expert, padded to a multiple of eight each, three grouped products, results times scores in float32. Checked against
+ * allocations of PyTorch 2.11 on an H100. */
 #include "sim/cost/torch_step.h"
 
 enum { SHARED_GATE, SHARED_ACTIVATION, SHARED_UP, SHARED_PRODUCT };
@@ -22,7 +22,7 @@ static void drop_experts(struct torch_step *s, struct torch_layer *layer)
     for (int i = 0; i < 4; i++) TORCH_DROP(s, &layer->shared[i]);
 }
 
-/* What shared experts give, or zeros. */
+/* Result of shared experts, or zeros. */
 static int shared_forward(struct torch_step *s, struct torch_layer *layer)
 {
     for (int i = 0; i < 4 && s->shared; i++) layer->shared[i] = activation(s, s->shared);
@@ -49,7 +49,7 @@ int sim_torch_experts_forward(struct torch_step *s, struct torch_layer *layer, e
     return sum;
 }
 
-/* The gradient of what their norm gave; or none. */
+/* Gradient of the norm's result, or none. */
 static int shared_backward(struct torch_step *s, struct torch_layer *layer, struct torch_group *group)
 {
     if (!s->shared) return TORCH_NONE;

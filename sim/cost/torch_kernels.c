@@ -1,5 +1,5 @@
-/* Modules that are written in Python, operation by operation: what one of the program's operations is there, as bytes
- * that its kernels move for each element and how many they are (torch_kernels.csv). */
+/* Kernels of modules written in Python, operation by operation: the number of kernels and their bytes per element
+ * (torch_kernels.csv). */
 #include "sim/cost/cost.h"
 
 #include <math.h>
@@ -9,12 +9,12 @@ extern const struct base_table embedded_sim_cost_torch_kernels_csv;
 
 static const struct base_table *const table = &embedded_sim_cost_torch_kernels_csv;
 
-/* By the operation that names a kernel; a gelu is an activation of a model whose is one. */
+/* Keyed by the operation that names a kernel; a gelu counts as activation in models that use it. */
 static const struct named {
     const char *name;
     enum model_function function;
     bool backward, gelu;
-    const char *of; /* what the operation's name ends with, whatever its function is; NULL: any */
+    const char *of; /* suffix of the operation's name, under any function; NULL: any */
 } named[] = {
     {"rms_norm", MODEL_MEAN_SQUARE, false, false, NULL},
     {"rms_norm", MODEL_NORM, false, false, NULL},

@@ -1,6 +1,6 @@
-/* One layer of torchtitan's Llama 3, ATen operation by operation, as autograd keeps and frees its tensors
- * (torchtitan/models/llama3/model/model.py, PyTorch 2.11); and as torch.compile leaves it, whose min-cut keeps other
- * tensors. */
+/* One layer of torchtitan's Llama 3, ATen operation by operation, as autograd saves and frees its tensors
+ * (torchtitan/models/llama3/model/model.py, PyTorch 2.11). Also as torch.compile changes it: its min-cut partitioner
+ * saves other tensors. */
 #include "sim/cost/torch_step.h"
 
 static int temporary(struct torch_step *s, int64_t bytes)
@@ -123,7 +123,7 @@ void sim_torch_layer_forward(struct torch_step *s, struct torch_layer *layer, en
 
 /* ---- backward ---- */
 
-/* Of two inputs' gradients: their sum in a storage of its own. */
+/* Sums two inputs' gradients into a new storage. */
 static void add(struct torch_step *s, int *to, int *other, int64_t bytes)
 {
     int sum = temporary(s, bytes);
@@ -153,7 +153,7 @@ static void mlp_backward(struct torch_step *s, struct torch_layer *layer, struct
     int product = temporary(s, s->mlp);
     TORCH_DROP(s, &layer->product, &whole);
     int up = s->compiles ? TORCH_NONE : temporary(s, s->mlp), gate = temporary(s, s->mlp);
-    if (s->compiles) up = product, product = TORCH_NONE; /* the fused kernel writes over what it reads */
+    if (s->compiles) up = product, product = TORCH_NONE; /* the fused kernel overwrites its input */
     TORCH_DROP(s, &product, &layer->up, &layer->gate);
     sim_torch_take_gradient(s, group, TORCH_UP);
     int sum = temporary(s, s->whole);

@@ -1,5 +1,5 @@
-/* What PyTorch's allocator holds beside what is alive: copies of gradients in buckets, blocks that were split, and
- * blocks that a stream has not let go of yet. */
+/* Bytes of PyTorch's allocator beyond live tensors: gradient buckets, split blocks, and blocks that a stream still
+ * uses. */
 #include "sim/cost/cost.h"
 
 #include <math.h>
@@ -21,8 +21,8 @@ static double bucket_bytes(const struct sim_cost_context *p)
     return parameters;
 }
 
-/* Parameters that sharded updates are gathered into, in a buffer of their own, unless a freed block has room for it;
- * and this device's share, which is flattened before it is sent. */
+/* The gather buffer of sharded updates, unless a freed block has room for it; and this device's shard, flattened before
+ * it is sent. */
 static double gathered_bytes(const struct sim_cost_context *p)
 {
     const struct topo_axes *mesh = &p->placement->axes;
@@ -30,8 +30,8 @@ static double gathered_bytes(const struct sim_cost_context *p)
     return gathered > largest_bytes(p) ? gathered + gathered / topo_axes_product(mesh, sim_data_axis(mesh)) : 0;
 }
 
-/* The gradient of an embedding, one block, on a stage that has no logits: nothing that large was freed there, while the
- * microbatches behind it are held. */
+/* An embedding's gradient, one block, on a stage without logits: no block that large was freed there while later
+ * microbatches are held. */
 static double embedding_bytes(const struct sim_cost_context *p)
 {
     const unsigned parts = p->plan->options.parts;
@@ -43,8 +43,8 @@ static double embedding_bytes(const struct sim_cost_context *p)
     return is_first ? bytes : 0;
 }
 
-/* Outputs of row-parallel products in a microbatch's forward pass: a freed block that a collective has read is used
- * again only when the device has passed the collective. */
+/* Results of row-parallel products in a microbatch's forward pass: a block that a collective has read is reused only
+ * after the device has passed the collective. */
 static double scattered_bytes(const struct sim_cost_context *p)
 {
     double bytes = 0;
@@ -61,16 +61,16 @@ static double scattered_bytes(const struct sim_cost_context *p)
     return bytes;
 }
 
-/* The host runs ahead of the device by as much as it is faster; a stage's reads what it sends and receives before it
- * goes on, and so waits for the device in each microbatch. */
+/* Launch slack: how far the host runs ahead of the device. A pipeline stage's host reads received data before it goes
+ * on, and so waits for the device in each microbatch. */
 static double launch_slack_frac(const struct sim_cost_context *p)
 {
     return p->plan->options.parts ? 0 : p->launch_slack_frac;
 }
 
-/* The pool of the stream that gathers, beside what is alive of it: the root's parameters are the first in it, the first
- * layer's come beside them, and later ones in their place. Where weights stay gathered over a pipeline's step, their
- * copies are counted elsewhere, and all of the pool here. */
+/* The gather stream's pool beyond its live tensors. The root's parameters come first, then the first layer's; later
+ * layers reuse its blocks. Where weights stay gathered over a pipeline's step, the copies are counted elsewhere, and
+ * the whole pool here. */
 static double gather_pool_bytes(const struct sim_cost_context *p)
 {
     double root_bytes = 0, layer_bytes = 0;

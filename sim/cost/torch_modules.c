@@ -14,7 +14,7 @@ static int width_of(const struct torch_transformer *m, int value)
     return m->tape.values[value].width;
 }
 
-/* One operand, whose caller has no further use for it. */
+/* A unary operation whose operand is released. */
 static int after(struct torch_transformer *m, enum torch_kind kind, int x)
 {
     const int out = sim_tape_apply(&m->tape, kind, elements_of(m, x), width_of(m, x), x, TORCH_NONE);
@@ -150,7 +150,7 @@ static int product(struct torch_transformer *m, int a, int b, int64_t elements)
     return out;
 }
 
-/* Of queries, keys or values: float32, scaled, and laid out for a product of all heads. */
+/* Queries, keys or values: float32, scaled, and transposed for one product of all heads. */
 static int laid_out(struct torch_transformer *m, int x, bool scaled)
 {
     int wide = sim_tape_as(&m->tape, x, WIDE);
@@ -189,7 +189,7 @@ static int queries_or_keys(struct torch_transformer *m, int x, const struct torc
     return out;
 }
 
-/* others: what keys and values are of; bias: T5's, or TORCH_NONE. */
+/* others: input of keys and values; bias: T5's, or TORCH_NONE. */
 static int attention(struct torch_transformer *m, const struct torch_attention *of, int x, int others, int64_t rows,
                      int64_t other_rows, int bias, bool causal)
 {
@@ -271,8 +271,8 @@ static int gate_halves(struct torch_transformer *m, int both)
     return out;
 }
 
-/* Rows sorted by expert, one grouped product after the other, rows that no expert here takes filled with zeros, and the
- * sum of what each token's experts give. Autocast does not know of grouped products. */
+/* Rows sorted by expert, grouped products, rows of remote experts filled with zeros, and the sum of each token's
+ * experts. Autocast does not cover grouped products. */
 static int experts(struct torch_transformer *m, const struct torch_block *of, int x)
 {
     struct torch_tape *t = &m->tape;

@@ -1,5 +1,5 @@
-/* Which plans of PyTorch's software are replayed allocation by allocation: torchtitan's Llama 3 (torch_step.c), and
- * Hugging Face's Llama, Qwen, Mixtral, GPT-2 and T5 (torch_transformers.c). */
+/* The PyTorch plans replayed allocation by allocation: torchtitan's Llama 3 (torch_step.c), and Hugging Face's Llama,
+ * Qwen, Mixtral, GPT-2 and T5 (torch_transformers.c). */
 #include "sim/cost/torch_step.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ bool sim_torch_allocates(const struct sim_plan *plan)
            (sim_torch_is_transformers(plan) || !strcmp(plan->software, "torchtitan"));
 }
 
-/* Of torchtitan's Llama 3, Qwen 3 and DeepSeek V2. */
+/* A key that the replay of torchtitan's Llama 3, Qwen 3 and DeepSeek V2 lacks. */
 static const char *beyond_llama(const struct sim_plan *plan)
 {
     const struct model_config *c = plan->config;
@@ -44,7 +44,7 @@ static const char *beyond_llama(const struct sim_plan *plan)
     return NULL;
 }
 
-/* Of Hugging Face's, whose modules are those of three families. */
+/* A key that the replay of Hugging Face's three model families lacks. */
 static const char *beyond_families(const struct sim_plan *plan)
 {
     const struct model_config *c = plan->config;
@@ -97,7 +97,7 @@ bool sim_torch_degrees(const struct sim_plan *plan, struct torch_degrees *out)
            (int64_t)out->replicas * out->tensor == plan->placement->topology.device_count;
 }
 
-/* How the plan is split: layers by sequence, too, and Hugging Face's models not at all. */
+/* A parallelism that the replay lacks: torchtitan's layers also split by sequence, Hugging Face's models not at all. */
 static const char *beyond_splits(const struct sim_plan *plan)
 {
     struct torch_degrees degrees;

@@ -1,6 +1,6 @@
-/* A training step of torchtitan under FSDP2 as its allocations, in their order, through PyTorch's caching allocator:
- * parameters, a step without optimizer states, then two with them (pytorch/pytorch 2.11
- * torch/distributed/fsdp/_fully_shard, torchtitan 0.2.2). */
+/* A torchtitan training step under FSDP2 as a sequence of allocations through PyTorch's caching allocator: parameters,
+ * a first step without optimizer states, then two with them (pytorch/pytorch 2.11 torch/distributed/fsdp/_fully_shard,
+ * torchtitan 0.2.2). */
 #include "sim/cost/torch_step.h"
 
 #include <string.h>
@@ -171,8 +171,8 @@ static void loss(struct torch_step *s, struct torch_model *m)
     (s->compiles ? compiled_loss : eager_loss)(s, m);
 }
 
-/* Each tile's logits, their loss and their gradients before the next tile's: those of the weight are added up, and each
- * of the hidden states' is copied into its place. Tiles behind the second one find what it left. */
+/* One tile at a time: logits, loss and gradients. The weight's gradients are added up; each tile's gradient of the
+ * hidden states is copied into its place. From the third tile on, the allocator is in the same state. */
 static void loss_in_tiles(struct torch_step *s, struct torch_model *m)
 {
     struct torch_group *head = &m->groups[m->layer_count + 1];
@@ -314,7 +314,8 @@ static void take_for_each_parameter(struct torch_step *s, const struct torch_mod
         }
 }
 
-/* Values are a part of what the latent vector gives; positions turn a part of queries, and one key for all heads. */
+/* Values are a part of the latent vector's projection. Positions rotate a part of the queries, and one key for all
+ * heads. */
 static void set_latent_sizes(struct torch_step *s, const struct model_config *c)
 {
     const struct model_latent *l = &c->latent;

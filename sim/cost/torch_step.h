@@ -7,7 +7,7 @@
 
 enum { TORCH_MAIN_STREAM, TORCH_GATHER_STREAM, TORCH_REDUCE_STREAM };
 enum { TORCH_NONE = -1, TORCH_MOST_PARAMETERS = 13 };
-/* Of a layer's parameters; its norms stand last. */
+/* Parameters of a layer; its norms come last. */
 enum {
     TORCH_QUERY,
     TORCH_KEY,
@@ -26,10 +26,11 @@ enum {
 struct torch_layer {
     int norm[2], rstd[2], gathered[2], scattered[2], query_product, key_product, query, key, value, context, logsumexp,
         seed[2], attention_sum, gate_product, gate, up, product, down, out;
-    int scores, padded, wide, shared[4]; /* of experts: rows of the products, what they give in float32, shared ones' */
+    int scores, padded, wide,
+        shared[4]; /* experts: rows of the products, their float32 results, shared experts' results */
 };
-/* What autograd keeps of a layer's forward pass: all; its input alone; that and what the list of selective
- * checkpointing has (torchtitan/distributed/activation_checkpoint.py). */
+/* Tensors of a layer's forward pass that autograd saves: all; the input alone; the input and the operators on selective
+ * checkpointing's list (torchtitan/distributed/activation_checkpoint.py). */
 enum torch_keeps { TORCH_KEEPS_ALL, TORCH_KEEPS_INPUT, TORCH_KEEPS_LISTED };
 
 /* Parameters that FSDP gathers together, in the order of the module. */
@@ -57,8 +58,8 @@ struct torch_step {
     enum model_phase phase, peak_phase;
     bool sparse /* the layer that runs */, norms_queries, compiles,
         joins /* several sequences: pieces of a gathered length are copied behind each other */;
-    /* bytes of a rank's activations: of the residual stream, the whole of it, queries, keys, the MLP, a norm's
-     * reciprocal roots, the logarithms of attention's sums, and the table of rotations */
+    /* bytes of a rank's activations: residual stream shard, whole residual stream, queries, keys, MLP, a norm's
+     * reciprocal roots, attention's logsumexp, and the rotary table */
     int64_t residual, whole, queries, keys, mlp, rstd, logsumexp, rotations, logits, rows;
     int64_t values, context, turned_queries, turned_keys; /* those that positions turn */
     int64_t scores, routed, padded, hidden, shared;       /* of experts: rows, those padded, and of their products */
@@ -90,8 +91,8 @@ void sim_torch_layer_forward(struct torch_step *s, struct torch_layer *layer, en
 /* gradient: of the result, which becomes that of the input; input: its storage, dropped with the last reader. */
 void sim_torch_layer_backward(struct torch_step *s, struct torch_layer *layer, struct torch_group *group, int *input,
                               int *gradient);
-/* torch_experts.c: a sparse layer's half behind its norm. out: what is added to the stream; to the gradient of that
- * belongs the one of the norm's result, over the whole length. */
+/* torch_experts.c: the MoE half of a layer after its norm. out: the tensor added to the stream; its gradient is that of
+ * the norm's result, over the whole length. */
 int sim_torch_experts_forward(struct torch_step *s, struct torch_layer *layer, enum torch_keeps keeps);
 int sim_torch_experts_backward(struct torch_step *s, struct torch_layer *layer, struct torch_group *group);
 

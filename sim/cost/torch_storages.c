@@ -1,10 +1,10 @@
-/* Storages of a replayed PyTorch step: what is alive by category, and what that was at the most. */
+/* Storages of a replayed PyTorch step: live bytes by category, and their maximum. */
 #include "sim/cost/peak_buffers.h"
 #include "sim/cost/torch_step.h"
 
 #include <string.h>
 
-/* What is alive now, added up by where it was taken and what it is. */
+/* Live bytes now, summed by allocation site and category. */
 static void explain(struct torch_step *s)
 {
     static const char *const whys[MODEL_CATEGORY_COUNT] = {

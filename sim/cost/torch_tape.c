@@ -1,5 +1,5 @@
 /* PyTorch's eager mode and autograd (torch/csrc/autograd/engine.cpp, tools/autograd/derivatives.yaml of PyTorch 2.11)
- * as allocations: what each operation makes, saves, and frees. */
+ * as allocations: results, saved tensors and frees of each operation. */
 #include "sim/cost/torch_tape.h"
 
 
@@ -127,8 +127,8 @@ int sim_tape_linear(struct torch_tape *t, int x, int weight, int bias, int64_t e
     return out;
 }
 
-/* Of one tile: logits, which become their gradient in place; what that gives the tile's hidden states; and the weight's
- * part, cast to float32 before it is added. */
+/* One tile: logits, which become their gradient in place; the gradient of the tile's hidden states; the weight's
+ * gradient, cast to float32 before it is added. */
 static void fused_tile(struct torch_tape *t, int by, int64_t logits, int64_t hidden, bool trains)
 {
     enum { HALF = 2, WIDE = 4 };
@@ -152,7 +152,7 @@ int sim_tape_fused_loss(struct torch_tape *t, int x, int weight, int64_t tile_el
     t->category = MODEL_GRADIENT;
     const int of_head = head.wants ? sim_tape_new(t, head.elements, head.width, false) : TORCH_NONE;
     t->category = MODEL_TEMPORARY;
-    for (int64_t i = 0; i < tiles && i < 2; i++) /* later ones find what the second left */
+    for (int64_t i = 0; i < tiles && i < 2; i++) /* later ones repeat the second */
         fused_tile(t, by, tile_elements, (hidden.elements + tiles - 1) / tiles, head.wants);
     t->category = category;
     sim_tape_drop(t, read), sim_tape_drop(t, by);
@@ -210,7 +210,7 @@ static void pass(struct torch_tape *t, int value, int gradient)
     give(t, value, gradient);
 }
 
-/* Of a product: as wide and large as the result, then summed and cast to what the operand is. */
+/* A product's gradient: as large as the result, then summed and cast to the operand's shape and dtype. */
 static void give_factor(struct torch_tape *t, const struct torch_value *out, int value)
 {
     if (!wants(t, value)) return;
@@ -231,7 +231,7 @@ static void power_backward(struct torch_tape *t, int value)
     sim_tape_drop(t, factor);
 }
 
-/* Queries, keys and values, whose gradients are joined where one tensor has all three. */
+/* Gradients of queries, keys and values are concatenated where one tensor has all three. */
 static void attention_backward(struct torch_tape *t, const struct torch_node *node)
 {
     if (node->in[1] != node->in[0]) {
@@ -245,7 +245,7 @@ static void attention_backward(struct torch_tape *t, const struct torch_node *no
     for (int i = 0; i < TORCH_MOST_INPUTS; i++) sim_tape_drop(t, parts[i]);
 }
 
-/* The half that was turned: two slices into zeros, one after the other; then what was not turned. */
+/* The rotated half: two slices into zeros, one after the other; then the half that was not rotated. */
 static void rotary_backward(struct torch_tape *t, const struct torch_value *out, int value)
 {
     const struct torch_value of = t->values[value];

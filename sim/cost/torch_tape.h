@@ -1,6 +1,6 @@
-/* Private to the replay of Hugging Face's models: PyTorch in eager mode, as its tensors' storages come and go. Each
- * operation makes the storage of its result and, while autograd records, notes what it saves; backward goes through the
- * operations from the last to the first. Views are the tensor that they view. */
+/* Private to the replay of Hugging Face's models: PyTorch in eager mode, as storages allocated and freed. Each
+ * operation allocates its result and, while autograd records, notes the tensors it saves. Backward visits operations
+ * from last to first. A view is the tensor that it views. */
 #ifndef SIM_TORCH_TAPE_H
 #define SIM_TORCH_TAPE_H
 
@@ -14,12 +14,12 @@ struct torch_value {
     bool is_weight;
 };
 
-/* How an operation's gradient is made, and what it saves for that. */
+/* How an operation's gradient is computed, and the tensors saved for it. */
 enum torch_kind {
     TORCH_PASS,     /* a sum: its gradient is that of its operands */
     TORCH_LINEAR,   /* x times a weight, saved where the other one wants a gradient, plus a bias */
     TORCH_TIMES,    /* two tensors, the second of which may be broadcast */
-    TORCH_OF_INPUT, /* silu, and others whose gradient is of the operand */
+    TORCH_OF_INPUT, /* silu, and others whose gradient reads the operand */
     TORCH_OF_RESULT,
     TORCH_POWER,
     TORCH_OF_NOTHING, /* a cast, a factor, a mean: nothing is saved but perhaps a mask */
@@ -28,7 +28,7 @@ enum torch_kind {
     TORCH_HALVES, /* two views, of which out is the second and in[1] the first */
     TORCH_ROTARY,
     TORCH_LOOKUP,
-    TORCH_BIAS, /* what is added to scores in place, one for all sequences */
+    TORCH_BIAS, /* added to scores in place, one for all sequences */
     TORCH_CROSS_ENTROPY,
     TORCH_FUSED_LOSS, /* Liger's: gradients are made in the forward pass, and saved */
     TORCH_CHECKPOINT
@@ -47,7 +47,7 @@ struct torch_tape {
     int weights_end; /* weights are the first values */
     int value_count, value_capacity, node_count, node_capacity;
     bool autocast, records, stops /* recomputation ends with the last saved tensor */, stopped, at_last;
-    enum model_category category;                                   /* of what is made now */
+    enum model_category category;                                   /* of new allocations */
     void (*again)(void *model, int layer, int input, int gradient); /* a checkpointed layer, and its backward pass */
     void *model;
 };
@@ -56,8 +56,8 @@ int sim_tape_new(struct torch_tape *t, int64_t elements, int width, bool wants);
 int sim_tape_view(struct torch_tape *t, int64_t elements, int width); /* without a storage of its own */
 void sim_tape_keep(struct torch_tape *t, int value);
 void sim_tape_drop(struct torch_tape *t, int value);
-/* A node whose inputs and saved values end at TORCH_NONE; saved ones are kept. out wants a gradient if an input does.
- */
+/* A node; its inputs and its saved values each end at TORCH_NONE. Saved values are kept. out requires a gradient if an
+ * input does. */
 void sim_tape_note(struct torch_tape *t, enum torch_kind kind, int out, const int *in, int in_count, const int *saved,
                    int saved_count);
 /* One operation with one result, of so many elements and bytes for each; operands are the caller's still. */
@@ -69,7 +69,7 @@ int sim_tape_linear(struct torch_tape *t, int x, int weight, int bias, int64_t e
  * src/liger_kernel/ops/fused_linear_cross_entropy.py). */
 int sim_tape_fused_loss(struct torch_tape *t, int x, int weight, int64_t tile_elements, int64_t tiles);
 void sim_tape_forget_casts(struct torch_tape *t); /* autocast's block ends */
-/* All nodes behind the first `from`, last to first. */
+/* Runs backward from the last node to the first one after `from`. */
 void sim_tape_backward(struct torch_tape *t, int from);
 
 #endif

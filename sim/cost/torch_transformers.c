@@ -22,7 +22,8 @@ static int weight_of(struct torch_transformer *m, int64_t elements)
     return new_weight(m, elements, m->stream_width, !m->lora_rank);
 }
 
-/* bitsandbytes: two elements a byte, and their blocks' largest in a byte each, whose own are float32. */
+/* bitsandbytes: two elements per byte, and a one-byte maximum per block; the maxima have float32 maxima of their own.
+ */
 static int four_bits(struct torch_transformer *m, int64_t elements)
 {
     enum { BLOCK = 64, BLOCKS = 256 };
@@ -180,8 +181,7 @@ static void encode(struct torch_transformer *m)
     m->encoded = normed(m, 0, x, m->encoder_rows);
 }
 
-/* Cross entropy in float32 but for T5's logits in bfloat16; of hidden states, whose caller has no further use for them.
- */
+/* Cross entropy in float32, except for T5's bfloat16 logits. Releases the hidden states. */
 static int loss_of(struct torch_transformer *m, int x)
 {
     struct torch_tape *t = &m->tape;

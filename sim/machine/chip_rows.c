@@ -1,4 +1,4 @@
-/* Which rows of a table are a chip's. */
+/* Selects a chip's rows of a table. */
 #include "sim/machine/machine.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ bool sim_is_named_chip(const char *cell, const char *chip)
     return !length || (!strncmp(cell, chip, length) && (!chip[length] || chip[length] == '-'));
 }
 
-/* Of the same generation, with the same links or fewer: what nobody measured there is taken from it. */
+/* A chip of the same generation with at least its links: the source of unmeasured values. */
 static const char *like_of(const char *chip)
 {
     static const char *const like[][2] = {{"a800", "a100"},  {"h800", "h100"}, {"h20", "h100"},

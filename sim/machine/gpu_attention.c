@@ -1,5 +1,5 @@
-/* What attention kernels of a library reach on a GPU, by the size of heads and the length of sequences: rows of
- * gpu_attention.csv. Short sequences leave fewer whole tiles, and each begins and ends as long ones do. */
+/* Rates of a library's attention kernels on a GPU, by head size and sequence length: rows of gpu_attention.csv. Short
+ * sequences have fewer whole tiles for the same prologue and epilogue. */
 #include "sim/machine/machine.h"
 
 #include <string.h>

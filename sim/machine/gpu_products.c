@@ -1,6 +1,6 @@
-/* Products on GPUs: a library splits the result into tiles, one thread block each, deals them out to the
- * multiprocessors wave by wave, and takes the tile, and the number of parts of the contraction, with which that ends
- * first. Tiles are rows of gpu_tiles.csv. */
+/* Matrix products on GPUs. A library splits the result into tiles, one thread block each, which run on the
+ * multiprocessors in waves. It chooses the fastest tile and split of the contraction. Tiles are rows of gpu_tiles.csv.
+ */
 #include "sim/machine/machine.h"
 
 #include <math.h>
@@ -26,9 +26,8 @@ enum base_status sim_tiles_read(struct sim_tiles *out, struct base_error *error)
     return BASE_OK;
 }
 
-/* Tiles of several waves are not split along the contraction: there is work for all multiprocessors. What all blocks
- * take without a start is the least that a tile can; one that takes more than is known is left at that, a little less
- * for what rounding does. */
+/* With several waves of tiles the contraction is not split: all multiprocessors have work. The lower bound of a tile is
+ * the work of all blocks without launches; tiles above the best time so far are skipped, with a margin for rounding. */
 static double in_tiles(const struct sim_profile *profile, const struct sim_product *of, int tile, double known)
 {
     const double *c = profile->constants, multiprocessors = c[SIM_MULTIPROCESSORS],

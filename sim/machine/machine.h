@@ -42,14 +42,18 @@ enum sim_constant {
     SIM_REMATERIALIZATION_MIN_BYTES,
     SIM_MULTIPROCESSORS /* of a GPU: a product's tiles are dealt out to them; 0: products have no tiles */,
     SIM_ATTENTION_EFFICIENCY_FRAC /* of flop_per_s, for products inside a flash attention kernel; 0: as any product */,
-    SIM_NVLS_BYTES_PER_S /* operand bytes of all-reduces that the switch adds up, beside its steps; 0: it cannot */,
+    SIM_NVLS_BYTES_PER_S /* operand bytes of all-reduces that the switch sums, in addition to its steps; 0: unsupported
+                          */
+    ,
     SIM_NVLS_STEP_S /* of such an all-reduce, once for each chunk of all channels */,
     SIM_LL_BYTES_PER_S /* bus bandwidth of NCCL's protocol for few bytes, which sends a flag with each word */,
-    SIM_NVLS_RECKONED_FRAC /* of a GPU's links, what NCCL reckons that the switch's sums reach */,
+    SIM_NVLS_RECKONED_FRAC /* a GPU's links: share of bandwidth that NCCL's cost model assumes for NVLS */,
     SIM_RING_LL128_INSIDE /* not 0: rings of NCCL's protocol of 128 bytes stay inside nodes */,
     SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
     SIM_LOOP_LAUNCH_S /* the same of a start in a compiled loop over experts */,
-    SIM_HOST_WATCHED_S /* beside its launch, for each eager kernel that a policy by operation watches from Python */,
+    SIM_HOST_WATCHED_S /* in addition to its launch, per eager kernel under a Python dispatch mode (selective policies)
+                        */
+    ,
     SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
     SIM_DISPATCH_BYTES_PER_S /* that DeepEP's and HybridEP's kernels deliver to a GPU through NVLink; 0: all it carries
                               */
@@ -59,33 +63,33 @@ enum sim_constant {
     SIM_HOST_UPDATE_BYTES_PER_S /* that a host reads and writes while it takes an optimizer's step */,
     SIM_HOST_LINK_BYTES_PER_S /* of one device to its host's memory, one way */,
     SIM_INT8_FLOP_FRAC /* of flop_per_s, as the others */,
-    SIM_ATTENTION_FORWARD_FRAC /* of flop_per_s, what an attention kernel reaches; 0: what other products reach */,
+    SIM_ATTENTION_FORWARD_FRAC /* an attention kernel's share of flop_per_s; 0: as other products */,
     SIM_ATTENTION_BACKWARD_FRAC,
     SIM_ATTENTION_BACKWARD_PRODUCTS /* that its backward pass makes: 5 in one kernel, 7 in two */,
     SIM_ATTENTION_BLOCK /* queries and keys of a block that the kernel takes or skips as a whole */,
-    SIM_ENGINE_EXPOSED_FRAC /* of collectives of tensors and sequences, beside products of Transformer Engine in fp8 */,
+    SIM_ENGINE_EXPOSED_FRAC /* tensor and sequence collectives that overlap with Transformer Engine's fp8 products */,
     SIM_NIC_EFFICIENCY_FRAC /* of nic_bytes_per_s; 0: as of links */,
     SIM_PAIR_BYTES_PER_S /* between two GPUs alone, where no switch joins all: one link of several */,
     SIM_COMMUNICATOR_BYTES /* of device memory, for each group of devices that NCCL joins */,
     SIM_COMMUNICATORS /* groups that a device is in, with and */,
-    SIM_TENSOR_COMMUNICATORS /* beside these with tensor parallelism */,
+    SIM_TENSOR_COMMUNICATORS /* in addition to these with tensor parallelism */,
     SIM_BUCKETS_FRAC /* of half gradients that data parallelism copies before it sums them, unless state is sharded */,
     SIM_SPLIT_BLOCKS_FRAC /* of a second block as the largest, which the allocator splits between microbatches */,
-    SIM_HELD_FRAC /* of what row-parallel products leave to a stream: blocks that wait for the device */,
-    SIM_GATHER_POOL_FRAC /* of what is gathered at once: a stream's own pool, out of which it is copied */,
-    SIM_MESSAGE_EFFICIENCY_FRAC /* of a network card's rate, what one sender of pipeline messages reaches */,
+    SIM_HELD_FRAC /* share of row-parallel results whose blocks wait for a stream */,
+    SIM_GATHER_POOL_FRAC /* share of gathered bytes copied out of a stream's own pool */,
+    SIM_MESSAGE_EFFICIENCY_FRAC /* share of a network card's rate that one sender of pipeline messages reaches */,
     SIM_TILE_START_STEPS /* of a GPU's product: steps along the contraction that a tile's start and end take */,
     SIM_TILE_PARTS /* of the contraction, at most, each added up by a block of its own */,
     SIM_SOFTMAX_GRADIENT_FRAC /* of hbm_bytes_per_s, in a kernel that begins with the scores; 0: as other kernels */,
     SIM_NORM_HBM_FRAC /* of hbm_bytes_per_s, in PyTorch's own kernels of norms; 0: as other kernels */,
     SIM_UPDATE_HBM_FRAC /* and in those that go over all parameters: clipping and fused optimizers */,
-    SIM_RESULT_EXPOSED_FRAC /* of a GPU's product: what of its result is written when no tile computes any more */,
+    SIM_RESULT_EXPOSED_FRAC /* a GPU's product: share of the result written after the last tile's computation */,
     SIM_CONSTANT_COUNT
 };
 /* ---- NCCL's own numbers (nccl_table.c) ---- */
 
 enum sim_protocol { SIM_LL, SIM_LL128, SIM_SIMPLE, SIM_PROTOCOL_COUNT };
-/* Rows of nccl.csv, which says what each is. */
+/* Rows of nccl.csv, which describes each. */
 enum sim_nccl_constant {
     SIM_RING_BASE_S,
     SIM_RING_INSIDE_STEP_S,
@@ -128,7 +132,7 @@ struct sim_nccl {
 };
 enum base_status sim_nccl_read(struct sim_nccl *out, struct base_error *error);
 
-/* Rows of nccl_limits.csv, each in one node, in two, and in more: what NCCL holds a generation of GPUs to. */
+/* Rows of nccl_limits.csv, for one node, two, and more: NCCL's limits for a GPU generation. */
 enum sim_nccl_limit {
     SIM_LL_MOST /* bus bandwidth */,
     SIM_RING_LL128_MOST /* of a channel, as the following */,
@@ -154,8 +158,8 @@ struct sim_tiles {
 };
 enum base_status sim_tiles_read(struct sim_tiles *out, struct base_error *error);
 
-/* Communication that a software may run beside what computes: tensor parallelism's, sums of gradients, gathers of
- * updated parameters, messages of the interleaved schedule. */
+/* Communication that may overlap with computation: tensor parallelism's, gradient reductions, parameter gathers,
+ * messages of the interleaved schedule. */
 enum sim_overlap {
     SIM_OVERLAP_TENSOR,
     SIM_OVERLAP_GRADIENTS,
@@ -188,7 +192,7 @@ struct sim_profile {
                         (sim/compile/software.csv) */
     struct sim_compile_choice {
         bool is_one, runs;         /* whether torch.compile can be asked for, and whether it runs */
-        model_trait_set traits[2]; /* of eager runs, and of compiled ones, beside the others */
+        model_trait_set traits[2]; /* additional traits of eager runs, and of compiled ones */
     } compile;
     enum sim_switch overlaps[SIM_OVERLAP_COUNT]; /* of this version of the software, unless a plan says otherwise */
     double bucket_parameters; /* of its distributed optimizer, where buckets overlap; 0: it has none */
@@ -198,30 +202,30 @@ struct sim_profile {
         double mean_error_frac; /* of predictions of those that were left out of it, in turn */
     } calibrated;
     const char *software_date; /* of the compiler in the software's row, "2023-01" */
-    bool simulated;            /* collectives take what their messages take, link by link: "network": "simulated" */
+    bool simulated;            /* collectives are simulated message by message, link by link: "network": "simulated" */
 };
 /* BASE_INPUT: the table is damaged. A chip that it does not have: zeros. */
 enum base_status sim_vector_units_find(const char *chip, struct sim_vector_units *out, struct base_error *error);
 const char *sim_constant_name(enum sim_constant constant);
 int sim_constant_named(const char *name); /* -1: none */
-/* chip_rows.c: a table's cell names the chip, or all whose names go on with - (a100: a100-40g); "": every chip. The
- * second: or one that this chip is taken to be like (h100: h800). */
+/* chip_rows.c: true if a table's cell is the chip's name, or its prefix before a - (a100: a100-40g); "": every chip.
+ * The second accepts similar chips, too (h100: h800). */
 bool sim_is_named_chip(const char *cell, const char *chip);
 bool sim_is_of_chip(const char *cell, const char *chip);
 const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" */
-/* The profile of a topology's chip under a software as it was on a date (NULL: as it is now); overrides is a profile
- * document ({"constants": {name: value}, "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes
- * as far as they differ from the software's) or NULL. */
+/* The profile of a topology's chip under a software of a date (NULL: newest). overrides is a profile document or NULL:
+ * {"constants": {name: value}, "passes": {name: true or false}, "network": "analytic" or "simulated"}; passes only
+ * where they differ from the software's. */
 enum base_status sim_profile_build(const struct topo_topology *topology, const char *software, const char *date,
                                    const struct base_json *overrides, struct sim_profile *out,
                                    struct base_error *error);
-/* What such a version of the software has otherwise (software_versions.csv); a constant that the user gave stays. */
+/* Applies a software version's differences (software_versions.csv); the user's constants stay. */
 enum base_status sim_profile_take_version(const char *software, const struct topo_topology *topology,
                                           const char *version, struct sim_profile *profile, struct base_error *error);
 /* gpu_attention.c: the rows of a library on a chip, which may be none. */
 enum base_status sim_attention_rates_find(const char *library, const char *chip, struct sim_profile *out,
                                           struct base_error *error);
-/* Of flop_per_s, counting the products that a causal mask needs; 0: the profile has no such rates. */
+/* Share of flop_per_s, for the unmasked products; 0: the profile has no such rates. */
 enum sim_attention_way { SIM_ATTENDS_FORWARD, SIM_ATTENDS_BACKWARD };
 double sim_attention_table_frac(const struct sim_profile *profile, enum sim_attention_way way, double head_dim,
                                 double length_tokens);
@@ -238,8 +242,8 @@ enum sim_routes { SIM_ANY_ROUTE, SIM_ONE_RING };
 
 /* ---- placement: a topology and a mesh on it, with the loads that its groups put on links ---- */
 
-/* What sending a collective link by link came to: of each algorithm, seconds a byte of the operand, and seconds of
- * latency. Sharing is linear in bytes, so that this holds for any number of them. */
+/* Simulated cost of a collective: per algorithm, seconds per byte of the operand, and latency. Sharing is linear in
+ * bytes, so that this holds for any size. */
 enum { SIM_MOST_LINK_COSTS = 4 };
 struct sim_link_cost {
     struct {
@@ -251,7 +255,7 @@ struct sim_link_cost {
     bool store_and_forward;
 };
 
-/* How far off predictions of a kind were (confidence.c): the logarithm of measured over predicted, as a normal
+/* Residuals of one kind of prediction (confidence.c): the logarithm of measured over predicted, as a normal
  * distribution. */
 struct sim_residual {
     double mean, deviation;
@@ -266,7 +270,7 @@ enum sim_residual_kind {
     SIM_OF_PIPELINED_MEMORY,
     SIM_OF_COMPILED_MEMORY, /* of plans that are none of the following */
     SIM_OF_COMPILED_UNSCANNED,
-    SIM_OF_COMPILED_NONE, /* scanned layers, by what the backward pass recomputes */
+    SIM_OF_COMPILED_NONE, /* scanned layers, by remat policy */
     SIM_OF_COMPILED_MINIMAL,
     SIM_OF_COMPILED_FULL,
     SIM_OF_COMPILED_RESCUED, /* said to fit once the compiler recomputes arrays */
@@ -291,7 +295,7 @@ struct sim_placement {
         double exchange_inside_s_per_byte, exchange_across_s_per_byte; /* the slower of these, on nodes of GPUs */
         double permute_seconds_per_byte; /* of a message from each device to the next of its group */
         int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
-        const struct sim_link_cost *link_costs; /* by kind: what the links said; NULL: nobody asked them */
+        const struct sim_link_cost *link_costs; /* by kind: simulated costs; NULL: not simulated */
     } * groups;
     struct sim_profile profile;
     bool splits_dimensions; /* the software asked for that, since whole dimensions of the torus would not do */
@@ -311,56 +315,56 @@ enum base_status sim_context_mesh(const struct topo_topology *stage, const struc
                                   int64_t context_parallel, struct topo_mesh_request *out, struct base_error *error);
 /* Seconds that every device of a stage takes to send so many bytes to its like in another one, all at once. */
 double sim_stage_message_s(const struct sim_placement *placement, int from, int to, double bytes);
-/* placement.c. The axis that T5X's ZeRO takes (data, and context where there is one, whose devices have the same
- * parameters), and the one that sequence parallelism takes (model, or tensor),
- * as sets; 0: the mesh has none. */
+/* placement.c. The axes of T5X's ZeRO (data, and context if any, whose devices hold the same parameters) and of
+ * sequence parallelism (model, or tensor), as sets; 0: not in the mesh. */
 unsigned sim_data_axis(const struct topo_axes *mesh);
 unsigned sim_model_axis(const struct topo_axes *mesh);
 enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
                                      const struct topo_mesh_request *request, const struct sim_profile *profile,
                                      struct sim_placement *out, struct base_error *error);
-/* What rings through the groups of a mesh cost on the placement's own torus of one slice, whatever order the devices
- * have: fills its groups, which are there, one for each set of axes. The mesh has its devices. */
+/* Prices rings through the groups of a mesh on the placement's torus, one slice, in any device order. Fills the
+ * placement's groups, one for each set of axes. The mesh has its devices. */
 void sim_place_on_torus(struct base_arena *arena, struct sim_placement *placement, const struct topo_mesh *mesh);
-/* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
+/* True if an all-reduce uses recursive doubling, as faster than a ring: few bytes, no torus. */
 bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes);
-/* nccl.c: what NCCL's leanest protocol (LL) takes once, and for each step inside a node; steps of rings that leave
- * nodes, where there are several, are posted by the host. */
+/* nccl.c: latency of NCCL's LL protocol, once and per step inside a node; the host posts steps of rings that leave a
+ * node. */
 struct sim_nccl_latency {
     double once_s, inside_s;
 };
 struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, int64_t nodes);
-/* Whether a collective is priced by NCCL's own reckoning; and its price then, on GPUs behind NVLink whose slowest part
- * has this bus bandwidth, or that of the placement's loads. */
+/* Whether NCCL's cost model prices a collective; and its price on GPUs behind NVLink, at this bus bandwidth of the
+ * slowest part, or at that of the placement's loads. */
 bool sim_is_of_nccl(const struct sim_placement *placement, enum sim_collective kind);
 struct sim_nccl_price {
-    double seconds, fastest_s; /* of the way that NCCL takes, and of the fastest, which it may reckon to be slower */
+    double seconds,
+        fastest_s; /* of the algorithm that NCCL chooses, and of the fastest, which its model may rank lower */
     const char *way, *fastest; /* "tree with LL128"; NULL: nothing is sent */
 };
 struct sim_nccl_price sim_nccl_price(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
                                      double bytes, double bus_bytes_per_s);
 struct sim_nccl_price sim_nccl_price_of_loads(const struct sim_placement *placement, enum sim_collective kind,
                                               unsigned axes, double bytes);
-/* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
+/* Seconds of one collective; bytes are one device's operand. With zero bytes it is the latency. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
-/* The same of a decode step, whose collectives are a few KiB and take as long as their hops: a group that is a box of a
- * torus goes along one dimension after the other, so that hops are the sum of its sides (jax-ml/scaling-book
- * sharding.md: the floor of a collective over several axes). Steps of training are priced as they were calibrated. */
-/* Tokens to their experts on nodes of GPUs, as DeepEP sends them: once to each device, and between nodes once to each
- * node, that has some of a token's experts. bytes: of one device's rows, one for each selected expert of a token. */
+/* As above for a decode step, whose collectives of a few KiB are bound by hops. A group that is a box of a torus uses
+ * one dimension after another, so that hops are the sum of its sides (jax-ml/scaling-book sharding.md: the floor of a
+ * collective over several axes). Training steps are priced as calibrated. */
+/* MoE dispatch between GPU nodes as DeepEP does it: a token is sent once to each device with one of its experts, and
+ * between nodes once to each such node. bytes: one device's rows, one for each selected expert of a token. */
 double sim_dispatch_s(const struct sim_placement *placement, unsigned axes, double bytes, double selected);
 double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
                               double bytes);
-/* Whether messages were sent over links for it: "network": "simulated", or a topology with failures. */
+/* True if collectives are simulated: "network": "simulated", or a topology with failures. */
 bool sim_asks_links(const struct sim_placement *placement);
-/* Seconds of a collective whose messages took that: on NCCL's GPUs they say what the links carry, and NCCL's protocols
- * the rest. */
+/* Seconds of a simulated collective. On NCCL's GPUs the simulation gives the links' rate, and NCCL's protocols the
+ * rest. */
 double sim_lowered_s(const struct sim_placement *placement, const struct sim_link_cost *wire, enum sim_collective kind,
                      unsigned axes, double bytes);
-/* Which ways a collective may take: what goes round one ring on a sound network does so where one is broken, too. */
+/* Algorithms of a collective: one that uses a single ring on a sound network does so on a broken one, too. */
 enum sim_routes sim_routes_of(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);
-/* Whether that is what the links take, and no estimate: rings along one dimension of a torus that load all of its links
- * alike. Where it is not, the mean load of links stands for what several rings at once make of uneven ones. */
+/* True if the price is exact: rings along one dimension of a torus that load all of its links alike. Elsewhere the mean
+ * load approximates several rings with uneven links. */
 bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);
 
 /* ---- one collective, link by link (simulated.c) ---- */
@@ -370,7 +374,7 @@ struct sim_network {
     struct sim_link_rates rates;
     double permute_start_s; /* in place of the rates' */
 };
-/* The links of a topology with what the profile says of them. BASE_INPUT: nothing says what one carries. */
+/* The links of a topology with the profile's rates. BASE_INPUT: a link has no known bandwidth. */
 enum base_status sim_network_build(struct base_arena *arena, const struct topo_topology *topology,
                                    const struct sim_profile *profile, struct sim_network *out,
                                    struct base_error *error);
@@ -398,7 +402,7 @@ enum base_status sim_simulate_fastest(struct base_arena *arena, const struct sim
                                       const struct sim_groups *groups, enum sim_collective kind, enum sim_routes routes,
                                       double bytes, struct sim_simulated *out, struct base_error *error);
 
-/* ---- what bounds on predictions are made of, too (pricing.c) ---- */
+/* ---- also used by bounds on predictions (pricing.c) ---- */
 
 /* Seconds of so many bytes of a device's memory, of so many FLOP of its matrix units in bfloat16, and of starting so
  * many kernels. */
@@ -418,7 +422,7 @@ static inline double sim_launches_s(const struct sim_profile *profile, double la
 /* The constant that says the rate of products in it as a share of bfloat16's; -1: they are as fast. */
 int sim_rate_constant(enum model_dtype dtype);
 double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype);
-/* What an allocator loses beside so many bytes that come and go. */
+/* Fragmentation of an allocator for so many transient bytes. */
 static inline double sim_fragments_bytes(const struct sim_profile *profile, double bytes)
 {
     return floor(bytes * profile->constants[SIM_FRAGMENTATION_FRAC]);
@@ -428,10 +432,10 @@ static inline double sim_fragments_bytes(const struct sim_profile *profile, doub
 struct sim_product {
     double batch, rows, columns, contracted;
 };
-/* What matrix units do for it, padding and all. */
+/* FLOPs of a product on matrix units, with padding. */
 double sim_product_flop(const struct sim_profile *profile, const struct sim_product *product);
-/* gpu_products.c. What a flash attention kernel's rate makes of a product inside it; at least 0.
- * causal: blocks behind the diagonal are skipped. */
+/* gpu_products.c. A flash attention kernel's rate relative to a product's; at least 0. causal: masked blocks are
+ * skipped. */
 double sim_attention_share(const struct sim_profile *profile, enum model_direction direction);
 /* The same on a GPU: as many FLOP as its multiprocessors could do while they work through the tiles. */
 double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *product);

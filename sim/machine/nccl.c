@@ -1,8 +1,7 @@
-/* Collectives as NCCL runs them on GPUs behind NVLink: it reckons for each algorithm (ring, tree, NVLS) and protocol
- * (LL, LL128, Simple) a latency and a bandwidth, and takes what it reckons to be the fastest (NVIDIA/nccl 2.26.2
- * src/graph/tuning.cc; its numbers are rows of nccl.csv and nccl_limits.csv). What that then takes is priced by what
- * the protocol sends over the links, whose rates were measured: few bytes go through few channels, and chunks of NVLS
- * go through its stages one behind the other. */
+/* Collectives by NCCL on GPUs behind NVLink. NCCL's cost model gives each algorithm (ring, tree, NVLS) and protocol
+ * (LL, LL128, Simple) a latency and a bandwidth, and NCCL runs the cheapest (NVIDIA/nccl 2.26.2 src/graph/tuning.cc;
+ * nccl.csv, nccl_limits.csv). Its time is then priced from the protocol's traffic at measured link rates: small
+ * messages use few channels, and NVLS pipelines its chunks. */
 #include "sim/machine/machine.h"
 
 #include <math.h>
@@ -21,7 +20,8 @@ struct sim_nccl_latency sim_nccl_latency(const struct sim_nccl *nccl, int64_t no
 
 struct collective {
     const struct sim_nccl *nccl;
-    double ranks, nodes, in_node, passes /* round the ring */, bytes, bus_bytes_per_s, nic_s /* beside NCCL's own */;
+    double ranks, nodes, in_node, passes /* round the ring */, bytes, bus_bytes_per_s,
+        nic_s /* in addition to NCCL's own */;
     double fabric_bytes_per_s /* of a GPU's links, as NCCL has them */, nvls_bytes_per_s, nvls_step_s, nvls_share;
     double limits[SIM_NCCL_LIMIT_COUNT] /* of so many nodes; 0: none */, cards /* a ring of its own through each */;
     bool ring_ll128;
@@ -45,8 +45,7 @@ static double limited(double rate, double limit)
     return limit > 0 ? fmin(rate, limit) : rate;
 }
 
-/* Of the channels, those that so few bytes are spread over; NCCL takes whole ones, which would make a byte more cost
- * less. */
+/* The number of channels for this size; NCCL uses whole ones, by which one more byte would cost less. */
 static double channels_frac(const struct collective *c, enum sim_nccl_constant bytes_of_one, int protocol)
 {
     const double channels = c->nccl->of[SIM_RING_CHANNELS][protocol];
@@ -95,8 +94,7 @@ static struct way ring(const struct collective *c, int protocol)
                         ring_names[protocol]};
 }
 
-/* Between what waits for latency and what fills all channels there is a dip (NVIDIA's own correction of its reckoning).
- */
+/* NVIDIA's own correction of the model: a dip between sizes bound by latency and those that fill all channels. */
 static double tree_correction(const struct sim_nccl *nccl, double bytes, int protocol)
 {
     double frac = 1;
@@ -128,7 +126,7 @@ static struct way tree(const struct collective *c, int protocol)
                         tree_names[protocol]};
 }
 
-/* A chunk of each channel for each GPU: what goes through the switch at a time. */
+/* Bytes in the switch at a time: a chunk of each channel for each GPU. */
 static double nvls_loop_bytes(const struct collective *c)
 {
     const double at_once = fmax(1, c->limits[SIM_NVLS_CHANNELS]) * c->in_node;
@@ -163,8 +161,8 @@ static double nvls_reckoned_s(const struct collective *c)
            c->bytes / (links * of[SIM_NVLS_RECKONED_FRAC_OF_LINKS][SIM_SIMPLE]);
 }
 
-/* Chunks follow each other through the switch, and across nodes up and down a tree of cards. Of more than two nodes a
- * card sends what it hands up one tree and down the other, once there are chunks of both. */
+/* Chunks are pipelined through the switch, and across nodes up and down a tree of cards. With more than two nodes and
+ * two chunks, a card sends up one tree and down the other. */
 static struct way nvls(const struct collective *c)
 {
     const double(*of)[SIM_PROTOCOL_COUNT] = c->nccl->of;
@@ -175,7 +173,7 @@ static struct way nvls(const struct collective *c)
     return (struct way){nvls_reckoned_s(c), filling_s + fmax(1, c->bytes / loop) * stage_s, "NVLS"};
 }
 
-/* What is reckoned to be the fastest, and what is. */
+/* NCCL's choice, and the fastest. */
 struct choice {
     struct way taken, fastest;
 };

@@ -1,5 +1,5 @@
-/* NCCL's latencies and shares of bandwidth, by algorithm and protocol: one row each (nccl.csv, nccl_trees.csv); its
- * chunks of NVLS (nccl_chunks.csv); what it holds a generation of GPUs to (nccl_limits.csv). */
+/* NCCL's tables: latency and bandwidth share by algorithm and protocol (nccl.csv, nccl_trees.csv), chunks of NVLS
+ * (nccl_chunks.csv), limits of a GPU generation (nccl_limits.csv). */
 #include "sim/machine/machine.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ static enum base_status read_chunks(struct sim_nccl *out, struct base_error *err
     return BASE_OK;
 }
 
-/* The tables are ours: what is wrong with them, or missing, is a mistake of ours. */
+/* The tables are built in: an error in them is internal. */
 enum base_status sim_nccl_read(struct sim_nccl *out, struct base_error *error)
 {
     bool seen[SIM_NCCL_COUNT] = {false};

@@ -1,4 +1,4 @@
-/* A mesh on a topology, and what a collective over one of its axes costs there. */
+/* A mesh placed on a topology, and the cost of collectives over its axes. */
 #include "sim/machine/machine.h"
 
 #include <math.h>
@@ -45,10 +45,10 @@ static enum base_status leave_out_ones(struct topo_axes *axes, struct base_error
 
 /* ---- torus ---- */
 
-/* Gathers and scatters go round one ring through all devices, over several dimensions as over one: libtpu of 2024 and
- * 2026 calls it 1DAllGather on planes of v5p and whole v6e slices, and flags for gathers along several dimensions came
- * later (2D asymmetric gathers, SparseCore's 1D, 2D and 3D). Its busiest link decides, which is known where the group
- * is whole dimensions that close; elsewhere the ring is not known to keep the listed order, and the mean load stays. */
+/* Gathers and scatters use one ring through all devices, over one or several dimensions: libtpu of 2024 and 2026 calls
+ * it 1DAllGather on planes of v5p and whole v6e slices. Flags for several dimensions came later (2D asymmetric gathers,
+ * SparseCore's 1D, 2D and 3D). The busiest link decides where the group is whole wrapped dimensions. Elsewhere the
+ * ring's order is not known, and the mean load is used. */
 static double ring_s_per_byte(const struct topo_ring_load *load, double link_bytes_per_s, double mean_s_per_byte)
 {
     if (!load->has_whole_rings || load->dimension_count < 2 || !(link_bytes_per_s > 0)) return mean_s_per_byte;
@@ -56,12 +56,12 @@ static double ring_s_per_byte(const struct topo_ring_load *load, double link_byt
     return fmax(share * load->busiest_link / link_bytes_per_s, mean_s_per_byte);
 }
 
-/* An all-reduce over several dimensions keeps all their links busy at once, but less well than one dimension's: XLA:TPU
- * divides it into as many parts as there are directions, each of which takes the dimensions in another order. The cost
- * is the mean load of the links of the dimensions that the group spans. Of a group that is no whole plane the compiler
- * makes one ring (topo/links.c), whose busiest link takes about twice as long on v4: that price and the sums that the
- * compiler joins make published steps on v4 18 % too slow, and 5 % where all memory were twice as fast, which v4's
- * CMEM, where four fifths of what fusions read and write are kept, may be: that is not modelled. */
+/* An all-reduce over several dimensions uses all their links, though less evenly than over one: XLA:TPU splits it by
+ * direction, and each part visits the dimensions in another order. The cost is the mean load of the links of the
+ * spanned dimensions. For a group that is no whole plane the compiler makes one ring (topo/links.c), whose busiest link
+ * takes about twice as long on v4. That price, with combined reductions, makes published v4 steps 18 % too slow; 5 %
+ * with memory twice as fast. v4's CMEM, which serves four fifths of fusion traffic and is not modelled, may explain it.
+ */
 void sim_place_on_torus(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh)
 {
     const double *c = p->profile.constants;
@@ -87,7 +87,7 @@ void sim_place_on_torus(struct base_arena *arena, struct sim_placement *p, const
 
 /* ---- slices of a torus, joined by the data-centre network ---- */
 
-/* What one slice has of a mesh over several: the same axes, those that only slices are along with one device. */
+/* One slice's part of a mesh over several: the same axes, with size one where only slices differ. */
 static enum base_status mesh_of_one_slice(struct base_arena *arena, const struct sim_placement *p,
                                           const struct topo_mesh_request *request, struct topo_topology *slice,
                                           struct topo_mesh *out, struct base_error *error)
@@ -113,9 +113,8 @@ static unsigned inside_slice(const struct topo_axes *whole, const struct topo_ax
     return set;
 }
 
-/* A collective over slices is one inside each slice, on parts of which each chip goes on over its own share of the
- * data-centre network: a reduction is scattered inside, summed across and gathered inside. What goes across is what is
- * left when all of a group's chips of one slice have taken their part. */
+/* A collective over slices: each slice reduces (scatters) inside, chips exchange their shards over the data-centre
+ * network, and each slice gathers. The shard across slices is the operand divided by the group's chips in one slice. */
 static enum base_status place_on_slices(struct base_arena *arena, struct sim_placement *p,
                                         const struct topo_mesh_request *request, struct base_error *error)
 {
@@ -150,8 +149,8 @@ static enum base_status place_on_slices(struct base_arena *arena, struct sim_pla
 
 /* ---- GPU nodes and local ranks: devices in nodes, rings within and across ---- */
 
-/* Behind a switch each device of an all-to-all sends the others their parts at once, at its own rate; what leaves the
- * node goes through the group's share of its network cards. */
+/* Behind a switch each device sends the other parts of an all-to-all at its own rate, all at once. Parts that leave the
+ * node share the group's network cards. */
 static void switch_exchanges(int size, int members, double fabric, double cards, struct sim_group *out)
 {
     const double inside_s = fabric > 0 ? (size - 1.0) / size / fabric : 0,
@@ -160,7 +159,7 @@ static void switch_exchanges(int size, int members, double fabric, double cards,
     out->exchange_seconds_per_byte = fmax(inside_s, across_s);
 }
 
-/* Without a dcn_mesh the devices stand in the mesh node by node. */
+/* Without a dcn_mesh the mesh fills node by node. */
 static int node_at(const struct topo_mesh *mesh, int local, int position)
 {
     return mesh->devices ? mesh->devices[position][0] : position / local;
@@ -173,8 +172,7 @@ static int pair_links(int distance)
     return distance == 4 ? 2 : 1;
 }
 
-/* A ring inside a node runs at the fabric's rate; one that leaves it shares the node's network cards with the other
- * groups that leave it too. */
+/* A ring inside a node runs at the fabric's rate. Rings that leave a node share its network cards. */
 static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh)
 {
     const double *c = p->profile.constants;
@@ -208,7 +206,7 @@ static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh
     }
 }
 
-/* Gathers and scatters, of what reductions are made. */
+/* Gathers and scatters, the two halves of a reduction. */
 static bool uses_ring(enum sim_collective kind)
 {
     return kind == SIM_ALL_GATHER || kind == SIM_REDUCE_SCATTER;
@@ -238,7 +236,7 @@ bool sim_asks_links(const struct sim_placement *p)
     return p->profile.simulated;
 }
 
-/* What a simulated network's links take of each set of axes and kind. */
+/* Simulates each set of axes and kind of collective. */
 static enum base_status ask_links(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh,
                                   struct base_error *error)
 {
@@ -258,7 +256,7 @@ static enum base_status ask_links(struct base_arena *arena, struct sim_placement
     return BASE_OK;
 }
 
-/* What NCCL takes of a device's memory, beside the context that is reserved already. */
+/* NCCL's device memory, in addition to the reserved context. */
 static void join_communicators(struct sim_placement *p)
 {
     double *c = p->profile.constants;
@@ -325,8 +323,8 @@ static int steps_of_tree(int nodes)
     return steps;
 }
 
-/* Seconds that the steps between nodes take, one after the other: an all-reduce goes up and down a tree, as NCCL does
- * when it is small; the others go round a ring. */
+/* Seconds of the sequential steps between nodes. A small all-reduce uses NCCL's tree, up and down; others use a ring.
+ */
 static double between_nodes_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes)
 {
     int nodes = placement->groups[axes].step_hops;
@@ -405,7 +403,7 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
     return collective_s(placement, kind, axes, bytes, placement->groups[axes].step_hops);
 }
 
-/* Of so many places, those where a token's experts are, if each expert is anywhere. */
+/* Expected number of distinct places with one of the selected experts, placed at random. */
 static double distinct(double places, double selected)
 {
     return places * (1 - pow(1 - 1 / places, selected));

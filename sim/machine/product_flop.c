@@ -9,8 +9,7 @@ static double padded(double size, double tile)
 }
 
 /* Matrix units hold a tile of one operand and stream rows of the other: contraction and columns are padded to the
- * unit's side, rows to those of a vector register. Which operand stays is the compiler's choice; it takes the cheaper.
- */
+ * unit's side, rows to a vector register. The compiler chooses the cheaper operand to hold. */
 double sim_product_flop(const struct sim_profile *profile, const struct sim_product *of)
 {
     double unit = profile->constants[SIM_MATRIX_UNIT_DIM], contracted = padded(of->contracted, unit),

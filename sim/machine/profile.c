@@ -1,5 +1,5 @@
-/* Profiles: the chip's row of the catalogue, then the platform's constants (constants.csv), then what the user gives.
- * The software's row says which compiler passes it had. */
+/* Profiles: the chip's row of the catalogue, then the platform's constants (constants.csv), then the user's. The
+ * software's row lists the compiler passes. */
 #include "sim/machine/machine.h"
 
 #include <math.h>
@@ -7,8 +7,7 @@
 
 extern const struct base_table embedded_sim_machine_constants_csv, embedded_sim_machine_gpu_constants_csv;
 
-/* What a profile may give a constant: a value from least to most, on these platforms. 0 leaves out what may be left
- * out. */
+/* Accepted values of a profile's constants, from least to most, by platform. 0 marks optional ones. */
 enum platforms { ON_GPUS = 1, ON_TPUS = 2, ON_ALL = 7 };
 static const struct constant_row {
     const char *name;
@@ -85,7 +84,7 @@ const char *sim_constant_name(enum sim_constant constant)
     return constant_rows[constant].name;
 }
 
-/* What a catalogue row says, for one JAX device; 0 where it says nothing. */
+/* The catalogue's values for one JAX device; 0 if absent. */
 static void from_chip(const struct topo_topology *topology, struct sim_profile *profile)
 {
     const struct topo_chip *chip = &topology->chip;
@@ -133,7 +132,7 @@ int sim_constant_named(const char *name)
     return -1;
 }
 
-/* What the row's column `assumed` names is no source's word. */
+/* Values named in the column `assumed` have no source. */
 static enum base_status from_chip_assumed(const struct topo_chip *chip, struct sim_profile *profile,
                                           struct base_error *error)
 {
@@ -152,7 +151,7 @@ static enum base_status from_chip_assumed(const struct topo_chip *chip, struct s
     return BASE_OK;
 }
 
-/* As the tables call them. */
+/* Platform names in the tables. */
 static const char *const platforms[] = {
     [TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
 
@@ -163,7 +162,7 @@ const char *sim_platform_name(enum topo_kind kind)
     return platforms[kind];
 }
 
-/* The platform's constants fill what the catalogue leaves open. */
+/* Fills gaps of the catalogue with the platform's constants. */
 static enum base_status from_platform(const struct topo_topology *topology, struct sim_profile *profile,
                                       struct base_error *error)
 {
@@ -185,8 +184,8 @@ static enum base_status from_platform(const struct topo_topology *topology, stru
 
 static const struct base_table *const gpu_constants = &embedded_sim_machine_gpu_constants_csv;
 
-/* A GPU's own, and a software's on it: an empty cell stands for all; what comes later is more special. A value is the
- * constant (is), or scales what it was (times). */
+/* A GPU's constants, in general and for a software. An empty cell matches all; later rows are more specific. A value
+ * sets the constant (is), or scales it (times). */
 static enum base_status from_gpu(const struct topo_topology *topology, const char *software,
                                  struct sim_profile *profile, struct base_error *error)
 {
@@ -316,7 +315,7 @@ static int constant_of(const char *name, struct base_error *error)
 static enum base_status take_constant(const struct base_json *given, const enum topo_kind *kind,
                                       struct sim_profile *profile, struct base_error *error)
 {
-    const double smallest = 1e-18; /* what is divided by it is still finite */
+    const double smallest = 1e-18; /* keeps quotients finite */
     const int which = constant_of(given->key, error);
     if (which < 0) return BASE_INPUT;
     const struct constant_row *row = &constant_rows[which];

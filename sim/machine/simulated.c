@@ -1,10 +1,10 @@
-/* What a profile's constants make of a topology's links, which devices of a mesh form groups, and one collective of all
- * of them, sent link by link. */
+/* Applies a profile to a topology's links, forms the groups of a mesh, and simulates one collective of all groups, link
+ * by link. */
 #include "sim/machine/machine.h"
 
 #include <string.h>
 
-/* Rates as the analytic price has them, so that the two differ in what links have to carry alone. */
+/* The analytic price's rates, so that the two differ only in the load of links. */
 static struct sim_link_rates link_rates(const struct topo_topology *topology, const struct sim_profile *profile)
 {
     const double *c = profile->constants;
@@ -12,7 +12,7 @@ static struct sim_link_rates link_rates(const struct topo_topology *topology, co
     double card_frac = c[SIM_NIC_EFFICIENCY_FRAC] > 0 ? c[SIM_NIC_EFFICIENCY_FRAC] : frac;
     int cards = topology->chip.nics_per_node > 0 ? topology->chip.nics_per_node : 1;
     bool gpu = topology->kind == TOPO_GPU;
-    /* Where NCCL's protocols are known, as in placement.c; elsewhere a collective's constant latency is all of it. */
+    /* NCCL's protocols as in placement.c; elsewhere a constant latency per collective. */
     const struct sim_nccl_latency nccl = gpu && c[SIM_LL_BYTES_PER_S] > 0
                                              ? sim_nccl_latency(&profile->nccl, topology->bounds[0])
                                              : (struct sim_nccl_latency){0};
@@ -22,7 +22,7 @@ static struct sim_link_rates link_rates(const struct topo_topology *topology, co
     rates.bytes_per_s[TOPO_LINK_NIC] = c[SIM_NIC_BYTES_PER_S] / cards * card_frac;
     rates.bytes_per_s[TOPO_LINK_HOST] = topology->chip.host_link_bytes_per_s;
     rates.bytes_per_s[TOPO_LINK_DCN] = c[SIM_DCN_BYTES_PER_S] * c[SIM_DCN_EFFICIENCY_FRAC];
-    /* A message crosses two links of a switch, two of network cards: what a step takes is half of each. */
+    /* A message crosses two switch links, or two network cards: each has half of a step's latency. */
     rates.latency_s[TOPO_LINK_ICI] = hop_s;
     rates.latency_s[TOPO_LINK_NVLINK] = (gpu ? nccl.inside_s : hop_s) / 2;
     rates.latency_s[TOPO_LINK_NIC] = rates.latency_s[TOPO_LINK_DCN] = hop_s / 2;
@@ -64,7 +64,7 @@ void sim_groups_find(struct base_arena *arena, const struct sim_network *network
     *out = (struct sim_groups){count, size, nodes};
 }
 
-/* What the software of the day takes is not known: these are likely on such hardware, and the fastest counts. */
+/* The software's algorithm is unknown; the fastest of these likely ones counts. */
 static const enum sim_algorithm likely[][SIM_MOST_LINK_COSTS] = {
     [TOPO_TPU] = {SIM_ALGORITHM_RING, SIM_ALGORITHM_MULTI_RING, SIM_ALGORITHM_BUCKET, SIM_ALGORITHM_DIRECT},
     [TOPO_GPU] = {SIM_ALGORITHM_RING, SIM_ALGORITHM_MULTI_RING, SIM_ALGORITHM_DOUBLE_TREE, SIM_ALGORITHM_DIRECT},
@@ -120,7 +120,7 @@ static struct sim_link_rates rates_of(const struct sim_network *network, enum si
     return rates;
 }
 
-/* As many that latencies, which rounds may wait for, are lost in them. */
+/* So large that the latency between rounds is negligible. */
 static const double plenty_bytes = 1e15;
 
 enum base_status sim_link_cost_build(struct base_arena *arena, const struct sim_network *network,

@@ -1,5 +1,5 @@
-/* Where the stages of a pipeline stand, and what lies between them. A stage has as many devices as every other, the
- * next ones in the order of ranks: so does Megatron-LM (megatron/mpu/initialize.py), and all that follow it. */
+/* The devices of pipeline stages and the links between stages. Stages are of equal size and contiguous in rank order,
+ * as in Megatron-LM (megatron/mpu/initialize.py) and its successors. */
 #include "sim/machine/machine.h"
 
 static int greatest_common_divisor(int a, int b)
@@ -28,7 +28,7 @@ enum base_status sim_stage_topology(const struct topo_topology *topology, int64_
     out->bounds[0] = devices / local;
     out->bounds[1] = local;
     out->device_count = out->devices_per_slice = devices;
-    out->chip.nic_bytes_per_s *= (double)local / node; /* the node's cards serve what else stands there, too */
+    out->chip.nic_bytes_per_s *= (double)local / node; /* the node's cards are shared by all of its stages */
     return BASE_OK;
 }
 
@@ -67,7 +67,7 @@ enum base_status sim_context_mesh(const struct topo_topology *stage, const struc
     return topo_axes_add(&out->ici_mesh, "model", model, error);
 }
 
-/* How many devices of the sender's node send out of it at the same time. */
+/* Number of devices in the sender's node that send out of it at once. */
 static int senders(const struct sim_placement *placement)
 {
     const int node = placement->topology.bounds[1];

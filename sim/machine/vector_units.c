@@ -1,5 +1,5 @@
-/* What a TPU's vector units take for an element of a result, by the compiler's cost model: its own cycles of a register
- * of 1024 elements (compiler_fusions.csv). */
+/* Time of a TPU's vector units per element of a result: the compiler's own cycles for a register of 1024 elements
+ * (compiler_fusions.csv). */
 #include "sim/machine/machine.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
-/* Plans: from text to checked values. What a value means is T5X's; refusals say which key, what is wrong, and what to
- * use. */
+/* Plans: from text to checked values. Values have T5X's meaning; an error names the key, the mistake and the remedy. */
 #include "sim/plan/plan.h"
 #include "sim/plan/plan_keys.h"
 #include "sim/plan/plan_parts.h"
@@ -54,7 +53,7 @@ static enum base_status read_values(const struct sim_plan *usual, const struct s
     return BASE_OK;
 }
 
-/* T5X's loss_normalizing_factor: a number, or what it calls the tokens of a batch. */
+/* T5X's loss_normalizing_factor: a number, or T5X's word for the tokens of a batch. */
 static enum base_status read_normalizing_factor(const char *text, struct sim_plan *plan, struct base_error *error)
 {
     plan->normalizing_text = text ? text : "";
@@ -68,6 +67,7 @@ static enum base_status read_normalizing_factor(const char *text, struct sim_pla
 
 /* ---- stages, and devices of a sequence ---- */
 
+/* Pipeline stages, and the number of devices that share a sequence. */
 enum base_status sim_plan_read_cuts(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
 {
     plan->pipeline.stages = plan->context_parallel = plan->expert_parallel = 1;
@@ -172,7 +172,7 @@ static enum base_status read_layers(struct base_arena *arena, const struct sim_p
                      count, (long long)sum, (long long)stages, (long long)most);
 }
 
-/* What the stages of a pipeline are asked for must go together, and there must be stages. */
+/* Pipeline keys must be consistent, and require stages. */
 static enum base_status check_pipeline(const struct sim_plan_text *text, const struct sim_plan *plan,
                                        struct base_error *error)
 {
@@ -195,7 +195,7 @@ static enum base_status check_pipeline(const struct sim_plan_text *text, const s
     return BASE_OK;
 }
 
-/* Training steps of any model are predicted; what runs here or decodes has to have each of its operations. */
+/* Any model's training step can be predicted; execution and decoding must support each of its operations. */
 static enum base_status check_use(const struct sim_plan *plan, struct base_error *error)
 {
     const bool decodes = model_infers(plan->options.step);
@@ -207,7 +207,7 @@ static enum base_status check_use(const struct sim_plan *plan, struct base_error
                      lacking, decodes ? "inference" : "a run on this machine");
 }
 
-/* Experts over devices of the data axis, whose number divides it and the experts. */
+/* Expert parallelism over the data axis: its size must divide the axis and the experts. */
 static enum base_status check_expert_parallel(const struct sim_plan *plan, struct base_error *error)
 {
     const int at = topo_axis_named(&plan->placement->axes, "expert");
@@ -246,7 +246,7 @@ static enum base_status check_experts(const struct sim_plan *plan, struct base_e
 
 /* ---- the whole plan ---- */
 
-/* Names stand in lines of answers and of messages, where a line break would begin a line of its own making. */
+/* Names are printed in lines of answers and messages; a line break in one would forge a line. */
 enum base_status sim_plan_check_lines(const struct sim_plan_text *text, struct base_error *error)
 {
     static const enum sim_key names[] = {SIM_MODEL, SIM_TOPOLOGY, SIM_SOFTWARE, SIM_SOFTWARE_VERSION, SIM_COMPILER};

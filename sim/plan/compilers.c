@@ -1,4 +1,4 @@
-/* Which compiler a plan means: XLA:TPU of a date, or a version of libtpu, the library that holds it. */
+/* The compiler of a plan: XLA:TPU of a date, or of a libtpu version. */
 #include "sim/plan/plan_keys.h"
 #include "sim/plan/plan_parts.h"
 
@@ -95,7 +95,7 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
                          "memory_model: compiled is known of the newest compiler alone, not of %s; leave compiler out, "
                          "or use liveness",
                          plan->compiler);
-    /* What propagates is XLA's on GPUs, too, where its date is given. */
+    /* On GPUs, too, XLA propagates shardings if the compiler's date is given. */
     const bool propagates = plan->placement->profile.passes >> SIM_PASS_PROPAGATE_SHARDINGS & 1;
     if (tpu) run_by(plan, &release);
     else if (plan->placement->topology.kind == TOPO_GPU && propagates) plan->compiler_passes = release.passes;

@@ -1,5 +1,5 @@
-/* What of a step is captured into CUDA graphs, in the words of Megatron-LM: an implementation (local,
- * transformer_engine), modules of a layer, or the whole iteration. */
+/* The scope of CUDA graphs, in Megatron-LM's terms: an implementation (local, transformer_engine), modules of a layer,
+ * or the whole iteration. */
 #include "sim/plan/plan_parts.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static const struct word {
     {"mlp", SIM_GRAPHED_MLP},
     {"moe", SIM_GRAPHED_EXPERTS | SIM_GRAPHED_ROUTER},
     {"moe_router", SIM_GRAPHED_ROUTER},
-    {"moe_preprocess", 0}, /* with the router, whose kernels it goes on with */
+    {"moe_preprocess", 0}, /* included in the router, whose kernels precede it */
 };
 
 static const struct word *named(const char *at, size_t length)

@@ -1,4 +1,4 @@
-/* How operands of fp8 get their scales, and which software has it so. */
+/* Scaling recipes of fp8 operands, and the software that uses each. */
 #include "sim/plan/plan_parts.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* What a gin plan trains on and for how long: which script the file is for, features and their lengths, batch,
- * microbatches, seed, dropout and loss. */
+/* The data of a gin plan: the file's script, features and their lengths, batch, microbatches, seed, dropout and loss.
+ */
 #include "sim/plan/gin_draft.h"
 
 #include <stdlib.h>
@@ -7,8 +7,7 @@
 
 /* ---- the script ---- */
 
-/* What a run file is for stands in what it binds: train.py's train, infer.py's infer, … Where no model of this program
- * computes anything, there is no plan. */
+/* Bindings tell the script of a run file: train.py's train, infer.py's infer, … A script without a model is no plan. */
 static const struct {
     const char *configurable, *parameter, *what, *instead;
 } scripts[] = {
@@ -95,8 +94,8 @@ enum base_status sim_gin_check_script(struct sim_gin_draft *draft, struct base_e
 
 /* ---- data set and trainer ---- */
 
-/* Features as tasks name them, and as a batch that is packed already has them. Of those that say a length twice the
- * first of this list counts; what is not here has the length of one that is. */
+/* Features as tasks name them, and as a packed batch does. Where two name one length, the first of this list counts; an
+ * absent one has the length of one present. */
 static const struct {
     const char *name;
     enum sim_key key;
@@ -188,7 +187,7 @@ static enum base_status read_dropout(struct sim_gin_draft *draft, struct base_er
     return rate > 0 ? sim_gin_set_number(draft, SIM_DROPOUT_RATE, value, place, error) : BASE_OK;
 }
 
-/* What T5X's own files bind is the plan's default and not said; where a file binds nothing, T5X's classes take 0. */
+/* Values bound by T5X's own files are the plan's defaults, and are omitted. Without a binding, T5X's classes use 0. */
 static enum base_status read_z_loss(struct sim_gin_draft *draft, struct base_error *error)
 {
     const struct model_gin_value *model = draft->model.model, *value;
@@ -210,7 +209,7 @@ static enum base_status read_z_loss(struct sim_gin_draft *draft, struct base_err
     return BASE_OK;
 }
 
-/* A number only: what T5X counts in the batch is no part of a plan, and changes no time. */
+/* A number only: token counts that T5X computes per batch are no part of a plan, and change no time. */
 static enum base_status read_loss(struct sim_gin_draft *draft, struct base_error *error)
 {
     struct model_gin_place place = {0};
@@ -235,7 +234,7 @@ static enum base_status read_dropout_and_loss(struct sim_gin_draft *draft, struc
 
 /* ---- trainer ---- */
 
-/* A trainer or a partitioner of someone's own may do anything; what T5X's would do is what is predicted. */
+/* A custom trainer or partitioner may do anything; the prediction is for T5X's. */
 static void warn_of_own_class(struct sim_gin_draft *draft, const char *parameter, const char *what)
 {
     static const char *const theirs[] = {"t5x.", "trainer.", "partitioning."};

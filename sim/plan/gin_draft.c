@@ -1,5 +1,4 @@
-/* What the readers of a gin plan share: values that are checked and stored under the keys of a plan, and the parameters
- * of what is called. */
+/* Shared by the readers of a gin plan: values checked and stored under a plan's keys, and parameters of callees. */
 #include "sim/plan/gin_draft.h"
 
 #include <string.h>
@@ -100,7 +99,7 @@ const struct model_gin_value *sim_gin_get_or_macro(struct sim_gin_draft *draft, 
     return model_gin_get(draft->gin, "", "", macro, place);
 }
 
-/* Closes what is JSON inside a plan; a document would end its line. */
+/* Closes JSON inside a plan, without the line end of a document. */
 void sim_gin_close_value(struct base_json_writer *writer, char bracket)
 {
     struct base_text *text = writer->text;

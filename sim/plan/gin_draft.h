@@ -4,18 +4,18 @@
 
 #include "sim/plan/plan.h"
 
-/* What is read so far. */
+/* The plan as read so far. */
 struct sim_gin_draft {
     struct model_gin *gin;
     struct base_arena *arena;
     struct sim_gin_plan plan;
     struct model_gin_model model;
     bool has_model;
-    const char *script; /* whose parameters say what is called: train, precompile, infer or evaluate */
+    const char *script; /* the entry point with the parameters: train, precompile, infer or evaluate */
     const struct model_gin_value *optimizer; /* the reference that is the optimizer, out of its chain; or NULL */
 };
 
-/* Who is called: a reference that train() is bound to, or the class that T5X's own run files bind. */
+/* A callee: a reference that train() is bound to, or the class that T5X's own run files bind. */
 struct sim_gin_callee {
     const char *scope, *name;
 };
@@ -44,7 +44,7 @@ const struct model_gin_value *sim_gin_get(struct sim_gin_draft *draft, struct si
 const struct model_gin_value *sim_gin_get_or_macro(struct sim_gin_draft *draft, struct sim_gin_callee callee,
                                                    const char *parameter, const char *macro,
                                                    struct model_gin_place *place);
-/* Closes what is JSON inside a plan; a document would end its line. */
+/* Closes JSON inside a plan, without the line end of a document. */
 void sim_gin_close_value(struct base_json_writer *writer, char bracket);
 
 /* ---- the parts of a run (gin_data.c, gin_partitioning.c, gin_optimizer.c) ---- */
@@ -57,11 +57,11 @@ enum base_status sim_gin_read_trainer(struct sim_gin_draft *draft, struct base_e
 enum base_status sim_gin_read_partitioner(struct sim_gin_draft *draft, struct base_error *error);
 bool sim_gin_same_rules(const struct model_rules *a, const struct model_rules *b);
 enum base_status sim_gin_read_optimizer(struct sim_gin_draft *draft, struct base_error *error);
-/* gin_inference.c: whether the file is of train.py, infer.py or eval.py; what of the two latter is decoded, and how. */
+/* gin_inference.c: whether the file is for train.py, infer.py or eval.py; and the decoding of the latter two. */
 enum base_status sim_gin_find_script(struct sim_gin_draft *draft, struct base_error *error);
 bool sim_gin_infers(const struct sim_gin_draft *draft);
 enum base_status sim_gin_read_inference(struct sim_gin_draft *draft, struct base_error *error);
-/* gin_unheld.c: warns of what no plan holds and the file binds. */
+/* gin_unheld.c: warns of bindings that have no plan key. */
 enum base_status sim_gin_say_unheld(struct sim_gin_draft *draft, struct base_error *error);
 /* Options of Adafactor in one spelling, so that two texts can be compared; NULL: they are none. */
 const char *sim_gin_canonical_adafactor(struct base_arena *arena, const char *text, struct base_error *error);

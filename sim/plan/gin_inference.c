@@ -1,12 +1,12 @@
-/* What infer.py and eval.py read of a gin file: a plan of inference, its parameters' dtype, and how answers are
- * decoded. Both restore a checkpoint and run the model's predict or score over a data set; neither has an optimizer. */
+/* Reads gin files of infer.py and eval.py: a plan of inference, its parameters' dtype, and its decoding. Both restore a
+ * checkpoint and run the model's predict or score over a data set; neither has an optimizer. */
 #include "sim/plan/gin_draft.h"
 
 #include <string.h>
 
 /* ---- the script ---- */
 
-/* What each script's run file binds of its entry. */
+/* Bindings of each script's entry point. */
 static const struct {
     const char *function, *parameter;
 } entries[] = {{"infer", "mode"},           {"infer", "model"},
@@ -30,7 +30,7 @@ bool sim_gin_infers(const struct sim_gin_draft *draft)
     return !strcmp(draft->script, "infer") || !strcmp(draft->script, "evaluate");
 }
 
-/* ---- what is asked for ---- */
+/* ---- the step ---- */
 
 static enum base_status read_mode(struct sim_gin_draft *draft, struct base_error *error)
 {
@@ -57,7 +57,7 @@ static enum base_status read_mode(struct sim_gin_draft *draft, struct base_error
     return BASE_OK;
 }
 
-/* As they stand in memory; T5X's own default is float32, and its infer.gin says bfloat16. */
+/* The dtype in memory. T5X's default is float32; its infer.gin says bfloat16. */
 static enum base_status read_parameter_dtype(struct sim_gin_draft *draft, struct base_error *error)
 {
     static const char *const dtypes[] = {"bfloat16", "float32"};
@@ -145,7 +145,7 @@ static enum base_status read_decoding(struct sim_gin_draft *draft, struct base_e
                  : BASE_OK;
 }
 
-/* Of training alone; a model's own file may bind them. */
+/* Training-only keys; a model's own file may bind them. */
 static void leave_training_out(struct sim_gin_draft *draft)
 {
     static const enum sim_key keys[] = {SIM_NUM_MICROBATCHES, SIM_OPTIMIZER,    SIM_ADAFACTOR,

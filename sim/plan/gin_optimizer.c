@@ -73,7 +73,7 @@ static enum base_status read_rate(struct sim_gin_draft *draft, const struct mode
     return read_schedule(draft, (struct sim_gin_callee){"", "create_learning_rate_scheduler"}, error);
 }
 
-/* What a bound option is in the JSON of a plan; false: code makes it. */
+/* The JSON value of a bound option; false: code computes it. */
 static bool put_adafactor_value(struct sim_gin_draft *draft, const struct model_gin_value *value,
                                 struct model_gin_place place, struct base_json_writer *writer)
 {

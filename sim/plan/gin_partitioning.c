@@ -119,14 +119,14 @@ static enum base_status read_dims(struct sim_gin_draft *draft, struct sim_gin_ca
     return BASE_OK;
 }
 
-/* T5X's standard_logical_axis_rules with what is bound of it. */
+/* T5X's standard_logical_axis_rules with the bound arguments. */
 static enum base_status read_standard_rules(struct sim_gin_draft *draft, struct sim_gin_callee standard,
                                             struct model_gin_place place, struct base_error *error)
 {
     int64_t activations, parameters;
     struct model_rules rules;
     struct model_gin_place more_place = place;
-    const bool moe = strstr(standard.name, "moe") != NULL; /* t5x.contrib.moe's, which shards activations if not told */
+    const bool moe = strstr(standard.name, "moe") != NULL; /* t5x.contrib.moe's shards activations by default */
     BASE_TRY(read_dims(draft, standard, "activation_partitioning_dims", moe ? 2 : 1, &activations, error));
     BASE_TRY(read_dims(draft, standard, "parameter_partitioning_dims", 1, &parameters, error));
     const char *name = base_print(draft->arena, "%s:%lld,%lld", moe ? "standard_moe" : "standard",
@@ -143,7 +143,7 @@ static bool is_moe(struct sim_gin_callee partitioner)
     return !strcmp(sim_gin_last_part(partitioner.name), "MoePjitPartitioner");
 }
 
-/* num_experts is what older files of t5x.contrib.moe call it. */
+/* Older files of t5x.contrib.moe call it num_experts. */
 static enum base_status read_experts(struct sim_gin_draft *draft, struct sim_gin_callee partitioner,
                                      struct base_error *error)
 {

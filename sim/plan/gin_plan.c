@@ -1,5 +1,5 @@
-/* A plan from T5X's gin: what its run binds, followed from train() to partitioner, trainer, data set, optimizer and
- * model, and the comment lines "# meshwright: key = value" for what gin has no word for. */
+/* A plan from T5X's gin: follows the run's bindings from train() to partitioner, trainer, data set, optimizer and
+ * model. Comment lines "# meshwright: key = value" hold keys that gin lacks. */
 #include "sim/plan/gin_draft.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static enum base_status read_dtype(struct sim_gin_draft *draft, struct sim_gin_c
     return set_dtype(draft, name, place, error);
 }
 
-/* Flaxformer's files have a macro for it; what all of them say is the plan's default, and not said. */
+/* Flaxformer's files define a macro for it; their value is the plan's default, and is omitted. */
 static enum base_status read_expert_dtype(struct sim_gin_draft *draft, struct base_error *error)
 {
     struct model_gin_place place = {0};
@@ -118,7 +118,7 @@ static bool same_meaning(struct base_arena *arena, enum sim_key key, const char 
     return !(number_a < number_b || number_a > number_b);
 }
 
-/* What gin has no word for; then the comment says more than the binding, and not something else. */
+/* Keys that gin lacks: the comment adds to the binding, and does not contradict it. */
 static bool only_in_comments(enum sim_key key, const char *value)
 {
     const struct sim_word *words = sim_plan_keys[key].words;
@@ -202,8 +202,8 @@ static bool ends_in(const char *name, const char *end)
     return length >= cut && !strcmp(name + length - cut, end);
 }
 
-/* Bound to a class that the run does not call: gin takes it, and nothing comes of it. What is called instead, or NULL
- * where nothing would come of it anyway. */
+/* Bound to a class that the run does not call: gin accepts it without effect. Returns the class called instead, or NULL
+ * if the binding would have no effect either way. */
 static const char *called_instead(struct sim_gin_draft *draft, const struct model_gin_binding *binding)
 {
     static const struct {

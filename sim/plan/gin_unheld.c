@@ -1,5 +1,5 @@
-/* Parameters that T5X and Optax have and a plan has not. A file that binds one of them to anything but the value that a
- * plan takes for granted gets a warning where time or memory would differ, else a note that the run's values would. */
+/* Parameters of T5X and Optax that no plan key holds. A binding other than the plan's assumption is a warning if time
+ * or memory would differ, else a note if values would. */
 #include "sim/plan/gin_draft.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 enum owner { OF_TRAINER, OF_MODEL, OF_NETWORK, OF_OPTIMIZER, OF_CLASS };
 enum matter { VALUES, PRICE };
 
-/* taken: what the plan takes for granted, and None with it. */
+/* taken: the plan's assumption; None is equivalent. */
 static const struct unheld {
     enum owner owner;
     const char *class; /* of OF_OPTIMIZER and OF_CLASS: the name without its modules */
@@ -48,7 +48,7 @@ static const struct unheld {
      "the plan's layers send their whole inputs"},
 };
 
-/* Who is called, or a callee without a name where the run has no such thing, or another. */
+/* The callee, or one without a name if the run lacks it or has another. */
 static struct sim_gin_callee owner_of(struct sim_gin_draft *draft, const struct unheld *row)
 {
     const struct model_gin_value *value = row->owner == OF_MODEL       ? draft->model.model
@@ -100,7 +100,7 @@ static const char *constant_of(struct model_gin *gin, const struct model_gin_bin
     return NULL;
 }
 
-/* Where in a stack the layers with experts stand. */
+/* Positions of MoE layers in a stack. */
 static void say_of_layout(struct sim_gin_draft *draft, const char *stack, const char *macro)
 {
     const struct model_gin_binding *binding = model_gin_find(draft->gin, "", stack, "sparse_layout");
@@ -127,7 +127,7 @@ static void say_of_expert_dropout(struct sim_gin_draft *draft)
                        value->text ? value->text : sim_gin_kind_name(value->kind), held ? held : "nothing");
 }
 
-/* What one key of a plan says, the partitioner, the trainer and the layers are each told. */
+/* One plan key sets the parameter of partitioner, trainer and layers. */
 static void say_of_partitions(struct sim_gin_draft *draft, struct sim_gin_callee owner, const char *parameter,
                               const char *held, const char *what)
 {
@@ -139,7 +139,7 @@ static void say_of_partitions(struct sim_gin_draft *draft, struct sim_gin_callee
                    parameter, value->text ? value->text : sim_gin_kind_name(value->kind), held, what);
 }
 
-/* Devices of a copy of the model, as T5X's layers with experts are told; NULL: the plan says none. */
+/* Devices per copy of the model, a parameter of T5X's MoE layers; NULL: not in the plan. */
 static const char *model_partitions(struct sim_gin_draft *draft)
 {
     const char *submesh = draft->plan.text.values[SIM_SUBMESH];
@@ -171,7 +171,7 @@ static void say_of_experts(struct sim_gin_draft *draft)
     if (!sim_gin_infers(draft)) say_of_expert_dropout(draft);
 }
 
-/* A run of no steps is a test of what stands around them. */
+/* A run of no steps tests the code around them. */
 static void say_of_steps(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};

@@ -1,5 +1,5 @@
-/* The loss without all of its logits: in tiles of tokens, one after the other (MaxText's num_vocab_tiling, Levanter's
- * and torchtitan's blocks), or fused with the product that makes them, as Liger does. */
+/* The loss without all logits at once: in tiles of tokens (MaxText's num_vocab_tiling, Levanter's and torchtitan's
+ * blocks), or fused with the product, as Liger does. */
 #include "sim/plan/plan_parts.h"
 
 #include <string.h>

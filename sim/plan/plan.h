@@ -1,4 +1,4 @@
-/* Plans as text, and what is known of each of their keys. */
+/* Plans as text, and the table of their keys. */
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H
 
@@ -6,14 +6,13 @@
 
 /* ---- plan (checked_plan.c) ---- */
 
-/* What peak_bytes counts. Unsaid: of memory as compiled what the compiler's report totals, elsewhere the whole device.
+/* Content of peak_bytes. Unsaid: with compiled memory, the total of the compiler's report; elsewhere the whole device.
  * SIM_KIND_COMPILED is the old word for a memory model. */
 enum sim_memory_kind { SIM_KIND_UNSAID, SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED, SIM_KIND_COMPILED };
-/* Whose account of memory: unsaid, the compiler's on TPUs, where steps train, and liveness in program order elsewhere.
- */
+/* Memory model. Unsaid: the compiler's for training steps on TPUs; elsewhere liveness in program order. */
 enum sim_memory_model { SIM_MODEL_UNSAID, SIM_MODEL_COMPILED, SIM_MODEL_LIVENESS };
-/* As what a plan's program is asked for: as its compiler leaves it, as the partitioner does, and each of the two as the
- * executor runs it. On local topologies nobody but the executor runs anything. */
+/* Form of a plan's program: after its compiler, or after the partitioner; each also as the executor runs it. On local
+ * topologies only the executor runs it. */
 enum sim_form { SIM_AS_COMPILED, SIM_AS_PARTITIONED, SIM_AS_EXECUTED, SIM_AS_PARTITIONED_AND_EXECUTED };
 
 /* A plan in T5X's words, as text; "" or NULL is the default. One field a key, in the order of documents and help. */
@@ -84,8 +83,8 @@ enum sim_key {
     SIM_LOSS_NORMALIZING_FACTOR,
     SIM_LOSS,
     SIM_SEED,
-    SIM_STEP,      /* what the plan is of: training, or a step of inference */
-    SIM_DECODE_FN, /* from here on: of inference */
+    SIM_STEP,      /* the step: training, or one of inference */
+    SIM_DECODE_FN, /* from here on: inference */
     SIM_NUM_DECODES,
     SIM_TEMPERATURE,
     SIM_TOPK,
@@ -109,16 +108,15 @@ struct sim_plan_text {
 
 /* ---- keys of a plan (plan_key_table.c) ----
  *
- * All that is known of a key stands in its row: documents, tables, comment lines of gin, options of commands, charts,
- * and the value that a checked plan has of it, are read and written from here. */
+ * A key's row defines its form in documents, tables, gin comments, command options, charts and checked plans. */
 
-/* How a checked plan holds a key's value. */
+/* Type of a key's value in a checked plan. */
 enum sim_key_type {
     SIM_OF_TEXT,  /* const char * */
     SIM_OF_WORD,  /* an enum, or a bool: the value of one of the row's words */
     SIM_OF_WHOLE, /* int64_t, or a bool */
     SIM_OF_REAL,  /* double */
-    SIM_OF_MESH   /* what the mesh is asked for by: read where the mesh is made */
+    SIM_OF_MESH   /* specifies the mesh: read where the mesh is made */
 };
 struct sim_word {
     const char *name;
@@ -133,12 +131,12 @@ struct sim_plan_key {
     /* Its command-line option; name NULL: none of its own. value NULL: the words, joined; fallback NULL: as below. */
     struct base_option option;
     const char *example;           /* of a key that every plan needs; NULL: it may be left out */
-    const char *fallback;          /* what it is where a plan leaves it out; NULL: nothing, or what depends on others */
+    const char *fallback;          /* default of an omitted key; NULL: none, or it depends on other keys */
     const char *fallback_scanned;  /* the same for scanned models, where that is another */
     const char *fallback_on_local; /* and on local topologies */
     bool default_unsaid;           /* a prediction's plan says it only where it is not the default */
     bool gin_binds;                /* an exported run file always binds it: T5X's own files may bind something else */
-    const char *t5x_lacks;         /* how to name what no T5X does, where it is not the default; or NULL */
+    const char *t5x_lacks;         /* name of the feature that T5X lacks, for values other than the default; or NULL */
     enum sim_key_type type;
     size_t offset, size; /* of the value in struct sim_plan */
     struct sim_word words[SIM_MOST_WORDS];
@@ -154,7 +152,7 @@ bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key);
 /* The key's default as a plan would say it; NULL: it has none. */
 struct sim_key_setting {
     bool is_scanned, is_local; /* the model's layers; the topology is this machine */
-    const char *software;      /* whose defaults come first; NULL: T5X */
+    const char *software;      /* software whose defaults come first; NULL: T5X */
 };
 const char *sim_key_fallback(enum sim_key key, struct sim_key_setting setting);
 
@@ -162,21 +160,21 @@ const char *sim_key_fallback(enum sim_key key, struct sim_key_setting setting);
 enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document,
                                     struct sim_plan_text *out, struct base_error *error);
 
-/* The same document from the text: only what is given, numbers as numbers, lists as lists. Values that are none are
- * written as strings, for the check to refuse. */
+/* The document of a text: given keys only, with numbers and lists as such. Invalid values are written as strings, for
+ * the check to refuse. */
 void sim_plan_put_json(struct base_arena *arena, const struct sim_plan_text *plan, struct base_json_writer *writer);
 /* The same as a member of an object; null without a plan. */
 void sim_plan_put_member(struct base_json_writer *writer, const char *key, const struct sim_plan_text *plan);
 
-/* A plan as a gin file says it, and where. What gin leaves open is not given; what a plan cannot hold becomes a note of
- * gin. BASE_INPUT names file and line of a value that cannot be, of an unknown model, and of a contradiction. */
+/* A plan read from gin, with locations. Keys without a binding are absent; bindings without a key become notes of gin.
+ * BASE_INPUT names file and line of an invalid value, an unknown model, or a contradiction. */
 struct sim_gin_plan {
     struct sim_plan_text text;
     struct model_gin_place places[SIM_KEY_COUNT];
 };
 enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *out, struct base_error *error);
 
-/* How answers are decoded, in T5X's words; 0 is T5X's None. */
+/* Decoding parameters, named as in T5X; 0 is T5X's None. */
 /* Parameters in the dtype of activations, where nothing else is said. */
 enum { SIM_AS_COMPUTED = -1 };
 enum sim_decode_word { SIM_MODEL_DEFAULT, SIM_TEMPERATURE_SAMPLE, SIM_BEAM_SEARCH };
@@ -191,11 +189,11 @@ struct sim_decoding {
     int parameter_dtype; /* enum model_dtype that parameters are restored as, or SIM_AS_COMPUTED */
 };
 
-/* How queries come to all keys of a sequence that is over several devices; Megatron-LM's words. */
+/* Communication of context parallelism's keys and values; Megatron-LM's words. */
 enum sim_cp_comm_type { SIM_CP_AS_SOFTWARE, SIM_CP_P2P, SIM_CP_ALL_GATHER };
 
-/* What scales of fp8 are by: a history; this step's largest element; blocks; a tensor's, whose weights FSDP gathers in
- * fp8; a row's. */
+/* Scope of fp8 scales: a history of maxima; this step's maximum; blocks; a tensor, with weights gathered in fp8 by
+ * FSDP; a row. */
 enum sim_fp8_recipe {
     SIM_FP8_AS_SOFTWARE,
     SIM_FP8_DELAYED,
@@ -204,11 +202,11 @@ enum sim_fp8_recipe {
     SIM_FP8_TENSORWISE,
     SIM_FP8_ROWWISE
 };
-/* What gradients add up in and are reduced in. */
+/* dtype of gradient accumulation and reduction. */
 enum sim_gradient_dtype { SIM_GRADIENTS_AS_SOFTWARE, SIM_FLOAT32_GRADIENTS, SIM_BFLOAT16_GRADIENTS };
 
 /* The plan with every value checked and every default filled in. Pointers belong to the cache. */
-/* How tokens reach their experts; the first: as the software does. */
+/* Token dispatcher of MoE layers; the first: the software's own. */
 enum sim_dispatcher {
     SIM_DISPATCH_AS_SOFTWARE,
     SIM_DISPATCH_ALLTOALL,
@@ -219,7 +217,7 @@ enum sim_dispatcher {
     SIM_DISPATCH_ONEHOT
 };
 
-/* What a replayed CUDA graph holds, so that the host starts none of its kernels; a bit each (cuda_graphs.c). */
+/* Modules in CUDA graphs, whose kernels the host does not launch; a bit each (cuda_graphs.c). */
 enum sim_graphed {
     SIM_GRAPHED_ATTENTION = 1 << 0,
     SIM_GRAPHED_MLP = 1 << 1,
@@ -228,7 +226,7 @@ enum sim_graphed {
     SIM_GRAPHED_STEP = 1 << 4
 };
 
-/* What stands in the memory of the hosts, which then update the parameters. */
+/* State offloaded to the hosts, which then update the parameters. */
 enum sim_cpu_offload { SIM_NOTHING_OFFLOADED, SIM_OPTIMIZER_OFFLOADED, SIM_PARAMETERS_OFFLOADED };
 
 struct sim_plan {
@@ -237,7 +235,7 @@ struct sim_plan {
     const struct model_config *config;
     const struct sim_placement *placement;
     const struct model_rules *rules;
-    struct topo_mesh_request request; /* of the mesh; its flags stand in it alone */
+    struct topo_mesh_request request; /* of the mesh; its flags are meaningful only there */
     int64_t batch_size, num_microbatches /* at least 1 */, inputs_length, targets_length;
     struct model_options options;
     enum sim_optimizer_partitioning optimizer_partitioning;
@@ -263,14 +261,14 @@ struct sim_plan {
     double capacity_factor;   /* rows of each expert's buffer over the mean's; 0: nothing is dropped */
     int64_t context_parallel; /* devices that a sequence is over */
     enum sim_cp_comm_type cp_comm_type;
-    bool overlaps[SIM_OVERLAP_COUNT]; /* communication that runs beside what computes */
+    bool overlaps[SIM_OVERLAP_COUNT]; /* communication that overlaps with computation */
     int64_t ddp_bucket_size;          /* parameters of a bucket of the distributed optimizer; 0: the software's */
     enum sim_gradient_dtype gradient_dtype;
     enum sim_fp8_recipe fp8_recipe;
-    bool first_stage_memory; /* the memory that is reported is the first stage's; whether it fits goes by the worst */
-    bool compiled;           /* memory is what XLA:TPU of that release would lay out */
+    bool first_stage_memory; /* reported memory is the first stage's; the verdict uses the worst stage */
+    bool compiled;           /* memory follows the layout of that release of XLA:TPU */
     const char *compiler_since, *compiler_libtpu; /* of the release; NULL: the compiler is of the software's date */
-    sim_pass_set compiler_passes;                 /* the compiler's, beside the software's */
+    sim_pass_set compiler_passes;                 /* the compiler's passes, in addition to the software's */
     sim_pass_set gone_passes;                     /* Passes of the software that this compiler does not run. */
     enum sim_form form;
     double learning_rate, dropout_rate, z_loss;
@@ -278,14 +276,14 @@ struct sim_plan {
     const char *normalizing_text;
     double loss_normalizing_factor; /* 0: batch times targets length, or options.normalizes_by_tokens */
     const char *loss_text;
-    int64_t loss_tiles; /* of a microbatch's tokens, whose logits stand one after the other; 1: all at once */
+    int64_t loss_tiles; /* tiles of a microbatch's tokens, computed one after the other; 1: all logits at once */
     bool fuses_loss;    /* in the kernel that makes them */
     int64_t seed;
     struct sim_decoding decoding; /* of steps of inference */
     const char *temperature_text;
 };
 
-/* A recipe of Transformer Engine's, whose kernels cast operands then. */
+/* True for a recipe of Transformer Engine, whose own kernels cast operands. */
 static inline bool sim_tells_engine_recipe(const struct sim_plan *plan)
 {
     return plan->fp8_recipe >= SIM_FP8_DELAYED && plan->fp8_recipe <= SIM_FP8_BLOCKWISE;
@@ -297,8 +295,8 @@ bool sim_has_learnt_bias_of_scores(const struct sim_plan *plan);
 /* Fills sizes[MODEL_SIZE_COUNT] for a checked plan. */
 void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes);
 
-/* What the mesh keys of a plan ask for, with their defaults; names live in the arena. BASE_INPUT: values that cannot
- * be, and keys that contradict each other. */
+/* The mesh that a plan's keys request, with defaults; names live in the arena. BASE_INPUT: invalid values, and keys
+ * that contradict each other. */
 enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct sim_plan_text *text,
                                        struct topo_mesh_request *request, struct base_error *error);
 
@@ -330,29 +328,28 @@ enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct
 enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct model_parameter *own,
                                        const struct model_parameter *given, int count, struct base_error *error);
 
-/* ---- checks, and what follows from a plan that was checked ---- */
+/* ---- checks, and properties of a checked plan ---- */
 
-/* plan_decoding.c. What a plan's text says that it is of: training, unless it says something else. BASE_INPUT: no such
- * step. */
+/* plan_decoding.c. The step of a plan's text; training by default. BASE_INPUT: no such step. */
 enum base_status sim_plan_step(const struct sim_plan_text *text, enum model_step *out, struct base_error *error);
 
-/* software_usual.c: what a training software has where a plan does not say it; NULL: T5X's default. Of ici_mesh "*"
- * stands for the devices of a slice, and the last axis is that of num_partitions. */
+/* software_usual.c: a software's default for an omitted key; NULL: T5X's default applies. In ici_mesh "*" is the number
+ * of devices in a slice, and the last axis is that of num_partitions. */
 const char *sim_usual_value(const char *software, enum sim_key key);
-/* Whether a plan leaves the key to its software's own default. */
+/* True if a plan leaves the key to its software's own default. */
 bool sim_is_assumed(const struct sim_plan_text *text, enum sim_key key);
-/* That the plan's software_version has no row in software_versions.csv, and which versions have, in a sentence of the
- * arena; *out is NULL if it has one, or is not said. */
+/* *out: a sentence in the arena if software_version has no row in software_versions.csv, with the versions that have;
+ * else NULL. */
 enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
                                      struct base_error *error);
-/* That a plan which says no version is answered for an older one than was measured, in a sentence of the arena; *out is
- * NULL if not. */
+/* *out: a sentence in the arena if a plan without software_version is predicted as an older version than the measured
+ * one; else NULL. */
 enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_plan_text *text, const char **out,
                                     struct base_error *error);
 /* plan_checks.c: that devices along some axes of the mesh do the same, since no rule names these, in a sentence of the
  * arena; NULL: every axis is named. */
 const char *sim_plan_idle_axes(struct base_arena *arena, const struct sim_plan *plan);
-/* What the rows of the plan's version say of a setting that is read where the mesh is made; NULL: nothing. */
+/* A setting of the plan's version that is read where the mesh is made; NULL: none. */
 const char *sim_version_setting(const struct sim_plan_text *text, const char *name);
 /* The variables that such a version of the software runs with, as a shell's export takes them (" NAME=value" each, "":
  * none), in the arena. */
@@ -361,29 +358,28 @@ bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has drop
 bool sim_is_executed(const struct sim_plan *plan);
 /* Memory is that of the buffers of XLA:TPU. */
 bool sim_uses_compiled_memory(const struct sim_plan *plan);
-bool sim_counts_device(const struct sim_plan *plan); /* peak_bytes holds what runtime and framework reserve, too */
+bool sim_counts_device(const struct sim_plan *plan); /* peak_bytes includes memory reserved by runtime and framework */
 bool sim_keeps_shards(const struct sim_plan *plan);  /* a compiler that lays out, for a chip with xla_keeps_shards */
 /* Those of the plan's compiler, the partitioner's among them. */
 sim_pass_set sim_compiler_passes(const struct sim_plan *plan);
-/* What optimizer_partitioning comes to with what the plan's software does: where rules shard parameters over data
- * already, they are gathered as those say (FULL_SHARD). And what it comes to at the most, whatever the rules. */
+/* The effective optimizer_partitioning of the plan's software: if rules shard parameters over data, they are gathered
+ * accordingly (FULL_SHARD). And the upper bound under any rules. */
 enum sim_optimizer_partitioning sim_zero_stage(const struct sim_plan *plan);
 enum sim_optimizer_partitioning sim_most_zero_stage(const struct sim_plan *plan);
 sim_pass_set sim_passes_of(const struct sim_plan *plan); /* those that its program goes through */
-bool sim_hides_collectives(const struct sim_plan *plan); /* some may run beside what computes */
+bool sim_hides_collectives(const struct sim_plan *plan); /* True if a collective may overlap with computation. */
 /* The plan with its defaults filled in, as a document would say it. */
 /* Groups of devices that each have other sequences: over data, experts, and shards of replicas. */
 int64_t sim_plan_replicas(const struct sim_plan *plan);
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan);
 /* Layers of the deepest stack. */
 int64_t sim_deepest_stack(const struct model_config *config);
-/* What a plan asks for and T5X lacks, joined by ", ", but for what another plan (or NULL) asks for, too; NULL: nothing.
- * t5x_lacks.c */
+/* Features of a plan that T5X lacks, joined by ", ", except those of another plan (or NULL); NULL: none. t5x_lacks.c */
 const char *sim_t5x_lacks(struct base_arena *arena, const struct sim_plan *plan, const struct sim_plan *but_not);
 
-/* ---- plan_properties.c: what follows from a plan that was checked ---- */
+/* ---- plan_properties.c: properties of a checked plan ---- */
 
-/* What the rows of the embedding are a multiple of, as the plan's software stores it. After the placement. */
+/* Padding unit of the embedding's rows in the plan's software. After the placement. */
 int64_t sim_vocabulary_multiple(const struct sim_plan *plan);
 model_trait_set sim_plan_traits(const struct sim_plan *plan); /* of its software, with that dtype */
 /* The sizes of its dimensions, those of experts included but not those of decoding. BASE_INPUT: experts do not divide.

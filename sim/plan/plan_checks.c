@@ -1,5 +1,5 @@
-/* What a plan must keep to beyond each key's own range: parameters, state and rows that the mesh divides, rules that
- * name axes which the mesh has, dtypes that its chip multiplies in. */
+/* Checks across keys: the mesh divides parameters, state and rows; rules name axes of the mesh; the chip supports the
+ * dtypes of products. */
 #include "sim/plan/plan_parts.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static bool is_of_the_model(const struct model_rule *rule)
     return found;
 }
 
-/* The axes that rules name, of this mesh (as a set), and beside it. */
+/* Axes named by rules: of this mesh (as a set), and others. */
 struct named_axes {
     unsigned of_mesh;
     struct topo_axes missing;
@@ -167,8 +167,8 @@ enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct
     return BASE_OK;
 }
 
-/* What a software's products would be asked for in vain is refused: a chip of the catalogue without a rate in that
- * dtype (a vendor's "int8" that is no faster than bfloat16 is one), and activations that stay float32. */
+/* Refuses a dtype for which the chip has no rate in the catalogue (a vendor's "int8" that is no faster than bfloat16 is
+ * one), and float32 activations with a low-precision product dtype. */
 enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_error *error)
 {
     const struct topo_topology *topology = &plan->placement->topology;

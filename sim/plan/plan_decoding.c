@@ -1,4 +1,4 @@
-/* How a plan's answers are decoded, and the sizes that this gives its program. */
+/* Decoding of a plan, and the program sizes that follow from it. */
 #include "sim/plan/plan_keys.h"
 
 #include <string.h>
@@ -125,7 +125,7 @@ enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct s
     return check(plan, d, error);
 }
 
-/* ---- what a plan is of ---- */
+/* ---- the step ---- */
 
 enum base_status sim_plan_step(const struct sim_plan_text *text, enum model_step *out, struct base_error *error)
 {

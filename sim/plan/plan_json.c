@@ -1,4 +1,4 @@
-/* Plans as JSON: what may stand there is what the table of keys says. */
+/* Plans as JSON, by the table of keys. */
 #include "sim/plan/plan.h"
 
 #include <string.h>
@@ -160,7 +160,7 @@ static void put_text(struct base_arena *arena, enum sim_key key, const char *tex
     else base_json_put_string(writer, text);
 }
 
-/* Where the first of the two lengths stands in the order of keys. */
+/* Lengths are written at the position of the first of the two keys. */
 static void put_lengths(struct base_arena *arena, const struct sim_plan_text *plan, struct base_json_writer *writer)
 {
     base_json_member_open_inline(writer, "task_feature_lengths", '{');

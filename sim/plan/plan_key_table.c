@@ -1,4 +1,4 @@
-/* The keys of a plan, one row each. What goes by the rows is in plan_keys.c. */
+/* The keys of a plan, one row each. plan_keys.c interprets the rows. */
 #include "sim/plan/plan_keys.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What goes by the rows of plan_key_table.c alone: defaults, words and numbers of a plan, read and written. */
+/* Reads and writes a plan's defaults, words and numbers by the rows of plan_key_table.c. */
 #include "sim/plan/plan_keys.h"
 
 #include <string.h>

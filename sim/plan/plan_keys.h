@@ -1,16 +1,15 @@
-/* What plan.c asks of the table of keys. */
+/* Private to sim/plan: reading values by the table of keys. */
 #ifndef SIM_PLAN_KEYS_H
 #define SIM_PLAN_KEYS_H
 
 #include "sim/plan/plan.h"
 
-/* Every key that is a word or a number, from the text or of usual, into the plan: words first, then whole numbers,
- * so that of several mistakes the first of these is named. BASE_INPUT names the key. */
+/* Reads every word and number of a plan from its text or `usual`. Words come first, then whole numbers: the first
+ * mistake in this order is reported. BASE_INPUT names the key. */
 enum base_status sim_plan_read_values(const struct sim_plan *usual, const struct sim_plan_text *text,
                                       struct sim_plan *plan, struct base_error *error);
 
-/* compilers.c: what the plan's compiler means, when its keys and its placement are read. BASE_INPUT: it means nothing.
- */
+/* compilers.c: reads the plan's compiler, after its keys and placement. BASE_INPUT: no such compiler. */
 enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error *error);
 
 /* plan_decoding.c: how answers are decoded, when all other keys and the step are read; nothing of it for a step that

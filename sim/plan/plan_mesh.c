@@ -15,7 +15,7 @@ static enum base_status read_flag(const struct sim_plan_text *text, enum sim_key
     return BASE_OK;
 }
 
-/* A mesh of named axes; nothing else may say what the mesh is. */
+/* A mesh of named axes; other mesh keys are refused. */
 static enum base_status read_named_mesh(struct base_arena *arena, const struct sim_plan_text *text,
                                         struct topo_mesh_request *request, struct base_error *error)
 {
@@ -105,8 +105,7 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
     return spread_experts(text, request, error);
 }
 
-/* Whether the plan says no more of its mesh than a number of partitions, and its rules are those that the software's
- * own mesh is for. */
+/* True if the plan gives at most a number of partitions, and its rules match the software's own mesh. */
 static bool leaves_mesh(const struct sim_plan_text *text, const char *software)
 {
     const char *rules = sim_usual_value(software, SIM_RULES);

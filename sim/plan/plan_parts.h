@@ -1,5 +1,5 @@
-/* Private to sim/plan/: steps of reading and checking a plan, which checked_plan.c puts together. All of them return
- * BASE_INPUT, and name the key, for what cannot be. */
+/* Private to sim/: the steps from a plan's text to a checked plan, called by checked_plan.c. All return BASE_INPUT for
+ * invalid values, and name the key. */
 #ifndef SIM_PLAN_PARTS_H
 #define SIM_PLAN_PARTS_H
 
@@ -11,8 +11,7 @@
 enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base_error *error);
-/* Whether keys and values go round a ring, and whether the model and its sequences can be cut for it. */
-/* cuda_graphs.c: what the plan's graphs hold, in Megatron's words. */
+/* cuda_graphs.c: reads the scope of CUDA graphs, in Megatron-LM's terms. */
 enum base_status sim_plan_read_graphs(struct base_arena *arena, const char *text, struct sim_plan *plan,
                                       struct base_error *error);
 bool sim_sorts_tokens(const struct sim_plan *plan); /* rows go to experts sorted, not by products with one-hots */
@@ -23,7 +22,7 @@ bool sim_plan_gathers_keys(const struct sim_plan *plan);
 enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_error *error);
 /* Two a device, where sequences are over devices and shared out so that causal attention is even; or 0. */
 int sim_plan_sequence_pieces(const struct sim_plan *plan);
-/* What overlaps, as the plan says or as its software does; and buckets and gradients that it can be told of. */
+/* Overlaps of the plan or of its software; and its buckets and gradients. */
 enum base_status sim_plan_take_overlaps(const struct sim_plan_text *text, struct sim_plan *plan,
                                         struct base_error *error);
 enum base_status sim_plan_check_recipe(const struct sim_plan *plan, struct base_error *error); /* fp8_recipe.c */

@@ -1,5 +1,4 @@
-/* What follows from a plan that was checked: its sizes, its traits, whether it is executed, the passes of its compiler.
- */
+/* Properties of a checked plan: sizes, traits, whether it is executed, passes of its compiler. */
 #include "sim/plan/plan_parts.h"
 
 #include <string.h>
@@ -15,8 +14,8 @@ static int64_t model_partitions_of(const struct sim_plan *plan)
     return plan->request.num_partitions ? plan->request.num_partitions : 1;
 }
 
-/* So that its parts are alike and products with them take whole tiles: Megatron-LM's make_vocab_size_divisible_by, by
- * default, for each device of a tensor-parallel group. */
+/* Equal parts that are whole tiles of products: Megatron-LM's make_vocab_size_divisible_by, by default, times the
+ * tensor-parallel size. */
 int64_t sim_vocabulary_multiple(const struct sim_plan *plan)
 {
     enum { DIVISIBLE_BY = 128 };
@@ -118,7 +117,7 @@ enum sim_optimizer_partitioning sim_most_zero_stage(const struct sim_plan *plan)
     return parameters_too ? SIM_PARAMETERS_TOO_OVER_DATA : plan->optimizer_partitioning;
 }
 
-/* Of activations rules have the batch over data, and nothing else. */
+/* Activation rules map the batch to data, and nothing else. */
 static bool has_parameters_over_data(const struct model_rules *rules)
 {
     for (int i = 0; i < rules->count; i++) {
@@ -142,7 +141,7 @@ sim_pass_set sim_passes_of(const struct sim_plan *plan)
     return sim_runs_passes(plan) ? sim_compiler_passes(plan) : 0;
 }
 
-/* ---- what XLA:TPU lays out ---- */
+/* ---- memory layout of XLA:TPU ---- */
 
 bool sim_uses_compiled_memory(const struct sim_plan *plan)
 {

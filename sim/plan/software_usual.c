@@ -1,5 +1,5 @@
-/* A training software's own defaults (software_usual.csv): an answer about FSDP that replicates its parameters would
- * mislead. What no row says is T5X's. */
+/* Defaults of each training software (software_usual.csv): predicting FSDP with replicated parameters would mislead.
+ * Keys without a row have T5X's default. */
 #include "sim/plan/plan.h"
 
 #include <string.h>

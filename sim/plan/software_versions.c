@@ -1,7 +1,6 @@
-/* What one version of a training software has otherwise on a platform than its rows of software.csv and
- * gpu_constants.csv say: rows of software_versions.csv, a constant each, or traits that it has beside the usual ones,
- * and the variable of the environment that makes it so, if one does; for every version whose name begins as the row's,
- * in the table's order. Versions without a row are as usual. */
+/* Differences of software versions from software.csv and gpu_constants.csv, by platform. A row of software_versions.csv
+ * sets one constant, or adds traits, optionally under an environment variable. It applies to every version that begins
+ * with its name, in the table's order. Other versions are as usual. */
 #include "sim/compile/compile.h"
 #include "sim/plan/plan.h"
 
@@ -22,8 +21,8 @@ static bool is_of(int row, const char *software, const char *platform, const cha
            !strncmp(version, begins, strlen(begins));
 }
 
-/* Rows of traits, by what their column `constant` says: of every run, or of eager and of compiled ones. Who says no
- * version is told of those that were measured, "traits", and not of "with_traits". */
+/* Rows of traits: the column `constant` tells whether they apply to all runs, eager ones, or compiled ones. Plans
+ * without a version get hints about measured versions: "traits", not "with_traits". */
 static model_trait_set *traits_named(const char *name, struct sim_profile *profile)
 {
     static const char *const names[] = {"eager_traits", "compiled_traits"};
@@ -32,7 +31,7 @@ static model_trait_set *traits_named(const char *name, struct sim_profile *profi
     return !strcmp(name, "traits") || !strcmp(name, "with_traits") ? &profile->traits : NULL;
 }
 
-/* "x0.9" scales what the chip's and the software's rows said. */
+/* "x0.9" scales the value of the chip's and the software's rows. */
 static enum base_status take_constant(int row, int constant, struct sim_profile *profile, struct base_error *error)
 {
     const char *value = field(row, "value");
@@ -93,7 +92,7 @@ static enum base_status take_row(int row, const char *chip, struct sim_profile *
     return take_constant(row, constant, profile, error);
 }
 
-/* What a library's release does for whoever runs on it: rows of its own name. */
+/* Rows of a library's release, under its own name, for all software that uses it. */
 static enum base_status take_library(const char *release, const struct topo_topology *topology,
                                      struct sim_profile *profile, struct base_error *error)
 {

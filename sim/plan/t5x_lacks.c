@@ -1,11 +1,11 @@
-/* What a plan asks for that no version of T5X does: a run file of T5X would train without it, and not as predicted. */
+/* Features of a plan that no version of T5X has: a T5X run file would silently train without them. */
 #include "sim/plan/plan.h"
 
 #include <string.h>
 
 enum { MOST = SIM_KEY_COUNT + 16 };
 
-/* Of the model and of words that T5X has for some models alone. */
+/* Model features, and values that T5X supports only for some models. */
 static int add_model(const struct sim_plan *plan, const char **out)
 {
     const struct model_config *config = plan->config;

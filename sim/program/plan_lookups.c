@@ -1,10 +1,10 @@
-/* From a plan's text to a checked plan. What the text names is looked up between the steps of sim/plan/: model, rules,
- * placement, defaults, Adafactor's options, overridden axes. Each is worked out once, and so is why it was refused. */
+/* From a plan's text to a checked plan. The names in the text are looked up between the steps of sim/plan/: model,
+ * rules, placement, defaults, Adafactor's options, overridden axes. Results and refusals are cached. */
 #include "sim/program/session_cache.h"
 
 #include <string.h>
 
-/* What was worked out under a key, or why it was refused: a table may make one mistake a million times. */
+/* A cached result or refusal: a table may repeat one mistake a million times. */
 struct answer {
     enum base_status status;
     const char *why;
@@ -29,7 +29,7 @@ static void key_model(struct sim_cache *cache, const struct sim_plan *plan)
     base_memo_bytes(&cache->memo, &plan->config->scan_layers, sizeof plan->config->scan_layers);
 }
 
-/* A file may have changed by the next question, so what was read from one is not kept for it. */
+/* A file may change between questions, so that its content is not cached. */
 static void note_file(struct sim_cache *cache, const char *text)
 {
     cache->read_files = cache->read_files || *text == '@';
@@ -105,7 +105,7 @@ static void scan_layers(struct sim_cache *cache, struct sim_plan *plan)
     plan->config = scanned;
 }
 
-/* MaxText's meshes have each of its axes, most of one device: what a mesh leaves out shards nothing. */
+/* MaxText's meshes have each of its axes, most of size one: an axis missing from the mesh shards nothing. */
 static struct model_rules on_mesh(struct base_arena *arena, const struct model_rules *rules,
                                   const struct topo_axes *mesh)
 {
@@ -325,7 +325,7 @@ struct listed {
     int count;
 };
 
-/* A model of one layer a stack, where all layers are alike: what is refused of one is refused of the first. */
+/* A model of one layer per stack, if all layers are alike: an error in any layer is an error in the first. */
 static struct model_config first_layers(const struct sim_plan *plan)
 {
     struct model_config config = *plan->config;
