@@ -10,7 +10,7 @@
 
 enum { MODEL_MAX_RANK = 6, MODEL_MAX_MESH_AXES = 8 };
 
-/* How JAX's UNCONSTRAINED is written, as a logical axis and in a rule. */
+/* Spelling of JAX's UNCONSTRAINED, as a logical axis and in a rule. */
 #define MODEL_UNCONSTRAINED "__UNCONSTRAINED__"
 
 /* The value of a rule or one entry of a PartitionSpec. */
@@ -29,15 +29,14 @@ struct model_rules {
     int count;
 };
 
-/* Every named set of rules, spelled as plans spell it: what a search looks at, and what a list is called. */
-/* Whether attention sees later keys. */
+/* Whether queries attend to later keys. */
 enum model_direction { MODEL_BIDIRECTIONAL, MODEL_CAUSAL };
 
 enum { MODEL_RULE_SETS = 12 };
 extern const char *const model_rule_sets[MODEL_RULE_SETS];
 
-/* How sets are named where people read of them: A and P are the activation and parameter partitioning dims, and
- * standard alone is standard:1,1. Beside these there is standard_moe:A,P, T5X's for experts. */
+/* Names of rule sets: A and P are the activation and parameter partitioning dims; standard is standard:1,1. In addition
+ * there is standard_moe:A,P, T5X's for experts. */
 #define MODEL_RULE_NAMES "standard:A,P|data_only|zero3|megatron|optimus|gshard|maxtext"
 
 /* One of these names, or a JSON list of [logical axis or null, mesh axis or null or list]. Named sets cost no memory;
@@ -56,10 +55,10 @@ enum base_status model_resolve(const struct model_rules *rules, const char *cons
                                struct base_error *error);
 /* The rules as T5X changes them for several slices: every rule for batch gives it to replica and data. */
 struct model_rules model_rules_over_slices(struct base_arena *arena, const struct model_rules *rules);
-/* The rules for a mesh with a context axis beside data or fsdp: the length goes to it, and what is sharded over these,
- * but for the batch, over both. */
+/* Rules for a mesh with a context axis next to data or fsdp: the length is sharded over it, and all else over both,
+ * except the batch. */
 struct model_rules model_rules_over_context(struct base_arena *arena, const struct model_rules *rules);
-/* The rules with what Megatron-LM shards over the model axis, unless one of them names that axis. */
+/* Adds Megatron-LM's sharding over the model axis, unless a rule names that axis. */
 struct model_rules model_rules_over_model(struct base_arena *arena, const struct model_rules *rules);
 
 /* The rules with those of experts and latent vectors where none names these: a width of experts' matrices and a rank go
@@ -70,14 +69,14 @@ struct model_rules model_rules_over_experts(struct base_arena *arena, const stru
 
 /* ---- models (config.c, config_keys.c, zoo.csv) ---- */
 
-/* The T5X example whose code the model is: t5, scalable_t5 (without an encoder: the same layers, decoder only),
+/* The T5X example with the model's code: t5, scalable_t5 (without an encoder: the same layers, decoder only),
  * decoder_only; or Flaxformer's T5 with experts, which t5x/contrib/moe trains. */
 enum model_family { MODEL_T5, MODEL_SCALABLE_T5, MODEL_DECODER_ONLY, MODEL_MOE_T5 };
 
 enum model_activation { MODEL_LINEAR, MODEL_RELU, MODEL_GELU, MODEL_SILU };
 enum { MODEL_MAX_ACTIVATIONS = 2 };
 
-/* Who chooses: a token its experts, with masks or with indices; or an encoder's experts their tokens. */
+/* Routing: tokens choose experts, by masks or by indices; or an encoder's experts choose tokens. */
 enum model_router { MODEL_TOKENS_CHOOSE_MASKED, MODEL_TOKENS_CHOOSE_SCATTER, MODEL_EXPERTS_CHOOSE_MASKED };
 
 /* Sparse layers (flaxformer/architectures/moe): of each stack the last one of every num_layers / sparse_layers. */
@@ -89,8 +88,8 @@ struct model_experts {
     bool batch_prioritized /* the encoder's routing */, extra_mlp, ignore_padding;
     /* of decoders alone: */
     int64_t first_dense_layers; /* layers without experts before the others */
-    int64_t shared_mlp_dim;     /* of an MLP that every token passes beside its experts; 0: none */
-    bool shared_gate;           /* a sigmoid of the token scales what the shared MLP gives */
+    int64_t shared_mlp_dim;     /* a shared expert, an MLP applied to every token; 0: none */
+    bool shared_gate;           /* a sigmoid gate of the token scales the shared expert's result */
     enum model_router_score { MODEL_SCORE_SOFTMAX, MODEL_SCORE_SIGMOID } score;
 };
 
@@ -101,7 +100,7 @@ struct model_latent {
     int64_t key_value_rank /* 0: attention is not latent */, rope_dim, value_dim;
 };
 
-/* Which dense layers add a bias. biases=1 says the first four, as GPT-3 has them. */
+/* The dense layers with a bias. biases=1 selects the first four, as in GPT-3. */
 enum model_bias {
     MODEL_BIAS_QKV = 1,
     MODEL_BIAS_OUT = 2,
@@ -111,10 +110,10 @@ enum model_bias {
     MODEL_BIAS_DENSE = 15
 };
 
-/* Where a sublayer's norms stand: on what it reads, on what it adds to the stream (OLMo 2), or both (Gemma 2). */
+/* Position of a sublayer's norms: on its input, on its output (OLMo 2), or both (Gemma 2). */
 enum model_norm_placement { MODEL_NORM_BEFORE, MODEL_NORM_BEHIND, MODEL_NORM_BOTH };
 
-/* How a decoder knows where a token stands; the first is T5's. */
+/* Position encoding of a decoder; the first is T5's. */
 enum model_position_encoding {
     MODEL_POSITION_RELATIVE_BIAS,
     MODEL_POSITION_ROTARY,  /* queries and keys are turned by their positions, halves of a head against each other */
@@ -154,30 +153,29 @@ struct model_config {
 
 /* MODEL of the contract: a zoo name, ARCHITECTURE:key=value,… with the architectures encoder_decoder,
  * scalable_encoder_decoder, decoder_only, scalable_decoder_only and moe_encoder_decoder, or @FILE.json: one object of
- * the same keys and "architecture". What is not said is as in T5X's config: num_kv_heads = num_heads, mlp_activations =
- * relu, flags off.
- */
+ * the same keys and "architecture". Omitted keys have the defaults of T5X's config: num_kv_heads = num_heads,
+ * mlp_activations = relu, flags off. */
 enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
                                     struct base_error *error);
 const char *model_config_key_name(int at); /* of that grammar, in its order; NULL: there are no more */
-/* Whether one key of the one-line form may have that value. */
+/* Checks the value of one key of the one-line form. */
 enum base_status model_config_check(const char *key, const char *value, struct base_error *error);
-/* experts.c: how many sparse layers a stack has, and how many layers one block of it, whose last is sparse; a stack
- * without any is of blocks of one dense layer. */
+/* experts.c: the number of sparse layers in a stack, and of layers in a block, whose last is sparse. A stack without
+ * experts has blocks of one dense layer. */
 enum model_stack_kind { MODEL_DECODER_STACK, MODEL_ENCODER_STACK };
 int64_t model_sparse_layers(const struct model_config *config, enum model_stack_kind stack);
 int64_t model_layers_per_block(const struct model_config *config, enum model_stack_kind stack);
-/* Whether the i-th layer of a stack has experts. */
+/* True if the i-th layer of a stack has experts. */
 bool model_is_sparse(const struct model_config *config, enum model_stack_kind stack, int64_t layer);
 const char *model_router_name(enum model_router router);
-/* Every key with its value, as an object; what a checkpoint's manifest says of its model. */
+/* Writes every key with its value as an object, for a checkpoint's manifest. */
 void model_config_put(const struct model_config *config, struct base_json_writer *writer);
 const char *model_architecture(const struct model_config *config); /* "encoder_decoder", … */
 const char *model_activation_name(enum model_activation activation);
 const char *model_position_encoding_name(enum model_position_encoding encoding);
 const char *model_norm_name(enum model_norm norm);
-/* One row of zoo.csv (zoo.c); source is the file that the sizes are of: T5X's gin file, or another project's; about
- * what the model is. */
+/* One row of zoo.csv (zoo.c). source: the file with the sizes, T5X's gin file or another project's; about: a
+ * description. */
 struct model_zoo_model {
     const char *name, *architecture, *source, *about;
 };
@@ -236,26 +234,26 @@ struct model_overrides {
 /* A JSON list of [pattern, [axis, …] or null]. */
 enum base_status model_overrides_parse(struct base_arena *arena, const char *text, struct model_overrides *out,
                                        struct base_error *error);
-/* The first pair whose pattern matches the whole path decides. NULL: the parameter keeps its own axes. Names that are
- * not as many as the parameter has dimensions are BASE_INPUT. */
+/* The first pair whose pattern matches the whole path. NULL: the parameter keeps its axes. BASE_INPUT: the number of
+ * names differs from the parameter's rank. */
 enum base_status model_overrides_find(const struct model_overrides *overrides, const char *path, int rank,
                                       const struct model_override **out, struct base_error *error);
 /* The parameters with the axes that they then have; order and paths are the same. */
 enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides,
                                        const struct model_parameter *parameters, int count,
                                        const struct model_parameter **out, struct base_error *error);
-/* The same parameter of the first layer that has it (sparse layers have others than dense ones), or the parameter
- * itself where it is in no layer. */
+/* The same parameter in the first layer that has it (sparse layers have others than dense ones); itself if it is in no
+ * layer. */
 const struct model_parameter *model_of_first_layer(struct base_arena *arena, const struct model_parameter *parameters,
                                                    int count, const struct model_parameter *parameter);
-/* Whether a parameter has the axes that it has in the first layer of its stack; true where it is in no layer. */
+/* True if a parameter has the axes of the first layer of its stack, or is in no layer. */
 bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count,
                                const struct model_parameter *parameter);
 /* BASE_INPUT names a parameter that has not. */
 enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count,
                                           struct base_error *error);
-/* A program has one tensor for all layers of a stack; here it has the path of one of them, or of the stacked array:
- * "encoder/layers/mlp/wo/kernel" of block 3 is "encoder/layers_3/mlp/wo/kernel", and where blocks have two layers
+/* The path of a parameter of one layer, or of the stacked array, since a program has one tensor for all layers of a
+ * stack. "encoder/layers/mlp/wo/kernel" of block 3 is "encoder/layers_3/mlp/wo/kernel"; in blocks of two layers,
  * "encoder/layers/subblock_1/mlp/wo/kernel" is that of layers_7. */
 const char *model_layer_path(struct base_arena *arena, const struct model_config *config, const char *name,
                              int64_t block);
@@ -300,9 +298,9 @@ const char *model_optimizer_name(enum model_optimizer optimizer);
 /* Arrays as large as the parameter that it keeps of each, by name; returns how many. Adafactor's are others. */
 enum { MODEL_MOST_MOMENTS = 2 };
 int model_optimizer_moments(enum model_optimizer optimizer, const char *const **names);
-/* The same of one parameter, of so many dimensions beside layers. */
+/* The same for one parameter; dims excludes layers. */
 int model_moments_of(enum model_optimizer optimizer, const char *path, int dims, const char *const **names);
-int model_dims_of_one(int rank, const char *const *axes); /* of an array's, those beside its stack of layers */
+int model_dims_of_one(int rank, const char *const *axes); /* rank without the stack of layers */
 bool model_is_orthogonalised(enum model_optimizer optimizer, const char *path, int dims);
 bool model_moments_are_bytes(enum model_optimizer optimizer);
 bool model_optimizer_is_run(enum model_optimizer optimizer); /* by the executor, too */
@@ -329,14 +327,14 @@ struct model_adafactor {
     int factor_rule_count;
 };
 struct model_adafactor model_adafactor_defaults(void);
-/* "factored=0,beta1=0.9" or a JSON object of the same keys (adafactor_options.c); what is not said is T5X's default.
+/* "factored=0,beta1=0.9" or a JSON object of the same keys (adafactor_options.c); omitted keys have T5X's defaults.
  * logical_factor_rules is standard, none or, in JSON, an object {axis: kind}. */
 enum base_status model_adafactor_parse(struct base_arena *arena, const char *text, struct model_adafactor *out,
                                        struct base_error *error);
 const char *model_adafactor_option(int index); /* "factored", …; NULL behind the last */
 /* The same as lines of a gin block; equal options give equal lines. */
 void model_adafactor_put_gin(const struct model_adafactor *from, struct base_text *out);
-/* How one parameter's second moment is kept. The reduced dimensions are those that v_row (v_col) lacks. */
+/* Factoring of one parameter's second moment. v_row (v_col) lacks the reduced dimensions. */
 struct model_factoring {
     bool factored;
     unsigned row_dims, column_dims; /* bit i: dimension i of the parameter is in v_row (v_col) */

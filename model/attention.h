@@ -14,8 +14,7 @@ struct builder_attention {
     bool to_itself; /* keys are of the sequence that the queries are of */
 };
 
-/* Attention whose keys and values go round a ring, which the backward pass transposes as a whole: operations first to
- * end - 1 of a block. */
+/* Ring attention, whose backward pass is built as a whole: operations first to end - 1 of a block. */
 struct builder_ring {
     int block, first, end;
     const char *name;
@@ -28,7 +27,7 @@ struct builder_ring {
     const char *drawn;            /* and their labels */
     int context, max, sum, whole; /* of all blocks: as blocks, and as a sequence again */
 };
-/* ring_attention.c. Returns what attention makes of the values, for each query. */
+/* ring_attention.c. Returns attention's result for each query. */
 int model_builder_ring_attention(struct builder *builder, const struct builder_attention *attention, int query, int key,
                                  int value);
 
@@ -36,7 +35,7 @@ int model_builder_ring_attention(struct builder *builder, const struct builder_a
 void model_builder_latent(struct builder *builder, const struct builder_attention *attention, int *query, int *key,
                           int *value);
 
-/* Returns what it adds to the residual stream. */
+/* Returns the residual branch. */
 int model_builder_attention(struct builder *builder, const struct builder_attention *attention);
 
 #endif

@@ -1,11 +1,11 @@
-/* Private to model/: what the files that build a program share. */
+/* Private to model/: shared by the files that build a program. */
 #ifndef MODEL_BUILDER_H
 #define MODEL_BUILDER_H
 
 #include "model/model.h"
 
-/* The labels of dimensions.c that code hands on; all others stand in equations alone. A length has one label where it
- * asks (of queries, and of all that has no keys) and one where it is asked, for a contraction of both needs two. */
+/* Labels of dimensions.c that code passes on; others occur only in equations. A length has one label for queries, and
+ * another for keys, since a contraction of both needs two. */
 enum builder_label {
     BUILDER_GLOBAL_ROWS = 'B',
     BUILDER_ROWS = 'b',
@@ -25,12 +25,12 @@ enum builder_label {
     BUILDER_DECODER_PLACES = 'D'
 };
 
-enum { BUILDER_MOST_RECEIVED = 2 /* the stream, and what an encoder has made */ };
+enum { BUILDER_MOST_RECEIVED = 2 /* the residual stream, and the encoder's output */ };
 
-/* A parameter of one layer (or of the model, layers = MODEL_ONE), with what the optimizer needs to know. */
+/* A parameter of one layer (or of the model, layers = MODEL_ONE), with the optimizer's view of it. */
 struct builder_parameter {
     const char *path; /* inside its layer: "self_attention/query/kernel" */
-    int tensor;       /* float32, unless the software keeps a master beside it */
+    int tensor;       /* float32, unless the software keeps a separate master */
     int gradient;     /* in the parameter's dtype, once the backward pass has made it; -1 before */
     enum model_size layers;
     const char *names[MODEL_MAX_RANK]; /* logical axes, with "layers" where the stack is scanned */
@@ -42,7 +42,7 @@ struct builder_parameter {
     bool factored;
     char row_labels[MODEL_MAX_RANK + 1], column_labels[MODEL_MAX_RANK + 1];
     char batch_labels[MODEL_MAX_RANK + 1]; /* of dimensions that are updated each by itself: experts */
-    bool updated;                          /* its update stands in the program already */
+    bool updated;                          /* the program already updates it */
 };
 
 struct builder {
@@ -53,7 +53,7 @@ struct builder {
     int block; /* operations go here */
     enum model_phase phase;
     const char *scope;        /* prefix of names: "encoder" */
-    enum model_size layers;   /* of the stack whose body is being built; MODEL_ONE outside */
+    enum model_size layers;   /* stack of the body being built; MODEL_ONE outside */
     enum model_dtype dtype;   /* activations */
     enum model_dtype weights; /* as contractions read them */
     enum model_dtype stream;  /* the residual stream: float32 where experts leave it so */
@@ -86,7 +86,7 @@ static inline bool builder_recomputes(const struct builder *builder)
     return builder->options.remat != MODEL_REMAT_NONE && builder->options.remat != MODEL_REMAT_COMPILER;
 }
 
-/* dimensions.c: those of T5X's models; and what a reshape's dimensions have to do with each other, from its labels */
+/* dimensions.c: those of T5X's models; and the relations of a reshape's dimensions, from its labels */
 void model_builder_dimensions(struct model_program *program);
 void model_builder_map_reshape(const struct model_program *program, struct model_op *op);
 
@@ -118,7 +118,7 @@ static inline int builder_apply(struct builder *builder, enum model_op_kind kind
     return model_builder_apply(builder, kind, function, name, equation, declared, dtype, role, inputs, count);
 }
 
-/* An operation of up to eight operands whose labels are those of their tensors. */
+/* An operation of up to eight operands, each with its tensor's labels. */
 int model_builder_of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
                      const char *labels, enum model_dtype dtype, const int *inputs, int count);
 /* A copy with each letter of from replaced by the one at its place in to. */
@@ -167,7 +167,7 @@ static inline int builder_contract(struct builder *builder, const char *name, co
     return out;
 }
 
-/* What a remat policy by tensor calls it. */
+/* The tensor's name in a remat policy by tensor. */
 static inline int builder_saved_as(struct builder *builder, enum model_saved_name name, int tensor)
 {
     builder->program->tensors[tensor].saved_as = (unsigned char)name;
@@ -179,18 +179,18 @@ int model_builder_parameter(struct builder *builder, const char *path, const cha
 /* The parameter in that dtype: itself, a cast, or int8 times its scales. */
 int model_builder_parameter_as(struct builder *builder, const char *name, int parameter, enum model_dtype dtype);
 int model_builder_compute_copy(struct builder *builder, const char *path, int master); /* in the compute dtype */
-/* What contractions read of a parameter; joined dimensions are split as the network splits them. */
+/* The view of a parameter that contractions read; joined dimensions are split as in the network. */
 int model_builder_weight(struct builder *builder, const char *path, const char *joined, const char *split);
 
-/* lora.c: a linear layer's result, and what its adapter adds to it where the plan trains one. x is read with the labels
- * rows, which are joined to the result's by the labels of in and out of the layer's kernel. */
+/* lora.c: a linear layer's result, plus its LoRA adapter's if the plan trains one. x has the labels rows; the labels of
+ * the kernel's in and out dimensions join them to the result's. */
 enum builder_linear { BUILDER_ATTENTION_LINEAR, BUILDER_MLP_LINEAR };
 int model_builder_adapted(struct builder *builder, enum builder_linear which, const char *name, int x, const char *rows,
                           const char *in, int result, const char *out);
 
 /* norms.c */
 int model_builder_norm(struct builder *builder, const char *name, int x, char length);
-/* Adds a bias whose labels are a part of x's, where the model has biases. */
+/* Adds a bias, with some of x's labels, if the model has biases. */
 int model_builder_biased(struct builder *builder, enum model_bias which, const char *dense, int x, const char *labels,
                          const char *joined, const char *split);
 /* A root-mean-square norm along the last of the labels. */
@@ -217,10 +217,10 @@ static inline int builder_in_dtype(struct builder *builder, const char *name, in
                          MODEL_ROLE_FUSED, x, -1, -1, -1);
 }
 
-/* mlp.c. An MLP whose hidden width has that label. */
+/* mlp.c. An MLP; width is the label of its hidden dimension. */
 int model_builder_mlp(struct builder *builder, const char *scope, int x, char length, char width);
 
-/* expert_layer.c: what takes the MLP's place in a sparse layer, and the mask of Flaxformer's tokens. */
+/* expert_layer.c: the MoE layer, in place of the MLP, and the mask of Flaxformer's tokens. */
 
 /* Masks and constraints are Flaxformer's. */
 static inline bool model_builder_is_flaxformer(const struct builder *builder)
@@ -228,7 +228,7 @@ static inline bool model_builder_is_flaxformer(const struct builder *builder)
     return builder->config->family == MODEL_MOE_T5;
 }
 
-/* Flaxformer constrains what enters and leaves each sublayer; others leave that to propagation. */
+/* Flaxformer constrains inputs and outputs of each sublayer; others leave them to propagation. */
 static inline int builder_constrained_if_flaxformer(struct builder *builder, int tensor)
 {
     return model_builder_is_flaxformer(builder) ? builder_constrained(builder, tensor) : tensor;
@@ -237,7 +237,7 @@ static inline int builder_constrained_if_flaxformer(struct builder *builder, int
 void model_builder_begin_stack(struct builder *builder, int tokens, char length, enum model_stack_kind of);
 int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of);
 
-/* dropout.c. What is left of a tensor; the tensor itself where the plan has no dropout. */
+/* dropout.c. A tensor after dropout; the tensor itself if the plan has no dropout. */
 int model_builder_dropout(struct builder *builder, const char *name, int x, const char *labels, enum model_role role);
 /* The same where only JAX's software has it: inside an MLP, and behind the last norm of a stack. */
 int model_builder_inner_dropout(struct builder *builder, const char *name, int x, const char *labels);
@@ -246,7 +246,7 @@ int model_builder_last_dropout(struct builder *builder, const char *name, int x,
 
 /* forward.c */
 struct builder_forward {
-    int logits, targets, weights, loss, table, hidden; /* hidden: what the logits are of */
+    int logits, targets, weights, loss, table, hidden; /* hidden: operand of the logits' product */
 };
 struct builder_forward model_builder_forward_pass(struct builder *builder);
 int model_builder_feature(struct builder *builder, const char *name, char length); /* "decoder_input_tokens" */
@@ -255,7 +255,7 @@ int model_builder_encode(struct builder *builder, int table, int tokens);
 int model_builder_relpos(struct builder *builder, char query, char key,
                          enum model_direction direction); /* -1: each layer has its own */
 
-/* What a decoder's self-attention reads and writes while a sequence is made token by token, or prepared for that. */
+/* The KV cache of a decoder's self-attention, in decode steps or in prefill. */
 struct builder_cache {
     bool fills;    /* a prompt is read whole: its keys and values go into the cache, attention is over themselves */
     int index;     /* [rows] where the token stands; of prompts: how many tokens of each are kept */
@@ -263,7 +263,7 @@ struct builder_cache {
     int positions; /* [rows] the row of the table of relative positions */
 };
 struct builder_decoder {
-    int tokens, mask;            /* fed; what masks the keys */
+    int tokens, mask;            /* inputs; the mask of the keys */
     int encoded, encoded_tokens; /* -1 without an encoder */
     int relpos;
 };
@@ -272,17 +272,17 @@ int model_builder_decode(struct builder *builder, int table, const struct builde
 /* decoding.c: the step of inference that the options say */
 void model_builder_inference(struct builder *builder);
 
-/* What goes round the loop of decode steps. */
+/* Loop state of decode steps. */
 enum { BUILDER_MOST_STATE = MODEL_MAX_CARRIES };
 struct builder_state {
     int count, init[BUILDER_MOST_STATE], in[BUILDER_MOST_STATE], out[BUILDER_MOST_STATE], result[BUILDER_MOST_STATE];
 };
-/* A function of decoding, with what it needs to know of the prompts; -1: there is none. */
+/* A decoding function and its inputs from the prompts; -1: none. */
 struct builder_prompts {
     int sequences /* [rows, columns] to begin with */, length /* [rows] tokens before the first that is decoded */;
 };
-/* sampling_loop.c, beams.c: the state that a loop begins with, one round of it (what decides whether there is one, the
- * token that is fed, and what becomes of its logits), and the answer. */
+/* sampling_loop.c, beams.c: the loop's initial state, one iteration (its condition, the input token, the use of its
+ * logits), and the answer. */
 struct builder_decoder_function {
     void (*begin)(struct builder *builder, const struct builder_prompts *prompts, struct builder_state *state);
     void (*go_on)(struct builder *builder, const struct builder_prompts *prompts, const struct builder_state *state);
@@ -293,8 +293,7 @@ struct builder_decoder_function {
                    int *sequences, int *scores);
 };
 extern const struct builder_decoder_function model_builder_temperature_sample, model_builder_beam_search;
-/* cache_layout.c: where rules shard caches apart, what goes over to their sharding and comes back; elsewhere nothing.
- */
+/* cache_layout.c: moves tensors to the cache's sharding and back, if rules shard caches differently. */
 void model_builder_shard_as_cache(struct builder *builder, int tensor);
 int model_builder_to_cache(struct builder *builder, const char *name, int tensor);
 int model_builder_from_cache(struct builder *builder, const char *name, int tensor);
@@ -323,7 +322,7 @@ static inline bool builder_has_part(const struct builder *builder, unsigned part
 int model_builder_receive(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype);
 /* The next stage has these tensors: their gradients come back. */
 void model_builder_send(struct builder *builder, const int *tensors, int count);
-/* Gradients of what was received go back, in the same order. Behind the backward pass. */
+/* Sends back gradients of received tensors, in the same order. After the backward pass. */
 void model_builder_send_back(struct builder *builder);
 
 /* backward.c */
@@ -333,6 +332,6 @@ void model_builder_backward_pass(struct builder *builder, const struct builder_f
 void model_builder_finish_gradient(struct builder *builder,
                                    struct builder_parameter *parameter); /* as soon as a gradient is whole */
 void model_builder_declare_state(struct builder *builder);               /* optimizer state and accumulators */
-void model_builder_updates(struct builder *builder); /* what could not be updated during the backward pass */
+void model_builder_updates(struct builder *builder); /* parameters not updated during the backward pass */
 
 #endif

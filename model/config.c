@@ -381,7 +381,7 @@ static enum base_status from_zoo(struct base_arena *arena, const char *text, str
     return parse_line(arena, line, colon ? colon + 1 : NULL, out, error);
 }
 
-/* Whether a line starts with an architecture, or nearly so, not with a name of the zoo. */
+/* True if a line starts with an architecture, or nearly so, and not with a zoo name. */
 static bool names_architecture(struct base_arena *arena, const char *text)
 {
     const char *names[BASE_COUNT(architectures)], *before = base_print(arena, "%.*s", (int)strcspn(text, ":"), text);

@@ -1,10 +1,10 @@
-/* Private to model/: the keys of a model's description, and what was said of one so far. */
+/* Private to model/: the keys of a model's description, and those given so far. */
 #ifndef MODEL_CONFIG_KEYS_H
 #define MODEL_CONFIG_KEYS_H
 
 #include "model/model.h"
 
-/* What was said so far; given has a bit per key. */
+/* The keys given so far, a bit per key. */
 struct model_draft {
     struct model_config config;
     int64_t num_layers, moe_every;

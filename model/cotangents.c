@@ -12,7 +12,7 @@ static const unsigned saved_roles[MODEL_REMAT_COUNT] = {
         SAVE(LAYER_INPUT) | SAVE(QUERY_KEY) | SAVE(VALUE) | SAVE(PROJECTION) | SAVE(MLP_HIDDEN) | SAVE(RELPOS),
     [MODEL_REMAT_SELECTIVE] = ~(SAVE(FUSED) | SAVE(SOFTMAX)),
     [MODEL_REMAT_FULL] = SAVE(LAYER_INPUT),
-    [MODEL_REMAT_COMPILER] = ~SAVE(FUSED), /* except what the options drop */
+    [MODEL_REMAT_COMPILER] = ~SAVE(FUSED), /* except the roles that the options drop */
     [MODEL_REMAT_TENSORS] = 0,             /* by name */
 };
 

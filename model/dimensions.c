@@ -134,7 +134,7 @@ enum model_size model_all_but_last(enum model_size layers)
     return layers;
 }
 
-/* Whether one letter's dimension is the other's, its outer part, or repeats it: they share their shards. */
+/* True if two letters' dimensions share their shards: one is the other, its outer part, or repeats it. */
 static bool carries(const struct model_program *program, char letter, char other)
 {
     const struct model_dimension *a = model_dimension_of(program, letter), *b = model_dimension_of(program, other);

@@ -1,5 +1,5 @@
-/* Which layers of a stack have experts, and how many tokens they route together: groups and capacities as
- * flaxformer/architectures/moe counts them (google/flaxformer@399ea3a8). */
+/* Layers of a stack with experts, and the tokens routed together: groups and capacities as in
+ * flaxformer/architectures/moe (google/flaxformer@399ea3a8). */
 #include "model/model.h"
 
 #include <math.h>

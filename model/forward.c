@@ -348,8 +348,8 @@ static int joined_half(struct builder *builder, const char *name, int x)
                             kernel);
 }
 
-/* The rest of a multi-token prediction layer, whose decoder layer is among the others: the next token's embedding
- * joined with the stream, a norm, the logits again, and their loss (DeepSeek-V3, arXiv:2412.19437, 2.2). */
+/* The rest of a multi-token prediction module; its decoder layer is one of the stack's. It joins the next token's
+ * embedding with the stream, then has a norm, logits and a loss (DeepSeek-V3, arXiv:2412.19437, 2.2). */
 static void predict_ahead(struct builder *builder, const struct stack *decoder, int table, int tokens,
                           const struct builder_forward *forward)
 {

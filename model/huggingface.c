@@ -1,6 +1,6 @@
-/* Reads the config.json of Hugging Face's transformers (5.24) as one line of the model grammar. Each family is a
- * row: what all its models share, and how it interprets shared keys. Keys that change no array and no priced
- * operation are skipped (RoPE scalings, multipliers, dropout, checkpoint storage). */
+/* Reads the config.json of Hugging Face's transformers (5.24) as one line of the model grammar. A row per family holds
+ * its fixed keys, and its reading of shared ones. Keys that change no array and no priced operation are skipped (RoPE
+ * scalings, multipliers, dropout, checkpoint storage). */
 #include "model/model.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* model: what is trained. Logical axes and axis rules, the zoo and inline models, their parameters and optimizer
- * state, and the program of one training step. Semantics: T5X, Flax and T5X's Adafactor. */
+/* The trained model: logical axes and axis rules, the zoo and inline models, parameters and optimizer state, and the
+ * program of one training step. Semantics: T5X, Flax and T5X's Adafactor. */
 #ifndef MODEL_H
 #define MODEL_H
 
@@ -8,23 +8,23 @@
 /* ---- how answers are decoded (decoding.c): T5X's decoding functions ---- */
 
 enum model_decode_function { MODEL_TEMPERATURE_SAMPLE, MODEL_BEAM_SEARCH };
-/* What of it shapes the program; the numbers are a plan's. */
+/* Decoding options that shape the program; their values are a plan's. */
 struct model_decoding {
     enum model_decode_function function;
     bool several;       /* num_decodes is more than one */
     bool draws;         /* some temperature is not 0: noise is added */
-    bool top_k, top_p;  /* what is drawn from is limited */
-    bool rescales;      /* log-probabilities are those of what is drawn from */
+    bool top_k, top_p;  /* sampling is limited to top candidates */
+    bool rescales;      /* log-probabilities are those of the sampling distribution */
     bool prompts;       /* the targets are prompts, fed token by token (models with an encoder) */
     bool bidirectional; /* prompts of decoders see each other whole */
     bool bounded;       /* beam search: min_log_prob is given */
     bool cache_rules;   /* rules have words for the cache's axes */
 };
 
-/* Of Adam's first moment; the first: that of the parameters. */
+/* dtype of Adam's first moment; the first: as the parameters. */
 enum model_moment { MODEL_MOMENT_AS_WEIGHTS, MODEL_MOMENT_FLOAT32, MODEL_MOMENT_BFLOAT16 };
 
-/* What Megatron-LM's --recompute-modules names (core/transformer/transformer_config.py). */
+/* Modules of Megatron-LM's --recompute-modules (core/transformer/transformer_config.py). */
 enum model_module {
     MODEL_MODULE_LAYERNORM,
     MODEL_MODULE_MOE_ACT,
@@ -35,39 +35,39 @@ enum model_module {
     MODEL_MODULE_SHARED_EXPERTS,
     MODEL_MODULE_COUNT
 };
-/* recomputed_modules.c. "modules:layernorm+moe_act" into bits. BASE_INPUT names what is no module. */
+/* recomputed_modules.c. "modules:layernorm+moe_act" into bits. BASE_INPUT names an unknown module. */
 bool model_is_modules(const char *text); /* begins as such a text does */
 enum base_status model_modules_parse(const char *text, unsigned *out, struct base_error *error);
 const char *model_modules_text(struct base_arena *arena, unsigned modules);
 /* A tensor, by its path in a layer, is one that such a module makes and does not keep. */
 bool model_is_of_modules(unsigned modules, const char *tensor);
-/* Of an element: four bits, a byte for each 64 and a float32 for each 256 of these: QLoRA's double quantisation
+/* Bytes per element: four bits, a byte per block of 64, and a float32 per 256 blocks: QLoRA's double quantization
  * (Dettmers et al., arXiv:2305.14314). */
 #define MODEL_NF4_BYTES (0.5 + 1.0 / 64 + 4.0 / (64 * 256))
 
-/* All that shapes a program; what is not here is a size. */
+/* Everything that shapes a program, except sizes. */
 struct model_options {
     enum model_step step;
     enum model_remat remat;
     enum model_optimizer optimizer;
     enum model_dtype dtype;
-    enum model_dtype weight_dtype; /* of parameters, unless the software keeps float32 masters beside them; int8: NF4,
-                                      of linear layers beside adapters (MODEL_NF4_BYTES) */
+    enum model_dtype weight_dtype; /* of parameters, unless the software keeps separate float32 masters; int8: NF4, of
+                                      linear layers with adapters (MODEL_NF4_BYTES) */
     enum model_moment moment_dtype;
-    enum model_dtype parameter_dtype; /* of inference: what parameters are restored as */
+    enum model_dtype parameter_dtype; /* inference: dtype of restored parameters */
     struct model_decoding decoding;   /* of MODEL_STEP_GENERATE */
     struct model_saved saved;         /* MODEL_REMAT_TENSORS */
-    unsigned recomputed_modules;      /* MODEL_REMAT_NONE: bits of enum model_module, whose results are made again */
-    unsigned dropped_roles;           /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
-    bool microbatches;                /* more than one: a loop with a float32 accumulator */
+    unsigned recomputed_modules;      /* MODEL_REMAT_NONE: bits of enum model_module, whose results are recomputed */
+    unsigned dropped_roles; /* MODEL_REMAT_COMPILER: bit r: tensors of role r that "none" saves are recomputed */
+    bool microbatches;      /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
     bool sorts_tokens; /* rows go to experts sorted, not by products with one-hots */
     int64_t lora_rank; /* of adapters, which alone are trained; 0: all parameters are */
     bool lora_attention_only;
-    bool dropout; /* of embeddings, attention weights and of what is added to the residual stream */
+    bool dropout; /* of embeddings, attention weights and residual branches */
     model_trait_set traits;
     unsigned parts;    /* bits of enum model_part; 0: all */
-    bool sends;        /* what goes to other stages is said by operations: somebody runs them */
+    bool sends;        /* messages to other stages are operations, for execution */
     bool gathers_keys; /* sequences are sharded, keys and values are not */
     int ring_devices;  /* more than 1: keys and values go round a ring of so many, which the sequence is sharded over */
     int sequence_pieces;       /* more than 0: sequences lie over devices in so many pieces (model_sequence_position) */
@@ -79,7 +79,7 @@ struct model_options {
     int parameter_count;
 };
 
-/* The key of what a model has and cannot be run with here, or decoded; NULL: nothing (program.c). */
+/* The key that prevents the model from being run here, or decoded; NULL: none (program.c). */
 enum model_use { MODEL_RUN_HERE, MODEL_DECODED };
 const char *model_without_program(const struct model_config *config, enum model_use use);
 void model_program_build(struct base_arena *arena, const struct model_config *config,
@@ -87,15 +87,15 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
 /* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */
 void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,
                  int64_t targets_length, int64_t *sizes);
-/* Software may store the table of tokens with rows beside the vocabulary's, up to a multiple of some number: in sizes
- * that model_sizes has filled, and in a list of parameters, the same one or a copy in the arena. */
+/* Pads the embedding's rows to a multiple, as some software does: in the sizes that model_sizes filled, and in a list
+ * of parameters (the same list, or a copy in the arena). */
 void model_pad_vocabulary(int64_t multiple, int64_t *sizes);
 const struct model_parameter *model_padded_parameters(struct base_arena *arena, int64_t multiple,
                                                       const struct model_parameter *parameters, int count);
 int64_t model_token_table_elements(const int64_t *sizes);
-/* The config without what its program has as a size: models of which the same bytes are left have the same program,
- * with the same loops run once. What a build chooses by sizes stays. Told apart, a stack's first layer and its last may
- * be sharded by themselves, so that loops over the others run once, too. */
+/* The config without the sizes of its program: models with equal remaining bytes share a program and its one-iteration
+ * loops. Sizes that choose between operations stay. Told apart: a stack's first and last layers may have their own
+ * shardings, so that loops over the others also run once. */
 enum model_layers { MODEL_LAYERS_ALIKE, MODEL_LAYERS_TOLD_APART };
 void model_structure(const struct model_config *config, enum model_optimizer optimizer, enum model_layers layers,
                      struct model_config *out);
@@ -104,7 +104,7 @@ void model_structure(const struct model_config *config, enum model_optimizer opt
 const struct model_parameter *model_adapters(struct base_arena *arena, const struct model_parameter *parameters,
                                              int count, const struct model_options *options, int *out_count);
 
-/* What experts see of a plan (experts.c). */
+/* The plan's inputs to experts (experts.c). */
 struct model_expert_plan {
     int64_t device_count, model_partitions /* devices of one copy of the dense model */, expert_partitions;
     bool sorts_tokens;
@@ -112,19 +112,19 @@ struct model_expert_plan {
     double imbalance; /* rows of the busiest device's experts over those of the mean */
     bool evaluates;   /* the capacity is that without dropout */
 };
-/* Groups, tokens and capacities into sizes that model_sizes has filled. BASE_INPUT: what Flaxformer refuses, and
- * batches that it would pad, which is not modelled. */
+/* Groups, tokens and capacities, into sizes that model_sizes filled. BASE_INPUT: values that Flaxformer refuses, and
+ * batches that it would pad (not modelled). */
 enum base_status model_expert_sizes(const struct model_config *config, const struct model_expert_plan *plan,
                                     int64_t *sizes, struct base_error *error);
 /* Flaxformer's groups of tokens: how many, about of that size; at last each token is one. partitions: the replicas of
  * the experts times the experts, which groups are divided among. */
 int64_t model_expert_groups(int64_t token_count, int64_t group_size, int64_t partitions);
 
-/* ---- what one device holds (sharding.c) ---- */
+/* ---- one device's share (sharding.c) ---- */
 
-/* Exact is JAX's demand on arguments and results of a step, that every dimension divides; BASE_INPUT names what does
- * not. Rounded up, the last devices hold padding, as inside a step. axes may be NULL; they are for the message. An axis
- * that the mesh lacks, or that stands in spec twice, is BASE_INPUT. */
+/* Exact: every dimension divides, as JAX requires of a step's arguments and results; BASE_INPUT names one that does
+ * not. Rounded up: the last devices hold padding, as inside a step. axes may be NULL; they are for the message.
+ * BASE_INPUT: an axis missing from the mesh, or used twice in spec. */
 enum model_division { MODEL_ROUNDED_UP, MODEL_EXACT };
 enum base_status model_local_shape(const struct topo_axes *mesh, int rank, const int64_t *shape,
                                    const char *const *axes, const struct model_axes *spec, enum model_division division,
@@ -135,11 +135,11 @@ struct model_device_state {
     int64_t parameter_count, parameter_bytes, optimizer_state_count, optimizer_state_bytes;
 };
 
-/* Whether T5X's MoE trainer and partitioner take a parameter for one of experts: by its path, unanchored. */
+/* True if T5X's MoE trainer and partitioner treat a parameter as an expert's: by its path, unanchored. */
 bool model_is_of_experts(const char *path);
 
-/* The parameters, sharded exactly, and their optimizer state as T5X shards it: v_row and v_col replicated (over experts
- * on a mesh that has that axis, if they are of experts), the rest like the parameter. adafactor is read for
+/* Parameters, sharded exactly, and their optimizer state as T5X shards it. v_row and v_col are replicated, except
+ * experts' over the expert axis of a mesh that has one; the rest is like the parameter. adafactor is read for
  * MODEL_ADAFACTOR alone. No rules and an empty mesh give the whole state. */
 enum base_status model_device_state(const struct model_parameter *parameters, int count,
                                     const struct model_rules *rules, const struct topo_axes *mesh,

@@ -1,6 +1,5 @@
-/* What optimizers keep per parameter. Adafactor's factored second moments follow T5X's implementation: logical
- * factor rules for parameters of three and more dimensions and for stacked layers, a heuristic on sizes for the rest.
- */
+/* Optimizer state per parameter. Adafactor's factored second moments follow T5X: logical factor rules for three and
+ * more dimensions and for stacked layers, a size heuristic for the rest. */
 #include "model/model.h"
 
 #include <string.h>
@@ -111,7 +110,7 @@ static const struct model_factor_rule standard_rules[] = {
     {"layer_norm_scale", "none"},
 };
 
-/* What the gins of flaxformer/t5x/configs/moe add for experts: their kernels are factored each by itself. */
+/* Rules that the gins of flaxformer/t5x/configs/moe add: each expert's kernel is factored separately. */
 static const struct model_factor_rule expert_rules[] = {
     {"expert", "batch"},
     {"expert_mlp", "column"},
@@ -119,7 +118,7 @@ static const struct model_factor_rule expert_rules[] = {
     {"unmodeled", "none"},
 };
 
-/* Of latent attention, which T5X lacks: a rank is to its heads what embed is. */
+/* Multi-head latent attention, which T5X lacks: a LoRA rank is to its heads as embed is. */
 static const struct model_factor_rule latent_rules[] = {{"q_lora", "row"}, {"kv_lora", "row"}};
 
 /* Only models of those gins have these axes, but for biases of experts, which no model of T5X has. */
@@ -168,7 +167,7 @@ static enum base_status kind_of_axis(const struct model_adafactor *options, cons
         axis ? axis : "None");
 }
 
-/* Which dimensions are of which kind, a bit each. */
+/* Dimensions of each kind, a bit each. */
 struct kinds {
     unsigned dims[KIND_COUNT];
 };

@@ -19,7 +19,7 @@ struct dimension {
     int64_t size;
 };
 
-/* Where parameters are added. stacked_layers above 0: one array for that many layers, stacked at axis 1. */
+/* The scope for new parameters. stacked_layers above 0: one array for that many layers, stacked at axis 1. */
 struct scope {
     const char *path;
     int64_t stacked_layers;

@@ -57,7 +57,7 @@ const char *model_modules_text(struct base_arena *arena, unsigned set)
     return out.data;
 }
 
-/* Whether a component is a whole word of the path, or follows a slash. */
+/* True if a component is a whole word of the path, or follows a slash. */
 static bool has_part(const char *path, const char *part)
 {
     const size_t length = strlen(part);

@@ -1,4 +1,4 @@
-/* Private to model/: what attention over a ring does forward and backward alike. */
+/* Private to model/: shared by the forward and backward pass of ring attention. */
 #ifndef MODEL_RING_PARTS_H
 #define MODEL_RING_PARTS_H
 

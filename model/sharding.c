@@ -23,7 +23,7 @@ static enum base_status refuse_indivisible(int dim, const char *axis, int64_t si
         dim, axis ? axis : "unnamed", (long long)size, (long long)factor, (long long)divisor, name);
 }
 
-/* How many parts the mesh shards a dimension into. taken has a bit per mesh axis. */
+/* Number of shards of a dimension. taken has a bit per mesh axis. */
 static enum base_status find_factor(const struct topo_axes *mesh, const struct model_axes *axes, unsigned *taken,
                                     int64_t *out, struct base_error *error)
 {

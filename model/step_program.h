@@ -7,9 +7,9 @@
 /* ---- the program of one training step (program.c, forward.c, backward.c, update.c) ----
  *
  * A program is a tree of blocks of operations over tensors. Its sizes are symbols, so that one program serves every
- * batch, length and width of a model family; layers and microbatches are loops, so that it does not grow with them.
- * An operation names the dimensions of its operands by labels, one letter a dimension: "ble,ehd->blhd". What a
- * label's extent is, which logical axis it has, and how it is sharded follows from the tensors. */
+ * batch, length and width of a model family; layers and microbatches are loops, so that it does not grow with them. An
+ * operation names its operands' dimensions by labels, one letter each: "ble,ehd->blhd". A label's extent, logical axis
+ * and sharding follow from the tensors. */
 
 /* Sizes that a plan fills in. */
 enum model_size {
@@ -43,7 +43,7 @@ enum model_size {
     MODEL_DECODER_CAPACITY,
     MODEL_SELECTED_EXPERTS,
     MODEL_EXPERT_PARTITIONS /* as configured */,
-    MODEL_ROWS /* of a decode step: sequences times what is decoded of each */,
+    MODEL_ROWS /* a decode step: sequences times decodes of each */,
     MODEL_NUM_DECODES,
     MODEL_CANDIDATES /* of a beam search: twice the beams */,
     MODEL_CANDIDATE_FIELDS,
@@ -56,7 +56,7 @@ enum model_size {
     MODEL_SECOND_DECODER_LAYER,
     MODEL_HALF_VOCAB,
     MODEL_ANSWER_LENGTH,
-    MODEL_SEQUENCE_BLOCKS /* parts of a sequence whose keys and values go round a ring of devices */,
+    MODEL_SEQUENCE_BLOCKS /* parts of a sequence whose keys and values pass around a ring of devices */,
     MODEL_BLOCK_TOKENS,
     MODEL_QUERY_RANK /* of latent attention, as the next four */,
     MODEL_KEY_VALUE_RANK,
@@ -71,7 +71,7 @@ enum model_size {
     MODEL_SIZE_COUNT
 };
 
-/* What a size counts, as far as compilers lay such dimensions out otherwise. */
+/* Kinds of sizes that compilers lay out differently. */
 enum model_counted { MODEL_COUNTS_OTHERS, MODEL_COUNTS_HEADS, MODEL_COUNTS_ROWS /* sequences of a batch */ };
 enum model_counted model_counted_by(enum model_size size); /* dimensions.c */
 
@@ -99,8 +99,8 @@ enum model_axis {
     MODEL_AXIS_COUNT
 };
 const char *model_axis_name(enum model_axis axis);
-/* A kind of dimension that a program's tensors have, with the letter that stands for it in labels. A joined dimension
- * is the product of two others, the outer one major; heads may repeat fewer heads. 0: none. */
+/* A kind of dimension with its label letter. A joined dimension is the product of two others, the outer one major;
+ * heads may repeat fewer heads. 0: none. */
 struct model_dimension {
     char letter;
     enum model_size size;
@@ -108,13 +108,12 @@ struct model_dimension {
     char outer, inner, repeats;
 };
 
-/* A stack of layers: the size that counts all of them, the one that counts all but the first, which may be sharded by
- * itself, and the one that says whether there is a second. */
+/* A stack's sizes: all layers; all but the first, which may have its own sharding; and whether there is a second. */
 struct model_stack {
     enum model_size layers, later, second;
 };
 
-/* What a tensor is to memory. */
+/* Memory category of a tensor. */
 enum model_category {
     MODEL_PARAMETER,
     MODEL_OPTIMIZER_STATE,
@@ -122,15 +121,15 @@ enum model_category {
     MODEL_ACTIVATION,
     MODEL_TEMPORARY,
     MODEL_INPUT,
-    MODEL_CACHE /* keys and values of what was decoded */,
+    MODEL_CACHE /* KV cache */,
     MODEL_CATEGORY_COUNT
 };
 
-/* Which tensors a remat policy may save for the backward pass. A tensor's role comes from the operation that makes it.
- */
+/* Roles of tensors that a remat policy may save for the backward pass. The operation that makes a tensor determines its
+ * role. */
 enum model_role {
     MODEL_ROLE_FUSED,       /* elementwise from saved tensors: recomputed inside its consumers, never saved */
-    MODEL_ROLE_LAYER_INPUT, /* what enters a layer */
+    MODEL_ROLE_LAYER_INPUT, /* the input of a layer */
     MODEL_ROLE_NORM_INPUT, /* float32 input of a layer norm: JAX's own residual; its bfloat16 original is dead after the
                               residual add */
     MODEL_ROLE_STATISTIC,  /* one number a token */
@@ -145,7 +144,7 @@ enum model_role {
     MODEL_ROLE_COUNT
 };
 
-/* What a remat policy by tensor may name. */
+/* Tensor names in a remat policy by tensor. */
 enum model_saved_name {
     MODEL_SAVED_NONE,
     MODEL_SAVED_LAYER_INPUT,
@@ -166,10 +165,9 @@ struct model_saved {
 /* saved_names.c: "full;every:2": so many. BASE_INPUT: it is no such text, or not two or more. */
 enum base_status model_every_parse(const char *text, int *out, struct base_error *error);
 bool model_is_every(const char *text); /* begins as such a text does */
-/* "device:a+b;offload:c;layers:12". BASE_INPUT names what is no such name; equal sets give equal
- * texts. */
+/* "device:a+b;offload:c;layers:12". BASE_INPUT names an unknown one; equal sets give equal texts. */
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error);
-/* What a policy of MaxText by that name saves, as such a text; NULL: it has none, or a word of a plan's own. */
+/* Tensors saved by a MaxText policy, as such a text; NULL: unknown there, or a plan's own word. */
 const char *model_policy_tensors(const char *name);
 const char *model_saved_text(struct base_arena *arena, const struct model_saved *saved);
 const char *model_saved_name_of(enum model_saved_name name); /* "query_proj" */
@@ -184,16 +182,16 @@ struct model_tensor {
     enum model_category category;
     enum model_role role;
     unsigned char saved_as; /* enum model_saved_name */
-    bool offloaded;         /* between forward and backward pass it stands in the host's memory */
+    bool offloaded;         /* offloaded to the host between forward and backward pass */
     int like;               /* sharded like this tensor (a gradient like its primal), or -1 */
     int scales;             /* a factor for each output channel of this int8 parameter, sharded as those are; or -1 */
     bool constrained; /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
-    bool constrained_again; /* and asks again where the backward pass reads it: remat saves what stood before that */
+    bool constrained_again; /* constrained again where the backward pass reads it: remat saves the value before the
+                               first constraint */
     int recomputed_of;  /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
                        whoever reads them; or -1 */
     bool frozen;        /* a parameter that is not trained, or a cast of one */
-    bool is_result;     /* of inference: somebody looks at it, whoever reads it beside
-                         */
+    bool is_result;     /* inference: a result, even if other operations read it, too */
     bool from_producer; /* sharded as its producer's operand is (casts and reshapes of parameters) */
     int block;          /* where it is made; persistent tensors: -1 */
     int layers;         /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */
@@ -202,7 +200,7 @@ struct model_tensor {
 
 enum model_op_kind { MODEL_EINSUM, MODEL_MAP, MODEL_REDUCE, MODEL_RESHAPE, MODEL_SLICE, MODEL_UPDATE, MODEL_LOOP };
 
-/* What an elementwise operation or a reduction computes, element by element. */
+/* Function of an elementwise operation or a reduction. */
 enum model_function {
     MODEL_NO_FUNCTION,
     MODEL_CAST,
@@ -248,14 +246,14 @@ enum model_function {
     MODEL_SHIFT,
     MODEL_PACK,
     MODEL_REPLACE,
-    MODEL_RECEIVE, /* what another stage of a pipeline has sent */
+    MODEL_RECEIVE, /* received from another pipeline stage */
     MODEL_SEND,    /* as it is, for another stage to receive */
     MODEL_CENTER,
     MODEL_BIAS,
     MODEL_ROTARY,
     MODEL_ROTARY_GRAD,
     MODEL_POSITION_ONE_HOT,
-    MODEL_SOFTCAP, /* c tanh(x / c), and its gradient from what it gave */
+    MODEL_SOFTCAP, /* c tanh(x / c), and its gradient from its result */
     MODEL_SOFTCAP_GRAD,
     /* experts (expert_layer.c) */
     MODEL_TOKEN_MASK,    /* 1 where a token counts: an encoder's is not 0 */
@@ -266,10 +264,10 @@ enum model_function {
     MODEL_ROUTE_FIRST,   /* the same, the most certain tokens first */
     MODEL_ROUTE_EXPERTS, /* experts choose */
     MODEL_WEIGH,         /* a probability at each place */
-    MODEL_WITH_BALANCE,  /* probabilities, whose gradient has the balance loss's */
+    MODEL_WITH_BALANCE,  /* probabilities; their gradient includes the balance loss's */
     MODEL_BALANCE_GRAD,
     MODEL_BALANCE_LOSS,
-    MODEL_WITH_ROUTER_Z_LOSS, /* logits, whose gradient has the router z-loss's */
+    MODEL_WITH_ROUTER_Z_LOSS, /* logits; their gradient includes the router z-loss's */
     MODEL_ROUTER_Z_LOSS_GRAD,
     MODEL_ROUTER_Z_LOSS,
     MODEL_EXPERT_SCALE, /* T5X's factor of the gradients of experts: num_expert_partitions */
@@ -278,7 +276,7 @@ enum model_function {
     MODEL_GATED,     /* each row times a number of its own */
     MODEL_JOIN_KEYS, /* a part of each head's, and one that all heads have; its gradient for the first */
     MODEL_JOIN_KEYS_GRAD,
-    MODEL_SINK, /* what attention gives, less what its sink takes; its gradient for the context and for the sinks */
+    MODEL_SINK, /* attention's result without its sink's share; its gradient for the context and for the sinks */
     MODEL_SINK_GRAD,
     MODEL_SINK_GRAD_SINKS,
     MODEL_DROPOUT_MASK,
@@ -289,8 +287,8 @@ enum model_function {
     MODEL_BLOCK_BIAS,    /* MODEL_ATTENTION_BIAS between a block of queries and one of keys */
     MODEL_MAXIMUM,
     MODEL_MERGED_SUM, /* of exponentials, of two blocks and theirs together */
-    MODEL_MERGED,     /* what two blocks of keys give, weighed by their sums */
-    /* of inference, whose state decoding.c lists */
+    MODEL_MERGED,     /* results of two key blocks, weighted by their sums */
+    /* inference: decoding state, listed in decoding.c */
     MODEL_TOKEN_SCORE,
     MODEL_PREFIX_BIAS,
     MODEL_CACHE_FILL,
@@ -351,24 +349,25 @@ enum model_function {
 /* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold
  * is None; the parameter's, if multiply_by_parameter_scale; the gradient; v, or v_row, v_col and the mean of v_row; m,
  * if beta1. It writes the parameter and m. MODEL_CLIP_BY_NORM scales a gradient by min(1, threshold / root of its
- * second input), the sum of squares of all gradients. MODEL_SHIFT takes its second input away; MODEL_PACK copies;
- * MODEL_REPLACE casts its first input into the memory of its second. MODEL_CENTER takes a row's mean away; MODEL_BIAS
- * adds an operand of fewer dimensions. MODEL_ROTARY turns element i of a row's first half against element i of its
- * second by the position along the length times 10000^(-2 i / row) radians (Su et al., arXiv:2104.09864),
- * MODEL_ROTARY_GRAD back. */
+ * second input), the sum of squares of all gradients. MODEL_SHIFT subtracts its second input; MODEL_PACK copies;
+ * MODEL_REPLACE casts its first input into the memory of its second. MODEL_CENTER subtracts a row's mean; MODEL_BIAS
+ * adds an operand of fewer dimensions. MODEL_ROTARY rotates element i of a row's first half with element i of its
+ * second by the position times 10000^(-2 i / row) radians (Su et al., arXiv:2104.09864); MODEL_ROTARY_GRAD rotates
+ * back. */
 const char *model_function_name(enum model_function function);
-/* What may be done with a function (functions.c). */
+/* Properties of a function (functions.c). */
 enum model_property {
     MODEL_IS_GENERATED = 1,     /* of indices alone: made wherever it is read, never moved */
     MODEL_IS_LINEAR = 2,        /* commutes with a sum over devices */
     MODEL_IS_EXPENSIVE = 4,     /* exponentials: stored, where more than one reader would have to repeat it */
     MODEL_IS_CONSTANT = 8,      /* reads nothing: an accumulator's start */
     MODEL_IS_OF_ROWS = 16,      /* each element comes of others of its row: the last dimension is never in parts */
-    MODEL_IS_CHOICE = 32,       /* has no gradient, though it reads what has one */
+    MODEL_IS_CHOICE = 32,       /* no gradient, even if its operands have one */
     MODEL_IS_BY_EXAMPLE = 64,   /* reads and writes all that belongs to one example of the batch, which is the first
                                    dimension of each operand; no other dimension is sharded */
     MODEL_IS_PERMUTATION = 256, /* rows go to other places: written by a kernel of its own */
-    MODEL_IS_GATHERED = 128     /* a reduction whose parts are gathered, not summed: each device takes the largest */
+    MODEL_IS_GATHERED =
+        128 /* a reduction whose partial results are gathered, not summed: each device takes the maximum */
 };
 bool model_function_is(enum model_function function, enum model_property property);
 
@@ -396,15 +395,15 @@ struct model_op {
         int64_t keys, every;    /* that a decoder's query sees, 0: all; and all in each so-manieth layer, 0: in none */
         enum model_size layers; /* of its stack */
     } window;                   /* of an attention's mask */
-    /* MODEL_RESHAPE: for each dimension of the result the operand's dimension whose shards it keeps (itself, the joined
-     * dimension of which it is the outer part, or the other way round, the heads that it repeats), or -1 */
+    /* MODEL_RESHAPE: for each result dimension, the operand's dimension with the same shards (itself, its joined
+     * dimension, its outer part, or the heads that it repeats), or -1 */
     signed char reshaped_from[MODEL_MAX_RANK];
     int body; /* MODEL_LOOP: the block that it repeats */
     enum model_size trips;
-    bool recomputed;  /* recomputes, for the backward pass, what the remat policy did not save */
+    bool recomputed;  /* recomputation in the backward pass of a tensor that the remat policy did not save */
     bool reversed;    /* a loop over layers that runs from the last to the first */
-    bool not_in_last; /* of a loop over layers: nobody reads what the last layer would make of it */
-    bool condition;   /* decides whether a loop goes on; what it computes is true for as long as it does */
+    bool not_in_last; /* in a loop over layers: the last layer's result would be unused */
+    bool condition;   /* a loop's condition; true throughout its body */
     int carry_count;
     struct model_carry {
         int init, in, out, result;
@@ -424,7 +423,7 @@ struct model_program {
     int dimension_count;
     const struct model_stack *stacks; /* those that its loops repeat */
     int stack_count;
-    const enum model_axis *stream; /* of what goes from layer to layer; sequence parallelism shards the second */
+    const enum model_axis *stream; /* of the residual stream; sequence parallelism shards the second */
     int stream_rank;
     int sequence_pieces; /* 0: sequences lie over devices as they are */
     struct model_tensor *tensors;
@@ -433,21 +432,21 @@ struct model_program {
     int block_count, block_capacity;
 };
 
-/* sequence_order.c: the position of what lies at that place of a sequence, in so many pieces alike (0: in order). */
+/* sequence_order.c: the position stored at a place of a sequence in so many equal pieces (0: in order). */
 int64_t model_sequence_position(int pieces, int64_t length, int64_t place);
 const struct model_dimension *model_dimension_of(const struct model_program *program, char letter); /* or NULL */
 /* The size that counts a stack's layers but the first; MODEL_ONE: no stack has that many layers. And the way back. */
 enum model_size model_later_layers(const struct model_program *program, enum model_size layers);
 /* The size that is 1 where a stack of so many layers has more than one, else 0; MODEL_ONE: it is no whole stack. */
 enum model_size model_second_layer(const struct model_program *program, enum model_size layers);
-/* Whether a tensor that is made in the step has the logical axes of the residual stream. */
+/* True if a tensor made in the step has the residual stream's logical axes. */
 bool model_is_of_stream(const struct model_program *program, const struct model_tensor *tensor);
 /* The tensor of scales of an int8 parameter; -1: it has none. */
 int model_scales_of(const struct model_program *program, int parameter);
 enum model_size model_all_layers(const struct model_program *program, enum model_size later);
-/* How many times an operation with not_in_last runs in a loop of so many layers. */
+/* Executions of an operation with not_in_last in a loop of so many layers. */
 enum model_size model_all_but_last(enum model_size layers);
-/* Whether a label is a dimension of a parameter, or a part of it once it was split or joined. */
+/* True if a label is a dimension of a parameter, or of its split or joined form. */
 bool model_is_part_of(const struct model_program *program, char of_parameter, char letter);
 
 enum model_step {
@@ -471,12 +470,12 @@ enum model_remat {
     MODEL_REMAT_SELECTIVE,
     MODEL_REMAT_FULL,
     MODEL_REMAT_COMPILER,
-    MODEL_REMAT_TENSORS, /* what model_options.saved names */
+    MODEL_REMAT_TENSORS, /* by the tensors of model_options.saved */
     MODEL_REMAT_COUNT
 };
 
-/* What one stage of a pipeline has of a model, in the order in which a microbatch passes it (stage.c). A stage without
- * what comes before receives it, and the gradient of what it sends. */
+/* Parts of a model on a pipeline stage, in the order of the forward pass (stage.c). A stage receives the earlier parts'
+ * result, and the gradient of its own. */
 enum model_part {
     MODEL_PART_ENCODER_EMBEDDING = 1,
     MODEL_PART_ENCODER_LAYERS = 2,

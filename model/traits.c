@@ -1,4 +1,4 @@
-/* How traits of a software are called in its row. */
+/* Names of a software's traits in its row. */
 #include "model/traits.h"
 
 _Static_assert(MODEL_TRAIT_COUNT <= 8 * sizeof(model_trait_set), "sets of traits need a wider type");

@@ -1,6 +1,6 @@
 /* Optimizer state, gradient accumulation over microbatches, and the update of every parameter. Without microbatches an
- * unscanned layer's parameters are updated inside the backward loop, as soon as their gradients are there: nothing
- * needs all gradients at once, so they are never all alive. */
+ * unscanned layer's parameters are updated inside the backward loop, as soon as their gradients exist. No operation
+ * needs all gradients at once, so that they are never all alive. */
 #include "model/builder.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ static void declare_moments(struct builder *builder, struct builder_parameter *p
         builder->program->tensors[parameter->state[i]].dtype = MODEL_INT8;
 }
 
-/* Where parameters are not float32, the optimizer keeps them in it. */
+/* The optimizer's float32 master of a parameter that is not float32. */
 static void declare_master(struct builder *builder, struct builder_parameter *parameter)
 {
     char labels[MODEL_MAX_RANK + 1];
@@ -367,7 +367,7 @@ static int add_squares_of_layers(struct builder *builder, enum model_size layers
     return result;
 }
 
-/* Where layers are scanned each parameter of theirs is one array, whose squares are summed by themselves. */
+/* Each parameter of scanned layers is one array, whose squares are summed separately. */
 static int add_squares_of_arrays(struct builder *builder, enum model_size layers, const char *name, int total)
 {
     const int none = zero(builder, name);
@@ -418,7 +418,7 @@ static void update_one(struct builder *builder, struct builder_parameter *parame
     update(builder, parameter);
 }
 
-/* What follows stands in a loop over the layers. */
+/* Starts a loop over the layers. */
 static void repeat(struct builder *builder, enum model_size layers, const char *name)
 {
     int body = model_builder_block(builder, name, builder->block);
@@ -428,8 +428,8 @@ static void repeat(struct builder *builder, enum model_size layers, const char *
     builder->block = body;
 }
 
-/* Where layers are scanned each parameter of theirs is one array, which is updated before the next one. Else a layer's
- * are updated together. */
+/* Each parameter of scanned layers is one array, updated before the next one. Otherwise all parameters of a layer are
+ * updated together. */
 static void update_stack(struct builder *builder, enum model_size layers, const char *name, int squares)
 {
     int outer = builder->block;

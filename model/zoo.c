@@ -5,7 +5,7 @@
 
 extern const struct base_table embedded_model_zoo_csv, embedded_model_expert_zoo_csv;
 
-/* Dense models, and those with experts, whose columns are others. */
+/* Dense models, and models with experts, whose columns differ. */
 static const struct base_table *const tables[] = {&embedded_model_zoo_csv, &embedded_model_expert_zoo_csv};
 
 static const char *field(const struct base_table *table, int row, const char *column)
@@ -44,14 +44,14 @@ static enum base_status unknown_model(struct base_arena *arena, const char *text
         text, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : "; ");
 }
 
-/* Columns that are no keys say what the row is, not how large. */
+/* Descriptive columns, which are no keys. */
 static bool is_label(const char *column)
 {
     return !strcmp(column, "name") || !strcmp(column, "architecture") || !strcmp(column, "source") ||
            !strcmp(column, "about");
 }
 
-/* Every cell that is not empty, as the one-line grammar says it; "more" holds what few models have. */
+/* Every non-empty cell in the one-line grammar; "more" holds rare keys. */
 static const char *line_of(struct base_arena *arena, const struct base_table *table, int row)
 {
     struct base_text line = {.arena = arena};

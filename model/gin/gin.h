@@ -27,7 +27,7 @@ enum model_gin_kind {
 /* A value as it is written. */
 struct model_gin_value {
     enum model_gin_kind kind;
-    const char *text;  /* True or False, a number, a string, a macro's name, what a reference names with its modules */
+    const char *text;  /* True or False, a number, a string, a macro's name, or a reference's target with its modules */
     const char *scope; /* of a reference or macro; "" */
     bool called;       /* a reference with () */
     int count;         /* children; those of a dict are key, value, key, value, … */
@@ -42,7 +42,7 @@ struct model_gin_binding {
     struct model_gin_place place;
     bool overridden; /* a later one takes its place */
     bool used;       /* model_gin_find gave it out */
-    bool known;      /* of a file that is not at hand: what gin_known.csv and the zoo know of it */
+    bool known;      /* of a file that is absent: from gin_known.csv and the zoo */
 };
 
 /* A parameter that a reader looked for, bound or not. */
@@ -63,7 +63,7 @@ struct model_gin_include {
     struct model_gin_place place;
 };
 
-/* What the files say together, in their order; all of it lives in the arena. */
+/* The merged content of files, in order; all of it lives in the arena. */
 struct model_gin {
     struct base_arena *arena;
     struct model_gin_binding *bindings;
@@ -74,11 +74,11 @@ struct model_gin {
     int file_count;                /* files and texts that were read */
     struct model_gin_asked *asked; /* each once; at most MODEL_GIN_MOST_ASKED */
     int asked_count;
-    const char **notes; /* "FILE:LINE: what was skipped, and why": no plan holds it, and no answer changes by it */
+    const char **notes; /* "FILE:LINE: skipped, with the reason": no plan key, and no effect on the answer */
     int note_count;
-    const char **warnings; /* the same of what the plan holds otherwise, so that an answer may be another */
+    const char **warnings; /* likewise: the plan holds another value, which may change the answer */
     int warning_count;
-    const char **differences; /* the same of what changes values alone (loss, weights), and neither time nor memory */
+    const char **differences; /* likewise: changes values (loss, weights), but neither time nor memory */
     int difference_count;
     const char *name;        /* of the file or text, for messages */
     const char *search_path; /* directories joined by commas, or NULL */
@@ -88,10 +88,9 @@ struct model_gin {
     size_t read_bytes;
 };
 
-/* Reads a file and those that it includes: as named, below a directory of search_path (joined by commas; may be NULL),
- * or beside the file that includes them. A file that is found nowhere is replaced by what is known of it, or skipped
- * with a note. BASE_INPUT names file and line of what is no gin, of a cycle of includes, and of what is larger than the
- * limits. */
+/* Reads a file and its includes: as named, in a directory of search_path (joined by commas; may be NULL), or next to
+ * the including file. Built-in knowledge replaces an absent file, else it is skipped with a note. BASE_INPUT names file
+ * and line of invalid gin, a cycle of includes, or an exceeded limit. */
 enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path,
                                 struct model_gin **out, struct base_error *error);
 /* The same of a text that includes files, as a command line says several and binds over them. */
@@ -115,11 +114,10 @@ void model_gin_differ(struct model_gin *gin, struct model_gin_place place, const
 /* The binding that a configurable called in that scope sees, or NULL. Modules before its name may be left out. */
 const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,
                                                const char *parameter);
-/* What a binding that nobody looked for was meant to be: a parameter that was looked for and differs by two letters at
- * most from what is bound, "configurable.parameter" in the arena; NULL: none. Short names have no near ones, and a name
- * that another value refers to is as it is meant. */
+/* The likely intent of an unused binding: a known parameter at most two letters away, as "configurable.parameter" in
+ * the arena; NULL: none. Short names match exactly; a name that another value refers to is no mistake. */
 const char *model_gin_meant(const struct model_gin *gin, const struct model_gin_binding *binding);
-/* What the macros of a value lead to, and where that stands; NULL: gin.REQUIRED, or nothing (with a note). */
+/* Follows a value's macros, and gives the location; NULL: gin.REQUIRED, or undefined (with a note). */
 const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,
                                                struct model_gin_place *place);
 /* Both; NULL: not bound. */
@@ -139,18 +137,17 @@ struct model_gin_model {
  * sizes out of bounds, or a contradiction. */
 enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *out, bool *found,
                                  struct base_error *error);
-/* Whether a model's module is T5 of Flaxformer's dense layers. */
+/* True if a model's module is T5 in Flaxformer's dense layers. */
 bool model_gin_is_flaxformer(const struct model_gin_value *module);
-/* MODEL of the contract: @FILE.gin, whose model is read as T5X reads it (none is BASE_INPUT), with the directories of
- * search_path as in model_gin_read; or whatever model_config_parse takes. */
+/* MODEL of the contract: @FILE.gin, whose model is read as T5X reads it (none is BASE_INPUT), with search_path as in
+ * model_gin_read; or any text that model_config_parse accepts. */
 enum base_status model_gin_config_parse(struct base_arena *arena, const char *text, const char *search_path,
                                         struct model_config *out, struct base_error *error);
-/* What is to be said of the files that a MODEL of @FILE.gin is read from, bindings that misspell what it is read by
- * among it; NULL: it is no such, or cannot be read. */
+/* Notes on the files of a MODEL @FILE.gin, including misspelt bindings; NULL: no such MODEL, or unreadable. */
 const struct model_gin *model_gin_config_notes(struct base_arena *arena, const char *text, const char *search_path);
 bool model_gin_is_gin(const char *path); /* the name ends with .gin */
-/* The bindings that make T5X build the model, with imports; what T5X has no word for is left out. remat_policy is for
- * scanned models and may be NULL. */
+/* The bindings that make T5X build the model, with imports, except keys that T5X lacks. remat_policy is for scanned
+ * models and may be NULL. */
 void model_gin_put_network(const struct model_config *config, const char *dtype, const char *remat_policy,
                            struct base_text *out); /* those two alone */
 void model_gin_put_model(const struct model_config *config, const char *dtype, const char *remat_policy,

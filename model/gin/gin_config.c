@@ -37,7 +37,7 @@ enum base_status model_gin_config_parse(struct base_arena *arena, const char *te
     return BASE_OK;
 }
 
-/* Only what a model's reader looked for can have been meant: other bindings of such a file are none of its business. */
+/* Compares only with parameters of the model's reader: other bindings of the file are none of its business. */
 static void warn_of_misspelt(struct model_gin *gin)
 {
     for (int i = 0; i < gin->binding_count; i++) {

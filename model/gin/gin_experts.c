@@ -1,11 +1,10 @@
-/* Flaxformer's models in gin: macros of sizes, and a few bindings of their layers. Those with experts
- * (flaxformer/t5x/configs/moe, whose files say so; t5x/contrib/moe trains them), and T5 as its dense layers build it.
- */
+/* Flaxformer's models in gin: macros of sizes, and a few bindings of layers. Models with experts
+ * (flaxformer/t5x/configs/moe, trained by t5x/contrib/moe), and T5 in Flaxformer's dense layers. */
 #include "model/gin/gin_reader.h"
 
 #include <string.h>
 
-/* A macro of those files, the key of a model's one line that it is, and what its dense files bind to it. */
+/* A macro of those files, the corresponding key of the one-line form, and its value in the dense files. */
 static const struct {
     const char *macro, *key, *class, *parameter;
 } macros[] = {
@@ -89,13 +88,13 @@ static enum base_status read_experts(struct model_gin *gin, struct model_config 
         if (value && value->kind == MODEL_GIN_NUMBER)
             base_putf(&line, "%c%s=%s", i ? ',' : ':', macros[i].key, value->text);
     }
-    put_activations(gin, "gelu+linear", &line); /* what moe.gin binds */
+    put_activations(gin, "gelu+linear", &line); /* moe.gin's binding */
     put_layers(gin, &line);
     if (model_config_parse(gin->arena, line.data, out, error) == BASE_OK) return BASE_OK;
     return base_fail_in(error, "%.300s:%d", place->file, place->line);
 }
 
-/* A name of the zoo stands for all of the macros. */
+/* A zoo name replaces all macros. */
 enum base_status model_gin_read_experts(struct model_gin *gin, struct model_gin_model *out, bool *any,
                                         struct base_error *error)
 {
@@ -119,8 +118,8 @@ enum base_status model_gin_read_experts(struct model_gin *gin, struct model_gin_
 
 /* ---- reading dense models ---- */
 
-/* What T5X's own T5 is built of in Flaxformer's layers (flaxformer/t5x/configs/t5/architectures/t5_flaxformer.gin).
- * What is bound otherwise is another model. */
+/* T5X's T5 in Flaxformer's layers (flaxformer/t5x/configs/t5/architectures/t5_flaxformer.gin). Any other binding is
+ * another model. */
 static const struct {
     const char *class, *parameter, *taken;
 } parts[] = {

@@ -1,5 +1,5 @@
-/* Gin files as T5X writes them: imports, includes, macros, bindings one by one and in blocks. What a binding means is
- * not known here; files that T5X ships and that are not at hand are stood in for by what this program knows of them. */
+/* Reads gin files as T5X writes them: imports, includes, macros, bindings one by one and in blocks, without their
+ * meaning. Built-in knowledge replaces absent files of T5X. */
 #include "model/gin/gin_reader.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ static enum base_status read_bound_value(struct model_gin_reader *reader, struct
     return add_binding(reader, binding, error);
 }
 
-/* How far a line is indented; *reader stands at its beginning and stays there. */
+/* Indentation of a line; *reader stays at its beginning. */
 static size_t indentation(const struct model_gin_reader *reader)
 {
     return strspn(reader->at, " \t");
@@ -178,7 +178,7 @@ static enum base_status read_file(struct model_gin *gin, const char *path, struc
     return read_text(gin, text, (struct model_gin_place){path, 1}, MODEL_GIN_OF_USER, error);
 }
 
-/* What is known of a file that T5X ships, as gin text: settings of its runs, or a model of the zoo. NULL: nothing. */
+/* Built-in gin text of a file of T5X: settings of its runs, or a model of the zoo. NULL: none. */
 static enum base_status known_text(struct model_gin *gin, const char *name, const char **out, struct base_error *error)
 {
     const struct base_table *known = &embedded_model_gin_gin_known_csv;
@@ -196,7 +196,7 @@ static enum base_status known_text(struct model_gin *gin, const char *name, cons
     return BASE_OK;
 }
 
-/* The first that exists: as it stands, below each directory of the search path, beside the file that includes it. */
+/* The first existing file: as named, in each directory of the search path, next to the including file. */
 static const char *locate(struct model_gin_reader *reader, const char *name)
 {
     struct base_arena *arena = reader->gin->arena;

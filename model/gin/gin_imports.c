@@ -1,6 +1,6 @@
-/* The imports of gin files, and what a name written in one of them stands for. Since dynamic_registration gin looks
- * names up in the imports of their own file alone (google/gin-config, gin/config.py: ParseContext); a file without it
- * names what the files before it have registered. */
+/* Imports of gin files, and the names they define. With dynamic_registration gin resolves names in the imports of their
+ * own file alone (google/gin-config, gin/config.py: ParseContext); without it, among all names registered by earlier
+ * files. */
 #include "model/gin/gin_reader.h"
 
 #include <string.h>
@@ -18,8 +18,8 @@ static bool are_near(const char *name, const char *module)
     return base_edit_distance(name, module) <= (strlen(name) < SHORTEST_FOR_TWO ? 1 : 2);
 }
 
-/* A package, or a module of t5x itself: the first of those that T5X's files import that is nearly what is written,
- * where nothing is that. A package of the user's own is like none of them. */
+/* A misspelt package, or module of t5x: the nearest of T5X's imports, unless one matches exactly. A user's own package
+ * is near none. */
 static void warn_of_misspelt(struct model_gin_reader *reader, const char *module)
 {
     static const char package[] = "t5x.";
@@ -49,7 +49,7 @@ static enum base_status add_import(struct model_gin_reader *reader, const char *
     return BASE_OK;
 }
 
-/* import a.b.c: a stands for itself; import a.b as c: c stands for a.b. */
+/* import a.b.c defines a; import a.b as c defines c as a.b. */
 enum base_status model_gin_read_import(struct model_gin_reader *reader, struct base_error *error)
 {
     const char *module, *name;
@@ -64,7 +64,7 @@ enum base_status model_gin_read_import(struct model_gin_reader *reader, struct b
     return add_import(reader, name, module, error);
 }
 
-/* from a import b [as c]: the last word stands for a.b. From __gin__ comes how gin reads the rest of the file. */
+/* from a import b [as c] defines the last word as a.b. Imports from __gin__ set how the rest of the file is read. */
 enum base_status model_gin_read_from_import(struct model_gin_reader *reader, struct base_error *error)
 {
     const char *module, *member, *name;

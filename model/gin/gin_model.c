@@ -1,11 +1,11 @@
-/* T5X's models in gin: what the bindings of a network say, as a model, and a model as bindings. */
+/* T5X's models in gin: a network's bindings as a model, and a model as bindings. */
 #include "model/gin/gin_reader.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* Networks whose code the architectures are. The first of an architecture is the one that is written. wrapper is the
- * module that T5X's model takes, config the class that holds the sizes. */
+/* Networks of the architectures; the first of each is the one written. wrapper is T5X's module argument, config the
+ * class with the sizes. */
 struct network {
     const char *module, *architecture, *model, *wrapper, *config, *remark;
 };
@@ -30,7 +30,7 @@ static const struct network networks[] = {
      "is imported nowhere; it is taken for t5x.examples.decoder_only"},
 };
 
-/* Sizes in the words of gin and of a model's one line, and what T5X's class takes where they are not bound. */
+/* Sizes in gin and in the one-line form, and the defaults of T5X's class. */
 enum { ENCODER = 1, DECODER = 2, BOTH = 3 };
 enum size_kind { NUMBER, FLAG, NAMES };
 static const struct size {
@@ -331,7 +331,8 @@ static const struct model_gin_comment *model_comment(const struct model_gin *gin
     return NULL;
 }
 
-/* The comment may say what gin has no word for (num_kv_heads, parallel_block), and nothing else than the bindings. */
+/* The comment may add keys that gin lacks (num_kv_heads, parallel_block), and must otherwise agree with the bindings.
+ */
 static enum base_status check_comment(const struct model_gin_comment *comment, const struct model_config *given,
                                       const struct found *found, const struct said *said,
                                       const struct model_config *config, struct base_error *error)
@@ -351,8 +352,8 @@ static enum base_status check_comment(const struct model_gin_comment *comment, c
                      place.file, place.line, what, comment->place.file, comment->place.line, comment->value);
 }
 
-/* A model in a file of its own is taken from the bindings if the file is not at hand; gin files are never followed, so
- * that none leads to itself. */
+/* A model in a file of its own is read from the bindings if the file is absent; gin files are never followed, which
+ * excludes cycles. */
 static enum base_status read_comment(struct model_gin *gin, const struct model_gin_comment *comment,
                                      struct model_config *out, bool *usable, struct base_error *error)
 {

@@ -1,4 +1,4 @@
-/* What the names in gin files stand for: imports, configurables with their scopes, macros, and files. */
+/* Resolves names in gin files: imports, configurables with their scopes, macros, and files. */
 #include "model/gin/gin_reader.h"
 
 #include <string.h>
@@ -96,7 +96,7 @@ bool model_gin_same_file(const char *a, const char *b)
     return *shorter && !strcmp(longer + lead, shorter) && (lead == 0 || longer[lead - 1] == '/');
 }
 
-/* ---- what a name stands for ---- */
+/* ---- resolution ---- */
 
 static bool is_named(const struct model_gin_import *import, const char *name, size_t length)
 {

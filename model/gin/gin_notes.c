@@ -1,5 +1,5 @@
-/* What is said of a gin file beside what it means: notes of what no plan holds, warnings of what the plan holds
- * otherwise than the file says, and differences, by which a run computes other values in the same time. */
+/* Messages about a gin file: notes of bindings without a plan key, warnings where the plan holds another value, and
+ * differences that change values but not time. */
 #include "model/gin/gin_reader.h"
 
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static const char *without_modules(const char *name)
     return dot ? dot + 1 : name;
 }
 
-/* A macro or a reference of that name stands in the value: what is named elsewhere is meant as it is. */
+/* True if the value refers to a macro or reference of that name: a name in use is no mistake. */
 static bool names(const struct model_gin_value *value, const struct model_gin_binding *binding)
 {
     const bool macro = !*binding->configurable;

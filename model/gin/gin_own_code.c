@@ -1,4 +1,4 @@
-/* Code of someone's own that a gin file names where T5X's is known: what it computes, no file says. */
+/* Custom code in a gin file in place of T5X's: its computation is unknown. */
 #include "model/gin/gin_reader.h"
 
 #include <string.h>

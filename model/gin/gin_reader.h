@@ -1,17 +1,17 @@
-/* What the files of the gin reader share: a place in a text, and what moves it on. */
+/* Shared by the gin reader's files: a position in a text, and its advance. */
 #ifndef MODEL_GIN_READER_H
 #define MODEL_GIN_READER_H
 
 #include "model/gin/gin.h"
 
-enum model_gin_source { MODEL_GIN_OF_USER, MODEL_GIN_OF_T5X }; /* whose file it is */
+enum model_gin_source { MODEL_GIN_OF_USER, MODEL_GIN_OF_T5X }; /* origin of the file */
 
 struct model_gin_reader {
     struct model_gin *gin;
     const char *at;               /* NUL-terminated */
     struct model_gin_place place; /* of `at` */
-    bool known;   /* not a file, but what this program knows of one: all of it stands where it was included */
-    int file;     /* which of the files and texts that are read, from 0 */
+    bool known;                   /* built-in knowledge of a file, placed entirely where it was included */
+    int file;                     /* which of the files and texts that are read, from 0 */
     bool dynamic; /* from __gin__ import dynamic_registration: names are those of this file's own imports */
 };
 
@@ -28,17 +28,17 @@ enum base_status model_gin_read_name(struct model_gin_reader *reader, const char
 enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out,
                                       struct base_error *error);
 bool model_gin_starts_with_word(const char *at, const char *word); /* and blanks or a quotation mark behind it */
-/* One word and the blanks behind it; false if another stands there. */
+/* Reads one word and the following blanks; false if there is another. */
 bool model_gin_pass_word(struct model_gin_reader *reader, const char *word);
 enum base_status model_gin_read_plain_name(struct model_gin_reader *reader, const char **name,
                                            struct base_error *error); /* without a scope */
-/* gin_names.c: a.b.c with what was imported as a in its place; a warning where gin would not find it. */
+/* gin_names.c: a.b.c with the import of a expanded; warns if gin would not find it. */
 const char *model_gin_expand(const struct model_gin_reader *reader, const char *name);
 enum base_status model_gin_read_import(struct model_gin_reader *reader, struct base_error *error);
 enum base_status model_gin_read_from_import(struct model_gin_reader *reader, struct base_error *error);
 /* A comment's text, from behind its '#': "meshwright: key = value" is kept. */
 void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, size_t length);
-/* The model of the zoo whose gin file T5X keeps under that name, as gin text; nothing is put for any other. */
+/* The zoo model whose gin file has that name in T5X, as gin text; none: nothing is written. */
 enum base_status model_gin_put_zoo(struct base_arena *arena, const char *name, struct base_text *out,
                                    struct base_error *error);
 /* gin_model.c: model_gin_put_model with the network of another package ("t5x.contrib.gpu.t5"); NULL: the model's own.
@@ -53,8 +53,8 @@ enum base_status model_gin_read_experts(struct model_gin *gin, struct model_gin_
  * module's. */
 enum base_status model_gin_read_flaxformer(struct model_gin *gin, struct model_gin_place place, const char **out,
                                            struct base_error *error);
-/* gin_own_code.c: BASE_INPUT where the model is a class of someone's own, or a class of sizes is given a parameter that
- * it lacks; a comment line "# meshwright: model = …" says the model instead of the first. */
+/* gin_own_code.c: BASE_INPUT if the model is a custom class, or a class of sizes has a parameter that it lacks. A
+ * comment line "# meshwright: model = …" replaces the former. */
 enum base_status model_gin_check_model_class(const struct model_gin *gin, const struct model_gin_value *model,
                                              struct model_gin_place place, struct base_error *error);
 enum base_status model_gin_check_parameters(const struct model_gin *gin, const struct model_gin_value *config,

@@ -252,7 +252,7 @@ static bool is_string(const char *at)
     return prefix <= 2 && (at[prefix] == '\'' || at[prefix] == '"');
 }
 
-/* Strings beside each other are one. */
+/* Adjacent strings are concatenated. */
 static enum base_status read_strings(struct model_gin_reader *reader, enum model_gin_where where,
                                      struct model_gin_value **out, struct base_error *error)
 {

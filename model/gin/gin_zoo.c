@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Folders whose files are those of another, but for the package that their networks come from. */
+/* Folders with the files of another one, except for the package of their networks. */
 static const struct {
     const char *folder, *twin, *package;
 } twins[] = {
@@ -34,7 +34,7 @@ static enum base_status find_file(struct base_arena *arena, const char *name, st
     return *found ? model_config_parse(arena, models[i].name, out, error) : BASE_OK;
 }
 
-/* What all of T5X's model files say beside the sizes. */
+/* Common bindings of T5X's model files, besides sizes. */
 enum base_status model_gin_put_zoo(struct base_arena *arena, const char *name, struct base_text *out,
                                    struct base_error *error)
 {

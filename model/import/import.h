@@ -11,14 +11,14 @@ struct model_imported {
     struct model_gin_place place;
 };
 
-/* What the files say together; all of it lives in the arena. */
+/* The merged content of the files; all of it lives in the arena. */
 struct model_import {
     const char *kind; /* a row of model_import_kinds: "maxtext" */
     const struct model_imported *values;
     int value_count;
-    const char **notes; /* "FILE:LINE: what no plan holds", and no answer changes by it */
+    const char **notes; /* "FILE:LINE: no plan key", and no effect on the answer */
     int note_count;
-    const char **warnings; /* the same of what changes an answer and is not modelled */
+    const char **warnings; /* likewise: changes the answer, but is not modelled */
     int warning_count;
 };
 
@@ -27,18 +27,18 @@ struct model_import_request {
     int path_count;
     const char *const *overrides; /* "ici_tensor_parallelism=4", as the software's command line takes them */
     int override_count;
-    const char *from;     /* a kind; NULL: the files' content decides */
-    const char *topology; /* TOPOLOGY of the devices, which -1 and batch sizes go by; NULL: the files say it, or not */
+    const char *from; /* a kind; NULL: the files' content decides */
+    const char
+        *topology; /* TOPOLOGY of the devices, which -1 and batch sizes depend on; NULL: from the files, or unknown */
 };
 
 /* Names of the kinds, as --from takes them. */
 enum { MODEL_IMPORT_KINDS = 12 };
 extern const char *const model_import_kinds[MODEL_IMPORT_KINDS];
 
-/* Whether the file, by its content, starts software that is read here. A plan in JSON and gin are not. */
+/* True if the file's content starts a supported software. JSON plans and gin do not count. */
 bool model_import_recognises(struct base_arena *arena, const char *path);
-/* BASE_INPUT names file, line and key of what cannot be read, of what the software itself refuses, and of what is
- * missing. */
+/* BASE_INPUT names file, line and key of an unreadable value, a value that the software refuses, or a missing one. */
 enum base_status model_import_read(struct base_arena *arena, const struct model_import_request *request,
                                    struct model_import *out, struct base_error *error);
 

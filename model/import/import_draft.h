@@ -1,4 +1,4 @@
-/* Private to model/import: what settings come to, key by key of a plan. */
+/* Private to model/import: settings translated to plan keys. */
 #ifndef MODEL_IMPORT_DRAFT_H
 #define MODEL_IMPORT_DRAFT_H
 
@@ -6,7 +6,7 @@
 
 enum { IMPORT_MOST_SLOTS = 192, IMPORT_MOST_NOTES = 400, IMPORT_MOST_WARNINGS = 60 };
 
-/* A plan's key ("batch_size"), a size of the model ("model.emb_dim"), or what both are worked out from (".tensor"). */
+/* A plan's key ("batch_size"), a size of the model ("model.emb_dim"), or an intermediate value (".tensor"). */
 struct import_slot {
     const char *name, *value;
     struct model_gin_place place;
@@ -31,7 +31,7 @@ struct import_draft {
 
 const struct import_slot *model_import_slot(const struct import_draft *draft, const char *name); /* NULL: not said */
 const char *model_import_said(const struct import_draft *draft, const char *name, const char *fallback);
-void model_import_put(struct import_draft *draft, const char *name, const char *value);     /* over what was said */
+void model_import_put(struct import_draft *draft, const char *name, const char *value); /* replaces an earlier value */
 void model_import_default(struct import_draft *draft, const char *name, const char *value); /* where nothing was */
 void model_import_put_int(struct import_draft *draft, const char *name, int64_t value);
 /* The slot as a whole number from 1 on; fallback where it is not said. BASE_INPUT names file, line and key. */
@@ -43,10 +43,10 @@ enum base_status model_import_fail(const struct import_draft *draft, const struc
                                    ...) __attribute__((format(printf, 3, 4)));
 /* Each setting by its row of import_keys.csv. BASE_INPUT: a value that its row does not know. */
 enum base_status model_import_take(struct import_draft *draft);
-/* What is not said, by the rows of import_defaults.csv. */
+/* Fills omitted values from the rows of import_defaults.csv. */
 void model_import_defaults(struct import_draft *draft);
 
-/* ---- what the slots come to ---- */
+/* ---- from slots to plan keys ---- */
 
 enum base_status model_import_maxtext(struct import_draft *draft);  /* import_maxtext.c: mesh, rules, remat */
 void model_import_rules(struct import_draft *draft);                /* import_rules.c: MaxText's axis rules */

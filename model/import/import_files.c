@@ -1,4 +1,4 @@
-/* Files of other training software: which they are, and what they say together. */
+/* Files of other training software: detects their kind, and merges their settings. */
 #include "model/import/import_draft.h"
 #include "topo/topo.h"
 
@@ -13,8 +13,7 @@ static bool is_kind(const char *kind, const char *name)
     return !strcmp(kind, name);
 }
 
-/* Two names that only files of a kind have, at the front of a line or a name; the first kind whose names stand there.
- */
+/* Two names found only in files of a kind, at the start of a line or a name; the first kind with both wins. */
 static const struct {
     const char *kind, *a, *b;
 } marks[] = {
@@ -77,7 +76,7 @@ bool model_import_recognises(struct base_arena *arena, const char *path)
 
 /* ---- command lines ---- */
 
-/* A word that is a command line itself: what xpk, srun bash -c and their like are told to run. */
+/* An argument that is a command line itself: of xpk, srun bash -c and the like. */
 static bool is_command_line(const char *word)
 {
     return strchr(word, ' ') && (strstr(word, ".py ") || strstr(word, ".train ")) &&
@@ -186,7 +185,7 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
     return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
 }
 
-/* What xpk and Cluster Toolkit are told of TPUs: --device-type tpu7x-4x4x4 --num-slices 2, --topology 4x4x4. */
+/* TPU arguments of xpk and Cluster Toolkit: --device-type tpu7x-4x4x4 --num-slices 2, --topology 4x4x4. */
 static void take_machine(struct import_draft *draft)
 {
     const char *type = model_import_said(draft, ".device_type", NULL),

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The devices: of the topology, else what the files start. 0: nobody says. */
+/* Number of devices: the topology's, else the processes that the files start. 0: unknown. */
 static enum base_status find_world(struct import_draft *draft, int64_t *world)
 {
     int64_t nodes, gpus, all;
@@ -20,7 +20,7 @@ static enum base_status find_world(struct import_draft *draft, int64_t *world)
     return BASE_OK;
 }
 
-/* One of two degrees that fill the devices: -1 is what the others leave. */
+/* One of two degrees whose product is the rest; -1 means all that the other leaves. */
 static enum base_status fill(struct import_draft *draft, const char *name, int64_t rest, int64_t *out)
 {
     const struct import_slot *slot = model_import_slot(draft, name);
@@ -133,8 +133,8 @@ enum base_status model_import_stage_batches(struct import_draft *draft)
     return BASE_OK;
 }
 
-/* pipeline_parallel.py of torchtitan: embedding and output weigh as many layers as the first and last stages are told
- * to have less; two chunks a device where nothing is said. */
+/* pipeline_parallel.py of torchtitan: embedding and output count as the layers that the first and last stages have
+ * less; default: two chunks per device. */
 enum base_status model_import_chunks(struct import_draft *draft)
 {
     const char *first = model_import_said(draft, ".less_first", "1"),

@@ -1,4 +1,4 @@
-/* MaxText: meshes whose -1 is filled, batches by the device, remat by name or by tensor. */
+/* MaxText: fills -1 in meshes, scales batches by device, reads remat by name or by tensor. */
 #include "model/import/import_draft.h"
 
 #include <string.h>
@@ -134,7 +134,7 @@ static enum base_status scale_model(struct import_draft *draft)
     return BASE_OK;
 }
 
-/* Of TPUs each slice is one; of GPUs each node, where the mesh says that axes are over nodes. */
+/* A slice of TPUs; on GPUs a node, if the mesh has axes over nodes. */
 static bool has_dcn(const struct import_draft *draft)
 {
     bool said = !draft->is_gpu;
@@ -143,7 +143,7 @@ static bool has_dcn(const struct import_draft *draft)
     return said;
 }
 
-/* Sizes on the command line beside a name: MaxText refuses them unless override_model_config says they are meant. */
+/* Sizes on the command line of a named model: MaxText refuses them without override_model_config. */
 static enum base_status refuse_sizes(struct import_draft *draft)
 {
     const char *name = model_import_said(draft, "model", "");

@@ -1,4 +1,4 @@
-/* Megatron-LM: what its arguments come to where they are not said (megatron/training/arguments.py). */
+/* Megatron-LM: defaults of omitted arguments (megatron/training/arguments.py). */
 #include "model/import/import_draft.h"
 
 #include <string.h>
@@ -74,8 +74,7 @@ static enum base_status put_mlp(struct import_draft *draft)
     return BASE_OK;
 }
 
-/* NullTokenizer has one token more than it is told, for the end of a document; one of a model that the zoo knows has
- * that model's. */
+/* NullTokenizer adds one token, for the end of a document. A zoo model keeps its own vocabulary. */
 static void put_vocabulary(struct import_draft *draft)
 {
     const char *name = model_import_said(draft, ".tokenizer_model", "");

@@ -91,7 +91,7 @@ enum base_status model_import_model(struct import_draft *draft)
     const char *flavor = model_import_said(draft, ".flavor", NULL),
                *name = flavor ? base_print(draft->arena, "%s_%s", slot->value, flavor) : slot->value,
                *meant = model_zoo_meant(zoo, count, name);
-    /* "kimi_k2" is the model itself, and so is "deepseek_v3", whose only size is "671B". */
+    /* "kimi_k2" is the model itself, and so is "deepseek_v3", whose only size is "671B" */
     if (flavor && !meant) meant = model_zoo_meant(zoo, count, flavor);
     if (flavor && !meant) meant = model_zoo_meant(zoo, count, slot->value);
     if (!meant && flavor)

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* Where the model's axes are MaxText's: those of weights, then those of activations. What base.yml says of them is what
- * a file leaves out. */
+/* MaxText's axes: those of weights, then those of activations. base.yml gives the omitted ones. */
 static const struct {
     const char *ours, *theirs, *usual[2];
 } axes[] = {{"batch", "activation_batch", {"data", "fsdp"}},

@@ -99,7 +99,7 @@ static const char *worked_out(struct base_arena *arena, const char *text)
     return NULL;
 }
 
-/* What stands between ${ and }; a name that begins with a dot is beside the key that asks. */
+/* The text between ${ and }; a leading dot means a sibling of the current key. */
 static const char *reference(struct import_settings *settings, const char *prefix, const char *name, int depth)
 {
     struct base_arena *arena = settings->arena;

@@ -1,4 +1,4 @@
-/* Private to model/import/: what files say, as a flat list of names and values. */
+/* Private to model/import/: settings of files, as a flat list of names and values. */
 #ifndef MODEL_IMPORT_SETTINGS_H
 #define MODEL_IMPORT_SETTINGS_H
 
@@ -9,7 +9,7 @@ enum { IMPORT_MOST_SETTINGS = 20000, IMPORT_DEEPEST = 48, IMPORT_LARGEST_BYTES =
 /* parallelism.tensor_parallel_degree = 2. Of a command line, --micro-batch-size 1 is micro_batch_size = 1, and a flag's
  * value is "true". A list of scalars is JSON. A null is "". */
 struct import_setting {
-    const char *name, *value, *kind; /* kind: of the file that it stands in */
+    const char *name, *value, *kind; /* kind: of its file */
     struct model_gin_place place;
 };
 struct import_settings {
@@ -29,19 +29,19 @@ const struct import_setting *model_import_find(const struct import_settings *set
 /* "key=value" of a command line, with "--", "++" or "+" before it or not. BASE_USAGE: there is no "=". */
 enum base_status model_import_override(struct import_settings *settings, const char *text, const char *kind,
                                        struct base_error *error);
-/* ${a.b} in values becomes what a.b is; NeMo's multiply and divide_ceil are worked out. Others stay as they are. */
+/* Replaces ${a.b} in values by a.b, and evaluates NeMo's multiply and divide_ceil. Others stay. */
 void model_import_interpolate(struct import_settings *settings);
 /* "micro-batch-size" as "micro_batch_size". */
 const char *model_import_name(struct base_arena *arena, const char *text, size_t length);
 
-/* ---- readers: what a text says is set in settings; BASE_INPUT names the line of what cannot be read ---- */
+/* ---- readers: each fills settings; BASE_INPUT names the line of a syntax error ---- */
 
 typedef enum base_status import_reader(struct import_settings *settings, const char *kind, const char *file,
                                        const char *text, size_t length, struct base_error *error);
 import_reader model_import_yaml; /* yaml_reader.c, the door to libyaml; JSON, too */
 import_reader model_import_toml; /* toml_reader.c */
 
-/* ---- shell: what a script would start (shell.c), its words (shell_words.c), variables and $(( )) ---- */
+/* ---- shell: the command that a script starts (shell.c), its words (shell_words.c), variables and $(( )) ---- */
 
 enum { IMPORT_MOST_WORDS = 8192, IMPORT_MOST_WORK_BYTES = 1 << 24 };
 struct import_word {
@@ -64,7 +64,7 @@ struct import_shell {
     struct base_index index; /* of variables */
     struct import_words *commands;
     int command_count, command_capacity;
-    size_t work_bytes; /* that were put into words: a bound on what doubles itself */
+    size_t work_bytes; /* expanded so far: bounds exponential growth */
     struct base_error *error;
 };
 /* The commands of the script, each with its variables, arrays and arithmetic expanded; nothing is run. A variable that
@@ -72,7 +72,7 @@ struct import_shell {
  * false. BASE_INPUT: the script is larger than the bounds, or a quote does not end. */
 enum base_status model_import_shell(struct import_shell *shell, const char *text);
 
-/* shell_words.c. A word at *at, and what it comes to: none, one or several words, appended. *at is behind it. */
+/* shell_words.c. Expands the word at *at to none, one or several words, which are appended. *at moves after it. */
 enum base_status model_import_shell_word(struct import_shell *shell, const char **at, int *line,
                                          struct import_words *words);
 /* shell_variables.c */
@@ -80,7 +80,7 @@ enum base_status model_import_shell_add(struct import_shell *shell, struct impor
                                         size_t length, int line);
 const struct import_words *model_import_variable(const struct import_shell *shell, const char *name); /* NULL: unset */
 enum base_status model_import_assign(struct import_shell *shell, const char *name, const struct import_words *words);
-/* shell_arithmetic.c: the value of what stands in $(( )), names and all. false: it is no number. */
+/* shell_arithmetic.c: the value of an expression in $(( )), names included. false: not a number. */
 bool model_import_arithmetic(const struct import_shell *shell, const char *text, int64_t *out);
 
 #endif

@@ -1,7 +1,7 @@
-/* Settings as slots, by the rows of import_keys.csv: software (of which file), key (names joined by blanks, "*" stands
- * for anything), to (a slot; "!": it changes an answer and is not modelled; empty: it changes none), values
- * ("theirs=ours" joined by blanks, "ours!" with a warning; behind "!" the values that change nothing). What is not said
- * is by the rows of import_defaults.csv, in their order: software, when ("slot=values", or always), key, value. */
+/* Translates settings into slots, by the rows of import_keys.csv: software (of which file), key (names joined by
+ * blanks, "*" matches anything), to (a slot; "!": affects an answer and is not modelled; empty: affects none), values
+ * ("theirs=ours" joined by blanks, "ours!" with a warning; after "!" the values without effect). Rows of
+ * import_defaults.csv fill omitted ones, in order: software, when ("slot=values", or always), key, value. */
 #include "model/import/import_draft.h"
 
 #include <ctype.h>
@@ -128,7 +128,7 @@ static bool lists(const char *list, const char *text)
     return false;
 }
 
-/* "theirs=ours": ours, a "*" at whose end stands for theirs; NULL: no row has it. */
+/* "theirs=ours": ours, with a final "*" replaced by theirs; NULL: not found. */
 static const char *mapped(struct base_arena *arena, const char *list, const char *text)
 {
     for (const char *at = list; *at; at += strspn(at, " ")) {
@@ -183,7 +183,7 @@ static void note_unknown(struct import_draft *draft, const struct import_setting
     else note(draft, setting, "no key that is known here; skipped");
 }
 
-/* "full!": taken, and what else the setting says is not modelled. */
+/* "full!": accepted, with a warning that part of the setting is not modelled. */
 static bool ends_marked(const char *value)
 {
     return *value && value[strlen(value) - 1] == '!';

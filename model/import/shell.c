@@ -21,7 +21,7 @@ struct script {
     struct frame frames[MOST_FRAMES];
     int frame_count;
     bool status; /* of the command before, for && and || */
-    char joint;  /* '&', '|', or 0: what stands before this command */
+    char joint;  /* '&', '|', or 0: the operator before this command */
     const char *heredoc;
 };
 
@@ -35,7 +35,7 @@ static bool is_active(const struct script *script)
     return !script->frame_count || script->frames[script->frame_count - 1].active;
 }
 
-/* ---- blanks, comments and what Slurm is told in them ---- */
+/* ---- blanks, comments and Slurm's directives in them ---- */
 
 static enum base_status set_one(struct import_shell *shell, const char *name, const char *value, int line)
 {
@@ -157,7 +157,7 @@ static enum base_status read_assignment(struct script *script, size_t length)
 
 /* ---- conditions ---- */
 
-/* As a file's name matches a pattern of * alone. */
+/* Matches a file name with a pattern; only * is special. */
 static bool matches(const char *pattern, const char *text)
 {
     const char *star = NULL, *back = NULL;
@@ -187,7 +187,7 @@ static bool compare(const char *a, const char *operator, const char * b)
     return false;
 }
 
-/* What stands between [ and ], without ! before it. */
+/* The condition between [ and ], without a leading !. */
 static bool test_holds(const struct import_word *words, int count)
 {
     if (count && !strcmp(words[0].text, "!")) return !test_holds(words + 1, count - 1);
@@ -303,7 +303,7 @@ static void take_branch(struct frame *frame, bool holds)
     frame->taken = frame->taken || frame->active;
 }
 
-/* A word of the grammar at the front of a command: *left is what stands behind it; *took false: it is none. */
+/* A keyword at the front of a command: *left is the rest; *took false: no keyword. */
 static enum base_status keyword(struct script *script, const struct import_words *words, bool *took)
 {
     const char *first = words->items[0].text;
@@ -352,7 +352,7 @@ static enum base_status process(struct script *script, struct import_words words
         return begin_loop(script, &words);
     if (!strcmp(first, "case")) return begin_case(script, &words);
     for (int i = 0; i < BASE_COUNT(assigns); i++)
-        if (!strcmp(first, assigns[i])) return BASE_OK; /* what stood behind it is assigned already */
+        if (!strcmp(first, assigns[i])) return BASE_OK; /* the assignment has been made */
     return execute(script, &words);
 }
 
@@ -393,7 +393,7 @@ static enum base_status read_pattern(struct script *script, struct frame *frame)
     return BASE_OK;
 }
 
-/* At what parts commands; *ends: the command before it is whole. */
+/* Reads an operator between commands; *ends: the command before it is complete. */
 static void read_separator(struct script *script)
 {
     const char first = *script->at, second = script->at[1];
@@ -415,7 +415,7 @@ static void read_separator(struct script *script)
     if (script->heredoc) skip_heredoc(script);
 }
 
-/* Words up to what parts commands. */
+/* Reads words up to an operator. */
 static enum base_status read_command(struct script *script, struct import_words *words)
 {
     bool assigns = true;
@@ -447,7 +447,7 @@ static enum base_status read_command(struct script *script, struct import_words 
             const char *word = words->items[words->count - 1].text;
             assigns = false;
             for (int i = 0; i < BASE_COUNT(opens); i++)
-                if (!strcmp(word, opens[i])) return BASE_OK; /* what follows is a command of that branch */
+                if (!strcmp(word, opens[i])) return BASE_OK; /* the rest is a command of that branch */
             for (int i = 0; i < BASE_COUNT(declares); i++)
                 if (!strcmp(word, declares[i])) assigns = true;
         }

@@ -1,4 +1,4 @@
-/* What stands in $(( )): whole numbers of 64 bits, C's operators and names of variables. */
+/* Expressions in $(( )): 64-bit integers, C's operators and variables. */
 #include "model/import/import_settings.h"
 
 #include <ctype.h>

@@ -41,7 +41,7 @@ static enum base_status put(struct import_shell *shell, struct field *field, con
     return BASE_OK;
 }
 
-/* What a variable holds, outside of quotes: blanks part words. */
+/* A variable's value outside quotes: split at blanks. */
 static enum base_status put_split(struct import_shell *shell, struct field *field, const char *text)
 {
     for (const char *at = text; *at;) {
@@ -68,7 +68,7 @@ static enum base_status put_words(struct import_shell *shell, struct field *fiel
 static enum base_status expand(struct import_shell *shell, struct field *field, const char *text, bool quoted,
                                int depth);
 
-/* The text between what was opened at *at and where it closes; *at is behind that. NULL: it does not. */
+/* The text between brackets, opened at *at; *at moves after it. NULL: not closed. */
 static const char *inside(struct import_shell *shell, const char **at, char open, char close, int *line)
 {
     int depth = 1;
@@ -96,7 +96,7 @@ static size_t name_length(const char *at)
     return length;
 }
 
-/* ${NAME:=text}, where NAME is empty: from here on it is that. */
+/* ${NAME:=text}: sets NAME if it is empty. */
 static enum base_status assign_default(struct import_shell *shell, struct field *field, const char *name,
                                        const char *text, int depth)
 {
@@ -150,7 +150,7 @@ static enum base_status put_arithmetic(struct import_shell *shell, struct field 
     int64_t value;
     BASE_TRY(expand(shell, &inner, text, true, depth + 1));
     BASE_TRY(finish(shell, &inner));
-    /* Where a variable in it is empty nobody knows the number, and it may not matter. */
+    /* With an empty variable the number is unknown, and may not matter. */
     if (!model_import_arithmetic(shell, words.count ? words.items[0].text : "0", &value)) return BASE_OK;
     const char *digits = base_print(shell->arena, "%lld", (long long)value);
     return put(shell, field, digits, strlen(digits));
@@ -240,7 +240,7 @@ static enum base_status in_single_quotes(struct import_shell *shell, struct fiel
     return put(shell, field, start, (size_t)(end - start));
 }
 
-/* What has a meaning in a word; *took false: it is a letter like others. */
+/* A special character in a word; *took false: an ordinary one. */
 static enum base_status special(struct import_shell *shell, struct field *field, const char **at, int *line, int depth,
                                 bool *took)
 {

@@ -89,7 +89,7 @@ static const char *joined(struct base_arena *arena, const char *prefix, const ch
     return *prefix ? base_print(arena, "%s.%s", prefix, name) : name;
 }
 
-/* What << merges is said first, so that the mapping's own keys are said over it. */
+/* Merged keys (<<) are set first, so that the mapping's own keys replace them. */
 static enum base_status read_mapping(struct reading *reading, const char *prefix, const yaml_node_t *node, int depth)
 {
     struct base_arena *arena = reading->settings->arena;
@@ -153,7 +153,7 @@ static enum base_status read_node(struct reading *reading, const char *prefix, c
                             (struct model_gin_place){reading->file, (int)node->start_mark.line + 1}, reading->error);
 }
 
-/* libyaml's memory is its own: what it holds is copied, and a jump out of the arena only loses it. */
+/* libyaml has its own memory: strings are copied, and a jump out of the arena only leaks it. */
 static enum base_status read_text(struct reading *reading, const char *prefix, const char *text, size_t length)
 {
     yaml_parser_t parser;
