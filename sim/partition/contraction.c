@@ -1,11 +1,10 @@
-/* Where a partitioner puts a contraction, as XLA's SPMD partitioner decides it. A contraction belongs to a group of
- * devices, at first to all of them, with a sharding for either operand and one that is wanted of the result. It is
- * 1. done at once if all shardings of the group agree on one kind of label (at_once);
- * 2. else split into smaller groups by batch labels, by labels of the result that one operand and the result share, by
- *    contracted labels that both operands share, or by the devices that hold copies; what the groups share is
- * settled so, the contraction within a group is the same question again;
- * 3. else done at once although operands have to be resharded for it, at last with everything gathered.
- * Groups that stand as they are are preferred to groups for which an operand must move. */
+/* Places a contraction as XLA's SPMD partitioner does. A contraction belongs to a group of devices, at first all, with
+ * a sharding of each operand and a wanted one of the result. The first that applies:
+ * 1. computed at once if all shardings of the group agree on one kind of label (at_once);
+ * 2. split into smaller groups: by batch labels, by labels that one operand and the result share, by contracted labels
+ * that both operands share, or by the devices with replicas; the contraction within a group is the same problem again;
+ * 3. computed at once after resharding operands, in the last resort with everything gathered.
+ * Groups that need no resharding are preferred. */
 #include "sim/partition/contraction_groups.h"
 
 #include <string.h>
@@ -61,7 +60,7 @@ static void reduce(struct dot *t, const struct reduction *r)
     if (r->copies) sum(t, r->copies, &sliced);
 }
 
-/* The operation itself, on what each device has now, and its sums: over the outermost groups first. */
+/* The operation itself on local tiles, and its reductions: over the outermost groups first. */
 static void multiply(struct dot *t, const struct part *p)
 {
     memset(&t->result, 0, sizeof t->result);
@@ -85,9 +84,9 @@ static bool multiply_and_sum(struct dot *t, const struct part *p)
     return true;
 }
 
-/* Whether operands that are sharded otherwise than the result are resharded for it. */
+/* Whether operands are resharded to match the result. */
 enum price { WHERE_THEY_AGREE, AT_ANY_PRICE };
-/* How an operand comes by another sharding: its tiles change places, or anything. */
+/* How an operand is resharded: by permuting its tiles, or in any way. */
 enum means { BY_MOVING, BY_ANY_MEANS };
 
 /* One operand is sharded by batch labels as the result is: the other one follows. */
@@ -214,8 +213,8 @@ static bool settle_batch(struct dot *t, struct part *p, enum grouping grouping, 
     return true;
 }
 
-/* An axis shards two dimensions: that is too many tiles for the devices. Copies are given up, else what the operand has
- * alone, else what is contracted. */
+/* An axis that shards two dimensions makes more tiles than devices. Replication is dropped first, else the operand's
+ * own labels, else contracted ones. */
 static bool reduce_tiles(const struct dot *t, const struct part *p, int operand, struct sim_layout *tiles)
 {
     unsigned idle = sim_dot_copies(t, p, operand), others = sim_dot_axes_of(t, p, CONTRACTED, RIGHT - operand),
@@ -296,7 +295,7 @@ void sim_place_dot(struct dot *t, const struct part *part)
     for (int i = GROUPS_AS_THEY_STAND; i <= GROUPS_FORMED; i++) {
         const enum grouping grouping = (enum grouping)i;
         if (at_once(t, *p, WHERE_THEY_AGREE) || by_batch(t, *p, grouping)) return;
-        t->c->steps.count = steps; /* of what came to nothing */
+        t->c->steps.count = steps; /* of an abandoned attempt */
         if (sim_dot_by_free(t, *p, grouping) || sim_dot_by_contracted(t, *p, grouping) || sim_dot_by_copies(t, *p) ||
             at_once(t, *p, AT_ANY_PRICE))
             return;

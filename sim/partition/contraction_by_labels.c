@@ -31,7 +31,7 @@ static bool is_settled(const struct dot *t, const struct part *p, int operand)
     return true;
 }
 
-/* Which operand's labels make the groups, so that less of the other one is copied. */
+/* Chooses the operand whose labels form the groups, so that less of the other one is replicated. */
 static bool choose_free(const struct dot *t, const struct part *p, int *operand, struct dims *own, struct dims *out)
 {
     unsigned left = sim_dot_axes_of(t, p, OF_LEFT, LEFT), right = sim_dot_axes_of(t, p, OF_RIGHT, RIGHT);
@@ -103,7 +103,7 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
     if (!idle && sim_dot_regroup(t, p, other, &dims, groups, OUT, &to)) sim_dot_reshard(t, p, other, &to);
     to = p->tiles[other];
     sim_dot_clear(&to, &dims);
-    /* Tiles within groups must not go by what tells groups apart; XLA would split an axis to count them anew. */
+    /* Tiles within groups must not use the axes between groups; XLA would split an axis to renumber them. */
     if (sim_layout_axes(&to, sim_dot_rank_of(t, other)) & groups) sim_dot_gather(t, p, other);
     else sim_dot_reshard(t, p, other, &to);
     return true;
@@ -199,8 +199,8 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
     return none;
 }
 
-/* More devices than there are groups hold copies of the result, and axes would have to be split to give each
- * group its share of them: the pieces are made by parts, which have them in other places. */
+/* True if more devices than groups hold replicas of the result, and axes would have to be split to share them out. The
+ * shards are then made by parts, at other positions. */
 static bool makes_parts(const struct dot *t, const struct part *p, sim_order groups)
 {
     unsigned idle = sim_dot_copies(t, p, OUT);

@@ -13,8 +13,8 @@ struct dims {
     signed char at[MODEL_MAX_RANK + 1];
 };
 
-/* A sum over groups: of the axes of each contracted dimension; or of those that the result is sharded by then. Where
- * more devices hold copies of the result than there are groups, some of these make each a part, so that parts are
+/* A reduction over groups: over the axes of each contracted dimension; or over those that shard the result afterwards.
+ * Where more devices hold replicas of the result than there are groups, some of them compute a part each, and parts are
  * summed. */
 struct reduction {
     struct sim_layout sums;
@@ -34,7 +34,7 @@ struct dot {
     struct sim_shape shapes[ARRAYS];
     struct dims dims[ROLES][ARRAYS];                   /* one order of labels in all arrays */
     signed char place[ARRAYS][ARRAYS][MODEL_MAX_RANK]; /* of a dimension in another array, or -1 */
-    struct reduction reductions[2];                    /* of the groups that the operation stands in */
+    struct reduction reductions[2];                    /* of the enclosing groups */
     int reduction_count;
     struct sim_layout result; /* as it is now, of all devices */
 };
@@ -67,7 +67,7 @@ void sim_dot_clear(struct sim_layout *tiles, const struct dims *dims);
 void sim_dot_go_outside(struct part *p, int array, const struct dims *dims);
 bool sim_dot_find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, int like,
                          struct dims *out);
-/* What a device, or a group of devices together, has of an operand or of the result. */
+/* The part of an operand or result on one device, or on a group of devices. */
 enum part_of { OF_A_DEVICE, OF_A_GROUP };
 struct sim_shape sim_dot_local_shape(const struct dot *t, const struct part *p, int array, enum part_of of);
 bool sim_dot_left_is_larger(const struct dot *t, const struct part *p);

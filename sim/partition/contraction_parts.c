@@ -1,5 +1,4 @@
-/* What the ways to place a contraction ask of its arrays, and do to them: which axes their tiles use, which groups of
- * devices they make, and how they are resharded. */
+/* Helpers for placing a contraction: the axes of an array's tiles, its groups of devices, and its resharding. */
 #include "sim/partition/contraction_groups.h"
 
 /* ---- shardings within a group ---- */
@@ -92,7 +91,7 @@ void sim_dot_clear(struct sim_layout *tiles, const struct dims *dims)
     for (int i = 0; i < dims->count; i++) tiles->of[dims->at[i]] = 0;
 }
 
-/* Dimensions move from what the group shares to what the groups share. */
+/* Moves dimensions from the group's sharding to the sharding over groups. */
 void sim_dot_go_outside(struct part *p, int array, const struct dims *dims)
 {
     for (int i = 0; i < dims->count; i++) {
@@ -102,10 +101,9 @@ void sim_dot_go_outside(struct part *p, int array, const struct dims *dims)
     }
 }
 
-/* The dimensions that tell the given groups apart and do not shard within them; copies count as a last
- * dimension. As XLA finds them: by the first two devices of the first group, as `like` counts devices. All dimensions
- * must tell groups apart but for those in which these two differ, so an array that is sharded within groups along
- * another dimension, too, has none. */
+/* The dimensions that distinguish the given groups and do not shard within them; replicas count as a last dimension.
+ * XLA compares the first two devices of the first group, in the device order of `like`. All dimensions in which these
+ * two agree must distinguish groups, so that an array also sharded within groups along another dimension has none. */
 bool sim_dot_find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, int like,
                          struct dims *out)
 {
@@ -141,7 +139,7 @@ bool sim_dot_left_is_larger(const struct dot *t, const struct part *p)
     return sim_is_larger(t->extents, &left, &right);
 }
 
-/* ---- what is done ---- */
+/* ---- moves ---- */
 
 struct sim_array sim_dot_array_of(struct dot *t, const struct part *p, int array)
 {

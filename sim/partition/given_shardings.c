@@ -1,10 +1,10 @@
-/* Where propagation starts and what it ends with: shardings that parameters, state, batch and constraints are given,
- * and those that every tensor then has. */
+/* Start and end of propagation: given shardings of parameters, state, batch and constraints; and the resulting
+ * shardings of all tensors. */
 #include "sim/partition/spread.h"
 
 #include <string.h>
 
-/* ---- what is given ---- */
+/* ---- given shardings ---- */
 
 /* Scores have the length twice; no annotation could say that, and the second stays unsharded. */
 void sim_axis_names(const struct model_tensor *tensor, const char **names)
@@ -94,7 +94,7 @@ bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimiz
            (parameter && partitioning == SIM_PARAMETERS_TOO_OVER_DATA);
 }
 
-/* What is chosen by sizes is decided as resharding is, so that models of other sizes can share what comes of it. */
+/* Decisions by size are recorded as those of resharding are, so that models of other sizes can share the result. */
 static struct sim_shape vector_of(int size, unsigned axes)
 {
     return (struct sim_shape){.rank = 1, .dims = {(unsigned char)size}, .spec = {(unsigned char)axes}};
@@ -121,9 +121,9 @@ static int largest_whole(const struct sim_graph *g, const struct model_tensor *t
     return largest;
 }
 
-/* ZeRO: the first dimension that the data axis can still shard; of what is alike in all groups of experts these are
- * replicas, too. Of flat arrays each device has a share whatever its
- * number is; a dimension that does not divide stands for that, the largest, which is padded least. */
+/* ZeRO: shards the first dimension that the data axis still divides; tensors that are equal in all expert groups count
+ * as replicas, too. Flat arrays are sharded at any size: the largest dimension stands for the flat array, since its
+ * padding is smallest. */
 static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
     const unsigned replicas = spec & each_dim * g->options->expert_axis ? 0 : g->options->expert_axis,
@@ -136,7 +136,7 @@ static sim_spec with_data_axis(const struct sim_graph *g, const struct model_ten
     return flat < 0 ? spec : spec | (sim_spec)data_axis << (DIM * flat);
 }
 
-/* Scales go with the channels that they are of: rules may shard a dimension that stands alone by other axes. */
+/* Scales are sharded like their channels; rules may shard a lone dimension by other axes. */
 static enum base_status resolve_scales(struct sim_graph *g, const struct model_tensor *scales, sim_spec *out)
 {
     const struct model_tensor *of = sim_graph_tensor_of(g, scales->scales);

@@ -1,4 +1,4 @@
-/* A sharded program in the room that it needs, beside tables that are soon forgotten. */
+/* Copies a sharded program to its final size, out of tables with a short life. */
 #include "sim/partition/partition.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static bool is_of_model(const struct model_program *program, const struct model_
     return false;
 }
 
-/* What partitioner and passes have written down beside the model's operations, each once. */
+/* Operations that the partitioner and passes added to the model's, each once. */
 static void keep_added(struct base_arena *arena, struct sim_sharded *s)
 {
     const struct model_op *last = NULL, *copy = NULL;

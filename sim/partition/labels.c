@@ -1,5 +1,5 @@
-/* One contraction, from its letters to its steps: which operand XLA multiplies by which, where each label stands, what
- * propagation makes of the result. contraction.c decides where it goes. */
+/* One contraction, from its letters to its steps: XLA's order of operands, the position of each label, and the result's
+ * propagated sharding. contraction.c places it. */
 #include "sim/partition/contraction_groups.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static void find_letters(struct dot *t)
         for (int d = 0; d < t->c->shapes[i].rank; d++) t->at[i][t->c->letters[i][d] % SIM_LETTERS] = (signed char)d;
 }
 
-/* As jnp.einsum lists what both operands have: batch labels as the result has them, contracted ones by the alphabet. */
+/* jnp.einsum's order of shared labels: batch labels in the result's order, contracted ones alphabetically. */
 static bool stands_behind(const struct dot *t, enum role role, char before, char letter)
 {
     return role == BATCH ? find(t, OUT, before) > find(t, OUT, letter) : before > letter;
@@ -130,8 +130,7 @@ static void improve(struct sim_layout *result, const struct sim_layout *seen, in
     else if (fits) *result = merged;
 }
 
-/* What propagation makes of the result: what is wanted of it, refined by what the operands have, the larger one first.
- */
+/* The propagated sharding of the result: the wanted one, refined by the operands', the larger one first. */
 static void propagate(const struct sim_extents *extents, const struct dot *t, struct sim_layout *result, unsigned axes)
 {
     int rank = t->c->shapes[OUT].rank;
@@ -158,8 +157,8 @@ static unsigned axes_of_smaller(const struct dot *t, const struct part *p, int s
     return axes && sim_is_larger(t->extents, &other, &shape) ? axes : 0;
 }
 
-/* Shardy, where it makes all moves explicit, has each operation done in one sharding: an axis that shards labels of
- * both operands stays with the larger one. False: there is none. */
+/* Shardy with explicit collectives computes each operation in one sharding: an axis that shards labels of both operands
+ * stays with the larger one. False: no such axis. */
 static bool keep_larger(const struct dot *t, struct part *p)
 {
     struct sim_layout *out = &p->tiles[OUT];

@@ -1,5 +1,5 @@
-/* sim/partition: what a partitioner makes of a program. Mesh axes, the sharded program that one device runs, and how it
- * comes about: shardings spread from those that are given, and operations are split as XLA splits them. */
+/* The partitioner: mesh axes, the sharded program that one device runs, propagation of shardings, and splitting of
+ * operations as XLA does it. */
 #ifndef SIM_PARTITION_H
 #define SIM_PARTITION_H
 
@@ -12,8 +12,8 @@
 /* A set of mesh axes is a bit an axis, in the order of the mesh. */
 enum { SIM_MOST_AXES = 8, SIM_ALL_AXES = (1 << SIM_MOST_AXES) - 1 };
 
-/* The mesh axes over one dimension, the major one first. The low byte is the set of them; above it stand their numbers,
- * three bits each, the major one lowest, or 0 if they are in the order of the mesh. So a set is such an order. */
+/* The mesh axes that shard one dimension, major first. The low byte is their set; above it are their numbers, three
+ * bits each, the major one lowest, or 0 in mesh order. A set is therefore an order, too. */
 typedef uint32_t sim_order;
 
 static inline unsigned sim_set_of(sim_order order)
@@ -21,7 +21,7 @@ static inline unsigned sim_set_of(sim_order order)
     return order & SIM_ALL_AXES;
 }
 int sim_order_axis(sim_order order, int at);          /* its number in the mesh; at 0 the major one */
-sim_order sim_join(sim_order major, sim_order minor); /* what both have counts once, as major */
+sim_order sim_join(sim_order major, sim_order minor); /* axes in both count once, as major */
 /* "fsdp+data", or with other words between; "" for no axis. */
 const char *sim_order_text(struct base_arena *arena, const struct topo_axes *mesh, sim_order order,
                            const char *between);
@@ -36,10 +36,10 @@ enum sim_collective {
 };
 const char *sim_collective_name(enum sim_collective kind);
 
-/* ---- the sharded program: what one device does ----
+/* ---- the sharded program of one device ----
  *
- * The one description of the work. sim/ prices it and exec/ runs it. It is flattened into one list of operations with
- * loops as brackets; sizes are symbols (enum model_size) that a plan fills in. */
+ * The one description of the work: sim/ prices it and exec/ runs it. It is one flat list of operations with loops as
+ * brackets; sizes are symbols (enum model_size) that a plan fills in. */
 
 /* A tensor as it stands on the devices at one moment: a shard, a gathered copy, or a partial sum. */
 struct sim_value {
@@ -54,13 +54,13 @@ struct sim_value {
     bool persistent; /* parameters, state, accumulators, batch */
     bool saved;      /* made in one loop and used outside it */
     int loop;        /* innermost loop of its definition: its LOOP operation, or -1 */
-    int alias;       /* executable programs: the value whose bytes these are, or -1 */
+    int alias;       /* executable programs: the value that shares its memory, or -1 */
 };
 
-/* A distinct local shape. What a plan's sizes make of it is worked out once. */
+/* A distinct local shape, whose size under a plan is computed once. */
 struct sim_shape {
     unsigned char rank, dims[MODEL_MAX_RANK], spec[MODEL_MAX_RANK];
-    unsigned char layers; /* enum model_size: how many of it stand in memory together */
+    unsigned char layers; /* enum model_size: the number of copies in memory together */
     enum model_dtype dtype;
 };
 
@@ -107,7 +107,7 @@ struct sim_kernel {
 };
 
 struct sim_event {
-    int shape, value; /* value: of what it is a part or a copy */
+    int shape, value; /* value: the value that it is a part or a copy of */
     signed char sign;
     int op;
     enum model_category category;
@@ -115,7 +115,7 @@ struct sim_event {
     signed char bracket;
 };
 
-/* Of parameters, state, accumulators and the batch: a tensor of all layers of its stack is one. */
+/* Parameters, state, accumulators and the batch: all layers of a stack are one tensor. */
 struct sim_persistent {
     int shape; /* index into shapes */
     enum model_category category;
@@ -142,7 +142,7 @@ struct sim_sharded {
         *lasting; /* of names that passes give: lists of prices keep them, and the program goes; or NULL */
 };
 
-/* Which dimension a letter stands for; -1: none. */
+/* The dimension of a letter; -1: none. */
 static inline int sim_dim_labelled(const char *labels, char letter)
 {
     for (int i = 0; labels[i]; i++)
@@ -155,7 +155,7 @@ static inline int sim_dim_labelled(const char *labels, char letter)
 struct sim_causes;    /* below */
 struct sim_shardings; /* below */
 
-/* The last is no plan's word: what data+gradients is to software that shards parameters with them. */
+/* The last is no plan's word: it is data+gradients for software that shards parameters, too. */
 enum sim_optimizer_partitioning {
     SIM_REPLICATED,
     SIM_STATE_OVER_DATA,
@@ -163,8 +163,8 @@ enum sim_optimizer_partitioning {
     SIM_PARAMETERS_TOO_OVER_DATA
 };
 
-/* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. Which
- * shape is larger, each counted as often as its axes have devices. */
+/* A choice that depended on sizes: which shape is larger, each times the devices of its axes. Sizes with another
+ * outcome need a new partitioning. */
 struct sim_decision {
     struct sim_shape left, right;
     unsigned char left_times, right_times;
@@ -205,7 +205,7 @@ bool sim_ask_again(struct sim_known_contractions *known, const struct sim_extent
                    const struct sim_placed *const *before, int before_count, struct sim_asked *now);
 void sim_note_asked(const struct sim_asked *asked, struct sim_decisions *log); /* all choices that they depended on */
 
-/* What decides how a program is sharded, beside the program. */
+/* Options of sharding a program. */
 struct sim_sharding_options {
     const struct model_rules *rules;
     unsigned char live;                  /* mesh axes of more than one device: over no others anything is sharded */
@@ -216,12 +216,13 @@ struct sim_sharding_options {
     bool cuts_flat_state;                /* ZeRO shares dimensions that do not divide, too */
     bool sequence_parallel;
     enum sim_optimizer_partitioning optimizer_partitioning;
-    bool propagates; /* only parameters, batch and constraints are given; else what every tensor's axes say */
-    bool spreads_through_updates; /* what fills a stack of layers is looked at as early as elementwise operations */
+    bool propagates; /* only parameters, batch and constraints have given shardings; else all tensors, by their logical
+                        axes */
+    bool spreads_through_updates; /* in-place updates of a layer stack propagate as early as elementwise operations */
     bool keeps_shards;            /* as of sim_contraction */
     bool scanned;                 /* layers are one loop of the program, not each its own */
-    bool shares_gathers; /* layers are one computation: what is gathered for one serves the others and the backward
-                            pass, and lives that long */
+    bool shares_gathers; /* layers are one computation: a gathered value serves all layers and the backward pass, and
+                            lives that long */
     bool executable;     /* for the executor to run */
     struct sim_extents extents;           /* for the choices that depend on sizes; they are noted there */
     struct sim_causes *causes;            /* filled, unless it is NULL */
@@ -241,14 +242,13 @@ void sim_hold(struct base_arena *arena, struct sim_sharded *sharded, int shape, 
 int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape,
                  int layers); /* so many of that shape (enum model_size) */
 
-/* A sharding in one word. Of each dimension the set of mesh axes over it, and above the set which of the orders of
- * these axes that the program's shardings have: 0 is that of the mesh. */
+/* A sharding in one word: the set of mesh axes of each dimension, and above it the index of their order among the
+ * program's orders. 0 is mesh order. */
 typedef uint64_t sim_spec;
 enum { SIM_ORDER_BITS = 2, SIM_DIM_BITS = SIM_MOST_AXES + SIM_ORDER_BITS };
 
-/* The orders other than the mesh's, as they were met: numbers 1, 2 and 3 are the first, second and third of one set.
- * Two axes have one such order; a fourth takes rules that name the same three axes, or more, in four orders beside it.
- */
+/* Orders other than the mesh's, in order of discovery: numbers 1, 2 and 3 are the first three of one set. Two axes have
+ * one such order. A fourth needs rules that name the same three axes, or more, in four other orders. */
 enum { SIM_MOST_ORDERS = 16 };
 struct sim_orders {
     int count;
@@ -257,8 +257,8 @@ struct sim_orders {
 
 enum { SIM_LATER_LAYERS, SIM_FIRST_LAYER, SIM_INSTANCES };
 
-/* Layers that are not scanned are a loop in the program, but the first of them may be sharded otherwise than the rest:
- * what stands in a stack's body has two instances. Everything else has the first of them alone. */
+/* Layers that are not scanned are a loop in the program, but the first may have its own sharding. A tensor of a stack's
+ * body therefore has two instances; others have only the first. */
 struct sim_shardings {
     int tensor_count, spec_count;
     sim_spec *specs;    /* all of the following, one after the other */
@@ -269,7 +269,7 @@ struct sim_shardings {
     sim_spec *space;    /* of a reduction's result: the array that is reduced */
     struct sim_orders orders;
     bool *is_layer;                       /* by block: the body of a loop over layers, with two instances */
-    bool first_differs[MODEL_SIZE_COUNT]; /* by what counts the layers of a stack */
+    bool first_differs[MODEL_SIZE_COUNT]; /* by the size that counts a stack's layers */
 };
 
 /* The set of a dimension's axes. */
@@ -281,17 +281,17 @@ sim_order sim_order_of_dim(const struct sim_orders *orders, sim_spec spec, int d
 /* The number of an order among those of its axes, met before or now; false: there are more than have a number. */
 bool sim_order_number(struct sim_orders *orders, sim_order order, unsigned *number);
 
-/* sharding_graph.c. What shardings spread over: of a program, and of options but for their rules and mesh, of whose
- * sizes it asks only how many layers there are. */
+/* sharding_graph.c. The graph for propagation of a program. It depends on options except rules and mesh; of sizes only
+ * on the number of layers. */
 struct sim_graph;
 struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program,
                                   const struct sim_sharding_options *options);
-/* The tensor whose logical axes give this one its sharding: itself, or what it is like; -1: rules give it none, and
- * propagation decides. Of the options propagates and sequence_parallel count. */
+/* The tensor whose logical axes shard this one: itself, or a similar one; -1: rules give none, and propagation decides.
+ * Depends on the options propagates and sequence_parallel. */
 int sim_axes_given_by(const struct model_program *program, const struct sim_sharding_options *options, int tensor);
-/* propagation.c. What is given: parameters, state, batch and constraints as the axis rules resolve their logical axes;
- * without options->propagates every tensor but casts and reshapes of parameters. BASE_INPUT: rules that name an axis
- * twice. */
+/* propagation.c. Given shardings: axis rules resolve the logical axes of parameters, state, batch and constraints;
+ * without options->propagates, of every tensor except casts and reshapes of parameters. BASE_INPUT: rules that name an
+ * axis twice. */
 enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph,
                                const struct sim_sharding_options *options, struct sim_shardings *out,
                                struct base_error *error);
@@ -311,8 +311,8 @@ struct sim_shardings sim_shardings_of(struct base_arena *arena, const struct sim
 
 /* ---- one contraction (contraction_moves.c) ---- */
 
-/* lhs,rhs->out as of sim_contraction (sharding_tiles.h), whose tensors propagation sharded so. Specs of shapes are not
- * read. */
+/* lhs,rhs->out as in sim_contraction (sharding_tiles.h), with tensors as propagation sharded them. Specs of shapes are
+ * not read. */
 struct sim_contraction_asked {
     const char *letters[3];
     struct sim_shape shapes[3];
@@ -326,8 +326,8 @@ struct sim_move {
     unsigned axes;
     struct sim_shape before; /* one device's operand */
 };
-/* Where the partitioner does it, and what brings the operands there: of an operand whose way is not told by whole axes
- * there are no moves. */
+/* The contraction's placement and its operands' moves; none for an operand whose route cannot be expressed by whole
+ * axes. */
 struct sim_contraction_done {
     unsigned axes[2][MODEL_MAX_RANK]; /* over each operand's dimensions, in the operation */
     struct sim_move moves[SIM_MOST_MOVES];
@@ -352,9 +352,9 @@ struct sim_cause {
     int node;
 };
 
-/* A node of the sharding graph is one array whose sharding is sought: a tensor as it is computed, the same behind its
- * constraint, the array that a reduction reads (each tensor_count nodes for each of two instances of a layer), then
- * stacks of all layers, and their slices. */
+/* A node of the sharding graph is one array with a sharding to find. It is a tensor as computed, the tensor after its
+ * constraint, or a reduction's operand (each tensor_count nodes for each of two instances of a layer); then stacks of
+ * all layers, and their slices. */
 enum sim_node {
     SIM_NODE_COMPUTED,
     SIM_NODE_CONSTRAINED = 2,
@@ -368,15 +368,15 @@ struct sim_causes {
     const sim_spec *spec;       /* of nodes */
     struct sim_orders orders;   /* of their axes */
     const int *computed, *read; /* nodes by slot */
-    int *axes_of;               /* by tensor: whose logical axes give it a sharding; -1: it is not given one */
+    int *axes_of;               /* by tensor: the one whose logical axes give its sharding; -1: none */
     const bool *is_layer;
     int tensor_count;
 };
 /* The logical axes of a tensor's dimensions by name; NULL: none. */
 void sim_axis_names(const struct model_tensor *tensor, const char **names);
-/* What ZeRO shards over data beside what the rules say: optimizer state, and accumulated gradients. */
+/* Tensors that ZeRO shards over data in addition to the rules: optimizer state, and accumulated gradients. */
 bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimizer_partitioning partitioning);
-/* What sequence parallelism adds to the length of the residual stream: the model axis, where no rule has it yet. */
+/* Sequence parallelism's axis for the residual stream's length: the model axis, unless a rule uses it. */
 enum { SIM_LENGTH_OF_STREAM = 1 };
 static inline unsigned sim_stream_axes(unsigned used, unsigned model_axis)
 {

@@ -1,19 +1,19 @@
-/* How values come to where operations need them: sums, gathers, moves between dimensions, slices; and what was moved
- * once for one operation serves others. */
+/* Moves values to their operations: reductions, gathers, all-to-alls, slices. A moved value serves later operations,
+ * too. */
 #include "sim/partition/partitioner.h"
 
 #include <string.h>
 
 /* ---- collectives ---- */
 
-/* Whether a value was made in a loop or outside of it. */
+/* Whether a loop encloses the operation that makes a value. */
 static bool is_around(const struct sim_partitioner *p, int loop, int of)
 {
     while (of >= 0 && of != loop) of = p->out->ops[of].loop;
     return of == loop;
 }
 
-/* Layers that are not scanned share what they all need of a value from outside: it is made before their loop. */
+/* Unscanned layers share a common value from outside their loop: it is made before the loop. */
 static bool belongs_outside(const struct sim_partitioner *p, int value)
 {
     const struct sim_value *v = &p->out->values[value];
@@ -88,7 +88,7 @@ static unsigned axes_below(sim_order order, unsigned axis)
     return sim_set_of(order) & ~above;
 }
 
-/* Where an axis leaves a dimension, or comes to it, that has axes minor to it, these are gathered before. */
+/* Before an axis enters or leaves a dimension, that dimension's minor axes are gathered. */
 static int clear_minor(struct sim_partitioner *p, const struct model_op *why, int value, unsigned axis,
                        const sim_order *to)
 {
@@ -120,7 +120,7 @@ bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const si
     return !memcmp(p->out->values[value].spec, spec, (size_t)sim_part_rank_of(p, value) * sizeof *spec);
 }
 
-/* Whether two sums become one: both are over the axes of data parallelism. */
+/* Two reductions become one if both are over data-parallel axes. */
 static bool joins(const struct sim_partitioner *p, unsigned one, unsigned other)
 {
     return p->options->joins_gradients && !((one | other) & ~(unsigned)p->options->data_axis);
@@ -143,7 +143,7 @@ static int list_sums(const struct sim_partitioner *p, int value, unsigned *sums)
     return count;
 }
 
-/* As the contraction that made it found, or NULL. */
+/* As the contraction recorded it, or NULL. */
 static const struct sim_pending *pending_steps(const struct sim_partitioner *p, int value)
 {
     for (int i = p->pending_count - 1; i >= 0; i--)
@@ -173,7 +173,8 @@ void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_
     p->pending[p->pending_count++] = (struct sim_pending){value, sums.count, copied};
 }
 
-/* Where the result wants an axis of a sum on a dimension, each device keeps its slice, if its tile lies in that. */
+/* A reduce-scatter: where the result shards a dimension over an axis of the reduction, each device keeps its slice, if
+ * its tile contains it. */
 static void keep_slices(unsigned sum, const sim_order *to, int rank, sim_order *spec)
 {
     for (int i = 0; i < rank; i++) {
@@ -260,8 +261,7 @@ static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, i
     return value;
 }
 
-/* The value that the forward pass has of what is recomputed in the backward pass because that costs nothing; or the
- * value itself. */
+/* The forward pass's value, where the backward pass would recompute it at no cost; or the value itself. */
 static int original(const struct sim_partitioner *p, int value)
 {
     int of = p->options->shares_gathers ? sim_part_tensor_of(p, p->out->values[value].tensor)->recomputed_of : -1;
@@ -287,7 +287,7 @@ static int find_copy(const struct sim_partitioner *p, int from, const sim_order 
     return -1;
 }
 
-/* What was made before the loop serves behind it, too. */
+/* A copy made before the loop serves later operations as well. */
 static void note_copy(struct sim_partitioner *p, struct sim_copy copy)
 {
     p->copies = base_grown(p->arena, p->copies, p->copy_count, &p->copy_capacity, sizeof copy);
@@ -326,8 +326,8 @@ int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int valu
     return result;
 }
 
-/* Devices slice what they hold into as large pieces as are wanted, and these change places. Before that no sharding
- * says where they are, so that what is sliced is the operand. */
+/* Devices slice their replicas into target-sized shards, then permute them. No sharding describes the state in between;
+ * the sliced value is therefore the operand. */
 static bool exchanges_pieces(const struct sim_step *step, int rank)
 {
     return !step->plain && step->kind == SIM_COLLECTIVE_PERMUTE && sim_layouts_equal(&step->from, &step->after, rank);
@@ -343,8 +343,8 @@ static int take_step(struct sim_partitioner *p, const struct model_op *why, cons
     return sim_part_communicate(p, why, step->kind, step->axes, value, step->after.of, partial);
 }
 
-/* The executor shards axis after axis, each part padded by itself: where axes do not divide a dimension, other axes or
- * another order of them make other pieces. */
+/* The executor shards axis by axis, with padding for each. Where axes do not divide a dimension, other axes or another
+ * order give other shards. */
 static bool has_same_pieces(const struct sim_partitioner *p, const struct sim_step *step, sim_order before, int d)
 {
     const sim_order after = step->after.of[d];
@@ -354,9 +354,8 @@ static bool has_same_pieces(const struct sim_partitioner *p, const struct sim_st
     return !sim_part_is_uneven(p, size, sim_set_of(before)) && !sim_part_is_uneven(p, size, sim_set_of(after));
 }
 
-/* Each step finds what the one before has left, or a slice of that. Not so where parts of an axis move, or where groups
- * of devices share a result otherwise than they have summed it: pieces are in another place then than a sharding says.
- */
+/* Each step takes the result of the previous one, or a slice of it. Not so where parts of an axis move, or groups share
+ * a result otherwise than they summed it: shards are then not at the positions of a sharding. */
 static bool follow_each_other(const struct sim_partitioner *p, int operand, int value, const struct sim_steps *steps)
 {
     const int rank = sim_part_rank_of(p, value);
@@ -396,13 +395,13 @@ int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, i
     return value;
 }
 
-/* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
+/* Until no dimension has an axis that `to` lacks there; additional axes of `to` are a local slice. */
 int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
     if (sim_part_is_sharded_as(p, value, to)) return value;
     const struct sim_value *v = &p->out->values[value];
     struct sim_layout target = sim_layout_of(to, sim_part_rank_of(p, value));
-    struct sim_steps steps; /* its list is long: only what is counted is read */
+    struct sim_steps steps; /* its list is long: only counted entries are read */
     steps.count = 0, steps.too_many = false;
     struct sim_array array = {.extents = &p->options->extents,
                               .steps = &steps,
@@ -439,9 +438,9 @@ int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int va
     return copy >= 0 ? copy : sim_part_made_ready(p, why, value, spec);
 }
 
-/* ---- what operations find ---- */
+/* ---- operands ---- */
 
-/* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked.
+/* An operand's sharding as its operation finds it: tensors that a forward loop saves for the backward loop are stacked.
  */
 const sim_order *sim_part_found_as(const struct sim_partitioner *p, int tensor)
 {
@@ -460,9 +459,9 @@ void sim_part_move_stacks(struct sim_partitioner *p, int first, int layers)
     }
 }
 
-/* Where the backward loop's slices are sharded otherwise than their stack, the stack is moved as a whole in every turn.
- * Compilers take that out of the loop, since it is always the same; then it moves what moving each slice in its turn
- * moves, and that is what plans are priced by and what runs. */
+/* If the backward loop's slices are sharded otherwise than their stack, every iteration moves the whole stack.
+ * Compilers hoist this invariant move; its bytes then equal those of moving each slice. Plans are priced, and run, that
+ * way. */
 static int slice_of(struct sim_partitioner *p, const struct model_op *why, int tensor, int value)
 {
     int forward = p->out->values[value].loop, first;

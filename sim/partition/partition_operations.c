@@ -1,13 +1,12 @@
-/* How each operation but loops is partitioned: its labels get their axes, its operands move there, its result goes on.
- */
+/* Partitions each operation except loops: assigns mesh axes to its labels, and moves its operands there. */
 #include "sim/partition/partitioner.h"
 
 #include <string.h>
 
 /* ---- labels ---- */
 
-/* The labels of an operation under construction, where each letter stands among them, and which of them the operands
- * and the result have: sets, a bit a label. */
+/* The labels of an operation under construction, the index of each letter, and the labels of operands and result: sets,
+ * a bit per label. */
 struct labelled {
     struct sim_label labels[SIM_MOST_LABELS];
     int label_count;
@@ -68,7 +67,7 @@ static void einsum_roles(struct sim_op *op, const struct labelled *labelled)
     op->column_labels = labelled->out & ~a;
 }
 
-/* A cast to a wider type is done where its constraint wants it: what moves is the narrower operand. So is a slice. */
+/* A widening cast is computed in its constraint's sharding, so that the narrower operand moves; likewise a slice. */
 static const sim_order *done_as(const struct sim_partitioner *p, const struct model_op *source)
 {
     int in = source->inputs[0], out = source->outputs[0];
@@ -107,8 +106,8 @@ static void finish_output(struct sim_partitioner *p, const struct model_op *sour
 
 /* ---- contractions (contraction.c says where their axes go) ---- */
 
-/* Sequences that are sharded over context are sharded over the model axis, too, between the contractions alone: they
- * are gathered over it before each, and its sums are scattered, as Megatron-LM does. */
+/* Between contractions, sequences sharded over context are also sharded over the model axis: they are gathered before
+ * each contraction, and its sums are scattered, as in Megatron-LM. */
 static void leave_model_axis(const struct sim_partitioner *p, int rank, sim_order *spec)
 {
     const unsigned model = p->options->joins_gradients ? p->options->model_axis : 0;
@@ -159,8 +158,8 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
 
 /* ---- broadcasts ---- */
 
-/* XLA writes a broadcast as an operation of its own, and as it has one user it takes its operand's sharding where that
- * makes more tiles than its user has, even if it has to move then. Sets what it would have. */
+/* XLA has an explicit broadcast with a single user. It takes its operand's sharding if that makes more tiles than the
+ * user's, even if it has to move then. Sets the broadcast's sharding. */
 static bool keeps_tiles(const struct sim_partitioner *p, const struct labelled *labelled, const char *letters,
                         const sim_order *spec, const char *own_letters, sim_order *kept)
 {
@@ -219,7 +218,7 @@ static const struct model_op *with_broadcast(struct sim_partitioner *p, const st
     return copy;
 }
 
-/* Everything else is done as its result is sharded, a reduction as what it reduces. */
+/* Other operations are computed in their result's sharding, a reduction in its operand's. */
 static unsigned place_labels(struct sim_partitioner *p, const struct model_op **at, int *inputs,
                              struct labelled *labelled)
 {
@@ -238,8 +237,7 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op **
     for (int i = 0; i < source->input_count; i++) {
         sim_order own[MODEL_MAX_RANK], kept[MODEL_MAX_RANK];
         spec_for(labelled, source->input_labels[i], own);
-        /* What is broadcast comes to each user by a reshape of its own, and XLA knows copies by what they are made of.
-         */
+        /* Each user has its own reshape of a broadcast, and XLA identifies copies by their operands. */
         bool is_broadcast = strlen(source->input_labels[i]) != strlen(letters);
         const sim_order *found = sim_part_found_as(p, source->inputs[i]);
         bool is_had = sim_part_tensor_of(p, source->outputs[0])->recomputed_of >= 0; /* from the forward pass, in XLA */
@@ -279,8 +277,8 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
     return BASE_OK;
 }
 
-/* Rows, each sequence over devices that send their tokens to experts apart, become groups of what one of them has, or
- * groups rows: sequences are the major part of groups. Rows and groups stand first, then lengths. */
+/* Rows, each sequence over devices that dispatch tokens to experts separately, become groups of one device's rows, or
+ * groups become rows: sequences are the major part of groups. Rows and groups come first, then lengths. */
 static bool is_of_groups(const struct sim_partitioner *p, const struct model_op *source, int tensor)
 {
     const int other = tensor == source->inputs[0] ? source->outputs[0] : source->inputs[0];
@@ -314,7 +312,7 @@ static void before_reshape(const struct sim_partitioner *p, const struct model_o
     join_parts(p, out);
 }
 
-/* And what it makes of the operand's. */
+/* And the operand's sharding after it. */
 static void behind_reshape(const struct sim_partitioner *p, const struct model_op *source, const sim_order *in,
                            sim_order *spec)
 {

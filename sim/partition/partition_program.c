@@ -1,6 +1,6 @@
-/* From a program to what one device does. Propagation gives every tensor a sharding; here each operation is put where
- * its result is: operands that are sharded otherwise are gathered or moved, those that are sharded less are sliced for
- * nothing; a label that is contracted leaves a partial sum, which is reduced where it is first used. */
+/* From a program to one device's operations, with the propagated sharding of every tensor. Each operation is computed
+ * in its result's sharding: operands are gathered, moved, or sliced without communication. A contracted label leaves a
+ * partial sum, which is reduced at its first use. */
 #include "sim/partition/partitioner.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static int exactly(struct sim_partitioner *p, const struct model_op *why, int va
     return sim_part_is_sharded_as(p, value, spec) ? value : sim_part_cut(p, why, value, spec);
 }
 
-/* Layers that are not scanned are all one computation, in which what was gathered forward serves backward, too. */
+/* Unscanned layers are one computation: values gathered in the forward pass serve the backward pass, too. */
 static void keep_copies(struct sim_partitioner *p, const struct model_op *source, int trips, int loop, int first)
 {
     struct sim_forward_copies *forward = &p->forward[trips];
@@ -46,7 +46,8 @@ static void find_kept_copies(struct sim_partitioner *p, const struct model_op *s
     }
 }
 
-/* What goes round a loop has one sharding: at its start, inside and at its end; once round, it may end in another. */
+/* A loop-carried value has one sharding at the start, inside and at the end; a loop of one iteration may end in
+ * another. */
 static enum base_status partition_loop(struct sim_partitioner *p, const struct model_op *source, enum model_size trips,
                                        int *carried)
 {
@@ -137,8 +138,7 @@ static bool is_used(const struct sim_partitioner *p, int value)
     return false;
 }
 
-/* What leaves a block without having been used in it (a loss, a metric, a gradient that nobody updates with) is summed
- * and put into its sharding there. */
+/* Reduces results of a block not used in it (a loss, a metric, a gradient without an update), in their own sharding. */
 static void finish_results(struct sim_partitioner *p, const struct model_block *block)
 {
     for (int i = 0; i < block->op_count; i++) {
@@ -181,7 +181,7 @@ static void bind_persistent(struct sim_partitioner *p)
     }
 }
 
-/* Into what is all 0. */
+/* `out` is zero. */
 static void unpack(const struct sim_orders *orders, sim_spec spec, sim_order *out)
 {
     for (; spec; out++, spec >>= SIM_DIM_BITS) {
@@ -211,8 +211,7 @@ static void take_shardings(struct sim_partitioner *p)
     }
 }
 
-/* Room for as many operations and values as programs mostly have, so that lists that grow are not copied: each entry is
- * written whole when it is taken. */
+/* Initial room for a typical program, so that growing lists are not copied: each entry is written whole when taken. */
 static void reserve_lists(struct sim_partitioner *p)
 {
     int operations = 0;

@@ -1,5 +1,4 @@
-/* Private to sim/partition/: what partition_program.c, operations and moves of values share while a program is
- * partitioned. */
+/* Private to sim/partition/: the partitioner's state, shared by its files. */
 #ifndef SIM_PARTITIONER_H
 #define SIM_PARTITIONER_H
 
@@ -7,7 +6,7 @@
 
 #include <string.h>
 
-enum { SIM_COPY_SIGNS = 512, SIM_NO_TWIN = -2, SIM_RESULT = 2 /* of a contraction, beside its operands */ };
+enum { SIM_COPY_SIGNS = 512, SIM_NO_TWIN = -2, SIM_RESULT = 2 /* of a contraction, after its operands */ };
 
 struct sim_partitioner {
     struct base_arena *arena;
@@ -94,19 +93,19 @@ struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind,
 bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const sim_order *spec);
 /* A copy of a slice. */
 int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec);
-/* Whether what other steps have made serves, too, and what these make is remembered for others. */
+/* Whether copies made by other steps are used, and new ones are shared. */
 enum sim_part_copies { SIM_PART_OWN_COPIES, SIM_PART_SHARED_COPIES };
 /* One operand's steps to a sharding, or the result's. */
 int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
                         const struct sim_steps *steps, const sim_order *to, enum sim_part_copies copies);
-/* Of a contraction, the steps that sum its result: taken when somebody uses it. */
+/* The reductions of a contraction's result: done at its first use. */
 void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_steps *steps);
-/* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
+/* Until no dimension has an axis that `to` lacks there; additional axes of `to` are a local slice. */
 int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to);
 /* A value as one operation needs it; the same, made once however many ask. */
 int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec);
 int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec);
-/* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked.
+/* An operand's sharding as its operation finds it: tensors that a forward loop saves for the backward loop are stacked.
  */
 const sim_order *sim_part_found_as(const struct sim_partitioner *p, int tensor);
 /* A tensor as its users find it: summed, and past its constraint. */
@@ -116,10 +115,10 @@ void sim_part_move_stacks(struct sim_partitioner *p, int first, int layers);
 
 /* ---- partition_operations.c ---- */
 
-/* Whether the axes do not divide a dimension of that size (enum model_size); noted as a decision. */
+/* True if the axes do not divide a dimension of that size (enum model_size); recorded as a decision. */
 bool sim_part_is_uneven(const struct sim_partitioner *p, int size, unsigned axes);
-/* partition_decoding.c: what is done example by example: all that an example has is brought to its device. Returns that
- * the operation was such a one. */
+/* partition_decoding.c: operations per example, which move each example to its device whole. Returns true for such an
+ * operation. */
 bool sim_partition_examples(struct sim_partitioner *p, const struct model_op *source);
 /* The noise that sampling adds, as XLA generates it. Returns that the operation makes it. */
 bool sim_partition_noise(struct sim_partitioner *p, const struct model_op *source);

@@ -1,9 +1,11 @@
-/* How shardings spread from the few that are given (XLA's sharding_propagation.cc, July 2023). A program
- * becomes a list of steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes,
- * at four levels: 0  elementwise operations, reshapes, loops; nothing is merged, a better sharding takes a worse one's
- * place 1  contractions and reductions; shardings that do not clash are merged 2  from a broadcast's result to what is
- * broadcast 3  from what is broadcast to the result A sharding gives way only to one with more tiles that refines it.
- * Of two that clash in a contraction's result the one that the next user has wins, else the larger operand's. */
+/* Propagates shardings from the given ones (XLA's sharding_propagation.cc, July 2023). A program becomes a list of
+ * steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes, at four levels: 0.
+ * elementwise operations, reshapes, loops; a better sharding replaces a worse one, without merging;
+ * 1. contractions and reductions; compatible shardings are merged;
+ * 2. from a broadcast's result to its operand;
+ * 3. from a broadcast's operand to its result.
+ * Only a refinement with more tiles replaces a sharding. If two conflict in a contraction's result, the next user's
+ * wins, else the larger operand's. */
 #include "sim/partition/spread.h"
 
 #include <string.h>
@@ -56,8 +58,8 @@ static bool refines_in_order(const struct sim_graph *g, sim_spec a, sim_spec b)
     return true;
 }
 
-/* Every tile of a lies in one of b. The first axis of the mesh shards a dimension first, so one over the second alone
- * is not refined by both; where they stand in another order, the first one there. */
+/* True if every tile of a lies in one of b. The mesh's first axis shards a dimension first, so that a sharding over the
+ * second alone is not refined by both; in another order, that order's first. */
 static bool refines(const struct sim_graph *g, sim_spec a, sim_spec b)
 {
     if ((a | b) & ~(each_dim * SIM_ALL_AXES)) return refines_in_order(g, a, b);
@@ -69,7 +71,7 @@ static bool refines(const struct sim_graph *g, sim_spec a, sim_spec b)
     return true;
 }
 
-/* What `to` becomes when `from` is offered. */
+/* The sharding of `to` after an offer of `from`. */
 static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
 {
     sim_spec merged;
@@ -189,7 +191,7 @@ static void elementwise_forward(struct sim_graph *g, int at)
 
 static sim_spec from_user(const struct sim_graph *g, const struct sim_graph_use *use, int level);
 
-/* What the result's only user, or the first one with a sharding down a chain of only users, would have. */
+/* The sharding of the result's only user, or of the first one that has any along a chain of only users. */
 static sim_spec look_ahead(const struct sim_graph *g, int node)
 {
     enum { LONGEST = 32 };
@@ -227,8 +229,8 @@ static struct sim_shape whole_shape(const struct sim_graph *g, int tensor)
     return shape;
 }
 
-/* What is read at indices is sharded as they are, and as rows of the table only where that leaves something: XLA asks
- * a gather's indices first (GatherOutputShardingFromIndex… in openxla/xla xla/service/sharding_propagation.cc). */
+/* A lookup is sharded like its indices, and like the table's rows only where axes remain: XLA tries a gather's indices
+ * first (GatherOutputShardingFromIndex… in openxla/xla xla/service/sharding_propagation.cc). */
 static bool looks_up(const struct model_op *op)
 {
     return op->lookup && op->phase == MODEL_FORWARD;
@@ -271,8 +273,7 @@ static void step_forward(struct sim_graph *g, int at)
 
 /* ---- from users ---- */
 
-/* An operand of a contraction is sharded like the result; along what it has in common with the other operand, like
- * that. */
+/* An operand of a contraction is sharded like the result; along labels shared with the other operand, like that. */
 static sim_spec from_contraction(const struct sim_graph *g, const struct sim_graph_step *user, int at)
 {
     const struct sim_graph_port *port = &g->ports[user->first_port + at], *other = &g->ports[user->first_port + 1 - at];
@@ -308,7 +309,7 @@ static void step_backward(struct sim_graph *g, int at)
 
 /* ---- to a fixed point ---- */
 
-/* Once over all steps, in order: what is marked behind the sweep waits for the next one. */
+/* One pass over all steps in order; marks behind the sweep wait for the next one. */
 static void sweep_forward(struct sim_graph *g)
 {
     for (int w = 0; w <= g->step_count / WORD; w++) {
@@ -335,7 +336,7 @@ static void sweep_backward(struct sim_graph *g)
     }
 }
 
-/* What a level allows that the one before did not. */
+/* Marks steps that a level newly allows. */
 static void open_level(struct sim_graph *g)
 {
     for (int i = 0; i <= g->step_count / WORD && g->level < 2; i++) {

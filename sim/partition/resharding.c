@@ -1,11 +1,11 @@
-/* From one sharding to another, as XLA's SPMD partitioner goes. The first means that applies is taken:
- * - tiles of the same shape change places: a permutation;
- * - as many tiles of other shapes: all-to-alls, each of which takes the axes of one dimension to another;
- * - devices that hold copies shard them; their pieces change places if they are not those of the target;
- * - tiles are brought where those of one target tile stand side by side, and gathered;
- * - two steps of these, if a pattern says which;
- * - everything is gathered, and sliced.
- * Only whole mesh axes move: what would have to split one counts as not possible. */
+/* Reshards as XLA's SPMD partitioner does, by the first of these that applies:
+ * - a permutation, for tiles of the same shape;
+ * - all-to-alls, for as many tiles of other shapes: each moves one dimension's axes to another;
+ * - sharding of replicas, with a permutation if shards are not at their targets;
+ * - a permutation that makes the tiles of each target tile adjacent, then a gather;
+ * - two such steps, for known patterns;
+ * - a gather of everything, then a slice.
+ * Only whole mesh axes move; splitting one counts as impossible. */
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
@@ -101,8 +101,8 @@ struct exchange {
     int count;
 };
 
-/* The dimension that gives `taker` its tiles: one that has as many and shall have as many as `taker` has now, or else
- * the last one. */
+/* The dimension that gives `taker` its tiles: one with as many tiles as `taker` needs, and which shall have as many as
+ * `taker` has; or else the last one. */
 static int find_giver(const struct sim_array *a, const sim_order *has, const struct sim_layout *to, int taker)
 {
     int found = -1;
@@ -139,8 +139,8 @@ static bool plan_exchange(const struct sim_array *a, const struct sim_layout *to
     return false;
 }
 
-/* The minor axes of one dimension go below those of another, so that they swap their numbers of tiles; false if an axis
- * would have to be split. */
+/* Exchanges the minor axes of two dimensions, and so their numbers of tiles; false if an axis would have to be split.
+ */
 static bool move_minor(struct sim_array *a, int from, int into, unsigned stays)
 {
     struct sim_layout next = a->tiles;
@@ -260,7 +260,7 @@ void sim_array_gather(struct sim_array *a)
 
 /* ---- in two steps ---- */
 
-/* What stays sharded may have no way but to be gathered whole: done, or left. */
+/* Whether a dimension that stays sharded may be gathered whole in the last resort. */
 enum gathering { UNLESS_GATHERED, AT_ANY_PRICE };
 static bool reshard(struct sim_array *a, const struct sim_layout *to, enum gathering gathering);
 

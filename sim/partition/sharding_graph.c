@@ -1,12 +1,12 @@
-/* From a program to the graph that shardings spread over: every operation a step between the shardings of its operands
- * and of its result, or several of them. */
+/* Builds the graph for propagation: each operation is one or more steps between the shardings of its operands and its
+ * result. */
 #include "sim/partition/sharding_graph.h"
 
 #include <string.h>
 
-/* ---- what is given ---- */
+/* ---- given shardings ---- */
 
-/* The backward loop's slice of a stack is constrained like what was stacked. */
+/* The backward loop's slice of a stack is constrained like the stacked tensor. */
 static void find_given_again(struct sim_graph *g, const struct sim_graph_given *before)
 {
     struct sim_graph_given *given = &g->given[g->given_count++];
@@ -41,8 +41,7 @@ static bool is_transposed(const struct model_op *op)
     return op->kind == MODEL_EINSUM && !is_written_as(out, left, right) && !(turns && is_written_as(out, right, left));
 }
 
-/* XLA gives a constraint's sharding to its operand, too: what is made, unless that is transposed or goes round a loop
- * before. */
+/* XLA also gives a constraint's sharding to its operand, unless that is transposed or loop-carried in between. */
 static void find_constrained_behind(struct sim_graph *g)
 {
     for (int b = 0; b < g->program->block_count; b++)
@@ -53,8 +52,8 @@ static void find_constrained_behind(struct sim_graph *g)
         }
 }
 
-/* What is given without a constraint: what stands in memory, the residual stream of sequence parallelism, and where
- * nothing propagates all that has axes of its own. */
+/* Tensors with a given sharding but no constraint: those in memory, sequence parallelism's residual stream, and,
+ * without propagation, all with axes of their own. */
 static bool is_given_unconstrained(const struct model_program *program, const struct sim_sharding_options *options,
                                    int tensor)
 {
@@ -72,7 +71,7 @@ int sim_axes_given_by(const struct model_program *program, const struct sim_shar
     return t->like >= 0 && (t->block < 0 || program->tensors[t->like].given_axes) ? t->like : tensor;
 }
 
-/* Where a sharding is given: to a tensor as it is made, or behind it. */
+/* Whether a sharding is given to a tensor as computed, or after its constraint. */
 static void find_given(struct sim_graph *g, int tensor)
 {
     const struct model_tensor *t = sim_graph_tensor_of(g, tensor);
@@ -149,8 +148,8 @@ static void add_copy(struct sim_graph *g, int from, int to, int rank)
     for (int d = 0; d < rank; d++) port->to[d] = (signed char)d;
 }
 
-/* The node where an operation of a block finds a tensor. Scanned: what the forward loop leaves to the backward loop is
- * stacked, an array of its own, of which the backward loop takes slices. */
+/* The node of an operand in a block. Scanned: tensors that the forward loop saves are stacked in an array of its own,
+ * and the backward loop reads slices of it. */
 static int reading(struct sim_graph *g, int instance, int block, int tensor)
 {
     int home = sim_graph_tensor_of(g, tensor)->block;
@@ -164,9 +163,8 @@ static int reading(struct sim_graph *g, int instance, int block, int tensor)
     return sim_saved_node(g, tensor);
 }
 
-/* What fills the stacks. It stands behind the loops that read them, so that in one sweep the readers look before it
- * does: to a slice of the stack both sides come at once, and they may differ (XLA goes through its computations in that
- * order). */
+/* Updates of the stacks. They come after the loops that read them, so that in one sweep readers come first, as in XLA's
+ * order of computations. A slice gets shardings from both sides at once, and they may differ. */
 static void add_stacks(struct sim_graph *g)
 {
     for (int t = 0; t < g->tensor_count; t++) {
@@ -288,7 +286,7 @@ static void add_scanned_loop(struct sim_graph *g, const struct model_op *loop, i
     }
 }
 
-/* A stack of one layer that is no loop in XLA's program: what comes out of it has a sharding of its own. */
+/* A stack of one layer, which is no loop in XLA's program: its result has its own sharding. */
 static void add_only_layer(struct sim_graph *g, const struct model_op *loop)
 {
     for (int i = 0; i < loop->carry_count; i++)
@@ -324,7 +322,7 @@ static void add_block(struct sim_graph *g, int block, int instance)
     }
 }
 
-/* Which blocks are layers' bodies, and which of them stand twice. */
+/* Finds the blocks that are layers' bodies, and those with two instances. */
 static void find_layers(struct sim_graph *g)
 {
     const struct model_program *program = g->program;

@@ -1,4 +1,4 @@
-/* Private to sim/partition/: what shardings spread over. A program as steps between nodes, a node a sharding. */
+/* Private to sim/partition/: the graph for propagation. A program as steps between nodes, a node a sharding. */
 #ifndef SIM_GRAPH_H
 #define SIM_GRAPH_H
 

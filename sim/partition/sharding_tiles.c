@@ -1,5 +1,5 @@
-/* Shardings as tiles: which mesh axes shard which dimension, in which order. A group of devices is a set of axes, its
- * devices differ in these; what is said of the whole mesh holds within a group, too. */
+/* Shardings as tiles: the mesh axes of each dimension, and their order. A group of devices is a set of axes in which
+ * its devices differ; functions for the whole mesh work within a group, too. */
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
@@ -127,8 +127,8 @@ bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, i
     return !memcmp(a->of, b->of, (size_t)rank * sizeof *a->of);
 }
 
-/* A device is the coordinates along axes, of which two tell enough: a bit an axis, that of the last axis lowest, so
- * that numbers are in the order of the mesh. The bits of a set of axes. */
+/* A device is its coordinates along axes; two per axis suffice: a bit per axis, the last axis lowest, so that numbers
+ * follow mesh order. Returns the bits of a set of axes. */
 static unsigned turned(unsigned axes, int last)
 {
     unsigned out = 0;
@@ -204,7 +204,7 @@ int sim_ways(const struct sim_extents *extents, unsigned axes)
     return ways;
 }
 
-/* Of two axes what can be asked is little; of more, meshes are alike that have the same sizes. */
+/* For two axes few questions matter; with more, meshes of equal sizes are alike. */
 uint64_t sim_mesh_relation(const struct topo_axes *mesh)
 {
     uint64_t relation = 0;

@@ -6,8 +6,8 @@
 
 #include "sim/partition/partition.h"
 
-/* Of one contraction: the operations of tests/data that XLA was asked about take 6 at most, 400 drawn on eight axes of
- * two devices 10. */
+/* Steps of one contraction: those in tests/data need at most 6, 400 random ones on eight axes of two devices at
+ * most 10. */
 enum { SIM_MOST_STEPS = 16, SIM_LETTERS = 64 /* codes of letters differ modulo this */ };
 
 /* Bytes of the local shape; dimensions that do not divide are padded. */
@@ -25,18 +25,16 @@ struct sim_layout {
     sim_order of[MODEL_MAX_RANK];
 };
 struct sim_layout sim_layout_of(const sim_order *spec, int rank);
-/* What XLA makes of two shardings of one array that do not clash: dimension by dimension what one of them has, or both.
- * Devices are given to its tiles one by one, those that hold copies last, each the first that is left to both
- * shardings' tiles: that may fail where some axes are idle (MergeShardingIfCompatible of July 2023), as if the axes
- * were taken twice. axes: of the group. */
+/* XLA's merge of two compatible shardings of one array: dimension by dimension that of one of them, or both. Devices
+ * are assigned to tiles one by one, replicas last, each the first available to both. This may fail with idle axes, as
+ * if axes were used twice (MergeShardingIfCompatible of July 2023). axes: of the group. */
 bool sim_layouts_merge(const struct sim_layout *a, const struct sim_layout *b, int rank, unsigned axes,
                        struct sim_layout *out);
 bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, int rank);
 /* The axes that shard some dimension. */
 unsigned sim_layout_axes(const struct sim_layout *layout, int rank);
 
-/* A tile over the axes that are wanted lies in one over those that it has, of one dimension: these are the major ones.
- */
+/* True if each wanted tile lies in an existing one, for one dimension: the existing axes are the major wanted ones. */
 static inline bool sim_slices(sim_order has, sim_order wanted)
 {
     const unsigned more = wanted & ~has;
@@ -44,17 +42,17 @@ static inline bool sim_slices(sim_order has, sim_order wanted)
     return !(has & ~wanted) && (!more || has < (more & ~(more - 1)));
 }
 
-/* A number of tiles is given as axes whose sizes multiply to it. Which mesh axis has more devices is asked, and that it
- * was is noted, only where names do not tell. */
+/* A number of tiles is expressed as axes with that product. The relative size of two mesh axes is evaluated, and
+ * recorded, only if names do not decide. */
 int sim_ways(const struct sim_extents *extents, unsigned axes);
 bool sim_as_many(const struct sim_extents *extents, unsigned axes, unsigned others);
 bool sim_fewer(const struct sim_extents *extents, unsigned axes, unsigned others);
 bool sim_multiple(const struct sim_extents *extents, unsigned axes, unsigned of);
 void sim_note_mesh(const struct sim_extents *extents);
-/* Takes the major axes off a sequence, so many that they make as many tiles as some axes; false if one would have to be
- * split. */
+/* Takes major axes off a sequence until they make as many tiles as the given axes; false if one would have to be split.
+ */
 bool sim_take(const struct sim_extents *extents, sim_order *sequence, unsigned as_many_as, sim_order *out);
-/* The same, so many that they and some axes beside them make as many tiles. */
+/* The same, counting other given axes with them. */
 bool sim_take_beside(const struct sim_extents *extents, sim_order *sequence, unsigned beside, unsigned as_many_as,
                      sim_order *out);
 /* All axes of a group in the order in which a layout counts its devices: dimension after dimension, then those that
@@ -74,20 +72,19 @@ struct sim_step {
     unsigned groups;               /* axes of the groups of devices within which it is done, and SIM_SUMS_APART */
     bool plain;                    /* whole axes move */
 };
-/* Among groups: those of a sum that was split within other groups. XLA remembers what it moves there by itself, so that
- * no other contraction is served by it. */
+/* Reductions split within other groups. XLA keeps their moves separate, so that no other contraction reuses them. */
 enum { SIM_SUMS_APART = 1 << SIM_MOST_AXES };
 
 struct sim_steps {
     struct sim_step steps[SIM_MOST_STEPS];
     int count;
-    bool too_many; /* there was no room for all of them: what is here leads to another sharding than was wanted */
+    bool too_many; /* the list was too short: it leads to another sharding than wanted */
 };
 
 /* An array that is resharded among the devices of a group; `outer` is how the groups share it. */
 struct sim_array {
     const struct sim_extents *extents;
-    struct sim_steps *steps; /* what is done is added here */
+    struct sim_steps *steps; /* steps are appended here */
     unsigned axes;           /* of the group */
     int operand;
     struct sim_shape shape; /* its spec is not read */
@@ -100,14 +97,13 @@ void sim_array_step_of_parts(struct sim_array *array, enum sim_collective kind, 
                              const struct sim_layout *after);
 void sim_array_reshard(struct sim_array *array, const struct sim_layout *to);
 void sim_array_gather(struct sim_array *array);
-/* Whether all tiles change places, or are sharded and joined anew, without anything being copied. */
+/* True if the array can be permuted, or resharded without replication. */
 bool sim_array_moves(const struct sim_array *array, const struct sim_layout *to);
 
 /* ---- contractions (contraction.c) ---- */
 
-/* What is known of a result: nothing; what it shall be in the end; how propagation shards the operation itself; or
- * that, of a gradient, which JAX multiplies as it is written, whereas jnp.einsum turns operands round for the sake of
- * the result. */
+/* Knowledge about a result: none; the wanted sharding; the propagated sharding; or the latter for a gradient, which JAX
+ * multiplies in the written order, while jnp.einsum swaps operands to suit the result. */
 enum sim_result { SIM_FREE, SIM_WANTED, SIM_PROPAGATED, SIM_GRADIENT };
 
 /* lhs,rhs->out. letters[i][d] is the label of dimension d of operand i (2: the result), shapes hold dims and dtypes. */
@@ -116,8 +112,8 @@ struct sim_contraction {
     struct sim_shape shapes[3];
     struct sim_layout layouts[3];
     enum sim_result result;
-    bool keeps_shards; /* where both operands have an axis over labels of their own, it is done where the larger one is,
-                          and the result moves: a TPU's compiler that does (topo_chip.xla_keeps_shards) */
+    bool keeps_shards; /* where both operands have an axis over their own labels, the contraction uses the larger one's,
+                          and the result moves (TPU compilers: topo_chip.xla_keeps_shards) */
     /* answers */
     struct sim_layout split[2];   /* the operands' shardings in the operation */
     struct sim_layout propagated; /* the result's final sharding */

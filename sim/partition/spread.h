@@ -1,4 +1,4 @@
-/* Private to sim/partition/: what propagation.c and given_shardings.c share. */
+/* Private to sim/partition/: shared by propagation.c and given_shardings.c. */
 #ifndef SIM_PARTITION_SPREAD_H
 #define SIM_PARTITION_SPREAD_H
 
