@@ -1,6 +1,6 @@
 /* Propagates shardings from the given ones (XLA's sharding_propagation.cc, July 2023). A program becomes a list of
- * steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes, at four levels: 0.
- * elementwise operations, reshapes, loops; a better sharding replaces a worse one, without merging;
+ * steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes, at four levels:
+ * 0. elementwise operations, reshapes, loops; a better sharding replaces a worse one, without merging;
  * 1. contractions and reductions; compatible shardings are merged;
  * 2. from a broadcast's result to its operand;
  * 3. from a broadcast's operand to its result.
