@@ -38,7 +38,7 @@ static double read_clock(void *where)
     return seconds_now();
 }
 
-/* Ctrl-C ends a command that asks for it with what it has; a second one ends the process. */
+/* Ctrl-C ends a command that supports it with a partial result; a second one ends the process. */
 static volatile sig_atomic_t stop_is_asked, somebody_asks;
 
 static bool is_stopped(void *where)
@@ -85,7 +85,7 @@ static enum base_status print_bytes(const char *bytes, size_t length, struct bas
     return printed ? BASE_OK : base_fail(error, BASE_INPUT, "stdout: cannot be written: %s", strerror(errno));
 }
 
-/* Who looks at a terminal sees the document dressed; NO_COLOR (no-color.org) is heeded, and so is a dumb one. */
+/* A terminal gets formatted output; NO_COLOR (no-color.org) and dumb terminals are respected. */
 static struct commands_terminal find_terminal(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -121,7 +121,7 @@ static bool is_global(const char *name)
     return false;
 }
 
-/* What stands before any command: --help, --version, … */
+/* Global options before any command: --help, --version, … */
 static enum base_status run_global(const char *option, struct base_text *out)
 {
     if (!strcmp(option, "--man")) return commands_man(MESHWRIGHT_VERSION, out), BASE_OK;
@@ -167,8 +167,8 @@ static void on_signal(int number)
     _exit(128 + number);
 }
 
-/* Stays in force while it runs: who ends a process group sends the signal twice. What the parent ignores stays ignored,
- * as under nohup. */
+/* The handler stays installed: ending a process group sends the signal twice. Signals that the parent ignores stay
+ * ignored, as under nohup. */
 static void catch_signals(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
@@ -181,8 +181,8 @@ static void catch_signals(void)
     signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow any more */
 }
 
-/* A standard stream that the parent closed would be the number of the next file that is opened, and what is printed
- * would go into it. In its place comes one that cannot be used. */
+/* A closed standard stream would get the number of the next opened file, which would then receive output. An unusable
+ * descriptor takes its place. */
 static void hold_standard_streams(void)
 {
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct meshwright {
-    struct base_arena lasting, question; /* what the session keeps; what one question needs */
+    struct base_arena lasting, question; /* kept by the session; needed by one question */
     struct sim_cache *cache;
     jmp_buf exhausted;
     struct base_error error; /* of the last typed question */

@@ -17,9 +17,9 @@
 extern "C" {
 #endif
 
-/* Of this header; it changes when a function changes its meaning. */
+/* Version of this header; it changes with a function's meaning. */
 #define MESHWRIGHT_API_VERSION 1
-/* Of the program and of the library. */
+/* Version of the program and of the library. */
 #define MESHWRIGHT_VERSION "0.2.0"
 
 /* A session is used by one thread at a time. Several sessions share nothing. */
@@ -38,8 +38,8 @@ int meshwright_ask(struct meshwright *session, int word_count, const char *const
 
 /* ---- typed: plain structs in and out (typed.c) ---- */
 
-/* Of these structs, which a program that was built with another number must not use (mw_abi_version). The shared
- * library is libmeshwright.so.1. */
+/* Version of these structs: a program built with another number must not use them (mw_abi_version). The shared library
+ * is libmeshwright.so.1. */
 #define MW_ABI_VERSION 1
 typedef struct meshwright mw_session;
 
@@ -47,7 +47,7 @@ typedef struct meshwright mw_session;
 struct mw_key {
     const char *name, *value;
 };
-/* NULL and 0: what a plan that does not say it has. Strings are the caller's; they are copied where they are kept. */
+/* NULL and 0: the default of an omitted key. Strings are the caller's and are copied. */
 struct mw_plan {
     const char *model, *topology; /* "llama3_8b", "v5e-256" */
     const char *software, *logical_axis_rules, *optimizer, *remat_policy, *dtype, *attention;
@@ -57,7 +57,7 @@ struct mw_plan {
     const struct mw_key *others;
     int64_t other_count;
 };
-/* Of the prediction's documents; low and high are its 90 % interval. Memory is of one device. */
+/* Values of the prediction's document; low and high are its 90 % interval. Memory is that of one device. */
 struct mw_prediction {
     double fits_probability_frac;
     double step_s, step_low_s, step_high_s;
@@ -68,10 +68,10 @@ struct mw_prediction {
     int64_t fits; /* 1 or 0 */
 };
 
-/* Returns the exit code of `meshwright predict`: 0, and 4 where the plan does not fit, with *out; any other leaves *out
- * as it was, and mw_message says why. */
+/* Returns the exit code of `meshwright predict`: 0, and 4 if the plan does not fit, both with *out. Any other leaves
+ * *out unchanged; mw_message has the reason. */
 int mw_predict(mw_session *session, const struct mw_plan *plan, struct mw_prediction *out);
-/* Of the last question that was refused; "" where the last one was answered. It lives until the next. */
+/* The error of the last question; "" if it succeeded. It lives until the next question. */
 const char *mw_message(const mw_session *session);
 int mw_abi_version(void);
 

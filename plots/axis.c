@@ -1,4 +1,4 @@
-/* Axes of a chart: round ticks from zero or on a logarithmic scale, and where a value lies on the page. */
+/* Axes of a chart: round ticks from zero or on a logarithmic scale, and positions of values. */
 #include "plots/canvas.h"
 
 #include <math.h>

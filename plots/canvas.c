@@ -70,7 +70,7 @@ static void need_cairo(void)
 
 /* ---- sizes ---- */
 
-/* Half the height of a capital letter over the font's size: what puts a line's middle at y. */
+/* Half a capital letter's height divided by the font size: centres a line at y. */
 static const double half_capital_frac = 0.365;
 
 /* A PNG is drawn at twice the size, so that it is sharp when it is shown at 700 px. */

@@ -8,15 +8,15 @@
 
 enum { PLOTS_PAGE_WIDTH_PX = 700, PLOTS_MARGIN_PX = 16 };
 
-/* What a colour stands for. Defined once, for every chart (Okabe and Ito, colour-blind safe). The parts of a step's
- * time and the parts of memory never share a picture, so that eight colours are enough. */
+/* The meaning of a colour, the same in every chart (Okabe and Ito, colour-blind safe). The parts of a step's time and
+ * the parts of memory never share a picture, so that eight colours are enough. */
 enum plots_colour {
     PLOTS_PAPER,
     PLOTS_INK,
     PLOTS_MUTED,
     PLOTS_GRID,
     PLOTS_THROUGHPUT, /* tokens per second, measured (solid) and predicted (hollow) */
-    PLOTS_ALARM,      /* capacity, what does not fit, what is wrong */
+    PLOTS_ALARM,      /* capacity, excess, errors */
     PLOTS_COMPUTE,
     PLOTS_MEMORY_BOUND,
     PLOTS_OVERHEAD,
@@ -33,7 +33,7 @@ enum plots_colour {
     PLOTS_COLOUR_COUNT
 };
 
-/* How an area or a line looks. The default (all zero) is invisible. */
+/* Style of an area or a line. The default (all zero) is invisible. */
 struct plots_look {
     enum plots_colour colour;
     double fill_frac; /* 0 hollow, 1 solid, between: a tint over paper */
@@ -72,7 +72,7 @@ struct plots_mark {
     double text_x, baseline_y;
 };
 
-/* What a viewer of the SVG is told when the pointer rests on a place. */
+/* Tooltip of an area in the SVG. */
 struct plots_hover {
     struct plots_box box;
     const char *text;
@@ -158,7 +158,7 @@ double plots_axis_px(const struct plots_axis *axis, double value);
 /* "250 k": a round tick in humane units, without needless zeros. */
 const char *plots_tick_text(struct base_arena *arena, double value);
 
-/* What an axis counts; its ticks and the words beside them follow. */
+/* The unit of an axis, which determines its ticks and labels. */
 enum plots_unit {
     PLOTS_COUNT,
     PLOTS_NUMBER /* in full */,
@@ -171,8 +171,7 @@ enum plots_unit {
 const char *plots_amount(struct base_arena *arena, enum plots_unit unit, double value);
 /* The same for a tick: without needless zeros. */
 const char *plots_tick_of(struct base_arena *arena, enum plots_unit unit, const struct plots_axis *axis, double value);
-/* Ticks that are round in the unit, from zero; or, where the lowest of what is shown is far from it (low), from below
- * that. */
+/* Round ticks in the unit, from zero; or from below the lowest value, if that is far from zero (low). */
 struct plots_axis plots_axis_within(enum plots_unit unit, double low, double high, double from_px, double to_px,
                                     double spacing_px);
 struct plots_axis plots_axis_of(enum plots_unit unit, double high, double from_px, double to_px, double spacing_px);
@@ -193,8 +192,8 @@ struct plots_taken {
 };
 bool plots_put_label(struct plots_canvas *canvas, const struct plots_frame *frame, struct plots_taken *taken, double x,
                      double y, enum plots_style style, enum plots_colour colour, const char *words);
-/* Points of a front by name: those that the title names first, in bold, each with a line to its point where it stands
- * off; the others only where they are few. `behind` are dots that a label would rather not hide. */
+/* Labels of a front's points: first those named in the title, in bold, with a leader line if the label is not adjacent;
+ * the others only if they are few. Labels avoid the dots in `behind`. */
 struct plots_labelled {
     double x, y; /* px */
     const char *words;
@@ -221,7 +220,7 @@ struct plots_series {
     const char *mark; /* a few letters left of where it begins, which tell it without its colour; or NULL */
 };
 extern const struct plots_look plots_asked_look;
-/* How many pixels right of the frame their names take. */
+/* Width of the names right of the frame, px. */
 double plots_series_room(const struct plots_series *series, int count);
 void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *frame, const struct plots_series *series,
                       int count);
@@ -246,8 +245,8 @@ double plots_put_keys(struct plots_canvas *canvas, double y, const struct plots_
 
 /* ---- SVG (svg.c) ---- */
 
-/* Text stays text, stretched to the width that was measured, so that another font than the one measured cannot make it
- * overlap; the document and each hover have a title. */
+/* Text stays text, stretched to the measured width, so that another font cannot make it overlap; the document and each
+ * tooltip have a title. */
 void plots_put_svg(const struct plots_canvas *canvas, struct base_text *out);
 
 #endif

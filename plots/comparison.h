@@ -1,11 +1,11 @@
-/* What the two forms of the comparison (pairs of bars, scatter) share: the finding, and words for a row. */
+/* Shared by both forms of the comparison (pairs of bars, scatter): the finding, and a row's label. */
 #ifndef PLOTS_COMPARISON_H
 #define PLOTS_COMPARISON_H
 
 #include "plots/canvas.h"
 
-/* The keys of a plan that a chart shows beside model and topology: one as a column of its own where rows differ in it,
- * else as words in the heading. In the order of importance to a reader; NULL behind the last. */
+/* The keys of a plan shown with model and topology: a column if rows differ in it, else words in the heading. The most
+ * important first; NULL after the last. */
 const struct sim_plan_key *plots_plan_key(int place);
 /* "4 microbatches", "1 microbatch", "rules standard:1,1": a row's cell of that place in words, behind `separator`;
  * nothing where it is empty. */
@@ -35,8 +35,8 @@ const char *plots_comparison_subtitle(struct base_arena *arena, const struct plo
 
 /* "+5.2 %", with a true minus sign. */
 const char *plots_percent(struct base_arena *arena, double frac);
-/* Both verdicts on memory in words: "ran out of memory; predicted not to fit", and whether they "agree" or "disagree"
- * ("": one of them is unknown). */
+/* Both verdicts on memory: "ran out of memory; predicted not to fit", and whether they "agree" or "disagree" ("": one
+ * of them is unknown). */
 struct plots_note {
     const char *text, *verdict;
     bool disagrees;

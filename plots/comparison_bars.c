@@ -1,11 +1,12 @@
-/* One row a plan: a label made of what differs, the measured bar (solid) over the predicted one (hollow), the error. */
+/* One row per plan: a label with its differences, the measured bar (solid) above the predicted one (hollow), the error.
+ */
 #include "plots/comparison.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Places on the page, px. Columns of labels take what they need up to a limit; the bars get the rest. */
+/* Positions on the page, px. Label columns take their width up to a limit; the bars get the rest. */
 static const double left_px = PLOTS_MARGIN_PX, right_px = PLOTS_PAGE_WIDTH_PX - PLOTS_MARGIN_PX;
 static const double error_width_px = 64, bars_gap_px = 24, labels_gap_px = 14, column_gap_px = 12;
 static const double labels_limit_px = 280, column_limit_px = 110;
@@ -42,8 +43,8 @@ static bool same_section(const struct plots_comparison_row *a, const struct plot
     return !strcmp(a->model, b->model) && !strcmp(a->topology, b->topology);
 }
 
-/* The fastest measured first; then what was not timed, as predicted; what ran out of memory last. In the table's order
- * where that does not tell. */
+/* The fastest measured first; then rows without a time, as predicted; out of memory last. Ties stay in the table's
+ * order. */
 static int fastest_first(const void *a, const void *b)
 {
     const struct plots_comparison_row *x = *(const struct plots_comparison_row *const *)a,
@@ -138,8 +139,8 @@ static bool labels_are_distinct(struct base_arena *arena, const struct section *
     return true;
 }
 
-/* What differs is a column; the partition and the batch always are: a plan is known by them. Where that does not tell
- * the rows apart, for want of room or of difference, the id comes first. */
+/* Keys that differ are columns; partition and batch always are. The id comes first if these columns do not distinguish
+ * the rows. */
 static void choose_columns(struct base_arena *arena, struct section *section)
 {
     enum { ALWAYS = 4 };
@@ -166,7 +167,7 @@ struct place {
     double bars_left_px, bars_right_px;
 };
 
-/* The predicted speed of a plan that ran out of memory has nothing to stand beside. */
+/* The predicted speed of a plan that ran out of memory has no measured counterpart. */
 static bool has_bars(const struct plots_comparison_row *row)
 {
     bool measured = !isnan(row->measured_tokens_per_s), predicted = !isnan(row->predicted_tokens_per_s);
@@ -203,8 +204,8 @@ static double draw_section_heading(struct plots_canvas *canvas, const struct sec
     double top = y;
     y = plots_paragraph(canvas, left_px, y, right_px - left_px, 2, PLOTS_HEADING, PLOTS_INK, heading);
     const char *details = section_details(canvas->arena, section, rest);
-    double least =
-        y + plots_line_height(PLOTS_SMALL); /* the errors' own heading stands there, with or without details */
+    double least = y + plots_line_height(
+                           PLOTS_SMALL); /* below the heading of the errors, which is there with or without details */
     y = fmax(least, plots_paragraph(canvas, left_px, y, right_px - left_px - error_width_px, 2, PLOTS_SMALL,
                                     PLOTS_MUTED, details));
     plots_hover(canvas, (struct plots_box){left_px, top, right_px - left_px, y - top},
@@ -257,7 +258,7 @@ static void draw_bar(const struct place *place, const struct plots_axis *axis, d
                look);
 }
 
-/* What stands at a row's end. The dot and the weight are seen without colour, too. */
+/* The text at a row's end. Dot and weight are visible without colour, too. */
 static void draw_end(struct plots_canvas *canvas, double y, const char *text, bool alarming)
 {
     static const double dot_px = 2.5;
@@ -330,7 +331,7 @@ static double draw_section(const struct place *place, const struct section *sect
     return y;
 }
 
-/* What solid and hollow mean, beside the bars that are so. */
+/* The legend of solid and hollow bars, next to them. */
 static double draw_key(const struct place *place, double y)
 {
     struct plots_canvas *canvas = place->canvas;

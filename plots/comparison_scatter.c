@@ -1,6 +1,6 @@
-/* Many rows: a point a plan, the error of its step time over its speed, with the band of 10 %; the worst by name; every
- * verdict on memory as a count. Predicted against measured would be one thin diagonal: speeds span decades, errors do
- * not. */
+/* Many rows: a point per plan, the error of its step time over its speed, with a band of 10 %; the worst by name; all
+ * verdicts on memory as counts. Predicted over measured would be a thin diagonal: speeds span decades, errors do not.
+ */
 #include "plots/comparison.h"
 
 #include <math.h>
@@ -85,7 +85,7 @@ static void draw_error_tick(struct plots_canvas *canvas, const struct area *area
                plots_fit(canvas->arena, PLOTS_SMALL, text, axis_labels_px - 8));
 }
 
-/* Outward from no error, leaving out what would stand too close to the last one. */
+/* Ticks outward from zero error, without those too close to the previous one. */
 static void draw_error_ticks(struct plots_canvas *canvas, const struct area *area, const double *errors_frac, int count)
 {
     enum { CLOSEST_PX = 16 };
@@ -150,7 +150,7 @@ static bool is_free(const struct area *area, const struct plots_box *box, const 
     return true;
 }
 
-/* Where a point's number is free of points and of other numbers: the nearest of eight directions. */
+/* A position for a point's number free of points and other numbers: the nearest of eight directions. */
 static bool find_place(const struct area *area, const struct point *point, const struct point *points, int count,
                        const struct plots_box *taken, int taken_count, struct plots_box *out)
 {
@@ -237,7 +237,7 @@ static double draw_area(struct plots_canvas *canvas, const struct plots_comparis
     return area.error.from_px + 36;
 }
 
-/* ---- what stands below ---- */
+/* ---- below the chart ---- */
 
 static const char *plan_words(struct base_arena *arena, const struct plots_comparison_row *row)
 {

@@ -29,7 +29,7 @@ enum number_column {
 };
 enum text_column { ID, MODEL, TOPOLOGY, ERROR, TEXT_COUNT };
 
-/* Bounds are what a training step can take by any stretch, and keep every ratio finite. */
+/* Bounds on a training step's values, which keep every ratio finite. */
 static const struct {
     const char *name;
     double low, high;

@@ -211,7 +211,7 @@ const char *plots_row_words(struct base_arena *arena, const struct plots_compari
     return text.data;
 }
 
-/* What tells sizes apart comes first: "num_layers=64" is said as "64 layers". */
+/* Sizes that distinguish models come first: "num_layers=64" becomes "64 layers". */
 static const struct {
     const char *key, *before, *after;
 } main_keys[] = {

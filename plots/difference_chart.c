@@ -1,4 +1,4 @@
-/* What changes from one plan to another: time by part, memory by part. */
+/* The difference between two plans: time by part, memory by part. */
 #include "plots/search_document.h"
 
 #include <math.h>

@@ -58,7 +58,7 @@ static bool is_free(const struct plots_canvas *canvas, const struct plots_frame 
     return true;
 }
 
-/* Where a label of that size stands free; false: nowhere. Beside the point first, then further and further away. */
+/* A free position for a label of that size, at the point first, then further away; false: none. */
 static bool find_place(const struct plots_canvas *canvas, const struct plots_frame *frame,
                        const struct plots_taken *taken, struct plots_point at, struct plots_box size,
                        double farthest_px, struct plots_box *out)
@@ -99,7 +99,7 @@ static bool find_straight(const struct plots_canvas *canvas, const struct plots_
     return false;
 }
 
-/* A line from the point to the nearest place of a label that stands off, or beside another point's. */
+/* A line from the point to a label that is not adjacent, or adjacent to another point. */
 static void draw_leader(struct plots_canvas *canvas, struct plots_point at, struct plots_box box)
 {
     static const double beside_px = 8.5;

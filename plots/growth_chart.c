@@ -1,4 +1,4 @@
-/* Tokens per second against what a user may enlarge: the batch with its microbatches, or the slice. */
+/* Tokens per second over a quantity that users scale: the batch with its microbatches, or the slice. */
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -79,7 +79,7 @@ static void tick_values(struct plots_axis *axis, const struct growth *g)
         }
 }
 
-/* Upwards from zero; or, of speeds that grow with what is across, so that in step is a straight line. */
+/* From zero; or logarithmic, so that linear scaling is a straight line. */
 enum growth_scale { FROM_ZERO, IN_STEP_IS_STRAIGHT };
 
 static enum base_status draw(struct plots_canvas *canvas, const struct plots_request *request, struct growth *g,
@@ -115,7 +115,7 @@ enum base_status plots_batch(struct base_arena *arena, const struct plots_reques
     BASE_TRY(read_rows(arena, request, "batch_size", &g, error));
     const char *title = "None of these batches fits";
     double largest = 0;
-    /* Large batches come out alike, so that names at the ends crowd: "4" of "4 microbatches" stands at the beginning.
+    /* Large batches have similar values, so that names at the ends crowd: "4" of "4 microbatches" moves to the start.
      */
     for (int s = 0; s < g.count; s++)
         g.series[s].mark = base_copy_bytes(arena, g.series[s].name, strcspn(g.series[s].name, " "));

@@ -1,4 +1,4 @@
-/* The front of a search of plans of inference: what more tokens a second cost in latency. */
+/* The Pareto front of inference plans: latency over tokens per second. */
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -95,7 +95,7 @@ static void draw_bounds(struct plots_canvas *canvas, const struct front *f)
     }
 }
 
-/* What is reached at a latency is what the last point before it gives. */
+/* Throughput at a latency is that of the last point before it. */
 static void draw_steps(struct plots_canvas *canvas, const struct front *f)
 {
     for (int i = 0; i + 1 < f->count; i++) {
@@ -105,7 +105,7 @@ static void draw_steps(struct plots_canvas *canvas, const struct front *f)
     }
 }
 
-/* Along the steps and the bounds, so that labels stand beside them. */
+/* Points along the steps and the bounds, for labels to avoid. */
 static const struct plots_point *stair_points(struct base_arena *arena, const struct front *f, int *count)
 {
     enum { OF_A_STEP = 64, OF_A_BOUND = 128 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum { BESIDE_PX = 22 };                         /* from the frame to the names */
-static const double dot_px = 3.2, ring_px = 4.6; /* a ring lies around the dot of another line at that place */
+static const double dot_px = 3.2, ring_px = 4.6; /* a ring surrounds another line's dot at the same position */
 static const double asked_px = 7;
 const struct plots_look plots_asked_look = {PLOTS_INK, 0, 1.6, false};
 
@@ -40,8 +40,8 @@ static void put_dots(struct plots_canvas *canvas, const struct plots_frame *f, c
     }
 }
 
-/* Names stand in a column right of the frame, in the order in which the lines end; where lines end side by side the
- * names are pushed apart, and a thin line leads to each. */
+/* Names form a column right of the frame, ordered by the ends of their lines; crowded names are moved apart, with a
+ * thin line to each. */
 struct name {
     const struct plots_series *series;
     struct plots_point end;

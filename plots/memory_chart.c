@@ -1,4 +1,4 @@
-/* Memory over the step: what one device holds, by what it is, against its capacity. */
+/* Memory over the step: one device's bytes by category, against its capacity. */
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ struct chart {
     double *at_s, *bytes[LAYERS]; /* [moment] */
     const char **names;           /* [moment] of operations */
     const char *whole;            /* "step", or "answer" */
-    bool used[LAYERS];            /* what the step never has is not named: no optimizer serves */
+    bool used[LAYERS];            /* unused layers have no name: inference has no optimizer */
     double step_s, capacity_bytes, peak_bytes, highest_bytes;
     int peak; /* moment */
     struct plots_frame frame;
@@ -103,8 +103,8 @@ static enum base_status read_chart(const struct plots_request *r, struct chart *
     return BASE_OK;
 }
 
-/* A layer's area: its top from left to right, what is below it back again. Moments closer than gap_px become one, the
- * highest of them. */
+/* A layer's area: its top from left to right, its bottom back. Moments closer than gap_px are merged into the highest.
+ */
 static void draw_layer(struct plots_canvas *canvas, const struct chart *c, int layer)
 {
     struct plots_point *points = base_new(canvas->arena, struct plots_point, 4 * c->count + 4),
@@ -132,8 +132,8 @@ static void draw_layer(struct plots_canvas *canvas, const struct chart *c, int l
     plots_polyline(canvas, line, below_count, edge); /* neighbours stay apart in black and white */
 }
 
-/* Where a layer is thick enough for its name over the whole width of the name: the place with most room, and of equals
- * the one in the middle. */
+/* A position where a layer is thick enough for the whole width of its name: the thickest, or the most central of
+ * equals. */
 static double room_for_name(const struct chart *c, int layer, double width_px, double *x, double *y)
 {
     enum { PLACES = 48 };
@@ -158,7 +158,7 @@ static double room_for_name(const struct chart *c, int layer, double width_px, d
     return most_px;
 }
 
-/* Layers are told by their names: their greys are alike. */
+/* Names identify layers: their greys are alike. */
 static void draw_names(struct plots_canvas *canvas, const struct chart *c)
 {
     enum { AROUND_PX = 3 };
@@ -180,7 +180,7 @@ static void draw_capacity(struct plots_canvas *canvas, const struct chart *c)
     const char *words =
         base_print(canvas->arena, "capacity %s", plots_amount(canvas->arena, PLOTS_GIB, c->capacity_bytes));
     const double width = plots_text_width(PLOTS_SMALL, words), height = plots_line_height(PLOTS_SMALL);
-    /* what does not fit would lie below the words */
+    /* the excess would lie below the words */
     plots_rect(canvas, (struct plots_box){c->frame.x.to_px - width - 3, y - 9 - height / 2, width + 3, height},
                (struct plots_look){.colour = PLOTS_PAPER, .fill_frac = 1});
     plots_text(canvas, c->frame.x.to_px, y - 9, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_ALARM, words);
@@ -194,7 +194,7 @@ static void draw_peak(struct plots_canvas *canvas, const struct chart *c)
                  (struct plots_look){PLOTS_INK, 1, 0, false});
 }
 
-/* Readers who point are told what lives there. */
+/* Tooltips name the buffers. */
 static void draw_hovers(struct plots_canvas *canvas, const struct chart *c)
 {
     enum { STRIPS = 60 };
@@ -241,7 +241,7 @@ static const char *title_of(const struct chart *c, bool fits)
                       100 * c->at_s[c->peak] / c->step_s, c->whole, rest, fits ? "stay free" : "over");
 }
 
-/* Of a pipeline the peak of each stage: microbatches come and go there as its schedule has them. */
+/* A pipeline's peak by stage: microbatches in flight follow its schedule. */
 static enum base_status draw_stages(struct base_arena *arena, const struct plots_request *request,
                                     const struct base_json *stages, struct plots_picture *out, struct base_error *error)
 {

@@ -149,8 +149,7 @@ static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const
 
 /* ---- the finding: how the groups of an axis lie on the devices ---- */
 
-/* Of the devices that differ on one axis alone: how many positions they take along each coordinate, and between which.
- */
+/* A group of devices that differ on one axis alone: its extent along each coordinate, and its bounds. */
 struct group {
     int taken[MOST_COORDINATES], extent[MOST_COORDINATES];
 };
@@ -173,7 +172,7 @@ static struct group group_of(const struct mesh *m, int axis, int first, int stri
     return g;
 }
 
-/* Whether all groups of an axis lie alike, and how. */
+/* Whether all groups of an axis have one shape, and that shape. */
 static bool groups_of(const struct mesh *m, int axis, struct group *out)
 {
     int stride = 1;
@@ -207,7 +206,7 @@ static const char *lie_words(struct base_arena *arena, const struct mesh *m, int
     return base_print(arena, "is a block of %s devices", text.data);
 }
 
-/* The innermost axis, whose collectives wait for one another, and the outermost. */
+/* The innermost axis, with the most frequent collectives, and the outermost. */
 static const char *title_of(struct base_arena *arena, const struct mesh *m)
 {
     int inner = m->axis_count - 1, outer = 0;
@@ -235,7 +234,7 @@ enum base_status plots_mesh(struct base_arena *arena, const struct plots_request
                              base_print(arena, "%s on %d device%s (%s); a square a device, darker with its rank",
                                         axes.data, m.device_count, m.device_count == 1 ? "" : "s", bounds.data)) +
                12;
-    /* Axes stand beside each other while there is room. */
+    /* Axes are side by side while there is room. */
     const double words_wide_px = 150,
                  width = fmax(words_wide_px, v.columns * (m.bounds[v.across] * v.cell_px + gap_px));
     double left = PLOTS_MARGIN_PX, end = y;

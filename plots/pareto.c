@@ -1,5 +1,4 @@
-/* The front of a search: what memory buys in speed; behind it the plans that were looked at, where the answer has them.
- */
+/* The Pareto front of a search: memory against speed; behind it the explored plans, if the answer has them. */
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -33,7 +32,7 @@ struct front {
 
 /* ---- reading ---- */
 
-/* Whether the plans of a front have more than one value of a key. */
+/* True if a key varies over the plans of a front. */
 static bool varies(const struct base_json *list, const char *key)
 {
     double first = NAN;
@@ -149,7 +148,7 @@ static void draw_steps(struct plots_canvas *canvas, const struct front *f)
     }
 }
 
-/* Of words that " · " parts, those that not all plans of the front have. */
+/* The words, separated by " · ", that some plans of the front lack. */
 static const char *apart_words(struct base_arena *arena, const struct front *f, const char *words)
 {
     static const char between[] = " · ";

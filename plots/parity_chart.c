@@ -46,7 +46,7 @@ static void read_rows(struct base_arena *arena, const struct plots_comparison *c
     }
 }
 
-/* Where predictions are off by that factor at most: on logarithmic axes a band of one width. */
+/* The band of predictions within that factor: of constant width on logarithmic axes. */
 static void draw_band(struct plots_canvas *canvas, const struct parity *p)
 {
     const struct plots_axis *x = &p->frame.x, *y = &p->frame.y;
@@ -78,7 +78,7 @@ static void draw_dots(struct plots_canvas *canvas, const struct parity *p)
         }
 }
 
-/* ---- the furthest off, by name, beside the square ---- */
+/* ---- the largest errors, by name, right of the square ---- */
 
 static int furthest_first(const void *a, const void *b)
 {
@@ -88,7 +88,7 @@ static int furthest_first(const void *a, const void *b)
     return (*x > *y) - (*x < *y); /* as in the table: rows lie in one array */
 }
 
-/* "4,2,2,1, batch 896, 8 microbatches": what tells it from its neighbours. */
+/* "4,2,2,1, batch 896, 8 microbatches": the row's differences. */
 static const char *plan_words(struct base_arena *arena, const struct plots_comparison_row *row)
 {
     enum { KEYS = 3 };

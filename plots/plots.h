@@ -10,13 +10,13 @@
 /* ---- pictures ---- */
 
 enum plots_format { PLOTS_SVG, PLOTS_PDF, PLOTS_PNG };
-/* Whether pictures can be drawn here: Cairo is loaded by the first. BASE_INTERNAL where it is not installed. */
+/* Loads Cairo at the first call. BASE_INTERNAL: it is not installed. */
 enum base_status plots_ready(struct base_error *error);
 /* By the ending of the file's name; BASE_INPUT for any other ending. */
 enum base_status plots_format_parse(const char *path, enum plots_format *out, struct base_error *error);
 
 struct plots_picture {
-    const char *title, *subtitle; /* the words that stand above the picture */
+    const char *title, *subtitle; /* heading */
     int row_count;                /* rows of the input, all of which the picture shows */
     struct base_text bytes;       /* the file's contents */
 };
@@ -72,9 +72,9 @@ enum base_status plots_parity(struct base_arena *arena, const struct plots_compa
                               enum plots_format format, double width_px, struct plots_picture *out,
                               struct base_error *error);
 
-/* ---- a prediction: what `predict --detail --json` wrote ---- */
+/* ---- a prediction: output of `predict --detail --json` ---- */
 
-/* What one device holds over the step. */
+/* Memory of one device over the step. */
 enum base_status plots_memory(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
                               struct base_error *error);
 /* The parts of the step's time; of a run, too. */
@@ -105,15 +105,15 @@ enum base_status plots_batch(struct base_arena *arena, const struct plots_reques
 enum base_status plots_scaling(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
                                struct base_error *error);
 
-/* ---- a mesh: what `mesh --json` wrote ---- */
+/* ---- a mesh: output of `mesh --json` ---- */
 
-/* Which device has which rank on each axis. */
+/* The device of each rank on each axis. */
 enum base_status plots_mesh(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
                             struct base_error *error);
 
-/* ---- a search: what `tune --json` wrote ---- */
+/* ---- a search: output of `tune --json` ---- */
 
-/* Tokens per second against peak memory: the front of `tune --pareto`, and what was looked at (--detail). */
+/* Tokens per second against peak memory: the front of `tune --pareto`, and explored plans (--detail). */
 enum base_status plots_pareto(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
                               struct base_error *error);
 /* The front of latency against tokens of a search of plans of inference. */

@@ -1,4 +1,4 @@
-/* Each operation of a step under the roofs of its chip: what the matrix units and the memory allow. */
+/* The operations of a step on the chip's roofline: limits by matrix units and by memory. */
 #include "plots/search_document.h"
 
 #include <math.h>

@@ -85,7 +85,7 @@ static const char *mesh_words(struct base_arena *arena, const struct base_json *
     return text.data;
 }
 
-/* Of the plan what a reader tells two answers apart by; what is as usual is left out. */
+/* Keys of the plan that distinguish two answers; usual values are omitted. */
 /* A model that is written out is one word, longer than any line: how it begins says which it is. */
 static const char *model_words(struct base_arena *arena, const char *model)
 {

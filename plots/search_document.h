@@ -1,18 +1,18 @@
-/* Private to plots/: what commands wrote as JSON, as far as pictures need it. */
+/* Private to plots/: reads the JSON output of commands. */
 #ifndef PLOTS_SEARCH_DOCUMENT_H
 #define PLOTS_SEARCH_DOCUMENT_H
 
 #include "plots/canvas.h"
 
-/* What stands above every picture of a search: model, topology, batch, how many plans. BASE_INPUT: it is none, or found
- * nothing. */
+/* Heading of every picture of a search: model, topology, batch, number of plans. BASE_INPUT: not a search, or no plan
+ * found. */
 enum base_status plots_search_check(struct base_arena *arena, const struct plots_request *request,
                                     const char **subtitle, struct base_error *error);
 /* The member of that name and kind, or NULL. */
 const struct base_json *plots_member(const struct base_json *object, const char *key, enum base_json_kind kind);
 double plots_number(const struct base_json *object, const char *key); /* NAN if it is none */
 const char *plots_string(const struct base_json *object, const char *key, const char *fallback);
-/* "t5_1_0_11B on v4-512, data 16 x model 16, batch 896, …": what an answer is about, from its plan and mesh. */
+/* "t5_1_0_11B on v4-512, data 16 x model 16, batch 896, …": an answer's subject, from its plan and mesh. */
 const char *plots_answer_words(struct base_arena *arena, const struct base_json *document);
 /* What a timeline is of: "step", or "answer" where decode steps follow each other; and how long that takes (NAN: it is
  * not said). */

@@ -1,4 +1,4 @@
-/* What each choice of the best plan is worth: the plan with that one choice changed. */
+/* The value of each choice of the best plan: the plan with that choice changed. */
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static enum base_status read_changes(struct base_arena *arena, const struct plot
     return BASE_OK;
 }
 
-/* The best of a key first, what cannot be launched last. */
+/* The best value of a key first, invalid ones last. */
 static int nearest_first(const void *a, const void *b)
 {
     const struct change *x = a, *y = b;
@@ -93,8 +93,7 @@ static const char *keys_it_hangs_on(struct base_arena *arena, const struct chang
     return names.length ? names.data : "";
 }
 
-/* The title names what the plan fits by, and the key that matters most of the others: whose best other value costs
- * most. */
+/* The title names the keys that make the plan fit, and of the others the key whose second-best value costs most. */
 static const char *title_of(struct base_arena *arena, const struct changes *c)
 {
     const struct change *most = NULL;
@@ -151,7 +150,7 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
                change_words(canvas->arena, c));
 }
 
-/* Of each key the best that fit and the worst, and the fastest that do not fit. */
+/* Per key: the best and the worst value that fit, and the fastest that do not fit. */
 static void choose_shown(struct changes *c)
 {
     for (int first = 0, end; first < c->count; first = end) {
@@ -166,7 +165,7 @@ static void choose_shown(struct changes *c)
     }
 }
 
-/* Of the values that are not drawn: how many, between what, and how many of them could not be used. */
+/* Values not drawn: their number, their range, and the number of invalid ones. */
 static const char *hidden_words(struct base_arena *arena, const struct changes *all, int first, int end)
 {
     int fitting_count = 0, unfit_count = 0, refused = 0;

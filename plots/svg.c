@@ -1,4 +1,4 @@
-/* Writes what a canvas recorded as SVG. */
+/* Writes a canvas as SVG. */
 #include "plots/canvas.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static void put_escaped(struct base_text *out, const char *text)
     }
 }
 
-/* Of a pixel: finer than any eye, and short. */
+/* Hundredths of a pixel: invisible rounding, short text. */
 static double hundredths(double value)
 {
     return round(100 * value) / 100;

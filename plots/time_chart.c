@@ -1,4 +1,4 @@
-/* Where the time of a step goes: by part, and by operation. */
+/* The time of a step by part, and by operation. */
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 enum { SHOWN = 30, MOST_OPERATIONS = 20000 };
 
-/* What holds an operation back, told apart without colour, too: full, half, outlined and empty. */
+/* The bound of an operation, visible without colour, too: full, half, outlined and empty. */
 enum limit { BY_COMPUTE, BY_MEMORY, BY_LINKS, BY_LATENCY };
 static const struct plots_look looks[] = {[BY_COMPUTE] = {PLOTS_COMPUTE, 0.9, 0, false},
                                           [BY_MEMORY] = {PLOTS_MEMORY_BOUND, 0.35, 1.2, false},
@@ -83,7 +83,7 @@ static int by_name(const void *a, const void *b)
     return bounds ? bounds : x->order - y->order;
 }
 
-/* "decoder/layers/mlp" of "decoder/layers/mlp/wi gradient": what a reader knows as a part of the model. */
+/* "decoder/layers/mlp" of "decoder/layers/mlp/wi gradient": the part of the model. */
 static const char *block_of(struct base_arena *arena, const char *name)
 {
     enum { DEEPEST = 3 };
@@ -166,7 +166,7 @@ static void fill_bars(struct base_arena *arena, const struct operation *list, in
     }
 }
 
-/* What the axis counts, and what is folded away. */
+/* The axis's unit, and the operations folded away. */
 static const char *axis_words(struct base_arena *arena, const struct operation *list, int shown, int count,
                               double total_s)
 {

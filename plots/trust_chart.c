@@ -1,4 +1,4 @@
-/* How far predictions were from measurements, by kind of plan: whether one may rest on them. */
+/* Errors of predictions by kind of plan: a measure of trust. */
 #include "plots/comparison.h"
 #include "plots/search_document.h"
 
@@ -120,7 +120,7 @@ enum base_status plots_trust(struct base_arena *arena, const struct plots_compar
     label_px = PLOTS_MARGIN_PX + fmin(label_px, 0.45 * plots_width(&canvas));
     double from = narrow ? PLOTS_MARGIN_PX + 8 : label_px + 10, to = plots_width(&canvas) - PLOTS_MARGIN_PX - 12,
            pitch = narrow ? 2 * row_px : row_px, bottom = top + count * pitch;
-    double most = 1.06 * fmax(0.05, fmax(-low, high)); /* no dot lies on the edge */
+    double most = 1.06 * fmax(0.05, fmax(-low, high)); /* no dot is on the edge */
     struct plots_axis x = plots_axis_of(PLOTS_PERCENT, most, from, to, 90);
     int ticks = x.tick_count;
     for (int i = 1; i < ticks && x.tick_count < PLOTS_MOST_TICKS; i++) x.ticks[x.tick_count++] = -x.ticks[i];

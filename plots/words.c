@@ -56,7 +56,7 @@ static size_t character_start(const char *text, size_t length)
     return length;
 }
 
-/* So many bytes of the text, less from its middle than from its ends: names of neighbours begin and end otherwise. */
+/* A text shortened to so many bytes, mostly from its middle: names of neighbours differ at their ends. */
 static const char *shortened(struct base_arena *arena, const char *text, size_t length)
 {
     const size_t all = strlen(text);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* A page asks what takes milliseconds; who asks more has the command line. */
+/* A page's questions take milliseconds; larger ones belong on the command line. */
 enum { LONGEST_ANSWER_MS = 10000, TURN_MS = 200, LONGEST_SEARCH_TURNS = 300 * 1000 / TURN_MS, MOST_CONNECTIONS = 32 };
 
 /* ---- loading ---- */
@@ -56,7 +56,7 @@ struct server {
     int port;
     char token[SERVE_TOKEN + 1];
     struct base_answerer answering, searching;
-    struct base_arena searched; /* what the search has said, until the next one */
+    struct base_arena searched; /* the search's answer, until the next one */
     struct base_text said;
     int search_turns;
     bool is_searching;

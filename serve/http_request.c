@@ -1,4 +1,4 @@
-/* What a request may want: the page, answers, a search. All else is refused, with the reason. */
+/* Accepted requests: the page, answers, a search. Others are refused, with the reason. */
 #include "serve/serve.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ int serve_read(const struct serve_request *request, int port, const char *token,
     return has_path ? NOT_ALLOWED : NOT_FOUND;
 }
 
-/* Once more as one line: what is passed on is what was understood. */
+/* Rewrites the question as one line, so that only parsed content is passed on. */
 static bool put_question(struct base_arena *arena, const char *line, size_t length, const char **out)
 {
     struct base_text text = {.arena = arena};

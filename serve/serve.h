@@ -9,7 +9,7 @@
 
 enum { SERVE_TOKEN = 32, SERVE_LARGEST_BODY = 1 << 20, SERVE_MOST_QUESTIONS = 256 };
 
-/* As it came; NULL: it has none. */
+/* The raw request; NULL: absent. */
 struct serve_request {
     const char *method, *path, *host, *origin, *token;
 };
@@ -20,8 +20,8 @@ enum serve_wish {
     SERVE_SEARCH_STATE, /* GET /search */
     SERVE_SEARCH_STOP   /* DELETE /search */
 };
-/* What a request wants. Else its HTTP status and why: 403 of another host, another page's, without the token; 404; 405.
- */
+/* Kind of a request; or its HTTP status and the reason: 403 for another host, another page, or a missing token; 404;
+ * 405. */
 int serve_read(const struct serve_request *request, int port, const char *token, enum serve_wish *wish,
                const char **why);
 /* Questions in a body, a JSON array of strings a line, copied in one line each; 0 and why: it is none. */
