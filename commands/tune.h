@@ -79,6 +79,8 @@ enum base_status commands_tune_search(struct commands_context *context, const st
 
 /* tune_stages.c: whether a search is one of plans with stages, and its answer. */
 bool commands_tunes_stages(const struct sim_plan_text *plan);
+/* An option asks for what a search of plans with stages lacks. */
+bool commands_tune_lacks_stages(const struct base_arguments *arguments);
 /* BASE_INPUT: several values of a key that varies with stages alone. */
 enum base_status commands_tune_refuse_lists(const struct sim_plan_text *plan, struct base_error *error);
 enum base_status commands_tune_stages(struct commands_context *context, const struct base_arguments *arguments,

@@ -252,6 +252,20 @@ static enum base_status answer(struct commands_context *context, const struct ba
     return result.plan_count ? BASE_OK : BASE_NO_FIT;
 }
 
+static void warn_of_experts(struct commands_context *context, const struct sim_plan_text *plan)
+{
+    const char *software = plan->values[SIM_SOFTWARE], *mesh = plan->values[SIM_ICI_MESH];
+    if (commands_tunes_stages(plan) || sim_key_is_given(plan, SIM_NUM_EXPERT_PARTITIONS)) return;
+    if (!software || !*software || !strcmp(software, "t5x"))
+        commands_warn(context, "expert parallelism is not searched; give --num-expert-partitions, which "
+                               "--logical-axis-rules standard_moe:1,1 and its like need");
+    else if (sim_key_is_given(plan, SIM_EXPERT_PARALLEL) || (mesh && strstr(mesh, "expert"))) return;
+    else
+        commands_warn(context,
+                      "expert parallelism is not searched; give --expert-parallel, or the mesh an expert axis: "
+                      "--ici-mesh data=1,fsdp,expert,tensor");
+}
+
 /* What the model says of the plan. A decoder has no inputs: those of the default go unsaid, and those that somebody
  * gave with a warning. */
 static enum base_status forget_inputs(struct commands_context *context, const struct base_arguments *arguments,
@@ -262,11 +276,22 @@ static enum base_status forget_inputs(struct commands_context *context, const st
     BASE_TRY(model_gin_config_parse(context->arena, plan->values[SIM_MODEL], context->gin_search_path, &config, error));
     if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
         commands_warn_of_plan(context, plan, &config);
-    if (config.experts.count && !sim_key_is_given(plan, SIM_NUM_EXPERT_PARTITIONS))
-        commands_warn(context, "how experts are divided is not searched; give --num-expert-partitions, which "
-                               "--logical-axis-rules standard_moe:1,1 and its like need");
+    if (config.experts.count) warn_of_experts(context, plan);
     if (!config.encoder) plan->values[SIM_INPUTS_LENGTH] = NULL;
     return BASE_OK;
+}
+
+/* Pipeline stages are searched where the software has them, on nodes of GPUs, unless an option asks for what such a
+ * search lacks. */
+static void search_stages(struct commands_context *context, const struct base_arguments *arguments,
+                          struct sim_plan_text *plan)
+{
+    struct topo_topology topology;
+    struct base_error ignored;
+    if (sim_key_is_given(plan, SIM_PIPELINE_STAGES) || !tuner_searches_stages(plan->values[SIM_SOFTWARE])) return;
+    if (commands_tune_lacks_stages(arguments) || !sim_key_is_given(plan, SIM_TOPOLOGY)) return;
+    if (topo_parse(context->arena, plan->values[SIM_TOPOLOGY], &topology, &ignored) != BASE_OK) return;
+    if (topology.kind == TOPO_GPU) plan->values[SIM_PIPELINE_STAGES] = "auto";
 }
 
 static enum base_status tune(struct commands_context *context, const struct base_arguments *arguments,
@@ -284,6 +309,7 @@ static enum base_status tune(struct commands_context *context, const struct base
     const enum base_status status = commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error);
     context->searches = false;
     BASE_TRY(status);
+    search_stages(context, arguments, &plan);
     BASE_TRY(forget_inputs(context, arguments, &plan, error));
     BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);

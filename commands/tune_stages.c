@@ -32,19 +32,26 @@ enum base_status commands_tune_refuse_lists(const struct sim_plan_text *plan, st
 }
 
 /* Options that a search of plans with stages cannot follow, each with the reason and what may be done instead. */
+static const struct {
+    const char *option, *why;
+} others[] = {
+    {"--fit", "asks how large T5X's model axis has to be, and stages share a model, too; ask for --pareto"},
+    {"--step", "asks for inference, whose plans have no stages; use pipeline_stages 1"},
+    {"--network", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
+    {"--beyond-t5x", "plans with stages are of software other than T5X, and all that it can be told is searched; leave "
+                     "it out"},
+    {"--search", "seeks rules and remat by tensor for plans without stages; leave it out, and name those that "
+                 "shall be tried: --remat-policy full,'device:context;offload:mlpwo'"}};
+
+bool commands_tune_lacks_stages(const struct base_arguments *arguments)
+{
+    bool lacks = base_argument(arguments, "--no-integer-program") != NULL;
+    for (int i = 0; i < BASE_COUNT(others); i++) lacks = lacks || base_argument(arguments, others[i].option);
+    return lacks;
+}
+
 static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const struct {
-        const char *option, *why;
-    } others[] = {
-        {"--fit", "asks how large T5X's model axis has to be, and stages share a model, too; ask for --pareto"},
-        {"--step", "asks for inference, whose plans have no stages; use pipeline_stages 1"},
-        {"--network", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
-        {"--beyond-t5x",
-         "plans with stages are of software other than T5X, and all that it can be told is searched; leave "
-         "it out"},
-        {"--search", "seeks rules and remat by tensor for plans without stages; leave it out, and name those that "
-                     "shall be tried: --remat-policy full,'device:context;offload:mlpwo'"}};
     for (int i = 0; i < BASE_COUNT(others); i++)
         if (base_argument(arguments, others[i].option))
             return base_fail(error, BASE_INPUT, "%s: %s", others[i].option, others[i].why);
@@ -107,6 +114,7 @@ static enum base_status read_request(struct commands_context *context, const str
                                          .where = context->clock_where,
                                          .progress = context->progress,
                                          .progress_where = context->progress_where};
+    const bool searches_stages = !strcmp(plan->values[SIM_PIPELINE_STAGES], "auto");
     BASE_TRY(refuse_others(arguments, error));
     BASE_TRY(commands_tune_objective(arguments, COMMANDS_OF_STAGES, &out->objective, error));
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
@@ -120,6 +128,8 @@ static enum base_status read_request(struct commands_context *context, const str
     if (out->assigns_layers) *layers = NULL;
     BASE_TRY(refuse_with_layers(arguments, out, error));
     out->pareto = !out->assigns_layers && (base_argument(arguments, "--pareto") || looks_around(context, arguments));
+    out->assigns_uneven =
+        searches_stages && !out->assigns_layers && !out->pareto && !sim_key_is_given(plan, SIM_PIPELINE_LAYERS);
     out->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
     out->top = (int)count;
     return BASE_OK;

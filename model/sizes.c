@@ -75,19 +75,35 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
     memcpy(sizes, filled, sizeof filled);
 }
 
+static int64_t at_most(int64_t count, int64_t most)
+{
+    return count < most ? count : most;
+}
+
+/* As many blocks of layers as programs tell apart. */
+static void cut_blocks(const struct model_config *config, int64_t told_apart, struct model_config *out)
+{
+    const int64_t encoder_block = model_layers_per_block(config, MODEL_ENCODER_STACK),
+                  decoder_block = model_layers_per_block(config, MODEL_DECODER_STACK),
+                  first = config->experts.first_dense_layers,
+                  encoder_blocks = at_most(config->num_encoder_layers / encoder_block, told_apart),
+                  decoder_blocks = at_most((config->num_decoder_layers - first) / decoder_block, told_apart);
+    out->experts.first_dense_layers = at_most(first, told_apart);
+    out->num_encoder_layers = encoder_blocks * encoder_block;
+    out->num_decoder_layers = out->experts.first_dense_layers + decoder_blocks * decoder_block;
+    if (config->experts.encoder_sparse_layers) out->experts.encoder_sparse_layers = encoder_blocks;
+    if (config->experts.decoder_sparse_layers) out->experts.decoder_sparse_layers = decoder_blocks;
+}
+
 void model_structure(const struct model_config *config, enum model_optimizer optimizer, enum model_layers layers,
                      struct model_config *out)
 {
-    const int64_t told_apart = layers == MODEL_LAYERS_TOLD_APART ? 4 : 2, encoder = config->num_encoder_layers,
-                  decoder = config->num_decoder_layers;
     memcpy(out, config, sizeof *out); /* with its padding */
     memset(out->name, 0, sizeof out->name);
-    if (config->experts.count) return; /* a block's number of layers depends on them */
-    memset(&out->experts, 0, sizeof out->experts);
+    if (!config->experts.count) memset(&out->experts, 0, sizeof out->experts);
     if (optimizer == MODEL_ADAFACTOR && config->scan_layers) return; /* factoring depends on stacked sizes, too */
-    out->num_encoder_layers = encoder < told_apart ? encoder : told_apart;
-    out->num_decoder_layers = decoder < told_apart ? decoder : told_apart;
-    if (optimizer == MODEL_ADAFACTOR) return;
+    cut_blocks(config, layers == MODEL_LAYERS_TOLD_APART ? 4 : 2, out);
+    if (optimizer == MODEL_ADAFACTOR || config->experts.count) return; /* experts: capacities depend on sizes */
     out->num_heads = config->num_kv_heads == config->num_heads;
     out->num_kv_heads = config->num_kv_heads == 1;
     out->emb_dim = out->head_dim = out->mlp_dim = out->vocab_size = out->num_positions = 0;

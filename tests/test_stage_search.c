@@ -66,7 +66,7 @@ static void no_prediction_undercuts_its_bound(struct base_arena *arena)
             double relaxed_s;
             assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
             if (plan.pipeline.stages == 1) continue;
-            assert_ok(sim_pipeline_relaxed_of(cache, &plan, &relaxed_s, &error), &error);
+            assert_ok(sim_pipeline_relaxed_of(cache, &plan, false, &relaxed_s, &error), &error);
             assert_ok(sim_pipeline_least_of(cache, &plan, &least, &error), &error);
             if (relaxed_s > least.step_s) fail_msg("plan %d: %.17g s where %.17g is less", k, relaxed_s, least.step_s);
             assert_ok(sim_predict(cache, &plan, &p, NULL, &error), &error);

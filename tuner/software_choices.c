@@ -47,5 +47,14 @@ enum base_status tuner_software_find(struct base_arena *arena, const struct tune
     out->words[TUNER_PARTITIONING] = split(arena, field(row, "optimizer_partitioning"));
     out->words[TUNER_SEQUENCE] = split(arena, field(row, "sequence_parallel"));
     out->microbatches = split(arena, field(row, "num_microbatches"));
+    out->searches_stages = !strcmp(field(row, "pipeline_stages"), "auto");
+    out->searches_experts = !strcmp(field(row, "expert_parallel"), "auto");
+    out->expert_tensor_parallel = split(arena, field(row, "expert_tensor_parallel"));
     return BASE_OK;
+}
+
+bool tuner_searches_stages(const char *software)
+{
+    const int row = software && *software ? find_row(software, false) : -1;
+    return row >= 0 && !strcmp(field(row, "pipeline_stages"), "auto");
 }

@@ -90,8 +90,8 @@ static double mean_s(const struct table *t, int stage, const struct sim_stage_co
     return sum / t->stages;
 }
 
-enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_plan *plan, double *least_s,
-                                    struct base_error *error)
+enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_plan *plan,
+                                    struct sim_pipeline_least *out, struct base_error *error)
 {
     enum { SHARE, MORE, ONE, MOST, TRIED };
     struct sim_stage_cost costs[TRIED][SIM_MOST_STAGES];
@@ -99,18 +99,24 @@ enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_pl
     const int64_t tried[TRIED] = {layers / stages, layers / stages + 1, 1, layers - stages + 1};
     const struct table t = {(int)stages, 1, plan->num_microbatches,
                             plan->pipeline.schedule == SIM_ONE_FORWARD_ONE_BACKWARD, NULL};
-    for (int i = 0; i < TRIED; i++) BASE_TRY(sim_stage_costs(cache, plan, tried[i], SIM_TIME_ALONE, costs[i], error));
+    const int fullest = layers % stages ? MORE : SHARE; /* some stage has at least so many layers */
+    for (int i = 0; i < TRIED; i++) {
+        const enum sim_stage_costed costed = i == fullest ? SIM_TIME_AND_MEMORY : SIM_TIME_ALONE;
+        BASE_TRY(sim_stage_costs(cache, plan, tried[i], costed, costs[i], error));
+    }
     const int middle = stages > 2;
     const double worth = mean_s(&t, middle, &costs[MORE][middle]) - mean_s(&t, middle, &costs[SHARE][middle]);
     double shared_s = worth * (double)layers, least_update_s = INFINITY; /* some stage has at least this share */
+    out->free_bytes = -INFINITY;
     for (int s = 0; s < stages; s++) {
         double least = INFINITY;
         for (int i = 0; i < TRIED; i++) least = fmin(least, mean_s(&t, s, &costs[i][s]) - worth * (double)tried[i]);
         shared_s += least;
         least_update_s = fmin(least_update_s, costs[SHARE][s].update_s);
+        out->free_bytes = fmax(out->free_bytes, costs[fullest][s].free_bytes);
     }
     /* Another order of summation may change the last bits. */
-    *least_s = (fmax(shared_s, bare_s(&t, costs[ONE])) + costs[SHARE][0].tied_s + least_update_s) * (1 - 1e-9);
+    out->step_s = (fmax(shared_s, bare_s(&t, costs[ONE])) + costs[SHARE][0].tied_s + least_update_s) * (1 - 1e-9);
     return BASE_OK;
 }
 

@@ -6,8 +6,8 @@
 
 /* A lower bound on the seconds of any layer assignment: a relaxation in which stages share layers freely at a fixed
  * price per layer. Only for one chunk per stage and no encoder. */
-enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_plan *plan, double *least_s,
-                                    struct base_error *error);
+enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_plan *plan,
+                                    struct sim_pipeline_least *out, struct base_error *error);
 
 /* Why layers are not assigned to this many stages: it would take minutes. NULL: they are. In the arena. */
 const char *tuner_layers_refusal(struct base_arena *arena, int64_t stages, int64_t layers);

@@ -43,7 +43,7 @@ static void insert(const struct staged_walk *w, const struct tuner_staged_plan *
 static bool may_be_tight(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
     const struct tuner_stages_result *r = w->result;
-    if (plan->free_bytes < 0 || tuner_staged_is_assigned(w, plan)) return false;
+    if (plan->free_bytes < 0 || plan->assigned) return false;
     if (r->best_count && plan->least_s >= r->best[0].step_s) return false;
     return r->tight_count < w->request->top || plan->least_s < r->tight[r->tight_count - 1].step_s;
 }
@@ -126,7 +126,7 @@ static enum base_status predict(struct staged_walk *w, struct tuner_staged_plan 
     struct sim_prediction p;
     BASE_TRY(tuner_staged_check(w, plan, &checked, error));
     plan->end = TUNER_STAGED_PREDICTED;
-    if (tuner_staged_is_assigned(w, plan)) return assign(w, &checked, plan, error);
+    if (plan->assigned) return assign(w, &checked, plan, error);
     BASE_TRY(sim_predict(w->cache, &checked, &p, NULL, error));
     r->evaluated_count++;
     plan->step_s = tuner_staged_cost(w, plan, p.step_s);

@@ -28,7 +28,9 @@ static const struct {
     [TUNER_STAGED_REMAT] = {SIM_REMAT_POLICY, {"none", "selective", "full"}, TUNER_REMAT},
     [TUNER_STAGED_PARTITIONING] = {SIM_OPTIMIZER_PARTITIONING, {"none", "data"}, TUNER_PARTITIONING},
     [TUNER_STAGED_SEQUENCE] = {SIM_SEQUENCE_PARALLEL, {"0", "1"}, TUNER_SEQUENCE},
+    [TUNER_STAGED_EXPERT_TENSOR] = {SIM_EXPERT_TENSOR_PARALLEL, {NULL}},
     [TUNER_STAGED_CONTEXT] = {SIM_CONTEXT_PARALLEL, {"1"}},
+    [TUNER_STAGED_EXPERTS] = {SIM_EXPERT_PARALLEL, {NULL}},
     [TUNER_STAGED_PARTITIONS] = {SIM_NUM_PARTITIONS, {NULL}},
     [TUNER_STAGED_STAGES] = {SIM_PIPELINE_STAGES, {NULL}},
     [TUNER_STAGED_CHUNKS] = {SIM_VIRTUAL_STAGES, {NULL}},
@@ -92,6 +94,20 @@ static void add_microbatches(struct staged_walk *w)
     }
 }
 
+/* Devices that share out the experts; of those that share one expert, the software's own number comes first. */
+static void add_experts(struct staged_walk *w, enum tuner_staged d)
+{
+    const int64_t experts = w->config.experts.count;
+    if (!experts || !w->choices.searches_experts) return;
+    if (d == TUNER_STAGED_EXPERTS) {
+        add_divisors(w, d, experts, w->topology.device_count);
+    } else if (d == TUNER_STAGED_EXPERT_TENSOR) {
+        add(w, d, NULL);
+        for (int i = 0; i < w->choices.expert_tensor_parallel.count; i++)
+            add(w, d, w->choices.expert_tensor_parallel.values[i]);
+    }
+}
+
 /* The software's options, or the defaults of the table. */
 static void add_usual(struct staged_walk *w, enum tuner_staged d)
 {
@@ -105,7 +121,7 @@ static void add_usual(struct staged_walk *w, enum tuner_staged d)
 
 static bool is_number(enum tuner_staged d)
 {
-    return d == TUNER_STAGED_BATCH || d >= TUNER_STAGED_CONTEXT;
+    return d == TUNER_STAGED_BATCH || d >= TUNER_STAGED_EXPERT_TENSOR;
 }
 
 /* Keys whose words decide which plans exist. */
@@ -179,6 +195,7 @@ static enum base_status find_values(struct staged_walk *w, enum tuner_staged d, 
     for (int i = 0; i < sizes.count; i++) add(w, d, sizes.values[i]);
     if (d == TUNER_STAGED_CONTEXT && w->request->searches_context) add_divisors(w, d, devices, devices);
     else if (!values->count) add_usual(w, d);
+    if (!values->count && !sim_key_is_given(&w->request->plan, SIM_NUM_EXPERT_PARTITIONS)) add_experts(w, d);
     if (!values->count && d == TUNER_STAGED_PARTITIONS) add_divisors(w, d, devices, node);
     if (!values->count && d == TUNER_STAGED_STAGES) add_divisors(w, d, devices, SIM_MOST_STAGES);
     if (!values->count && d == TUNER_STAGED_CHUNKS) add_chunks(w);
@@ -242,6 +259,17 @@ static bool is_said_once(const struct staged_walk *w, const struct tuner_staged_
     return !takes_turns || !has_schedule(w, SIM_ONE_FORWARD_ONE_BACKWARD);
 }
 
+/* Whether the experts are over whole devices. Without devices that share an expert, they go over the tensor-parallel
+ * group before its copies. */
+static bool divides_experts(const struct staged_walk *w, const struct tuner_staged_plan *plan, int64_t copies)
+{
+    const int64_t experts = number(w, plan, TUNER_STAGED_EXPERTS), model = number(w, plan, TUNER_STAGED_PARTITIONS);
+    const bool shares_none = plan->value[TUNER_STAGED_EXPERT_TENSOR] > 0;
+    if (is_given(w, TUNER_STAGED_EXPERT_TENSOR)) return true; /* the plan's check decides */
+    if (!shares_none) return copies % experts == 0;
+    return experts > 1 && model > 1 && experts % model == 0 && copies % (experts / model) == 0;
+}
+
 /* Rejects plans that devices, layers or batch do not divide, and plans that equal another one: chunks of a single
  * stage, sequence parallelism on one device, ZeRO without replicas. */
 static bool divides(const struct staged_walk *w, const struct tuner_staged_plan *plan)
@@ -259,7 +287,7 @@ static bool divides(const struct staged_walk *w, const struct tuner_staged_plan 
     const bool sequences = sequence && !strcmp(sequence, "1"), zero = partitioning && strcmp(partitioning, "none") != 0;
     if (sequences && model == 1 && !is_given(w, TUNER_STAGED_SEQUENCE)) return false;
     if (zero && devices == copy && !is_given(w, TUNER_STAGED_PARTITIONING)) return false;
-    if (!is_said_once(w, plan)) return false;
+    if (!is_said_once(w, plan) || !divides_experts(w, plan, devices / copy)) return false;
     if (stages == 1 && !accumulates(w, m) && !is_given(w, TUNER_STAGED_MICROBATCHES)) return false;
     return number(w, plan, TUNER_STAGED_BATCH) % (m * (devices / copy)) == 0;
 }
@@ -273,14 +301,8 @@ enum base_status tuner_staged_check(struct staged_walk *w, const struct tuner_st
     return tuner_check_micro_batch(out, w->request->micro_batch, error);
 }
 
-bool tuner_staged_is_assigned(const struct staged_walk *w, const struct tuner_staged_plan *plan)
-{
-    return w->request->assigns_layers && number(w, plan, TUNER_STAGED_STAGES) > 1 &&
-           number(w, plan, TUNER_STAGED_CHUNKS) == 1;
-}
-
-/* Whether the software accepts this cut of the model. */
-static bool is_cut(struct staged_walk *w, const struct tuner_staged_plan *plan)
+/* Whether the software accepts this cut of the model, or is told the layers of each stage. */
+static bool is_cut(struct staged_walk *w, struct tuner_staged_plan *plan)
 {
     const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS);
     const enum sim_cut partition = (enum sim_cut)number(w, plan, TUNER_STAGED_DIVISION);
@@ -292,10 +314,11 @@ static bool is_cut(struct staged_walk *w, const struct tuner_staged_plan *plan)
                                           .first_layers = w->first_layers};
     struct sim_stage_chunk pieces[SIM_MOST_STAGE_CHUNKS];
     struct base_error why;
+    plan->assigned = stages > 1 && chunks == 1 && w->request->assigns_layers;
     if (stages == 1) return true;
-    if (tuner_staged_is_assigned(w, plan)) return stages <= w->config.num_decoder_layers;
     if (!*known) *known = sim_split_model(&w->config, &pipeline, w->traits.division, pieces, &why) == BASE_OK ? 1 : -1;
-    return *known > 0;
+    plan->assigned = plan->assigned || (chunks == 1 && *known < 0 && w->assigns_uneven);
+    return plan->assigned ? stages <= w->config.num_decoder_layers : *known > 0;
 }
 
 double tuner_staged_cost(const struct staged_walk *w, const struct tuner_staged_plan *plan, double step_s)
@@ -311,8 +334,8 @@ static enum base_status bound_by_layers(struct staged_walk *w, const struct sim_
     plan->least_s = 0;
     plan->free_bytes = w->result->capacity_bytes = checked->placement->profile.constants[SIM_CAPACITY_BYTES];
     plan->has_layers_bound_only = checked->pipeline.stages > 1 && !w->request->no_bounds;
-    if (!plan->has_layers_bound_only || tuner_staged_is_assigned(w, plan) || w->request->pareto) return BASE_OK;
-    BASE_TRY(sim_pipeline_relaxed_of(w->cache, checked, &least_s, error));
+    if (!plan->has_layers_bound_only || w->request->pareto) return BASE_OK;
+    BASE_TRY(sim_pipeline_relaxed_of(w->cache, checked, plan->assigned, &least_s, error));
     plan->least_s = tuner_staged_cost(w, plan, least_s);
     return BASE_OK;
 }
@@ -323,12 +346,12 @@ enum base_status tuner_staged_bound(struct staged_walk *w, struct tuner_staged_p
     struct sim_plan checked;
     if (!plan->has_layers_bound_only) return BASE_OK;
     BASE_TRY(tuner_staged_check(w, plan, &checked, error));
-    if (tuner_staged_is_assigned(w, plan)) BASE_TRY(tuner_layers_bound(w->cache, &checked, &least.step_s, error));
+    if (plan->assigned) BASE_TRY(tuner_layers_bound(w->cache, &checked, &least, error));
     else BASE_TRY(sim_pipeline_least_of(w->cache, &checked, &least, error));
     const double least_s = tuner_staged_cost(w, plan, least.step_s);
-    w->result->bound_violations += least_s < plan->least_s;
+    w->result->bound_violations += !plan->assigned && least_s < plan->least_s;
     plan->has_layers_bound_only = false;
-    plan->least_s = least_s;
+    plan->least_s = fmax(least_s, plan->least_s); /* of layers to be assigned either may be the closer */
     plan->free_bytes = least.free_bytes;
     return BASE_OK;
 }
@@ -346,10 +369,9 @@ static enum base_status add_plan(struct staged_walk *w, struct tuner_staged_plan
     enum base_status status = BASE_OK;
     if (!divides(w, plan) || !is_cut(w, plan)) return BASE_OK;
     plan->unpriced = w->searches && tuner_staged_time_is_up(w, LISTING_SHARE);
-    const char *no =
-        tuner_staged_is_assigned(w, plan)
-            ? tuner_layers_refusal(w->arena, number(w, plan, TUNER_STAGED_STAGES), w->config.num_decoder_layers)
-            : NULL;
+    const char *no = plan->assigned ? tuner_layers_refusal(w->arena, number(w, plan, TUNER_STAGED_STAGES),
+                                                           w->config.num_decoder_layers)
+                                    : NULL;
     if (no) return tuner_staged_refuse(w, no), BASE_OK;
     if (plan->unpriced) plan->least_s = 0, plan->free_bytes = INFINITY;
     else status = tuner_staged_check(w, plan, &checked, &why);
@@ -359,10 +381,9 @@ static enum base_status add_plan(struct staged_walk *w, struct tuner_staged_plan
         return base_fail(error, BASE_INPUT, "the space has more than %d plans; use fewer values", MOST_PLANS);
     r->space = base_grown(w->arena, r->space, r->plan_count, &w->capacity, sizeof *r->space);
     plan->place = r->plan_count;
-    w->assigns = w->assigns || tuner_staged_is_assigned(w, plan);
+    w->assigns = w->assigns || plan->assigned;
     r->space[r->plan_count] = *plan;
-    if (!w->searches && tuner_staged_is_assigned(w, plan))
-        r->space[r->plan_count].layers = "auto"; /* as the table shows it */
+    if (!w->searches && plan->assigned) r->space[r->plan_count].layers = "auto"; /* as the table shows it */
     r->plan_count++;
     return BASE_OK;
 }
@@ -458,7 +479,9 @@ enum base_status tuner_staged_list(struct staged_walk *w, struct base_error *err
     for (int d = 0; d < TUNER_STAGED_COUNT; d++) BASE_TRY(find_values(w, (enum tuner_staged)d, error));
     BASE_TRY(check_schedules(w, error));
     BASE_TRY(check_chunks(w, error));
-    if (w->request->assigns_layers && (!w->traits.takes_layers || w->config.encoder || !divides_by_layers(w)))
+    const bool takes_layers = w->traits.takes_layers && !w->config.encoder && divides_by_layers(w);
+    w->assigns_uneven = w->request->assigns_uneven && takes_layers;
+    if (w->request->assigns_layers && !takes_layers)
         return base_fail(
             error, BASE_INPUT,
             "pipeline_layers: auto assigns a decoder's layers to the stages of a software that can be told, "

@@ -16,9 +16,10 @@ struct staged_walk {
     struct model_config config;
     int64_t numbers[TUNER_STAGED_COUNT][TUNER_STAGED_MOST_VALUES]; /* of values that are integers or words */
     int capacity, front_capacity;
-    bool overflows; /* some key had more than TUNER_STAGED_MOST_VALUES values */
-    bool searches;  /* plans get bounds when they are listed */
-    bool assigns;   /* some plan needs a layer assignment */
+    bool overflows;      /* some key had more than TUNER_STAGED_MOST_VALUES values */
+    bool searches;       /* plans get bounds when they are listed */
+    bool assigns;        /* some plan needs a layer assignment */
+    bool assigns_uneven; /* of the request, where the software and the model allow it */
     double start_s;
     struct sim_pipeline_traits traits;
     struct tuner_software choices;
@@ -33,8 +34,6 @@ enum base_status tuner_staged_check(struct staged_walk *w, const struct tuner_st
                                     struct base_error *error);
 /* Replaces the plan's layers-only bound, if it has one, by full bounds. */
 enum base_status tuner_staged_bound(struct staged_walk *w, struct tuner_staged_plan *plan, struct base_error *error);
-/* Whether layers are assigned to the plan's stages. */
-bool tuner_staged_is_assigned(const struct staged_walk *w, const struct tuner_staged_plan *plan);
 /* The objective: seconds per sequence, or seconds per step. */
 double tuner_staged_cost(const struct staged_walk *w, const struct tuner_staged_plan *plan, double step_s);
 void tuner_staged_refuse(struct staged_walk *w, const char *why);

@@ -382,7 +382,9 @@ enum tuner_staged {
     TUNER_STAGED_REMAT,
     TUNER_STAGED_PARTITIONING,
     TUNER_STAGED_SEQUENCE,
+    TUNER_STAGED_EXPERT_TENSOR,
     TUNER_STAGED_CONTEXT,
+    TUNER_STAGED_EXPERTS,
     TUNER_STAGED_PARTITIONS,
     TUNER_STAGED_STAGES,
     TUNER_STAGED_CHUNKS,
@@ -390,6 +392,8 @@ enum tuner_staged {
     TUNER_STAGED_COUNT
 };
 enum sim_key tuner_staged_key(enum tuner_staged dimension);
+/* Whether plans with stages belong to the default space of this software (software_choices.csv). */
+bool tuner_searches_stages(const char *software);
 
 struct tuner_stages_request {
     struct sim_plan_text plan;                     /* fixed keys */
@@ -401,6 +405,7 @@ struct tuner_stages_request {
     int top;
     bool no_bounds;               /* predict every plan in full */
     bool assigns_layers;          /* choose each stage's layers; otherwise the software's split */
+    bool assigns_uneven;          /* choose them where the software's split refuses the layers */
     bool batch_auto;              /* also search the batch size */
     bool searches_context;        /* search the number of devices per sequence; otherwise the plan's */
     bool pareto;                  /* tokens per second against peak memory; not with assigned layers */
@@ -416,6 +421,7 @@ enum tuner_staged_end { TUNER_STAGED_OPEN, TUNER_STAGED_PREDICTED, TUNER_STAGED_
 struct tuner_staged_plan {
     unsigned char value[TUNER_STAGED_COUNT];
     unsigned char end;          /* enum tuner_staged_end: the decision */
+    bool assigned;              /* each stage's layers are chosen */
     bool unpriced;              /* time ran out before it had bounds or was checked */
     bool refused;               /* valid for the software, but it cannot be predicted */
     bool has_layers_bound_only; /* it has only the layers-only time bound, and no memory bound yet */

@@ -62,13 +62,17 @@ static double least_step_s(const struct sim_pipeline_prices *l)
     return (reduced_s + updating_s + sim_pipeline_tied_s(l)) * (1 - rounding_frac);
 }
 
-/* Gives every stage so many layers: not a way to split the model, but each stage's cost with that many. */
-static void cut_alike(struct sim_pipeline_prices *l, int64_t layers)
+/* Gives every stage so many layers: not a way to split the model, but each stage's cost with that many. The model's
+ * first layers may lack experts. A later stage has as many of these as it can have, or none. */
+static void cut_alike(struct sim_pipeline_prices *l, int64_t layers, bool most_dense)
 {
+    const int64_t dense = l->plan->config->experts.first_dense_layers;
     memset(l->split, 0, (size_t)l->stages * sizeof *l->split);
     for (int i = 0; i < l->stages; i++) {
+        const int64_t left = i == 0 || (most_dense && i < dense) ? dense - i : 0;
         l->split[i].parts = MODEL_PART_LAYERS;
         l->split[i].decoder_layers = layers;
+        l->split[i].dense_layers = left < layers ? left : layers;
     }
     l->split[0].parts |= MODEL_PART_EMBEDDING;
     l->split[l->stages - 1].parts |= MODEL_PART_FINAL_NORM | MODEL_PART_LOGITS | MODEL_PART_LOSS;
@@ -110,6 +114,30 @@ static enum base_status fill_costs(struct sim_pipeline_prices *l, struct base_ar
     return BASE_OK;
 }
 
+static void keep_least(struct sim_stage_cost *c, const struct sim_stage_cost *other)
+{
+    c->forward_s = fmin(c->forward_s, other->forward_s);
+    c->backward_s = fmin(c->backward_s, other->backward_s);
+    c->reduce_s = fmin(c->reduce_s, other->reduce_s);
+    c->update_s = fmin(c->update_s, other->update_s);
+    c->free_bytes = fmax(c->free_bytes, other->free_bytes);
+}
+
+/* At least, wherever the stages begin. */
+static enum base_status find_costs(struct sim_pipeline_prices *l, struct base_arena *arena, int64_t layers,
+                                   enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error)
+{
+    struct sim_stage_cost others[SIM_MOST_STAGES];
+    const int64_t dense = l->plan->config->experts.first_dense_layers;
+    cut_alike(l, layers, false);
+    BASE_TRY(fill_costs(l, arena, costed, costs, error));
+    if (dense < 2) return BASE_OK;
+    cut_alike(l, layers, true);
+    BASE_TRY(fill_costs(l, arena, costed, others, error));
+    for (int i = 1; i < l->stages && i < dense; i++) keep_least(&costs[i], &others[i]);
+    return BASE_OK;
+}
+
 enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers,
                                  enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error)
 {
@@ -119,8 +147,7 @@ enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan 
     sim_pipeline_prices_begin(&l, cache, plan, prices);
     BASE_TRY(sim_pipeline_traits_find(plan->software, &l.traits, error));
     l.stages = l.pieces = (int)plan->pipeline.stages, l.chunks = 1;
-    cut_alike(&l, layers);
-    enum base_status status = fill_costs(&l, &arena, costed, costs, error);
+    enum base_status status = find_costs(&l, &arena, layers, costed, costs, error);
     base_arena_free(&arena);
     return status;
 }
@@ -171,7 +198,7 @@ static enum base_status outline(struct sim_pipeline_prices *l, double *step_s, s
         for (int c = l->chunks - 1; c >= 0; c--) {
             const struct sim_stage_chunk *piece = &l->split[c * l->stages + k];
             own_s = 0;
-            if (piece->parts != MODEL_PART_LAYERS || !piece->decoder_layers) continue;
+            if (piece->parts != MODEL_PART_LAYERS || !piece->decoder_layers || piece->dense_layers) continue;
             BASE_TRY(layers_s(l, piece->decoder_layers, &known, &own_s, error));
             busy += m * own_s;
         }
@@ -181,18 +208,32 @@ static enum base_status outline(struct sim_pipeline_prices *l, double *step_s, s
     return BASE_OK;
 }
 
-enum base_status sim_pipeline_relaxed_of(struct sim_cache *cache, const struct sim_plan *plan, double *step_s,
-                                         struct base_error *error)
+/* Some stage has at least its share of the layers, of those with experts where the first lack them. */
+static enum base_status fullest_s(struct sim_pipeline_prices *l, double *step_s, struct base_error *error)
+{
+    const struct model_config *config = l->plan->config;
+    struct layer_times known;
+    double each_s;
+    for (int i = 0; i <= ASKED_LAYERS; i++) known.each_s[i] = -1;
+    const int64_t layers = config->num_decoder_layers - config->experts.first_dense_layers;
+    BASE_TRY(layers_s(l, base_ceil_div(layers, l->stages), &known, &each_s, error));
+    *step_s = (double)l->plan->num_microbatches * each_s * (1 - rounding_frac);
+    return BASE_OK;
+}
+
+enum base_status sim_pipeline_relaxed_of(struct sim_cache *cache, const struct sim_plan *plan, bool assigned,
+                                         double *step_s, struct base_error *error)
 {
     struct sim_chunk_price price;
     struct sim_pipeline_prices l;
     *step_s = 0;
-    if (plan->config->encoder || plan->config->experts.count) return BASE_OK;
+    if (plan->config->encoder || model_layers_per_block(plan->config, MODEL_DECODER_STACK) > 1) return BASE_OK;
     sim_pipeline_prices_begin(&l, cache, plan, &price);
     BASE_TRY(sim_pipeline_check(plan, error));
     BASE_TRY(sim_pipeline_traits_find(plan->software, &l.traits, error));
-    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l.traits.division, l.split, error));
     l.stages = (int)plan->pipeline.stages, l.chunks = (int)plan->pipeline.chunks, l.pieces = l.stages * l.chunks;
+    if (assigned) return fullest_s(&l, step_s, error);
+    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l.traits.division, l.split, error));
     return outline(&l, step_s, error);
 }
 

@@ -39,8 +39,8 @@ struct sim_pipeline_least {
 };
 /* The same by what layers alone take, which is soon known of many plans: no more than the bound on time itself. 0: it
  * says nothing of such a model. */
-enum base_status sim_pipeline_relaxed_of(struct sim_cache *cache, const struct sim_plan *plan, double *step_s,
-                                         struct base_error *error);
+enum base_status sim_pipeline_relaxed_of(struct sim_cache *cache, const struct sim_plan *plan, bool assigned,
+                                         double *step_s, struct base_error *error);
 enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,
                                        struct sim_pipeline_least *out, struct base_error *error);
 /* What a stage would cost with some number of layers, where stages are not split into chunks. */
