@@ -459,6 +459,30 @@ static void versions_differ_by_their_rows(struct base_arena *arena)
     assert_int_equal(waits.memory.peak_bytes, usual.memory.peak_bytes);
 }
 
+/* Over hosts a nanotron sweep had PyTorch compare arguments before each collective: time of the host, by rank. */
+static void checked_collectives_take_the_host_time_by_rank(struct base_arena *arena)
+{
+    static const char *const ranks[] = {"2", "4", "8"};
+    double late_s[BASE_COUNT(ranks)];
+    for (int i = 0; i < BASE_COUNT(ranks); i++) {
+        for (int hosts = 1; hosts <= 2; hosts++) {
+            const char *const plan[][2] = {{"software", "nanotron"},
+                                           {"topology", hosts == 1 ? "h100:1x8" : "h100:2x8"},
+                                           {"num_partitions", ranks[i]},
+                                           {"sequence_parallel", "1"},
+                                           {"pipeline_stages", "1"},
+                                           {"num_microbatches", hosts == 1 ? "8" : "4"},
+                                           {"software_version", "2024-12 bench2 repaired"}};
+            TEST_ROW("%s ranks, %d hosts", ranks[i], hosts);
+            const struct sim_prediction usual = predict(arena, plan, BASE_COUNT(plan) - 1),
+                                        checked = predict(arena, plan, BASE_COUNT(plan));
+            late_s[i] = checked.step_s - usual.step_s;
+            assert_true(hosts == 1 ? late_s[i] == 0 : late_s[i] > 0);
+        }
+    }
+    assert_true(late_s[1] > 1.5 * late_s[0] && late_s[2] > 1.5 * late_s[1]);
+}
+
 /* DeepSpeed's bfloat16 optimizer adds each microbatch's gradients to float32 ones: read, added to and written. */
 static void bfloat16_gradients_add_up_in_float32(struct base_arena *arena)
 {
@@ -907,6 +931,7 @@ static const struct test tests[] = {
     TEST(a_context_of_one_device_is_none),
     TEST(a_predicted_bubble_is_that_of_its_schedule),
     TEST(versions_differ_by_their_rows),
+    TEST(checked_collectives_take_the_host_time_by_rank),
     TEST(bfloat16_gradients_add_up_in_float32),
     TEST(memory_grows_with_what_is_in_flight),
     TEST(stages_share_the_work),

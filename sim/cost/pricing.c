@@ -170,6 +170,17 @@ static double waited_by_passes_s(const struct sim_cost_context *p, const struct 
     return fmax(0, late_s[0]) + fmax(0, late_s[1]);
 }
 
+/* Starts that a step makes. Before a collective the host may compare its arguments with those of the other ranks, one
+ * after the other (ProcessGroupWrapper of TORCH_DISTRIBUTED_DEBUG=DETAIL), as long as so many starts take. */
+static double starts_of(const struct sim_cost_context *p, const struct sim_unit_costs *prices,
+                        const struct sim_price_step *step)
+{
+    const double *c = p->placement->profile.constants;
+    if (!step->communicates) return prices->kernels[step->what].launches;
+    const double ranks = p->placement->groups[p->list->collectives[step->what].axes].load.group_size;
+    return 1 + c[SIM_CHECKED_RANK_S] / c[SIM_HOST_LAUNCH_S] * ranks;
+}
+
 /* The host launches kernels ahead of the device. The device waits where launching takes longer than running, and always
  * for kernels launched only after the one before has ended. Optimizers have few kernels over many parameters: the host
  * never lags there. */
@@ -188,7 +199,7 @@ static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_cost
         const struct sim_price_step *step = &p->list->steps[i];
         const double count = prices->repeats[step->repeats];
         const double alone_s = step->communicates ? 0 : sim_alone_s(p, &prices->kernels[step->what]);
-        const double started = count * (step->communicates ? 1 : prices->kernels[step->what].launches);
+        const double started = count * starts_of(p, prices, step);
         if (i && step->repeats != step[-1].repeats) end_stretch(&line);
         if (step->phase == MODEL_OPTIMIZER)
             updates_s += count * (step->communicates ? prices->collectives_s[step->what] : alone_s);

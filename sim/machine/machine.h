@@ -42,22 +42,17 @@ enum sim_constant {
     SIM_REMATERIALIZATION_MIN_BYTES,
     SIM_MULTIPROCESSORS /* of a GPU: a product's tiles are dealt out to them; 0: products have no tiles */,
     SIM_ATTENTION_EFFICIENCY_FRAC /* of flop_per_s, for products inside a flash attention kernel; 0: as any product */,
-    SIM_NVLS_BYTES_PER_S /* operand bytes of all-reduces that the switch sums, in addition to its steps; 0: unsupported
-                          */
-    ,
+    SIM_NVLS_BYTES_PER_S /* operand bytes of all-reduces that the switch sums, beside its steps; 0: unsupported */,
     SIM_NVLS_STEP_S /* of such an all-reduce, once for each chunk of all channels */,
     SIM_LL_BYTES_PER_S /* bus bandwidth of NCCL's protocol for few bytes, which sends a flag with each word */,
     SIM_NVLS_RECKONED_FRAC /* a GPU's links: share of bandwidth that NCCL's cost model assumes for NVLS */,
     SIM_RING_LL128_INSIDE /* not 0: rings of NCCL's protocol of 128 bytes stay inside nodes */,
     SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
     SIM_LOOP_LAUNCH_S /* the same of a start in a compiled loop over experts */,
-    SIM_HOST_WATCHED_S /* in addition to its launch, per eager kernel under a Python dispatch mode (selective policies)
-                        */
-    ,
+    SIM_HOST_WATCHED_S /* beside its launch, of each eager kernel under a Python dispatch mode */,
+    SIM_CHECKED_RANK_S /* of the host, for each rank of a collective whose arguments PyTorch compares before it */,
     SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
-    SIM_DISPATCH_BYTES_PER_S /* that DeepEP's and HybridEP's kernels deliver to a GPU through NVLink; 0: all it carries
-                              */
-    ,
+    SIM_DISPATCH_BYTES_PER_S /* that DeepEP's and HybridEP's kernels deliver to a GPU by NVLink; 0: all it carries */,
     SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,
     SIM_DCN_EFFICIENCY_FRAC,
     SIM_HOST_UPDATE_BYTES_PER_S /* that a host reads and writes while it takes an optimizer's step */,

@@ -37,6 +37,7 @@ static const struct constant_row {
     [SIM_DISPATCH_BYTES_PER_S] = {"dispatch_bytes_per_s", 0, 1e18, ON_GPUS},
     [SIM_HOST_LAUNCH_S] = {"host_launch_s", 0, 10, ON_GPUS},
     [SIM_LOOP_LAUNCH_S] = {"loop_launch_s", 0, 10, ON_GPUS},
+    [SIM_CHECKED_RANK_S] = {"checked_rank_s", 0, 10, ON_GPUS},
     [SIM_BLOCKED_LAUNCHES_FRAC] = {"blocked_launches_frac", 0, 1, ON_GPUS},
     [SIM_ENGINE_EXPOSED_FRAC] = {"engine_exposed_frac", 0, 1, ON_GPUS},
     [SIM_NIC_EFFICIENCY_FRAC] = {"nic_efficiency_frac", 0, 1, ON_GPUS},

@@ -108,8 +108,9 @@ enum base_status sim_profile_take_version(const char *software, const struct top
     const char *chip = topology->chip.name;
     for (int row = 0; row < table->row_count; row++)
         if (is_of(row, software, sim_platform_name(topology->kind), version) || is_of(row, software, chip, version)) {
-            if (!strcmp(field(row, "constant"), "pytorch"))
-                BASE_TRY(take_library(field(row, "value"), topology, profile, error));
+            const char *constant = field(row, "constant");
+            if (!strcmp(constant, "checked_rank_s") && topology->bounds[0] == 1) continue; /* of runs over hosts */
+            if (!strcmp(constant, "pytorch")) BASE_TRY(take_library(field(row, "value"), topology, profile, error));
             else BASE_TRY(take_row(row, topology->chip.name, profile, error));
         }
     return BASE_OK;

@@ -271,7 +271,8 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
     BASE_TRY(find_machine(cache, plan, &stage, &machine, error));
     BASE_TRY(sim_placement_build(&cache->arena, &stage, &request, &machine->profile, &out->placement, error));
-    BASE_TRY(sim_profile_take_version(plan->software, &stage, plan->software_version, &out->placement.profile, error));
+    BASE_TRY(
+        sim_profile_take_version(plan->software, &topology, plan->software_version, &out->placement.profile, error));
     BASE_TRY(sim_profile_take_compile(plan->software, text->values[SIM_COMPILE], &out->placement.profile, error));
     out->request.split_physical_axes = out->request.split_physical_axes || out->placement.splits_dimensions;
     out->placement.topology = topology;
