@@ -20,9 +20,9 @@ torus: all
 soak: all
 	@scripts/soak.sh $(BUILD)/meshwright $(BUILD)/soak
 
-## failures: in one run after the other a call fails: every rename, fsync, write and open, one malloc in 40 (an hour)
+## failures: in one run after the other a call fails: every rename, fsync, write, open and malloc (an hour)
 failures: all
-	@scripts/failures.sh $(BUILD)/meshwright $(BUILD)/failures
+	@python3 scripts/failures.py $(BUILD)/meshwright $(BUILD)/failures
 
 ## attacks: a run is attacked in 100 rounds: signals, a second run, a full disk (as root), flipped bits, a wrong clock (minutes)
 attacks: all

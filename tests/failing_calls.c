@@ -1,6 +1,6 @@
-/* A library for LD_PRELOAD: in the program FAIL_IN, call number FAIL_AT of the kind FAIL_CALL fails, and the file
- * FAIL_MARK says so. scripts/failures.sh has one call after the other fail in a run. With WRONG_CLOCK, the time of day
- * jumps by days at each look (scripts/attacks.py). */
+/* A library for LD_PRELOAD: in the program FAIL_IN, call number FAIL_AT of the kind FAIL_CALL fails; the file FAIL_MARK
+ * says at the end how many there were. scripts/failures.py has one call after the other fail in a run. With
+ * WRONG_CLOCK, the time of day jumps by days at each look (scripts/attacks.py). */
 #define _GNU_SOURCE /* RTLD_NEXT, program_invocation_short_name */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -24,22 +24,24 @@ void *__libc_malloc(size_t size), *__libc_calloc(size_t count, size_t size), *__
 
 static atomic_long calls;
 
-static void leave_mark(void)
-{
-    const char *mark = getenv("FAIL_MARK");
-    const long file = mark ? syscall(SYS_openat, AT_FDCWD, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (file >= 0) syscall(SYS_close, file);
-}
-
 /* Whether this is the call that fails; errno is then what such a call leaves. */
 static bool fails(const char *kind, int why)
 {
     const char *in = getenv("FAIL_IN"), *call = getenv("FAIL_CALL"), *at = getenv("FAIL_AT");
     if (!in || !call || !at || strcmp(call, kind) != 0 || strcmp(in, program_invocation_short_name) != 0) return false;
     if (atomic_fetch_add(&calls, 1) + 1 != strtol(at, NULL, 10)) return false;
-    leave_mark();
     errno = why;
     return true;
+}
+
+__attribute__((destructor)) static void say_count(void)
+{
+    const char *mark = getenv("FAIL_MARK"), *in = getenv("FAIL_IN");
+    if (!mark || !in || strcmp(in, program_invocation_short_name) != 0) return;
+    char text[32];
+    const int length = snprintf(text, sizeof text, "%ld", atomic_load(&calls));
+    const long file = syscall(SYS_openat, AT_FDCWD, mark, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file >= 0) syscall(SYS_write, file, text, (size_t)length), syscall(SYS_close, file);
 }
 
 void *malloc(size_t size)
