@@ -346,8 +346,7 @@ struct sim_cost_context {
     double recomputed_frac;         /* then: the share of saved layer tensors that is recomputed */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
-    double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop,
-        launch_slack_frac /* of the device's time by which the host is ahead of it */;
+    double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;
     double loop_s[SIM_BOUND_COUNT]; /* of these, in the loop of decode steps */
     struct sim_category_bytes peak; /* of transient buffers */
     const char *peak_name;          /* of the operation there; NULL: between steps */

@@ -189,7 +189,6 @@ static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_cost
     const double *c = p->placement->profile.constants;
     struct line line = {.launch_s = c[SIM_HOST_LAUNCH_S]};
     double forward = 0, updates_s = 0, all_s = p->exposed_s;
-    p->launch_slack_frac = 1; /* of a host that takes no time */
     if (!(c[SIM_HOST_LAUNCH_S] > 0)) return;
     if (p->placement->profile.traits >> MODEL_TRAIT_ENGINE_CASTS & 1) {
         p->totals_s[SIM_BY_LATENCY] += waited_by_passes_s(p, prices);
@@ -212,7 +211,6 @@ static void wait_for_host(struct sim_cost_context *p, const struct sim_unit_cost
                  device_s = all_s - updates_s, blocked_s = c[SIM_BLOCKED_LAUNCHES_FRAC] * host_s,
                  waited_s = fmax(host_s - device_s, line.waited_s - p->exposed_s);
     p->totals_s[SIM_BY_LATENCY] += fmax(blocked_s, waited_s);
-    p->launch_slack_frac = host_s < device_s && !(blocked_s > 0) ? 1 - host_s / device_s : 0;
 }
 
 /* The same for the loop of decode steps. */

@@ -61,13 +61,6 @@ static double scattered_bytes(const struct sim_cost_context *p)
     return bytes;
 }
 
-/* Launch slack: how far the host runs ahead of the device. A pipeline stage's host reads received data before it goes
- * on, and so waits for the device in each microbatch. */
-static double launch_slack_frac(const struct sim_cost_context *p)
-{
-    return p->plan->options.parts ? 0 : p->launch_slack_frac;
-}
-
 /* The gather stream's pool beyond its live tensors. The root's parameters come first, then the first layer's; later
  * layers reuse its blocks. Where weights stay gathered over a pipeline's step, the copies are counted elsewhere, and
  * the whole pool here. */
@@ -104,7 +97,8 @@ double sim_torch_held_bytes(const struct sim_cost_context *p)
     if (c[SIM_SPLIT_BLOCKS_FRAC] > 0 && !buckets && p->plan->num_microbatches > 1)
         bytes += c[SIM_SPLIT_BLOCKS_FRAC] * largest_bytes(p);
     if (c[SIM_SPLIT_BLOCKS_FRAC] > 0) bytes += c[SIM_SPLIT_BLOCKS_FRAC] * embedding_bytes(p);
-    if (c[SIM_HELD_FRAC] > 0) bytes += c[SIM_HELD_FRAC] * launch_slack_frac(p) * scattered_bytes(p);
+    /* A stage's host reads what it sends and receives, and so waits for the device in each microbatch. */
+    if (!p->plan->options.parts) bytes += sim_torch_scattered_bytes(p);
     if (c[SIM_GATHER_POOL_FRAC] > 0 && p->plan->memory_kind != SIM_ALLOCATED)
         bytes += c[SIM_GATHER_POOL_FRAC] * gather_pool_bytes(p);
     return floor(bytes);
