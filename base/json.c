@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -152,7 +153,9 @@ enum base_status base_json_parse(struct base_arena *arena, const char *text, siz
     if (strspn(text, " \t\r\n") == length) return base_fail(error, BASE_INPUT, "is empty; a JSON document is needed");
     BASE_TRY(check_tokens(text, error));
     const char *end = NULL;
+    errno = 0;
     cJSON *tree = cJSON_ParseWithLengthOpts(text, length + 1, &end, 1);
+    if (!tree && errno == ENOMEM) longjmp(*arena->exhausted, 1); /* this is no fault of the text */
     if (!tree) return not_json(text, end ? end : text, error);
     /* If the arena is exhausted, cJSON's own tree must still be freed. */
     jmp_buf here, *outer = arena->exhausted;

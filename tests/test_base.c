@@ -2,7 +2,9 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/test.h"
 
+#include <cjson/cJSON.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -708,6 +710,27 @@ static void json_reads_nothing_behind_its_end(struct base_arena *arena)
                          i < 4 ? BASE_OK : BASE_INPUT);
     }
     munmap(pages, 2 * page);
+}
+
+static void *out_of_memory(size_t size)
+{
+    (void)size;
+    return errno = ENOMEM, NULL;
+}
+
+/* A manifest once said "8" for 8, since the number could not be read for want of memory. */
+static void json_does_not_blame_a_text_for_want_of_memory(struct base_arena *arena)
+{
+    jmp_buf exhausted, *outer = arena->exhausted;
+    const struct base_json *document;
+    struct base_error error;
+    volatile bool blames = false;
+    arena->exhausted = &exhausted;
+    cJSON_InitHooks(&(cJSON_Hooks){out_of_memory, free});
+    if (!setjmp(exhausted)) blames = parse(arena, "8", &document, &error) != BASE_OK;
+    cJSON_InitHooks(NULL);
+    arena->exhausted = outer;
+    assert_false(blames);
 }
 
 static void json_depth_is_bounded(struct base_arena *arena)
@@ -1500,6 +1523,7 @@ int main(int argument_count, char **arguments)
         TEST(json_refuses_what_is_not),
         TEST(json_refuses_nul_bytes),
         TEST(json_reads_nothing_behind_its_end),
+        TEST(json_does_not_blame_a_text_for_want_of_memory),
         TEST(json_depth_is_bounded),
         TEST(json_deepest_document_is_written_again),
         TEST(json_many_keys_take_no_quadratic_time),

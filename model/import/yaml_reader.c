@@ -163,7 +163,7 @@ static enum base_status read_text(struct reading *reading, const char *prefix, c
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
     if (!yaml_parser_load(&parser, &document)) {
         status = base_fail(reading->error, BASE_INPUT, "%.300s:%d: is no YAML: %.200s", reading->file,
-                           (int)parser.problem_mark.line + 1, parser.problem ? parser.problem : "cannot be read");
+                           (int)parser.problem_mark.line + 1, parser.problem ? parser.problem : "out of memory");
     } else {
         reading->document = &document;
         const yaml_node_t *root = yaml_document_get_root_node(&document);
