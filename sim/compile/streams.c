@@ -5,7 +5,7 @@
 static bool moves_parameters(const struct sim_sharded *s, const struct sim_op *op)
 {
     const struct model_tensor *tensor = &s->program->tensors[s->values[op->inputs[0]].tensor];
-    return tensor->role == MODEL_ROLE_WEIGHT || tensor->category == MODEL_GRADIENT;
+    return tensor->role == MODEL_ROLE_WEIGHT || tensor->from_producer || tensor->category == MODEL_GRADIENT;
 }
 
 void sim_prefetch_shards(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
