@@ -112,50 +112,6 @@ static void what_only_cuts_moves_nothing(struct base_arena *arena)
     }
 }
 
-/* Axes by number: 0 stage, 1 fsdp, 2 tensor. */
-static sim_order order(int major, int minor)
-{
-    return sim_join(major < 0 ? 0 : 1u << major, minor < 0 ? 0 : 1u << minor);
-}
-
-/* A dimension gives some of its tiles to another and the axes have other sizes than wanted: tiles, or parts of an axis,
- * are exchanged and permuted, never gathered. As XLA of jaxlib 0.4.13 emits it. */
-static void parts_of_an_axis_are_exchanged(struct base_arena *arena)
-{
-    static const struct {
-        int mesh[3] /* stage, fsdp, tensor */, from[2] /* of one dimension */, stays, goes;
-        unsigned exchanged, permuted;
-    } rows[] = {
-        {{4, 2, 2}, {0, 1}, 2, 0, 3, 7}, {{4, 2, 2}, {0, 1}, 0, 2, 2, 6}, {{4, 2, 2}, {0, 1}, 1, 0, 3, 7},
-        {{4, 2, 2}, {1, 0}, 2, 0, 1, 6}, {{4, 2, 2}, {1, 0}, 0, 2, 1, 7}, {{2, 2, 2}, {0, 1}, 0, 2, 2, 6},
-        {{2, 2, 2}, {0, 1}, 2, 0, 2, 7}, {{2, 2, 4}, {2, 1}, 0, 2, 6, 7}, {{2, 2, 4}, {2, 1}, 2, 0, 2, 3},
-    };
-    (void)arena;
-    for (int i = 0; i < 2 * BASE_COUNT(rows); i++) {
-        const int row = i / 2, from = i % 2, into = 1 - from;
-        struct topo_axes mesh = {.count = 3};
-        memcpy(mesh.sizes, rows[row].mesh, sizeof rows[row].mesh);
-        struct sim_extents extents = {sizes, &mesh, NULL};
-        struct sim_steps steps = {.count = 0};
-        struct sim_layout to = {{0}};
-        struct sim_array array = {.extents = &extents,
-                                  .steps = &steps,
-                                  .axes = 7,
-                                  .shape = {.rank = 2, .dims = {1, 2}, .dtype = MODEL_BFLOAT16}};
-        TEST_ROW("%d, dimension %d", row, from);
-        array.tiles.of[from] = order(rows[row].from[0], rows[row].from[1]);
-        to.of[from] = order(rows[row].stays, -1), to.of[into] = order(rows[row].goes, -1);
-        sim_array_reshard(&array, &to);
-        assert_int_equal(steps.count, 2);
-        assert_int_equal(steps.steps[0].kind, SIM_ALL_TO_ALL);
-        assert_int_equal(steps.steps[0].axes, rows[row].exchanged);
-        assert_int_equal(steps.steps[1].kind, SIM_COLLECTIVE_PERMUTE);
-        assert_int_equal(steps.steps[1].axes, rows[row].permuted);
-        assert_true(sim_layouts_equal(&array.tiles, &to, 2));
-    }
-    test_row[0] = '\0';
-}
-
 /* Only programs that ask how the mesh axes relate depend on it. */
 static void questions_about_the_mesh_are_noted(struct base_arena *arena)
 {
@@ -194,7 +150,7 @@ static void every_choice_is_noted_once(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(every_sharding_becomes_every_other), TEST(what_only_cuts_moves_nothing), TEST(parts_of_an_axis_are_exchanged),
+    TEST(every_sharding_becomes_every_other), TEST(what_only_cuts_moves_nothing),
     TEST(questions_about_the_mesh_are_noted), TEST(every_choice_is_noted_once),
 };
 
