@@ -79,12 +79,12 @@ int sim_array_shape(const struct sim_assigner *a, int value)
 /* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
 double sim_stacked_bytes(const struct sim_assigner *a, int value)
 {
+    double *const known = &a->known_stacked_bytes[value];
+    if (*known != 0) return *known;
     struct sim_value v = a->s->values[value];
     const bool recomputed = !a->options->scanned && a->s->program->tensors[v.tensor].role == MODEL_ROLE_NORM_INPUT;
-    double *const known = &a->known_stacked_bytes[value];
     v.shape = sim_array_shape(a, value);
-    if (*known == 0)
-        *known = sim_value_bytes(a, &v) * sim_parts_reduced(a->s, a->options, value) / (recomputed ? 2 : 1);
+    *known = sim_value_bytes(a, &v) * sim_parts_reduced(a->s, a->options, value) / (recomputed ? 2 : 1);
     return *known;
 }
 
@@ -117,27 +117,8 @@ void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *ou
     out->alive = alive;
 }
 
-double sim_layers_of(const struct sim_assigner *a, int loop)
-{
-    return (double)a->options->sizes[a->s->ops[loop].trips];
-}
-
-bool sim_is_over_layers(const struct sim_assigner *a, int loop)
-{
-    return loop >= 0 && a->s->ops[loop].trips != MODEL_MICROBATCHES;
-}
-
-/* ---- stacked weights ---- */
-
 int sim_outermost_loop(const struct sim_assigner *a, int loop)
 {
     while (a->s->ops[loop].loop >= 0) loop = a->s->ops[loop].loop;
     return loop;
-}
-
-int sim_backward_loop(const struct sim_assigner *a, int forward)
-{
-    for (int i = a->s->ops[forward].match; i < a->s->op_count; i++)
-        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && a->s->ops[i].trips == a->s->ops[forward].trips) return i;
-    return -1;
 }

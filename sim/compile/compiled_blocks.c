@@ -31,7 +31,7 @@ static bool is_recomputed_for_gradients(const struct sim_assigner *a, int v)
 static int loop_before(const struct sim_assigner *a, int backward)
 {
     for (int i = 0; i < backward; i++)
-        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i) && sim_backward_loop(a, i) == backward)
+        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i) && a->backward_loop[i] == backward)
             return i;
     return backward;
 }

@@ -168,9 +168,7 @@ static void add_pieces(struct sim_assigner *a, int v, int birth, int death, doub
 /* The loop that reads backward what a loop makes, or -1: it goes backward itself. */
 static int reader_of(const struct sim_assigner *a, int loop)
 {
-    for (int i = 0; i < loop; i++)
-        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && a->s->ops[i].trips == a->s->ops[loop].trips) return -1;
-    return sim_backward_loop(a, loop);
+    return a->goes_backward[loop] ? -1 : a->backward_loop[loop];
 }
 
 /* What waits of the arrays of layers, in the first layers that are read backward; the others' are read in their turn.
@@ -311,10 +309,10 @@ static int weight_gradients_of(const struct sim_assigner *a, int v)
 static bool add_gathered_forward(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
-    struct sim_value value = s->values[v];
     if (a->options->scanned || a->schedule != SIM_LIST || !is_gathered(a, v) || a->windowed[v] ||
-        !sim_is_over_layers(a, value.loop) || !sim_has_batch(s, v))
+        !sim_is_over_layers(a, s->values[v].loop) || !sim_has_batch(s, v))
         return false;
+    struct sim_value value = s->values[v];
     const int of = s->program->tensors[value.tensor].recomputed_of, count = weight_gradients_of(a, v),
               made = of >= 0 ? first_made(a, of, v) : s->ops[value.definition].inputs[0];
     const int loop = made >= 0 ? s->values[made].loop : value.loop;
@@ -365,21 +363,40 @@ static int beside(const struct sim_assigner *a, int loop)
     return outermost >= 0 && !sim_is_over_layers(a, outermost) ? a->options->unrolled : 1;
 }
 
+/* Unless it is one for its weight gradients alone. */
+static bool is_array(const struct sim_assigner *a, int v)
+{
+    const struct sim_value *value = &a->s->values[v];
+    const struct sim_op *made = value->definition >= 0 ? &a->s->ops[value->definition] : NULL;
+    const bool counted = sim_is_over_layers(a, value->loop) && made && sim_is_weight_cast(a, made);
+    return value->stored && !value->persistent && !counted && !is_stacked_gradient(a, value) &&
+           !a->is_of_its_products[v] && !(made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER);
+}
+
+void sim_list_values(struct sim_assigner *a)
+{
+    const int count = a->s->value_count;
+    a->is_array = base_new(a->arena, bool, count + 1);
+    a->values = base_new(a->arena, int, count + 1);
+    for (int v = 0; v < count; v++) {
+        a->is_array[v] = is_array(a, v);
+        if (a->windowed[v] || a->deferred[v] || a->waiting[v] || is_gathered(a, v) || a->is_array[v])
+            a->values[a->listed_count++] = v;
+    }
+}
+
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
     const struct sim_value *value = &s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
+    const bool stays = waits(a, v);
     if (add_gathered_forward(a, v)) return;
-    if (waits(a, v) && is_gathered_early(a, v)) {
+    if (stays && is_gathered_early(a, v)) {
         add_gathered_early(a, v);
         return;
     }
-    if (waits(a, v) && add_windowed(a, v)) return;
-    bool counted = sim_is_over_layers(a, value->loop) && made && sim_is_weight_cast(a, made);
-    if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
-    if (sim_is_of_its_products(a, v)) return;
-    if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
+    if ((stays && add_windowed(a, v)) || !a->is_array[v]) return;
     double bytes = sim_is_gathered_one_hot(a, value) ? sim_gathered_rows_bytes(a, made, sim_value_bytes(a, value))
                                                      : sim_stacked_bytes(a, v);
     int loop = value->loop, carried = a->carried_in[v];
@@ -416,29 +433,27 @@ static void add_value(struct sim_assigner *a, int v)
 
 /* ---- the peak ---- */
 
-struct totals {
-    double *all, *categories[MODEL_CATEGORY_COUNT];
-};
-
 enum sim_iteration { SIM_FIRST_ITERATION, SIM_LAST_ITERATION }; /* of loops over layers */
 
-static double find_peak(const struct sim_assigner *a, enum sim_iteration of, int *peak_op)
+/* In which iteration it is, and at which operation. */
+static double find_peak(const struct sim_assigner *a, enum sim_iteration *of, int *peak_op)
 {
-    double *change = base_new(a->arena, double, a->s->op_count + 2), now = 0, peak = 0;
-    *peak_op = -1;
+    double(*change)[2] = base_alloc(a->arena, (size_t)a->s->op_count + 2, sizeof *change), now[2] = {0}, peaks[2] = {0};
+    int peak_ops[2] = {-1, -1};
     for (int i = 0; i < a->count; i++) {
         const struct sim_buffer *b = &a->buffers[i];
-        double bytes = of == SIM_LAST_ITERATION ? b->last_bytes : b->first_bytes;
-        change[b->birth < 0 ? 0 : b->birth] += bytes;
-        change[b->death + 1] -= bytes;
+        double *const from = change[b->birth < 0 ? 0 : b->birth], *const until = change[b->death + 1];
+        from[SIM_FIRST_ITERATION] += b->first_bytes, from[SIM_LAST_ITERATION] += b->last_bytes;
+        until[SIM_FIRST_ITERATION] -= b->first_bytes, until[SIM_LAST_ITERATION] -= b->last_bytes;
     }
-    for (int op = 0; op < a->s->op_count; op++) {
-        now += change[op];
-        if (now <= peak) continue;
-        peak = now;
-        *peak_op = op;
-    }
-    return peak;
+    for (int op = 0; op < a->s->op_count; op++)
+        for (int i = SIM_FIRST_ITERATION; i <= SIM_LAST_ITERATION; i++) {
+            now[i] += change[op][i];
+            if (now[i] > peaks[i]) peaks[i] = now[i], peak_ops[i] = op;
+        }
+    *of = peaks[SIM_FIRST_ITERATION] > peaks[SIM_LAST_ITERATION] ? SIM_FIRST_ITERATION : SIM_LAST_ITERATION;
+    *peak_op = peak_ops[*of];
+    return peaks[*of];
 }
 
 static void sum_categories(const struct sim_assigner *a, enum sim_iteration of, struct sim_compiled_memory *out)
@@ -454,18 +469,16 @@ static void sum_categories(const struct sim_assigner *a, enum sim_iteration of, 
 void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
                         struct sim_compiled_memory *out)
 {
-    int first_op, last_op;
+    enum sim_iteration of;
     a->schedule = schedule;
     a->estimates = view == SIM_AS_ESTIMATED;
     a->count = a->array_count = 0;
     a->value = -1;
     sim_add_stacks(a);
-    for (int v = 0; v < a->s->value_count; v++) a->value = v, add_value(a, v);
-    double first = find_peak(a, SIM_FIRST_ITERATION, &first_op), last = find_peak(a, SIM_LAST_ITERATION, &last_op);
-    out->peak_bytes = first > last ? first : last;
-    out->peak_op = first > last ? first_op : last_op;
-    a->peaks_at_last = first <= last;
-    sum_categories(a, last >= first ? SIM_LAST_ITERATION : SIM_FIRST_ITERATION, out);
+    for (int i = 0; i < a->listed_count; i++) a->value = a->values[i], add_value(a, a->value);
+    out->peak_bytes = find_peak(a, &of, &out->peak_op);
+    a->peaks_at_last = of == SIM_LAST_ITERATION;
+    sum_categories(a, of, out);
 }
 
 /* Scanned layers are a dimension of one array, others are arrays of their own. */

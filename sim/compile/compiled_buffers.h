@@ -55,10 +55,16 @@ struct sim_assigner {
     struct base_arena *arena;
     int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
     bool *is_one_hot;              /* per tensor of the program */
-    bool *windowed;                /* per value: an operand of a windowed weight gradient */
-    bool *waiting;                 /* the same of one that waits for gathered activations; or NULL */
-    bool *deferred;                /* the same of any weight gradient in layers that are no loops */
-    bool *weighed;                 /* the same of any weight gradient in a loop over layers */
+    int *backward_loop;            /* per loop: the one that goes over the same layers behind it, or -1 */
+    bool *goes_backward;           /* per loop: another one has gone over its layers */
+    bool *is_of_its_products;      /* per value: a gradient of logits that is no array */
+    bool *is_array;                /* per value */
+    int *values, listed_count;     /* those that are, or stand for, an array under some order */
+    int *gathered_one_hots, gathered_one_hot_count; /* values */
+    bool *windowed;                                 /* per value: an operand of a windowed weight gradient */
+    bool *waiting;                                  /* the same of one that waits for gathered activations; or NULL */
+    bool *deferred;                                 /* the same of any weight gradient in layers that are no loops */
+    bool *weighed;                                  /* the same of any weight gradient in a loop over layers */
     enum sim_memory_schedule schedule;
     bool in_haste;           /* there is no room: what can be done is done, so that its operands go */
     bool remakes_logits;     /* in float32, for the loss: behind it their gradient stands alone */
@@ -78,6 +84,7 @@ bool sim_has_room(struct sim_assigner *a, double bytes);
 double sim_remat_cost(struct sim_assigner *a, double freed_bytes); /* XLA's: the limit over what is freed, whole */
 
 /* compiled_buffers.c */
+void sim_list_values(struct sim_assigner *a); /* is_array and values; what is windowed, deferred, waiting is known */
 /* Collects all arrays under the order and finds their peak; as the scheduler estimates it, or as it is. */
 enum sim_memory_view { SIM_AS_LAID_OUT, SIM_AS_ESTIMATED };
 void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
@@ -97,10 +104,15 @@ void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_b
 void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *arrays);
 /* Those that stand at the peak of what was collected last, into the answer. */
 void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out);
-double sim_layers_of(const struct sim_assigner *a, int loop); /* trips of a loop */
-bool sim_is_over_layers(const struct sim_assigner *a, int loop);
 int sim_outermost_loop(const struct sim_assigner *a, int loop);
-int sim_backward_loop(const struct sim_assigner *a, int forward); /* over the same layers, or -1 */
+static inline double sim_layers_of(const struct sim_assigner *a, int loop) /* trips of a loop */
+{
+    return (double)a->options->sizes[a->s->ops[loop].trips];
+}
+static inline bool sim_is_over_layers(const struct sim_assigner *a, int loop)
+{
+    return loop >= 0 && a->s->ops[loop].trips != MODEL_MICROBATCHES;
+}
 
 /* compiled_stacks.c */
 bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op);
@@ -126,7 +138,7 @@ double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op
 void sim_move_beside_first(struct sim_assigner *a, int value, int *birth, int *death);
 
 /* compiled_logits.c */
-bool sim_is_of_its_products(const struct sim_assigner *a, int value); /* a gradient of logits that is no array */
+bool *sim_gradients_of_products(const struct sim_assigner *a); /* per value: a gradient of logits that is no array */
 int sim_last_read(const struct sim_assigner *a, int value); /* the last operation that reads it, or such a gradient */
 
 /* compiled_blocks.c */

@@ -15,7 +15,7 @@ static bool comes_of_loss(const struct sim_assigner *a, int value)
 
 /* Cast back to the logits' dtype it is an elementwise kernel, which each product that reads it begins with: it is no
  * array, and the logits stay for these products. The loop of a windowed one does read an array. */
-bool sim_is_of_its_products(const struct sim_assigner *a, int v)
+static bool is_of_its_products(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
     if (!value->stored || a->windowed[v] || !comes_of_loss(a, v) ||
@@ -27,6 +27,13 @@ bool sim_is_of_its_products(const struct sim_assigner *a, int v)
                 (a->s->ops[i].kind != SIM_COMPUTE || a->s->ops[i].op->kind != MODEL_EINSUM))
                 return false;
     return true;
+}
+
+bool *sim_gradients_of_products(const struct sim_assigner *a)
+{
+    bool *are = base_new(a->arena, bool, a->s->value_count + 1);
+    for (int v = 0; v < a->s->value_count; v++) are[v] = is_of_its_products(a, v);
+    return are;
 }
 
 /* Where the chip's compiler keeps scores, a softmax's gradient, and the sum of rows in it, make the quotient of them
@@ -54,7 +61,7 @@ int sim_last_read(const struct sim_assigner *a, int v)
     const struct sim_value *value = &a->s->values[v];
     const struct sim_op *last = value->last_use >= 0 ? &a->s->ops[value->last_use] : NULL;
     const int gradient = last && last->kind == SIM_COMPUTE ? last->outputs[0] : v;
-    if (gradient == v || !sim_is_of_its_products(a, gradient)) return last_product_of_quotient(a, v);
+    if (gradient == v || !a->is_of_its_products[gradient]) return last_product_of_quotient(a, v);
     if (!a->options->over_slices) return a->s->values[gradient].last_use;
     return value->loop >= 0 ? a->s->ops[value->loop].match - 1 : sim_last_loop_end(a);
 }

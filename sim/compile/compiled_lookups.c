@@ -28,11 +28,9 @@ void sim_move_beside_first(struct sim_assigner *a, int v, int *birth, int *death
     if (!sim_is_gathered_one_hot(a, &s->values[v])) return;
     const int own = s->ops[s->values[v].definition].inputs[0];
     const struct sim_value *other = NULL;
-    for (int w = 0; w < s->value_count; w++) {
-        const struct sim_value *first = &s->values[w];
-        if (first->loop != s->values[v].loop || !sim_is_gathered_one_hot(a, first) || first->definition >= *birth ||
-            own == w)
-            continue;
+    for (int i = 0; i < a->gathered_one_hot_count; i++) {
+        const struct sim_value *first = &s->values[a->gathered_one_hots[i]];
+        if (first->loop != s->values[v].loop || first->definition >= *birth || own == a->gathered_one_hots[i]) continue;
         *birth = overlaps ? first->definition : first->last_use + 1;
         *death = overlaps ? first->last_use : first->last_use + 1;
         other = first;

@@ -16,10 +16,28 @@ static void find_carried(struct sim_assigner *a)
 
 static void find_one_hots(struct sim_assigner *a)
 {
+    const struct sim_sharded *s = a->s;
+    a->is_one_hot = base_new(a->arena, bool, s->program->tensor_count + 1);
+    a->gathered_one_hots = base_new(a->arena, int, s->value_count + 1);
+    for (int i = 0; i < s->op_count; i++)
+        if (s->ops[i].kind == SIM_COMPUTE && s->ops[i].op->function == MODEL_ONE_HOT)
+            a->is_one_hot[s->values[s->ops[i].outputs[0]].tensor] = true;
+    for (int v = 0; v < s->value_count; v++)
+        if (sim_is_gathered_one_hot(a, &s->values[v])) a->gathered_one_hots[a->gathered_one_hot_count++] = v;
+}
+
+static void find_backward_loops(struct sim_assigner *a)
+{
+    const struct sim_op *ops = a->s->ops;
+    a->backward_loop = base_new(a->arena, int, a->s->op_count + 1);
+    a->goes_backward = base_new(a->arena, bool, a->s->op_count + 1);
     for (int i = 0; i < a->s->op_count; i++) {
-        const struct sim_op *op = &a->s->ops[i];
-        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ONE_HOT)
-            a->is_one_hot[a->s->values[op->outputs[0]].tensor] = true;
+        a->backward_loop[i] = -1;
+        for (int j = i + 1; ops[i].kind == SIM_LOOP_BEGIN && j < a->s->op_count; j++) {
+            if (ops[j].kind != SIM_LOOP_BEGIN || ops[j].trips != ops[i].trips) continue;
+            a->goes_backward[j] = true;
+            if (a->backward_loop[i] < 0 && j > ops[i].match) a->backward_loop[i] = j;
+        }
     }
 }
 
@@ -97,29 +115,35 @@ static bool has_room_as_list(struct sim_assigner *a, struct sim_compiled_memory 
     return sim_has_room(a, out->peak_bytes);
 }
 
+static bool has_room_hurried(struct sim_assigner *a, int layers, struct sim_compiled_memory *out)
+{
+    a->hurried_layers = layers;
+    sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
+    return sim_has_room(a, out->peak_bytes);
+}
+
 /* The scheduler leaves windowed weight gradients of layers that are no loops to the end while there is room for what
  * they wait for, and takes them in their turn where there is none, if that is enough (a dump of MaxText by libtpu
  * 0.0.42 rises to its limit within four layers of the backward pass and stays there). */
 static void hurry(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
-    int most = 0;
+    int too_few = 0, enough = 0; /* the peak falls with each layer more */
     for (int i = 0; i < a->s->op_count; i++)
         if (a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i))
-            most = (int)fmax(most, sim_layers_of(a, i));
-    while (a->hurried_layers < most && !sim_has_room(a, out->peak_bytes)) {
-        a->hurried_layers++;
-        sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
+            enough = (int)fmax(enough, sim_layers_of(a, i));
+    if (!enough || sim_has_room(a, out->peak_bytes)) return;
+    if (!has_room_hurried(a, enough, out)) enough = 0;
+    while (enough - too_few > 1) {
+        const int middle = (too_few + enough) / 2;
+        *(has_room_hurried(a, middle, out) ? &enough : &too_few) = middle;
     }
-    if (sim_has_room(a, out->peak_bytes)) return;
-    a->hurried_layers = 0;
-    sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
+    if (a->hurried_layers != enough) has_room_hurried(a, enough, out);
 }
 
 /* Under the order that the compiler takes. */
 static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const struct sim_compiled_options *options = a->options;
-    a->waiting = sim_waiting_operands(a->arena, a->s);
     if (options->scanned && options->rematerializes && !has_room_as_list(a, out)) {
         a->remakes_logits = true;
         sim_assign_buffers(a, choose_schedule(a), SIM_AS_LAID_OUT, out);
@@ -157,14 +181,17 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     out->recomputed_frac = 0, out->alive_count = 0;
     a.carried_in = base_new(arena, int, sharded->value_count + 1);
     a.carried_out = base_new(arena, int, sharded->value_count + 1);
-    a.is_one_hot = base_new(arena, bool, sharded->program->tensor_count + 1);
     a.known_bytes = base_alloc(arena, (size_t)sharded->shape_count + 1, sizeof *a.known_bytes);
     a.known_stacked_bytes = base_new(arena, double, sharded->value_count + 1);
     find_carried(&a);
     find_one_hots(&a);
+    find_backward_loops(&a);
     a.windowed = sim_windowed_operands(arena, sharded, options);
     a.weighed = sim_weight_gradient_operands(arena, sharded, a.windowed);
     a.deferred = sim_deferred_operands(&a);
+    a.waiting = sim_waiting_operands(arena, sharded);
+    a.is_of_its_products = sim_gradients_of_products(&a);
+    sim_list_values(&a);
     assign(&a, out);
     if (options->lists_alive) sim_list_alive(&a, out);
     if (!options->scanned) place_in_heap(&a, out);

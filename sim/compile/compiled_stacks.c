@@ -141,7 +141,7 @@ static void add_weight_copies(struct sim_assigner *a, int forward, int backward)
 bool sim_peels_first(const struct sim_assigner *a, int forward)
 {
     const struct sim_sharded *s = a->s;
-    if (!a->options->over_slices || !a->options->scanned || sim_backward_loop(a, forward) < 0) return false;
+    if (!a->options->over_slices || !a->options->scanned || a->backward_loop[forward] < 0) return false;
     for (int v = 0; v < s->value_count; v++) {
         const struct sim_value *value = &s->values[v];
         const bool is_saved = value->stored && value->loop == forward && value->last_use > s->ops[forward].match &&
@@ -153,7 +153,7 @@ bool sim_peels_first(const struct sim_assigner *a, int forward)
 
 void sim_add_turned_stack(struct sim_assigner *a, int value, double bytes, enum model_category category)
 {
-    const int forward = a->s->values[value].loop, backward = sim_backward_loop(a, forward);
+    const int forward = a->s->values[value].loop, backward = a->backward_loop[forward];
     sim_add_buffer(a, backward, a->s->ops[backward].match, sim_layers_of(a, forward) * bytes, 0, category);
 }
 
@@ -294,12 +294,8 @@ void sim_add_stacks(struct sim_assigner *a)
     const struct sim_sharded *s = a->s;
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_LOOP_BEGIN || !sim_is_over_layers(a, i)) continue;
-        bool backward_itself = false;
-        for (int j = 0; j < i; j++)
-            backward_itself =
-                backward_itself || (s->ops[j].kind == SIM_LOOP_BEGIN && s->ops[j].trips == s->ops[i].trips);
-        if (backward_itself) continue;
-        int backward = sim_backward_loop(a, i);
+        if (a->goes_backward[i]) continue;
+        int backward = a->backward_loop[i];
         add_weight_copies(a, i, backward);
         if (backward < 0) continue;
         if (a->options->scanned) add_gradient_stacks(a, i, backward);

@@ -91,7 +91,7 @@ static void find_residuals(struct remat *r)
         if (op->kind == SIM_LOOP_BEGIN || op->kind == SIM_LOOP_END || op->output_count != 1) continue;
         const int v = op->outputs[0], loop = s->values[v].loop;
         if (!sim_is_over_layers(a, loop) || op->loop != loop) continue;
-        const int backward = sim_backward_loop(a, loop), last = s->values[v].last_use;
+        const int backward = a->backward_loop[loop], last = s->values[v].last_use;
         const bool saved = s->values[v].stored && backward >= 0 && last > backward && last <= s->ops[backward].match &&
                            !a->windowed[v];
         if (!saved) continue;
@@ -299,7 +299,7 @@ void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out)
     find_operands(&r);
     for (int i = 0; i < a->s->op_count; i++) {
         const bool begins = a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i);
-        if (!begins || sim_backward_loop(a, i) < 0) continue;
+        if (!begins || a->backward_loop[i] < 0) continue;
         fit_forward(&r, i);
         out->recomputed_frac = publish(&r);
         sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);

@@ -32,12 +32,12 @@ bool sim_is_fused_with_sums(const struct sim_sharded *s, const struct sim_compil
     return false;
 }
 
-static int readers(const struct sim_sharded *s, int value)
+static bool has_several_readers(const struct sim_sharded *s, int value)
 {
     int count = 0;
-    for (int i = 0; i < s->op_count; i++)
+    for (int i = s->values[value].definition + 1; i <= s->values[value].last_use && count < 2; i++)
         for (int j = 0; j < s->ops[i].input_count; j++) count += s->ops[i].inputs[j] == value;
-    return count;
+    return count > 1;
 }
 
 /* The lanes of projections are their rows' positions. Where those do not fill them the sum is laid out otherwise, along
@@ -59,5 +59,5 @@ double sim_parts_reduced(const struct sim_sharded *s, const struct sim_compiled_
     bool scattered = made && made->kind == SIM_COMMUNICATE && made->collective == SIM_REDUCE_SCATTER &&
                      !options->keeps_shards && !options->scanned &&
                      fills_lanes(&s->shapes[s->values[value].shape], options);
-    return scattered && readers(s, value) > 1 ? (double)topo_axes_product(options->mesh, made->axes) : 1;
+    return scattered && has_several_readers(s, value) ? (double)topo_axes_product(options->mesh, made->axes) : 1;
 }
