@@ -218,7 +218,17 @@ static void pass(struct heap *h, const struct moment *moment, int layer)
     }
 }
 
-/* Loops over layers are written out. */
+/* Whatever begins in one of the loop's layers ends there, too, and is the same in each. */
+static bool layers_are_alike(const struct heap *h, int first, int end, int n)
+{
+    for (int i = first; i < end; i++) {
+        const struct moment *m = &h->moments[i];
+        if (m->stride || m->steps || m->from_layer || m->until_layer != n) return false;
+    }
+    return true;
+}
+
+/* Loops over layers are written out: once one of layers that are alike finds room, so do the others. */
 double sim_heap_bytes(const struct sim_assigner *a)
 {
     struct heap h = {.a = a};
@@ -226,8 +236,12 @@ double sim_heap_bytes(const struct sim_assigner *a)
     for (int first = 0, end; first < h.count; first = end) {
         const int op = h.moments[first].op, loop = layers_around(&h, op), n = layer_count(&h, loop);
         for (end = first; end < h.count && h.moments[end].op < (loop < 0 ? op + 1 : a->s->ops[loop].match);) end++;
-        for (int layer = 0; layer < n; layer++)
+        const bool alike = layers_are_alike(&h, first, end, n);
+        double before = -1;
+        for (int layer = 0; layer < n && !(alike && h.end == before); layer++) {
+            before = h.end;
             for (int i = first; i < end; i++) pass(&h, &h.moments[i], layer);
+        }
     }
     return h.end;
 }
