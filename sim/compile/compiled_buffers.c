@@ -165,18 +165,11 @@ static void add_pieces(struct sim_assigner *a, int v, int birth, int death, doub
     if (death >= birth) sim_add_buffer(a, birth, death, bytes, bytes, category);
 }
 
-/* The loop that reads backward what a loop makes, or -1: it goes backward itself. */
-static int reader_of(const struct sim_assigner *a, int loop)
-{
-    return a->goes_backward[loop] ? -1 : a->backward_loop[loop];
-}
-
 /* What waits of the arrays of layers, in the first layers that are read backward; the others' are read in their turn.
  */
-static void add_waiting(struct sim_assigner *a, int loop, int end, double saved, double bytes,
+static void add_waiting(struct sim_assigner *a, int backward, int end, int last, double saved, double bytes,
                         enum model_category category)
 {
-    const int backward = reader_of(a, loop), last = backward_end(a, a->s->ops[loop].loop);
     const double left = backward < 0 ? saved : fmax(saved - a->hurried_layers, 0);
     int from = end + 1;
     if (backward >= 0 && saved > left) {
@@ -192,8 +185,9 @@ static void add_waiting(struct sim_assigner *a, int loop, int end, double saved,
 static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, double bytes, enum model_category category,
                               const struct sim_recomputed *recomputed)
 {
-    const int end = a->s->ops[loop].match, last = backward_end(a, a->s->ops[loop].loop), backward = reader_of(a, loop),
-              first = recomputed ? recomputed->layers : 0, user = backward < 0 ? loop : backward;
+    const int end = a->s->ops[loop].match, last = backward_end(a, a->s->ops[loop].loop),
+              backward = a->reading_loop[loop], first = recomputed ? recomputed->layers : 0,
+              user = backward < 0 ? loop : backward;
     const double n = sim_layers_of(a, loop), saved = n - first;
     const int hurried = (int)fmin(fmax(first, a->hurried_layers), n);
     sim_add_arrays(a, &(struct sim_layer_arrays){loop, made_at, -1, last, hurried, (int)n, bytes});
@@ -203,7 +197,7 @@ static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, dou
     a->of_arrays = true;
     const double made = backward < 0 ? n - hurried : saved; /* at the end of the loop that makes them */
     sim_add_buffer(a, loop + 1, end, bytes, fmax(made, 1) * bytes, category);
-    add_waiting(a, loop, end, backward < 0 ? n - hurried : saved, bytes, category);
+    add_waiting(a, backward, end, last, backward < 0 ? n - hurried : saved, bytes, category);
     if (saved < n) {
         const int reader = a->s->ops[recomputed->first_use].loop;
         sim_add_buffer(a, recomputed->first_use, recomputed->last_use, saved > 0 ? 0 : bytes, bytes, MODEL_TEMPORARY);

@@ -57,9 +57,10 @@ struct sim_assigner {
     bool *is_one_hot;              /* per tensor of the program */
     int *backward_loop;            /* per loop: the one that goes over the same layers behind it, or -1 */
     bool *goes_backward;           /* per loop: another one has gone over its layers */
-    bool *is_of_its_products;      /* per value: a gradient of logits that is no array */
-    bool *is_array;                /* per value */
-    int *values, listed_count;     /* those that are, or stand for, an array under some order */
+    int *reading_loop;         /* per loop: the one that reads backward what it makes; -1: it goes backward itself */
+    bool *is_of_its_products;  /* per value: a gradient of logits that is no array */
+    bool *is_array;            /* per value */
+    int *values, listed_count; /* those that are, or stand for, an array under some order */
     int *gathered_one_hots, gathered_one_hot_count; /* values */
     bool *windowed;                                 /* per value: an operand of a windowed weight gradient */
     bool *waiting;                                  /* the same of one that waits for gathered activations; or NULL */

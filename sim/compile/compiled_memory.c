@@ -30,6 +30,7 @@ static void find_backward_loops(struct sim_assigner *a)
 {
     const struct sim_op *ops = a->s->ops;
     a->backward_loop = base_new(a->arena, int, a->s->op_count + 1);
+    a->reading_loop = base_new(a->arena, int, a->s->op_count + 1);
     a->goes_backward = base_new(a->arena, bool, a->s->op_count + 1);
     for (int i = 0; i < a->s->op_count; i++) {
         a->backward_loop[i] = -1;
@@ -38,6 +39,7 @@ static void find_backward_loops(struct sim_assigner *a)
             a->goes_backward[j] = true;
             if (a->backward_loop[i] < 0 && j > ops[i].match) a->backward_loop[i] = j;
         }
+        a->reading_loop[i] = a->goes_backward[i] ? -1 : a->backward_loop[i];
     }
 }
 
