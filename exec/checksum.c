@@ -31,30 +31,6 @@ static uint64_t sum_row(uint64_t key, int64_t number, const float *values, int64
     return sum;
 }
 
-static uint64_t sum_region(const struct exec_array *array, const struct exec_region *region, const float *values)
-{
-    int64_t index[MODEL_MAX_RANK] = {0}, length = array->rank ? region->extent[array->rank - 1] : 1;
-    uint64_t sum = 0, key = key_of(array->path);
-    for (;;) {
-        int64_t number = 0;
-        for (int d = 0; d < array->rank; d++) number = number * array->shape[d] + region->origin[d] + index[d];
-        sum += sum_row(key, number, values, length);
-        values += length;
-        int d = array->rank - 2;
-        while (d >= 0 && ++index[d] == region->extent[d]) index[d--] = 0;
-        if (d < 0) return sum;
-    }
-}
-
-static enum base_status add_chunk(void *where, const struct exec_holders *holders, int array,
-                                  const struct exec_region *region, const float *values)
-{
-    *(uint64_t *)where += sum_region(&holders->arrays[array], region, values);
-    return BASE_OK;
-}
-
-/* ---- chunks that were read ---- */
-
 /* The checksum of the part's elements in a chunk, which may extend beyond it. */
 uint64_t exec_checksum_of_part(const struct exec_array *array, const struct exec_region *chunk, const float *values,
                                const struct exec_region *part)
@@ -102,6 +78,13 @@ uint64_t exec_checksum_of_chunk(const struct exec_holders *holders, int array, c
 }
 
 /* ---- all ranks ---- */
+
+static enum base_status add_chunk(void *where, const struct exec_holders *holders, int array,
+                                  const struct exec_region *region, const float *values)
+{
+    *(uint64_t *)where += exec_checksum_of_part(&holders->arrays[array], region, values, region);
+    return BASE_OK;
+}
 
 /* Sums of integers below 2^32 are exact in a double for up to two million ranks. */
 void exec_sum_checksums(const struct exec_transport *transport, uint64_t *sums, int count)
