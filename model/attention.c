@@ -15,8 +15,7 @@ static int gathered(struct builder *builder, const char *name, int tensor)
     const char *labels = model_builder_get(builder, tensor)->labels;
     int whole =
         builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, base_print(builder->arena, "%s gathered", name),
-                      base_print(builder->arena, "%s->%s", labels, labels), NULL, builder->dtype, MODEL_ROLE_FUSED,
-                      tensor, -1, -1, -1);
+                      base_print(builder->arena, "%s->%s", labels, labels), builder->dtype, MODEL_ROLE_FUSED, tensor);
     return builder_constrained(builder, unsharded_keys(builder, whole));
 }
 
@@ -66,8 +65,8 @@ static int key_or_value(struct builder *builder, const struct builder_attention 
     if (!grouped || uses_ring(builder, a)) return projected;
     const char *repeat = reads ? "bgdS->bhdS" : builder_letters(builder, "bkgd->bkhd", from, to);
     return unsharded_keys(builder, builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT,
-                                                 base_print(builder->arena, "%s repeated", name), repeat, NULL,
-                                                 builder->dtype, MODEL_ROLE_FUSED, projected, -1, -1, -1));
+                                                 base_print(builder->arena, "%s repeated", name), repeat,
+                                                 builder->dtype, MODEL_ROLE_FUSED, projected));
 }
 
 /* The addend of scores: T5's relative position bias, and a mask of invisible keys. */
@@ -78,8 +77,8 @@ static int attention_bias(struct builder *builder, const struct builder_attentio
     if (reads_cache(builder, a)) return model_builder_cache_bias(builder, name, scores, a->relpos, dtype);
     if (builder->letters_from) /* a decoder's cross attention: all tokens of the encoder are visible */
         return builder_apply(builder, MODEL_MAP, MODEL_KEY_BIAS, name,
-                             builder_letters(builder, "bhqk,bk->bhqk", a->query, a->key), NULL, dtype,
-                             MODEL_ROLE_SOFTMAX, scores, a->key_tokens, -1, -1);
+                             builder_letters(builder, "bhqk,bk->bhqk", a->query, a->key), dtype, MODEL_ROLE_SOFTMAX,
+                             scores, a->key_tokens);
     int inputs[6] = {scores, a->query_tokens, a->key_tokens}, count = 3;
     const bool marked = a->to_itself && a->causal && builder->marks >= 0;
     if (marked) inputs[count++] = builder->marks, inputs[count++] = builder->marks;
@@ -88,7 +87,7 @@ static int attention_bias(struct builder *builder, const struct builder_attentio
         base_print(builder->arena, "bhqk,bq,bk%s%s->bhqk", marked ? ",bq,bk" : "", a->relpos >= 0 ? ",hqk" : "");
     int biased = model_builder_apply(builder, MODEL_MAP, marked ? MODEL_PREFIX_BIAS : MODEL_ATTENTION_BIAS, name,
                                      builder_letters(builder, equation, a->query, a->key), NULL, dtype,
-                                     MODEL_ROLE_SOFTMAX, inputs, count);
+                                     MODEL_ROLE_SOFTMAX, inputs);
     builder_last_op(builder)->causal = a->causal;
     if (a->causal) builder_window(builder);
     return biased;
@@ -107,8 +106,8 @@ static int with_sinks(struct builder *builder, const char *scope, int context, c
     if (!builder->config->attention_sinks) return context;
     int sinks = model_builder_weight(builder, base_print(builder->arena, "%s/sinks", scope), "h", "h");
     return builder_apply(builder, MODEL_MAP, MODEL_SINK, base_print(builder->arena, "%s/context less sinks", scope),
-                         base_print(builder->arena, "%s,h->%s", rows, rows), NULL, builder->dtype, MODEL_ROLE_CONTEXT,
-                         context, sinks, -1, -1);
+                         base_print(builder->arena, "%s,h->%s", rows, rows), builder->dtype, MODEL_ROLE_CONTEXT,
+                         context, sinks);
 }
 
 /* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention these are one kernel,
@@ -139,13 +138,13 @@ static int attention_core(struct builder *builder, const struct builder_attentio
     const int row_first = builder->program->blocks[builder->block].op_count;
     const char *over_keys = builder_letters(builder, "bhqk->bhq", a->query, a->key);
     int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/softmax max", scope),
-                            over_keys, NULL, logits, MODEL_ROLE_SOFTMAX, biased, -1, -1, -1);
+                            over_keys, logits, MODEL_ROLE_SOFTMAX, biased);
     int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, base_print(builder->arena, "%s/softmax sum", scope),
-                            builder_letters(builder, "bhqk,bhq->bhq", a->query, a->key), NULL, logits,
-                            MODEL_ROLE_SOFTMAX, biased, max, -1, -1);
+                            builder_letters(builder, "bhqk,bhq->bhq", a->query, a->key), logits, MODEL_ROLE_SOFTMAX,
+                            biased, max);
     int weights = builder_apply(builder, MODEL_MAP, MODEL_SOFTMAX, base_print(builder->arena, "%s/softmax", scope),
-                                builder_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), NULL, builder->dtype,
-                                MODEL_ROLE_SOFTMAX, biased, max, sum, -1);
+                                builder_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), builder->dtype,
+                                MODEL_ROLE_SOFTMAX, biased, max, sum);
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, scored);
     if (builder_has(builder, MODEL_TRAIT_ROW_SOFTMAX)) group_rows(builder, row_first);
     int softened = builder->program->blocks[builder->block].op_count;
@@ -166,9 +165,8 @@ static int packed(struct builder *builder, const struct builder_attention *a, in
     const char *name = base_print(builder->arena, "%s packed", model_builder_get(builder, tensor)->name),
                *scope = builder->scope;
     builder->scope = "";
-    int copy =
-        builder_apply(builder, MODEL_MAP, MODEL_PACK, name, builder_letters(builder, "bkhd->bkhd", a->query, a->key),
-                      NULL, builder->dtype, role, tensor, -1, -1, -1);
+    int copy = builder_apply(builder, MODEL_MAP, MODEL_PACK, name,
+                             builder_letters(builder, "bkhd->bkhd", a->query, a->key), builder->dtype, role, tensor);
     builder->scope = scope;
     return copy;
 }

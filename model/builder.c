@@ -130,7 +130,7 @@ static const char *next_term(const char *equation, char term[MODEL_MAX_RANK + 1]
 
 int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function,
                         const char *name, const char *equation, const char *declared, enum model_dtype dtype,
-                        enum model_role role, const int *inputs, int input_count)
+                        enum model_role role, const int *inputs)
 {
     char term[MODEL_MAX_RANK + 1];
     equation = lettered(builder, equation);
@@ -141,7 +141,8 @@ int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum m
                           .not_in_last = builder->not_in_last,
                           .condition = builder->condition,
                           .trips = MODEL_ONE};
-    for (int i = 0; i < input_count; i++) {
+    const char *result = strstr(equation, "->");
+    for (int i = 0; result && equation <= result; i++) {
         equation = next_term(equation, term);
         model_builder_input(builder, &op, inputs[i], term);
     }
@@ -160,6 +161,5 @@ int model_builder_of(struct builder *builder, enum model_op_kind kind, enum mode
     for (int i = 0; i < count; i++)
         base_putf(&equation, "%s%s", i ? "," : "", model_builder_get(builder, inputs[i])->labels);
     base_putf(&equation, "%s%s", count ? "->" : "", labels);
-    return model_builder_apply(builder, kind, function, name, equation.data, NULL, dtype, MODEL_ROLE_STATISTIC, inputs,
-                               count);
+    return model_builder_apply(builder, kind, function, name, equation.data, NULL, dtype, MODEL_ROLE_STATISTIC, inputs);
 }

@@ -102,21 +102,14 @@ void model_builder_output(struct builder *builder, struct model_op *op, int tens
 const struct model_tensor *model_builder_get(const struct builder *builder, int tensor);
 const char *model_builder_name(struct builder *builder, const char *name); /* scope/name */
 
-/* One operation with up to four inputs (-1 ends the list) and one new tensor. "ble,e->ble" gives the labels;
- * declared, if not NULL, are the labels that the new tensor keeps. */
+/* One operation and its new tensor. "ble,e->ble" gives the labels, and with them how many inputs there are; declared,
+ * if not NULL, are the labels that the new tensor keeps. */
 int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function,
                         const char *name, const char *equation, const char *declared, enum model_dtype dtype,
-                        enum model_role role, const int *inputs, int input_count);
-
-/* One operation as model_builder_apply makes it, of the inputs up to the first that is -1. */
-static inline int builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function,
-                                const char *name, const char *equation, const char *declared, enum model_dtype dtype,
-                                enum model_role role, int a, int b, int c, int d)
-{
-    int inputs[4] = {a, b, c, d}, count = 0;
-    while (count < 4 && inputs[count] >= 0) count++;
-    return model_builder_apply(builder, kind, function, name, equation, declared, dtype, role, inputs, count);
-}
+                        enum model_role role, const int *inputs);
+/* The same with the inputs listed, and the labels of the equation. */
+#define builder_apply(builder, kind, function, name, equation, dtype, role, ...)                                       \
+    model_builder_apply(builder, kind, function, name, equation, NULL, dtype, role, (const int[]){__VA_ARGS__})
 
 /* An operation of up to eight operands, each with its tensor's labels. */
 int model_builder_of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
@@ -161,8 +154,8 @@ static inline void builder_window(struct builder *builder)
 static inline int builder_contract(struct builder *builder, const char *name, const char *equation,
                                    const char *declared, enum model_dtype dtype, enum model_role role, int a, int b)
 {
-    int out =
-        builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, name, equation, declared, dtype, role, a, b, -1, -1);
+    int out = model_builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, name, equation, declared, dtype, role,
+                                  (const int[]){a, b});
     builder_last_op(builder)->needed = true;
     return out;
 }
@@ -213,8 +206,8 @@ static inline int builder_in_dtype(struct builder *builder, const char *name, in
 {
     if (model_builder_get(builder, x)->dtype == dtype) return x;
     return builder_apply(builder, MODEL_MAP, MODEL_CAST,
-                         base_print(builder->arena, "%s %s", name, model_dtype_name(dtype)), equation, NULL, dtype,
-                         MODEL_ROLE_FUSED, x, -1, -1, -1);
+                         base_print(builder->arena, "%s %s", name, model_dtype_name(dtype)), equation, dtype,
+                         MODEL_ROLE_FUSED, x);
 }
 
 /* mlp.c. An MLP; width is the label of its hidden dimension. */

@@ -27,7 +27,7 @@ static int moved(struct builder *builder, const char *name, int tensor)
     const struct model_tensor *t = model_builder_get(builder, tensor);
     const char *equation = base_print(builder->arena, "%s->%s", t->labels, t->labels);
     int copy = model_builder_apply(builder, MODEL_MAP, MODEL_CAST, name, equation, NULL, t->dtype, MODEL_ROLE_QUERY_KEY,
-                                   &tensor, 1);
+                                   &tensor);
     builder->program->tensors[copy].constrained = true;
     return copy;
 }

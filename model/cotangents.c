@@ -198,12 +198,11 @@ static int sum_of(struct builder_pass *pass, int a, int b)
     struct builder *builder = pass->builder;
     const struct model_tensor *like = model_builder_get(builder, a);
     const char *equation = base_print(builder->arena, "%s,%s->%s", like->labels, like->labels, like->labels);
-    int inputs[] = {a, b}, primal = like->like;
+    int primal = like->like;
     const char *name = base_print(builder->arena, "%s gradient sum", model_builder_get(builder, primal)->name),
                *scope = builder->scope;
     builder->scope = "";
-    int sum = model_builder_apply(builder, MODEL_MAP, MODEL_ADD, name, equation, NULL, like->dtype, MODEL_ROLE_FUSED,
-                                  inputs, 2);
+    int sum = builder_apply(builder, MODEL_MAP, MODEL_ADD, name, equation, like->dtype, MODEL_ROLE_FUSED, a, b);
     builder->scope = scope;
     model_builder_mark_cotangent(builder, sum, primal);
     return sum;

@@ -40,7 +40,7 @@ static int repeated(struct builder *builder, const char *name, int made)
     if (!builder->options.decoding.several) return made;
     const char *equation = base_print(builder->arena, "%s->N%s", tensor->labels, tensor->labels + 1);
     return model_builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT, base_print(builder->arena, "%s repeated", name),
-                               equation, NULL, tensor->dtype, MODEL_ROLE_FUSED, &made, 1);
+                               equation, NULL, tensor->dtype, MODEL_ROLE_FUSED, &made);
 }
 
 /* made: projected keys or values of one token or of a whole prompt. */
@@ -61,10 +61,9 @@ int model_builder_cached(struct builder *builder, const char *name, int made, co
 /* Masks keys after the token's position; nothing is padding. */
 int model_builder_cache_bias(struct builder *builder, const char *name, int scores, int relpos, enum model_dtype dtype)
 {
-    const int inputs[] = {scores, builder->cache->index, relpos};
-    int biased = model_builder_apply(builder, MODEL_MAP, MODEL_CACHE_BIAS, name,
-                                     relpos < 0 ? "bhtS,b->bhtS" : "bhtS,b,bhS->bhtS", NULL, dtype, MODEL_ROLE_SOFTMAX,
-                                     inputs, relpos < 0 ? 2 : 3);
+    const char *equation = relpos < 0 ? "bhtS,b->bhtS" : "bhtS,b,bhS->bhtS";
+    int biased = builder_apply(builder, MODEL_MAP, MODEL_CACHE_BIAS, name, equation, dtype, MODEL_ROLE_SOFTMAX, scores,
+                               builder->cache->index, relpos);
     builder_window(builder);
     return biased;
 }
@@ -72,12 +71,10 @@ int model_builder_cache_bias(struct builder *builder, const char *name, int scor
 /* The row of the table [heads, length, length] at the token's position; none beyond the last row. */
 int model_builder_position_bias(struct builder *builder, int relpos)
 {
-    const int position = builder->cache->positions;
-    int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "relpos_bias/position", "b->bP", NULL,
-                                      builder->dtype, MODEL_ROLE_FUSED, &position, 1);
-    const int inputs[] = {one_hot, relpos};
-    return model_builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias/row", "bP,hPS->bhS", NULL,
-                               builder->dtype, MODEL_ROLE_RELPOS, inputs, 2);
+    int one_hot = builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "relpos_bias/position", "b->bP", builder->dtype,
+                                MODEL_ROLE_FUSED, builder->cache->positions);
+    return builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias/row", "bP,hPS->bhS", builder->dtype,
+                         MODEL_ROLE_RELPOS, one_hot, relpos);
 }
 
 void model_builder_gather_cache(struct builder *builder, int parents)

@@ -22,7 +22,7 @@ static void give_out(struct builder *builder, const char *name, int tensor, cons
     const struct model_tensor *t = model_builder_get(builder, tensor);
     const char *equation = base_print(builder->arena, "%s->%s", t->labels, t->labels);
     int out = model_builder_apply(builder, MODEL_MAP, MODEL_CAST, name, equation, letters, t->dtype,
-                                  MODEL_ROLE_PROJECTION, &tensor, 1);
+                                  MODEL_ROLE_PROJECTION, &tensor);
     builder->program->tensors[out].constrained = true;
 }
 
@@ -110,7 +110,7 @@ static int repeated(struct builder *builder, const char *name, int tensor)
     if (tensor < 0 || !builder->options.decoding.several) return tensor;
     const char *equation = base_print(builder->arena, "%s->N%s", t->labels, t->labels + 1);
     return model_builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT, name, equation, NULL, t->dtype,
-                               MODEL_ROLE_LAYER_INPUT, &tensor, 1);
+                               MODEL_ROLE_LAYER_INPUT, &tensor);
 }
 
 static struct builder_prompts prepare(struct builder *builder, const struct inputs *in)

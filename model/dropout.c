@@ -14,7 +14,7 @@ static bool draws_every_element(const struct builder *builder)
 static int mask_of(struct builder *builder, const char *name, const char *labels, enum model_role role)
 {
     const char *title = base_print(builder->arena, "%s dropout mask", name);
-    return model_builder_apply(builder, MODEL_MAP, MODEL_DROPOUT_MASK, title, labels, NULL, MODEL_BOOL, role, NULL, 0);
+    return model_builder_apply(builder, MODEL_MAP, MODEL_DROPOUT_MASK, title, labels, NULL, MODEL_BOOL, role, NULL);
 }
 
 static int drop(struct builder *builder, const char *name, int x, const char *labels, const char *drawn,
@@ -24,7 +24,7 @@ static int drop(struct builder *builder, const char *name, int x, const char *la
     const struct model_tensor *of = model_builder_get(builder, x);
     return model_builder_apply(builder, MODEL_MAP, MODEL_DROPOUT, base_print(builder->arena, "%s dropout", name),
                                base_print(builder->arena, "%s,%s->%s", labels, drawn, labels), NULL, of->dtype, role,
-                               inputs, BASE_COUNT(inputs));
+                               inputs);
 }
 
 int model_builder_dropout(struct builder *builder, const char *name, int x, const char *labels, enum model_role role)

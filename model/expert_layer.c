@@ -31,15 +31,12 @@ static enum model_axis groups_axis(const struct builder *builder)
     return builder->options.sorts_tokens ? MODEL_AXIS_EXPERT_GROUP : MODEL_AXIS_BATCH;
 }
 
-/* An operation of the layer under construction; inputs end at the first negative one. */
+/* An operation of the layer under construction. */
 static int apply(struct builder *builder, const struct letters *l, enum model_op_kind kind,
                  enum model_function function, const char *name, const char *pattern, enum model_dtype dtype,
                  enum model_role role, int a, int b, int c)
 {
-    int inputs[] = {a, b, c}, count = 0;
-    while (count < 3 && inputs[count] >= 0) count++;
-    const int made = model_builder_apply(builder, kind, function, name, spelled(builder, pattern, l), NULL, dtype, role,
-                                         inputs, count);
+    const int made = builder_apply(builder, kind, function, name, spelled(builder, pattern, l), dtype, role, a, b, c);
     if (pattern[strcspn(pattern, ">") + 1] == 'G')
         builder->program->tensors[made].axes[0] = (unsigned char)groups_axis(builder);
     return made;

@@ -34,11 +34,11 @@ static int relative_position_bias(struct builder *builder, char query, char key,
     int table = model_builder_weight(builder, "relpos_bias/rel_embedding", "hr", "hr");
     const char *buckets = builder_letters(builder, "rqk", query, key);
     int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_RELPOS_ONE_HOT, "relpos_bias/one_hot", buckets, NULL,
-                                      builder->dtype, MODEL_ROLE_FUSED, NULL, 0);
+                                      builder->dtype, MODEL_ROLE_FUSED, NULL);
     builder_last_op(builder)->causal = direction == MODEL_CAUSAL;
     return builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias",
-                         builder_letters(builder, "hr,rqk->hqk", query, key), NULL, builder->dtype, MODEL_ROLE_RELPOS,
-                         table, one_hot, -1, -1);
+                         builder_letters(builder, "hr,rqk->hqk", query, key), builder->dtype, MODEL_ROLE_RELPOS, table,
+                         one_hot);
 }
 
 /* An MLP of the default width. */
@@ -57,7 +57,7 @@ static int add(struct builder *builder, const char *name, int branch, int stream
                                      MODEL_ROLE_PROJECTION);
     int sum =
         builder_apply(builder, MODEL_MAP, MODEL_ADD, name, builder_letters(builder, "bqe,bqe->bqe", length, length),
-                      NULL, builder->stream, MODEL_ROLE_PROJECTION, kept, stream, -1, -1);
+                      builder->stream, MODEL_ROLE_PROJECTION, kept, stream);
     if (builder->options.dropout && builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, first);
     return constrained_if_scanned(builder, sum);
 }
@@ -248,7 +248,7 @@ static int feature(struct builder *builder, const char *name, char length)
     const char *equation = base_print(builder->arena, "%s->%s", whole, rows);
     int slice =
         builder_apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name),
-                      equation, NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1);
+                      equation, MODEL_INT32, MODEL_ROLE_STATISTIC, given);
     return builder_constrained(builder, shard_rows_alone(builder, slice));
 }
 
@@ -259,12 +259,12 @@ static int embed(struct builder *builder, int master, int tokens, char length)
     builder->looked_up = table;
     const bool columns = builder_has(builder, MODEL_TRAIT_ONE_HOT_OF_COLUMNS);
     int one_hot = builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "token_embedder/one_hot",
-                                builder_letters(builder, "bq->bqv", length, length), NULL,
-                                columns ? MODEL_INT32 : builder->dtype, MODEL_ROLE_FUSED, tokens, -1, -1, -1);
+                                builder_letters(builder, "bq->bqv", length, length),
+                                columns ? MODEL_INT32 : builder->dtype, MODEL_ROLE_FUSED, tokens);
     builder_last_op(builder)->lookup = builder_has(builder, MODEL_TRAIT_LOOKUP);
     int embedded = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "token_embedder",
-                                 builder_letters(builder, "bqv,ve->bqe", length, length), NULL, builder->dtype,
-                                 MODEL_ROLE_PROJECTION, one_hot, table, -1, -1);
+                                 builder_letters(builder, "bqv,ve->bqe", length, length), builder->dtype,
+                                 MODEL_ROLE_PROJECTION, one_hot, table);
     builder_last_op(builder)->lookup = builder_has(builder, MODEL_TRAIT_LOOKUP);
     builder_constrained_if_flaxformer(builder, one_hot);
     embedded = model_builder_dropout(builder, "token_embedder", embedded,
@@ -285,19 +285,19 @@ static int add_learned_positions(struct builder *builder, int x)
     if (builder->config->position_encoding != MODEL_POSITION_LEARNED) return x;
     int table = model_builder_weight(builder, "position_embedder/embedding", "pe", "pe");
     if (builder->letters_from) { /* each row has its own position */
-        int hot = builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "position_embedder/one_hot", "b->bp", NULL,
-                                builder->dtype, MODEL_ROLE_FUSED, builder->cache->index, -1, -1, -1);
-        int own = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "position_embedder", "bp,pe->be", NULL,
-                                builder->dtype, MODEL_ROLE_PROJECTION, hot, table, -1, -1);
-        return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "position_embedder/add", "bte,be->bte", NULL,
-                             builder->dtype, MODEL_ROLE_PROJECTION, x, own, -1, -1);
+        int hot = builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "position_embedder/one_hot", "b->bp", builder->dtype,
+                                MODEL_ROLE_FUSED, builder->cache->index);
+        int own = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "position_embedder", "bp,pe->be",
+                                builder->dtype, MODEL_ROLE_PROJECTION, hot, table);
+        return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "position_embedder/add", "bte,be->bte", builder->dtype,
+                             MODEL_ROLE_PROJECTION, x, own);
     }
     int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_POSITION_ONE_HOT, "position_embedder/one_hot", "tp",
-                                      NULL, builder->dtype, MODEL_ROLE_FUSED, NULL, 0);
-    int rows = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "position_embedder", "tp,pe->te", NULL,
-                             builder->dtype, MODEL_ROLE_PROJECTION, one_hot, table, -1, -1);
-    return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "position_embedder/add", "bte,te->bte", NULL, builder->dtype,
-                         MODEL_ROLE_PROJECTION, x, rows, -1, -1);
+                                      NULL, builder->dtype, MODEL_ROLE_FUSED, NULL);
+    int rows = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "position_embedder", "tp,pe->te", builder->dtype,
+                             MODEL_ROLE_PROJECTION, one_hot, table);
+    return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "position_embedder/add", "bte,te->bte", builder->dtype,
+                         MODEL_ROLE_PROJECTION, x, rows);
 }
 
 /* A stage has the table if it looks up tokens, or if the table gives its logits. */
@@ -357,8 +357,8 @@ static void predict_ahead(struct builder *builder, const struct stack *decoder, 
     builder->scope = "decoder";
     int embedded = joined_half(builder, "embedding", embed(builder, table, tokens, BUILDER_TARGETS)),
         stream = joined_half(builder, "stream", decoder->normed),
-        joined = builder_apply(builder, MODEL_MAP, MODEL_ADD, "mtp/joined", "bte,bte->bte", NULL, builder->dtype,
-                               MODEL_ROLE_PROJECTION, embedded, stream, -1, -1);
+        joined = builder_apply(builder, MODEL_MAP, MODEL_ADD, "mtp/joined", "bte,bte->bte", builder->dtype,
+                               MODEL_ROLE_PROJECTION, embedded, stream);
     ahead.logits =
         model_builder_logits(builder, table, model_builder_norm(builder, "mtp/final_norm", joined, BUILDER_TARGETS));
     builder->scope = "mtp";

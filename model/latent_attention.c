@@ -29,8 +29,7 @@ static int turned(struct builder *builder, const struct builder_attention *a, co
 {
     const char *rows = builder_letters(builder, pattern, a->query, a->key);
     return builder_apply(builder, MODEL_MAP, MODEL_ROTARY, base_print(builder->arena, "%s/%s rotary", a->name, name),
-                         base_print(builder->arena, "%s->%s", rows, rows), NULL, builder->dtype, MODEL_ROLE_FUSED, x,
-                         -1, -1, -1);
+                         base_print(builder->arena, "%s->%s", rows, rows), builder->dtype, MODEL_ROLE_FUSED, x);
 }
 
 static int latent_query(struct builder *builder, const struct builder_attention *a)
@@ -55,7 +54,7 @@ void model_builder_latent(struct builder *builder, const struct builder_attentio
     *value = projected(builder, a, "value_b", latent, "zhu", "bqz,zhu->bqhu", "bkhu", MODEL_ROLE_VALUE);
     builder_constrained(builder, builder_saved_as(builder, MODEL_SAVED_VALUE, *value));
     *key = builder_apply(builder, MODEL_MAP, MODEL_JOIN_KEYS, base_print(builder->arena, "%s/key", a->name),
-                         builder_letters(builder, "bkhn,bko->bkhd", a->query, a->key), NULL, builder->dtype,
-                         MODEL_ROLE_QUERY_KEY, own, turned(builder, a, "key_rope", shared, "bko"), -1, -1);
+                         builder_letters(builder, "bkhn,bko->bkhd", a->query, a->key), builder->dtype,
+                         MODEL_ROLE_QUERY_KEY, own, turned(builder, a, "key_rope", shared, "bko"));
     builder_constrained(builder, builder_saved_as(builder, MODEL_SAVED_KEY, *key));
 }

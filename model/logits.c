@@ -25,8 +25,8 @@ static int scores_of(struct builder *builder, int table, int y)
     enum model_dtype dtype = as_computed ? builder->dtype : builder_statistics_dtype(builder);
     int wide = y;
     if (builder->dtype != dtype)
-        wide = builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits input", "bte->bte", NULL, dtype,
-                             MODEL_ROLE_PROJECTION, y, -1, -1, -1);
+        wide =
+            builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits input", "bte->bte", dtype, MODEL_ROLE_PROJECTION, y);
     if (!builder->config->logits_via_embedding) {
         int kernel = as_computed ? model_builder_weight(builder, "logits_dense/kernel", "ev", "ev")
                                  : in_statistics_dtype(builder, "logits_dense/kernel",
@@ -36,8 +36,8 @@ static int scores_of(struct builder *builder, int table, int y)
         if (!(builder->config->biases & MODEL_BIAS_LOGITS)) return scores;
         int bias = in_statistics_dtype(builder, "logits_dense/bias",
                                        model_builder_parameter(builder, "logits_dense/bias", "v"));
-        return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "logits_dense/bias", "btv,v->btv", NULL, dtype,
-                             MODEL_ROLE_PROJECTION, scores, bias, -1, -1);
+        return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "logits_dense/bias", "btv,v->btv", dtype,
+                             MODEL_ROLE_PROJECTION, scores, bias);
     }
     if (as_computed)
         return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide,
@@ -46,11 +46,11 @@ static int scores_of(struct builder *builder, int table, int y)
     if (builder_has(builder, MODEL_TRAIT_SCALED_LOGITS)) {
         int scores =
             builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, table);
-        return builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "btv->btv", NULL, dtype, MODEL_ROLE_FUSED,
-                             scores, -1, -1, -1);
+        return builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "btv->btv", dtype, MODEL_ROLE_FUSED,
+                             scores);
     }
-    int scaled = builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype,
-                               MODEL_ROLE_PROJECTION, wide, -1, -1, -1);
+    int scaled =
+        builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", dtype, MODEL_ROLE_PROJECTION, wide);
     return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, scaled, table);
 }
 
@@ -60,8 +60,8 @@ int model_builder_logits(struct builder *builder, int table, int y)
         model_builder_capped(builder, "logits", scores_of(builder, table, y), builder->config->logits_softcap);
     const bool is_wide = model_builder_get(builder, scores)->dtype == builder_statistics_dtype(builder);
     if (is_wide || !builder_has(builder, MODEL_TRAIT_HALF_LOGITS)) return scores;
-    return builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits float32", "btv->btv", NULL,
-                         builder_statistics_dtype(builder), MODEL_ROLE_PROJECTION, scores, -1, -1, -1);
+    return builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits float32", "btv->btv",
+                         builder_statistics_dtype(builder), MODEL_ROLE_PROJECTION, scores);
 }
 
 /* Zeros with one value per token at the target; -1: the software makes no such array. */
@@ -69,7 +69,7 @@ static int target_gradient(struct builder *builder, const struct builder_forward
 {
     if (!builder_has(builder, MODEL_TRAIT_EAGER_LOSS) || builder_has(builder, MODEL_TRAIT_COMPILED_LOSS)) return -1;
     int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_ZEROS, "loss/target gradient", "btv", NULL,
-                                       MODEL_FLOAT32, MODEL_ROLE_PROJECTION, NULL, 0);
+                                       MODEL_FLOAT32, MODEL_ROLE_PROJECTION, NULL);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
     builder->program->tensors[gradient].like = forward->logits;
     return gradient;
@@ -79,13 +79,13 @@ static int target_gradient(struct builder *builder, const struct builder_forward
 static int with_exponentials(struct builder *builder, int target, int shifted, int max, int sum)
 {
     if (target < 0 || !builder_has(builder, MODEL_TRAIT_PARALLEL_LOSS)) return target;
-    int exponentials = builder_apply(builder, MODEL_MAP, MODEL_SOFTMAX, "loss/exponentials", "btv,bt,bt->btv", NULL,
-                                     MODEL_FLOAT32, MODEL_ROLE_PROJECTION, shifted, max, sum, -1);
+    int exponentials = builder_apply(builder, MODEL_MAP, MODEL_SOFTMAX, "loss/exponentials", "btv,bt,bt->btv",
+                                     MODEL_FLOAT32, MODEL_ROLE_PROJECTION, shifted, max, sum);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
     builder_last_op(builder)->apart = true;
     builder->program->tensors[exponentials].like = builder->program->tensors[target].like;
-    int both = builder_apply(builder, MODEL_MAP, MODEL_ADD, "loss/target gradient sum", "btv,btv->btv", NULL,
-                             MODEL_FLOAT32, MODEL_ROLE_PROJECTION, target, exponentials, -1, -1);
+    int both = builder_apply(builder, MODEL_MAP, MODEL_ADD, "loss/target gradient sum", "btv,btv->btv", MODEL_FLOAT32,
+                             MODEL_ROLE_PROJECTION, target, exponentials);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
     builder_last_op(builder)->apart = true;
     builder->program->tensors[both].like = builder->program->tensors[target].like;
@@ -97,32 +97,31 @@ static int with_exponentials(struct builder *builder, int target, int shifted, i
 void model_builder_wide_loss(struct builder *builder, struct builder_forward *forward)
 {
     const enum model_dtype dtype = MODEL_FLOAT32;
-    int wide = builder_apply(builder, MODEL_MAP, MODEL_CAST, "loss/logits float32", "btv->btv", NULL, dtype,
-                             MODEL_ROLE_PROJECTION, forward->logits, -1, -1, -1);
+    int wide = builder_apply(builder, MODEL_MAP, MODEL_CAST, "loss/logits float32", "btv->btv", dtype,
+                             MODEL_ROLE_PROJECTION, forward->logits);
     const bool compiled = builder_has(builder, MODEL_TRAIT_COMPILED_LOSS);
-    int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, dtype, MODEL_ROLE_STATISTIC,
-                            wide, -1, -1, -1);
+    int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", dtype, MODEL_ROLE_STATISTIC, wide);
     int shifted = compiled ? wide
-                           : builder_apply(builder, MODEL_MAP, MODEL_SHIFT, "loss/shifted", "btv,bt->btv", NULL, dtype,
-                                           MODEL_ROLE_PROJECTION, wide, max, -1, -1);
-    int picked = builder_apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, dtype,
-                               MODEL_ROLE_STATISTIC, shifted, forward->targets, -1, -1);
-    int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, dtype,
-                            MODEL_ROLE_STATISTIC, shifted, max, -1, -1);
-    forward->loss = builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype,
+                           : builder_apply(builder, MODEL_MAP, MODEL_SHIFT, "loss/shifted", "btv,bt->btv", dtype,
+                                           MODEL_ROLE_PROJECTION, wide, max);
+    int picked = builder_apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", dtype,
+                               MODEL_ROLE_STATISTIC, shifted, forward->targets);
+    int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", dtype, MODEL_ROLE_STATISTIC,
+                            shifted, max);
+    forward->loss = builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", dtype,
                                   MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
     int inputs[6] = {shifted, max, sum, forward->targets, forward->weights},
         eager = with_exponentials(builder, target_gradient(builder, forward), shifted, max, sum);
     if (eager >= 0) inputs[5] = eager;
     int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient float32",
                                        eager < 0 ? "btv,bt,bt,bt,bt->btv" : "btv,bt,bt,bt,bt,btv->btv", NULL, dtype,
-                                       MODEL_ROLE_PROJECTION, inputs, eager < 0 ? 5 : 6);
+                                       MODEL_ROLE_PROJECTION, inputs);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
     builder_last_op(builder)->apart = eager >= 0;
     builder->program->tensors[gradient].like = forward->logits;
     int half = builder_apply(builder, MODEL_MAP, compiled ? MODEL_CAST : MODEL_REPLACE, "loss/logits gradient",
-                             compiled ? "btv->btv" : "btv,btv->btv", NULL, builder->dtype, MODEL_ROLE_PROJECTION,
-                             gradient, compiled ? -1 : forward->logits, -1, -1);
+                             compiled ? "btv->btv" : "btv,btv->btv", builder->dtype, MODEL_ROLE_PROJECTION, gradient,
+                             compiled ? -1 : forward->logits);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
     builder->program->tensors[half].like = forward->logits;
     builder->cotangent[forward->logits] = half;
@@ -150,27 +149,27 @@ static int logits_for_gradient(struct builder *builder, const struct builder_for
 void model_builder_loss(struct builder *builder, struct builder_forward *forward)
 {
     enum model_dtype dtype = builder_statistics_dtype(builder);
-    int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, dtype, MODEL_ROLE_STATISTIC,
-                            forward->logits, -1, -1, -1);
-    int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, dtype,
-                            MODEL_ROLE_STATISTIC, forward->logits, max, -1, -1);
-    int picked = builder_apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, dtype,
-                               MODEL_ROLE_STATISTIC, forward->logits, forward->targets, -1, -1);
-    builder_apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt,bt->bt", NULL, dtype,
-                  MODEL_ROLE_STATISTIC, forward->logits, forward->targets, max, -1);
+    int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", dtype, MODEL_ROLE_STATISTIC,
+                            forward->logits);
+    int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", dtype, MODEL_ROLE_STATISTIC,
+                            forward->logits, max);
+    int picked = builder_apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", dtype,
+                               MODEL_ROLE_STATISTIC, forward->logits, forward->targets);
+    builder_apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt,bt->bt", dtype, MODEL_ROLE_STATISTIC,
+                  forward->logits, forward->targets, max);
     bool by_tokens = builder->options.normalizes_by_tokens;
-    int tokens = by_tokens ? builder_apply(builder, MODEL_REDUCE, MODEL_SUM, "loss/tokens", "bt->", NULL, MODEL_FLOAT32,
-                                           MODEL_ROLE_STATISTIC, forward->weights, -1, -1, -1)
+    int tokens = by_tokens ? builder_apply(builder, MODEL_REDUCE, MODEL_SUM, "loss/tokens", "bt->", MODEL_FLOAT32,
+                                           MODEL_ROLE_STATISTIC, forward->weights)
                            : -1;
     int summed[] = {max, sum, picked, forward->weights, tokens};
     forward->loss =
         model_builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", by_tokens ? "bt,bt,bt,bt,->" : "bt,bt,bt,bt->",
-                            NULL, dtype, MODEL_ROLE_STATISTIC, summed, 4 + by_tokens);
+                            NULL, dtype, MODEL_ROLE_STATISTIC, summed);
     if (builder->options.step == MODEL_STEP_EVALUATE) return;
     int inputs[] = {logits_for_gradient(builder, forward), max, sum, forward->targets, forward->weights, tokens};
     int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient",
                                        by_tokens ? "btv,bt,bt,bt,bt,->btv" : "btv,bt,bt,bt,bt->btv", NULL, dtype,
-                                       MODEL_ROLE_PROJECTION, inputs, 5 + by_tokens);
+                                       MODEL_ROLE_PROJECTION, inputs);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
     builder_last_op(builder)->apart = builder_has(builder, MODEL_TRAIT_SCALED_LOGITS);
     builder->program->tensors[gradient].like = forward->logits;

@@ -31,10 +31,10 @@ int model_builder_adapted(struct builder *builder, enum builder_linear which, co
                     labels, dtype, a);
     const char *kept = base_print(builder->arena, "%s->%s", labels, labels);
     int scaled = builder_apply(builder, MODEL_MAP, MODEL_SCALE, base_print(builder->arena, "%s/lora_scale", name), kept,
-                               NULL, dtype, MODEL_ROLE_FUSED, b, -1, -1, -1);
+                               dtype, MODEL_ROLE_FUSED, b);
     return builder_apply(builder, MODEL_MAP, MODEL_ADD, base_print(builder->arena, "%s/adapted", name),
-                         base_print(builder->arena, "%s,%s->%s", labels, labels, labels), NULL, builder->dtype,
-                         (enum model_role)model_builder_get(builder, result)->role, result, scaled, -1, -1);
+                         base_print(builder->arena, "%s,%s->%s", labels, labels, labels), builder->dtype,
+                         (enum model_role)model_builder_get(builder, result)->role, result, scaled);
 }
 
 /* ---- the list of parameters ---- */

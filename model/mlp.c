@@ -34,12 +34,12 @@ int model_builder_mlp(struct builder *builder, const char *scope, int x, char le
         int act = builder_apply(
             builder, MODEL_MAP, MODEL_GATE, activation,
             builder_letters(builder, base_print(builder->arena, "%s->%s", hidden_rows, hidden_rows), length, length),
-            NULL, builder->dtype, MODEL_ROLE_MLP_HIDDEN, hidden[0], -1, -1, -1);
+            builder->dtype, MODEL_ROLE_MLP_HIDDEN, hidden[0]);
         activated = builder_apply(builder, MODEL_MAP, MODEL_MULTIPLY, base_print(builder->arena, "%s/product", scope),
-                                  gate, NULL, builder->dtype, MODEL_ROLE_FUSED, act, hidden[1], -1, -1);
+                                  gate, builder->dtype, MODEL_ROLE_FUSED, act, hidden[1]);
     } else {
-        activated = builder_apply(builder, MODEL_MAP, MODEL_GATE, activation, gate, NULL, builder->dtype,
-                                  MODEL_ROLE_FUSED, hidden[0], hidden[1], -1, -1);
+        activated = builder_apply(builder, MODEL_MAP, MODEL_GATE, activation, gate, builder->dtype, MODEL_ROLE_FUSED,
+                                  hidden[0], hidden[1]);
     }
     activated = model_builder_inner_dropout(builder, activation, activated,
                                             builder_letters(builder, hidden_rows, length, length));

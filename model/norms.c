@@ -10,8 +10,8 @@ int model_builder_biased(struct builder *builder, enum model_bias which, const c
     if (!(builder->config->biases & which)) return x;
     int bias = model_builder_weight(builder, base_print(builder->arena, "%s/bias", dense), joined, split);
     return builder_apply(builder, MODEL_MAP, MODEL_BIAS, base_print(builder->arena, "%s/bias", dense),
-                         base_print(builder->arena, "%s,%s->%s", labels, split, labels), NULL, builder->dtype,
-                         MODEL_ROLE_FUSED, x, bias, -1, -1);
+                         base_print(builder->arena, "%s,%s->%s", labels, split, labels), builder->dtype,
+                         MODEL_ROLE_FUSED, x, bias);
 }
 
 /* x over the root of its mean square along its last `over` labels, times a scale; statistics in float32. */
@@ -21,20 +21,19 @@ static int over_root_mean_square(struct builder *builder, const char *name, int 
     const char *scale_labels = rows + rank - over, *kept = base_print(builder->arena, "%.*s", (int)(rank - over), rows);
     int mean_square =
         builder_apply(builder, MODEL_REDUCE, MODEL_MEAN_SQUARE, base_print(builder->arena, "%s mean_square", name),
-                      base_print(builder->arena, "%s->%s", rows, kept), NULL, builder_statistics_dtype(builder),
-                      MODEL_ROLE_STATISTIC, wide, -1, -1, -1);
+                      base_print(builder->arena, "%s->%s", rows, kept), builder_statistics_dtype(builder),
+                      MODEL_ROLE_STATISTIC, wide);
     int scale = model_builder_weight(builder, base_print(builder->arena, "%s/scale", name), scale_labels, scale_labels);
     return builder_apply(builder, MODEL_MAP, MODEL_NORM, name,
-                         base_print(builder->arena, "%s,%s,%s->%s", rows, kept, scale_labels, rows), NULL,
-                         builder->dtype, MODEL_ROLE_FUSED, wide, mean_square, scale, -1);
+                         base_print(builder->arena, "%s,%s,%s->%s", rows, kept, scale_labels, rows), builder->dtype,
+                         MODEL_ROLE_FUSED, wide, mean_square, scale);
 }
 
 static int in_statistics_dtype(struct builder *builder, const char *name, int x, const char *rows, enum model_role role)
 {
     if (builder_has(builder, MODEL_TRAIT_HALF_STATISTICS) || builder_has(builder, MODEL_TRAIT_HALF_NORMS)) return x;
     return builder_apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s float32", name),
-                         base_print(builder->arena, "%s->%s", rows, rows), NULL, builder_statistics_dtype(builder),
-                         role, x, -1, -1, -1);
+                         base_print(builder->arena, "%s->%s", rows, rows), builder_statistics_dtype(builder), role, x);
 }
 
 /* A layer norm first subtracts the mean; it also adds a bias. */
@@ -42,19 +41,19 @@ static int centered(struct builder *builder, const char *name, int wide, const c
 {
     const char *kept = base_print(builder->arena, "%.*s", (int)strlen(rows) - 1, rows);
     int mean = builder_apply(builder, MODEL_REDUCE, MODEL_MEAN, base_print(builder->arena, "%s mean", name),
-                             base_print(builder->arena, "%s->%s", rows, kept), NULL, builder_statistics_dtype(builder),
-                             MODEL_ROLE_STATISTIC, wide, -1, -1, -1);
+                             base_print(builder->arena, "%s->%s", rows, kept), builder_statistics_dtype(builder),
+                             MODEL_ROLE_STATISTIC, wide);
     return builder_apply(builder, MODEL_MAP, MODEL_CENTER, base_print(builder->arena, "%s centered", name),
-                         base_print(builder->arena, "%s,%s->%s", rows, kept, rows), NULL,
-                         builder_statistics_dtype(builder), MODEL_ROLE_FUSED, wide, mean, -1, -1);
+                         base_print(builder->arena, "%s,%s->%s", rows, kept, rows), builder_statistics_dtype(builder),
+                         MODEL_ROLE_FUSED, wide, mean);
 }
 
 /* Flaxformer masks normed inputs: only tokens that count remain. */
 static int masked(struct builder *builder, const char *name, int x, char length)
 {
     return builder_apply(builder, MODEL_MAP, MODEL_MASK, base_print(builder->arena, "%s masked", name),
-                         builder_letters(builder, "bqe,bq->bqe", length, length), NULL, builder->dtype,
-                         MODEL_ROLE_FUSED, x, builder->mask, -1, -1);
+                         builder_letters(builder, "bqe,bq->bqe", length, length), builder->dtype, MODEL_ROLE_FUSED, x,
+                         builder->mask);
 }
 
 /* T5's norm has no mean and no bias. */
@@ -69,8 +68,8 @@ int model_builder_norm(struct builder *builder, const char *name, int x, char le
     if (whole) {
         int bias = model_builder_weight(builder, base_print(builder->arena, "%s/bias", name), "e", "e");
         normed = builder_apply(builder, MODEL_MAP, MODEL_BIAS, base_print(builder->arena, "%s/bias", name),
-                               base_print(builder->arena, "%s,e->%s", rows, rows), NULL, builder->dtype,
-                               MODEL_ROLE_FUSED, normed, bias, -1, -1);
+                               base_print(builder->arena, "%s,e->%s", rows, rows), builder->dtype, MODEL_ROLE_FUSED,
+                               normed, bias);
     }
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, first);
     return builder->mask < 0 ? normed : masked(builder, name, normed, length);
@@ -89,8 +88,8 @@ int model_builder_capped(struct builder *builder, const char *name, int x, doubl
 {
     const struct model_tensor *of = model_builder_get(builder, x);
     return cap > 0 ? builder_apply(builder, MODEL_MAP, MODEL_SOFTCAP, base_print(builder->arena, "%s softcap", name),
-                                   base_print(builder->arena, "%s->%s", of->labels, of->labels), NULL, of->dtype,
-                                   (enum model_role)of->role, x, -1, -1, -1)
+                                   base_print(builder->arena, "%s->%s", of->labels, of->labels), of->dtype,
+                                   (enum model_role)of->role, x)
                    : x;
 }
 
@@ -98,7 +97,7 @@ int model_builder_capped(struct builder *builder, const char *name, int x, doubl
 static int complex_cast(struct builder *builder, const char *name, int x, const char *rows, enum model_dtype dtype)
 {
     int cast = builder_apply(builder, MODEL_MAP, MODEL_CAST, name, base_print(builder->arena, "%s->%s", rows, rows),
-                             NULL, dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
+                             dtype, MODEL_ROLE_FUSED, x);
     builder_last_op(builder)->apart = true;
     return cast;
 }
@@ -120,9 +119,9 @@ int model_builder_placed(struct builder *builder, const char *name, int x, const
     if (complex) x = complex_cast(builder, base_print(builder->arena, "%s operand", rotary), x, rows, MODEL_FLOAT32);
     const bool decodes = model_builder_get(builder, x)->dims[1] == MODEL_ONE; /* one token per row */
     x = builder_apply(builder, MODEL_MAP, MODEL_ROTARY, rotary,
-                      base_print(builder->arena, "%s%s->%s", rows, decodes ? ",b" : "", rows), NULL,
+                      base_print(builder->arena, "%s%s->%s", rows, decodes ? ",b" : "", rows),
                       complex ? MODEL_FLOAT32 : builder->dtype, MODEL_ROLE_FUSED, x,
-                      decodes ? builder->cache->index : -1, -1, -1);
+                      decodes ? builder->cache->index : -1);
     builder_last_op(builder)->apart = complex;
     return complex ? complex_cast(builder, base_print(builder->arena, "%s result", rotary), x, rows, builder->dtype)
                    : x;

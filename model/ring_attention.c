@@ -12,8 +12,8 @@ static const char *named(struct builder *builder, const char *of, const char *wh
 /* Splits a dimension into blocks and their tokens, or joins them. */
 int model_ring_reshaped(struct builder *builder, const char *name, int x, const char *equation)
 {
-    int out = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, name, equation, NULL,
-                            model_builder_get(builder, x)->dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
+    int out = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, name, equation,
+                            model_builder_get(builder, x)->dtype, MODEL_ROLE_FUSED, x);
     struct model_op *op = builder_last_op(builder);
     const char *length = strchr(op->input_labels[0], BUILDER_SEQUENCE_BLOCKS) ? op->output_labels : op->input_labels[0],
                *blocks = length == op->output_labels ? op->input_labels[0] : op->output_labels;
@@ -30,9 +30,8 @@ int model_ring_rolled(struct builder *builder, int x)
     const char *scope = builder->scope, *labels = base_copy(builder->arena, of->labels),
                *name = strstr(of->name, " rolled") ? of->name : base_print(builder->arena, "%s rolled", of->name);
     builder->scope = "";
-    int out =
-        builder_apply(builder, MODEL_RESHAPE, MODEL_ROLL, name, base_print(builder->arena, "%s->%s", labels, labels),
-                      NULL, of->dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
+    int out = builder_apply(builder, MODEL_RESHAPE, MODEL_ROLL, name,
+                            base_print(builder->arena, "%s->%s", labels, labels), of->dtype, MODEL_ROLE_FUSED, x);
     builder->scope = scope;
     return out;
 }
@@ -40,15 +39,15 @@ int model_ring_rolled(struct builder *builder, int x)
 static int repeated(struct builder *builder, const char *name, int x)
 {
     if (!strchr(model_builder_get(builder, x)->labels, BUILDER_KV_HEADS)) return x;
-    return builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT, name, "bcygd->bcyhd", NULL,
-                         model_builder_get(builder, x)->dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
+    return builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT, name, "bcygd->bcyhd",
+                         model_builder_get(builder, x)->dtype, MODEL_ROLE_FUSED, x);
 }
 
 /* The tokens of the key blocks after this many rolls; all devices have them. */
 static int rolled_tokens(struct builder *builder, const struct builder_ring *ring, const char *name, int rolls)
 {
     int out = builder_apply(builder, MODEL_RESHAPE, MODEL_ROLLED_TOKENS, named(builder, name, "key tokens"), "bs->bcy",
-                            NULL, MODEL_INT32, MODEL_ROLE_FUSED, ring->key_tokens, -1, -1, -1);
+                            MODEL_INT32, MODEL_ROLE_FUSED, ring->key_tokens);
     builder_last_op(builder)->rolls = rolls;
     return out;
 }
@@ -61,14 +60,13 @@ struct ring_scores model_ring_scores(struct builder *builder, const struct build
     int tokens = rolled_tokens(builder, ring, name, rolls);
     made.query = builder_in_dtype(builder, named(builder, name, "query"), query, "bcwhd->bcwhd", ring->logits);
     made.key = builder_in_dtype(builder, named(builder, name, "key"), made.key, "bcyhd->bcyhd", ring->logits);
-    int scores =
-        builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, named(builder, name, "scores"), "bcwhd,bcyhd->bchwy",
-                      NULL, ring->logits, MODEL_ROLE_SOFTMAX, made.query, made.key, -1, -1);
+    int scores = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, named(builder, name, "scores"),
+                               "bcwhd,bcyhd->bchwy", ring->logits, MODEL_ROLE_SOFTMAX, made.query, made.key);
     builder_last_op(builder)->needed = builder->phase == MODEL_FORWARD;
     made.first_of_softmax = builder->program->blocks[builder->block].op_count;
     made.biased =
-        builder_apply(builder, MODEL_MAP, MODEL_BLOCK_BIAS, named(builder, name, "bias"), "bchwy,bcw,bcy->bchwy", NULL,
-                      ring->logits, MODEL_ROLE_SOFTMAX, scores, ring->query_tokens, tokens, -1);
+        builder_apply(builder, MODEL_MAP, MODEL_BLOCK_BIAS, named(builder, name, "bias"), "bchwy,bcw,bcy->bchwy",
+                      ring->logits, MODEL_ROLE_SOFTMAX, scores, ring->query_tokens, tokens);
     struct model_op *bias = builder_last_op(builder);
     bias->rolls = rolls;
     bias->causal = ring->causal;
@@ -88,14 +86,13 @@ static struct part part_of(struct builder *builder, struct builder_ring *ring, c
     const int first = block->op_count;
     struct part part;
     const struct ring_scores made = model_ring_scores(builder, ring, name, ring->blocks[0], key, value, rolls);
-    part.max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, named(builder, name, "softmax max"), "bchwy->bchw", NULL,
-                             MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, made.biased, -1, -1, -1);
-    part.sum =
-        builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, named(builder, name, "softmax sum"), "bchwy,bchw->bchw",
-                      NULL, MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, made.biased, part.max, -1, -1);
+    part.max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, named(builder, name, "softmax max"), "bchwy->bchw",
+                             MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, made.biased);
+    part.sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, named(builder, name, "softmax sum"),
+                             "bchwy,bchw->bchw", MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, made.biased, part.max);
     int weights =
         builder_apply(builder, MODEL_MAP, MODEL_SOFTMAX, named(builder, name, "softmax"), "bchwy,bchw,bchw->bchwy",
-                      NULL, builder->dtype, MODEL_ROLE_SOFTMAX, made.biased, part.max, part.sum, -1);
+                      builder->dtype, MODEL_ROLE_SOFTMAX, made.biased, part.max, part.sum);
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, made.first_of_softmax);
     const int softened = block->op_count;
     weights = model_builder_dropout(builder, name, weights, "bchwy", MODEL_ROLE_SOFTMAX);
@@ -121,15 +118,13 @@ static struct part merged(struct builder *builder, const char *name, const struc
 {
     struct part both;
     both.max = builder_apply(builder, MODEL_MAP, MODEL_MAXIMUM, named(builder, name, "maximum"), "bchw,bchw->bchw",
-                             NULL, MODEL_FLOAT32, MODEL_ROLE_CONTEXT, a->max, b->max, -1, -1);
-    const int sums[] = {a->sum, a->max, b->sum, b->max, both.max};
-    both.sum = model_builder_apply(builder, MODEL_MAP, MODEL_MERGED_SUM, named(builder, name, "sum"),
-                                   "bchw,bchw,bchw,bchw,bchw->bchw", NULL, MODEL_FLOAT32, MODEL_ROLE_CONTEXT, sums,
-                                   BASE_COUNT(sums));
-    const int parts[] = {a->context, b->context, a->sum, a->max, b->sum, b->max, both.sum, both.max};
-    both.context = model_builder_apply(builder, MODEL_MAP, MODEL_MERGED, named(builder, name, "merged"),
-                                       "bcwhd,bcwhd,bchw,bchw,bchw,bchw,bchw,bchw->bcwhd", NULL, builder->dtype,
-                                       MODEL_ROLE_CONTEXT, parts, BASE_COUNT(parts));
+                             MODEL_FLOAT32, MODEL_ROLE_CONTEXT, a->max, b->max);
+    both.sum = builder_apply(builder, MODEL_MAP, MODEL_MERGED_SUM, named(builder, name, "sum"),
+                             "bchw,bchw,bchw,bchw,bchw->bchw", MODEL_FLOAT32, MODEL_ROLE_CONTEXT, a->sum, a->max,
+                             b->sum, b->max, both.max);
+    both.context = builder_apply(builder, MODEL_MAP, MODEL_MERGED, named(builder, name, "merged"),
+                                 "bcwhd,bcwhd,bchw,bchw,bchw,bchw,bchw,bchw->bcwhd", builder->dtype, MODEL_ROLE_CONTEXT,
+                                 a->context, b->context, a->sum, a->max, b->sum, b->max, both.sum, both.max);
     return both;
 }
 

@@ -6,8 +6,7 @@
 static int made(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
                 const char *equation, enum model_dtype dtype, int like, const int *inputs, int count)
 {
-    int out =
-        model_builder_apply(builder, kind, function, name, equation, NULL, dtype, MODEL_ROLE_FUSED, inputs, count);
+    int out = model_builder_apply(builder, kind, function, name, equation, NULL, dtype, MODEL_ROLE_FUSED, inputs);
     builder->program->tensors[out].category = MODEL_TEMPORARY;
     builder_last_op(builder)->needed = kind == MODEL_EINSUM;
     if (like >= 0) model_builder_mark_cotangent(builder, out, like);

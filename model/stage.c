@@ -5,7 +5,7 @@
 static int received(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype,
                     enum model_role role)
 {
-    int tensor = model_builder_apply(builder, MODEL_MAP, MODEL_RECEIVE, name, labels, NULL, dtype, role, NULL, 0);
+    int tensor = model_builder_apply(builder, MODEL_MAP, MODEL_RECEIVE, name, labels, NULL, dtype, role, NULL);
     builder->program->tensors[tensor].constrained = true;
     return tensor;
 }
@@ -26,8 +26,8 @@ static void put_send(struct builder *builder, int tensor)
                *name = base_print(builder->arena, "%s sent", of->name);
     if (!builder->options.sends) return;
     builder->scope = "";
-    int sent = model_builder_apply(builder, MODEL_MAP, MODEL_SEND, name, equation, NULL, of->dtype, MODEL_ROLE_FUSED,
-                                   &tensor, 1);
+    int sent =
+        model_builder_apply(builder, MODEL_MAP, MODEL_SEND, name, equation, NULL, of->dtype, MODEL_ROLE_FUSED, &tensor);
     builder->scope = scope;
     builder->program->tensors[sent].category = MODEL_TEMPORARY;
     builder->program->tensors[sent].constrained = true;

@@ -259,7 +259,7 @@ static void scale_gradient(struct builder *builder, struct builder_parameter *pa
     int scaled =
         model_builder_apply(builder, MODEL_MAP, MODEL_EXPERT_SCALE, base_print(builder->arena, "%s scaled", of->name),
                             base_print(builder->arena, "%s->%s", of->labels, of->labels), NULL, of->dtype,
-                            MODEL_ROLE_FUSED, &parameter->gradient, 1);
+                            MODEL_ROLE_FUSED, &parameter->gradient);
     builder->program->tensors[scaled].like = parameter->tensor;
     parameter->gradient = scaled;
 }
@@ -316,10 +316,9 @@ static int zero(struct builder *builder, const char *name)
 /* total (-1: there is none yet) plus some squares. */
 static int add_to(struct builder *builder, int total, int squares)
 {
-    int inputs[] = {total, squares};
     if (total < 0) return squares;
-    return model_builder_apply(builder, MODEL_MAP, MODEL_ADD, "gradient norm", ",->", NULL, MODEL_FLOAT32,
-                               MODEL_ROLE_STATISTIC, inputs, 2);
+    return builder_apply(builder, MODEL_MAP, MODEL_ADD, "gradient norm", ",->", MODEL_FLOAT32, MODEL_ROLE_STATISTIC,
+                         total, squares);
 }
 
 /* Parameters of a stack that are trained. */
@@ -407,7 +406,7 @@ static void clip_gradient(struct builder *builder, struct builder_parameter *par
     }
     int clipped =
         model_builder_apply(builder, MODEL_MAP, MODEL_CLIP_BY_NORM, base_print(builder->arena, "%s clipped", of->name),
-                            equation, NULL, of->dtype, MODEL_ROLE_FUSED, inputs, 2);
+                            equation, NULL, of->dtype, MODEL_ROLE_FUSED, inputs);
     builder->program->tensors[clipped].like = parameter->tensor;
     parameter->gradient = clipped;
 }

@@ -132,8 +132,8 @@ int model_builder_parameter_as(struct builder *builder, const char *name, int pa
                                                        ? base_print(builder->arena, "%s->%s", labels, labels)
                                                        : base_print(builder->arena, "%s,%s->%s", labels,
                                                                     model_builder_get(builder, scales)->labels, labels);
-    int copy = builder_apply(builder, MODEL_MAP, scales < 0 ? MODEL_CAST : MODEL_DEQUANTIZE, name, equation, NULL,
-                             dtype, MODEL_ROLE_WEIGHT, parameter, scales, -1, -1);
+    int copy = builder_apply(builder, MODEL_MAP, scales < 0 ? MODEL_CAST : MODEL_DEQUANTIZE, name, equation, dtype,
+                             MODEL_ROLE_WEIGHT, parameter, scales);
     builder->program->tensors[copy].from_producer = true;
     builder->program->tensors[copy].frozen = builder->program->tensors[parameter].frozen;
     return copy;
@@ -153,8 +153,8 @@ int model_builder_weight(struct builder *builder, const char *path, const char *
     int copy = model_builder_compute_copy(builder, path, model_builder_parameter(builder, path, kept));
     if (strcmp(kept, split) == 0) return copy;
     const char *equation = base_print(builder->arena, "%s->%s", kept, split);
-    int reshaped = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, path, equation, NULL, builder->weights,
-                                 MODEL_ROLE_WEIGHT, copy, -1, -1, -1);
+    int reshaped = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, path, equation, builder->weights,
+                                 MODEL_ROLE_WEIGHT, copy);
     builder->program->tensors[reshaped].from_producer = true;
     builder->program->tensors[reshaped].frozen = builder->program->tensors[copy].frozen;
     return reshaped;
