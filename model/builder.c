@@ -155,11 +155,11 @@ int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum m
 }
 
 int model_builder_of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
-                     const char *labels, enum model_dtype dtype, const int *inputs, int count)
+                     const char *labels, enum model_dtype dtype, const int *inputs)
 {
     struct base_text equation = {.arena = builder->arena};
-    for (int i = 0; i < count; i++)
+    for (int i = 0; inputs[i] >= 0; i++)
         base_putf(&equation, "%s%s", i ? "," : "", model_builder_get(builder, inputs[i])->labels);
-    base_putf(&equation, "%s%s", count ? "->" : "", labels);
+    base_putf(&equation, "%s%s", inputs[0] >= 0 ? "->" : "", labels);
     return model_builder_apply(builder, kind, function, name, equation.data, NULL, dtype, MODEL_ROLE_STATISTIC, inputs);
 }

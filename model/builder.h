@@ -111,9 +111,11 @@ int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum m
 #define builder_apply(builder, kind, function, name, equation, dtype, role, ...)                                       \
     model_builder_apply(builder, kind, function, name, equation, NULL, dtype, role, (const int[]){__VA_ARGS__})
 
-/* An operation of up to eight operands, each with its tensor's labels. */
+/* An operation whose inputs, up to the first negative one, have the labels of their tensors. */
 int model_builder_of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
-                     const char *labels, enum model_dtype dtype, const int *inputs, int count);
+                     const char *labels, enum model_dtype dtype, const int *inputs);
+#define builder_of(builder, kind, function, name, labels, dtype, ...)                                                  \
+    model_builder_of(builder, kind, function, name, labels, dtype, (const int[]){__VA_ARGS__, -1})
 /* A copy with each letter of from replaced by the one at its place in to. */
 const char *model_builder_relabelled(const struct builder *builder, const char *labels, const char *from,
                                      const char *to);

@@ -66,8 +66,8 @@ static int relpos_table(struct builder *builder, char query, char key)
 /* Computes keys and values of the prompt's tokens except the last; the rest of the pass is unused. */
 static void prefill(struct builder *builder, struct inputs *in, int length)
 {
-    const int product[] = {in->tokens, in->marks};
-    int tokens = model_builder_of(builder, MODEL_MAP, MODEL_MULTIPLY, "prefill/tokens", "bt", MODEL_INT32, product, 2);
+    int tokens =
+        builder_of(builder, MODEL_MAP, MODEL_MULTIPLY, "prefill/tokens", "bt", MODEL_INT32, in->tokens, in->marks);
     struct builder_cache cache = {.fills = true, .index = length, .bias = -1, .positions = -1};
     in->relpos = relpos_table(builder, BUILDER_TARGETS, BUILDER_TARGET_KEYS);
     builder->cache = &cache;
@@ -90,8 +90,8 @@ static int decode_step(struct builder *builder, const struct inputs *in, int tok
 {
     struct builder_cache cache = {.index = index, .bias = -1, .positions = index};
     if (builder->config->encoder) /* T5X clamps its scalar index to the last row of the table */
-        cache.positions = model_builder_of(builder, MODEL_MAP, MODEL_POSITION, "decode/position in table", "b",
-                                           MODEL_INT32, &index, 1);
+        cache.positions =
+            builder_of(builder, MODEL_MAP, MODEL_POSITION, "decode/position in table", "b", MODEL_INT32, index);
     builder->cache = &cache;
     builder->scope = "decoder";
     if (in->relpos >= 0) cache.bias = model_builder_position_bias(builder, in->relpos);
@@ -116,15 +116,13 @@ static int repeated(struct builder *builder, const char *name, int tensor)
 static struct builder_prompts prepare(struct builder *builder, const struct inputs *in)
 {
     struct builder_prompts prompts = {-1, -1};
-    const int inputs[] = {in->tokens, in->marks};
-    prompts.sequences =
-        has_prompts(builder)
-            ? model_builder_of(builder, MODEL_MAP, MODEL_PROMPT_SEQUENCES, "decode/prompts", "bW", MODEL_INT32, inputs,
-                               in->marks >= 0 ? 2 : 1)
-            : model_builder_of(builder, MODEL_MAP, MODEL_ZEROS, "decode/no prompts", "bW", MODEL_INT32, NULL, 0);
+    prompts.sequences = has_prompts(builder)
+                            ? builder_of(builder, MODEL_MAP, MODEL_PROMPT_SEQUENCES, "decode/prompts", "bW",
+                                         MODEL_INT32, in->tokens, in->marks)
+                            : builder_of(builder, MODEL_MAP, MODEL_ZEROS, "decode/no prompts", "bW", MODEL_INT32, -1);
     if (!builder->config->encoder)
-        prompts.length = model_builder_of(builder, MODEL_MAP, MODEL_PROMPT_LENGTH, "decode/prompt length", "b",
-                                          MODEL_INT32, &prompts.sequences, 1);
+        prompts.length = builder_of(builder, MODEL_MAP, MODEL_PROMPT_LENGTH, "decode/prompt length", "b", MODEL_INT32,
+                                    prompts.sequences);
     return prompts;
 }
 
@@ -165,8 +163,7 @@ static void decode_loop(struct builder *builder, const struct inputs *in, const 
     function->go_on(builder, prompts, state);
     builder->condition = false;
     int token = function->fed(builder, prompts, state);
-    int index = model_builder_of(builder, MODEL_MAP, MODEL_STEP_INDEX, "decode/index", "b", MODEL_INT32,
-                                 &prompts->length, prompts->length >= 0);
+    int index = builder_of(builder, MODEL_MAP, MODEL_STEP_INDEX, "decode/index", "b", MODEL_INT32, prompts->length);
     function->advance(builder, prompts, state, decode_step(builder, in, token, index));
     builder->block = outer;
     add_results(builder, state);
@@ -179,13 +176,12 @@ static void decode_loop(struct builder *builder, const struct inputs *in, const 
 /* T5X returns the best decode of each example, to every process. */
 static void give_answer(struct builder *builder, const struct builder_prompts *prompts, int sequences, int scores)
 {
-    const int inputs[] = {sequences, scores, prompts->length};
-    int decodes = model_builder_of(builder, MODEL_MAP, MODEL_SORTED_DECODES, "decodes", "BKA", MODEL_INT32, inputs,
-                                   prompts->length >= 0 ? 3 : 2);
-    int sorted = model_builder_of(builder, MODEL_MAP, MODEL_SORTED_SCORES, "scores", "BK", MODEL_FLOAT32, &scores, 1);
+    int decodes = builder_of(builder, MODEL_MAP, MODEL_SORTED_DECODES, "decodes", "BKA", MODEL_INT32, sequences, scores,
+                             prompts->length);
+    int sorted = builder_of(builder, MODEL_MAP, MODEL_SORTED_SCORES, "scores", "BK", MODEL_FLOAT32, scores);
     builder->program->tensors[decodes].is_result = builder->program->tensors[sorted].is_result = true;
-    int best = model_builder_of(builder, MODEL_MAP, MODEL_BEST_DECODE, "best decode", "BA", MODEL_INT32, &decodes, 1);
-    int score = model_builder_of(builder, MODEL_MAP, MODEL_BEST_SCORE, "best score", "B", MODEL_FLOAT32, &sorted, 1);
+    int best = builder_of(builder, MODEL_MAP, MODEL_BEST_DECODE, "best decode", "BA", MODEL_INT32, decodes);
+    int score = builder_of(builder, MODEL_MAP, MODEL_BEST_SCORE, "best score", "B", MODEL_FLOAT32, sorted);
     give_out(builder, "decodes out", best, "RA");
     give_out(builder, "scores out", score, "R");
 }
@@ -293,14 +289,12 @@ static void score(struct builder *builder)
     int y = model_builder_decode(builder, in.table,
                                  &(struct builder_decoder){tokens, targets, in.encoded, in.encoder_tokens, relpos});
     int logits = logits_of(builder, in.table, y);
-    int max = model_builder_of(builder, MODEL_REDUCE, MODEL_MAX, "score/max", "bt", MODEL_FLOAT32, &logits, 1);
-    const int sum_inputs[] = {logits, max}, pick_inputs[] = {logits, targets};
-    int sum = model_builder_of(builder, MODEL_REDUCE, MODEL_SUM_EXP, "score/sum", "bt", MODEL_FLOAT32, sum_inputs, 2);
-    int picked =
-        model_builder_of(builder, MODEL_REDUCE, MODEL_PICK, "score/target", "bt", MODEL_FLOAT32, pick_inputs, 2);
-    const int inputs[] = {picked, max, sum, weights};
-    int each = model_builder_of(builder, MODEL_MAP, MODEL_TOKEN_SCORE, "token_scores", "bt", MODEL_FLOAT32, inputs, 4);
-    int sums = model_builder_of(builder, MODEL_REDUCE, MODEL_SUM, "scores", "b", MODEL_FLOAT32, &each, 1);
+    int max = builder_of(builder, MODEL_REDUCE, MODEL_MAX, "score/max", "bt", MODEL_FLOAT32, logits);
+    int sum = builder_of(builder, MODEL_REDUCE, MODEL_SUM_EXP, "score/sum", "bt", MODEL_FLOAT32, logits, max);
+    int picked = builder_of(builder, MODEL_REDUCE, MODEL_PICK, "score/target", "bt", MODEL_FLOAT32, logits, targets);
+    int each = builder_of(builder, MODEL_MAP, MODEL_TOKEN_SCORE, "token_scores", "bt", MODEL_FLOAT32, picked, max, sum,
+                          weights);
+    int sums = builder_of(builder, MODEL_REDUCE, MODEL_SUM, "scores", "b", MODEL_FLOAT32, each);
     builder->program->tensors[each].is_result = builder->program->tensors[sums].is_result = true;
     give_out(builder, "scores out", sums, "R");
 }

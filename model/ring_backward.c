@@ -4,7 +4,7 @@
 #include "model/ring_parts.h"
 
 static int made(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
-                const char *equation, enum model_dtype dtype, int like, const int *inputs, int count)
+                const char *equation, enum model_dtype dtype, int like, const int *inputs)
 {
     int out = model_builder_apply(builder, kind, function, name, equation, NULL, dtype, MODEL_ROLE_FUSED, inputs);
     builder->program->tensors[out].category = MODEL_TEMPORARY;
@@ -16,9 +16,8 @@ static int made(struct builder *builder, enum model_op_kind kind, enum model_fun
 static int of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
               const char *equation, int like, int a, int b)
 {
-    const int inputs[] = {a, b};
-    return made(builder, kind, function, name, equation, model_builder_get(builder, like)->dtype, like, inputs,
-                1 + (b >= 0));
+    return made(builder, kind, function, name, equation, model_builder_get(builder, like)->dtype, like,
+                (const int[]){a, b});
 }
 
 /* Saved tensors of the forward pass, and the accumulated gradients. */
@@ -62,21 +61,21 @@ static struct weights weights_of(struct builder_pass *pass, const struct transpo
     const int mask = ring->masks ? model_builder_need(pass, ring->masks[rolls]) : -1;
     const int softmax[] = {scores->biased, t->max, t->sum};
     int weights = made(builder, MODEL_MAP, MODEL_SOFTMAX, base_print(builder->arena, "%s/softmax", name),
-                       "bchwy,bchw,bchw->bchwy", builder->dtype, -1, softmax, BASE_COUNT(softmax)),
+                       "bchwy,bchw,bchw->bchwy", builder->dtype, -1, softmax),
         dropped = weights;
     if (mask >= 0)
         dropped = made(builder, MODEL_MAP, MODEL_DROPOUT, base_print(builder->arena, "%s/dropout", name), drop,
-                       builder->dtype, -1, (int[]){weights, mask}, 2);
+                       builder->dtype, -1, (int[]){weights, mask});
     int cotangent = made(builder, MODEL_EINSUM, MODEL_NO_FUNCTION,
                          base_print(builder->arena, "%s/context gradient of input 0", name), "bcwhd,bcyhd->bchwy",
-                         builder->dtype, -1, (int[]){t->given, scores->value}, 2);
+                         builder->dtype, -1, (int[]){t->given, scores->value});
     if (mask >= 0)
         cotangent = made(builder, MODEL_MAP, MODEL_DROPOUT, base_print(builder->arena, "%s/dropout gradient", name),
-                         drop, builder->dtype, -1, (int[]){cotangent, mask}, 2);
+                         drop, builder->dtype, -1, (int[]){cotangent, mask});
     const int operands[] = {cotangent, weights, t->delta};
     return (struct weights){dropped, made(builder, MODEL_MAP, MODEL_SOFTMAX_GRAD,
                                           base_print(builder->arena, "%s/softmax gradient", name),
-                                          "bchwy,bchwy,bcwh->bchwy", ring->logits, -1, operands, BASE_COUNT(operands))};
+                                          "bchwy,bchwy,bcwh->bchwy", ring->logits, -1, operands)};
 }
 
 static void transpose_block(struct builder_pass *pass, struct transposed *t, int rolls)
@@ -138,7 +137,7 @@ static void transpose_ring(struct builder_pass *pass, const struct builder_ring 
     builder->program->tensors[t.given].category = MODEL_TEMPORARY;
     t.delta = made(builder, MODEL_REDUCE, MODEL_PRODUCT_SUM,
                    base_print(builder->arena, "%s/softmax gradient sum", ring->name), "bcwhd,bcwhd->bcwh",
-                   MODEL_FLOAT32, -1, (int[]){t.given, context}, 2);
+                   MODEL_FLOAT32, -1, (int[]){t.given, context});
     for (int i = 0; i < rounds; i++) {
         if (i) go_round(builder, &t);
         for (int which = 1; i && which < 3; which++)

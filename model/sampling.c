@@ -2,31 +2,22 @@
  * as in T5X: 32 times, the logits (or the probability) above a threshold are counted. */
 #include "model/builder.h"
 
-static int of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
-              const char *labels, enum model_dtype dtype, int a, int b, int c)
-{
-    const int inputs[] = {a, b, c};
-    int count = 0;
-    while (count < 3 && inputs[count] >= 0) count++;
-    return model_builder_of(builder, kind, function, name, labels, dtype, inputs, count);
-}
-
 /* ---- log-probabilities ---- */
 
 static void normalizer(struct builder *builder, const char *name, int x, int *max, int *sum)
 {
-    *max = of(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/max", name), "bt", MODEL_FLOAT32, x, -1,
-              -1);
-    *sum = of(builder, MODEL_REDUCE, MODEL_SUM_EXP, base_print(builder->arena, "%s/sum", name), "bt", MODEL_FLOAT32, x,
-              *max, -1);
+    *max = builder_of(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/max", name), "bt", MODEL_FLOAT32,
+                      x);
+    *sum = builder_of(builder, MODEL_REDUCE, MODEL_SUM_EXP, base_print(builder->arena, "%s/sum", name), "bt",
+                      MODEL_FLOAT32, x, *max);
 }
 
 static int log_prob_of(struct builder *builder, int x, int token)
 {
     int max, sum;
     normalizer(builder, "decode/log_softmax", x, &max, &sum);
-    int picked = of(builder, MODEL_REDUCE, MODEL_PICK, "decode/chosen logit", "bt", MODEL_FLOAT32, x, token, -1);
-    return of(builder, MODEL_MAP, MODEL_LOG_PROB, "decode/log_prob", "bt", MODEL_FLOAT32, picked, max, sum);
+    int picked = builder_of(builder, MODEL_REDUCE, MODEL_PICK, "decode/chosen logit", "bt", MODEL_FLOAT32, x, token);
+    return builder_of(builder, MODEL_MAP, MODEL_LOG_PROB, "decode/log_prob", "bt", MODEL_FLOAT32, picked, max, sum);
 }
 
 /* ---- thresholds ---- */
@@ -42,17 +33,17 @@ static int find_threshold(struct builder *builder, const struct search *s, int x
 {
     int outer = builder->block;
     int count =
-        of(builder, MODEL_REDUCE, s->counts, base_print(builder->arena, "%s/sign", s->name), "bt", s->dtype, x, -1, -1);
-    int first = of(builder, MODEL_MAP, s->decides, base_print(builder->arena, "%s/first", s->name), "bt", MODEL_FLOAT32,
-                   count, -1, -1);
+        builder_of(builder, MODEL_REDUCE, s->counts, base_print(builder->arena, "%s/sign", s->name), "bt", s->dtype, x);
+    int first = builder_of(builder, MODEL_MAP, s->decides, base_print(builder->arena, "%s/first", s->name), "bt",
+                           MODEL_FLOAT32, count);
     int body = model_builder_block(builder, s->name, outer);
     builder->block = body;
     int in = model_builder_tensor(builder, base_print(builder->arena, "%s/threshold", s->name), "bt", MODEL_FLOAT32,
                                   MODEL_ACTIVATION, MODEL_ROLE_STATISTIC);
-    count = of(builder, MODEL_REDUCE, s->counts, base_print(builder->arena, "%s/above", s->name), "bt", s->dtype, x, in,
-               -1);
-    int out = of(builder, MODEL_MAP, s->decides, base_print(builder->arena, "%s/next", s->name), "bt", MODEL_FLOAT32,
-                 count, in, -1);
+    count = builder_of(builder, MODEL_REDUCE, s->counts, base_print(builder->arena, "%s/above", s->name), "bt",
+                       s->dtype, x, in);
+    int out = builder_of(builder, MODEL_MAP, s->decides, base_print(builder->arena, "%s/next", s->name), "bt",
+                         MODEL_FLOAT32, count, in);
     builder->block = outer;
     int result = model_builder_tensor(builder, base_print(builder->arena, "%s/found", s->name), "bt", MODEL_FLOAT32,
                                       MODEL_ACTIVATION, MODEL_ROLE_STATISTIC);
@@ -68,7 +59,7 @@ static int keep_top_k(struct builder *builder, int x)
 {
     static const struct search search = {"decode/top_k", MODEL_COUNT_ABOVE, MODEL_NEXT_COUNT_THRESHOLD, MODEL_INT32};
     int threshold = find_threshold(builder, &search, x);
-    return of(builder, MODEL_MAP, MODEL_KEEP_ABOVE, "decode/top_k mask", "btv", MODEL_FLOAT32, x, x, threshold);
+    return builder_of(builder, MODEL_MAP, MODEL_KEEP_ABOVE, "decode/top_k mask", "btv", MODEL_FLOAT32, x, x, threshold);
 }
 
 static int keep_top_p(struct builder *builder, int x)
@@ -76,9 +67,9 @@ static int keep_top_p(struct builder *builder, int x)
     static const struct search search = {"decode/top_p", MODEL_MASS_ABOVE, MODEL_NEXT_MASS_THRESHOLD, MODEL_FLOAT32};
     int max, sum;
     normalizer(builder, "decode/probabilities", x, &max, &sum);
-    int p = of(builder, MODEL_MAP, MODEL_SOFTMAX, "decode/probabilities", "btv", MODEL_FLOAT32, x, max, sum);
+    int p = builder_of(builder, MODEL_MAP, MODEL_SOFTMAX, "decode/probabilities", "btv", MODEL_FLOAT32, x, max, sum);
     int threshold = find_threshold(builder, &search, p);
-    return of(builder, MODEL_MAP, MODEL_KEEP_ABOVE, "decode/top_p mask", "btv", MODEL_FLOAT32, x, p, threshold);
+    return builder_of(builder, MODEL_MAP, MODEL_KEEP_ABOVE, "decode/top_p mask", "btv", MODEL_FLOAT32, x, p, threshold);
 }
 
 /* ---- the token ---- */
@@ -86,9 +77,10 @@ static int keep_top_p(struct builder *builder, int x)
 /* Each device's maximum with its index: both are gathered, and all devices take the largest. */
 static int largest(struct builder *builder, int x)
 {
-    int best = of(builder, MODEL_REDUCE, MODEL_LARGEST, "decode/argmax", "bt", MODEL_FLOAT32, x, -1, -1);
-    int index = of(builder, MODEL_REDUCE, MODEL_LARGEST_INDEX, "decode/argmax index", "bt", MODEL_INT32, x, best, -1);
-    return of(builder, MODEL_MAP, MODEL_CHOSEN, "decode/chosen", "bt", MODEL_INT32, index, -1, -1);
+    int best = builder_of(builder, MODEL_REDUCE, MODEL_LARGEST, "decode/argmax", "bt", MODEL_FLOAT32, x);
+    int index =
+        builder_of(builder, MODEL_REDUCE, MODEL_LARGEST_INDEX, "decode/argmax index", "bt", MODEL_INT32, x, best);
+    return builder_of(builder, MODEL_MAP, MODEL_CHOSEN, "decode/chosen", "bt", MODEL_INT32, index);
 }
 
 /* Gumbel noise on every logit, so that the argmax is a draw by probability. */
@@ -96,10 +88,10 @@ static int with_noise(struct builder *builder, int x)
 {
     int half = model_builder_tensor(builder, "decode/half of the noise", "btV", MODEL_UINT32, MODEL_ACTIVATION,
                                     MODEL_ROLE_STATISTIC);
-    int noise = of(builder, MODEL_MAP, MODEL_NOISE, "decode/noise", "btv", MODEL_UINT32, -1, -1, -1);
+    int noise = builder_of(builder, MODEL_MAP, MODEL_NOISE, "decode/noise", "btv", MODEL_UINT32, -1);
     struct model_block *block = &builder->program->blocks[builder->block];
     block->ops[block->op_count - 1].carries[0].in = half;
-    return of(builder, MODEL_MAP, MODEL_ADD_NOISE, "decode/drawn", "btv", MODEL_FLOAT32, x, noise, -1);
+    return builder_of(builder, MODEL_MAP, MODEL_ADD_NOISE, "decode/drawn", "btv", MODEL_FLOAT32, x, noise);
 }
 
 struct builder_choice model_builder_sample(struct builder *builder, int logits)
@@ -107,13 +99,13 @@ struct builder_choice model_builder_sample(struct builder *builder, int logits)
     const struct model_decoding *d = &builder->options.decoding;
     struct builder_choice choice = {-1, -1};
     int x = logits, drawn;
-    if (d->draws) x = of(builder, MODEL_MAP, MODEL_TEMPER, "decode/temperature", "btv", MODEL_FLOAT32, x, -1, -1);
+    if (d->draws) x = builder_of(builder, MODEL_MAP, MODEL_TEMPER, "decode/temperature", "btv", MODEL_FLOAT32, x);
     if (d->draws && d->top_k) x = keep_top_k(builder, x);
     if (d->draws && d->top_p) x = keep_top_p(builder, x);
     drawn = d->draws ? with_noise(builder, x) : x;
     choice.token = largest(builder, drawn);
     if (d->rescales && !d->draws) /* only one token is left, so its log-probability is 0 */
-        choice.log_prob = of(builder, MODEL_MAP, MODEL_ZEROS, "decode/log_prob", "bt", MODEL_FLOAT32, -1, -1, -1);
+        choice.log_prob = builder_of(builder, MODEL_MAP, MODEL_ZEROS, "decode/log_prob", "bt", MODEL_FLOAT32, -1);
     else choice.log_prob = log_prob_of(builder, d->rescales ? x : logits, choice.token);
     return choice;
 }
