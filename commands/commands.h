@@ -182,8 +182,8 @@ void commands_warn_of_speed(struct commands_context *context, const struct sim_p
                             const struct sim_prediction *p);
 enum base_status commands_refuse_impossible(const struct commands_context *context, const struct sim_plan *plan,
                                             const struct sim_prediction *p, struct base_error *error);
-/* Of a plan that export would refuse to write for its software of PyTorch: who plans is told before. */
-void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan);
+/* Says that the batch does not divide, which the software of PyTorch would refuse. */
+void commands_note_undivided(struct commands_context *context, const struct sim_plan *plan);
 /* Of experts that rules leave whole on every device, or that are T5X's under other software. */
 void commands_warn_of_experts(struct commands_context *context, const struct sim_plan_text *text,
                               const struct model_config *config);

@@ -72,7 +72,7 @@ static enum base_status run_import(struct commands_context *context, const struc
 static const struct base_option import_options[] = {
     {"--from", "KIND",
      "maxtext, megatron, nemo, torchtitan, nanotron, deepspeed, transformers, accelerate, llamafactory, axolotl, fsdp, "
-     "levanter or gin: whose the files are",
+     "levanter, gin, or huggingface (a config.json): whose the files are",
      "as their content says"},
     COMMANDS_PLAN,
     COMMANDS_COMMON};

@@ -90,7 +90,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     BASE_TRY(commands_refuse_impossible(context, plan, &prediction, error));
     commands_warn_of_speed(context, plan, &prediction);
     commands_warn_of_copies(context, plan, &prediction);
-    if (plan->options.step == MODEL_STEP_TRAIN && !context->json) commands_note_unlaunched(context, plan);
+    if (plan->options.step == MODEL_STEP_TRAIN && !context->json) commands_note_undivided(context, plan);
     struct sim_confidence confidence = sim_confidence_of(context->arena, plan, &prediction);
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,

@@ -125,11 +125,10 @@ enum base_status commands_refuse_impossible(const struct commands_context *conte
                      100 * frac, 100 * possible_frac);
 }
 
-void commands_note_unlaunched(struct commands_context *context, const struct sim_plan *plan)
+void commands_note_undivided(struct commands_context *context, const struct sim_plan *plan)
 {
-    const char *why = reports_unlaunched(context->arena, plan);
-    if (why)
-        commands_note(context, base_print(context->arena, "export --format slurm would refuse this plan: %s", why));
+    const char *why = reports_undivided(context->arena, plan);
+    if (why) commands_note(context, why);
 }
 
 static bool has_rule_for(const struct model_rules *rules, const char *logical)

@@ -238,13 +238,12 @@ static enum base_status find_sizes(const struct sim_plan *plan, struct reports_t
     return BASE_OK;
 }
 
-const char *reports_unlaunched(struct base_arena *arena, const struct sim_plan *plan)
+const char *reports_undivided(struct base_arena *arena, const struct sim_plan *plan)
 {
     const struct reports_torch_job *job = reports_torch_job_of(plan);
     struct base_error why;
     struct reports_torch_sizes sizes;
     if (!job || plan->placement->topology.kind != TOPO_GPU) return NULL;
-    if (refuse_lacks(job, needs_of_model(plan->config), &why) != BASE_OK) return base_copy(arena, why.text);
     if (find_sizes(plan, &sizes, &why) == BASE_OK) return NULL;
     return base_print(arena, "%s; here each microbatch is padded to whole sequences", why.text);
 }

@@ -431,9 +431,8 @@ bool reports_launches_itself(const struct sim_plan *plan);
  * parallelism, sharded state and quantized products: how many sentences of the arena. */
 enum { REPORTS_MOST_UNTOLD = 8 };
 int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const char *out[REPORTS_MOST_UNTOLD]);
-/* Which part of the model makes --format slurm refuse to write settings of the plan's software; NULL: none, or it is no
- * software of PyTorch on GPU nodes. */
-const char *reports_unlaunched(struct base_arena *arena, const struct sim_plan *plan);
+/* Why the plan's software would refuse its batch, which here is padded; NULL: it divides. */
+const char *reports_undivided(struct base_arena *arena, const struct sim_plan *plan);
 /* gin: a run file of T5X, which model_gin_read and sim_plan_from_gin turn into the same plan again; what gin has no
  * word for stands in comment lines. jax: the mesh and the shardings in plain JAX. slurm: a job script for GPU nodes,
  * gcloud: one for TPU VMs, that hold the run file. text is the plan as given, plan the same checked. BASE_USAGE: an
