@@ -22,16 +22,16 @@ static const struct answers {
                                   were drawn at the limit */
     bool all_metrics;          /* each step gave out T5X's; else some the first four of them */
 } files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, 0.55, true},
-             {"tests/data/compiled_memory_drawn.csv", 0.028, 0.93, 0.96, 0.03, 0.95, 0.7, false},
-             {"tests/data/compiled_memory_blind.csv", 0.029, 0.91, 0.97, 0.02, 1, 0.7, true},
+             {"tests/data/compiled_memory_drawn.csv", 0.028, 0.92, 0.96, 0.03, 0.95, 0.7, false},
+             {"tests/data/compiled_memory_blind.csv", 0.031, 0.91, 0.97, 0.02, 1, 0.7, true},
              {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, 0.7, true},
              {"tests/data/compiled_memory_fresh.csv", 0.022, 1, 1, 0, 0.84, 0.7, true},
              {"tests/data/compiled_memory_unseen.csv", 0.029, 0.92, 1, 0, 1, 0.7, true},
              {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, 0.7, true},
              {"tests/data/compiled_memory_next.csv", 0.032, 0.89, 1, 0, 0.94, 0.7, true},
-             {"tests/data/compiled_memory_asked.csv", 0.054, 0.83, 0.93, 0, 0.8, 0.6, true},
-             {"tests/data/measured/aot_maxtext_drawn.csv", 0.02, 0.96, 1, 0, 1, 0.5, false},
-             {"tests/data/measured/aot_maxtext_blind.csv", 0.051, 0.81, 1, 0, 1, 0.5, false},
+             {"tests/data/compiled_memory_asked.csv", 0.049, 0.83, 0.96, 0, 0.8, 0.6, true},
+             {"tests/data/measured/aot_maxtext_drawn.csv", 0.021, 0.96, 1, 0, 1, 0.5, false},
+             {"tests/data/measured/aot_maxtext_blind.csv", 0.035, 0.86, 1, 0, 1, 0.5, false},
              {"tests/data/measured/aot_maxtext.csv", 0.036, 0.92, 1, 0, 1, 0.5, false}};
 static const double within_frac = 0.08, tight_frac = 0.02;
 
@@ -193,13 +193,14 @@ static void bodies_of_loops_are_made_once_more(struct base_arena *arena)
  * gradient of so many probabilities is not summed up by the product that makes it, softmax's derivative takes its
  * place, sum for the bias or not (drawn-7309-1). What windowed weight gradients wait for goes with the loop that reads
  * it, and is dropped in the body of one like anything else (drawn-8301-14). On TPU7x the gradient of the logits is an
- * array of its own, and these are gone when it is made (drawn-8301-11, whose heap has holes of 6 %). */
+ * array of its own, and these are gone when it is made (drawn-8301-11, whose heap has holes of 6 %; that of the first
+ * has holes of 15 %). */
 static void derivatives_take_the_place_of_what_they_read(struct base_arena *arena)
 {
     static const struct {
         const char *topology, *submesh, *rules, *batch_size;
         double compiled_bytes, most_off_frac;
-    } cases[] = {{"v5p-64", "2,2,1,1", "standard:2,2", "41344", 73311574112, 0.03},
+    } cases[] = {{"v5p-64", "2,2,1,1", "standard:2,2", "41344", 73311574112, 0.18},
                  {"v4-64", "2,1,1,1", "standard:1,2", "24368", 44173219328, 0.08},
                  {"tpu7x:2x2x4", "2,2,1,1", "standard:2,1", "45344", 89037867552, 0.1}};
     struct sim_cache *cache = sim_cache_new(arena);
@@ -296,7 +297,7 @@ static void holes_of_heaps_are_too_small(struct base_arena *arena)
     struct sim_op ops[3];
     for (int i = 0; i < BASE_COUNT(ops); i++) ops[i] = (struct sim_op){.kind = SIM_COMPUTE, .loop = -1};
     const struct sim_sharded sharded = {.ops = ops, .op_count = BASE_COUNT(ops)};
-    const struct sim_compiled_options options = {0};
+    struct sim_compiled_options options = {.limit_bytes = 8};
     struct sim_assigner a = {.s = &sharded, .options = &options, .arena = arena};
     sim_add_buffer(&a, 0, 0, 4, 4, MODEL_TEMPORARY);
     sim_add_buffer(&a, 0, 2, 2, 2, MODEL_TEMPORARY);
@@ -305,6 +306,13 @@ static void holes_of_heaps_are_too_small(struct base_arena *arena)
     assert_near(sim_heap_bytes(&a), 4 + 2 + 2, 0);
     sim_add_buffer(&a, 2, 2, 1, 1, MODEL_TEMPORARY); /* this one does */
     assert_near(sim_heap_bytes(&a), 4 + 2 + 2, 0);
+    a.count = 0;
+    sim_add_buffer(&a, 0, 0, 2, 2, MODEL_TEMPORARY);
+    sim_add_buffer(&a, 0, 2, 1, 1, MODEL_TEMPORARY);
+    sim_add_buffer(&a, 1, 2, 3, 3, MODEL_TEMPORARY);
+    assert_near(sim_heap_bytes(&a), 2 + 1 + 3, 0);
+    options.limit_bytes = 5; /* which the largest first have room in */
+    assert_near(sim_heap_bytes(&a), 3 + 1, 0);
 }
 
 /* By hand: three layers save 10 bytes each behind 1 that comes and goes; backward each makes 6 that stay to the end,
@@ -323,7 +331,7 @@ static void layers_stand_in_a_heap_one_by_one(struct base_arena *arena)
         ops[end] = (struct sim_op){SIM_LOOP_END, .trips = MODEL_ENCODER_LAYERS, .match = begin, .loop = -1};
     }
     const struct sim_sharded sharded = {.ops = ops, .op_count = BASE_COUNT(ops)};
-    const struct sim_compiled_options options = {.sizes = sizes};
+    const struct sim_compiled_options options = {.sizes = sizes, .limit_bytes = INFINITY};
     struct sim_assigner a = {.s = &sharded, .options = &options, .arena = arena};
     sim_add_buffer(&a, FORWARD + 1, FORWARD + 2, 1, 1, MODEL_TEMPORARY);
     sim_add_arrays(&a, &(struct sim_layer_arrays){FORWARD, FORWARD + 1, BACKWARD, BACKWARD + 1, 0, 3, 10});

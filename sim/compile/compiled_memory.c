@@ -167,7 +167,7 @@ static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
 }
 
 /* Layers that are no loops leave holes in the heap. */
-static void place_in_heap(const struct sim_assigner *a, struct sim_compiled_memory *out)
+static void place_in_heap(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const double heap_bytes = sim_heap_bytes(a);
     if (heap_bytes <= out->peak_bytes) return;
@@ -191,7 +191,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.windowed = sim_windowed_operands(arena, sharded, options);
     a.weighed = sim_weight_gradient_operands(arena, sharded, a.windowed);
     a.deferred = sim_deferred_operands(&a);
-    a.waiting = sim_waiting_operands(arena, sharded);
+    a.waiting = sim_waiting_operands(arena, sharded, options);
     a.is_of_its_products = sim_gradients_of_products(&a);
     sim_list_values(&a);
     assign(&a, out);

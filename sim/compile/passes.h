@@ -78,7 +78,8 @@ bool sim_same_weight(const struct sim_sharded *sharded, int value, int other);
 bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *sharded,
                             const struct sim_compiled_options *options);
 /* The same of one of whose operands is gathered activations. */
-bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *sharded);
+bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *sharded,
+                           const struct sim_compiled_options *options);
 
 /* result_habits.c: whether the gradient of probabilities is one of two results of a fusion; whether the softmax's
  * derivative reads such a one, or is one; how many times a device's part of a value was reduced to make it, 1 or the

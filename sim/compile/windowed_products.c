@@ -18,12 +18,13 @@ static int contraction_behind(const struct sim_sharded *s, int value)
     return at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->kind == MODEL_EINSUM ? at : -1;
 }
 
-static int64_t contracted_rows(const struct sim_sharded *s, const struct sim_op *op,
-                               const struct sim_compiled_options *options)
+/* On a device, of the labels that an operand or the result lacks. */
+static int64_t rows_beside(const struct sim_sharded *s, const struct sim_op *op, const char *labels,
+                           const struct sim_compiled_options *options)
 {
     int64_t rows = 1;
     for (int i = 0; i < op->label_count; i++)
-        if (op->contracted_labels >> i & 1)
+        if (!strchr(labels, op->labels[i].letter))
             rows *= sim_label_extent(s, op, op->labels[i].letter, options->sizes, options->mesh);
     return rows;
 }
@@ -39,21 +40,6 @@ static bool sums_over_others(const struct sim_op *op, const struct sim_op *scatt
     return false;
 }
 
-static bool is_windowed(const struct sim_sharded *s, const struct sim_op *scatter, int product,
-                        const struct sim_compiled_options *options)
-{
-    const struct sim_op *op = product >= 0 ? &s->ops[product] : NULL;
-    if (!op || op->op->phase == MODEL_FORWARD || sim_has_batch(s, op->outputs[0]) || sums_over_others(op, scatter))
-        return false;
-    const struct sim_window window = {.ring = topo_axes_product(options->mesh, scatter->axes),
-                                      .rows = (double)contracted_rows(s, op, options),
-                                      .element_bytes = (double)model_dtype_bytes(s->values[scatter->inputs[0]].dtype),
-                                      .window_rows = options->window_rows,
-                                      .is_square = options->is_square[scatter->axes]};
-    const double trips = sim_window_trips(options->settings, &window);
-    return options->scanned ? trips > WRITTEN_OUT : trips > 1;
-}
-
 /* What a value is a reshape of. */
 static int array_of(const struct sim_sharded *s, int value)
 {
@@ -64,11 +50,81 @@ static int array_of(const struct sim_sharded *s, int value)
     return value;
 }
 
-/* Which is recomputed from the logits wherever it is read. */
-static bool is_logits_gradient(const struct sim_sharded *s, int value)
+static int sharded_dimension(const struct sim_value *whole, const struct sim_value *sharded, unsigned axes)
 {
-    int made = s->values[value].definition;
-    return made >= 0 && s->ops[made].kind == SIM_COMPUTE && s->ops[made].op->function == MODEL_LOSS_GRAD;
+    for (int d = 0; d < MODEL_MAX_RANK; d++)
+        if ((sharded->spec[d] & axes) == axes && !(whole->spec[d] & axes)) return d;
+    return -1;
+}
+
+/* The label that stands for a dimension of what a collective moves, before it was reshaped. */
+static int label_of(const struct sim_sharded *s, const struct sim_op *op, int value, int dimension)
+{
+    const unsigned size = s->program->tensors[s->values[value].tensor].dims[dimension];
+    for (int i = 0; i < op->label_count; i++)
+        if (op->labels[i].size == size) return i;
+    return -1;
+}
+
+/* The gather that makes an operand of a product, or NULL. */
+static const struct sim_op *gather_of(const struct sim_sharded *s, const struct sim_op *op, int input)
+{
+    const int made = s->values[array_of(s, op->inputs[input])].definition;
+    return made >= 0 && s->ops[made].kind == SIM_COMMUNICATE && s->ops[made].collective == SIM_ALL_GATHER
+               ? &s->ops[made]
+               : NULL;
+}
+
+/* The operand is gathered over devices that hold parts of a dimension of the result before the scattered one: the
+ * partitioner groups by these first, and sums the result whole (products of which libtpu 0.0.42.1 was asked one at a
+ * time: [vocab/tensor, embed/fsdp] of embed/tensor is summed whole, [embed/fsdp, vocab/tensor] is scattered in a loop).
+ */
+static bool sums_whole(const struct sim_sharded *s, const struct sim_op *op, const struct sim_op *scatter)
+{
+    const struct sim_value *whole = &s->values[scatter->inputs[0]];
+    const int dim = sharded_dimension(whole, &s->values[scatter->outputs[0]], scatter->axes),
+              label = dim < 0 ? -1 : label_of(s, op, scatter->inputs[0], dim);
+    for (int j = 0; label >= 0 && j < op->input_count; j++) {
+        const struct sim_op *gather = gather_of(s, op, j);
+        if (!gather || !strchr(op->op->input_labels[j], op->labels[label].letter)) continue;
+        for (const char *at = op->op->output_labels; *at && *at != op->labels[label].letter; at++)
+            if (sim_set_of(sim_label_axes(s, op, *at)) & gather->axes) return true;
+    }
+    return false;
+}
+
+/* How often a loop over pieces of what these devices share runs. */
+static double trips_over(const struct sim_compiled_options *options, unsigned axes, int64_t rows,
+                         enum model_dtype dtype)
+{
+    const struct sim_window window = {.ring = topo_axes_product(options->mesh, axes),
+                                      .rows = (double)rows,
+                                      .element_bytes = (double)model_dtype_bytes(dtype),
+                                      .window_rows = options->window_rows,
+                                      .is_square = options->is_square[axes]};
+    return sim_window_trips(options->settings, &window);
+}
+
+static bool is_windowed(const struct sim_sharded *s, const struct sim_op *scatter, int product,
+                        const struct sim_compiled_options *options)
+{
+    const struct sim_op *op = product >= 0 ? &s->ops[product] : NULL;
+    if (!op || op->op->phase == MODEL_FORWARD || sim_has_batch(s, op->outputs[0]) || sums_over_others(op, scatter) ||
+        sums_whole(s, op, scatter))
+        return false;
+    const double trips = trips_over(options, scatter->axes, rows_beside(s, op, op->op->output_labels, options),
+                                    (enum model_dtype)s->values[scatter->inputs[0]].dtype);
+    return options->scanned ? trips > WRITTEN_OUT : trips > 1;
+}
+
+/* Which is recomputed from the logits wherever it is read; with_cast: or cast to their dtype. */
+static bool is_logits_gradient(const struct sim_sharded *s, int value, bool with_cast)
+{
+    const int made = s->values[value].definition;
+    if (made < 0 || s->ops[made].kind != SIM_COMPUTE) return false;
+    if (with_cast && s->ops[made].op->function == MODEL_CAST)
+        return is_logits_gradient(s, s->ops[made].inputs[0], false);
+    return s->ops[made].op->function == MODEL_LOSS_GRAD;
 }
 
 /* A weight gradient of what had to be gathered first. */
@@ -112,14 +168,31 @@ bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *
     return windowed;
 }
 
-bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s)
+/* The operand goes round in pieces, two at a time, and each product of a piece makes the other operand again (the tied
+ * head of MaxText on fsdp 8 x tensor 4 in a dump of libtpu 0.0.42.1: six fusions read the logits). */
+static bool reads_pieces(const struct sim_sharded *s, const struct sim_op *op,
+                         const struct sim_compiled_options *options)
+{
+    for (int j = 0; j < op->input_count; j++) {
+        const struct sim_op *gather = gather_of(s, op, j);
+        if (gather && !strchr(op->op->input_labels[j], op->op->output_labels[0]) &&
+            trips_over(options, gather->axes, rows_beside(s, op, op->op->input_labels[j], options),
+                       (enum model_dtype)s->values[gather->inputs[0]].dtype) > 1)
+            return true;
+    }
+    return false;
+}
+
+bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s,
+                           const struct sim_compiled_options *options)
 {
     bool *waiting = base_new(arena, bool, s->value_count + 1);
     for (int i = 0; i < s->op_count; i++) {
         if (!reads_gathered(s, &s->ops[i])) continue;
+        const bool in_pieces = reads_pieces(s, &s->ops[i], options);
         for (int j = 0; j < s->ops[i].input_count; j++) {
             int array = array_of(s, s->ops[i].inputs[j]);
-            if (!is_logits_gradient(s, array)) waiting[array] = true;
+            if (!is_logits_gradient(s, array, in_pieces)) waiting[array] = true;
         }
     }
     return waiting;
@@ -145,22 +218,6 @@ int sim_window_permutes(int ring, enum sim_rounds rounds)
     const bool written_out = ring == 2 * WRITTEN_OUT;
     if (ring % 4 || (written_out && rounds != SIM_ROUNDS_SUM)) return ring - 1;
     return ring + 1;
-}
-
-static int sharded_dimension(const struct sim_value *whole, const struct sim_value *sharded, unsigned axes)
-{
-    for (int d = 0; d < MODEL_MAX_RANK; d++)
-        if ((sharded->spec[d] & axes) == axes && !(whole->spec[d] & axes)) return d;
-    return -1;
-}
-
-/* The label that stands for a dimension of what a collective moves, before it was reshaped. */
-static int label_of(const struct sim_sharded *s, const struct sim_op *op, int value, int dimension)
-{
-    const unsigned size = s->program->tensors[s->values[value].tensor].dims[dimension];
-    for (int i = 0; i < op->label_count; i++)
-        if (op->labels[i].size == size) return i;
-    return -1;
 }
 
 static bool has_label(const char *labels, const struct sim_op *op, int label)
