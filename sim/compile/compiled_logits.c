@@ -37,19 +37,23 @@ bool *sim_gradients_of_products(const struct sim_assigner *a)
 }
 
 /* Where the chip's compiler keeps scores, a softmax's gradient, and the sum of rows in it, make the quotient of them
- * again as they read them: products are the last to read the array (dumps of two steps for v4 by libtpu 0.0.42). */
+ * again as they read them: products are the last to read the array (dumps of two steps for v4 by libtpu 0.0.42). So it
+ * is in scanned layers where exponentials are kept, unless the product of the values comes late, since its weight's
+ * gradient does (TPU7x: two dumps, and one of the latter). */
 static int last_product_of_quotient(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &a->s->ops[value->definition] : NULL;
-    if (!a->options->keeps_scores || a->drops_exponentials || !made || made->kind != SIM_COMPUTE ||
-        made->op->function != MODEL_SOFTMAX)
+    const bool keeps_exponentials = a->options->keeps_exponentials && a->options->scanned;
+    if (!(a->options->keeps_scores || keeps_exponentials) || a->drops_exponentials || !made ||
+        made->kind != SIM_COMPUTE || made->op->function != MODEL_SOFTMAX)
         return value->last_use;
     for (int i = value->last_use; i > value->definition; i--) {
         const struct sim_op *op = &a->s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM) continue;
         for (int j = 0; j < op->input_count; j++)
-            if (op->inputs[j] == v) return i;
+            if (op->inputs[j] == v)
+                return !a->options->keeps_scores && a->windowed[op->outputs[0]] ? value->last_use : i;
     }
     return value->last_use;
 }
