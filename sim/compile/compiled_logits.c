@@ -44,9 +44,9 @@ static int last_product_of_quotient(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &a->s->ops[value->definition] : NULL;
-    const bool keeps_exponentials = a->options->keeps_exponentials && a->options->scanned;
-    if (!(a->options->keeps_scores || keeps_exponentials) || a->drops_exponentials || !made ||
-        made->kind != SIM_COMPUTE || made->op->function != MODEL_SOFTMAX)
+    const bool makes_again = a->options->keeps_scores || (a->options->keeps_exponentials && a->options->scanned);
+    if (!makes_again || a->drops_exponentials || !made || made->kind != SIM_COMPUTE ||
+        made->op->function != MODEL_SOFTMAX)
         return value->last_use;
     for (int i = value->last_use; i > value->definition; i--) {
         const struct sim_op *op = &a->s->ops[i];
