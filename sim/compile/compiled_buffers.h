@@ -137,6 +137,7 @@ bool sim_is_gathered_one_hot(const struct sim_assigner *a, const struct sim_valu
 double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes);
 /* When the rows of a second lookup stand, and what stands for it beside the first one. */
 void sim_move_beside_first(struct sim_assigner *a, int value, int *birth, int *death);
+void sim_add_table_copies(struct sim_assigner *a); /* in the layout that they are not given in */
 
 /* compiled_logits.c */
 bool *sim_gradients_of_products(const struct sim_assigner *a); /* per value: a gradient of logits that is no array */

@@ -1,5 +1,8 @@
-/* One-hot rows that devices gather from each other, where tables are looked up by products. */
+/* Tables that tokens look up: one-hot rows that devices gather from each other, where it is done by products, and
+ * second layouts of tables. */
 #include "sim/compile/compiled_buffers.h"
+
+#include <math.h>
 
 bool sim_is_gathered_one_hot(const struct sim_assigner *a, const struct sim_value *value)
 {
@@ -38,4 +41,46 @@ void sim_move_beside_first(struct sim_assigner *a, int v, int *birth, int *death
     if (!other) return;
     const double own_bytes = sim_value_bytes(a, &s->values[own]);
     sim_add_buffer(a, other->definition, other->last_use, own_bytes, own_bytes, MODEL_TEMPORARY);
+}
+
+/* The table that an operation reads rows of, or NULL. */
+static const struct model_tensor *table_of(const struct sim_assigner *a, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE || !op->op->lookup || op->op->phase != MODEL_FORWARD) return NULL;
+    for (int j = 0; j < op->input_count; j++) {
+        const struct model_tensor *tensor = &a->s->program->tensors[a->s->values[op->inputs[j]].tensor];
+        if (tensor->role == MODEL_ROLE_WEIGHT && tensor->rank == 2) return tensor;
+    }
+    return NULL;
+}
+
+/* Of a table with its rows whole, where an argument of its shape is laid out the other way since it takes less; 0: the
+ * step has it as it is given, as it has shards of 64, 80 and 144 columns, not those of 160, 192 and 320. */
+static double other_layout_bytes(const struct sim_assigner *a, const struct sim_shape *shape)
+{
+    static const double most_padded_frac = 1.6; /* of shards that were seen in a second layout */
+    double extents[2];
+    for (int d = 0; d < 2; d++) extents[d] = sim_local_extent(a, shape->dims[d], shape->spec[d]);
+    const double element_bytes = (double)model_dtype_bytes(shape->dtype),
+                 padded = SIM_LANES * ceil(extents[1] / SIM_LANES), bytes = extents[0] * padded * element_bytes;
+    const bool is_copied = extents[1] > SIM_LANES && padded <= most_padded_frac * extents[1] &&
+                           bytes > sim_argument_bytes(extents, 2, a->options->tile_rows, element_bytes);
+    return is_copied ? bytes : 0;
+}
+
+/* A parameter, or a part of its state, that is an argument in one layout is copied to the other one for the update, if
+ * no microbatches are added up: at the step's start where gathers are started early, else right before it (13 dumps of
+ * MaxText by libtpu 0.0.42.1, five of these for v5e). */
+void sim_add_table_copies(struct sim_assigner *a)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = 0; a->options->async_gathers && i < s->op_count; i++) {
+        const struct model_tensor *table = s->ops[i].loop < 0 ? table_of(a, &s->ops[i]) : NULL;
+        for (int p = 0; table && p < s->persistent_count; p++) {
+            const struct sim_shape *shape = &s->shapes[s->persistent[p].shape];
+            if (shape->rank != 2 || shape->dims[0] != table->dims[0] || shape->dims[1] != table->dims[1]) continue;
+            const double bytes = other_layout_bytes(a, shape);
+            sim_add_buffer(a, 0, s->op_count - 1, bytes, bytes, MODEL_TEMPORARY);
+        }
+    }
 }

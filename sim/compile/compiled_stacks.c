@@ -291,6 +291,7 @@ void sim_add_stacks(struct sim_assigner *a)
     add_products(a);
     add_summed_gathers(a);
     sim_add_blocks(a);
+    sim_add_table_copies(a);
     const struct sim_sharded *s = a->s;
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_LOOP_BEGIN || !sim_is_over_layers(a, i)) continue;
