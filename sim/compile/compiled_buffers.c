@@ -207,11 +207,11 @@ static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, dou
     a->of_arrays = false;
 }
 
-/* The windowed products of a loop over scanned layers come at the end of its body, others behind the backward pass. */
+/* The windowed products of a loop over scanned layers stay in its body, others come behind the backward pass. */
 static int last_window(const struct sim_assigner *a, const struct sim_value *value, int made_in)
 {
     const struct sim_sharded *s = a->s;
-    if (sim_is_over_layers(a, made_in)) return s->ops[made_in].match - 1;
+    if (sim_is_over_layers(a, made_in)) return sim_window_until(a, made_in, value->last_use);
     const bool within = a->options->scanned && sim_is_over_layers(a, s->ops[value->last_use].loop);
     return within ? release_point(a, made_in, value->last_use) : backward_end(a, made_in);
 }

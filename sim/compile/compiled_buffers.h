@@ -152,6 +152,9 @@ bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sh
 /* Per value: an operand of a weight gradient of layers that are no loops, which a depth-first order leaves to the end.
  */
 bool *sim_deferred_operands(struct sim_assigner *a);
+/* Until when a windowed product in the body of a loop over scanned layers may come: its end or, where gathers are
+ * started early, the next gather of activations, whose time it fills (a dump of T5X for v5e by libtpu 0.0.42.1). */
+int sim_window_until(const struct sim_assigner *a, int loop, int product);
 int sim_last_loop_end(const struct sim_assigner *a);
 /* The last operation before which the gradient of the logits, last read at an operation of its own, has to stand. */
 int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use);

@@ -93,6 +93,17 @@ int sim_last_loop_end(const struct sim_assigner *a)
     return end;
 }
 
+int sim_window_until(const struct sim_assigner *a, int loop, int product)
+{
+    const struct sim_op *ops = a->s->ops;
+    const int end = ops[loop].match - 1;
+    for (int i = product + 1; a->options->async_gathers && i < end; i++)
+        if (ops[i].kind == SIM_COMMUNICATE && ops[i].collective == SIM_ALL_GATHER &&
+            sim_has_batch(a->s, ops[i].outputs[0]))
+            return i;
+    return end;
+}
+
 /* The end of the first loop over layers behind an operation. */
 static int next_loop_end(const struct sim_assigner *a, int op)
 {
