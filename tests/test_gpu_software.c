@@ -243,6 +243,31 @@ static void a_layer_is_gathered_and_scattered_whole(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* A layer that is recomputed is gathered on the same stream as one that is not: recomputing wins no time. */
+static void what_is_recomputed_is_gathered_in_line(struct base_arena *arena)
+{
+    static const char *const models[] = {"llama3_8b:num_layers=4", "mixtral_8x7b:num_layers=4"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(models); i++) {
+        struct sim_plan_text text = {.values = {[SIM_MODEL] = models[i],
+                                                [SIM_TOPOLOGY] = "a100-40g:4x8",
+                                                [SIM_SOFTWARE] = "torchtitan",
+                                                [SIM_SOFTWARE_VERSION] = "0.2.2",
+                                                [SIM_EXPERT_PARALLEL] = i ? "4" : "",
+                                                [SIM_OPTIMIZER] = "adamw",
+                                                [SIM_RULES] = "zero3",
+                                                [SIM_ATTENTION] = "flash",
+                                                [SIM_REMAT_POLICY] = "none",
+                                                [SIM_BATCH_SIZE] = "32",
+                                                [SIM_TARGETS_LENGTH] = "4096"}};
+        TEST_ROW("%s", models[i]);
+        const double kept_s = predicted(arena, cache, &text).step_s;
+        text.values[SIM_REMAT_POLICY] = "full";
+        assert_true(predicted(arena, cache, &text).step_s >= kept_s);
+    }
+    sim_cache_free(cache);
+}
+
 /* FSDP's SHARD_GRAD_OP keeps what FULL_SHARD does between steps, and of each layer the gathered bfloat16 parameters
  * from its forward to its backward pass. Where rules shard them it is FULL_SHARD, whatever gradients are. */
 static void what_is_gathered_stays_for_the_backward_pass(struct base_arena *arena)
@@ -975,6 +1000,7 @@ static const struct test tests[] = {
     TEST(a_sharded_loss_adds_up_its_gradient),
     TEST(a_layer_is_gathered_and_scattered_whole),
     TEST(what_is_gathered_stays_for_the_backward_pass),
+    TEST(what_is_recomputed_is_gathered_in_line),
     TEST(what_is_gathered_is_gathered_once),
     TEST(what_gathers_write_has_a_pool),
     TEST(rows_between_16_bytes_do_without_tensor_cores),

@@ -159,7 +159,7 @@ static bool hardly_more_memory(const struct answer *a, const struct answer *b)
 
 /* What recomputes takes no less than what keeps: b recomputes. Before 2024-05 XLA's propagation let what reads a stack
  * of residuals shard it otherwise, and gathered it (tests/data/xla_stacks.csv). A compiler recomputes what does not
- * fit. Gathers that start with what is recomputed may pass beside more: one plan in 750, by 5 to 13 %. */
+ * fit. Gathers that start with what is recomputed may pass beside more: one plan in 1,700, on TPUs. */
 static bool recomputing_is_hardly_faster(const struct answer *a, const struct answer *b)
 {
     const sim_pass_set passes = a->passes;
@@ -314,7 +314,7 @@ static const struct {
     {"more memory never turns a fit into a refusal", more_memory, fits_still, true, 0},
     {"a batch twice as large takes no less", twice_the_batch, no_less, false, 4000},
     {"remat full needs no more memory than none", remat_full, hardly_more_memory, false, 4000},
-    {"remat full is hardly faster than none", remat_full, recomputing_is_hardly_faster, false, 500},
+    {"remat full is hardly faster than none", remat_full, recomputing_is_hardly_faster, false, 1000},
     {"more microbatches need no more memory", twice_the_microbatches, no_more_of_microbatches, false, 4000},
     {"sharded state needs no more memory", state_sharded, no_more_memory_for_less_state, false, 4000},
     {"the plan of an answer gives the answer", said_whole, the_same, true, 0}};
