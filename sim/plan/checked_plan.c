@@ -76,15 +76,15 @@ enum base_status sim_plan_read_cuts(const struct sim_plan_text *text, struct sim
                                 &plan->expert_parallel, error));
     if (plan->expert_parallel > 1 && sim_key_is_given(text, SIM_NUM_EXPERT_PARTITIONS))
         return base_fail(error, BASE_INPUT, "expert_parallel: contradicts num_expert_partitions, T5X's; keep one");
-    if (plan->expert_parallel > 1 && plan->context_parallel > 1)
-        return base_fail(error, BASE_INPUT,
-                         "expert_parallel: beside context_parallel is not modelled; use 1 of one of them");
     if (sim_key_is_given(text, SIM_PIPELINE_STAGES))
         BASE_TRY(base_parse_int(text->values[SIM_PIPELINE_STAGES], "pipeline_stages", 1, SIM_MOST_STAGES,
                                 &plan->pipeline.stages, error));
     if (sim_key_is_given(text, SIM_CONTEXT_PARALLEL))
         BASE_TRY(base_parse_int(text->values[SIM_CONTEXT_PARALLEL], "context_parallel", 1, 1 << 20,
                                 &plan->context_parallel, error));
+    if (plan->expert_parallel > 1 && plan->context_parallel > 1)
+        return base_fail(error, BASE_INPUT,
+                         "expert_parallel: beside context_parallel is not modelled; use 1 of one of them");
     return BASE_OK;
 }
 
