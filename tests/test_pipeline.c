@@ -47,6 +47,28 @@ static struct sim_pipeline_time run(struct base_arena *arena, const struct sim_t
     return out;
 }
 
+/* Streamed messages make a microbatch take what its link takes, or what is computed, whichever is longer. */
+static void streamed_messages_take_their_link_alone(struct base_arena *arena)
+{
+    enum { MICROBATCHES = 16 };
+    static const double pass_s[] = {1, 1}, messages_s[] = {0.5, 8};
+    const struct shape shape = {2, 1, MICROBATCHES, SIM_ONE_FORWARD_ONE_BACKWARD};
+    const struct sim_timetable timetable = timetable_of(arena, &shape);
+    for (int i = 0; i < BASE_COUNT(messages_s); i++) {
+        const double message_s[] = {messages_s[i], messages_s[i]},
+                     cycle_s = messages_s[i] > 2 ? messages_s[i] : 2; /* a forward and a backward pass */
+        struct sim_pipeline_costs costs = {pass_s, pass_s, message_s, message_s, .hidden = true, .streamed = true};
+        struct sim_pipeline_time streamed, hidden;
+        struct base_error error;
+        TEST_ROW("messages of %g s", messages_s[i]);
+        assert_ok(sim_pipeline_run(arena, &timetable, &costs, &streamed, &error), &error);
+        costs.streamed = false;
+        assert_ok(sim_pipeline_run(arena, &timetable, &costs, &hidden, &error), &error);
+        assert_true(streamed.total_s >= MICROBATCHES * cycle_s && streamed.total_s <= (MICROBATCHES + 1) * cycle_s + 2);
+        assert_true(hidden.total_s > streamed.total_s);
+    }
+}
+
 static void every_pass_stands_once_and_can_run(struct base_arena *arena)
 {
     for (int i = 0; i < BASE_COUNT(shapes); i++) {
@@ -916,6 +938,7 @@ static void prices_are_remembered_during_one_question(struct base_arena *arena)
 
 static const struct test tests[] = {
     TEST(every_pass_stands_once_and_can_run),
+    TEST(streamed_messages_take_their_link_alone),
     TEST(schedules_have_one_name),
     TEST(bubble_is_as_derived),
     TEST(messages_that_are_waited_for),

@@ -126,7 +126,9 @@ struct sim_pipeline_costs {
     const double *forward_s, *backward_s; /* of one microbatch, by stage chunk */
     const double *send_s, *send_back_s;   /* from each stage chunk to the next, and its gradient back; indexed by the
                                              sender of the activation */
-    bool hidden; /* messages overlap the sender's computation; otherwise the sender waits for them */
+    bool hidden;   /* messages overlap the sender's computation; otherwise the sender waits for them */
+    bool streamed; /* hidden ones overlap what makes them, too: they are there when that is done, unless the link is
+                      still taken by those before */
 };
 struct sim_pipeline_time {
     double *start_s, *end_s; /* of each pass of the schedule; without its message */

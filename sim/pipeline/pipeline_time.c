@@ -46,7 +46,7 @@ static bool advance(struct runner *r, int stage)
     const struct sim_timetable *s = r->timetable;
     struct sim_pipeline_time *out = r->out;
     const int before = r->next[stage], end = s->first[stage + 1];
-    const bool hidden = r->costs->hidden;
+    const bool hidden = r->costs->hidden, streamed = hidden && r->costs->streamed;
     double free_s = r->free_s[stage], busy_s = out->busy_s[stage], waited_s = out->waited_s[stage],
            total_s = out->total_s;
     int at = before;
@@ -56,7 +56,8 @@ static bool advance(struct runner *r, int stage)
         const double there_s = way->arrived_s[pass->microbatch];
         if (there_s < 0) break;
         const double start_s = there_s > free_s ? there_s : free_s, end_s = start_s + way->took_s,
-                     sent_s = (hidden && way->link_s > end_s ? way->link_s : end_s) + way->message_s;
+                     free_link_s = way->link_s + (streamed ? way->message_s : 0),
+                     sent_s = (hidden && free_link_s > end_s ? free_link_s : end_s) + (streamed ? 0 : way->message_s);
         out->start_s[at] = start_s;
         out->end_s[at] = end_s;
         busy_s += way->took_s;

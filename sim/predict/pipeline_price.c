@@ -19,8 +19,12 @@ static enum base_status run(struct sim_pipeline_prices *l, struct base_arena *ar
     }
     /* Megatron core's overlap_p2p_comm is for the interleaved schedule alone. */
     const bool overlaps = l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->overlaps[SIM_OVERLAP_MESSAGES];
-    const struct sim_pipeline_costs costs = {forward_s, backward_s, l->send_s, l->send_back_s,
-                                             l->traits.hides_messages || overlaps};
+    const struct sim_pipeline_costs costs = {forward_s,
+                                             backward_s,
+                                             l->send_s,
+                                             l->send_back_s,
+                                             l->traits.hides_messages || overlaps,
+                                             l->traits.hides_messages};
     BASE_TRY(sim_timetable_make(arena, &l->plan->pipeline, l->plan->num_microbatches, &l->timetable, error));
     return sim_pipeline_run(arena, &l->timetable, &costs, &l->time, error);
 }
