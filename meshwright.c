@@ -210,9 +210,8 @@ static void find_launcher(struct commands_context *context)
     if (context->launched || tasks <= 1) return;
     context->launch_problem =
         base_print(context->arena,
-                   "this is one of %d processes that were started without PMIx, so that they cannot "
-                   "find each other and each would be a run of its own; start them by `srun --mpi=pmix`, "
-                   "or one alone, which starts its ranks itself",
+                   "this is one of %d processes started without PMIx, which cannot find each other; start them by "
+                   "`srun --mpi=pmix`, or start one alone, which starts its ranks itself",
                    tasks);
 }
 

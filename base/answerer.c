@@ -53,10 +53,10 @@ enum base_status base_answerer_start(struct base_answerer *answerer, const char 
                                      struct base_error *error)
 {
     int in[2], out[2];
-    if (!open_pipe(in)) return base_fail(error, BASE_RUN, "no pipe can be made: %s", strerror(errno));
+    if (!open_pipe(in)) return base_fail(error, BASE_RUN, "cannot create a pipe: %s", strerror(errno));
     if (!open_pipe(out)) {
         close(in[READ_END]), close(in[WRITE_END]);
-        return base_fail(error, BASE_RUN, "no pipe can be made: %s", strerror(errno));
+        return base_fail(error, BASE_RUN, "cannot create a pipe: %s", strerror(errno));
     }
     const pid_t pid = fork();
     if (pid == 0) become(arguments, in, out);

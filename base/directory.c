@@ -17,7 +17,7 @@ enum base_status base_directory_make(const char *path, struct base_error *error)
     struct stat status;
     if (mkdir(path, 0777) == 0) return BASE_OK;
     if (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "%s: cannot be made: %s", path, strerror(errno));
+    return base_fail(error, BASE_INPUT, "%s: cannot be created: %s", path, strerror(errno));
 }
 
 bool base_directory_exists(const char *path)

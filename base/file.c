@@ -129,7 +129,7 @@ static enum base_status find_place(struct base_output *output, const char *path,
 {
     char *target = realpath(path, NULL);
     if (!target && is_link(path))
-        return base_fail(error, BASE_INPUT, "%s: is a link to what is not there; remove the link, or make its target",
+        return base_fail(error, BASE_INPUT, "%s: a link to a missing file; remove the link, or create its target",
                          path);
     const char *place = target ? target : path;
     size_t length = strlen(place);

@@ -43,7 +43,7 @@ enum base_status base_lock_take(struct base_lock *lock, const char *path, const 
     if (locked != 0 && why == EWOULDBLOCK) {
         read_holder(descriptor, holder, sizeof holder);
         close(descriptor);
-        return base_fail(error, BASE_INPUT, "%s: is held by %s", path, *holder ? holder : "another process");
+        return base_fail(error, BASE_INPUT, "%s: locked by %s", path, *holder ? holder : "another process");
     }
     *supported = locked == 0;
     if (locked == 0 && !write_holder(descriptor, who)) {

@@ -93,13 +93,13 @@ enum base_status base_find_beside(struct base_arena *arena, const char *name, co
     char own[4096];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length <= 0)
-        return base_fail(error, BASE_INTERNAL, "%s: cannot be found: where this program stands is not known: %s", name,
+        return base_fail(error, BASE_INTERNAL, "%s: not found: the path of this program is unknown: %s", name,
                          strerror(errno));
     own[length] = '\0';
     char *slash = strrchr(own, '/');
     *out = base_print(arena, "%.*s/%s", (int)(slash ? slash - own : 0), own, name);
     if (access(*out, X_OK) != 0)
-        return base_fail(error, BASE_RUN, "%s: is not there or cannot be run: %s; `make` builds it", *out,
+        return base_fail(error, BASE_RUN, "%s: is missing or cannot be run: %s; `make` builds it", *out,
                          strerror(errno));
     return BASE_OK;
 }
@@ -363,7 +363,7 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
     if (pid <= 0) {
         close_pipes(&p);
         return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name,
-                         pid ? strerror(why) : "this program was asked to end");
+                         pid ? strerror(why) : "interrupted by a signal");
     }
     const bool ended_itself = converse(child, &p);
     close_pipes(&p);
@@ -371,7 +371,7 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
     running_child = 0;
     if (WIFSIGNALED(status) && child->died) child->died(child->where, WTERMSIG(status));
     if (!ended_itself)
-        return base_fail(error, BASE_RUN, "%s: nothing was heard of it for %d s, and it was ended", name,
+        return base_fail(error, BASE_RUN, "%s: no sign of life for %d s; it was killed", name,
                          *child->longest_silence_s);
     return verdict(name, status, error);
 }

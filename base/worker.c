@@ -71,10 +71,10 @@ static enum base_status start(struct base_worker *worker, struct base_error *err
 {
     int questions[2], answers[2];
     const pid_t parent = getpid();
-    if (pipe(questions) != 0) return base_fail(error, BASE_INTERNAL, "no pipe could be made: %s", strerror(errno));
+    if (pipe(questions) != 0) return base_fail(error, BASE_INTERNAL, "cannot create a pipe: %s", strerror(errno));
     if (pipe(answers) != 0) {
         close_both(questions);
-        return base_fail(error, BASE_INTERNAL, "no pipe could be made: %s", strerror(errno));
+        return base_fail(error, BASE_INTERNAL, "cannot create a pipe: %s", strerror(errno));
     }
     const pid_t pid = fork();
     if (pid == 0) {

@@ -77,7 +77,7 @@ static enum base_status refuse_dense(const struct model_draft *draft, struct bas
 {
     for (int key = NUM_EXPERTS; key <= ROUTER_SCORE; key++)
         if (has(draft, (enum key)key))
-            return base_fail(error, BASE_INPUT, "%s: goes with num_experts of moe_encoder_decoder or decoder_only",
+            return base_fail(error, BASE_INPUT, "%s: requires num_experts of moe_encoder_decoder or decoder_only",
                              model_config_keys[key].name);
     return BASE_OK;
 }
@@ -87,7 +87,7 @@ static enum base_status refuse_beyond_flaxformer(const struct model_draft *draft
 {
     for (int key = FIRST_DENSE_LAYERS; key <= ROUTER_SCORE; key++)
         if (has(draft, (enum key)key) && !model_config_is_default(draft, (enum key)key))
-            return base_fail(error, BASE_INPUT, "%s: is known for decoder-only models alone; leave it out",
+            return base_fail(error, BASE_INPUT, "%s: supported for decoder-only models alone; leave it out",
                              model_config_keys[key].name);
     return BASE_OK;
 }
@@ -128,7 +128,7 @@ static enum base_status check_decoder_blocks(const struct model_draft *draft, st
     const struct model_config *config = &draft->config;
     const int64_t first = config->experts.first_dense_layers, every = draft->moe_every ? draft->moe_every : 1;
     if (first && !config->scan_layers)
-        return base_fail(error, BASE_INPUT, "first_dense_layers: is known for scanned layers; use %s",
+        return base_fail(error, BASE_INPUT, "first_dense_layers: supported for scanned layers; use %s",
                          "scalable_decoder_only");
     if (first >= config->num_decoder_layers)
         return base_fail(error, BASE_INPUT,
@@ -150,7 +150,7 @@ static enum base_status finish_experts(struct model_draft *draft, struct base_er
         return base_fail(error, BASE_INPUT,
                          "moe_every: is for decoders; use num_encoder_sparse_layers and num_decoder_sparse_layers");
     if (!is_moe && (has(draft, NUM_ENCODER_SPARSE_LAYERS) || has(draft, NUM_DECODER_SPARSE_LAYERS)))
-        return base_fail(error, BASE_INPUT, "num_decoder_sparse_layers: a decoder-only model says moe_every");
+        return base_fail(error, BASE_INPUT, "num_decoder_sparse_layers: a decoder-only model has moe_every");
     if (is_moe) BASE_TRY(refuse_beyond_flaxformer(draft, error));
     else BASE_TRY(check_decoder_blocks(draft, error));
     fill_experts(draft);
@@ -169,13 +169,14 @@ static enum base_status refuse_latent(const struct model_draft *draft, struct ba
     if (!has(draft, KV_LORA_RANK)) {
         for (int key = Q_LORA_RANK; key <= V_HEAD_DIM; key++)
             if (has(draft, (enum key)key))
-                return base_fail(error, BASE_INPUT, "%s: goes with kv_lora_rank; give it, too",
+                return base_fail(error, BASE_INPUT, "%s: requires kv_lora_rank; set it, too",
                                  model_config_keys[key].name);
         return BASE_OK;
     }
     for (int i = 0; i < BASE_COUNT(with); i++)
         if (!has(draft, with[i]))
-            return base_fail(error, BASE_INPUT, "%s: is missing beside kv_lora_rank", model_config_keys[with[i]].name);
+            return base_fail(error, BASE_INPUT, "%s: missing; kv_lora_rank requires it",
+                             model_config_keys[with[i]].name);
     if (config->latent.rope_dim >= config->head_dim || config->latent.rope_dim % 2)
         return base_fail(error, BASE_INPUT,
                          "qk_rope_head_dim: %lld is no even part of head_dim %lld; head_dim counts both parts of a key",
@@ -184,8 +185,8 @@ static enum base_status refuse_latent(const struct model_draft *draft, struct ba
         !config->qk_norm_joined && config->position_encoding == MODEL_POSITION_ROTARY)
         return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "kv_lora_rank: latent attention is known for scalable_decoder_only with rotary positions and as "
-                     "many heads of keys as of queries, without qk_norm");
+                     "kv_lora_rank: latent attention is supported for scalable_decoder_only with rotary positions and "
+                     "as many heads of keys as of queries, without qk_norm");
 }
 
 /* Rejects keys that have no meaning without another key. */
@@ -199,14 +200,14 @@ static enum base_status refuse_features(const struct model_draft *draft, struct 
                          (long long)config->head_dim);
     BASE_TRY(refuse_latent(draft, error));
     if (config->parallel_norms && !config->parallel_block)
-        return base_fail(error, BASE_INPUT, "parallel_norms: goes with parallel_block=1");
+        return base_fail(error, BASE_INPUT, "parallel_norms: requires parallel_block=1");
     if (config->parallel_block && (config->norm_placement != MODEL_NORM_BEFORE || has(draft, NUM_EXPERTS)))
         return base_fail(error, BASE_INPUT, "parallel_block: has its norm before, and no experts; leave %s out",
                          has(draft, NUM_EXPERTS) ? "num_experts" : "norm_placement");
     if (config->qk_norm && config->qk_norm_joined)
-        return base_fail(error, BASE_INPUT, "qk_norm_joined: takes the place of qk_norm; keep one");
+        return base_fail(error, BASE_INPUT, "qk_norm_joined: replaces qk_norm; keep one");
     if (config->sliding_window_every && !config->sliding_window)
-        return base_fail(error, BASE_INPUT, "sliding_window_every: there is no sliding_window; give it, too");
+        return base_fail(error, BASE_INPUT, "sliding_window_every: requires sliding_window; set it, too");
     if (config->num_positions && config->position_encoding != MODEL_POSITION_LEARNED)
         return base_fail(error, BASE_INPUT,
                          "num_positions: only learned positions have a table; use position_encoding=learned");
@@ -224,7 +225,7 @@ static enum base_status finish(struct model_draft *draft, struct model_config *o
     for (int key = PARALLEL_BLOCK; key <= NUM_POSITIONS && config->encoder; key++)
         if (has(draft, (enum key)key) && !model_config_is_default(draft, (enum key)key))
             return base_fail(error, BASE_INPUT,
-                             "%s: is known for decoder-only models alone; leave it out, or choose decoder_only",
+                             "%s: supported for decoder-only models alone; leave it out, or choose decoder_only",
                              model_config_keys[key].name);
     BASE_TRY(refuse_features(draft, error));
     if (config->position_encoding == MODEL_POSITION_LEARNED && !config->num_positions)
@@ -395,8 +396,7 @@ enum base_status model_config_parse(struct base_arena *arena, const char *text, 
     struct model_config found;
     enum base_status status;
     if (strlen(text) >= sizeof found.name)
-        status =
-            base_fail(error, BASE_INPUT, "longer than %d bytes; @FILE.json can hold it", (int)sizeof found.name - 1);
+        status = base_fail(error, BASE_INPUT, "longer than %d bytes; use @FILE.json", (int)sizeof found.name - 1);
     else if (*text == '@') status = parse_file(arena, text + 1, &found, error);
     else if (names_architecture(arena, text)) status = parse_line(arena, text, NULL, &found, error);
     else status = from_zoo(arena, text, &found, error);

@@ -332,7 +332,7 @@ static enum base_status put_opt(struct reading *r)
     BASE_TRY(number(r, "word_embed_proj_dim", embed, &projected));
     if (projected != embed) return refuse(r, "word_embed_proj_dim", "an embedding narrower than the layers");
     if (!flag(r, "do_layer_norm_before", true))
-        return refuse(r, "do_layer_norm_before", "norms behind the residual sum");
+        return refuse(r, "do_layer_norm_before", "norms after the residual sum");
     if (flag(r, "_remove_final_layer_norm", false)) return refuse(r, "_remove_final_layer_norm", "no last norm");
     return flag(r, "layer_norm_elementwise_affine", true)
                ? BASE_OK

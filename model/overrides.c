@@ -182,9 +182,8 @@ enum base_status model_check_layers_alike(struct base_arena *arena, const struct
     for (int i = 0; i < count; i++) {
         if (model_is_like_first_layer(arena, parameters, count, &parameters[i])) continue;
         return base_fail(error, BASE_INPUT,
-                         "params_axes_names_override: %s gets other axes than in the first layer, and a prediction "
-                         "takes the layers of a stack alike; use "
-                         "a pattern that matches every layer, as layers_\\d+ does,",
+                         "params_axes_names_override: %s gets other axes than in the first layer, but all layers of a "
+                         "stack must be alike; use a pattern that matches every layer, as layers_\\d+ does,",
                          parameters[i].path);
     }
     return BASE_OK;

@@ -54,7 +54,7 @@ static enum base_status read_escape(struct reader *r)
         return BASE_OK;
     }
     if (is_alphanumeric(next) && !strchr(r->in_set ? "dDsSwWfnrt" : "dDsSwWfnrtbBA", next))
-        return refuse(r, "the escape is not known here; use \\d, \\s, \\w, \\b or the character itself");
+        return refuse(r, "unsupported escape; use \\d, \\s, \\w, \\b or the character itself");
     copy(r, 2);
     return BASE_OK;
 }
@@ -84,7 +84,7 @@ static enum base_status open_group(struct reader *r)
     for (int i = 0; i < BASE_COUNT(known); i++)
         if (!strncmp(r->at, known[i], strlen(known[i]))) length = strlen(known[i]);
     if (r->at == r->start && !strncmp(r->at, "(?i)", 4)) length = 4;
-    if (!length) return refuse(r, "the extension is not known here; use (?:…), (?=…), (?!…) or (?P<name>…)");
+    if (!length) return refuse(r, "unsupported extension; use (?:…), (?=…), (?!…) or (?P<name>…)");
     copy(r, length);
     return BASE_OK;
 }
@@ -96,13 +96,12 @@ static enum base_status read_quantifier(struct reader *r)
     if (*r->at == '{') {
         const size_t inside = strspn(r->at + 1, "0123456789,");
         if (r->at[1 + inside] != '}' || r->at[1] < '0' || r->at[1] > '9')
-            return refuse(
-                r, "a brace that bounds nothing is not known here; use \\{ for the character, {0,n} for at most n");
+            return refuse(r, "unsupported brace without bounds; use \\{ for the character, {0,n} for at most n");
         length = inside + 2;
     }
     copy(r, length);
     if (*r->at == '?') copy(r, 1);
-    if (*r->at && strchr("*+?{", *r->at)) return refuse(r, "a second quantifier is not known here");
+    if (*r->at && strchr("*+?{", *r->at)) return refuse(r, "unsupported second quantifier");
     return BASE_OK;
 }
 
@@ -180,8 +179,7 @@ enum base_status model_pattern_matches(const struct model_pattern *pattern, cons
     int result = pcre2_match(pattern->code, (PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, 0,
                              PCRE2_ANCHORED | PCRE2_ENDANCHORED, pattern->match, pattern->limits);
     if (result < 0 && result != PCRE2_ERROR_NOMATCH)
-        return base_fail(error, BASE_INPUT,
-                         "\"%.100s\" takes too many steps on %.200s; use fewer repetitions inside repetitions",
+        return base_fail(error, BASE_INPUT, "\"%.100s\" needs too many steps on %.200s; use fewer nested repetitions",
                          pattern->text, text);
     *out = result != PCRE2_ERROR_NOMATCH;
     return BASE_OK;

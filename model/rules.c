@@ -169,7 +169,7 @@ static enum base_status add_mesh_axis(const struct base_json *item, struct model
     if (item->kind == BASE_JSON_ARRAY)
         return base_fail(error, BASE_INPUT, "a tuple of mesh axes cannot hold another tuple; list the axes in one");
     if (item->kind != BASE_JSON_STRING && item->kind != BASE_JSON_NULL)
-        return base_fail(error, BASE_INPUT, "is %s where the name of a mesh axis is needed",
+        return base_fail(error, BASE_INPUT, "is %s, but the name of a mesh axis is needed",
                          base_json_kind_name(item->kind));
     axes->names[axes->count++] = item->string;
     return BASE_OK;
@@ -266,7 +266,7 @@ static enum base_status refuse_repeated(const char *const *names, int rank, stru
             if (names[j] && !strcmp(names[i], names[j]))
                 return base_fail(
                     error, BASE_INPUT,
-                    "the logical axis \"%.60s\" names two dimensions of one array; each name can stand there once",
+                    "the logical axis \"%.60s\" names two dimensions of one array; a name can occur only once",
                     names[i]);
     return BASE_OK;
 }

@@ -79,7 +79,7 @@ static enum base_status read_layers(const char **at, int *layers, struct base_er
     char digits[64];
     int64_t count;
     const size_t length = strcspn(*at, ";");
-    if (*layers) return base_fail(error, BASE_INPUT, "remat_policy: layers: stands twice; keep one");
+    if (*layers) return base_fail(error, BASE_INPUT, "remat_policy: layers: given twice; keep one");
     snprintf(digits, sizeof digits, "%.*s", (int)(length < sizeof digits ? length : sizeof digits - 1), *at);
     BASE_TRY(base_parse_int(digits, "remat_policy: layers", 1, MOST_LAYERS, &count, error));
     *layers = (int)count;

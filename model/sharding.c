@@ -51,7 +51,7 @@ enum base_status model_local_shape(const struct topo_axes *mesh, int rank, const
         const char *axis = axes ? axes[i] : NULL;
         if (division == MODEL_EXACT && spec[i].unconstrained)
             return base_fail(error, BASE_INPUT,
-                             "dimension %d (%.60s) is %s, which JAX takes inside a step alone; use a mesh axis or null",
+                             "dimension %d (%.60s) is %s, which JAX allows only inside a step; use a mesh axis or null",
                              i, axis ? axis : "unnamed", MODEL_UNCONSTRAINED);
         BASE_TRY(find_factor(mesh, &spec[i], &taken, &factor, error));
         if (division == MODEL_EXACT && shape[i] % factor != 0)

@@ -55,7 +55,7 @@ int serve_read(const struct serve_request *request, int port, const char *token,
         *wish = wishes[i].wish;
         if (!strcmp(wishes[i].method, request->method)) return 0;
     }
-    *why = has_path ? "this path takes another method" : "nothing stands at this path";
+    *why = has_path ? "this path needs another method" : "no such path";
     return has_path ? NOT_ALLOWED : NOT_FOUND;
 }
 

@@ -451,7 +451,7 @@ static const struct hostile {
     {"$M predict /dev/null", 3, "/dev/null: is empty"},
     {"$M predict /dev/zero", 3, "/dev/zero: is larger than"},
     {"$M predict dangling", 3, "dangling: cannot be read"},
-    {"$M topology v4-8 --out dangling", 3, "dangling: is a link to what is not there"},
+    {"$M topology v4-8 --out dangling", 3, "dangling: a link to a missing file"},
     {"printf 'id,model,topology,batch_size,targets_length\\n1,none,v4-8,8,8\\n' >rows.csv\n"
      "$M sweep rows.csv --out y.csv >/dev/null; r=$?; rm -f rows.csv y.csv; exit $r",
      3, "rows.csv: no row could be predicted"},

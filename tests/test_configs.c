@@ -70,7 +70,7 @@ static void configs_that_are_not_modelled_are_told_by_name(struct base_arena *ar
          "relative_attention_num_buckets: a table"},
         {"{\"model_type\":\"opt\",\"hidden_size\":8,\"ffn_dim\":16,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
          "\"vocab_size\":64,\"max_position_embeddings\":16,\"do_layer_norm_before\":false}",
-         "do_layer_norm_before: norms behind"},
+         "do_layer_norm_before: norms after"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         const char *line;

@@ -223,8 +223,8 @@ static void expert_models_are_refused(struct base_arena *arena)
         {"moe_encoder_decoder:" SIZES ",num_experts=4,num_selected_experts=5", "cannot be chosen"},
         {"moe_encoder_decoder:" SIZES ",num_experts=4,router=experts", "router"},
         {"moe_encoder_decoder:" SIZES ",num_experts=4,moe_every=2", "moe_every: is for decoders"},
-        {"encoder_decoder:" SIZES ",num_experts=4", "goes with num_experts of"},
-        {"decoder_only:" SIZES ",group_size=64", "group_size: goes with num_experts"},
+        {"encoder_decoder:" SIZES ",num_experts=4", "requires num_experts of"},
+        {"decoder_only:" SIZES ",group_size=64", "group_size: requires num_experts"},
         {"decoder_only:" SIZES ",num_experts=4,moe_every=4", "moe_every: 4 does not divide"},
     };
     for (int r = 0; r < BASE_COUNT(rows); r++) {

@@ -901,7 +901,7 @@ static void recipes_are_those_of_the_software(struct base_arena *arena)
         {"torchtitan", "fp8", "delayed", "delayed is megatron's, and torchtitan has tensorwise and rowwise"},
         {"megatron", "fp8", "rowwise", "rowwise is torchtitan's, and megatron has delayed, current and blockwise"},
         {"nanotron", "fp8", "current", "current is megatron's, and nanotron has none"},
-        {"megatron", "bfloat16", "current", "goes with dtype fp8"}};
+        {"megatron", "bfloat16", "current", "requires dtype fp8"}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_prediction a, b, whole;
     struct base_error error;

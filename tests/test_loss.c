@@ -102,7 +102,7 @@ static void what_software_lacks_is_refused(struct base_arena *arena)
                 {"transformers", "chunked:8", "loss: transformers has no chunked loss; use full, or fused"},
                 {"torchtitan", "chunked:8193", "loss: chunked: 8193 is out of range; use a number from 1 to 8192"},
                 {"torchtitan", "chunked:", "loss: chunked: \"\" is not a whole number"},
-                {"torchtitan", "tiles", "loss: 'tiles' is not known; use full, chunked:N or fused"}};
+                {"torchtitan", "tiles", "loss: 'tiles' is unknown; use full, chunked:N or fused"}};
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct sim_plan plan;

@@ -671,7 +671,7 @@ static void models_that_are_none_are_refused(struct base_arena *arena)
         {"encoder_decoder:" GOOD ",num_layers=2,sliding_window=8", "decoder-only models alone"},
         {"decoder_only:" GOOD ",num_layers=2,position_encoding=rotray", "\"rotray\" is unknown"},
         {"decoder_only:" GOOD ",num_layers=2,norm=batch", "rms or layer"},
-        {"decoder_only:" GOOD ",num_layers=2,sliding_window_every=2", "there is no sliding_window"},
+        {"decoder_only:" GOOD ",num_layers=2,sliding_window_every=2", "requires sliding_window"},
         {"decoder_only:" GOOD ",num_layers=2,num_positions=8", "position_encoding=learned"},
         {"decoder_only:emb_dim=8,num_heads=4,head_dim=3,mlp_dim=16,vocab_size=32,num_layers=2,position_encoding=rotary",
          "head_dim: 3 is odd"},

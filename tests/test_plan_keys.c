@@ -218,8 +218,8 @@ static void switches_are_of_software_that_has_them(struct base_arena *arena)
         const char *value, *part; /* NULL: it is taken */
     } rows[] = {
         {"megatron", "data", "1", SIM_TP_COMM_OVERLAP, "1", NULL},
-        {"megatron", "data", "0", SIM_TP_COMM_OVERLAP, "1", "goes with sequence_parallel"},
-        {"megatron", "none", "0", SIM_OVERLAP_PARAM_GATHER, "1", "goes with optimizer_partitioning"},
+        {"megatron", "data", "0", SIM_TP_COMM_OVERLAP, "1", "requires sequence_parallel"},
+        {"megatron", "none", "0", SIM_OVERLAP_PARAM_GATHER, "1", "requires optimizer_partitioning"},
         {"megatron", "data", "0", SIM_OVERLAP_PARAM_GATHER, "1", NULL},
         {"nemo", "data", "0", SIM_OVERLAP_GRAD_REDUCE, "1", "has no such switch"},
         {"fsdp", NULL, NULL, SIM_DDP_BUCKET_SIZE, "1000000", "has no such buckets"},

@@ -348,7 +348,7 @@ static void a_silence_ends_the_run(struct base_arena *arena)
         struct outcome o = finish(arena, run);
         const double took_s = seconds() - stopped_s;
         assert_outcome(&o, 5, rows[i].part);
-        assert_non_null(strstr(o.err, "nothing was heard of it for"));
+        assert_non_null(strstr(o.err, "no sign of life for"));
         assert_true(took_s > rows[i].least_s && took_s < rows[i].least_s + MORE_S + LOAD_S);
         assert_gone(ranks, count);
     }
@@ -651,7 +651,7 @@ static void losses_outlive_a_failure_at_the_end(struct base_arena *arena)
     assert_outcome(&o, 3, "no/where: cannot be written: No such file or directory");
     assert_null(strstr(o.out, "loss"));
     o = run_whole(arena, "local:2", 2, "--checkpoint /proc/nowhere");
-    assert_outcome(&o, 3, "/proc/nowhere: cannot be made");
+    assert_outcome(&o, 3, "/proc/nowhere: cannot be created");
     static const char *const full[] = {"--out", "--trace"};
     for (int i = 0; i < BASE_COUNT(full); i++) {
         TEST_ROW("%s", full[i]);
@@ -823,13 +823,13 @@ static void launchers_are_recognised(struct base_arena *arena)
     setenv("SLURM_STEP_NUM_TASKS", "4", 1);
     struct outcome none = run_whole(arena, "local:4", 1, "");
     unsetenv("SLURM_STEP_NUM_TASKS");
-    assert_outcome(&none, 3, "one of 4 processes that were started without PMIx");
+    assert_outcome(&none, 3, "one of 4 processes started without PMIx");
     assert_non_null(strstr(none.err, "srun --mpi=pmix"));
     assert_true(none.time_s < 10);
     setenv("PMI_SIZE", "2", 1);
     none = run_whole(arena, "local:2", 1, "");
     unsetenv("PMI_SIZE");
-    assert_outcome(&none, 3, "one of 2 processes that were started without PMIx");
+    assert_outcome(&none, 3, "one of 2 processes started without PMIx");
 }
 
 static void what_does_not_fit_is_not_started(struct base_arena *arena)

@@ -772,7 +772,7 @@ static void one_axis_of_a_mesh_fills_the_devices(struct base_arena *arena)
                 {"fsdp=-1", 8, "fsdp=8"},
                 {"data=2", 8, "data=2"},
                 {"fsdp=-1,tensor=3", 8, "no multiple of 3"},
-                {"fsdp=-1,tensor=-1", 8, "-1 stands at two axes"}};
+                {"fsdp=-1,tensor=-1", 8, "-1 is used for two axes"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         const char *filled = NULL;
         struct base_error error;

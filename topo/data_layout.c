@@ -96,7 +96,7 @@ static enum base_status find_axes(const struct topo_mesh *mesh, const char *cons
         }
         if (taken >> axis & 1)
             return base_fail(error, BASE_INPUT,
-                             "logical_axis_rules: batch goes to the mesh axis %.60s twice; name it once", name);
+                             "logical_axis_rules: batch uses the mesh axis %.60s twice; name it once", name);
         taken |= 1u << axis;
         axes[i] = axis;
     }

@@ -253,8 +253,8 @@ enum base_status topo_jax_parse(const char *text, const char *what, enum topo_ja
     }
     if (!read || from_first < 0 || from_changed > 0)
         return base_fail(error, BASE_INPUT,
-                         "%s: \"%.40s\" is no release of JAX from 0.8.2 to 0.11.1, whose device "
-                         "orders are known; leave it out for the newest",
+                         "%s: \"%.40s\" is no release of JAX from 0.8.2 to 0.11.1, whose device orders are known; "
+                         "leave it out for the newest",
                          what, text);
     if (from_changed < 0) *out = TOPO_JAX_BEFORE;
     return BASE_OK;
@@ -304,12 +304,12 @@ static enum base_status count_granules(const struct topo_topology *topology, con
                          request->dcn_name, tpu ? "slices" : "processes", out->count,
                          topo_tuple(shown, request->dcn, request->ici.count));
     if (!request->has_dcn && out->slice_count > 1 && devices * out->slice_count == out->device_count)
-        return base_fail(
-            error, BASE_INPUT,
-            "%s: the number of devices %d must equal the product of mesh_shape %s, which is that of one of "
-            "%d slices; use %s, too, such as %s=%d, for what is over slices",
-            request->ici_name, out->device_count, topo_tuple(shown, request->ici.sizes, request->ici.count),
-            out->slice_count, request->dcn_name, request->ici.names[0], out->slice_count);
+        return base_fail(error, BASE_INPUT,
+                         "%s: the number of devices %d must equal the product of mesh_shape %s, for one of %d slices; "
+                         "use %s, too, such as %s=%d, for axes over slices",
+                         request->ici_name, out->device_count,
+                         topo_tuple(shown, request->ici.sizes, request->ici.count), out->slice_count, request->dcn_name,
+                         request->ici.names[0], out->slice_count);
     if (devices != out->device_count) {
         char instead[80];
         return base_fail(error, BASE_INPUT,
@@ -322,10 +322,10 @@ static enum base_status count_granules(const struct topo_topology *topology, con
                          (long long)devices, one_axis_instead(&request->ici, devices, out->device_count, instead));
     }
     if (request->has_dcn && request->contiguous_submeshes)
-        return base_fail(error, BASE_INPUT,
-                         "contiguous_submeshes: create_hybrid_device_mesh does not take it; leave it out, or leave out "
-                         "%s",
-                         request->dcn_name);
+        return base_fail(
+            error, BASE_INPUT,
+            "contiguous_submeshes: not supported by create_hybrid_device_mesh; leave it out, or leave out %s",
+            request->dcn_name);
     return BASE_OK;
 }
 

@@ -83,9 +83,8 @@ static enum base_status check_cores(const struct tiling *tiling, struct base_err
     const int *g = tiling->topology->bounds, *m = tiling->submesh;
     if (m[3] == g[3]) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "model_parallel_submesh %s: spans whole dimensions, which T5X orders z-major, and then it must "
-                     "hold all cores of a chip: (%d, %d); use "
-                     "(%d, %d, %d, %d)",
+                     "model_parallel_submesh %s: spans whole dimensions, which T5X orders z-major, so that it must "
+                     "hold all cores of a chip: (%d, %d); use (%d, %d, %d, %d)",
                      tiling->shown, m[3], g[3], m[0], m[1], m[2], g[3]);
 }
 
@@ -348,7 +347,7 @@ static enum base_status multislice_mesh(struct base_arena *arena, const struct t
     if (request->ici_count != AXES || request->dcn_count != AXES)
         return base_fail(error, BASE_INPUT,
                          "ici_mesh_shape and dcn_mesh_shape: three numbers each are needed, for replica, data and "
-                         "model, and there are %d and %d",
+                         "model, but %d and %d are given",
                          request->ici_count, request->dcn_count);
     for (int i = 0; i < AXES; i++)
         if (request->ici[i] < 1 || request->dcn[i] < 1)
@@ -410,7 +409,7 @@ static enum base_status refuse_experts(const char *mesh, struct base_error *erro
 {
     return base_fail(error, BASE_INPUT,
                      "num_expert_partitions: T5X takes experts from the mesh of model_parallel_submesh or "
-                     "num_partitions, and %s is another; name an expert axis in ici_mesh instead",
+                     "num_partitions, not from %s; name an expert axis in ici_mesh instead",
                      mesh);
 }
 

@@ -95,7 +95,7 @@ enum base_status topo_axes_read(const struct topo_axes *axes, const char *text, 
         int axis = length <= LONGEST_NAME ? topo_axis_named(axes, name) : -1;
         if (axis < 0) return topo_axis_unknown(axes, name, error);
         if (found >> axis & 1u)
-            return base_fail(error, BASE_INPUT, "the mesh axis %s stands in \"%.80s\" twice; name it once", name, text);
+            return base_fail(error, BASE_INPUT, "the mesh axis %s is in \"%.80s\" twice; name it once", name, text);
         found |= 1u << axis;
     }
     *set = found;
@@ -139,12 +139,13 @@ enum base_status topo_axes_fill(struct base_arena *arena, const char *text, cons
     *out = text;
     if (!at) return BASE_OK;
     at[0] = ' ', at[1] = '1';
-    if (filled_size(copy)) return base_fail(error, BASE_INPUT, "%s: -1 stands at two axes; one is filled", what);
+    if (filled_size(copy))
+        return base_fail(error, BASE_INPUT, "%s: -1 is used for two axes; only one can be filled", what);
     memmove(at, at + 1, strlen(at));
     BASE_TRY(topo_axes_parse(arena, copy, what, &axes, error));
     const int product = topo_axes_product(&axes, topo_axes_all(&axes));
     if (devices % product)
-        return base_fail(error, BASE_INPUT, "%s: -1 fills nothing: %d devices are no multiple of %d", what, devices,
+        return base_fail(error, BASE_INPUT, "%s: -1 cannot be filled: %d devices are no multiple of %d", what, devices,
                          product);
     *out = base_print(arena, "%.*s%d%s", (int)(at - copy), copy, devices / product, at + 1);
     return BASE_OK;

@@ -173,7 +173,7 @@ static enum base_status bare_name(struct base_arena *arena, struct topo_topology
         return base_fail(error, BASE_INPUT, "GPUs are named by nodes and the GPUs of each; use %s:%dx%d", chip->name,
                          gpu_nodes(chip, dash + 1), gpus_of_node(chip));
     if (!slice && with_colon(name, meant))
-        return base_fail(error, BASE_INPUT, "a shape stands behind a colon; use %s", meant);
+        return base_fail(error, BASE_INPUT, "a shape is needed after the colon; use %s", meant);
     if (!slice || !chip) return topo_refuse_counted(arena, name, error);
     topology->kind = chip->kind;
     topology->chip = *chip;
@@ -412,8 +412,7 @@ static enum base_status parse_words(struct base_arena *arena, const char *text, 
     if (!*text)
         return base_fail(error, BASE_INPUT, "the name is empty; use v4-512, v4:4x8x8, a100-80g:32x8 or local:4");
     if (strlen(text) >= sizeof words)
-        return base_fail(error, BASE_INPUT, "is longer than %zu bytes; a file, @topology.json, takes more",
-                         sizeof words - 1);
+        return base_fail(error, BASE_INPUT, "is longer than %zu bytes; use a file, @topology.json", sizeof words - 1);
     memcpy(words, text, strlen(text) + 1);
     char *at = strchr(words, '@');
     if (at) *at = '\0';

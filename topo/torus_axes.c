@@ -174,8 +174,8 @@ enum base_status topo_assign_split(const struct topo_torus *torus, const struct 
             return base_fail(error, BASE_INPUT, "JAX cannot split the slice %s for axis %d (%.40s) of size %d%s",
                              topo_tuple(all, torus->sizes, torus->rank), axis, axes->names[axis], axes->sizes[axis],
                              torus->loses_factors
-                                 ? ": of a number such as 10 or 28 it finds the largest prime alone, so "
-                                   "that the array cannot be reshaped; use powers of two, or JAX 0.11.1"
+                                 ? ": of a number such as 10 or 28 it finds only the largest prime, so that the array "
+                                   "cannot be reshaped; use powers of two, or JAX 0.11.1"
                                  : "; use sizes whose factors its dimensions have");
     return BASE_OK;
 }

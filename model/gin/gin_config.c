@@ -45,8 +45,8 @@ static void warn_of_misspelt(struct model_gin *gin)
         if (binding->used || binding->overridden || binding->known) continue;
         const char *meant = model_gin_meant(gin, binding);
         if (meant)
-            model_gin_warn(gin, binding->place, "%.200s: unknown, so it is skipped; did you mean %.200s?",
-                           binding->name, meant);
+            model_gin_warn(gin, binding->place, "%.200s: unknown, and ignored; did you mean %.200s?", binding->name,
+                           meant);
     }
 }
 

@@ -154,8 +154,8 @@ static enum base_status check_parts(struct model_gin *gin, struct base_error *er
         const char *text = value && value->text ? value->text : "None", *dot = strrchr(text, '.');
         if (!value || !strcmp(dot ? dot + 1 : text, parts[i].taken)) continue;
         return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: %s.%s is %.100s, and the layers of T5 that are known have %s; a line \"# "
-                         "meshwright: model = …\" in the file says the model instead",
+                         "%.300s:%d: %s.%s is %.100s, but only T5's layers with %s are supported; a line \"# "
+                         "meshwright: model = …\" in the file can give the model instead",
                          place.file, place.line, parts[i].class, parts[i].parameter, text, parts[i].taken);
     }
     return BASE_OK;

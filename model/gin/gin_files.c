@@ -50,7 +50,7 @@ static enum base_status read_bound_value(struct model_gin_reader *reader, struct
                                          struct base_error *error)
 {
     model_gin_skip(reader, MODEL_GIN_ONE_LINE);
-    if (*reader->at != '=') return model_gin_fail(reader, error, "'=' is missing behind %.80s", binding.parameter);
+    if (*reader->at != '=') return model_gin_fail(reader, error, "'=' is missing after %.80s", binding.parameter);
     reader->at++;
     BASE_TRY(model_gin_read_value(reader, &binding.value, error));
     return add_binding(reader, binding, error);
@@ -93,7 +93,7 @@ static enum base_status read_block(struct model_gin_reader *reader, const char *
         binding.place = reader->place;
         BASE_TRY(model_gin_read_plain_name(reader, &binding.parameter, error));
         if (strchr(binding.parameter, '.'))
-            return model_gin_fail(reader, error, "%.80s: in a block a parameter's name stands alone",
+            return model_gin_fail(reader, error, "%.80s: in a block a parameter's name has no prefix",
                                   binding.parameter);
         binding.name = base_print(arena, "%s%s%s.%s", scope, *scope ? "/" : "", name, binding.parameter);
         BASE_TRY(read_bound_value(reader, binding, error));
@@ -218,18 +218,17 @@ static enum base_status include_known(struct model_gin_reader *reader, const cha
     const char *text;
     BASE_TRY(known_text(reader->gin, name, &text, error));
     if (!text && reader->gin->depth == 1 && !reader->gin->without_files) /* of the command line itself */
-        return base_fail(error, BASE_INPUT, "%.300s: no such file, here or on the search path (--gin-search-path DIR)",
-                         name);
+        return base_fail(error, BASE_INPUT,
+                         "%.300s: no such file, neither here nor on the search path (--gin-search-path DIR)", name);
     if (!text) {
-        model_gin_warn(reader->gin, reader->place,
-                       "include '%.200s': is not on the search path, and what it binds is missing here "
-                       "(--gin-search-path DIR says where it is)",
-                       name);
+        model_gin_warn(
+            reader->gin, reader->place,
+            "include '%.200s': is not on the search path; its bindings are missing (use --gin-search-path DIR)", name);
         return BASE_OK;
     }
     if (!reader->known)
         model_gin_note(reader->gin, reader->place,
-                       "include '%.200s': is not on the search path; what is known of it stands in", name);
+                       "include '%.200s': is not on the search path; built-in values are used", name);
     return read_text(reader->gin, text, reader->place, MODEL_GIN_OF_T5X, error);
 }
 

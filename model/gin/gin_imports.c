@@ -32,7 +32,7 @@ static void warn_of_misspelt(struct model_gin_reader *reader, const char *module
         if (!meant && !strchr(known, '.') == !strchr(name, '.') && are_near(name, known)) meant = known;
     }
     if (meant && !reader->known)
-        model_gin_warn(reader->gin, reader->place, "%.100s is no module, and gin stops here; did you mean %s?", module,
+        model_gin_warn(reader->gin, reader->place, "%.100s is no module, and gin would fail; did you mean %s?", module,
                        meant);
 }
 

@@ -17,17 +17,17 @@ static const struct network networks[] = {
     {"t5x.examples.decoder_only.network", "decoder_only", "DecoderOnlyModel", "DecoderWrapper", "TransformerConfig",
      NULL},
     {"t5x.examples.scalable_decoder_only.network", "scalable_decoder_only", "DecoderOnlyModel", "DecoderWrapper",
-     "TransformerConfig", "is no network of T5X itself; it is taken for its decoder-only layers, scanned"},
+     "TransformerConfig", "is no network of T5X; its scanned decoder-only layers are assumed"},
     {"t5x.contrib.gpu.t5.network", "encoder_decoder", "EncoderDecoderModel", "Transformer", "T5Config",
-     "looks embeddings up; it is taken for t5x.examples.t5"},
+     "looks embeddings up; t5x.examples.t5 is assumed"},
     {"t5x.examples.gpu_t5.network", "encoder_decoder", "EncoderDecoderModel", "Transformer", "T5Config",
-     "looks embeddings up; it is taken for t5x.examples.t5"},
+     "looks embeddings up; t5x.examples.t5 is assumed"},
     {"t5x.contrib.gpu.scalable_t5.network", "scalable_encoder_decoder", "EncoderDecoderModel", "Transformer",
-     "T5Config", "looks embeddings up; it is taken for t5x.examples.scalable_t5"},
+     "T5Config", "looks embeddings up; t5x.examples.scalable_t5 is assumed"},
     {"network", "encoder_decoder", "EncoderDecoderModel", "Transformer", "T5Config",
-     "is imported nowhere; it is taken for t5x.examples.t5"},
+     "is not imported; t5x.examples.t5 is assumed"},
     {"network", "decoder_only", "DecoderOnlyModel", "DecoderWrapper", "TransformerConfig",
-     "is imported nowhere; it is taken for t5x.examples.decoder_only"},
+     "is not imported; t5x.examples.decoder_only is assumed"},
 };
 
 /* Sizes in gin and in the one-line form, and the defaults of T5X's class. */
@@ -112,7 +112,7 @@ static const struct model_gin_value *guess_config(struct model_gin *gin, struct 
 static enum base_status refuse_network(const char *name, struct model_gin_place place, struct base_error *error)
 {
     return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: \"%.120s\" is no network that is known; use T5Config of t5x.examples.t5.network or "
+                     "%.300s:%d: \"%.120s\" is an unknown network; use T5Config of t5x.examples.t5.network or "
                      "t5x.examples.scalable_t5.network, TransformerConfig of t5x.examples.decoder_only.network, or "
                      "Flaxformer's layers",
                      place.file, place.line, name);
@@ -139,7 +139,7 @@ static enum base_status check_class(const struct found *found, struct model_gin_
     const char *class = found->model ? last_part(found->model->text) : "";
     bool other = !strcmp(class, "EncoderDecoderModel") || !strcmp(class, "DecoderOnlyModel");
     if (!other || !strcmp(class, found->network->model)) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s takes no %s (%.300s:%d); use models.%s",
+    return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s has no parameter %s (%.300s:%d); use models.%s",
                      place.file, place.line, class, found->config->text, found->place.file, found->place.line,
                      found->network->model);
 }
@@ -252,8 +252,8 @@ static enum base_status read_sizes(struct model_gin *gin, const struct found *fo
         BASE_TRY(read_size(gin, found, &sizes[i], &said[i], error));
         if (!said[i].text) return refuse_unbound(gin, found, sizes[i].name, error);
         if (!said[i].bound && sizes[i].kind == NUMBER)
-            model_gin_note(gin, found->place, "%s.%s is not bound; T5X takes %s", found->config->text, sizes[i].name,
-                           said[i].text);
+            model_gin_note(gin, found->place, "%s.%s is not bound; T5X's default is %s", found->config->text,
+                           sizes[i].name, said[i].text);
     }
     return BASE_OK;
 }
@@ -362,7 +362,8 @@ static enum base_status read_comment(struct model_gin *gin, const struct model_g
          followed = file && !gin->without_files && base_is_file(text + 1) && !model_gin_is_gin(text);
     *usable = !file || followed;
     if (!*usable)
-        model_gin_note(gin, comment->place, "model = %.200s: is not at hand; the bindings say the model", text);
+        model_gin_note(gin, comment->place, "model = %.200s: file not found; the model is taken from the bindings",
+                       text);
     if (!*usable) return BASE_OK;
     if (model_config_parse(gin->arena, text, out, error) == BASE_OK) return BASE_OK;
     return base_fail_in(error, "%.300s:%d", comment->place.file, comment->place.line);

@@ -59,10 +59,9 @@ static const struct model_gin_value *follow(struct model_gin *gin, const struct 
             const bool is_constant = strchr(value->text, '.') != NULL; /* of the code: moe_enums.LayerLayout.MIXED */
             (source == MODEL_GIN_OF_T5X || is_constant ? model_gin_note : model_gin_warn)(
                 gin, *place,
-                is_constant ? "%%%.80s is a constant of the code; read as if nothing were bound"
-                : i < LONGEST_MACRO_CHAIN
-                    ? "%%%.80s is bound nowhere, and gin stops here; read as if nothing were bound"
-                    : "%%%.80s leads to itself; read as if nothing were bound",
+                is_constant               ? "%%%.80s is a constant of the code; treated as unbound"
+                : i < LONGEST_MACRO_CHAIN ? "%%%.80s is bound nowhere, and gin would fail; treated as unbound"
+                                          : "%%%.80s leads to itself; treated as unbound",
                 value->text);
             return NULL;
         }

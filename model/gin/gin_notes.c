@@ -110,7 +110,7 @@ void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, s
     while (text < end && *text == ' ') text++;
     if ((size_t)(end - text) < sizeof mark - 1 || strncmp(text, mark, sizeof mark - 1) != 0) return;
     if (gin->comment_count == MODEL_GIN_MOST_COMMENTS) {
-        model_gin_note(gin, reader->place, "more than %d comment lines of this kind; skipped", MODEL_GIN_MOST_COMMENTS);
+        model_gin_note(gin, reader->place, "more than %d comment lines of this kind; ignored", MODEL_GIN_MOST_COMMENTS);
         return;
     }
     text += sizeof mark - 1;

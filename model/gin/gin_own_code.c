@@ -31,8 +31,8 @@ enum base_status model_gin_check_model_class(const struct model_gin *gin, const 
         of_t5x = of_t5x || (strlen(modules[i]) == length && !strncmp(modules[i], model->text, length));
     if ((is_class && of_t5x) || says_model(gin)) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: model: %.120s is no class of T5X, and what it adds to its module is not known here; a "
-                     "line \"# meshwright: model = t5_1_1_base\" in the file says what it computes",
+                     "%.300s:%d: model: %.120s is no class of T5X, so that its computation is unknown; add a line such "
+                     "as \"# meshwright: model = t5_1_1_base\" to the file",
                      place.file, place.line, model->text);
 }
 
@@ -66,7 +66,7 @@ enum base_status model_gin_check_parameters(const struct model_gin *gin, const s
         for (int j = 0; !known && j < BASE_COUNT(fields); j++) known = !strcmp(fields[j], binding->parameter);
         if (known) continue;
         const char *nearest = base_nearest(binding->parameter, fields, BASE_COUNT(fields));
-        return base_fail(error, BASE_INPUT, "%.300s:%d: %.120s: %.60s has no such parameter, and gin stops here%s%s%s",
+        return base_fail(error, BASE_INPUT, "%.300s:%d: %.120s: %.60s has no such parameter, and gin would fail%s%s%s",
                          binding->place.file, binding->place.line, binding->name, last_part(config->text),
                          nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
     }

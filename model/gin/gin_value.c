@@ -76,7 +76,7 @@ static size_t name_length(const char *at)
 static enum base_status refuse_name(const struct model_gin_reader *reader, struct base_error *error)
 {
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(reader, error, "a name is needed where \"%.*s\" stands; as in network.T5Config.emb_dim = 512",
+    return model_gin_fail(reader, error, "a name is needed instead of \"%.*s\"; as in network.T5Config.emb_dim = 512",
                           (int)(length < 20 ? length : 20), reader->at);
 }
 
@@ -118,8 +118,7 @@ static enum base_status refuse_value(const struct model_gin_reader *reader, stru
 {
     size_t length = strcspn(reader->at, "\r\n");
     if (!length)
-        return model_gin_fail(
-            reader, error, "the line ends where a value is wanted; complete it, or close the brackets that are open");
+        return model_gin_fail(reader, error, "the line ends before a value; complete it, or close open brackets");
     return model_gin_fail(
         reader, error,
         "no value begins with \"%.*s\"; use a number, a string, None, True, False, a list, a tuple, a "
@@ -402,5 +401,5 @@ enum base_status model_gin_read_plain_name(struct model_gin_reader *reader, cons
     const char *scope;
     BASE_TRY(model_gin_read_name(reader, &scope, name, error));
     model_gin_skip(reader, MODEL_GIN_ONE_LINE);
-    return *scope ? model_gin_fail(reader, error, "%.60s/%.60s: a scope cannot stand here", scope, *name) : BASE_OK;
+    return *scope ? model_gin_fail(reader, error, "%.60s/%.60s: a scope is not allowed here", scope, *name) : BASE_OK;
 }

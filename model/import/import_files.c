@@ -166,13 +166,12 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
     const char *kind = from ? from : recognised(text);
     if (!kind) kind = draft->kind; /* of the files before it */
     if (strlen(text) != length)
-        return base_fail(draft->error, BASE_INPUT, "%.300s: holds a NUL byte and is no text", path);
+        return base_fail(draft->error, BASE_INPUT, "%.300s: contains a NUL byte and is no text", path);
     if (!kind)
-        return base_fail(
-            draft->error, BASE_INPUT,
-            "%.300s: which software it starts is not seen; --from maxtext, megatron, torchtitan, nanotron, "
-            "deepspeed, transformers, accelerate, axolotl, llamafactory, fsdp, nemo or gin says it",
-            path);
+        return base_fail(draft->error, BASE_INPUT,
+                         "%.300s: cannot tell the software; use --from maxtext, megatron, torchtitan, nanotron, "
+                         "deepspeed, transformers, accelerate, axolotl, llamafactory, fsdp, nemo or gin",
+                         path);
     if (!draft->kind || is_kind(draft->kind, "accelerate") ||
         (is_kind(draft->kind, "transformers") && is_kind(kind, "deepspeed")))
         draft->kind = kind;
@@ -229,7 +228,7 @@ static enum base_status finish(struct import_draft *draft)
     BASE_TRY(find_devices(draft));
     if (draft->base_file && !draft->has_yaml)
         return base_fail(draft->error, BASE_INPUT,
-                         "%.200s holds what the command line does not say; give it, too, before the script",
+                         "%.200s has settings that the command line lacks; give it, too, before the script",
                          draft->base_file);
     if (is_kind(draft->kind, "maxtext")) BASE_TRY(model_import_maxtext(draft));
     else {

@@ -13,9 +13,8 @@ static enum base_status find_world(struct import_draft *draft, int64_t *world)
     const struct import_slot *slot = model_import_slot(draft, ".gpus");
     if (!slot) slot = model_import_slot(draft, ".world");
     if (draft->device_count && all && all != draft->device_count && slot)
-        model_import_warn(draft, slot->place,
-                          "%lld devices are started here, and the topology has %lld, which is taken", (long long)all,
-                          (long long)draft->device_count);
+        model_import_warn(draft, slot->place, "the files start %lld devices, but the topology has %lld, which are used",
+                          (long long)all, (long long)draft->device_count);
     *world = draft->device_count ? draft->device_count : all;
     return BASE_OK;
 }
@@ -26,9 +25,8 @@ static enum base_status fill(struct import_draft *draft, const char *name, int64
     const struct import_slot *slot = model_import_slot(draft, name);
     if (!slot || strcmp(slot->value, "-1") != 0) return model_import_int(draft, name, 1, out);
     if (!rest)
-        return model_import_fail(draft, slot,
-                                 "-1 is what the devices leave, and nobody says how many there are; "
-                                 "give --topology, as in h100:4x8");
+        return model_import_fail(
+            draft, slot, "-1 depends on the number of devices, which is unknown; give --topology, as in h100:4x8");
     *out = rest;
     return BASE_OK;
 }
@@ -100,18 +98,18 @@ enum base_status model_import_layout(struct import_draft *draft)
     }
     if (!data && model_import_slot(draft, ".micro_batch") && !model_import_slot(draft, "batch_size"))
         return base_fail(draft->error, BASE_INPUT,
-                         "%.300s: the batch is a micro batch for each device, and nobody says how many there are; give "
-                         "--topology, as in h100:4x8",
+                         "%.300s: the batch is a micro batch for each device, and the number of devices is unknown; "
+                         "give --topology, as in h100:4x8",
                          model_import_slot(draft, ".micro_batch")->place.file);
     if (tensor > 1) model_import_put_int(draft, "num_partitions", tensor);
     if (replicate > 1 && shard > 1 && group == 1)
         model_import_put(draft, "ici_mesh",
                          base_print(draft->arena, "data=%lld,fsdp=%lld", (long long)replicate, (long long)shard));
     else if (replicate > 1 && shard > 1)
-        model_import_warn(draft, model_import_slot(draft, ".replicate")->place,
-                          "replicas of %lld sharded devices beside other degrees: parameters are taken as sharded over "
-                          "all of them",
-                          (long long)shard);
+        model_import_warn(
+            draft, model_import_slot(draft, ".replicate")->place,
+            "%lld sharded devices per replica, with other degrees: parameters are modelled as sharded over all devices",
+            (long long)shard);
     if (replicate > 1 && shard == 1) model_import_put(draft, ".zero", "0");
     return data ? find_batch(draft, data, stages) : BASE_OK;
 }
@@ -180,7 +178,7 @@ enum base_status model_import_shards(struct import_draft *draft)
         model_import_slot(draft, ".offload_parameters"); /* FSDP's takes the optimizer along */
     if (whole && !model_import_slot(draft, "cpu_offload") && !strstr(slot->from, "offload_params"))
         model_import_warn(draft, slot->place,
-                          "parameters alone are offloaded; the optimizer is taken as offloaded, too");
+                          "parameters alone are offloaded; the prediction offloads the optimizer, too");
     if (whole) model_import_put(draft, "cpu_offload", "optimizer+parameters");
     return BASE_OK;
 }

@@ -22,7 +22,7 @@ static enum base_status put_mesh(struct import_draft *draft, const char *level, 
         any = slot && slot->place.line ? slot : any;
         sizes[i] = 1;
         if (slot && !strcmp(slot->value, "-1")) {
-            if (fills >= 0) return model_import_fail(draft, slot, "-1 stands at two axes; MaxText takes one");
+            if (fills >= 0) return model_import_fail(draft, slot, "-1 is used for two axes; MaxText accepts one");
             fills = i;
             continue;
         }
@@ -33,7 +33,7 @@ static enum base_status put_mesh(struct import_draft *draft, const char *level, 
     if (!devices) return BASE_OK;
     if (devices % product || (fills < 0 && product != devices))
         return base_fail(draft->error, BASE_INPUT,
-                         "%.300s: %s_*_parallelism: the axes come to %lld, and there are %lld %s",
+                         "%.300s: %s_*_parallelism: the product of the axes is %lld, but there are %lld %s",
                          any ? any->place.file : "MaxText", level, (long long)product, (long long)devices,
                          !strcmp(level, "ici") ? "devices in a slice" : "slices");
     if (fills >= 0) sizes[fills] = devices / product;
@@ -98,9 +98,9 @@ static enum base_status put_batch(struct import_draft *draft)
     if (base_parse_double(slot->value, "", 1e-6, 1e6, &each, &ignored) != BASE_OK)
         return model_import_fail(draft, slot, "\"%.60s\" is given; a number above 0 is needed", slot->value);
     if (!draft->device_count)
-        return model_import_fail(draft, slot,
-                                 "the batch is that of a device, and nobody says how many there are; give "
-                                 "--topology, as in v5e-256");
+        return model_import_fail(
+            draft, slot,
+            "the batch is per device, and the number of devices is unknown; give --topology, as in v5e-256");
     const double batch = each * (double)draft->device_count * (double)steps;
     if (batch > 1e12 || (double)(int64_t)(batch + 1e-6) < batch - 1e-6)
         return model_import_fail(draft, slot, "%.60s sequences on each of %lld devices are no whole batch", slot->value,
@@ -123,7 +123,7 @@ static enum base_status scale_model(struct import_draft *draft)
     BASE_TRY(model_import_int(draft, ".scale", 1, &scale));
     while (doublings < 30 && INT64_C(1) << doublings < scale) doublings++;
     if (INT64_C(1) << doublings != scale)
-        return model_import_fail(draft, model_import_slot(draft, ".scale"), "MaxText takes a power of two");
+        return model_import_fail(draft, model_import_slot(draft, ".scale"), "MaxText uses a power of two");
     for (int i = 0; i < BASE_COUNT(sizes) && doublings; i++) {
         const char *key = base_print(draft->arena, "model.%s", sizes[i].key);
         BASE_TRY(model_import_int(draft, key, 0, &size));

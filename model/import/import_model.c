@@ -58,7 +58,7 @@ static enum base_status put_line(struct import_draft *draft)
     for (int i = 0; i < BASE_COUNT(needed); i++)
         if (!size_of(draft, needed[i]))
             return base_fail(draft->error, BASE_INPUT,
-                             "%.300s: the model's %s is not said; give it as KEY=VALUE, or --model NAME", file,
+                             "%.300s: the model's %s is missing; give it as KEY=VALUE, or --model NAME", file,
                              needed[i]);
     BASE_TRY(put_latent(draft));
     BASE_TRY(find_defaults(draft));
@@ -95,9 +95,7 @@ enum base_status model_import_model(struct import_draft *draft)
     if (flavor && !meant) meant = model_zoo_meant(zoo, count, flavor);
     if (flavor && !meant) meant = model_zoo_meant(zoo, count, slot->value);
     if (!meant && flavor)
-        model_import_warn(draft, slot->place,
-                          "%.100s is no model that is known here; --model says it, by name or by "
-                          "its sizes",
+        model_import_warn(draft, slot->place, "%.100s is an unknown model; use --model with its name or its sizes",
                           name);
     if (!flavor && !meant && !strcmp(draft->kind, "torchtitan")) { /* a family: which one of it, an option says */
         model_import_put(draft, "model", "");

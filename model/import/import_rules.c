@@ -93,5 +93,5 @@ void model_import_rules(struct import_draft *draft)
     if (!differs) return; /* other axes of base.yml's rules are the software's own business */
     model_import_put(draft, "logical_axis_rules", text.data);
     model_import_warn(draft, slot->place,
-                      "rules of batch, embed, mlp, heads and vocab are taken; of others MaxText's own");
+                      "only the rules of batch, embed, mlp, heads and vocab are used; others are MaxText's own");
 }

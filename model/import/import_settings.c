@@ -43,7 +43,7 @@ enum base_status model_import_set(struct import_settings *settings, const char *
         return BASE_OK;
     }
     if (settings->count == IMPORT_MOST_SETTINGS)
-        return base_fail(error, BASE_INPUT, "%.300s:%d: says more than %d things", place.file, place.line,
+        return base_fail(error, BASE_INPUT, "%.300s:%d: more than %d settings", place.file, place.line,
                          IMPORT_MOST_SETTINGS);
     if (settings->count == settings->capacity)
         settings->items =

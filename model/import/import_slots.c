@@ -75,10 +75,9 @@ enum base_status model_import_int(const struct import_draft *draft, const char *
     *out = fallback;
     if (!slot || !*slot->value) return BASE_OK;
     if (base_parse_double(slot->value, "", 1, 1e12, &value, &ignored) != BASE_OK || (double)(int64_t)value < value)
-        return model_import_fail(draft, slot,
-                                 "\"%.60s\" is given; a whole number from 1 on is needed: %.100s=N behind the "
-                                 "file says it",
-                                 strcmp(slot->value, "true") != 0 ? slot->value : "", slot->from);
+        return model_import_fail(
+            draft, slot, "\"%.60s\" is given, but a whole number from 1 on is needed: give %.100s=N after the file",
+            strcmp(slot->value, "true") != 0 ? slot->value : "", slot->from);
     *out = (int64_t)value;
     return BASE_OK;
 }
@@ -178,9 +177,9 @@ static void note_unknown(struct import_draft *draft, const struct import_setting
     meant = base_nearest(setting->name, names, count);
     slips = meant ? base_edit_distance(setting->name, meant) : 0;
     if (slips && slips <= (strlen(setting->name) < LONG_NAME ? 1 : 2) && strlen(setting->name) > 5)
-        model_import_warn(draft, setting->place, "%.100s: is no key that is known here, and left out; did you mean %s?",
-                          setting->name, meant);
-    else note(draft, setting, "no key that is known here; skipped");
+        model_import_warn(draft, setting->place, "%.100s: unknown key, ignored; did you mean %s?", setting->name,
+                          meant);
+    else note(draft, setting, "unknown key, ignored");
 }
 
 /* "full!": accepted, with a warning that part of the setting is not modelled. */
@@ -198,7 +197,7 @@ static enum base_status take(struct import_draft *draft, const struct import_set
                *value = setting->value;
     const struct import_slot given = {to, value, setting->place, setting->name};
     if (row < 0 || !strcmp(field(row, KEY), "*")) return note_unknown(draft, setting), BASE_OK;
-    if (!*to) return note(draft, setting, "changes no answer; skipped"), BASE_OK;
+    if (!*to) return note(draft, setting, "has no effect on the answer; ignored"), BASE_OK;
     if (!*value) return BASE_OK; /* null: not said */
     if (*to == '!') {
         if (*value && !lists(values, value))
@@ -211,9 +210,7 @@ static enum base_status take(struct import_draft *draft, const struct import_set
     if (length && value[length - 1] == '*')
         value = base_print(draft->arena, "%.*s%s", (int)length - 1, value, setting->value);
     if (!value && !strcmp(setting->value, "auto")) return BASE_OK;
-    if (!value)
-        return model_import_fail(draft, &given, "\"%.60s\" is not known here; known are %.300s", setting->value,
-                                 values);
+    if (!value) return model_import_fail(draft, &given, "\"%.60s\" is unknown; use %.300s", setting->value, values);
     if (ends_marked(value)) {
         model_import_warn(draft, setting->place, "%.100s = %.60s changes the answer and is not modelled", setting->name,
                           setting->value);
@@ -249,8 +246,8 @@ void model_import_defaults(struct import_draft *draft)
         if (equals && (!slot || !lists(equals + 1, slot->value))) continue;
         if (ends_marked(value)) {
             value = base_copy_bytes(draft->arena, value, strlen(value) - 1);
-            model_import_warn(draft, slot->place, "%.60s is not at hand: %s is taken; %s=N says its own", slot->value,
-                              value, strchr(key, '.') + 1);
+            model_import_warn(draft, slot->place, "%.60s is not available: %s is assumed; %s=N overrides it",
+                              slot->value, value, strchr(key, '.') + 1);
         }
         model_import_put(draft, key, value);
     }

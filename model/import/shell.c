@@ -312,7 +312,7 @@ static enum base_status keyword(struct script *script, const struct import_words
     if (!strcmp(first, "if") || !strcmp(first, "elif")) {
         if (*first == 'i') BASE_TRY(push(script, FRAME_IF));
         branch = top(script, FRAME_IF);
-        if (!branch) return fail(script, "elif stands without an if");
+        if (!branch) return fail(script, "elif without an if");
         branch->active = branch->was_active && !branch->taken;
         branch->in_condition = true;
         script->status = true;

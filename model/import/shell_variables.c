@@ -15,7 +15,7 @@ enum base_status model_import_shell_add(struct import_shell *shell, struct impor
 {
     shell->work_bytes += length + 1;
     if (words->count == IMPORT_MOST_WORDS || shell->work_bytes > IMPORT_MOST_WORK_BYTES)
-        return fail(shell, line, "the script comes to more words than are read here");
+        return fail(shell, line, "the script expands to too many words");
     if (words->count == words->capacity)
         words->items = base_grown(shell->arena, words->items, words->count, &words->capacity, sizeof *words->items);
     words->items[words->count++] = (struct import_word){base_copy_bytes(shell->arena, text, length), line};

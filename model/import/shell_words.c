@@ -36,7 +36,7 @@ static enum base_status put(struct import_shell *shell, struct field *field, con
     field->any = true;
     shell->work_bytes += length;
     if (shell->work_bytes > IMPORT_MOST_WORK_BYTES)
-        return fail(shell, field->line, "the script comes to more words than are read here");
+        return fail(shell, field->line, "the script expands to too many words");
     base_put_bytes(&field->text, bytes, length);
     return BASE_OK;
 }

@@ -46,7 +46,7 @@ static enum base_status read_escape(struct toml *toml, struct base_text *out)
         base_put(out, "?");
         return BASE_OK;
     }
-    if (!found) return fail(toml, "a \\ stands before a letter that it does not know");
+    if (!found) return fail(toml, "unknown escape sequence");
     base_put_bytes(out, &bytes[found - names], 1);
     toml->at++;
     return BASE_OK;
@@ -122,7 +122,7 @@ static enum base_status read_bare(struct toml *toml, const char **out)
     char *text = base_copy_bytes(toml->settings->arena, toml->at, length), *to = text;
     if (!length || !(isdigit((unsigned char)*text) || strchr("+-", *text) || !strcmp(text, "true") ||
                      !strcmp(text, "false") || !strcmp(text, "inf") || !strcmp(text, "nan")))
-        return fail(toml, "a value is needed here; text stands in quotes");
+        return fail(toml, "a value is needed here; strings need quotes");
     for (const char *from = text; *from; from++)
         if (*from != '_') *to++ = *from;
     *to = '\0';
@@ -170,7 +170,7 @@ static enum base_status read_inline_table(struct toml *toml, const char *prefix,
         skip_blanks(toml);
         if (*toml->at == '}') break;
         BASE_TRY(read_key(toml, prefix, &name));
-        if (*toml->at != '=') return fail(toml, "= is needed behind a key");
+        if (*toml->at != '=') return fail(toml, "= is needed after a key");
         toml->at++;
         BASE_TRY(read_value(toml, name, depth + 1));
         skip_blanks(toml);
@@ -191,7 +191,7 @@ static enum base_status read_value(struct toml *toml, const char *name, int dept
     skip_blanks(toml);
     if (*toml->at == '{') return read_inline_table(toml, name, depth);
     if (old && old - toml->settings->items >= toml->first)
-        return base_fail(toml->error, BASE_INPUT, "%.300s:%d: %.100s stands twice; it is in line %d, too", toml->file,
+        return base_fail(toml->error, BASE_INPUT, "%.300s:%d: %.100s is a duplicate; it is in line %d, too", toml->file,
                          toml->line, name, old->place.line);
     if (*toml->at == '[') {
         struct base_json_writer writer = {.text = &list, .layout = BASE_JSON_ONE_LINE};
@@ -222,12 +222,12 @@ enum base_status model_import_toml(struct import_settings *settings, const char 
         if (*toml.at == '[') BASE_TRY(read_header(&toml));
         else {
             BASE_TRY(read_key(&toml, toml.table, &name));
-            if (*toml.at != '=') return fail(&toml, "= is needed behind a key");
+            if (*toml.at != '=') return fail(&toml, "= is needed after a key");
             toml.at++;
             BASE_TRY(read_value(&toml, name, 0));
         }
         skip_comment(&toml);
-        if (*toml.at && *toml.at != '\n') return fail(&toml, "something stands behind the value");
+        if (*toml.at && *toml.at != '\n') return fail(&toml, "unexpected text after the value");
     }
     return BASE_OK;
 }

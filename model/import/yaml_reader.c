@@ -145,7 +145,7 @@ static enum base_status read_node(struct reading *reading, const char *prefix, c
     if (node->tag && !strcmp((const char *)node->tag, "!include") && node->type == YAML_SCALAR_NODE)
         return read_included(reading, prefix, node);
     if (depth > IMPORT_DEEPEST) return fail_at(reading, node, "nested too deep");
-    if (++reading->visited > IMPORT_MOST_SETTINGS) return fail_at(reading, node, "says too many things");
+    if (++reading->visited > IMPORT_MOST_SETTINGS) return fail_at(reading, node, "too many settings");
     if (node->type == YAML_MAPPING_NODE) return read_mapping(reading, prefix, node, depth);
     if (node->type == YAML_SEQUENCE_NODE) return read_sequence(reading, prefix, node, depth);
     if (!*prefix) return fail_at(reading, node, "is one word; keys with values are needed");

@@ -195,7 +195,7 @@ static void list_persistent(const struct sim_cost_context *p, const struct sim_s
         [MODEL_OPTIMIZER_STATE] = "optimizer state, from step to step",
         [MODEL_GRADIENT] = "sum of the microbatches' gradients, until the update",
         [MODEL_INPUT] = "the batch",
-        [MODEL_CACHE] = "keys and values of what was decoded"};
+        [MODEL_CACHE] = "keys and values of decoded tokens"};
     for (int i = 0; i < s->persistent_count; i++) {
         const struct sim_persistent *held = &s->persistent[i];
         const int layers = s->shapes[held->shape].layers;
@@ -313,10 +313,10 @@ static void add_up_small(struct base_arena *arena, struct sim_peak_buffers *out)
 /* Describes bytes that no buffer of the program explains. */
 static const char *rest_words(const struct sim_plan *plan)
 {
-    if (plan->pipeline.stages > 1) return "of what the stage sends, receives and keeps beside its chunks";
+    if (plan->pipeline.stages > 1) return "messages of the stage, and tensors it keeps outside its chunks";
     if (sim_is_executed(plan)) return "in the arena that the executor lays out";
     return sim_plan_traits(plan) >> MODEL_TRAIT_ATEN_KERNELS & 1 || plan->placement->topology.kind == TOPO_GPU
-               ? "what the allocator holds beside what is alive: free blocks, buckets, copies"
+               ? "the allocator's bytes beyond live tensors: free blocks, buckets, copies"
                : "fragments: holes between buffers";
 }
 
@@ -352,7 +352,7 @@ void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory
         if (c != MODEL_INPUT) close_part((enum model_category)c, parts[c], rest, arena, out);
     sim_add_peak_buffer(arena, out,
                         &(struct sim_peak_buffer){.name = "reserved",
-                                                  .why = "what runtime and compiler keep for themselves",
+                                                  .why = "reserved by runtime and compiler",
                                                   .category = MODEL_TEMPORARY,
                                                   .is_reserved = true,
                                                   .bytes = (double)memory->reserved_bytes,

@@ -106,7 +106,7 @@ enum base_status sim_nccl_read(struct sim_nccl *out, struct base_error *error)
                (strcmp(names[i].algorithm, algorithm) != 0 || strcmp(names[i].constant, name) != 0))
             i++;
         if (i == SIM_NCCL_COUNT)
-            return base_fail(error, BASE_INTERNAL, "nccl.csv: %s of %s is read by nobody", name, algorithm);
+            return base_fail(error, BASE_INTERNAL, "nccl.csv: unknown row: %s of %s", name, algorithm);
         BASE_TRY(read_protocols(constants, row, out->of[i], error));
         seen[i] = true;
     }
@@ -133,7 +133,7 @@ enum base_status sim_nccl_limits_find(const char *chip, struct sim_nccl_limits *
         int i = 0;
         while (i < SIM_NCCL_LIMIT_COUNT && strcmp(limit_names[i], name) != 0) i++;
         if (i == SIM_NCCL_LIMIT_COUNT)
-            return base_fail(error, BASE_INTERNAL, "nccl_limits.csv: %s of %s is read by nobody", name, of);
+            return base_fail(error, BASE_INTERNAL, "nccl_limits.csv: unknown row: %s of %s", name, of);
         BASE_TRY(read_columns(limits, row, columns, SIM_NODE_SCALES, out->of[i], error));
     }
     return BASE_OK;

@@ -110,7 +110,7 @@ static void from_chip(const struct topo_topology *topology, struct sim_profile *
     c[SIM_CAPACITY_BYTES] = xla_limit ? chip->xla_hbm_limit_bytes_per_device + chip->xla_reserved_bytes_per_device
                                       : (double)chip->hbm_bytes / devices;
     for (int i = 0; i < SIM_CONSTANT_COUNT; i++) {
-        profile->kinds[i] = c[i] > 0 ? "vendor or measured, as the catalogue's row says" : NULL;
+        profile->kinds[i] = c[i] > 0 ? "vendor or measured, by the catalogue's row" : NULL;
         profile->sources[i] = chip->source;
     }
     if (xla_limit) profile->sources[SIM_RESERVED_BYTES] = profile->sources[SIM_CAPACITY_BYTES] = chip->xla_source;
@@ -146,7 +146,7 @@ static enum base_status from_chip_assumed(const struct topo_chip *chip, struct s
             return base_fail(error, BASE_INTERNAL, "topo/chips.csv: %s: assumed: \"%s\" names no constant of this row",
                              chip->name, word);
         profile->kinds[which] = "assumed";
-        profile->sources[which] = "no source states it for this chip and nobody measured it there";
+        profile->sources[which] = "no source gives it for this chip, and it was not measured";
         at += length;
     }
     return BASE_OK;

@@ -50,11 +50,11 @@ enum base_status sim_context_mesh(const struct topo_topology *stage, const struc
     if (given->has_experts)
         return base_fail(error, BASE_INPUT,
                          "context_parallel: T5X's mesh of experts has no axis for the length; use 1, or an ici_mesh of "
-                         "data, expert, context and model, and rules that say so, without num_expert_partitions");
+                         "data, expert, context and model, with rules for it, without num_expert_partitions");
     if (stage->kind == TOPO_TPU || topo_has_torus(stage) || !given->num_partitions)
         return base_fail(error, BASE_INPUT,
-                         "context_parallel: goes with num_partitions on nodes alone; use 1, or an ici_mesh that has an "
-                         "axis for the length, and rules that say so");
+                         "context_parallel: requires num_partitions on nodes; use 1, or an ici_mesh that has an axis "
+                         "for the length, with rules for it");
     const int64_t model = given->num_partitions, data = stage->device_count / (model * context_parallel);
     if (data < 1 || data * model * context_parallel != stage->device_count)
         return base_fail(error, BASE_INPUT,

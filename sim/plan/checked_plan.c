@@ -43,7 +43,8 @@ static enum base_status read_values(const struct sim_plan *usual, const struct s
     plan->scans = plan->config->scan_layers;
     plan->loss_text = sim_key_is_given(text, SIM_LOSS) ? text->values[SIM_LOSS] : sim_plan_keys[SIM_LOSS].fallback;
     if (plan->is_unrolled && plan->placement->topology.kind != TOPO_TPU)
-        return base_fail(error, BASE_INPUT, "scanned: 0 is of TPU slices alone; elsewhere no layer is unrolled");
+        return base_fail(error, BASE_INPUT,
+                         "scanned: 0 applies to TPU slices alone; elsewhere layers are not unrolled");
     plan->compiles = plan->placement->profile.compile.runs;
     if (plan->pipeline.chunks > 1 && !sim_key_is_given(text, SIM_PIPELINE_SCHEDULE))
         plan->pipeline.schedule = SIM_INTERLEAVED; /* the only one in which chunks take turns */
@@ -84,7 +85,7 @@ enum base_status sim_plan_read_cuts(const struct sim_plan_text *text, struct sim
                                 &plan->context_parallel, error));
     if (plan->expert_parallel > 1 && plan->context_parallel > 1)
         return base_fail(error, BASE_INPUT,
-                         "expert_parallel: beside context_parallel is not modelled; use 1 of one of them");
+                         "expert_parallel: is not modelled with context_parallel; use 1 for one of them");
     return BASE_OK;
 }
 
@@ -114,8 +115,8 @@ static enum base_status take_capacity(struct base_arena *arena, struct sim_plan 
     const bool dense = plan->moe_dispatcher == SIM_DISPATCH_DENSE;
     if (dense != (plan->capacity_factor > 0))
         return base_fail(error, BASE_INPUT,
-                         "capacity_factor: goes with moe_dispatcher dense, where each expert has so many rows; use "
-                         "both, or neither");
+                         "capacity_factor: requires moe_dispatcher dense, where experts have a fixed number of rows; "
+                         "use both, or neither");
     if (!dense) return BASE_OK;
     if (!plan->config->experts.count || plan->config->encoder)
         return base_fail(error, BASE_INPUT, "moe_dispatcher: dense: is of decoders with experts; leave it out");
@@ -136,7 +137,7 @@ static enum base_status read_layout(struct base_arena *arena, const struct sim_p
     if (!given || !*given) return BASE_OK;
     if (*plan->pipeline_layers_text || sim_key_is_given(text, SIM_PIPELINE_PARTITION) || plan->config->encoder)
         return base_fail(error, BASE_INPUT,
-                         "pipeline_layout: says all of a decoder's pieces; leave out pipeline_layers and "
+                         "pipeline_layout: gives all stage chunks of a decoder; leave out pipeline_layers and "
                          "pipeline_partition, and use it for models without an encoder");
     return sim_layout_read(arena, given, plan->config->num_decoder_layers - plan->mtp_layers, plan->mtp_layers,
                            &plan->pipeline, error);
@@ -158,8 +159,8 @@ static enum base_status read_layers(struct base_arena *arena, const struct sim_p
                          "virtual_stages 1, or pipeline_layout");
     if (!strcmp(given, "auto"))
         return base_fail(error, BASE_INPUT,
-                         "pipeline_layers: auto has tune assign layers to stages; use tune, or one number for each of "
-                         "%lld stages, %lld together",
+                         "pipeline_layers: auto requires tune, which assigns layers to stages; use tune, or one number "
+                         "for each of %lld stages, %lld together",
                          (long long)stages, (long long)most);
     int64_t *layers = base_new(arena, int64_t, (int)stages), sum = 0;
     BASE_TRY(base_parse_ints(given, "pipeline_layers", 1, most, (int)stages, layers, &count, error));
@@ -181,15 +182,15 @@ static enum base_status check_pipeline(const struct sim_plan_text *text, const s
     for (int i = 0; i < BASE_COUNT(of_stages) && pipeline->stages == 1; i++) {
         const struct sim_plan_key *row = &sim_plan_keys[of_stages[i]];
         if (sim_key_is_given(text, of_stages[i]) && strcmp(text->values[of_stages[i]], row->fallback) != 0)
-            return base_fail(error, BASE_INPUT, "%s: goes with pipeline_stages, of which there is 1; use more, or %s",
-                             row->name, row->fallback);
+            return base_fail(error, BASE_INPUT, "%s: requires pipeline_stages above 1; use more, or %s", row->name,
+                             row->fallback);
     }
     if (*plan->pipeline_layers_text && pipeline->stages == 1)
         return base_fail(error, BASE_INPUT,
-                         "pipeline_layers: goes with pipeline_stages, of which there is 1; use more, or leave it out");
+                         "pipeline_layers: requires pipeline_stages above 1; use more, or leave it out");
     if (pipeline->chunks > 1 && pipeline->schedule != SIM_INTERLEAVED)
         return base_fail(error, BASE_INPUT,
-                         "virtual_stages: %lld chunks a stage take turns in the interleaved schedule alone; use "
+                         "virtual_stages: %lld chunks per stage require the interleaved schedule; use "
                          "pipeline_schedule interleaved, or 1",
                          (long long)pipeline->chunks);
     return BASE_OK;
@@ -203,8 +204,8 @@ static enum base_status check_use(const struct sim_plan *plan, struct base_error
                               ? model_without_program(plan->config, decodes ? MODEL_DECODED : MODEL_RUN_HERE)
                               : NULL;
     if (!lacking) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "model: %s: training steps with it are predicted alone; %s is not modelled",
-                     lacking, decodes ? "inference" : "a run on this machine");
+    return base_fail(error, BASE_INPUT, "model: %s: only its training steps are predicted; %s is not modelled", lacking,
+                     decodes ? "inference" : "a run on this machine");
 }
 
 /* Expert parallelism over the data axis: its size must divide the axis and the experts. */
@@ -226,7 +227,7 @@ static enum base_status check_expert_parallel(const struct sim_plan *plan, struc
                          (long long)model);
     if (plan->expert_tensor_parallel > 1 && plan->expert_tensor_parallel != (sim_experts_beyond_axis(plan) ? 1 : model))
         return base_fail(error, BASE_INPUT,
-                         "expert_tensor_parallel: %lld devices of each of %lld groups are more than there are; use 1",
+                         "expert_tensor_parallel: %lld devices of each of %lld groups exceed the devices; use 1",
                          (long long)plan->expert_tensor_parallel, (long long)plan->expert_parallel);
     if (plan->config->experts.count % plan->expert_parallel == 0) return BASE_OK;
     return base_fail(error, BASE_INPUT, "expert_parallel: %lld does not divide the %lld experts; use a divisor",
@@ -253,7 +254,7 @@ enum base_status sim_plan_check_lines(const struct sim_plan_text *text, struct b
     for (int i = 0; i < BASE_COUNT(names); i++)
         for (const char *at = text->values[names[i]]; at && *at; at++)
             if ((unsigned char)*at < ' ')
-                return base_fail(error, BASE_INPUT, "%s: holds a control character; use one line of printable text",
+                return base_fail(error, BASE_INPUT, "%s: contains a control character; use one line of printable text",
                                  sim_plan_keys[names[i]].name);
     return BASE_OK;
 }

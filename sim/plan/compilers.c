@@ -43,11 +43,12 @@ static enum base_status check_model(struct sim_plan *plan, bool tpu, struct base
     const bool old_word = plan->memory_kind == SIM_KIND_COMPILED;
     if (old_word && plan->memory_model == SIM_MODEL_LIVENESS)
         return base_fail(error, BASE_INPUT,
-                         "memory_kind: compiled is the old word for memory_model compiled, and memory_model says "
-                         "liveness; leave one out");
+                         "memory_kind: compiled is the old word for memory_model compiled, which contradicts "
+                         "memory_model liveness; leave one out");
     if (old_word) plan->memory_model = SIM_MODEL_COMPILED;
     if (tpu || plan->memory_model != SIM_MODEL_COMPILED) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "memory_model: compiled is of TPUs' compiler, and %s has none; use liveness",
+    return base_fail(error, BASE_INPUT,
+                     "memory_model: compiled requires XLA:TPU, and %s has another compiler; use liveness",
                      plan->topology_text);
 }
 
@@ -61,15 +62,15 @@ static enum base_status find_release(const struct sim_plan *plan, bool tpu, stru
     if (is_unknown_future(plan->compiler, &newest))
         return base_fail(
             error, BASE_INPUT,
-            "compiler: %s is after the newest one that is known, of %s (libtpu %s); use latest for that one",
+            "compiler: %s is later than the newest known release, of %s (libtpu %s); use latest for that one",
             plan->compiler, newest.since, newest.libtpu);
     if (!out->since)
         return base_fail(
             error, BASE_INPUT,
-            "compiler: \"%s\" is not known; use latest, software (as of its date), a date from 2019-06 on or libtpu %s",
+            "compiler: \"%s\" is unknown; use latest, software (as of its date), a date from 2019-06 on or libtpu %s",
             plan->compiler, newest.libtpu);
     if (!tpu && out->lays_out)
-        return base_fail(error, BASE_INPUT, "compiler: %s is a compiler for TPUs, and %s has none; leave it out",
+        return base_fail(error, BASE_INPUT, "compiler: %s is a compiler for TPUs, which %s does not use; leave it out",
                          plan->compiler, plan->topology_text);
     return BASE_OK;
 }
@@ -83,7 +84,7 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
     const bool by_software = !strcmp(plan->compiler, "software");
     if (by_software && plan->memory_model == SIM_MODEL_COMPILED)
         return base_fail(error, BASE_INPUT,
-                         "memory_model: compiled is known of the newest compiler alone, not of software; leave "
+                         "memory_model: compiled is available for the newest compiler alone, not for software; leave "
                          "compiler out, or use liveness");
     if (by_software) return BASE_OK;
     if (is_given) BASE_TRY(find_release(plan, tpu, &release, error));
@@ -92,8 +93,8 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
     else return BASE_OK;
     if (plan->memory_model == SIM_MODEL_COMPILED && !release.lays_out)
         return base_fail(error, BASE_INPUT,
-                         "memory_model: compiled is known of the newest compiler alone, not of %s; leave compiler out, "
-                         "or use liveness",
+                         "memory_model: compiled is available for the newest compiler alone, not for %s; leave "
+                         "compiler out, or use liveness",
                          plan->compiler);
     /* On GPUs, too, XLA propagates shardings if the compiler's date is given. */
     const bool propagates = plan->placement->profile.passes >> SIM_PASS_PROPAGATE_SHARDINGS & 1;

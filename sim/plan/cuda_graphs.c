@@ -43,8 +43,8 @@ enum base_status sim_plan_read_graphs(struct base_arena *arena, const char *text
         const struct word *word = named(at, length);
         if (!word)
             return base_fail(error, BASE_INPUT,
-                             "cuda_graphs: %.*s is no module of Megatron's; use none, full_iteration, or some of attn, "
-                             "mlp, moe, moe_router, moe_preprocess",
+                             "cuda_graphs: %.*s is no module of Megatron-LM; use none, full_iteration, or some of "
+                             "attn, mlp, moe, moe_router, moe_preprocess",
                              (int)(length < 40 ? length : 40), at);
         plan->cuda_graphs |= word->holds;
         at += length;

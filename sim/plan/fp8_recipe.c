@@ -17,7 +17,7 @@ enum base_status sim_plan_check_recipe(const struct sim_plan *plan, struct base_
     const enum sim_fp8_recipe recipe = plan->fp8_recipe;
     if (recipe == SIM_FP8_AS_SOFTWARE) return BASE_OK;
     if (plan->options.dtype != MODEL_FP8)
-        return base_fail(error, BASE_INPUT, "fp8_recipe: goes with dtype fp8; use it, or leave fp8_recipe out");
+        return base_fail(error, BASE_INPUT, "fp8_recipe: requires dtype fp8; use it, or leave fp8_recipe out");
     if (!strcmp(plan->software, recipes[recipe].software)) return BASE_OK;
     return base_fail(error, BASE_INPUT, "fp8_recipe: %s is %s's, and %s has %s; leave it out", recipes[recipe].name,
                      recipes[recipe].software, plan->software,

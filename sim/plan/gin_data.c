@@ -13,7 +13,7 @@ static const struct {
 } scripts[] = {
     {"save", "model", "exports a model for serving", "of training, or of infer.py"},
     {"save", "create_preprocessor_fn", "exports a model for serving", "of training, or of infer.py"},
-    {"evaluate", "remote_addresses", "asks a prediction service for its answers, and computes nothing itself",
+    {"evaluate", "remote_addresses", "calls a prediction service, and computes nothing itself",
      "of infer.py, or of eval.py with a model"},
 };
 
@@ -69,8 +69,8 @@ static enum base_status check_main(const struct model_gin *gin, struct base_erro
                            !is_one_of(binding->parameter, train_parameters, BASE_COUNT(train_parameters));
         if (!lacks && (is_known || strcmp(binding->parameter, "model") != 0)) continue;
         return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: %.120s: %s; the step of a script of your own is not known here: give a run file "
-                         "of T5X's train.py, precompile.py, infer.py or eval.py",
+                         "%.300s:%d: %.120s: %s; the step of a custom script is unknown: give a run file of T5X's "
+                         "train.py, precompile.py, infer.py or eval.py",
                          binding->place.file, binding->place.line, binding->name,
                          lacks ? "T5X's train has no such parameter" : "no script of T5X has this function");
     }
@@ -154,10 +154,9 @@ enum base_status sim_gin_read_dataset(struct sim_gin_draft *draft, struct base_e
     const struct model_gin_value *lengths =
         sim_gin_get_or_macro(draft, dataset, "task_feature_lengths", "TASK_FEATURE_LENGTHS", &place);
     if (lengths && lengths->kind == MODEL_GIN_NONE)
-        model_gin_warn(
-            draft->gin, place,
-            "task_feature_lengths: None: T5X takes the longest of its data, which no file says; the plan has "
-            "none, and --task-feature-lengths gives them");
+        model_gin_warn(draft->gin, place,
+                       "task_feature_lengths: None: T5X uses the longest of its data, which is unknown; give "
+                       "--task-feature-lengths");
     if (sim_gin_is_open(draft, "task_feature_lengths", lengths, place)) return BASE_OK;
     if (lengths->kind != MODEL_GIN_DICT)
         return sim_gin_wrong_kind("task_feature_lengths", "a dict, as in {'inputs': 512, 'targets': 512},", lengths,
@@ -257,7 +256,7 @@ enum base_status sim_gin_read_trainer(struct sim_gin_draft *draft, struct base_e
     const struct model_gin_value *microbatches = sim_gin_get(draft, trainer, "num_microbatches", &place);
     if (!strcmp(draft->script, "precompile")) {
         if (microbatches && microbatches->kind == MODEL_GIN_NUMBER)
-            model_gin_warn(draft->gin, place, "num_microbatches: T5X's precompile takes none, and so does the plan");
+            model_gin_warn(draft->gin, place, "num_microbatches: T5X's precompile has none, and neither has the plan");
         microbatches = NULL;
     }
     BASE_TRY(sim_gin_set_whole(draft, SIM_NUM_MICROBATCHES, microbatches, place, 0, error));

@@ -30,7 +30,7 @@ bool sim_gin_is_open(struct sim_gin_draft *draft, const char *what, const struct
 {
     if (!value || value->kind == MODEL_GIN_NONE) return true;
     if (value->kind != MODEL_GIN_REFERENCE) return false;
-    model_gin_warn(draft->gin, place, "%s: @%.100s makes it when the run starts; left out", what, value->text);
+    model_gin_warn(draft->gin, place, "%s: @%.100s computes it when the run starts; ignored", what, value->text);
     return true;
 }
 

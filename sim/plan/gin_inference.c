@@ -49,10 +49,9 @@ static enum base_status read_mode(struct sim_gin_draft *draft, struct base_error
         if (binding) place = binding->place;
     }
     if (!strcmp(draft->script, "evaluate"))
-        model_gin_warn(
-            draft->gin, place,
-            "eval.py predicts where its task's metrics take answers, and scores where they take scores: taken "
-            "for the first; step = score is the other");
+        model_gin_warn(draft->gin, place,
+                       "eval.py predicts or scores, depending on its task's metrics; predict is assumed, step = score "
+                       "is the other");
     sim_gin_set(draft, SIM_STEP, "generate", place); /* infer.gin's mode, too */
     return BASE_OK;
 }
@@ -124,7 +123,7 @@ static enum base_status read_function(struct sim_gin_draft *draft, struct base_e
         if (!strcmp(sim_gin_last_part(value->text), functions[i]))
             return sim_gin_set(draft, SIM_DECODE_FN, functions[i], place), BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: decode_fn: @%.100s is none of T5X's; temperature_sample or beam_search is needed",
+                     "%.300s:%d: decode_fn: @%.100s is none of T5X's; use temperature_sample or beam_search",
                      place.file, place.line, value->text);
 }
 

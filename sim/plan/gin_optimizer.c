@@ -8,8 +8,8 @@
 static const struct {
     const char *name, *optimizer, *remark;
 } optimizers[] = {
-    {"Adafactor", "adafactor", NULL}, {"adafactor", "adafactor", "Optax's adafactor is taken for T5X's"},
-    {"adamw", "adamw", NULL},         {"adam", "adamw", "adam is taken for adamw, which keeps the same state"},
+    {"Adafactor", "adafactor", NULL}, {"adafactor", "adafactor", "Optax's adafactor is modelled as T5X's"},
+    {"adamw", "adamw", NULL},         {"adam", "adamw", "adam is modelled as adamw, which has the same state"},
     {"lion", "lion", NULL},           {"sgd", "sgd", NULL},
 };
 
@@ -31,8 +31,7 @@ look_into_chain(struct sim_gin_draft *draft, const struct model_gin_value *optim
     for (const struct model_gin_value *item = list && list->child ? list->child : NULL; item; item = item->next) {
         if (find_optimizer(item) >= 0) found = item;
         else if (item->kind == MODEL_GIN_REFERENCE)
-            model_gin_warn(draft->gin, *place, "@%.80s: no plan holds it, and it is left out beside the optimizer",
-                           item->text);
+            model_gin_warn(draft->gin, *place, "@%.80s: has no plan key, and is ignored", item->text);
     }
     return found;
 }
@@ -66,7 +65,7 @@ static enum base_status read_rate(struct sim_gin_draft *draft, const struct mode
     if (own && own->kind != MODEL_GIN_REFERENCE) return sim_gin_set_number(draft, SIM_LEARNING_RATE, own, place, error);
     if (own) function = own;
     if (own && strcmp(sim_gin_last_part(own->text), "create_learning_rate_scheduler") != 0)
-        model_gin_differ(draft->gin, place, "learning rate: a plan's is constant, %s, and this is made by @%.80s",
+        model_gin_differ(draft->gin, place, "learning rate: a plan's is constant, %s; here @%.80s computes it",
                          sim_plan_keys[SIM_LEARNING_RATE].fallback, own->text);
     if (function && function->kind == MODEL_GIN_REFERENCE)
         return read_schedule(draft, (struct sim_gin_callee){function->scope, function->text}, error);
@@ -135,7 +134,7 @@ static enum base_status read_adafactor_option(struct sim_gin_draft *draft, const
     base_json_open(&writer, '{');
     base_json_key(&writer, name);
     if (!put_adafactor_value(draft, value, place, &writer)) {
-        model_gin_note(draft->gin, place, "%s: is %s, which a plan does not hold; skipped", name,
+        model_gin_note(draft->gin, place, "%s: is %s, which has no plan key; ignored", name,
                        sim_gin_kind_name(value->kind));
         return BASE_OK;
     }

@@ -176,8 +176,8 @@ static enum base_status read_rules(struct sim_gin_draft *draft, struct sim_gin_c
         return read_standard_rules(draft, (struct sim_gin_callee){rules->scope, rules->text}, place, error);
     if (says_rules(draft->gin)) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: logical_axis_rules: @%.100s makes them when the run starts; a line \"# meshwright: "
-                     "logical_axis_rules = …\" in the file would say them",
+                     "%.300s:%d: logical_axis_rules: @%.100s computes them when the run starts; add a line \"# "
+                     "meshwright: logical_axis_rules = …\" to the file",
                      place.file, place.line, rules->text);
 }
 
@@ -228,7 +228,7 @@ enum base_status sim_gin_read_partitioner(struct sim_gin_draft *draft, struct ba
         return read_rules(draft, partitioner, error);
     if (strcmp(draft->plan.text.values[SIM_NUM_PARTITIONS], "1") != 0)
         model_gin_note(draft->gin, place,
-                       "num_partitions: model_parallel_submesh is bound, too, and T5X goes by that; skipped");
+                       "num_partitions: model_parallel_submesh is bound, too, and T5X uses that; ignored");
     draft->plan.text.values[SIM_NUM_PARTITIONS] = NULL;
     return read_rules(draft, partitioner, error);
 }

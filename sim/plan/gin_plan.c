@@ -25,7 +25,7 @@ static enum base_status read_dtype(struct sim_gin_draft *draft, struct sim_gin_c
     const char *name = !value ? "float32" : value->text ? sim_gin_last_part(value->text) : "";
     if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_REFERENCE)
         return sim_gin_wrong_kind("dtype", "a string, as in 'bfloat16',", value, place, error);
-    if (!value) model_gin_note(draft->gin, place, "dtype is not bound; T5X takes float32");
+    if (!value) model_gin_note(draft->gin, place, "dtype is not bound; T5X's default is float32");
     return set_dtype(draft, name, place, error);
 }
 
@@ -50,7 +50,7 @@ static enum base_status read_remat(struct sim_gin_draft *draft, struct sim_gin_c
     bool plain = !strcmp(policy, "none") || !strcmp(policy, "minimal") || !strcmp(policy, "full");
     if (!plain)
         model_gin_note(draft->gin, place,
-                       "remat_policy: T5X does not know '%.60s', and recomputes everything, as with 'full'", policy);
+                       "remat_policy: '%.60s' is unknown to T5X, which recomputes everything, as with 'full'", policy);
     sim_gin_set(draft, SIM_REMAT_POLICY, plain ? policy : "full", place);
     return BASE_OK;
 }
@@ -62,11 +62,10 @@ static enum base_status refuse_scan(struct sim_gin_draft *draft, struct sim_gin_
     struct model_gin_place place = {0};
     for (int i = 0; i < BASE_COUNT(names); i++)
         if (sim_gin_get(draft, config, names[i], &place))
-            return base_fail(
-                error, BASE_INPUT,
-                "%.300s:%d: %s: %.120s has no such parameter, and gin would refuse it; import network from "
-                "t5x.examples.scalable_t5",
-                place.file, place.line, names[i], config.name);
+            return base_fail(error, BASE_INPUT,
+                             "%.300s:%d: %s: %.120s has no such parameter, and gin would refuse it; import network "
+                             "from t5x.examples.scalable_t5",
+                             place.file, place.line, names[i], config.name);
     return BASE_OK;
 }
 
@@ -234,12 +233,12 @@ static void note_skipped(struct sim_gin_draft *draft)
         if (binding->used || binding->overridden || binding->known) continue;
         const char *meant = model_gin_meant(gin, binding), *instead = called_instead(draft, binding);
         if (meant)
-            model_gin_warn(gin, binding->place, "%.200s: unknown, so it is skipped; did you mean %.200s?",
-                           binding->name, meant);
+            model_gin_warn(gin, binding->place, "%.200s: unknown, and ignored; did you mean %.200s?", binding->name,
+                           meant);
         else if (instead)
-            model_gin_warn(gin, binding->place, "%.200s: skipped, as T5X would: this run calls %.200s", binding->name,
+            model_gin_warn(gin, binding->place, "%.200s: ignored, as by T5X: this run calls %.200s", binding->name,
                            instead);
-        else model_gin_note(gin, binding->place, "%.200s: no part of a plan; skipped", binding->name);
+        else model_gin_note(gin, binding->place, "%.200s: no part of a plan; ignored", binding->name);
     }
 }
 
@@ -256,8 +255,8 @@ enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *o
     for (int i = 0; i < SIM_KEY_COUNT; i++) any = any || draft.plan.text.values[i];
     if (!any)
         return base_fail(error, BASE_INPUT,
-                         "%.300s: says nothing that a plan holds; MODEL, TASK_FEATURE_LENGTHS, BATCH_SIZE or "
-                         "partitioning.PjitPartitioner would",
+                         "%.300s: binds no key of a plan; MODEL, TASK_FEATURE_LENGTHS, BATCH_SIZE or "
+                         "partitioning.PjitPartitioner would be",
                          gin->name);
     note_skipped(&draft);
     *out = draft.plan;

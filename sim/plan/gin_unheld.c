@@ -17,32 +17,30 @@ static const struct unheld {
     const char *what;
 } rows[] = {
     {OF_TRAINER, NULL, "weight_metrics_computer", NULL, PRICE, true,
-     "the norms that it takes of every weight in each step are not priced"},
+     "the norms that it computes of every weight in each step are not priced"},
     {OF_MODEL, NULL, "label_smoothing", "0", VALUES, true, "a run's loss is without it"},
     {OF_NETWORK, NULL, "scale_attn_logits", "False", VALUES, false,
      "a run's attention logits are not divided by the root of head_dim"},
-    {OF_OPTIMIZER, "adamw", "b1", "0.9", VALUES, true, "a run takes 0.9"},
-    {OF_OPTIMIZER, "adamw", "b2", "0.999", VALUES, true, "a run takes 0.999"},
-    {OF_OPTIMIZER, "adamw", "eps", "1e-8", VALUES, true, "a run takes 1e-8"},
-    {OF_OPTIMIZER, "adamw", "eps_root", "0", VALUES, true, "a run takes 0"},
-    {OF_OPTIMIZER, "adamw", "weight_decay", "1e-4", VALUES, true, "a run takes Optax's 0.0001"},
+    {OF_OPTIMIZER, "adamw", "b1", "0.9", VALUES, true, "a run uses 0.9"},
+    {OF_OPTIMIZER, "adamw", "b2", "0.999", VALUES, true, "a run uses 0.999"},
+    {OF_OPTIMIZER, "adamw", "eps", "1e-8", VALUES, true, "a run uses 1e-8"},
+    {OF_OPTIMIZER, "adamw", "eps_root", "0", VALUES, true, "a run uses 0"},
+    {OF_OPTIMIZER, "adamw", "weight_decay", "1e-4", VALUES, true, "a run uses Optax's 0.0001"},
     {OF_OPTIMIZER, "adamw", "mu_dtype", "float32", PRICE, true, "the plan's moments are float32"},
-    {OF_OPTIMIZER, "adam", "b1", "0.9", VALUES, true, "a run takes 0.9"},
-    {OF_OPTIMIZER, "adam", "b2", "0.999", VALUES, true, "a run takes 0.999"},
-    {OF_OPTIMIZER, "adam", "eps", "1e-8", VALUES, true, "a run takes 1e-8"},
+    {OF_OPTIMIZER, "adam", "b1", "0.9", VALUES, true, "a run uses 0.9"},
+    {OF_OPTIMIZER, "adam", "b2", "0.999", VALUES, true, "a run uses 0.999"},
+    {OF_OPTIMIZER, "adam", "eps", "1e-8", VALUES, true, "a run uses 1e-8"},
     {OF_OPTIMIZER, "adam", "mu_dtype", "float32", PRICE, true, "the plan's moments are float32"},
-    {OF_OPTIMIZER, "lion", "b1", "0.9", VALUES, true, "a run takes 0.9"},
-    {OF_OPTIMIZER, "lion", "b2", "0.99", VALUES, true, "a run takes 0.99"},
-    {OF_OPTIMIZER, "lion", "weight_decay", "1e-3", VALUES, true, "a run takes Optax's 0.001"},
+    {OF_OPTIMIZER, "lion", "b1", "0.9", VALUES, true, "a run uses 0.9"},
+    {OF_OPTIMIZER, "lion", "b2", "0.99", VALUES, true, "a run uses 0.99"},
+    {OF_OPTIMIZER, "lion", "weight_decay", "1e-3", VALUES, true, "a run uses Optax's 0.001"},
     {OF_OPTIMIZER, "lion", "mu_dtype", "float32", PRICE, true, "the plan's moments are float32"},
     {OF_OPTIMIZER, "sgd", "momentum", "0", PRICE, true, "the plan's sgd keeps no moments"},
     {OF_OPTIMIZER, "sgd", "nesterov", "False", VALUES, true, "a run's sgd has none"},
     {OF_CLASS, "SparseEncoder", "scan_layers", "False", PRICE, false, "the plan's layers with experts are not scanned"},
     {OF_CLASS, "SparseDecoder", "scan_layers", "False", PRICE, false, "the plan's layers with experts are not scanned"},
-    {OF_CLASS, "SparseEncoder", "layer_remat", "none", PRICE, true,
-     "the plan's layers with experts save what they made"},
-    {OF_CLASS, "SparseDecoder", "layer_remat", "none", PRICE, true,
-     "the plan's layers with experts save what they made"},
+    {OF_CLASS, "SparseEncoder", "layer_remat", "none", PRICE, true, "the plan's MoE layers save their results"},
+    {OF_CLASS, "SparseDecoder", "layer_remat", "none", PRICE, true, "the plan's MoE layers save their results"},
     {OF_CLASS, "TokensChooseMaskedRouter", "jitter_noise", "0", VALUES, true, "a run's routers have none"},
     {OF_CLASS, "MoeLayer", "optimize_model_parallel_communications", "False", PRICE, false,
      "the plan's layers send their whole inputs"},
@@ -83,8 +81,10 @@ static void say(struct sim_gin_draft *draft, const struct unheld *row)
     if (is_taken(value, row->taken)) return;
     const char *text = value->text ? value->text : sim_gin_kind_name(value->kind);
     if (row->matter == PRICE)
-        model_gin_warn(draft->gin, place, "%s is %.60s, which no plan holds: %s", row->parameter, text, row->what);
-    else model_gin_differ(draft->gin, place, "%s is %.60s, which no plan holds: %s", row->parameter, text, row->what);
+        model_gin_warn(draft->gin, place, "%s is %.60s, which no plan key holds: %s", row->parameter, text, row->what);
+    else
+        model_gin_differ(draft->gin, place, "%s is %.60s, which no plan key holds: %s", row->parameter, text,
+                         row->what);
 }
 
 /* ---- Flaxformer's layers with experts ---- */
@@ -107,9 +107,10 @@ static void say_of_layout(struct sim_gin_draft *draft, const char *stack, const 
     if (!binding) binding = model_gin_find(draft->gin, "", "", macro);
     const char *layout = constant_of(draft->gin, binding);
     if (layout && strcmp(layout, "MIXED") != 0)
-        model_gin_warn(draft->gin, binding->place,
-                       "%s is %.60s, which no plan holds: the plan spreads layers with experts evenly, as MIXED does",
-                       binding->parameter, layout);
+        model_gin_warn(
+            draft->gin, binding->place,
+            "%s is %.60s, which no plan key holds: the plan spaces layers with experts evenly, as MIXED does",
+            binding->parameter, layout);
 }
 
 /* moe.gin gives the experts the model's own rate. */
@@ -122,8 +123,8 @@ static void say_of_expert_dropout(struct sim_gin_draft *draft)
         sim_gin_get_or_macro(draft, expert, "intermediate_dropout_rate", "EXPERT_DROPOUT_RATE", &place);
     if (value && !is_taken(value, held ? held : "0"))
         model_gin_warn(draft->gin, place,
-                       "the experts' dropout rate is %.60s, which no plan holds: the plan's experts drop as its other "
-                       "layers do, %s",
+                       "the experts' dropout rate is %.60s, which no plan key holds: the plan's experts use that of "
+                       "other layers, %s",
                        value->text ? value->text : sim_gin_kind_name(value->kind), held ? held : "nothing");
 }
 
@@ -135,7 +136,7 @@ static void say_of_partitions(struct sim_gin_draft *draft, struct sim_gin_callee
     const struct model_gin_value *value = sim_gin_get(draft, owner, parameter, &place);
     if (!held) held = "1";
     if (is_taken(value, held)) return;
-    model_gin_warn(draft->gin, place, "%s is %.60s, and %s of the plan's partitioner, which alone a plan holds: %s",
+    model_gin_warn(draft->gin, place, "%s is %.60s, but %s of the plan's partitioner, whose value a plan uses: %s",
                    parameter, value->text ? value->text : sim_gin_kind_name(value->kind), held, what);
 }
 

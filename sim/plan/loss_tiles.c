@@ -46,13 +46,13 @@ enum base_status sim_plan_take_loss(struct sim_plan *plan, struct base_error *er
     plan->loss_tiles = 1;
     if (!strcmp(text, "full")) return BASE_OK;
     if (!chunks && !fuses)
-        return base_fail(error, BASE_INPUT, "loss: '%.40s' is not known; use full, chunked:N or fused", text);
+        return base_fail(error, BASE_INPUT, "loss: '%.40s' is unknown; use full, chunked:N or fused", text);
     if (plan->options.step != MODEL_STEP_TRAIN && plan->options.step != MODEL_STEP_GRADIENT)
         return base_fail(error, BASE_INPUT, "loss: is of training; leave it out of other steps");
-    if (sim_is_executed(plan)) return base_fail(error, BASE_INPUT, "loss: a run takes all logits at once; use full");
+    if (sim_is_executed(plan)) return base_fail(error, BASE_INPUT, "loss: a run computes all logits at once; use full");
     if (!has(plan, chunks ? MODEL_TRAIT_CHUNKS_LOSS : MODEL_TRAIT_FUSES_LOSS))
         return refuse(plan, chunks ? "chunked" : "fused", error);
-    if (plan->mtp_layers > 0) return base_fail(error, BASE_INPUT, "loss: goes without mtp_layers; use full");
+    if (plan->mtp_layers > 0) return base_fail(error, BASE_INPUT, "loss: is not modelled with mtp_layers; use full");
     const int64_t rows = local_rows(plan);
     if (fuses) plan->loss_tiles = tiles_of_liger(plan);
     else BASE_TRY(base_parse_int(text + sizeof chunked - 1, "loss: chunked", 1, rows, &plan->loss_tiles, error));

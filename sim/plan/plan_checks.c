@@ -78,8 +78,8 @@ static enum base_status check_axis(struct base_arena *arena, const struct topo_a
     const char *axis = rule->value.names[at];
     if (!axis)
         return base_fail(error, BASE_INPUT,
-                         "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; use null "
-                         "alone, or the list without it",
+                         "logical_axis_rules: %s has a list with null, which is no mesh axis; use null alone, or the "
+                         "list without it",
                          rule->logical);
     for (int i = 0; i < at; i++)
         if (!strcmp(rule->value.names[i], axis))
@@ -87,11 +87,10 @@ static enum base_status check_axis(struct base_arena *arena, const struct topo_a
                              "logical_axis_rules: %s names the mesh axis %.60s twice, which JAX refuses; name it once",
                              rule->logical, axis);
     if (topo_axis_named(mesh, axis) >= 0) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes "
-                     "are %s%s",
-                     rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "),
-                     remedy_of(arena, mesh, rules));
+    return base_fail(
+        error, BASE_INPUT,
+        "logical_axis_rules: %s uses the mesh axis \"%.60s\", which is not found in the mesh; its axes are %s%s",
+        rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "), remedy_of(arena, mesh, rules));
 }
 
 enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
@@ -114,13 +113,12 @@ const char *sim_plan_idle_axes(struct base_arena *arena, const struct sim_plan *
         if (mesh->sizes[a] > 1 && !(named.of_mesh >> a & 1)) idle |= 1u << a;
     if (!idle) return NULL;
     const char *set = find_set(arena, mesh, &named), *axis = topo_axes_join(arena, mesh, idle, " and ");
-    return base_print(arena,
-                      "no rule of %.60s names the mesh axis %s: the %d devices along it hold the same and compute the "
-                      "same; use %s%s",
-                      *plan->rules_text == '[' ? "this list" : plan->rules_text, axis, topo_axes_product(mesh, idle),
-                      set ? "logical_axis_rules "
-                          : "a rule that names it, as in [[\"batch\",[\"replica\",\"fsdp\"]],[\"embed\",\"fsdp\"]]",
-                      set ? set : "");
+    return base_print(
+        arena, "no rule of %.60s names the mesh axis %s: the %d devices along it hold and compute the same; use %s%s",
+        *plan->rules_text == '[' ? "this list" : plan->rules_text, axis, topo_axes_product(mesh, idle),
+        set ? "logical_axis_rules "
+            : "a rule that names it, as in [[\"batch\",[\"replica\",\"fsdp\"]],[\"embed\",\"fsdp\"]]",
+        set ? set : "");
 }
 
 /* 1 for an axis that the mesh lacks: rules that name one were refused before. */
@@ -137,17 +135,16 @@ static enum base_status check_layers_dim(const struct sim_plan *plan, const stru
     struct model_axes spec[MODEL_MAX_RANK];
     struct model_factoring factoring;
     if (!parameter->axes[dim] || strcmp(parameter->axes[dim], "layers") != 0)
-        return base_fail(error, BASE_INPUT,
-                         "params_axes_names_override: %s gets another name for its dimension of layers (%d), which a "
-                         "prediction must know; use "
-                         "layers",
-                         parameter->path, dim);
+        return base_fail(
+            error, BASE_INPUT,
+            "params_axes_names_override: %s renames its dimension of layers (%d), which a prediction needs; use layers",
+            parameter->path, dim);
     BASE_TRY(model_resolve(plan->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     for (int i = 0; i < spec[dim].count; i++)
         if (devices_along(plan->placement, spec[dim].names[i]) > 1)
             return base_fail(error, BASE_INPUT,
-                             "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on "
-                             "every device; use null",
+                             "logical_axis_rules: layers uses the mesh axis %s, but every device has every layer in a "
+                             "prediction; use null",
                              spec[dim].names[i]);
     if (plan->options.optimizer != MODEL_ADAFACTOR || !plan->options.adafactor) return BASE_OK;
     BASE_TRY(
@@ -222,36 +219,35 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
                          "moment_dtype: is of Adam's first moment; use optimizer adamw, or leave it out");
     if (!model_optimizer_is_run(plan->options.optimizer) && plan->placement->topology.kind != TOPO_GPU)
         return base_fail(error, BASE_INPUT,
-                         "optimizer: %s is PyTorch's, and predicted on GPUs alone; use adamw, or a GPU topology",
+                         "optimizer: %s is PyTorch's, and predicted only on GPUs; use adamw, or a GPU topology",
                          model_optimizer_name(plan->options.optimizer));
     if (plan->options.optimizer == MODEL_MUON && shards_weights(plan))
         return base_fail(error, BASE_INPUT,
-                         "optimizer: muon needs each matrix whole where it is updated, and the rules shard parameters "
-                         "over data; use logical_axis_rules standard:1,1 and optimizer_partitioning data, or adamw");
+                         "optimizer: muon needs each matrix whole for its update, but the rules shard parameters over "
+                         "data; use logical_axis_rules standard:1,1 and optimizer_partitioning data, or adamw");
     if (plan->options.lora_rank &&
         (plan->placement->topology.kind == TOPO_LOCAL || plan->config->latent.key_value_rank))
         return base_fail(error, BASE_INPUT,
                          "lora_rank: adapters are predicted, not run here, and are not of latent attention; use 0");
     if (plan->cpu_offload && !(sim_plan_traits(plan) >> MODEL_TRAIT_OFFLOADS_STATE & 1))
         return base_fail(error, BASE_INPUT,
-                         "cpu_offload: is DeepSpeed's and FSDP's, and %s has none; use software deepspeed, fsdp or "
-                         "torchtitan, or none",
+                         "cpu_offload: is supported by DeepSpeed and FSDP, and %s lacks it; use software deepspeed, "
+                         "fsdp or torchtitan, or none",
                          plan->software);
     if (plan->cpu_offload && plan->pipeline.stages > 1)
-        return base_fail(error, BASE_INPUT, "cpu_offload: of the stages of a pipeline is not modelled; use none");
+        return base_fail(error, BASE_INPUT, "cpu_offload: is not modelled with pipeline stages; use none");
     if (plan->options.weight_dtype == MODEL_INT8 && !plan->options.lora_rank)
-        return base_fail(
-            error, BASE_INPUT,
-            "weight_dtype: weights in nf4 are frozen; train adapters beside them with lora_rank, or use bfloat16");
+        return base_fail(error, BASE_INPUT,
+                         "weight_dtype: weights in nf4 are frozen; train adapters with lora_rank, or use bfloat16");
     if (other && plan->placement->profile.traits >> MODEL_TRAIT_HALF_PARAMETERS & 1)
         return base_fail(error, BASE_INPUT,
-                         "weight_dtype: %s keeps its parameters in dtype and float32 masters beside them; leave it out",
+                         "weight_dtype: %s keeps parameters in dtype with float32 masters; leave it out",
                          plan->software);
     if ((other || plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16) && plan->placement->topology.kind == TOPO_LOCAL)
-        return base_fail(error, BASE_INPUT,
-                         "%s: parameters and moments of float32 alone are run here; leave it out, or predict "
-                         "for another topology",
-                         other ? "weight_dtype" : "moment_dtype");
+        return base_fail(
+            error, BASE_INPUT,
+            "%s: only float32 parameters and moments can be run here; leave it out, or predict for another topology",
+            other ? "weight_dtype" : "moment_dtype");
     return BASE_OK;
 }
 
@@ -313,9 +309,9 @@ enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_er
     const bool biased = has_relative_bias(plan);
     if (plan->config->encoder || biased)
         return base_fail(error, BASE_INPUT,
-                         "cp_comm_type: p2p: %s goes round no ring; use all_gather, or a decoder that knows positions "
-                         "otherwise",
-                         biased ? "a table of relative positions" : "what an encoder gives");
+                         "cp_comm_type: p2p: ring attention does not support %s; use all_gather, or a decoder with "
+                         "another position encoding",
+                         biased ? "relative position biases" : "encoders");
     if (plan->context_parallel > MOST_RING_DEVICES)
         return base_fail(error, BASE_INPUT,
                          "cp_comm_type: p2p: each of %lld rounds would be operations of their own; use at most %d "
@@ -364,12 +360,12 @@ enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct
                   deepest = sim_deepest_stack(plan->config), step = saved_layer_step(plan->config);
     if (plan->remat_every && (plan->pipeline.stages > 1 || sim_is_executed(plan)))
         return base_fail(error, BASE_INPUT,
-                         "remat_policy: full;every:%d is of stacks in one piece, and is not run; use full, or none",
+                         "remat_policy: full;every:%d applies to whole stacks, and cannot be run; use full, or none",
                          plan->remat_every);
     if (!layers) return BASE_OK;
     if (plan->pipeline.stages > 1)
         return base_fail(error, BASE_INPUT,
-                         "remat_policy: layers:%lld is of stacks in one piece; leave it out, or use pipeline_stages 1",
+                         "remat_policy: layers:%lld applies to whole stacks; leave it out, or use pipeline_stages 1",
                          (long long)layers);
     if (sim_is_executed(plan))
         return base_fail(error, BASE_INPUT,
@@ -403,10 +399,10 @@ enum base_status sim_plan_take_overlaps(const struct sim_plan_text *text, struct
             return base_fail(error, BASE_INPUT, "%s: %s has no such switch; leave it out",
                              sim_plan_keys[keys[i].key].name, plan->software);
         if (is_given && plan->overlaps[keys[i].overlap] && is_tensor && !plan->sequence_parallel)
-            return base_fail(error, BASE_INPUT, "tp_comm_overlap: goes with sequence_parallel 1; use it, too, or 0");
+            return base_fail(error, BASE_INPUT, "tp_comm_overlap: requires sequence_parallel 1; use it, too, or 0");
         if (is_given && plan->overlaps[keys[i].overlap] && keys[i].overlap == SIM_OVERLAP_PARAMETERS && !shares_state)
             return base_fail(error, BASE_INPUT,
-                             "overlap_param_gather: goes with optimizer_partitioning data; use it, too, or 0");
+                             "overlap_param_gather: requires optimizer_partitioning data; use it, too, or 0");
         if (!is_given)
             plan->overlaps[keys[i].overlap] =
                 profile->overlaps[keys[i].overlap] == SIM_SWITCHED_ON && (is_tensor || shares_state);

@@ -87,10 +87,10 @@ static enum base_status check_bounds(const struct sim_plan_text *text, const str
         enum sim_key key;
         enum model_decode_function of;
         const char *instead;
-    } bounds[] = {{SIM_MAX_DECODE_LEN, MODEL_BEAM_SEARCH, "temperature_sample takes max_decode_steps"},
-                  {SIM_MAX_DECODE_STEP, MODEL_BEAM_SEARCH, "temperature_sample takes max_decode_steps"},
-                  {SIM_MAX_DECODE_STEPS, MODEL_TEMPERATURE_SAMPLE, "beam_search takes max_decode_len"},
-                  {SIM_MAX_DECODE_STEPS_HARD_LIMIT, MODEL_TEMPERATURE_SAMPLE, "beam_search takes max_decode_len"}};
+    } bounds[] = {{SIM_MAX_DECODE_LEN, MODEL_BEAM_SEARCH, "temperature_sample has max_decode_steps"},
+                  {SIM_MAX_DECODE_STEP, MODEL_BEAM_SEARCH, "temperature_sample has max_decode_steps"},
+                  {SIM_MAX_DECODE_STEPS, MODEL_TEMPERATURE_SAMPLE, "beam_search has max_decode_len"},
+                  {SIM_MAX_DECODE_STEPS_HARD_LIMIT, MODEL_TEMPERATURE_SAMPLE, "beam_search has max_decode_len"}};
     for (int i = 0; i < BASE_COUNT(bounds); i++)
         if (is_given(text, (int)bounds[i].key) && d->function != bounds[i].of)
             return base_fail(error, BASE_INPUT, "%s: T5X's %s; use that, or decode_fn %s",
@@ -148,7 +148,7 @@ enum base_status sim_plan_take_step(const struct sim_plan_text *text, enum model
     plan->options.step = step;
     if (said == step) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "step: the plan is of %s, and is asked for something else; ask predict, tune or infer, or leave "
-                     "step out of it",
+                     "step: the plan is for %s, which is another step than this command's; use predict, tune or infer, "
+                     "or leave step out",
                      text->values[SIM_STEP]);
 }

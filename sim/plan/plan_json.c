@@ -33,7 +33,7 @@ static enum base_status join_numbers(struct base_arena *arena, const char *key, 
     struct base_text text = {.arena = arena};
     for (const struct base_json *item = list->child; item; item = item->next) {
         if (item->kind != BASE_JSON_NUMBER)
-            return base_fail(error, BASE_INPUT, "%s: holds %s; whole numbers are needed, as in [4, 2, 2, 1]", key,
+            return base_fail(error, BASE_INPUT, "%s: contains %s; whole numbers are needed, as in [4, 2, 2, 1]", key,
                              base_json_kind_name(item->kind));
         if (text.length) base_put(&text, ",");
         base_put_double(&text, item->number);

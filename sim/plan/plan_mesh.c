@@ -91,8 +91,7 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
     if (sim_key_is_given(text, SIM_ICI_MESH)) return read_named_mesh(arena, text, request, error);
     for (int key = SIM_ICI_MESH + 1; key <= SIM_JAX; key++)
         if (sim_key_is_given(text, (enum sim_key)key) && strcmp(text->values[key], "0") != 0)
-            return base_fail(error, BASE_INPUT, "%s: goes with ici_mesh, which is missing; use ici_mesh, too",
-                             sim_plan_keys[key].name);
+            return base_fail(error, BASE_INPUT, "%s: requires ici_mesh; use ici_mesh, too", sim_plan_keys[key].name);
     if (submesh && *submesh) {
         BASE_TRY(refuse_x(arena, submesh, error));
         BASE_TRY(base_parse_ints(submesh, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers,

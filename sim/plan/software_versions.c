@@ -200,10 +200,7 @@ enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_
     BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
     const char *known = list_known(arena, software, sim_platform_name(topology.kind), version);
     if (known)
-        *out = base_print(arena,
-                          "software_version '%.80s' changes nothing: of %.80s %s, and the answer is for its usual "
-                          "version",
-                          version, software,
-                          *known ? base_print(arena, "no other is known than %s", known) : "none is known");
+        *out = base_print(arena, "software_version '%.80s' is unknown for %.80s (%s); its usual version is predicted",
+                          version, software, *known ? base_print(arena, "known: %s", known) : "no version is known");
     return BASE_OK;
 }
