@@ -1,5 +1,5 @@
-# Meshwright's build. `make help` lists what can be asked for; V=1 shows whole commands; CC, CFLAGS and LDFLAGS may be
-# given. Every room is a folder of sources; a file that is added to one is picked up here without a word.
+# Meshwright's build. `make help` lists the targets; V=1 shows whole commands; CC, CFLAGS and LDFLAGS can be set. Every
+# room is a folder of sources; new files in it are built without a change here.
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
@@ -23,19 +23,19 @@ comma := ,
 found_links   := $(shell pkg-config --libs $(packages) 2>/dev/null)
 include_paths := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(packages) $(loaded) 2>/dev/null))
 libraries     := $(found_links) -lglpk -ldl -lm
-# What is linked into the program need not be found and bound at each start, which took 0.6 ms of 1.4: GLPK, GSL and
-# PCRE2 with what they need, where their archives are there (Debian's packages have them).
+# Static linking saves 0.6 of 1.4 ms at each start: GLPK, GSL and PCRE2 with their dependencies, if their archives are
+# installed (Debian's packages have them).
 archives      := $(foreach name,pcre2-8 gsl gslcblas glpk colamd amd suitesparseconfig gmp ltdl,$(filter /%,$(shell $(CC) -print-file-name=lib$(name).a)))
 linked        := $(if $(filter 9,$(words $(archives))),-lcjson -lyaml $(archives) -lz -ldl -lm,$(libraries))
 found_loaded  := $(shell pkg-config --libs $(loaded) 2>/dev/null)
 found_all      = $(if $(and $(found_links),$(found_loaded)),,$(error pkg-config does not find all of $(packages) $(loaded): make deps installs them))
 
-# What makes an overrun buffer end the program, where the compiler has it; sanitizers bring their own.
+# Buffer overruns end the program, if the compiler supports it; sanitizers have their own checks.
 supported  = $(foreach flag,$(1),$(shell $(CC) -Werror $(flag) -x c -c -o /dev/null /dev/null 2>/dev/null && echo $(flag)))
 hardening := $(if $(sanitizers),,$(call supported,-fstack-protector-strong -fcf-protection) -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 hardened_links := $(if $(sanitizers),,-Wl$(comma)-z$(comma)relro -Wl$(comma)-z$(comma)now)
 
-# libmeshwright.so is of the same objects as the program, whose calls stay direct.
+# libmeshwright.so consists of the program's objects, whose calls stay direct.
 placed   := -fPIC $(call supported,-fno-semantic-interposition)
 compile = $(found_all)$(CC) $(language) $(warnings) $(placed) $(hardening) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. $(include_paths) -MMD -MP
 link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(hardened_links) $(LDFLAGS) -Wl,--as-needed
@@ -87,7 +87,7 @@ aot-env:
 test-aot: $(BUILD)/meshwright
 	@scripts/test_aot.sh $(BUILD)/meshwright $(BUILD)/aot-env/bin/python
 
-## demo: install what is missing, build, predict the example table and draw the comparison
+## demo: install missing packages, build, predict the example table and draw predicted against measured
 demo:
 	@scripts/deps.sh
 	@$(MAKE) all
@@ -102,18 +102,18 @@ asan:
 	@$(MAKE) BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 	    sanitizers="-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all" test
 
-## tsan: collectives that pass beside what computes, and two sessions, under the thread sanitizer, built in build/tsan
+## tsan: collectives that overlap with computation, and two sessions, under the thread sanitizer, built in build/tsan
 tsan:
 	@$(MAKE) BUILD=build/tsan CFLAGS="-O1 -g -fno-omit-frame-pointer" sanitizers="-fsanitize=thread" \
 	    build/tsan/tests/test_exchange build/tsan/tests/test_sessions
 	@TSAN_OPTIONS=halt_on_error=1 build/tsan/tests/test_exchange 'collectives_on_their_way*'
 	@TSAN_OPTIONS=halt_on_error=1 build/tsan/tests/test_sessions
 
-## search-properties: what holds for every space, on 20,000 random plans and subspaces, and 800 searches (an hour)
+## search-properties: properties of every search space, on 20,000 random plans and subspaces, and 800 searches (an hour)
 search-properties: $(BUILD)/tests/test_search_properties
 	@SEARCH_SAMPLES=20000 $(BUILD)/tests/test_search_properties
 
-## properties: what holds of every prediction, on 20,000 random plans (a minute); PROPERTY_SEED draws others
+## properties: properties of every prediction, on 20,000 random plans (a minute); PROPERTY_SEED draws others
 properties: $(BUILD)/tests/test_properties
 	@PROPERTY_SAMPLES=20000 $(BUILD)/tests/test_properties
 
@@ -125,7 +125,7 @@ fuzz:
 layers: $(objects)
 	@scripts/layers.sh $(BUILD)
 
-## lint: clang-format changes nothing, lines end at column 120, .c files open with what they are for, mutants find their texts
+## lint: clang-format changes nothing, lines end at column 120, .c files begin with their purpose, mutants find their texts
 lint:
 	@scripts/lint.sh
 
@@ -134,7 +134,7 @@ bench: $(BUILD)/meshwright $(BUILD)/tests/bench_exec
 	@scripts/bench.sh $(BUILD)/meshwright
 	@$(BUILD)/tests/bench_exec
 
-## golden-update: rewrite what the golden cases expect and what README.md and docs/*.md show (read the difference before you keep it)
+## golden-update: rewrite expected output of golden cases, README.md and docs/*.md (read the difference before you keep it)
 golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/meshwright-lab
 	@scripts/golden.sh $(BUILD)/meshwright --update
 	@scripts/readme.sh $(BUILD)/meshwright --update >/dev/null || true
@@ -143,7 +143,7 @@ golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/meshwright-
 	@python3 scripts/reference.py $(BUILD)/meshwright
 	@python3 scripts/evidence.py $(BUILD)/meshwright
 
-## differs-update: take off the list of cases that differ from XLA's what agrees now; refuses to put any on it
+## differs-update: remove cases that now agree from the list of differences from XLA; never adds any
 differs-update: $(BUILD)/tests/test_partition
 	@$(BUILD)/tests/test_partition --update
 
@@ -171,7 +171,7 @@ install: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/library/libmeshwr
 	@scripts/install.sh $(BUILD)/meshwright "$(DESTDIR)$(PREFIX)"
 	@scripts/install_library.sh $(BUILD)/library "$(DESTDIR)$(PREFIX)" "$(PREFIX)" "$(packages)"
 
-## uninstall: remove what install put under $(DESTDIR)$(PREFIX)
+## uninstall: remove the files of `make install` from $(DESTDIR)$(PREFIX)
 uninstall:
 	@scripts/uninstall.sh "$(DESTDIR)$(PREFIX)"
 
@@ -186,7 +186,7 @@ help:
 $(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(linked)
 
-# The program of a wheel looks for its libraries beside itself.
+# A wheel's program finds its libraries in its own folder.
 $(BUILD)/wheel/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 	@mkdir -p $(@D)
 	$(call say,link $@)$(link) -s -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(linked)
@@ -199,8 +199,8 @@ $(BUILD)/meshwright-rank: $(rank_sources:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwrigh
 	$(if $(and $(executor_libraries),$(rank_libraries)),,$(error pkg-config does not find all of $(executor_packages) ompi-c: make deps installs them))
 	$(call say,link $@)$(link) -o $@ $^ $(executor_libraries) $(rank_libraries) $(libraries)
 
-# Nobody reads the floating-point exceptions or errno: where they must be kept, no branch becomes a select and no loop
-# with a root becomes vectors (GELU took 16 ns an element, now 2). No value changes.
+# Nothing reads floating-point exceptions or errno. Without these flags the compiler must keep them, and neither turns
+# branches into selects nor vectorises loops with a root (GELU took 16 ns per element, now 2). No value changes.
 $(BUILD)/exec/%.o: optimized := -O3 -fno-trapping-math -fno-math-errno
 $(BUILD)/exec/%.o: include_paths += $(executor_paths)
 $(BUILD)/exec/comm.o: include_paths += $(rank_paths)
@@ -216,11 +216,11 @@ fuzz_driver ?= $(BUILD)/tests/fuzz/driver.o
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(fuzz_driver) $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(libraries) -lz
 
-# Made anew each time, so that no object of a removed source lingers in it.
+# Rebuilt each time, so that no object of a removed source stays in it.
 $(BUILD)/libmeshwright.a: $(objects)
 	$(quiet)rm -f $@ && $(AR) rcs $@ $^
 
-# What others link: one object, in which only the door's names are seen.
+# The static library: one object with only the public names visible.
 $(BUILD)/library/libmeshwright.a: $(BUILD)/library/library.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(LD) -r -o $(BUILD)/library/whole.o $^ && \
 	    $(OBJCOPY) --wildcard --keep-global-symbol='meshwright_*' --keep-global-symbol='mw_*' $(BUILD)/library/whole.o && rm -f $@ && $(AR) rcs $@ $(BUILD)/library/whole.o

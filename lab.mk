@@ -1,4 +1,4 @@
-# What is run now and then, as root, for minutes, or with downloads. The Makefile includes it; no test needs it.
+# Occasional targets that need root, minutes, or downloads. The Makefile includes this file; no test needs it.
 
 ## mutants: families of constraints, cuts and bounds taken out of the search one by one; a test must fail for each
 mutants:

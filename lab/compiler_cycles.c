@@ -1,9 +1,8 @@
-/* What the TPU compiler's cost model says of one product. It splits the product into windows: of rows, columns,
- * contraction and batch. Each step copies the windows that changed from HBM, each copy with its latency, and multiplies
- * them; the last step along the contraction copies a window of the result back. Copies go one behind the other and hide
- * behind the matrix units, or these behind them. Operands that lie in vector memory already are not copied. Of all
- * windows that fit its vector memory it takes those with which that ends first. Constants: compiler_cycles.csv, from
- * the compiler's own answers. */
+/* The TPU compiler's cost model of one product. It splits the product into windows: of rows, columns, contraction and
+ * batch. Each step copies the changed windows from HBM, each copy with its latency, and multiplies them; the last step
+ * along the contraction copies a result window back. Copies are sequential, and overlap with the matrix units. Operands
+ * already in vector memory are not copied. It chooses the fastest windows that fit its vector memory. Constants:
+ * compiler_cycles.csv, from the compiler's own answers. */
 #include "lab/lab.h"
 
 #include <math.h>
@@ -11,12 +10,12 @@
 extern const struct base_table embedded_lab_compiler_cycles_csv;
 static const struct base_table *const table = &embedded_lab_compiler_cycles_csv;
 
-/* Of one core: cycles, bytes a cycle, multiplications a cycle; array_side: rows and columns that its matrix units
- * multiply by at a time, and pad to; near_rate: of copies from CMEM, 0 where operands come to lie in vector memory. */
+/* One core: cycles, bytes per cycle, multiplications per cycle; array_side: rows and columns that its matrix units
+ * multiply at once, and pad to; near_rate: of copies from CMEM, 0 if operands are placed in vector memory. */
 struct constants {
     double clock_hz, cores, multiply_rate, array_side, narrow_rate, vmem_bytes, launch, latency, fetch_rate, near_rate,
         store_rate, pass;
-    double room_bytes, held_bytes; /* for operands that are brought before; of it what a large weight takes */
+    double room_bytes, held_bytes; /* for prefetched operands; the part of it for a large weight */
 };
 
 static enum base_status read_constants(const char *chip, struct constants *out, struct base_error *error)
@@ -40,8 +39,8 @@ static enum base_status read_constants(const char *chip, struct constants *out, 
 
 /* ---- windows ---- */
 
-/* A register has 8 sublanes of 128 lanes. An array's last dimension lies along lanes, unless it pads less the other way
- * round. An extent that lies along lanes in any array is split by lanes, the others by sublanes. */
+/* A register has 8 sublanes of 128 lanes. An array's last dimension is along lanes, unless the other way needs less
+ * padding. An extent along lanes in any array is split by lanes, the others by sublanes. */
 enum which_array { ARRAY_ONE, ARRAY_OTHER, ARRAY_RESULT, ARRAY_COUNT };
 
 static double padded(double sublanes, double lanes)
@@ -49,7 +48,7 @@ static double padded(double sublanes, double lanes)
     return SIM_SUBLANES * ceil(sublanes / SIM_SUBLANES) * SIM_LANES * ceil(lanes / SIM_LANES);
 }
 
-/* Where the granule of the extent that is along lanes in the array is. */
+/* Index of the extent that is along lanes in the array. */
 static double *extent_along_lanes(const struct lab_compiled_product *p, enum which_array array,
                                   struct sim_product *granule)
 {
@@ -77,9 +76,8 @@ static struct sim_product granules_of(const struct lab_compiled_product *p)
     return granule;
 }
 
-/* The next larger size that splits an extent into equal windows; INFINITY behind the whole. Every such size up to STEPS
- * granules, and beyond them one in each STEPS-th of the size before: so there are few, and none of the small is lost.
- */
+/* The next larger size that splits an extent into equal windows; INFINITY after the whole. Sizes up to STEPS granules
+ * are all tried, larger ones in relative steps of 1/STEPS: few sizes, and no small one is lost. */
 static double larger_size(double size, double extent, double granule)
 {
     enum { STEPS = 64 };
@@ -117,7 +115,7 @@ static struct sim_product trips_of_core(const struct window *w, enum split split
     return n;
 }
 
-/* ---- what is brought to vector memory before ---- */
+/* ---- prefetch to vector memory ---- */
 
 /* In whole registers, turned as it pads least. */
 static double bytes_of_operand(const struct lab_compiled_product *p, int operand)
@@ -127,9 +125,9 @@ static double bytes_of_operand(const struct lab_compiled_product *p, int operand
            (double)model_dtype_bytes(p->operands);
 }
 
-/* XLA's memory space assignment as far as a product shows it. What a program reads first may be copied behind the
- * program before it, one array, the largest that fits; it stays until its last use. The others are copied beside the
- * work before theirs, the largest first, while there is room. */
+/* XLA's memory space assignment, as far as a product shows it. One operand that the program reads first, the largest
+ * that fits, may be prefetched after the previous program; it stays until its last use. Others are prefetched during
+ * earlier work, the largest first, while there is room. */
 enum base_status lab_compiler_fetches(const char *chip, enum lab_surroundings surroundings,
                                       struct lab_compiled_product *product, struct base_error *error)
 {
@@ -171,8 +169,8 @@ static bool is_in_place(const struct question *q, int operand)
     return q->of->is_fetched[operand] && q->c.near_rate == 0;
 }
 
-/* Windows are copied while others are multiplied, so there are two of each, but of an operand that lies in vector
- * memory one; and sums along the contraction in float32 where the result is narrower. */
+/* Windows are double-buffered, except for an operand in vector memory; sums along the contraction are float32 if the
+ * result is narrower. */
 static bool fits(const struct question *q, const struct sim_product *s)
 {
     const double one = s->rows * s->contracted * q->operand_bytes * (is_in_place(q, 0) ? 1 : 2),
@@ -195,7 +193,7 @@ static double multiply_cycles(const struct question *q, const struct sim_product
            (c->multiply_rate * (q->operand_bytes == 1 && !q->has_rows_first ? c->narrow_rate : 1));
 }
 
-/* What is narrower than the sums was read and written as sums before. */
+/* A result narrower than the sums was read and written as sums before. */
 static double store_cycles(const struct question *q, const struct sim_product *s)
 {
     const double sum = (double)sizeof(float), bytes = q->result_bytes < sum ? sum + q->result_bytes : q->result_bytes;
@@ -227,7 +225,7 @@ static double cycles_of(const struct question *q, const struct window *w, enum s
            (outer - 1) * fmax(compute, outer_wait) + compute;
 }
 
-/* Of windows with the same cycles the largest, which come last. */
+/* Of windows with equal cycles the largest, which come last. */
 static void try_window(const struct question *q, const struct sim_product *size, const struct sim_product *all,
                        struct lab_compiler_cycles *best)
 {
@@ -244,8 +242,7 @@ static void try_window(const struct question *q, const struct sim_product *size,
     }
 }
 
-/* Whether a window is one of the product, and fits: of sizes that grow, the first that is not is the last to look at.
- */
+/* True if a window belongs to the product, and fits: with growing sizes, the first failure ends the loop. */
 static bool goes_on(const struct question *q, const struct sim_product *size, const struct sim_product *whole)
 {
     return size->batch <= whole->batch && size->rows <= whole->rows && size->columns <= whole->columns &&
@@ -293,9 +290,9 @@ enum base_status lab_compiler_product(const char *chip, const struct lab_compile
 
 /* ---- kernels that sum ---- */
 
-/* They go through windows as products do, each array with its latency; a narrow result was a sum before, and what is
- * made of several operands is written once in their dtype before it is summed. What they compute of one window is
- * hidden by nothing: it is taken to last as long as the window's copies, behind which that of the others hides. */
+/* Windows as for products, each array with its latency; a narrow result was a sum before, and several operands'
+ * elementwise result is written once in their dtype before it is summed. Computation of one window is not overlapped:
+ * its time is assumed to be that of the window's copies, which overlap with those of others. */
 enum base_status lab_compiler_summing(const char *chip, const struct lab_summing *kernel,
                                       struct lab_compiler_cycles *out, struct base_error *error)
 {

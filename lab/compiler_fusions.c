@@ -1,8 +1,7 @@
-/* What the TPU compiler's cost model says of a fusion without products: elementwise chains, reductions, norms, updates.
- * It goes over the arrays in windows, as many registers at a time as fit vector memory twice; every operand's are
- * fetched, every result's are worked out and written, and a window has its latency. What happens to an element between
- * does not count. A reduction has the work of what it reduces, in float32. Constants: compiler_fusions.csv, from the
- * compiler's own answers. */
+/* The TPU compiler's cost model of a fusion without products: elementwise chains, reductions, norms, updates. It
+ * processes arrays in windows, of as many registers as fit vector memory twice: fetch operands, compute and write
+ * results, with a latency per window. Elementwise work in between does not count. A reduction has the work of its
+ * operand, in float32. Constants: compiler_fusions.csv, from the compiler's own answers. */
 #include "lab/lab.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@
 extern const struct base_table embedded_sim_machine_compiler_fusions_csv;
 static const struct base_table *const table = &embedded_sim_machine_compiler_fusions_csv;
 
-/* Of one core: cycles, bytes a cycle; cycles for a result's register of 1024 elements, by whether one has 4 bytes. */
+/* One core: cycles, bytes per cycle; cycles per result register of 1024 elements, for elements of 4 bytes or fewer. */
 struct constants {
     double clock_hz, cores, vmem_bytes, launch, window, fetch_rate, narrow, wide;
 };
@@ -85,12 +84,12 @@ static double bytes_of(const struct lab_compiled_array *a)
 /* ---- cycles ---- */
 
 struct work {
-    double registers;                   /* of the largest array: what the windows go over */
-    double fetched_bytes, narrow, wide; /* registers of results, or of what is reduced to them */
+    double registers;                   /* of the largest array, which the windows cover */
+    double fetched_bytes, narrow, wide; /* registers of results, or of reduced operands */
     double window_bytes;                /* of all arrays that go through windows, for one register of them */
 };
 
-/* Vectors beside matrices, and what a reduction leaves, are not what the windows go over. */
+/* Vectors next to matrices, and results of reductions, are not covered by windows. */
 static bool is_small(const struct work *w, const struct lab_compiled_array *a)
 {
     static const double share = 1.0 / 16;
@@ -123,8 +122,8 @@ static struct work work_of(const struct lab_compiled_fusion *fusion)
     return w;
 }
 
-/* Of one core. All at once where that fits, double-buffered; else 128 registers of an operation that was fused to
- * nothing, and up to 1024 of a fusion: as the compiler's answers have them. */
+/* One core. All at once if it fits, double-buffered; else 128 registers for an unfused operation, and up to 1024 for a
+ * fusion: from the compiler's answers. */
 static double windows_of(const struct constants *c, const struct work *w, bool is_alone)
 {
     static const double alone = 128, most = 1024;
@@ -140,8 +139,8 @@ static double elements_of(const struct lab_compiled_array *a)
     return elements;
 }
 
-/* A fusion goes over one range of elements: the largest array's. A result has as many, or is a reduction of them; where
- * a result is the largest, what is read is repeated to fill it. */
+/* A fusion covers one range of elements: the largest array's. A result is of this size, or a reduction; if a result is
+ * the largest, operands are broadcast. */
 static enum base_status check_results(const struct lab_compiled_fusion *fusion, struct base_error *error)
 {
     double range = 0, largest_read = 0;

@@ -40,7 +40,7 @@ static void put_ids(const int32_t *tokens, int64_t count, struct base_text *out)
     base_put(out, count > SHOWN_TOKENS ? " …\n" : "\n");
 }
 
-/* Bytes as they are, what no text has as its number: a span's sentinel, the end of a sequence. */
+/* Bytes as they are, tokens without text as numbers: a span's sentinel, the end of a sequence. */
 static void put_text(struct base_arena *arena, const int32_t *tokens, int64_t count, struct base_text *out)
 {
     struct base_text text = {.arena = arena};

@@ -1,4 +1,4 @@
-/* `fusion`: the cycles that the TPU compiler's cost model gives what it fuses to one kernel, without products. */
+/* `fusion`: cycles of a fused kernel without products, by the TPU compiler's cost model. */
 #include "lab/lab.h"
 #include "sim/predict/predict.h"
 

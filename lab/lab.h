@@ -1,5 +1,5 @@
-/* Commands that only developers ask: what the partitioner, the TPU compiler's cost model, the random numbers and the
- * reader of training data make of one question. A program of its own, which nothing depends on. */
+/* Commands for developers: the partitioner, the TPU compiler's cost model, random numbers and the reader of training
+ * data, each on a single question. A separate program, on which nothing depends. */
 #ifndef LAB_H
 #define LAB_H
 
@@ -10,34 +10,34 @@
 
 extern const struct commands_command lab_data, lab_program, lab_partition, lab_fusion, lab_random;
 
-/* ---- what the TPU compiler's cost model says (compiler_cycles.c) ---- */
+/* ---- the TPU compiler's cost model (compiler_cycles.c) ---- */
 
 /* The chips of compiler_cycles.csv and compiler_fusions.csv, as words to choose from. */
 #define LAB_COMPILER_CHIPS "v2|v3|v4|v5e|v5p|v6e|tpu7x"
 struct lab_compiled_product {
     struct sim_product extents; /* on one device, at least 1 each */
     enum model_dtype operands, result;
-    bool is_fetched[2]; /* the compiler had the operand brought to vector memory before: a copy beside other work */
-    /* of arrays whose last dimension is the other than of rows x contracted, contracted x columns */
+    bool is_fetched[2]; /* the compiler has prefetched the operand to vector memory: a copy that overlaps other work */
+    /* arrays with the other dimension last than rows x contracted, contracted x columns */
     bool is_transposed[2];
 };
 struct lab_compiler_cycles {
     double cycles, time_s;     /* of the device: all of its cores together */
-    struct sim_product window; /* what one core multiplies at a time, padded to whole registers */
+    struct sim_product window; /* the part that one core multiplies at once, padded to whole registers */
     bool is_fetched[2];        /* as in the question */
 };
-/* Which operands the compiler brings to vector memory (v4: CMEM) before the product: it depends on the program. */
+/* Operands that the compiler prefetches to vector memory (v4: CMEM) before the product: depends on the program. */
 enum lab_surroundings {
-    LAB_SURROUNDED_BY_WEIGHTS, /* as by OTHERS, and a large weight lies there from the program's start */
+    LAB_SURROUNDED_BY_WEIGHTS, /* as OTHERS, with a large weight there from the program's start */
     LAB_SURROUNDED_BY_OTHERS,  /* work before it lasts long enough to hide the copies: as many operands as fit */
     LAB_SURROUNDED_BY_NOTHING, /* the program is the product: one operand, copied behind the program before */
     LAB_SURROUNDED_IN_HBM,     /* whatever else there is, both are read from HBM */
 };
-/* Sets is_fetched of a product whose extents, operands' dtype and is_transposed are there. Errors as below. */
+/* Sets is_fetched of a product with given extents, dtype of operands and is_transposed. Errors as below. */
 enum base_status lab_compiler_fetches(const char *chip, enum lab_surroundings surroundings,
                                       struct lab_compiled_product *product, struct base_error *error);
 
-/* Of libtpu 0.0.42.1, without what is fused to the product; estimates, not measurements. chip: as in topo's catalogue.
+/* Estimates of libtpu 0.0.42.1, without fusion into the product; not measurements. chip: as in topo's catalogue.
  * BASE_INPUT for chips without constants (compiler_cycles.csv). */
 enum base_status lab_compiler_product(const char *chip, const struct lab_compiled_product *product,
                                       struct lab_compiler_cycles *out, struct base_error *error);
@@ -61,7 +61,7 @@ struct lab_compiled_fusion {
 /* "float32[1024,4096];bfloat16[4096]" */
 enum base_status lab_compiled_arrays_parse(struct base_arena *arena, const char *text, struct lab_compiled_arrays *out,
                                            struct base_error *error);
-/* As lab_compiler_product; the window is not said. */
+/* As lab_compiler_product, without the window. */
 enum base_status lab_compiler_fusion(const char *chip, const struct lab_compiled_fusion *fusion,
                                      struct lab_compiler_cycles *out, struct base_error *error);
 
@@ -76,9 +76,9 @@ enum base_status lab_chip_constants_read(const struct base_table *table, const c
                                          const struct lab_chip_constant *constants, int count,
                                          struct base_error *error);
 
-/* A kernel that sums rows and reads them again (compiler_cycles.c): registers of 1024 elements that it goes over, bytes
- * of one element of all operands that are as large, of all results, and of the first operand; how many of each, and of
- * results narrower than float32. */
+/* A kernel that sums rows and reads them again (compiler_cycles.c): its registers of 1024 elements; bytes per element
+ * of all full-size operands, of all results, and of the first operand; the number of each, and of results narrower than
+ * float32. */
 struct lab_summing {
     double registers, operand_bytes, result_bytes, summed_bytes;
     int operand_count, result_count, narrow_count;
@@ -97,7 +97,7 @@ struct lab_operation {
     int operand_count; /* 2, or 1 to reshard */
     int rank[3];
     int64_t shape[3][MODEL_MAX_RANK];
-    unsigned char axes[3][MODEL_MAX_RANK][SIM_MOST_AXES]; /* numbers in the mesh; of the result: what is wanted */
+    unsigned char axes[3][MODEL_MAX_RANK][SIM_MOST_AXES]; /* numbers in the mesh; of the result: the wanted ones */
     unsigned char axis_count[3][MODEL_MAX_RANK];
     bool free; /* nothing is wanted of the result */
     enum model_dtype dtypes[3];
@@ -125,7 +125,7 @@ struct lab_why {
 };
 void lab_put_program(const struct sim_sharded *sharded, const struct topo_axes *mesh, const int64_t *sizes,
                      const struct lab_why *why, struct base_text *out);
-/* "batch->data", "its user mlp/wo": nothing for what nobody shards. */
+/* "batch->data", "its user mlp/wo"; nothing if unsharded. */
 void lab_put_reason(struct base_text *out, const struct model_program *program, const struct model_rules *rules,
                     const struct sim_causes *causes, int instance, int tensor);
 

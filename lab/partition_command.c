@@ -1,4 +1,4 @@
-/* `partition`: what the partitioner does with one operation, and what the TPU compiler takes its product for. */
+/* `partition`: the partitioner's decisions for one operation, and the TPU compiler's cost of its product. */
 #include "lab/lab.h"
 #include "sim/predict/predict.h"
 
@@ -142,7 +142,7 @@ static enum base_status read_dtypes(struct commands_context *context, const char
     return BASE_OK;
 }
 
-/* What surrounds the product, or, as "1" or "0,1", the operands that are in vector memory already. */
+/* The surroundings of the product or, as "1" or "0,1", the operands already in vector memory. */
 static enum base_status read_fetched(const char *chip, const char *text, struct lab_compiled_product *out,
                                      struct base_error *error)
 {
@@ -162,8 +162,8 @@ static enum base_status read_fetched(const char *chip, const char *text, struct 
 
 /* ---- the compiler's estimate of the product that every device makes ---- */
 
-/* Of the arrays that have the label, the longest on one device: what others lack was gathered before, or is scattered
- * behind. 0: this array does not have it. */
+/* Of the arrays with the label, the longest extent on one device: others are gathered before, or scattered after. 0:
+ * the array lacks it. */
 static double extent_of(const struct lab_operation *o, int array, char letter)
 {
     const char *at = strchr(o->letters[array], letter);
@@ -184,7 +184,7 @@ static struct sim_product product_of(const struct lab_operation *o)
     return product;
 }
 
-/* Whether the array's last dimension is the contraction. */
+/* True if the array's last dimension is the contraction. */
 static bool ends_contracted(const struct lab_operation *o, int array)
 {
     if (o->rank[array] == 0) return false;
@@ -251,7 +251,7 @@ static int count_equal(const struct lab_operation *o, int which)
     for (int i = 0; i < o->collective_count; i++) {
         const struct lab_operation_collective *d = &o->collectives[i];
         bool same = d->kind == c->kind && d->axes == c->axes && d->dtype == c->dtype && d->bytes == c->bytes;
-        if (same && i < which) return 0; /* told already */
+        if (same && i < which) return 0; /* already printed */
         count += same;
     }
     return count;

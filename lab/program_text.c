@@ -62,7 +62,7 @@ static void put_why(const struct printer *p, const struct sim_op *op)
     int tensor = s->values[op->outputs[0]].tensor;
     int instance = instance_of(s, op, why->causes, tensor), slot = instance * why->causes->tensor_count + tensor;
     sim_spec spec = why->causes->spec[why->causes->computed[slot]];
-    bool differs = false; /* partial sums, and what is put into its sharding by a collective */
+    bool differs = false; /* partial sums, and values resharded by a collective */
     const struct model_tensor *t = &s->program->tensors[tensor];
     for (int d = 0; d < t->rank; d++)
         differs = differs || sim_order_of_dim(&why->causes->orders, spec, d) != s->values[op->outputs[0]].spec[d];
@@ -145,7 +145,7 @@ static void put_waits(const struct printer *p, int before, int depth)
     }
 }
 
-/* What is there before the step: parameters, state, batch. */
+/* Arguments of the step: parameters, state, batch. */
 static void put_arguments(const struct printer *p)
 {
     const struct sim_sharded *s = p->s;

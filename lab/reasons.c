@@ -1,5 +1,5 @@
-/* Why a tensor has the sharding that it has, in words: the axis rules that gave it, or the neighbour that it was taken
- * from, over which operation. */
+/* The reason for a tensor's sharding in words: the axis rules that gave it, or the neighbour and operation that
+ * propagated it. */
 #include "lab/lab.h"
 #include "sim/partition/sharding_tiles.h"
 
@@ -25,8 +25,7 @@ static int tensor_of(const struct explanation *q, int node)
     return node % q->causes->tensor_count;
 }
 
-/* What of a name is not said by the name of the tensor in question: "key/kernel" beside
- * "decoder/layers/self_attention/key". */
+/* The part of a name that the tensor in question lacks: "key/kernel" next to "decoder/layers/self_attention/key". */
 static void put_name(const struct explanation *q, const char *name)
 {
     const char *own = q->program->tensors[q->tensor].name, *shown = name;
@@ -50,7 +49,7 @@ static unsigned axes_by_rules(const struct explanation *q, const struct model_ax
     return set;
 }
 
-/* "batch->data, embed->model": dimensions that rules shard, and what is sharded although no rule says so. */
+/* "batch->data, embed->model": dimensions sharded by rules, and those sharded without a rule. */
 static void put_rules(const struct explanation *q, sim_spec spec)
 {
     const struct model_tensor *of = &q->program->tensors[q->causes->axes_of[q->tensor]];
@@ -70,7 +69,7 @@ static void put_rules(const struct explanation *q, sim_spec spec)
     }
 }
 
-/* A reduction of several operands takes from them by way of what it reduces. */
+/* A reduction of several operands gets its sharding through its reduced operand. */
 static struct sim_cause cause_of(const struct explanation *q, int node, int axis)
 {
     const int count = q->causes->mesh->count;

@@ -1,4 +1,4 @@
-/* One operation by itself: what `partition` shows. The same code places the contractions of whole programs. */
+/* A single operation, for `partition`. The same code places the contractions of whole programs. */
 #include "lab/lab.h"
 #include "sim/partition/sharding_tiles.h"
 

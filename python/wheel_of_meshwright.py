@@ -14,7 +14,7 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT, NAME = HERE.parent, "meshwright"
-# What PEP 600 lets a wheel find on every Linux.
+# Libraries that PEP 600 guarantees on every Linux.
 _OF_THE_SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|libz|libgcc_s|libstdc\+\+|ld-linux[\w-]*)\.so")
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench.sh PROGRAM: what users wait for. Prints CSV: the time of one prediction with process start (best and median of
-# many), and the rows per second of a sweep over the example table repeated. Compare on a quiet machine only.
+# bench.sh PROGRAM: prints CSV with the time of one prediction including process start (best and median of many), and
+# the rows per second of a sweep over the repeated example table. Compare on a quiet machine only.
 set -eu
 program=$(realpath "$1")
 table=$(realpath examples/tpu_v4_tuning.csv)
@@ -12,7 +12,7 @@ export LC_ALL=C
 
 now_ns() { date +%s%N; }
 
-# Prints the wall time in ns of the command given; what it says goes nowhere, and a "does not fit" is an answer, too.
+# Prints the wall time of a command in ns. Its output is dropped, and "does not fit" counts as an answer.
 time_ns() {
     begin=$(now_ns)
     status=0
@@ -73,8 +73,8 @@ bench_search tune_fit --model t5_1_0_11B --topology v4-512 --batch-size 896 --ta
 bench_search tune_serving_t5_11b --model t5_1_0_11B --topology v5e-64 --batch-size auto --task-feature-lengths 512,128 --objective latency_s
 bench_search tune_serving_llama_70b --model llama3_70b --topology v5e-64 --batch-size auto --task-feature-lengths 1024 --objective latency_s --beyond-t5x
 
-# NAME ARGUMENTS...: seconds until a search has proven its best plan within 1 %, how large its space is; and how far off
-# the best may be after ten times as long without the integer programs.
+# NAME ARGUMENTS...: seconds until a search has proven its best plan within 1 %, the size of its space, and the
+# remaining gap after ten times as long without integer programs.
 bench_proof() {
     name=$1
     shift

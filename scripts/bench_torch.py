@@ -21,7 +21,7 @@ MODEL = ("decoder_only:" + ",".join(f"{k}={v}" for k, v in SIZES.items())
 
 # ---- here ----
 
-# Nothing is computed twice, as PyTorch's autograd keeps what it needs, too.
+# Saves intermediate values as PyTorch's autograd does, so that nothing is computed twice.
 def command(program, steps, dtype, *more):
     return [program, "run", "--model", MODEL, "--topology", "local:1", "--task-feature-lengths", str(LENGTH),
             "--batch-size", str(BATCH), "--optimizer", "adamw", "--in-process", "--json", "--z-loss", "0", "--dtype", dtype,

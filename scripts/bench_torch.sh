@@ -1,6 +1,7 @@
 #!/bin/sh
-# bench_torch.sh MESHWRIGHT FOLDER: the newest PyTorch from PyPI in an environment of its own under FOLDER (its wheel for
-# Linux is the one with CUDA, several GB; the CPU's kernels are the same), then bench_torch.py: one GPT, trained in both.
+# bench_torch.sh MESHWRIGHT FOLDER: trains one GPT in PyTorch and here with bench_torch.py. It installs the newest
+# PyTorch from PyPI into its own environment under FOLDER (the Linux wheel includes CUDA, several GB; the CPU kernels
+# are the same).
 set -eu
 program=$(realpath "$1")
 folder=$2

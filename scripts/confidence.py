@@ -32,7 +32,7 @@ GRID = [0.002 * step for step in range(251)]  # of the deviation between tables
 
 # of confidence.csv, a row; mean, deviation and between are of logarithms
 Kind = collections.namedtuple("Kind", "key rows covers mean deviation between tables")
-# one measurement, log(measured / predicted), and what it is of
+# one measurement: log(measured / predicted), and its subject
 Entry = collections.namedtuple("Entry", "value table chip dtype kind devices", defaults=("", "", 0))
 LONG = 16384  # tokens of a sequence (LONG_LENGTH in sim/predict/confidence.c)
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# demo.sh PROGRAM FOLDER: predicts the example table and draws predicted beside measured, into FOLDER.
+# demo.sh PROGRAM FOLDER: predicts the example table and draws predicted against measured, into FOLDER.
 set -eu
 program=$1
 folder=$2

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages that are missing, as root or through sudo without a password; where neither is possible,
-# prints the one command that does it and fails. Asks the network for nothing when nothing is missing.
+# Installs missing Debian packages, as root or through sudo without a password; otherwise prints the command for it and
+# fails. Uses the network only if a package is missing.
 set -eu
 
 # package               what needs it

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Prints C or assembler text that makes the file given a constant of the program (embedded_ROOM_FILE_ext):
-#   - a CSV of topo/ an array of its struct, a field a column;
-#   - any other CSV a `struct base_table`: its cells as texts;
-#   - any other file an array of characters, ended by a NUL.
-# A table that is no CSV ends the build with its line.
+# Prints C or assembler text that embeds a file as a constant (embedded_ROOM_FILE_ext):
+#   - a CSV of topo/: an array of its struct, a field per column;
+#   - any other CSV: a `struct base_table` with its cells as texts;
+#   - any other file: an array of characters, ended by a NUL.
+# An invalid CSV ends the build and names its line.
 set -eu
 export LC_ALL=C
 name=embedded_$(printf '%s' "$1" | tr -c 'A-Za-z0-9' '_')

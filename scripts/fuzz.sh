@@ -1,7 +1,7 @@
 #!/bin/sh
-# fuzz.sh BUILD TARGET...: builds the fuzz targets in BUILD and runs each for FUZZ_SECONDS. With clang they are libFuzzer's,
-# whose new inputs are kept in BUILD/corpus; without it, the seeded mutator of the tests runs them. Both under the address
-# and undefined-behaviour sanitizers. The first finding ends it and leaves its input.
+# fuzz.sh BUILD TARGET...: builds the fuzz targets in BUILD and runs each for FUZZ_SECONDS. With clang they use
+# libFuzzer, which keeps new inputs in BUILD/corpus; otherwise the tests' seeded mutator. Both run under the address and
+# undefined-behaviour sanitizers. The first finding ends the run and leaves its input.
 set -eu
 build=$1
 shift

@@ -1,8 +1,8 @@
 #!/bin/sh
-# golden.sh PROGRAM [--update]: runs the cases of tests/golden/*.case, each in a fresh folder that holds a copy of tests/golden/files.
-# A case is a file: the command lines, then the sections "=== out", "=== err" and "=== exit N" that are expected
-# (absent: nothing printed, exit 0). A command that refuses (exit 2 or 3) must leave no file behind. --update rewrites
-# the sections. A command line that an answer offers ("Reproduce:") must give the figures of that answer.
+# golden.sh PROGRAM [--update]: runs the cases of tests/golden/*.case, each in a fresh folder with a copy of
+# tests/golden/files. A case is a file: the command lines, then the expected sections "=== out", "=== err" and "=== exit
+# N" (absent: nothing printed, exit 0). A command that refuses (exit 2 or 3) must leave no file. The command of an
+# answer's "Reproduce:" line must give the answer's figures. --update rewrites the sections.
 set -eu
 program=$(realpath "$1")
 update=${2:-}
@@ -37,8 +37,8 @@ section() {
     fi
 }
 
-# Prints what differs from the case that is expected, and what must not be, whatever is expected: so that --update can
-# never make a crash the expected answer.
+# Prints differences from the expected case, and violations of general rules: --update can therefore never accept a
+# crash.
 compare_case() {
     diff -u --label "$1 expected" --label "$1" "$golden/$1" "$work/came" || true
     case $rc in 2 | 3) sed 's/^/left behind: /' "$work/left" ;; esac

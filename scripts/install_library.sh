@@ -1,6 +1,6 @@
 #!/bin/sh
-# install_library.sh LIBRARIES FOLDER PREFIX PACKAGES: puts libmeshwright (.a and .so) from the folder LIBRARIES, its header and its
-# pkg-config file under FOLDER; PREFIX is what they will be found under, PACKAGES what the library itself needs.
+# install_library.sh LIBRARIES FOLDER PREFIX PACKAGES: copies libmeshwright (.a and .so) from the folder LIBRARIES, with
+# header and pkg-config file, to FOLDER. PREFIX is the final location; PACKAGES are the library's own dependencies.
 set -eu
 libraries=$1
 folder=$2

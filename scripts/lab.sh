@@ -1,7 +1,7 @@
 #!/bin/sh
-# lab.sh PROGRAM FOLDER: runs a spread of plans here, calibrates a profile on every second one, predicts the others with it,
-# and prints measured beside predicted, the median error before and after, and which partitioning was and is said to be the
-# fastest. What it measures is worth something only on a machine that has two cores to spare. LAB_STEPS (7) steps each.
+# lab.sh PROGRAM FOLDER: runs a range of plans here, calibrates a profile on every second one, and predicts the others
+# with it. Prints measured and predicted times, the median error before and after, and the fastest partitioning,
+# measured and predicted. Results are meaningful only on a machine with two idle cores. LAB_STEPS (7) steps each.
 set -eu
 program=$(realpath "$1")
 folder=$2

@@ -1,6 +1,6 @@
 #!/bin/sh
-# library.sh PROGRAM: installs into a folder, builds examples/ask.c against what is there through pkg-config alone, runs it,
-# and looks at what the library shows. Closes with "library: N passed, M failed".
+# library.sh PROGRAM: installs into a folder, builds examples/ask.c there through pkg-config alone, runs it, and checks
+# the library's visible names. Closes with "library: N passed, M failed".
 set -eu
 build=$(dirname "$1")
 work=$(mktemp -d)
@@ -30,7 +30,7 @@ status=0
 "$work/ask" examples/t5_11b_v4_512.json >"$work/log" 2>&1 || status=$?
 grep -q '^batch 512   fits$' "$work/log" && grep -q '^batch 4096  does not fit$' "$work/log" || status=1
 check "examples/ask.c does not say what fits" "$status"
-# Nothing but the door is seen, so that a program may have functions of our names.
+# Only public names are visible, so that a program may have functions with our private names.
 nm -g --defined-only "$work/usr/lib/libmeshwright.a" | awk '$3 != "" && $3 !~ /^(meshwright|mw)_/ && $3 !~ /asan|ubsan/ { print $3; bad = 1 } END { exit bad }' >"$work/log" || status=1
 check "the library shows other names than its own" "$status"
 # Any language that loads a shared library and reads the header: one without a compiler.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# lint.sh: every C file is as clang-format writes it after .clang-format, no line of code ends behind column 120, every .c
-# file opens with what it is for, and what mutants.sh takes out of the search stands there. Prints each violation as FILE:LINE: WHAT.
+# lint.sh: every C file is formatted by clang-format with .clang-format, no line of code passes column 120, every .c
+# file begins with its purpose, and the texts of mutants.sh are in the search. Prints each violation as FILE:LINE: WHAT.
 set -eu
 export LC_ALL=C.UTF-8
 command -v clang-format >/dev/null || { echo "lint: clang-format is missing; make deps installs it" >&2; exit 1; }

@@ -1,14 +1,15 @@
 #!/bin/sh
-# mutants.sh FOLDER [NAME] | --check: takes one family of constraints, cuts or bounds after the other out of a copy of the search, and runs its tests on what is left:
-# each must make one fail; of those whose name begins so, if one is given. The copies are built in FOLDER and never installed. The exit status
-# is the verdict. --check builds nothing: it says which texts do not stand in their file once.
+# mutants.sh FOLDER [NAME] | --check: removes one family of constraints, cuts or bounds at a time from a copy of the
+# search, and runs its tests: at least one must fail. NAME selects mutants by prefix. Copies are built in FOLDER and
+# never installed. The exit status is the verdict. --check builds nothing, and lists texts that do not occur exactly
+# once.
 set -eu
 folder=$1
 only=${2:-}
 export LC_ALL=C
 root=$PWD
 
-# NAME|FILE|WHAT STANDS THERE|WHAT STANDS THERE INSTEAD|TEST PROGRAM|TESTS. The text is taken literally and must stand there once.
+# NAME|FILE|OLD TEXT|NEW TEXT|TEST PROGRAM|TESTS. The old text is literal and must occur exactly once.
 mutants() {
     cat <<'END'
 limit of memory, GLPK|tuner/ilp.c|glp_set_row_bnds(c->program, row, GLP_UP, 0, 1 + 1e-9);|glp_set_row_bnds(c->program, row, GLP_FR, 0, 0);|test_tuner|integer_programs_*
@@ -65,7 +66,7 @@ if sys.argv[4:] != ["--check"]:
 END
 }
 
-# One mutant a line with its fields between bars; an escaped bar stands for itself, until `bars` puts it back.
+# One mutant per line with its fields between bars; an escaped bar is literal, and `bars` restores it.
 rows() { mutants | grep "^$only" | sed 's/\\|/\x01/g'; }
 bars() { printf '%s' "$1" | tr '\001' '|'; }
 

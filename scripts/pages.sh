@@ -83,7 +83,7 @@ else
 fi
 # The page of serve: its knobs turned in Chromium, hostile requests to its server.
 status=0
-# A program under sanitizers answers too late for what this test waits for.
+# A program under sanitizers is too slow for this test's time limits.
 case $program in
 */asan/*) echo "pages: the live page is left out under sanitizers" ;;
 *) timeout 300 python3 "${browser%/*}/live_browser.py" "$program" ${kept:+--pictures "$kept"} || status=$? ;;

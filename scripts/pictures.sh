@@ -1,9 +1,8 @@
 #!/bin/sh
-# pictures.sh PROGRAM FOLDER [--check]: draws the pictures of the README anew, and notes in FOLDER/pictures.txt the words of each
-# and the checksum of its file. With --check draws nothing there, and says which picture is not what its command gives: its words
-# differ from those drawn now, or its file from the one drawn with them. Words are compared, and not pixels or places, since those
-# depend on the machine's fonts and Cairo; the numbers of a chart stand in them, in labels or in what is shown on hover. What has
-# no words, a colour, is not checked.
+# pictures.sh PROGRAM FOLDER [--check]: draws the README's pictures again, and writes the words and checksum of each to
+# FOLDER/pictures.txt. --check draws nothing there, and lists pictures whose words differ from a new drawing, or whose
+# file differs from its checksum. Pixels and positions are not compared, since they depend on the machine's fonts and
+# Cairo. A chart's numbers are among its words, in labels or tooltips; colours are not checked.
 set -eu
 program=$1
 folder=$2
@@ -19,7 +18,7 @@ draw() { # NAME FILE
     esac >/dev/null
 }
 
-# What a picture says: a line with its name and the checksum of its file, then its words, wherever its lines break.
+# Text of a picture: a line with its name and the checksum of its file, then its words, independent of line breaks.
 note() { # NAME PNG
     echo "$1.png $(sha256sum "$2" | cut -d ' ' -f 1)"
     draw "$1" "$work/$1.svg"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# power_cut.sh PROGRAM CUTS: a run writes checkpoints on ext4, with and without a journal; at CUTS random schedule_events each, what
-# has reached the disk until then is taken aside, mounted, and the run resumes from it. What was on the disk before the cut
-# must be there, whole. The disk is an image on a second file system, which is frozen while the image is copied, so that the
-# copy is of one moment. Needs root and loop devices; without, it says so and ends well.
+# power_cut.sh PROGRAM CUTS: a run writes checkpoints on ext4, with and without a journal. At CUTS random moments, the
+# disk's current content is copied and mounted, and the run resumes from it. Data on the disk before the cut must be
+# whole. The disk is an image on a second file system, which is frozen during the copy for consistency. Needs root and
+# loop devices; without them, it says so and succeeds.
 set -eu
 program=$(realpath "$1")
 cuts=$2

@@ -20,7 +20,7 @@ count = int(sys.argv[2]) if len(sys.argv) > 2 else 50000
 seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 seconds = float(sys.argv[4]) if len(sys.argv) > 4 else 600
 chance = random.Random(seed)
-# What writes, starts other programs, or is no question.
+# Commands that write, start other programs, or are no questions.
 slow = {"calibrate", "tune", "sweep", "plot", "report"}  # one in ten of these is asked
 left_out = {"run", "infer", "verify", "serve", "batch", "checkpoint"}
 writes = {"--out", "--trace", "--emit", "--enumerate", "--profile"}

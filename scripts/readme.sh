@@ -1,8 +1,8 @@
 #!/bin/sh
-# readme.sh PROGRAM [--update] [FILE...]: runs every command of the ```console blocks ("$ " before it) of README.md and docs/*.md, or of
-# the files given, in a folder that has build/ and examples/, one folder a file, and compares what it prints with the lines below it. A
-# line "…" stands for any lines. After ```console measured, where times differ from run to run, the command must succeed and print what
-# it likes. --update writes what came in place of what is there, where nothing is left out.
+# readme.sh PROGRAM [--update] [FILE...]: runs the commands ("$ …") of the ```console blocks of README.md and docs/*.md,
+# or of the given files, and compares their output with the lines below them. Each file has its own folder, with build/
+# and examples/. A line "…" matches any lines. Commands after ```console measured, whose times vary, must only succeed.
+# --update replaces the shown output by the actual one, where nothing is omitted.
 set -eu
 program=$(realpath "$1")
 shift
@@ -34,7 +34,7 @@ split_file() { # FILE
         inside && n { print > (name ".want") }' "$1"
 }
 
-# Whether FILE 1 has the lines of FILE 2, in which a line "…" stands for any lines.
+# True if FILE 1 has the lines of FILE 2; a line "…" matches any lines.
 agree() {
     awk 'NR == FNR { got[++lines] = $0; next } { want[++wanted] = $0 }
         function fits(i, j) {

@@ -143,9 +143,9 @@ def files():
     return FILES.format(back=BACK, keys=json.dumps(shape(document), indent=1))
 
 
-# ---- what Python knows of the options ----
+# ---- Python's options ----
 
-# Functions, their commands, and the arguments that stand in their own signatures.
+# Functions, their commands, and the arguments in their own signatures.
 PYTHON = [("predict", "predict", ()), ("tune", "tune", ()), ("verify", "verify", ()), ("export", "export", ("format",)),
           ("run", "run", ("steps", "in_process")), ("collective", "collective", ("kind",)), ("mesh", "mesh", ()),
           ("rules", "rules", ()), ("params", "params", ()), ("calibrate", "calibrate", ())]

@@ -1,6 +1,7 @@
 #!/bin/sh
-# release.sh ONE TWO FOLDER ARCHIVE...: two builds of the same source must have the same bytes; the programs of the first, their
-# manual, and a bill of materials go into FOLDER/meshwright-VERSION.tar.gz, which has the same bytes each time, too.
+# release.sh ONE TWO FOLDER ARCHIVE...: checks that two builds of the same source have the same bytes. Packs the first
+# one's programs, their manual, and a bill of materials into FOLDER/meshwright-VERSION.tar.gz, which is reproducible,
+# too.
 set -eu
 one=$1
 two=$2

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# slurm.sh MESHWRIGHT FOLDER: runs under a real Slurm, made for this on one machine: its own munge, a controller and two
-# slurmd that are two nodes. A run over both by srun --mpi=pmix, which is one process's; a killed rank ends it in seconds;
-# --mpi=none and pmi2 are refused with the remedy; two of a step by mistake are not two runs. Needs root and Debian's
-# slurmctld, slurmd, slurm-client, slurm-wlm-basic-plugins and munge: where they are missing, it says so and succeeds. What
-# it started is gone when it ends.
+# slurm.sh MESHWRIGHT FOLDER: runs under a real Slurm on one machine, with its own munge, a controller and two slurmd as
+# two nodes. Checks a run over both by srun --mpi=pmix, equal to that of one process; a killed rank, which ends the run
+# in seconds; --mpi=none and pmi2, refused with the remedy; and two processes started by mistake, which are not two
+# runs. Needs root and Debian's slurmctld, slurmd, slurm-client, slurm-wlm-basic-plugins and munge; if they are missing,
+# it says so and succeeds. It stops all its processes at the end.
 set -euo pipefail
 program=$(realpath "$1") folder=$2
 limit_s=10 # for what is refused, or ends since a rank was killed with --timeout 3

@@ -1,10 +1,10 @@
 #!/bin/sh
-# soak.sh PROGRAM FOLDER: a long run that is ended again and again, by signals and by killed ranks, and resumed on another
-# mesh each time. Its losses must be, bit for bit, those of a run that changes its mesh at the same steps and is left alone
-# otherwise, over SOAK_STEPS (200) steps, and until step 200 within 1e-5 those of a run on one mesh: what meshes round
-# differently grows with the steps, resumed or not. Then the memory of each rank over SOAK_LONG (5000) short steps, which
-# must not grow; then SOAK_CUTS (20) power cuts. The learning rate is small: at 1e-3 the text is learnt by heart, and roundings
-# grow to some percent of a loss in 150 steps; at 1e-4 they stay below 1e-6.
+# soak.sh PROGRAM FOLDER: interrupts a long run repeatedly, by signals and by killed ranks, and resumes it on another
+# mesh each time. Over SOAK_STEPS (200) steps, its losses must equal, bit for bit, those of an uninterrupted run that
+# changes its mesh at the same steps. Until step 200 they must be within 1e-5 of a run on one mesh: rounding differences
+# between meshes grow with the steps. Then the memory of each rank must not grow over SOAK_LONG (5000) short steps; then
+# SOAK_CUTS (20) power cuts. The learning rate is small: at 1e-3 the model memorises the text, and rounding differences
+# grow to some percent of the loss in 150 steps; at 1e-4 they stay below 1e-6.
 set -eu
 program=$(realpath "$1")
 folder=$2
@@ -85,8 +85,8 @@ awk 'NR == FNR { again[$1] = $2; next } { n++; if ($2 != again[$1]) { differ++; 
     END { printf "soak: %d steps of resumed runs, %d differ from those of a run that was not interrupted\n", n, differ; exit !(n > 0 && !differ) }' \
     "$folder/again" "$folder/parts"
 
-# Samples of each rank, "number KiB" a line: what it has in the last third is more than in the third before by no more than
-# a page in ten steps: a leak of 400 bytes a step is found.
+# Samples of each rank, "number KiB" per line: growth from the second to the last third, allowed up to a page in ten
+# steps. A leak of 400 bytes per step is found.
 judge_memory() {
     awk -v long="$long" '{ kib[$1, ++count[$1]] = $2 }
     END { for (rank in count) {
@@ -100,7 +100,8 @@ judge_memory() {
           exit grows || ranks != 2 }' "$1"
 }
 
-# What it must find and what it must not: two ranks, one of which leaks so many bytes a step beside what begins and is kept.
+# Self-test of the memory check: two ranks, one of which leaks so many bytes per step in addition to its initial
+# allocations.
 samples() { awk -v long="$long" -v leak="$1" 'BEGIN { for (i = 0; i < 90; i++) { print 1, 90000 + 2000 * (i > 3); print 2, 90000 + 2000 * (i > 3) + i / 90 * long * leak / 1024 } }'; }
 samples 0 >"$folder/steady"
 samples 440 >"$folder/leaks"

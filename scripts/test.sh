@@ -1,6 +1,6 @@
 #!/bin/sh
-# test.sh PROGRAM TEST...: runs each test program, then the golden cases of PROGRAM and the commands of README.md and docs/. Shows the output of
-# what failed and closes with one line, "N passed, N failed"; the exit status is the verdict.
+# test.sh PROGRAM TEST...: runs each test program, then the golden cases of PROGRAM and the commands of README.md and
+# docs/. Shows the output of failures and closes with one line, "N passed, N failed"; the exit status is the verdict.
 set -eu
 program=$1
 shift
@@ -32,8 +32,8 @@ for test in "$@"; do
     failed=$((failed + bad))
 done
 
-# What the program prints: as the golden cases, the README and its guides have it, pictures included; and its pages, as a browser shows them;
-# the Python package over it, and the library in a program of its own.
+# Output of the program: golden cases, the README and its guides with their pictures, its pages in a browser, the Python
+# package, and the library in another program.
 for printed in golden documents pictures pages python library; do
     case $printed in
     golden) scripts/golden.sh "$program" ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_aot.sh PROGRAM PYTHON: has the real TPU compiler judge a few plans (minutes), and demands that argument bytes agree
-# within 1 %, memory within 8 % and the verdicts; has JAX run plans on CPU devices, and demands the losses of `run`.
+# test_aot.sh PROGRAM PYTHON: compares a few plans with the real TPU compiler (minutes): argument bytes within 1 %,
+# memory within 8 %, and verdicts. Also runs plans with JAX on CPU devices, whose losses must equal those of `run`.
 set -eu
 program=$1
 python=$2
@@ -36,7 +36,7 @@ judge refused --model scalable_t5_1_1_small --topology v2-8 --model-parallel-sub
 judge decoder --model decoder_only_base --topology v5e-16 --model-parallel-submesh 2,1,1,1 --batch-size 64 \
     --task-feature-lengths 512 --optimizer adamw
 
-# What is exported runs: the same initial values, data and losses as meshwright run's, whatever the mesh.
+# The exported program runs: with the same initial values, data and losses as meshwright run, on any mesh.
 ran() {
     "$program" verify "$@" --run 3 --python "$python" --json >"$work/ran.json" || failed=1
     "$program" run "$@" --in-process --steps 6 --json >"$work/run.json" || failed=1

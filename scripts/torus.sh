@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# torus.sh MESHWRIGHT FOLDER [short]: a torus that is really there. Network namespaces are hosts, veth pairs links with a
-# rate each, routes go along x, then y, the shorter way round; one rank a host. Plans are predicted first and run then:
-# FOLDER gets torus.csv and a chart, stdout the error and how many pairs came out in the order predicted. Needs root and a
-# kernel that allows namespaces: where it does not, it says so and succeeds. What it made is gone when it ends, also when
-# it is interrupted. torus.sh down removes what a run that was killed has left.
+# torus.sh MESHWRIGHT FOLDER [short]: measures on an emulated torus. Network namespaces are hosts, veth pairs are links
+# with a rate each, routes go along x, then y, the shorter way round; one rank per host. Plans are predicted first, then
+# run. FOLDER gets torus.csv and a chart, stdout the error and the number of pairs in the predicted order. Needs root
+# and a kernel that allows namespaces; without them, it says so and succeeds. It removes everything at the end, also
+# when interrupted; torus.sh down cleans up after a killed run.
 #
-# Settings that make links carry what their rate says: a deep queue for each sender, so that nothing is dropped and all
-# get their part, as routers do that the simulation is of; acknowledgements past the bulk data of other flows; no segmentation offload, so that shapers see real packets; Open MPI that sends both ways at
-# once (btl_tcp_flags) and never waits for a handshake (eager limits above any message).
+# Settings that make links reach their rate: a deep queue per sender, so that nothing is dropped and all get their
+# share, as in the simulated routers; acknowledgements before bulk data of other flows; no segmentation offload, so that
+# shapers see real packets; Open MPI with simultaneous sends in both directions (btl_tcp_flags) and without handshakes
+# (eager limits above any message).
 set -euo pipefail
 
 tag=mwt rate_mbit=${TORUS_MBIT:-8} steps=${TORUS_STEPS:-2} seed=${TORUS_SEED:-1} burst=${TORUS_BURST:-6k}
@@ -19,7 +20,7 @@ down() {
         ip netns pids "$namespace" 2>/dev/null | while read -r pid; do kill -9 "$pid" 2>/dev/null || true; done
         ip netns del "$namespace" || true
     done
-    # A namespace goes when its last process has: what leads there from here is taken away at once.
+    # A namespace is removed with its last process: its links from here are deleted immediately.
     for end in $(ip -o link show type veth | awk -F'[ @:]+' -v tag="$tag" 'index($2, tag) == 1 { print $2 }'); do
         ip link del "$end" 2>/dev/null || true
     done
@@ -55,7 +56,7 @@ down
 
 # ---- hosts and links ----
 
-# Up to 16 hosts share a link, packet by packet in turns; what one leaves, the others get.
+# Up to 16 hosts share a link, taking turns packet by packet; an idle one's share goes to the others.
 shape_link() { # namespace device
     ip -n "$1" link set "$2" up gso_max_segs 1
     {
@@ -153,7 +154,7 @@ build() { # AxB or AxBxC: a torus of so many hosts
 
 cat >"$folder/enter" <<'END'
 #!/bin/sh
-# enter HOST COMMAND: what mpirun starts daemons with, in place of ssh.
+# enter HOST COMMAND: mpirun starts its daemons with this instead of ssh.
 host=$1
 shift
 exec ip netns exec "$host" unshare --uts sh -c 'hostname "$1"; shift; eval "$*"' enter "$host" "$@"
@@ -171,13 +172,13 @@ printf '{"name": "torus", "network": "simulated", "constants": {"link_bytes_per_
 
 field() { sed -n "s/^ *\"$2\": \([0-9.e+-]*\),*\$/\1/p" "$1" | head -n 1; }
 
-# What the fields of a plan are but for its topology and submesh.
+# The keys of a plan without topology and submesh.
 plan_of() { # model batch length
     plan=(--model "$1" --batch-size "$2" --task-feature-lengths "$3" --optimizer sgd --dtype float32)
 }
 
-# A small decoder, a batch and a length, drawn anew for each plan until a step is predicted to take some seconds: long
-# beside what a busy machine takes to wake a rank, short enough to wait for.
+# A small random decoder, batch and length for each plan, until a step is predicted to take some seconds: much longer
+# than the wake-up time of a rank on a busy machine, and short enough to wait for.
 draw() { # topology submesh
     local heads=(4 8) widths=(128 192 256) batches=(16 32) lengths=(32 64)
     for ((tries = 0; tries < 200; tries++)); do

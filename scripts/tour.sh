@@ -1,6 +1,6 @@
 #!/bin/sh
-# tour.sh PROGRAM FOLDER: tunes a small model on local:4, runs the best and the second, calibrates with both, tunes again
-# with the profile that came out, and says whether the order held.
+# tour.sh PROGRAM FOLDER: tunes a small model on local:4, runs the best and the second plan, calibrates with both, tunes
+# again with the new profile, and reports whether the order held.
 set -eu
 program=$1
 folder=$2
